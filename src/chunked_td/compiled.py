@@ -26,14 +26,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _source_hash() -> str:
-    """Digest of every source file of the package.
+    """Digest of every source file of the package that defines a kernel.
 
     Numba looks only at the file that defines a function when it decides whether its cache is fresh; a kernel
     that calls another file's kernel would keep the old machine code after an edit there.
     """
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
+        source = path.read_bytes()
+        if b"@kernel" in source:
+            digest.update(source)
     return digest.hexdigest()[:16]
 
 

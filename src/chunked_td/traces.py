@@ -1,0 +1,135 @@
+"""Backward view: sparse eligibility traces, and the backward pass for whole episodes.
+
+`Trace` holds only the entries that are not zero, so a step costs the number of live entries, never |S||A|. A row
+is a state (state values) or a state-action pair (action values); each row carries d reward components.
+
+`backward_pass` is the other road to the same numbers. In an acyclic episode nothing that a step reads has been
+written in that episode, so all TD errors may be computed first and all updates made in one sweep from the end,
+in O(1) per step (Prop. 1). In a cyclic episode it is the offline λ-return update (Eq. 2 and 4) with values held
+still during the episode.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from chunked_td.compiled import kernel
+
+
+class Trace(NamedTuple):
+    """Live entries `rows[:count]` with weights `weight[:count]`; `slot[row]` is a row's place, or −1."""
+
+    rows: np.ndarray  # int64[capacity]
+    weight: np.ndarray  # float64[capacity, d]
+    slot: np.ndarray  # int32[number of rows]
+    count: np.ndarray  # int64[1]
+
+    @classmethod
+    def empty(cls, rows: int, components: int, capacity: int = 64) -> Trace:
+        """A trace with no live entry."""
+        return cls(
+            np.zeros(capacity, np.int64),
+            np.zeros((capacity, components)),
+            np.full(rows, -1, np.int32),
+            np.zeros(1, np.int64),
+        )
+
+    def grown(self, rows: int, capacity: int) -> Trace:
+        """The same trace with room for more table rows and more live entries."""
+        larger = Trace.empty(rows, self.weight.shape[1], capacity)
+        count = int(self.count[0])
+        larger.rows[:count] = self.rows[:count]
+        larger.weight[:count] = self.weight[:count]
+        larger.slot[: self.slot.size] = self.slot
+        larger.count[0] = count
+        return larger
+
+
+@kernel
+def clear(trace):
+    """Set every trace to zero (start of an episode)."""
+    for k in range(trace.count[0]):
+        trace.slot[trace.rows[k]] = -1
+    trace.count[0] = 0
+
+
+@kernel
+def decay(trace, discount, lambda_t, cutoff):
+    """e^i ← γ λ_t^i e^i for every live entry; entries that fall to `cutoff` or below are dropped.
+
+    Args:
+      discount: γ.
+      lambda_t: float64[d].
+      cutoff: 0 keeps the traces exact.
+    """
+    k = 0
+    count = trace.count[0]
+    while k < count:
+        largest = 0.0
+        for i in range(lambda_t.size):
+            trace.weight[k, i] *= discount * lambda_t[i]
+            largest = max(largest, abs(trace.weight[k, i]))
+        if largest > cutoff:
+            k += 1
+            continue
+        count -= 1
+        trace.slot[trace.rows[k]] = -1
+        if k < count:  # the last entry takes the free place, and is decayed there in the next turn
+            row = trace.rows[count]
+            trace.rows[k] = row
+            trace.slot[row] = k
+            for i in range(lambda_t.size):
+                trace.weight[k, i] = trace.weight[count, i]
+    trace.count[0] = count
+
+
+@kernel
+def mark(trace, row, replacing):
+    """e(row) ← e(row) + 1 (accumulating) or e(row) ← 1 (replacing)."""
+    k = trace.slot[row]
+    if k < 0:
+        k = trace.count[0]
+        trace.count[0] = k + 1
+        trace.rows[k] = row
+        trace.slot[row] = k
+        for i in range(trace.weight.shape[1]):
+            trace.weight[k, i] = 0.0
+    for i in range(trace.weight.shape[1]):
+        trace.weight[k, i] = 1.0 if replacing else trace.weight[k, i] + 1.0
+
+
+@kernel
+def reinforce(values, trace, step_size, delta_t):
+    """Q^i(row) ← Q^i(row) + α δ_t^i e^i(row) for every live entry.
+
+    Args:
+      values: float64[rows, d], updated.
+      delta_t: float64[d].
+    """
+    for k in range(trace.count[0]):
+        row = trace.rows[k]
+        for i in range(delta_t.size):
+            values[row, i] += step_size * delta_t[i] * trace.weight[k, i]
+
+
+@kernel
+def backward_pass(values, rows, delta, lambda_, length, discount, step_size):
+    """All updates of an episode in one sweep (Prop. 1), O(1) per step.
+
+        u_t = δ_t + γ λ_{t+1} u_{t+1},   Q(row_t) ← Q(row_t) + α u_t,   t = T−1, …, 0
+
+    Args:
+      values: float64[rows, d], updated.
+      rows: int64[≥T], the rows visited at t in 0..T−1.
+      delta: float64[≥T, d], TD errors; overwritten with u.
+      lambda_: float64[≥T, d]; λ_t of the transition that leaves the state at t. λ_0 is not read.
+      length: T.
+    """
+    for t in range(length - 1, -1, -1):
+        row = rows[t]
+        for i in range(delta.shape[1]):
+            if t + 1 < length:
+                delta[t, i] += discount * lambda_[t + 1, i] * delta[t + 1, i]
+            values[row, i] += step_size * delta[t, i]
