@@ -1,0 +1,21 @@
+"""The environments' dynamics as compiled functions: the one definition that both faces share.
+
+`Dynamics` says what an environment has to offer. The Gymnasium classes and the fused simulation call the same
+kernels on the same random numbers, so one seed gives the same episodes through either.
+"""
+
+from chunked_td.envs.dynamics.accumulated_charge import AccumulatedCharge
+from chunked_td.envs.dynamics.chain_and_split import ChainAndSplit
+from chunked_td.envs.dynamics.key_to_door import KeyToDoor
+from chunked_td.envs.dynamics.protocol import Dynamics, Outcome, independent_copy
+from chunked_td.envs.dynamics.skewed_split import SkewedSplit
+
+__all__ = [
+    "AccumulatedCharge",
+    "ChainAndSplit",
+    "Dynamics",
+    "KeyToDoor",
+    "Outcome",
+    "SkewedSplit",
+    "independent_copy",
+]

@@ -1,0 +1,100 @@
+"""What the simulation, the exact solver and the Gymnasium classes ask of an environment.
+
+An environment's dynamics are one `NamedTuple`: its fields are numbers and small arrays, its static methods are
+kernels that read them. A new environment is a class of this shape; nothing is registered or inherited.
+
+Conventions:
+  * A state is int64[c], one whole number per component; component i takes the values 0..nvec[i] − 1.
+  * Its id is the mixed-radix number of the components, the last one running fastest (`np.ravel_multi_index`).
+  * The legal actions of a state are 0..legal − 1. Action 0 is the paper's a₁.
+  * Time is part of the state, so no state returns within an episode, and `horizon` bounds its length.
+  * Randomness comes from a `Stream`; each random choice takes one uniform number.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+from chunked_td.compiled import Stream
+
+#: (probability, next state, reward vector, terminated)
+Outcome = tuple[float, tuple[int, ...], tuple[float, ...], bool]
+
+
+@runtime_checkable
+class Dynamics(Protocol):
+    """Dynamics of one environment: a NamedTuple of parameters with static kernels.
+
+    Every kernel takes the NamedTuple itself as `env`. `outcomes` is plain Python and is written without the kernels:
+    it is the definition that exact dynamic programming uses and that the kernels are tested against.
+    """
+
+    @property
+    def nvec(self) -> tuple[int, ...]:
+        """How many values each state component takes."""
+        ...
+
+    @property
+    def actions(self) -> int:
+        """The most actions that any state offers."""
+        ...
+
+    @property
+    def rewards(self) -> int:
+        """Length d of the reward vector; 1 for a scalar reward."""
+        ...
+
+    @property
+    def draws(self) -> int:
+        """The most uniform numbers that one call of `prepare`, `reset` or `step` takes."""
+        ...
+
+    @property
+    def horizon(self) -> int:
+        """The most transitions in an episode."""
+        ...
+
+    @staticmethod
+    def prepare(env: Any, rng: Stream) -> None:
+        """Draw what is fixed for the lifetime of an environment seed. Called once, after seeding."""
+        ...
+
+    @staticmethod
+    def reset(env: Any, rng: Stream, state: np.ndarray) -> None:
+        """Write a start state into `state`, int64[c]."""
+        ...
+
+    @staticmethod
+    def step(env: Any, rng: Stream, state: np.ndarray, action: int, reward: np.ndarray) -> bool:
+        """Advance `state` in place, write `reward`, float64[d], and return whether the episode has ended."""
+        ...
+
+    @staticmethod
+    def legal(env: Any, state: np.ndarray) -> int:
+        """How many actions `state` offers: 0..legal − 1."""
+        ...
+
+    @staticmethod
+    def miss(env: Any, first_action: int, state: np.ndarray) -> bool:
+        """Whether an episode that began with `first_action` and ended in `state` was a regretful one."""
+        ...
+
+    @staticmethod
+    def probability(env: Any, state: np.ndarray, action: int, next_state: np.ndarray, out: np.ndarray) -> None:
+        """Write P(x'ⁱ | x, a) for every component i into `out`, float64[c]; their product is P(x' | x, a)."""
+        ...
+
+    def outcomes(self, state: tuple[int, ...], action: int) -> list[Outcome]:
+        """Every transition that (state, action) can make; the empty list in a terminal state."""
+        ...
+
+
+D = TypeVar("D")
+
+
+def independent_copy(env: D) -> D:
+    """Copy dynamics and their arrays, so that two runs can `prepare` side by side."""
+    fields = [field.copy() if isinstance(field, np.ndarray) else field for field in env]  # type: ignore[attr-defined]
+    return type(env)(*fields)
