@@ -1,0 +1,254 @@
+"""Finished batches on disk: one Parquet file each, written atomically, named by what determines it.
+
+A run directory holds
+
+    manifest.json                 what was asked for last, per protocol, with a checksum (see `directory`)
+    log.jsonl                     how it was made: one JSON line per session and per batch (never compared)
+    lock                          held by the one process that may write
+    batches/PROTOCOL/NAME.parquet one file per finished batch
+
+Schema of a table, the same in every file and in what `Store.table(protocol_id)` returns (a polars DataFrame,
+sorted by arm in protocol order, exponent, seed, episode): one row per run and checkpoint.
+
+    column       type     meaning
+    arm          String   arm id
+    seed         Int64    seed of the run (environment, policy and model streams all come from it)
+    exponent     Int64    j of the step size 0.1 × 2^j
+    step_size    Float64  the step size
+    episode      Int64    checkpoint: this many episodes are done
+    score        Float64  the protocol's score at that checkpoint
+    …            Float64  further columns of the protocol's scoring
+
+    protocol                                     score                                   further columns
+    chain-and-split                              ΔQ = Q(s0,a_1) − max_{j>1} Q(s0,a_j)    q_first = Q(s0,a_1)
+    accumulated-charge, …-mirrored               regretful first actions so far          mean_return (since the last
+    key-to-door                                  episodes without treasure so far          checkpoint, per episode)
+    skewed-split                                 V(s0)                                   —
+
+Network arms may add columns of diagnostics (mean_loss, mean_lambda, …); they are null elsewhere.
+The last checkpoint of a run is its length; arms may differ in it (network arms are shorter in the quick profile).
+
+Parquet metadata: "chunked_td" holds {"settings", "key", "rows", "digest"}. Same results, same bytes: no times inside.
+A file is good if its footer reads, its key is the hash of its settings, and rows and checksum agree. Any other is reported,
+left out, and moved aside (suffix .damaged) when the directory is open for writing.
+
+Reuse: a request is covered by any good file of the same family (see `Batch.family`) that is at least as long and has the
+checkpoints asked for. So fewer seeds, arms, step sizes or episodes (if a checkpoint is there) are read from what is stored,
+and more of them run only what is missing. Longer runs start afresh: runs are not continued.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chunked_td.lab.batches import Batch, digest_columns, digest_of, file_stem, load_npz
+from chunked_td.lab.directory import Directory
+from chunked_td.lab.errors import LabError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+METADATA_KEY = "chunked_td"
+SCHEMA = {"arm": str, "seed": int, "exponent": int, "step_size": float, "episode": int, "score": float}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A good file: where it is, its settings, and what it covers."""
+
+    path: Path
+    settings: dict[str, Any]
+    family: str
+    pairs: frozenset[tuple[int, int]]
+    episodes: int
+    record_at: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Rows of one arm that somebody wants: these runs, at these checkpoints."""
+
+    arm: str
+    family: str
+    pairs: tuple[tuple[int, int], ...]
+    episodes: int
+    record_at: tuple[int, ...]
+
+    @classmethod
+    def from_batch(cls, batch: Batch) -> Wanted:
+        """What a batch gives."""
+        return cls(batch.arm.id, batch.family, batch.pairs, batch.episodes, batch.record_at)
+
+    @classmethod
+    def from_request(cls, arm_id: str, request: dict[str, Any]) -> Wanted:
+        """What an arm's entry in the manifest asks for."""
+        pairs = tuple((seed, exponent) for seed in request["seeds"] for exponent in request["exponents"])
+        return cls(arm_id, request["family"], pairs, request["episodes"], tuple(request["record_at"]))
+
+
+@dataclass
+class Damage:
+    """A file in the store that cannot be used, and why."""
+
+    path: Path
+    reason: str
+
+
+@dataclass
+class Store:
+    """The batches of a run directory.
+
+    Args:
+      directory: an open `Directory`; a read-only one never changes anything on disk.
+    """
+
+    directory: Directory
+    damaged: list[Damage] = field(default_factory=list)
+    _index: dict[str, list[Stored]] = field(default_factory=dict)
+
+    def __post_init__(self):
+        for path in sorted(self.folder.glob("*/*.parquet")):
+            try:
+                self._remember(inspect_file(path))
+            except LabError as error:
+                self._set_aside(path, str(error))
+
+    @classmethod
+    def read(cls, path: str | Path) -> Store:
+        """The store of a run directory, for reading only (no lock taken)."""
+        return cls(Directory.for_reading(path))
+
+    @property
+    def folder(self) -> Path:
+        """Where the Parquet files are."""
+        return self.directory.path / "batches"
+
+    def _remember(self, stored: Stored) -> None:
+        self._index.setdefault(stored.family, []).append(stored)
+
+    def _set_aside(self, path: Path, reason: str) -> None:
+        if self.directory.writable:
+            path.replace(path.with_suffix(".parquet.damaged"))
+        self.damaged.append(Damage(path, reason))
+
+    def covering(self, wanted: Wanted) -> list[Stored]:
+        """Good files of the same family that are long enough and have the checkpoints, in order of name."""
+        found = [
+            stored
+            for stored in self._index.get(wanted.family, ())
+            if stored.episodes >= wanted.episodes and stored.record_at.issuperset(wanted.record_at)
+        ]
+        return sorted(found, key=lambda stored: stored.path.name)
+
+    def missing(self, wanted: Wanted) -> tuple[tuple[int, int], ...]:
+        """The (seed, exponent) pairs that no stored file covers, in the order asked."""
+        covered: set[tuple[int, int]] = set()
+        for stored in self.covering(wanted):
+            covered |= stored.pairs
+        return tuple(pair for pair in wanted.pairs if pair not in covered)
+
+    def write(self, settings: dict[str, Any], columns: dict[str, np.ndarray]) -> Path:
+        """Store a finished batch (`Batch.settings()` and what `execute` gave); on return it survives a crash."""
+        path = self.folder / settings["protocol"] / f"{file_stem(settings)}.parquet"
+        self.directory.write_atomically(path, encode(settings, columns))
+        self._remember(_stored(path, settings))
+        return path
+
+    def import_npz(self, path: Path) -> Path | None:
+        """Store a result that another host saved with `save_npz`; None if it is here already."""
+        columns, settings = load_npz(path)
+        stored = _stored(path, settings)
+        if any(stored.settings == known.settings for known in self._index.get(stored.family, ())):
+            return None
+        return self.write(settings, columns)
+
+    def frame(self, wanted: Sequence[Wanted]) -> pl.DataFrame:
+        """Stored rows of exactly these runs and checkpoints; arms in the order given."""
+        import polars as pl
+
+        frames = [pl.DataFrame(schema=SCHEMA)]
+        for rank, part in enumerate(wanted):
+            left = set(part.pairs)
+            for stored in self.covering(part):
+                found = left & stored.pairs
+                left -= found
+                if found:
+                    pairs = pl.DataFrame(sorted(found), schema=["seed", "exponent"], orient="row")
+                    rows = pl.read_parquet(stored.path).filter(pl.col("episode").is_in(part.record_at))
+                    rows = rows.join(pairs, on=["seed", "exponent"], how="semi")
+                    frames.append(rows.with_columns(pl.lit(rank).alias("__rank")))
+        table = pl.concat(frames, how="diagonal")
+        if "__rank" not in table.columns:
+            return table
+        return table.sort("__rank", "exponent", "seed", "episode").drop("__rank")
+
+    def wanted(self, protocol_id: str) -> list[Wanted]:
+        """What was last asked for of a protocol, arm by arm."""
+        arms = self.directory.request(protocol_id)["arms"]
+        return [Wanted.from_request(arm_id, request) for arm_id, request in arms.items()]
+
+    def table(self, protocol_id: str) -> pl.DataFrame:
+        """The rows of a protocol that are stored, of what was last asked for."""
+        return self.frame(self.wanted(protocol_id))
+
+
+def encode(settings: dict[str, Any], columns: dict[str, np.ndarray]) -> bytes:
+    """The bytes of a batch's Parquet file: a pure function of settings and numbers."""
+    import polars as pl
+
+    rows = len(columns["seed"])
+    header = {"settings": settings, "key": digest_of(settings), "rows": rows, "digest": digest_columns(columns)}
+    arm = pl.Series("arm", [settings["arm"]] * rows, dtype=pl.String)
+    table = pl.DataFrame([arm, *(pl.Series(name, values) for name, values in columns.items())])
+    buffer = io.BytesIO()
+    metadata = {METADATA_KEY: json.dumps(header, sort_keys=True)}
+    table.write_parquet(buffer, compression="zstd", compression_level=9, metadata=metadata)
+    return buffer.getvalue()
+
+
+def inspect_file(path: Path) -> Stored:
+    """Check a Parquet file of the store; raises LabError that says what is wrong with it."""
+    import polars as pl
+
+    try:
+        metadata = pl.read_parquet_metadata(path)
+        table = pl.read_parquet(path)
+    except Exception as error:  # polars raises several kinds for torn files
+        raise LabError(f"not a readable Parquet file, cut short perhaps ({_first_line(error)})") from error
+    try:
+        header = json.loads(metadata[METADATA_KEY])
+        settings, key, rows, digest = (header[k] for k in ("settings", "key", "rows", "digest"))
+    except (KeyError, ValueError, TypeError) as error:
+        raise LabError("a Parquet file that this lab did not write") from error
+    if digest_of(settings) != key or key[:16] not in path.name:
+        raise LabError("its name, its key and its settings do not belong together")
+    if table.height != rows or digest_columns(_numbers(table)) != digest:
+        raise LabError("its rows do not match its checksum")
+    return _stored(path, settings)
+
+
+def _numbers(table: pl.DataFrame) -> dict[str, np.ndarray]:
+    return {name: table[name].to_numpy() for name in table.columns if name != "arm"}
+
+
+def _stored(path: Path, settings: dict[str, Any]) -> Stored:
+    shape = ("pairs", "episodes", "record_at")
+    return Stored(
+        path=path,
+        settings=settings,
+        family=digest_of({key: value for key, value in settings.items() if key not in shape}),
+        pairs=frozenset((seed, exponent) for seed, exponent in settings["pairs"]),
+        episodes=settings["episodes"],
+        record_at=frozenset(settings["record_at"]),
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
