@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chunked_td.compiled import Stream, kernel, uniform
-from chunked_td.envs.dynamics._checks import finite, whole
+from chunked_td.envs.dynamics._checks import finite, flag, whole
 from chunked_td.envs.dynamics.protocol import Outcome
 
 PICK_KEY, UNLOCK = 0, 1
@@ -23,10 +23,12 @@ class KeyToDoor(NamedTuple):
     state without treasure; off is what reproduces its numbers.
 
     One reward per state component: the next state, weighted by 0.01/n for each distractor and 0.01 for the treasure.
+    With `scalar_reward` their sum instead.
     """
 
     horizon: int
     distractors: int
+    scalar_reward: bool
     weights: np.ndarray  # float64[n + 4]
 
     @classmethod
@@ -36,6 +38,7 @@ class KeyToDoor(NamedTuple):
         distractors: int = 4,
         treasure_reward: float = 0.01,
         distractor_reward: float = 0.01,
+        scalar_reward: bool = False,
     ) -> KeyToDoor:
         """Check the sizes and build the dynamics.
 
@@ -44,11 +47,13 @@ class KeyToDoor(NamedTuple):
           distractors: n_d, how many coins there are; at most 32.
           treasure_reward: what the treasure pays.
           distractor_reward: what all distractors together pay when all of them are on.
+          scalar_reward: pay the sum of the reward vector.
         """
         horizon, distractors = whole("horizon", horizon, 2), whole("distractors", distractors, 0, 32)
         each = finite("distractor_reward", distractor_reward) / max(distractors, 1)
         treasure = finite("treasure_reward", treasure_reward)
-        return cls(horizon, distractors, np.array([0.0, 0.0] + [each] * distractors + [treasure, 0.0]))
+        weights = np.array([0.0, 0.0] + [each] * distractors + [treasure, 0.0])
+        return cls(horizon, distractors, flag("scalar_reward", scalar_reward), weights)
 
     @property
     def nvec(self) -> tuple[int, ...]:
@@ -62,8 +67,8 @@ class KeyToDoor(NamedTuple):
 
     @property
     def rewards(self) -> int:
-        """One per state component."""
-        return self.distractors + 4
+        """One per state component, or their sum."""
+        return 1 if self.scalar_reward else self.distractors + 4
 
     @property
     def draws(self) -> int:
@@ -91,16 +96,23 @@ class KeyToDoor(NamedTuple):
             state[0] = 1
         state[1] = 1 if t == h - 1 else 0
         coins = int(uniform(rng) * (1 << n)) if t < h - 1 else 0
+        on = 0
         for i in range(n):
-            state[2 + i] = (coins >> i) & 1
-            reward[2 + i] = state[2 + i] * env.weights[2 + i]
-        if t == h and action == UNLOCK and state[0] == 1:
-            state[n + 2] = 1
+            coin = (coins >> i) & 1
+            on += coin
+            state[2 + i] = coin
+            if not env.scalar_reward:
+                reward[2 + i] = coin * env.weights[2 + i]
+        opened = 1 if t == h and action == UNLOCK and state[0] == 1 else 0
+        state[n + 2] = opened
         state[n + 3] = t
-        reward[0] = 0.0
-        reward[1] = 0.0
-        reward[n + 2] = state[n + 2] * env.weights[n + 2]
-        reward[n + 3] = 0.0
+        if env.scalar_reward:
+            reward[0] = on * env.weights[2] + opened * env.weights[n + 2]
+        else:
+            reward[0] = 0.0
+            reward[1] = 0.0
+            reward[n + 2] = opened * env.weights[n + 2]
+            reward[n + 3] = 0.0
         return t == h
 
     @staticmethod
@@ -145,4 +157,7 @@ class KeyToDoor(NamedTuple):
         chance_of_toss = 0.5**self.distractors if noisy else 1.0
         successors = [(key, door, *toss, treasure, time + 1) for toss in tosses]
         weights = self.weights.tolist()
-        return [(chance_of_toss, s, tuple(x * w for x, w in zip(s, weights, strict=True)), at_door) for s in successors]
+        paid = [tuple(x * w for x, w in zip(s, weights, strict=True)) for s in successors]
+        if self.scalar_reward:
+            paid = [(sum(r),) for r in paid]
+        return [(chance_of_toss, s, r, at_door) for s, r in zip(successors, paid, strict=True)]
