@@ -4,9 +4,9 @@
 `execute` runs a batch with NumPy and Numba (and JAX for network arms) only, and returns `dict[str, np.ndarray]`;
 `save_npz` and `load_npz` carry such results between hosts.
 
-Network arms (model "network:NAME") are run by `chunked_td.lab.neural.run_batch(dynamics, *, model=NAME, …)`, which takes the other
-keywords of `chunked_td.simulate.simulate`, returns the same record of arrays and may add
-`diagnostics: dict[str, float64[R, K]]`, which become columns.
+Network arms (model "network:NAME") are run by `chunked_td.lab.neural.run_batch(dynamics, *, model=NAME, …)`, which
+takes the other keywords of `chunked_td.simulate.simulate` (but threads), returns the same record of arrays and may
+add `diagnostics: dict[str, float64[R, K]]`, which become columns.
 """
 
 from __future__ import annotations

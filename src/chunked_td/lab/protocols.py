@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -225,6 +225,43 @@ class Protocol:
     def published_exponent(self, arm_id: str) -> Published | None:
         """The exponent of the step size the paper selected for this arm, if it gives one."""
         return next((p for p in self.published if p.arm == arm_id and p.quantity == "exponent"), None)
+
+
+def describe(protocol: Protocol) -> dict[str, Any]:
+    """What a report needs to know about a protocol, as plain JSON values (kept in a run directory's manifest)."""
+    selection = None if protocol.selection is None else asdict(protocol.selection)
+    return {
+        "id": protocol.id,
+        "title": protocol.title,
+        "description": protocol.description,
+        "environment": str(protocol.environment.dynamics),
+        "arguments": dict(protocol.environment.arguments),
+        "arms": [
+            {
+                "id": arm.id,
+                "label": arm.label,
+                "kind": arm.kind,
+                "learner": arm.learner,
+                "lambda_source": str(arm.lambda_source),
+                "exponents": list(protocol.exponents_of(arm)),
+                "in_paper": arm.in_paper,
+                "note": arm.note,
+            }
+            for arm in protocol.arms
+        ],
+        "exponents": list(protocol.exponents),
+        "step_size_base": protocol.step_size_base,
+        "seeds": protocol.seeds,
+        "episodes": protocol.episodes,
+        "exploration": asdict(protocol.exploration),
+        "score_label": protocol.score_label,
+        "selection": selection,
+        "best": protocol.best,
+        "best_label": protocol.best_label,
+        "published": [asdict(published) for published in protocol.published],
+        "deviations": list(protocol.deviations),
+        "references": list(protocol.references),
+    }
 
 
 def resolve(reference: Any) -> Any:

@@ -29,12 +29,12 @@ Network arms may add columns of diagnostics (mean_loss, mean_lambda, …); they 
 The last checkpoint of a run is its length; arms may differ in it (network arms are shorter in the quick profile).
 
 Parquet metadata: "chunked_td" holds {"settings", "key", "rows", "digest"}. Same results, same bytes: no times inside.
-A file is good if its footer reads, its key is the hash of its settings, and rows and checksum agree. Any other is reported,
-left out, and moved aside (suffix .damaged) when the directory is open for writing.
+A file is good if its footer reads, its key is the hash of its settings, and rows and checksum agree. Any other is
+reported, left out, and moved aside (suffix .damaged) when the directory is open for writing.
 
-Reuse: a request is covered by any good file of the same family (see `Batch.family`) that is at least as long and has the
-checkpoints asked for. So fewer seeds, arms, step sizes or episodes (if a checkpoint is there) are read from what is stored,
-and more of them run only what is missing. Longer runs start afresh: runs are not continued.
+Reuse: a request is covered by any good file of the same family (see `Batch.family`) that is at least as long and has
+the checkpoints asked for. So fewer seeds, arms, step sizes or episodes (if a checkpoint is there) are read from what
+is stored, and more of them run only what is missing. Longer runs start afresh: runs are not continued.
 """
 
 from __future__ import annotations
@@ -161,13 +161,17 @@ class Store:
         self._remember(_stored(path, settings))
         return path
 
-    def import_npz(self, path: Path) -> Path | None:
-        """Store a result that another host saved with `save_npz`; None if it is here already."""
+    def import_npz(self, path: Path) -> tuple[Path | None, dict[str, Any]]:
+        """Store a result that another host saved with `save_npz`.
+
+        Returns:
+          where it is now (None if it was here already), and its settings.
+        """
         columns, settings = load_npz(path)
         stored = _stored(path, settings)
-        if any(stored.settings == known.settings for known in self._index.get(stored.family, ())):
-            return None
-        return self.write(settings, columns)
+        if any(settings == known.settings for known in self._index.get(stored.family, ())):
+            return None, settings
+        return self.write(settings, columns), settings
 
     def frame(self, wanted: Sequence[Wanted]) -> pl.DataFrame:
         """Stored rows of exactly these runs and checkpoints; arms in the order given."""

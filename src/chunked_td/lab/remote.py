@@ -1,0 +1,94 @@
+"""Run batches on a bare host (NumPy and Numba, JAX for network arms) and save them as .npz files to carry home.
+
+    python -m chunked_td.lab.remote --protocol key-to-door --arms network --out from-the-gpu
+    chunked-td reproduce --import from-the-gpu --out runs/kd          # at home
+
+Finished batches are not repeated; each file is written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from chunked_td.lab.batches import load_npz, save_npz
+from chunked_td.lab.directory import Directory
+from chunked_td.lab.engines import LocalEngine
+from chunked_td.lab.errors import DONE, FAILED, LabError
+from chunked_td.lab.experiments import load_all
+from chunked_td.lab.provenance import provenance
+from chunked_td.lab.sweep import Options, log_entry, make_plan
+
+
+def run_here(protocols: Sequence[str], options: Options, out: Path, threads: int | None = None) -> int:
+    """Run what `options` ask of `protocols`; results go to `out` as .npz files. Returns an exit code."""
+    plan = make_plan(load_all(list(protocols)), options)
+    for note in plan.notes:
+        print(f"note: {note}", file=sys.stderr)
+    failures = 0
+    with Directory.for_writing(out) as directory:
+        todo = [batch for batch in plan.batches if not _is_done(out / f"{batch.name}.npz")]
+        print(f"{len(todo)} of {len(plan.batches)} batches to do", flush=True)
+        directory.log("session", **provenance(), engine="remote", threads=threads)
+        engine = LocalEngine(threads)
+        for result in engine.run(todo):
+            if result.columns is None:
+                failures += 1
+                print(f"FAILED {result.batch.name}: {result.error}", file=sys.stderr, flush=True)
+                continue
+            name = f"{result.batch.name}.npz"
+            directory.write_atomically(out / name, save_npz(result.columns, result.batch.settings()))
+            directory.log("batch", file=name, **log_entry(result, engine))
+            print(f"{name}: {len(result.batch.pairs)} runs in {result.seconds:.1f} s", flush=True)
+    return FAILED if failures else DONE
+
+
+def _is_done(path: Path) -> bool:
+    if not path.exists():
+        return False
+    try:
+        load_npz(path)
+    except LabError as error:
+        print(f"damaged: {error}; doing it again", file=sys.stderr)
+        return False
+    return True
+
+
+def read_log(folder: Path) -> list[dict[str, Any]]:
+    """The diary of a folder of results."""
+    path = folder / "log.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line of `python -m chunked_td.lab.remote`."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--protocol", action="append", default=[], help="experiment id or .py file; may be repeated")
+    parser.add_argument("--arms", nargs="*", default=[], help="ids, patterns or groups (fixed, counts, network, …)")
+    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--episodes", type=int)
+    parser.add_argument("--profile", default="paper")
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args(arguments)
+    try:
+        options = Options(given.profile, tuple(given.arms), given.seeds, given.episodes)
+        return run_here(given.protocol, options, given.out, given.threads)
+    except LabError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.code
+
+
+if __name__ == "__main__":
+    code = 130
+    try:
+        code = main()
+    except KeyboardInterrupt:
+        print("interrupted; finished batches are kept", file=sys.stderr)
+    sys.stdout.flush()
+    os._exit(code)
