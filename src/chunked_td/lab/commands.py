@@ -171,8 +171,8 @@ def import_batches(source: str | Path, *, out: str | Path, experiments: Sequence
 
 
 def _import(source: Path, out: Path, names: list[str], quiet: bool) -> int:
-    from chunked_td.lab.remote import read_log
     from chunked_td.lab.importing import request_of_settings
+    from chunked_td.lab.remote import read_log
 
     files = sorted(source.rglob("*.npz"))
     if not files:

@@ -27,7 +27,7 @@ def request_of_settings(
         entry = arms.setdefault(
             (part["protocol"], part["arm"]),
             {
-                "family": family,
+                "family": _family_of(part),
                 "seeds": [],
                 "exponents": [],
                 "episodes": part["episodes"],

@@ -1,0 +1,241 @@
+"""Statistics of sweeps, as pure functions on one array shape.
+
+    scores: float64[arms, step sizes, seeds]
+
+`NaN` marks a run that is not there (an arm without that step size, a batch not finished). Functions of one group of
+runs take float64[..., seeds], work along the last axis and leave `NaN`s out. Randomness is an argument, `rng`.
+`score_array` makes the array from a store's table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def score_array(
+    table: pl.DataFrame,
+    arms: Sequence[str],
+    exponents: Sequence[int],
+    seeds: Sequence[int],
+    *,
+    episode: int | None = None,
+    column: str = "score",
+) -> np.ndarray:
+    """Scores of a store's table at one checkpoint.
+
+    Args:
+      table: as `Store.table` returns it.
+      arms, exponents, seeds: the axes of the result.
+      episode: checkpoint; None is the last of each run.
+      column: which column to read.
+    Returns:
+      float64[arms, exponents, seeds], NaN where there is no such run.
+    """
+    import polars as pl
+
+    scores = np.full((len(arms), len(exponents), len(seeds)), np.nan)
+    if episode is None:
+        rows = table.filter(pl.col("episode") == pl.col("episode").max().over("arm", "exponent", "seed"))
+    else:
+        rows = table.filter(pl.col("episode") == episode)
+    places = [{value: i for i, value in enumerate(axis)} for axis in (arms, exponents, seeds)]
+    for arm, exponent, seed, score in rows.select("arm", "exponent", "seed", column).iter_rows():
+        index = tuple(place.get(value) for place, value in zip(places, (arm, exponent, seed), strict=True))
+        if None not in index:
+            scores[index] = score
+    return scores
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval, both ends of shape [...]."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+
+def mean_sd(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation (n − 1) along the last axis; the deviation of a single run is NaN."""
+    scores = np.asarray(scores, dtype=np.float64)
+    count = np.sum(~np.isnan(scores), axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.nansum(scores, axis=-1) / count
+        square = np.nansum((scores - mean[..., None]) ** 2, axis=-1)
+        return mean, np.sqrt(square / np.where(count > 1, count - 1, np.nan))
+
+
+def interquartile_mean(scores: np.ndarray) -> np.ndarray:
+    """Mean of the middle half of the runs along the last axis; runs at the quartiles count in part."""
+    flat = np.asarray(scores, dtype=np.float64)
+    return np.apply_along_axis(_interquartile_mean, -1, flat)
+
+
+def _interquartile_mean(values: np.ndarray) -> float:
+    values = np.sort(values[~np.isnan(values)])
+    n = values.size
+    if n == 0:
+        return float("nan")
+    # Value i fills the interval [i, i+1] of [0, n]; its weight is the part inside the middle half [n/4, 3n/4].
+    left = np.arange(n)
+    weights = np.clip(np.minimum(left + 1, 0.75 * n) - np.maximum(left, 0.25 * n), 0.0, None)
+    return float(np.sum(weights * values) / np.sum(weights))
+
+
+def bootstrap_interval(
+    scores: np.ndarray,
+    *,
+    rng: np.random.Generator,
+    statistic: Any = None,
+    level: float = 0.95,
+    resamples: int = 2_000,
+    method: str = "percentile",
+) -> Interval:
+    """Bootstrap confidence interval of a statistic over runs (scipy's bootstrap).
+
+    Args:
+      scores: float64[..., seeds].
+      statistic: `statistic(values, axis)`; None is the mean.
+      method: "percentile", "basic" or "BCa".
+    Returns:
+      both ends, float64[...]. Runs that are all alike (or a single run) give an interval of no width.
+    """
+    from scipy import stats
+
+    scores = np.asarray(scores, dtype=np.float64)
+    statistic = statistic or np.mean
+    low = np.full(scores.shape[:-1], np.nan)
+    high = low.copy()
+    for index in np.ndindex(*scores.shape[:-1]):
+        values = scores[index]
+        values = values[~np.isnan(values)]
+        if values.size == 0:
+            continue
+        if values.size == 1 or np.ptp(values) == 0:
+            low[index] = high[index] = statistic(values, axis=-1)
+            continue
+        found = stats.bootstrap(
+            (values,), statistic, confidence_level=level, n_resamples=resamples, method=method, rng=rng, vectorized=True
+        ).confidence_interval
+        low[index], high[index] = found.low, found.high
+    return Interval(low, high)
+
+
+def probability_of_improvement(ours: np.ndarray, theirs: np.ndarray, *, smaller_is_better: bool = True) -> float:
+    """Chance that a run of ours beats a run of theirs, seeds drawn independently; ties count half.
+
+    Args:
+      ours, theirs: float64[seeds], not necessarily of one length.
+    """
+    ours, theirs = (np.asarray(values, dtype=np.float64) for values in (ours, theirs))
+    difference = ours[~np.isnan(ours)][:, None] - theirs[~np.isnan(theirs)][None, :]
+    if smaller_is_better:
+        difference = -difference
+    return float(np.mean((difference > 0) + 0.5 * (difference == 0)))
+
+
+def paired_test(
+    ours: np.ndarray, theirs: np.ndarray, *, rng: np.random.Generator | None = None, resamples: int = 20_000
+) -> float:
+    """Two-sided p-value that two arms have the same mean score, by flipping signs of differences over common seeds.
+
+    Exact (all sign patterns) up to 14 seeds that differ; sampled with `rng` beyond.
+
+    Args:
+      ours, theirs: float64[seeds], the same seeds in the same order; seeds that either lacks are left out.
+    """
+    difference = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
+    difference = difference[~np.isnan(difference)]
+    difference = difference[difference != 0]
+    n = difference.size
+    if n == 0:
+        return 1.0
+    observed = abs(difference.sum())
+    slack = 1e-12 * np.abs(difference).sum()  # sums that are equal on paper count as equal
+    if n <= 14:
+        signs = 1.0 - 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
+        return float(np.mean(np.abs(signs @ difference) >= observed - slack))
+    rng = np.random.default_rng(0) if rng is None else rng
+    signs = rng.choice((-1.0, 1.0), size=(resamples, n))
+    return float((1 + np.sum(np.abs(signs @ difference) >= observed - slack)) / (resamples + 1))
+
+
+def wilcoxon_test(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """Two-sided p-value of Wilcoxon's signed-rank test over common seeds; 1 if no seed differs."""
+    from scipy import stats
+
+    difference = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
+    difference = difference[~np.isnan(difference) & (difference != 0)]
+    if difference.size == 0:
+        return 1.0
+    return float(stats.wilcoxon(difference)[1])  # type: ignore[arg-type]
+
+
+def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Holm's step-down correction: adjusted p-values, in the order given; NaN (no test) is left out of the count."""
+    p = np.asarray(p_values, dtype=np.float64)
+    adjusted = np.full(p.shape, np.nan)
+    order = [int(i) for i in np.argsort(p, kind="stable") if not np.isnan(p[i])]
+    largest = 0.0
+    for rank, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(order) - rank) * p[i]))
+        adjusted[i] = largest
+    return adjusted
+
+
+def select_step_size(scores: np.ndarray, *, rule: str, truth: float | None = None) -> np.ndarray:
+    """Index of the selected step size of each arm.
+
+    Args:
+      scores: float64[..., step sizes, seeds] at the checkpoint of selection.
+      rule: "least mean" of the score over seeds (Key-to-Door, App. A.3), or "least squared error" against `truth`,
+        averaged over seeds (Chain-and-Split, App. A.1). "least error of mean" is the other reading of App. A.1: the
+        squared error of the mean over seeds.
+      truth: what the score should be.
+    Returns:
+      int64[...]; −1 where no step size has runs. Ties go to the first in the given order.
+    """
+    if rule == "least mean":
+        loss = mean_sd(scores)[0]
+    elif truth is None:
+        raise ValueError(f"rule {rule!r} needs truth=, the value that the score should have")
+    elif rule == "least squared error":
+        loss = mean_sd((np.asarray(scores, dtype=np.float64) - truth) ** 2)[0]
+    elif rule == "least error of mean":
+        loss = (mean_sd(scores)[0] - truth) ** 2
+    else:
+        raise ValueError(f"rule {rule!r}: it is 'least mean', 'least squared error' or 'least error of mean'")
+    loss = np.where(np.isnan(loss), np.inf, loss)
+    return np.where(np.isinf(loss).all(axis=-1), -1, np.argmin(loss, axis=-1))
+
+
+def select_from_table(table: pl.DataFrame, description: dict[str, Any]) -> dict[str, int]:
+    """Selected exponent of each arm, exactly as the experiment says.
+
+    Args:
+      table: as `Store.table` returns it.
+      description: the protocol's entry in the manifest (`protocols.describe`).
+    Returns:
+      {arm id: exponent} for arms that have runs; empty if the protocol selects nothing.
+    """
+    selection = description["selection"]
+    chosen: dict[str, int] = {}
+    if selection is None:
+        return chosen
+    for arm in table["arm"].unique(maintain_order=True):
+        rows = table.filter(table["arm"] == arm)
+        exponents = sorted(rows["exponent"].unique(), reverse=True)
+        at = selection["exceptions"].get(arm, selection["at"])
+        last = rows["episode"].max()
+        episode = None if at is None or at > last else at  # a shortened run is selected at its end
+        scores = score_array(rows, [arm], exponents, sorted(rows["seed"].unique()), episode=episode)
+        index = int(select_step_size(scores, rule=selection["rule"], truth=selection["truth"])[0])
+        if index >= 0:
+            chosen[arm] = int(exponents[index])
+    return chosen
