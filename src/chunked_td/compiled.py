@@ -21,6 +21,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numba
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,10 +58,67 @@ def kernel(function: F) -> F:
     previous = numba.config.CACHE_DIR  # pyright: ignore[reportAttributeAccessIssue]
     numba.config.CACHE_DIR = _CACHE_FOLDER  # pyright: ignore[reportAttributeAccessIssue]
     try:
-        compiled = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
+        compiled = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)(function)
     finally:
         numba.config.CACHE_DIR = previous  # pyright: ignore[reportAttributeAccessIssue]
     return compiled  # type: ignore[return-value]
+
+
+class _Code0(NamedTuple):
+    value: int
+
+
+class _Code1(NamedTuple):
+    value: int
+
+
+class _Code2(NamedTuple):
+    value: int
+
+
+class _Code3(NamedTuple):
+    value: int
+
+
+class _Code4(NamedTuple):
+    value: int
+
+
+class _Code5(NamedTuple):
+    value: int
+
+
+class _Code6(NamedTuple):
+    value: int
+
+
+class _Code7(NamedTuple):
+    value: int
+
+
+_CODES = (_Code0, _Code1, _Code2, _Code3, _Code4, _Code5, _Code6, _Code7)
+
+
+def known(value: int) -> Any:
+    """A small number that compiled code knows by its type: branches on `code(known(k))` cost nothing.
+
+    A kernel compiled for a known code holds only the branch taken; one compiled for a plain int serves all of
+    them. Loops of billions of steps want the first, a learner that takes one step per call the second.
+    """
+    return _CODES[value](int(value))
+
+
+def code(value):
+    """The number behind a plain int or a `known` one."""
+    return value.value if isinstance(value, tuple) else value
+
+
+@overload(code, inline="always")
+def _code(value):
+    if isinstance(value, types.BaseTuple):
+        number = _CODES.index(value.instance_class)  # type: ignore[attr-defined]
+        return lambda value: number
+    return lambda value: value
 
 
 class Stream(NamedTuple):
@@ -78,44 +137,47 @@ def uniform(rng):
 
 
 class Draws:
-    """Keeps a `Stream` filled from a NumPy Generator.
+    """Keeps a `Stream` filled from a NumPy Generator (PCG64, NumPy's default).
 
     Args:
-      generator: where the numbers come from. It runs ahead of what has been read, so leave it to this object.
+      generator: where the numbers come from. It runs ahead of what has been read; `sync` takes it back.
       size: how many numbers to hold.
     """
 
     def __init__(self, generator: np.random.Generator, size: int = 256):
         self.generator = generator
         self.stream = Stream(np.empty(size), np.full(1, size, dtype=np.int64))
+        self._start: dict[str, Any] | None = None  # the Generator's state just before the block was drawn
 
     def reserve(self, count: int) -> Stream:
         """Make sure that at least `count` unread numbers are there, and return the stream."""
         block, position = self.stream
-        unread = block.size - position[0]
-        if unread < count:
+        if block.size - position[0] < count:
+            self.sync()
             if count > block.size:
-                self.stream = Stream(np.empty(2 * count), np.zeros(1, dtype=np.int64))
-            self.stream.block[:unread] = block[position[0] :].copy()
-            self.generator.random(out=self.stream.block[unread:])
-            self.stream.position[0] = 0
+                self.stream = Stream(np.empty(2 * count), position)
+            self._start = self.generator.bit_generator.state
+            self.generator.random(out=self.stream.block)
+            position[0] = 0
         return self.stream
 
+    def sync(self) -> np.random.Generator:
+        """Wind the Generator back to just after the last number read, and return it."""
+        if self._start is not None:
+            bits = self.generator.bit_generator
+            bits.state = self._start
+            bits.advance(int(self.stream.position[0]))  # type: ignore[attr-defined]
+            self._start = None
+            self.stream.position[0] = self.stream.block.size
+        return self.generator
+
     def state(self) -> dict[str, Any]:
-        """Everything needed to go on from here, as plain values and arrays."""
-        return {
-            "generator": self.generator.bit_generator.state,
-            "unread": self.stream.block[self.stream.position[0] :].copy(),
-        }
+        """Everything needed to go on from here, as plain numbers and strings."""
+        return self.sync().bit_generator.state  # type: ignore[return-value]
 
     @classmethod
     def from_state(cls, state: dict[str, Any], size: int = 256) -> Draws:
         """Rebuild from `state()`."""
-        bit_generator = np.random.PCG64()
-        bit_generator.state = state["generator"]
-        unread = np.asarray(state["unread"], dtype=np.float64)
-        draws = cls(np.random.Generator(bit_generator), max(size, unread.size))
-        start = draws.stream.block.size - unread.size
-        draws.stream.block[start:] = unread
-        draws.stream.position[0] = start
-        return draws
+        bits = np.random.PCG64()
+        bits.state = state
+        return cls(np.random.Generator(bits), size)

@@ -15,17 +15,19 @@ GREEDY, UNIFORM, GIVEN = 0, 1, 2
 
 
 @kernel
-def count_legal(legal):
-    """Number of legal actions.
+def only_legal(legal):
+    """The legal action if there is just one, −1 otherwise.
 
     Args:
       legal: bool[A].
     """
-    count = 0
+    found = -1
     for a in range(legal.size):
         if legal[a]:
-            count += 1
-    return count
+            if found >= 0:
+                return -1
+            found = a
+    return found
 
 
 @kernel
@@ -71,7 +73,10 @@ def uniform_legal(legal, out):
       legal: bool[A], at least one true.
       out: float64[A], overwritten.
     """
-    count = count_legal(legal)
+    count = 0
+    for a in range(legal.size):
+        if legal[a]:
+            count += 1
     for a in range(legal.size):
         out[a] = 1.0 / count if legal[a] else 0.0
 
