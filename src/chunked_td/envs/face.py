@@ -1,0 +1,136 @@
+"""The Gymnasium face of compiled dynamics.
+
+`DynamicsEnv` turns any `Dynamics` into a Gymnasium environment; the package's own environments are thin subclasses with
+documentation. It calls the kernels that the fused simulation calls, on the same random numbers: all of them are
+uniforms of the Generator that `reset(seed=...)` makes, read in order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import error, spaces
+
+from chunked_td.compiled import Draws
+from chunked_td.envs import rendering
+from chunked_td.envs.dynamics import Dynamics, independent_copy
+from chunked_td.envs.exact import ExactModel
+
+
+class LegalActions(spaces.Discrete):
+    """Actions 0..n−1, of which the present state offers the first `legal`.
+
+    A plain `Discrete` to everyone, except that `sample()` without a mask draws a legal action: `info["action_mask"]` is
+    there for those who choose, and random play needs no special care.
+    """
+
+    def __init__(self, n: int):
+        super().__init__(n)
+        self.legal = n
+
+    def sample(self, mask: Any = None, probability: Any = None) -> np.int64:
+        """Draw a legal action, or what `mask` or `probability` say."""
+        if mask is None and probability is None:
+            return self.np_random.integers(self.legal, dtype=np.int64)
+        return super().sample(mask, probability)
+
+
+class DynamicsEnv(gym.Env[Any, Any]):
+    """A Gymnasium environment over compiled dynamics, yours or ours.
+
+    Observations are the state: `Discrete` where it has one component, `MultiDiscrete` otherwise. Rewards are a float,
+    or float64[d] with a `reward_space` where the dynamics pay a vector (mo-gymnasium's convention).
+    `info["action_mask"]`, int8[n], tells the legal actions. Other actions, and steps outside an episode, are errors.
+
+    Args:
+      dynamics: what `chunked_td.envs.dynamics.Dynamics` describes. Its arrays are copied.
+      render_mode: "ansi" for text, "rgb_array" for a picture, None for neither.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 8}  # noqa: RUF012 (as gym.Env has it)
+
+    def __init__(self, dynamics: Dynamics, *, render_mode: str | None = None):
+        modes = self.metadata["render_modes"]
+        if render_mode is not None and render_mode not in modes:
+            raise ValueError(f"render_mode must be one of {modes} or None, got {render_mode!r}")
+        self.dynamics = independent_copy(dynamics)
+        self.render_mode = render_mode
+        nvec, d = dynamics.nvec, dynamics.rewards
+        self.observation_space = spaces.Discrete(nvec[0]) if len(nvec) == 1 else spaces.MultiDiscrete(list(nvec))
+        self.action_space = self._actions = LegalActions(dynamics.actions)
+        if d > 1:
+            self.reward_space = spaces.Box(-np.inf, np.inf, (d,), dtype=np.float64)
+        self._state = np.zeros(len(nvec), dtype=np.int64)
+        self._reward = np.zeros(d)
+        self._draws: Draws | None = None
+        self._exact: ExactModel | None = None
+        self._running = False
+        self._scene: rendering.Scene | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode. A seed also draws anew what the environment fixes per seed; without one, that stays."""
+        super().reset(seed=seed)
+        env = self.dynamics
+        if self._draws is None or self._draws.generator is not self.np_random:
+            self._draws = Draws(self.np_random)
+            self._exact = None
+            env.prepare(env, self._draws.reserve(env.draws))
+        env.reset(env, self._draws.reserve(env.draws), self._state)
+        self._running = True
+        if self.render_mode is not None:
+            self._scene = rendering.Scene(env, self._state)
+        return self._observation(), self._info()
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Take a legal action. Episodes end by termination only."""
+        if self._draws is None:
+            raise error.ResetNeeded("step() was called before the first reset(): call reset() to begin an episode")
+        if not self._running:
+            raise error.ResetNeeded("step() was called after the end of the episode: call reset() to begin another")
+        env, legal = self.dynamics, self._actions.legal
+        if not (self.action_space.contains(action) and action < legal):
+            raise error.InvalidAction(
+                f"action must be an integer in 0..{legal - 1} in state {self._state.tolist()} "
+                f'(see info["action_mask"]), got {action!r}'
+            )
+        terminated = env.step(env, self._draws.reserve(env.draws), self._state, int(action), self._reward)
+        self._running = not terminated
+        if self._scene is not None:
+            self._scene.add(int(action), self._state, self._reward, bool(terminated))
+        reward = float(self._reward[0]) if env.rewards == 1 else self._reward.copy()
+        return self._observation(), reward, bool(terminated), False, self._info()
+
+    def render(self) -> Any:
+        """Show the state and what just happened: text or uint8[height, width, 3], as `render_mode` says."""
+        if self.render_mode is None:
+            gym.logger.warn('render() was called without a render_mode; use make(..., render_mode="rgb_array")')
+            return None
+        if self._scene is None:
+            raise error.ResetNeeded("render() was called before the first reset(): call reset() to begin an episode")
+        return rendering.text(self._scene) if self.render_mode == "ansi" else rendering.picture(self._scene)
+
+    def exact(self) -> ExactModel:
+        """Return the true model; its `optimal()`, `evaluate(policy)` and `epsilon_optimal(epsilon)` give exact values.
+
+        What a seed fixes is part of the model, so it wants a `reset` before.
+        """
+        if self._draws is None:
+            raise error.ResetNeeded("exact() was called before the first reset(): the seed may decide the model")
+        if self._exact is None:
+            self._exact = ExactModel(self.dynamics)
+        return self._exact
+
+    @property
+    def P(self) -> dict[int, dict[int, list[tuple[float, int, Any, bool]]]]:
+        """The true model as toy-text environments give it: P[id][action] = [(probability, id, reward, terminated)]."""
+        return self.exact().P
+
+    def _observation(self) -> Any:
+        return int(self._state[0]) if self._state.size == 1 else self._state.copy()
+
+    def _info(self) -> dict[str, Any]:
+        env = self.dynamics
+        legal = self._actions.legal = int(env.legal(env, self._state))
+        return {"action_mask": (np.arange(env.actions) < legal).astype(np.int8)}
