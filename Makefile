@@ -1,0 +1,53 @@
+# From a fresh clone, with python3 (3.11 or later), pip and make: `make test`, `make reproduce`.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+OUT    ?= runs/quick
+
+.PHONY: help setup test reproduce lint format docs bench clean
+
+help:
+	@echo "make setup      the locked environment in $(VENV) (every other target does this first)"
+	@echo "make test       all tests, warnings as errors"
+	@echo "make reproduce  every experiment of the paper at its quick size, with a report, in $(OUT)"
+	@echo "make lint       style and types"
+	@echo "make format     rewrite the code in the house style"
+	@echo "make docs       the documentation in site/, broken links as errors"
+	@echo "make bench      speed against plain Python, NumPy and C"
+
+setup: $(READY)
+
+# --inexact: pip and uv live in the same environment and would be swept out as foreign otherwise.
+$(READY): pyproject.toml uv.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or later is needed; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet "uv>=0.9"
+	env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(BIN)/uv sync --locked --inexact --quiet --python $(BIN)/python
+	@touch $@
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+reproduce: $(READY)
+	$(BIN)/chunked-td reproduce --profile quick --out $(OUT)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(READY)
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: $(READY)
+	$(BIN)/chunked-td bench
+
+clean:
+	rm -rf build dist site .pytest_cache .ruff_cache .hypothesis

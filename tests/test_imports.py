@@ -1,0 +1,66 @@
+"""The core stands alone: it imports on a host that has little more than NumPy and Numba."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import chunked_td
+
+PACKAGE = Path(chunked_td.__file__).parent
+COMFORTS = ["gymnasium", "polars", "tyro", "rich", "matplotlib", "plotly", "torch", "ray", "pandas", "pyarrow"]
+NUMERICS = ["jax", "equinox", "optax", "scipy"]
+OUTER_ROOMS = ("lab", "cli")
+
+SCRIPT = """
+import importlib, sys
+blocked = set({blocked!r})
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in blocked:
+            raise ImportError(f"{{name}} is blocked")
+sys.meta_path.insert(0, Blocker())
+for name in {modules!r}:
+    importlib.import_module(name)
+"""
+
+
+def core_modules():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        if parts[0] in OUTER_ROOMS or (parts[0] == "envs" and len(parts) > 1 and parts[1] != "dynamics"):
+            if parts[-1] != "__init__" or parts[0] != "envs":
+                continue
+        yield ".".join(["chunked_td", *(part for part in parts if part != "__init__")])
+
+
+def needs_jax(module):
+    """Networks, and what is built on them, are the only rooms that may load JAX."""
+    return module.startswith("chunked_td.models.") and module != "chunked_td.models.counts"
+
+
+def import_without(blocked, modules):
+    script = SCRIPT.format(blocked=blocked, modules=modules)
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+
+
+def test_the_core_imports_with_numpy_and_numba_alone():
+    modules = [name for name in core_modules() if not needs_jax(name)]
+    assert "chunked_td.returns" in modules
+    assert "chunked_td.compiled" in modules
+    done = import_without(COMFORTS + NUMERICS, modules)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_networks_need_jax_and_no_comforts():
+    modules = [name for name in core_modules() if needs_jax(name)]
+    assert "chunked_td.models.networks" in modules
+    done = import_without(COMFORTS, modules)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_blocker_blocks():
+    done = import_without(["numba"], ["chunked_td.returns"])
+    assert done.returncode != 0
+    assert "numba is blocked" in done.stderr

@@ -1,0 +1,33 @@
+"""The code in the README and in the guide runs, top to bottom, with warnings as errors."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+
+
+def blocks(document: Path):
+    """(line of the first statement, code) of every Python block."""
+    text = document.read_text(encoding="utf-8")
+    for match in BLOCK.finditer(text):
+        yield text.count("\n", 0, match.start(1)), match.group(1)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_the_code_runs(document, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    namespace = {"__name__": "__main__"}
+    for line, code in blocks(document):
+        # Blank lines in front, so that a traceback shows the document's own line numbers.
+        exec(compile("\n" * line + code, str(document), "exec"), namespace)
+
+
+def test_the_readme_shows_code():
+    assert list(blocks(ROOT / "README.md"))
