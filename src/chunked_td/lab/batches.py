@@ -101,6 +101,7 @@ def family_settings(protocol: Protocol, arm: Arm) -> dict[str, Any]:
         "exploration": repr(protocol.exploration),
         "probes": [list(probe) for probe in protocol.probes],
         "scoring": identity(protocol.scoring),
+        "runner": identity(protocol.runner),
     }
 
 
@@ -162,8 +163,7 @@ def execute(batch: Batch, threads: int | None = None) -> dict[str, np.ndarray]:
         run = resolve("chunked_td.lab.neural:run_batch")
         runs = run(dynamics, model=arm.model.removeprefix("network:"), **arguments)  # type: ignore[union-attr]
     else:
-        run = resolve("chunked_td.simulate:simulate")
-        runs = run(dynamics, model=arm.model, threads=threads, **arguments)
+        runs = resolve(protocol.runner)(dynamics, model=arm.model, threads=threads, **arguments)
     record_at = np.asarray(batch.record_at, dtype=np.int64)
     scores = resolve(protocol.scoring)(runs, record_at)
     return _columns(batch, exponents, seeds, record_at, {**scores, **getattr(runs, "diagnostics", {})})

@@ -178,7 +178,9 @@ def _wait(results: queue.Queue[Result]) -> Result:
 def _send_user_modules(ray: Any, batches: Sequence[Batch]) -> None:
     """Have Ray send the code of protocols from users' files along: other nodes do not have those files."""
     for batch in batches:
-        for thing in (batch.protocol.scoring, batch.protocol.environment.dynamics, type(batch.arm.lambda_source)):
+        protocol = batch.protocol
+        own = (protocol.scoring, protocol.runner, protocol.environment.dynamics, type(batch.arm.lambda_source))
+        for thing in own:
             module = sys.modules.get(getattr(thing, "__module__", ""))
             if module is not None and module.__name__.startswith("chunked_td_protocol_"):
                 ray.cloudpickle.register_pickle_by_value(module)

@@ -10,6 +10,8 @@ from typing import Any, TextIO
 from chunked_td.lab.batches import Batch
 from chunked_td.lab.engines import Result
 
+_PRIOR = 10.0  # seconds
+
 
 class Progress:
     """Shows arms, runs, steps per second and time left.
@@ -71,11 +73,13 @@ class Progress:
         return " · ".join(parts)
 
     def time_left(self) -> float:
-        """Seconds left: what is expected, corrected by the pace so far."""
+        """Seconds left: what is expected, corrected by the pace so far.
+
+        The estimate itself counts as a few seconds of pace, so that compiling the first batch does not look like it.
+        """
         expected = sum(self._expected[id(batch)] for batch in self.left)
-        if self._expected_done > 0:
-            expected *= (time.perf_counter() - self._start) / self._expected_done
-        return expected
+        elapsed = time.perf_counter() - self._start if self._expected_done > 0 else 0.0
+        return expected * (elapsed + _PRIOR) / (self._expected_done + _PRIOR)
 
     def batch_done(self, result: Result) -> None:
         """Take note of a batch."""

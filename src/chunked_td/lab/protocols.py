@@ -157,6 +157,8 @@ class Protocol:
       deviations: what differs from the paper, and why.
       references: which figures and tables of the paper this reproduces.
       description: a paragraph for the report.
+      runner: what runs a batch of arms without networks, called like `chunked_td.simulate.simulate`; put your own
+        here (or its address) for runs that the compiled simulation does not cover.
     """
 
     id: str
@@ -183,6 +185,7 @@ class Protocol:
     deviations: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
     description: str = ""
+    runner: Callable[..., Any] | str = "chunked_td.simulate:simulate"
 
     def __post_init__(self):
         names = [arm.id for arm in self.arms]
@@ -273,13 +276,9 @@ def resolve(reference: Any) -> Any:
 
 
 def lambda_source_of(arm: Arm) -> Any:
-    """The λ source of `arm` as an object of `chunked_td.lambdas`."""
+    """The λ source of `arm`: a number, or an object of `chunked_td.lambdas`."""
     source = arm.lambda_source
-    if isinstance(source, str):
-        return resolve(f"chunked_td.lambdas:{source}")()
-    if isinstance(source, (int, float)):
-        return resolve("chunked_td.lambdas:ConstantLambda")(float(source))
-    return source
+    return resolve(f"chunked_td.lambdas:{source}")() if isinstance(source, str) else source
 
 
 def misses_and_returns(runs: Any, record_at: np.ndarray) -> Scores:

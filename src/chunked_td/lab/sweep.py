@@ -134,7 +134,7 @@ def make_plan(protocols: Sequence[Protocol], options: Options, store: Store | No
     """What to run, given what is stored."""
     check_patterns(protocols, options)
     wanted: list[Batch] = []
-    notes: list[str] = []
+    left_out: list[str] = []
     for protocol in protocols:
         for arm in choose_arms(protocol, options):
             size = size_of(protocol, arm, options)
@@ -142,11 +142,12 @@ def make_plan(protocols: Sequence[Protocol], options: Options, store: Store | No
                 continue
             batches = batches_of(protocol, arm, size)
             if arm.kind == "network" and not network_support() and (store is None or _missing(store, batches)):
-                notes.append(f"{protocol.id}: arm {arm.id} needs chunked_td.lab.neural, which is not here; left out")
+                left_out.append(f"{protocol.id} {arm.id}")
                 continue
             wanted += batches
     left = wanted if store is None else _missing(store, wanted)
-    return Plan(tuple(wanted), tuple(left), tuple(notes))
+    notes = [f"network arms need chunked_td.lab.neural, which is not here; left out: {', '.join(left_out)}"]
+    return Plan(tuple(wanted), tuple(left), tuple(notes if left_out else ()))
 
 
 def network_support() -> bool:

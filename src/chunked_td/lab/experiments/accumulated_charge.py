@@ -31,6 +31,7 @@ ACCUMULATED_CHARGE = Protocol(
             note="λ is the expected probability of the step, which leaves the true values as the fixed point.",
         ),
         Arm("chunked-counts", "Chunked SARSA, counts", "sarsa", "ForwardLambda", "counts", in_paper=False),
+        Arm("expected-counts", "Expected-λ SARSA, counts", "sarsa", "ExpectedLambda", "counts", in_paper=False),
         Arm(
             "chunked-oracle",
             "Chunked SARSA, true model",
@@ -40,7 +41,6 @@ ACCUMULATED_CHARGE = Protocol(
             in_paper=False,
             note="What remains when nothing about the model has to be learned.",
         ),
-        Arm("expected-oracle", "Expected-λ SARSA, true model", "sarsa", "ExpectedLambda", "oracle", in_paper=False),
     ),
     exponents=(3, 2, 1, 0, -1, -2, -3, -4, -6, -8, -10, -12),
     episodes=10_000,

@@ -39,7 +39,6 @@ SKEWED_SPLIT = Protocol(
         Arm("chunked", "Chunked-TD", "td", "ForwardLambda", "counts", in_paper=False),
         Arm("chunked-oracle", "Chunked-TD, true model", "td", "ForwardLambda", "oracle", in_paper=False),
         Arm("expected", "Expected-λ TD", "td", "ExpectedLambda", "counts", in_paper=False),
-        Arm("expected-oracle", "Expected-λ TD, true model", "td", "ExpectedLambda", "oracle", in_paper=False),
     ),
     exponents=(-3, -5, -7),
     episodes=50_000,
