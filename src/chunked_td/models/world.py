@@ -312,6 +312,10 @@ class World:
         self._program = self._program.lower(self.state, *arguments).compile()
         return time.perf_counter() - start
 
+    def program_text(self) -> str:
+        """The compiled program in the compiler's language, to see what runs; after `compile`."""
+        return self._program.as_text()
+
     def _arguments(self, states: ArrayLike, actions: ArrayLike, policy: ArrayLike | None) -> tuple[Any, ...]:
         """Arrays in the types that travel, checked."""
         config, shape = self.plan.config, (self.runs, self.plan.episode_length)
