@@ -36,7 +36,6 @@ from chunked_td.learners.recursion import (
     TRACES,
     VIEWS,
     Memory,
-    Rule,
     Tables,
     advance,
     arrive,

@@ -73,7 +73,7 @@ class DynamicsEnv(gym.Env[Any, Any]):
         """Begin an episode. A seed also draws anew what the environment fixes per seed; without one, that stays."""
         super().reset(seed=seed)
         env = self.dynamics
-        if self._draws is None or self._draws.generator is not self.np_random:
+        if self._draws is None or self._draws.generator is not self._np_random:
             self._draws = Draws(self.np_random)
             self._exact = None
             env.prepare(env, self._draws.reserve(env.draws))
@@ -82,6 +82,19 @@ class DynamicsEnv(gym.Env[Any, Any]):
         if self.render_mode is not None:
             self._scene = rendering.Scene(env, self._state)
         return self._observation(), self._info()
+
+    @property
+    def np_random(self) -> np.random.Generator:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The environment's Generator, just after the last number that was used."""
+        generator = super().np_random
+        if self._draws is not None and self._draws.generator is generator:
+            self._draws.sync()
+        return generator
+
+    @np_random.setter
+    def np_random(self, value: np.random.Generator) -> None:
+        self._np_random = value
+        self._np_random_seed = -1  # unknown, as Gymnasium has it
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take a legal action. Episodes end by termination only."""

@@ -1,0 +1,476 @@
+"""A learner: settings, tables, and one step of the recursion per call.
+
+`start` and `step` serve a loop of the user's own; `learn` (in `training`) is that loop for Gymnasium.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from chunked_td.compiled import Draws
+from chunked_td.indexing import Indexer, make_indexer
+from chunked_td.lambdas import EXPECTED, EXTERNAL, FACTORED, FORWARD, SARSA, STATE, ForwardLambda, LambdaSource
+from chunked_td.learners.recursion import (
+    TRACES,
+    VIEWS,
+    Memory,
+    Rule,
+    Tables,
+    advance,
+    arrive,
+    conclude,
+    finish,
+    needs_legal,
+)
+from chunked_td.learners.schedule import Schedule, at_episode, check_schedule
+from chunked_td.learners.setup import (
+    as_lambda_source,
+    check_choice,
+    check_unit,
+    component_groups,
+    count_origins,
+    make_rule,
+)
+from chunked_td.learners.training import History, train
+from chunked_td.models.counts import Counts
+from chunked_td.policies import GIVEN, GREEDY, UNIFORM
+from chunked_td.traces import Trace
+
+Policy = str | np.ndarray | Callable[[Any], Any]
+
+_ROOM = 64
+
+
+class Learner:
+    """Base of all learners over the common recursion.
+
+    Args:
+      env: a Gymnasium environment (or anything with `observation_space` and `action_space`).
+      step_size: α, a number or a `Schedule` over episodes.
+      discount: γ.
+      epsilon: exploration of the ε-greedy policy, a number or a `Schedule`. Not used by state-value learners.
+      seed: of the policy and the model; `learn` seeds the environment with it too.
+      lambda_source: where λ comes from: a source from `chunked_td.lambdas`, or a number.
+      model: None for counts, or an object that follows `chunked_td.models.Model`.
+      policy: state-value learners only: "uniform", probabilities float[S, A], or a function from observation to
+        float[A].
+      view: "traces" (online), "offline" (λ-return at the end of an episode) or "sampled" (§3.1).
+      percept: what the count model predicts: "state" or "reward-state".
+      prior: Dirichlet pseudo-count per outcome of the count model.
+      replacing: replacing instead of accumulating traces.
+      cutoff: traces at or below it are dropped. 0 is exact.
+      indexer: how observations become ids; by default chosen from `env.observation_space`.
+    """
+
+    bootstrap: ClassVar[int] = SARSA
+    default_source: ClassVar[LambdaSource] = ForwardLambda()
+    default_view: ClassVar[str] = "traces"
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        step_size: float | Schedule = 0.1,
+        discount: float = 0.99,
+        epsilon: float | Schedule = 0.1,
+        seed: int = 0,
+        lambda_source: LambdaSource | float | None = None,
+        model: Any = None,
+        policy: Policy | None = None,
+        view: str | None = None,
+        percept: str = "state",
+        prior: float = 0.0,
+        replacing: bool = False,
+        cutoff: float = 0.0,
+        indexer: Indexer | None = None,
+    ):
+        self.seed = _check_seed(seed)
+        self.step_size = check_schedule("step_size", step_size, positive=True)
+        self.epsilon = check_schedule("epsilon", epsilon, positive=False)
+        self.discount = check_unit("discount", discount)
+        self.lambda_source = as_lambda_source(lambda_source, self.default_source)
+        self.view = check_choice("view", view or self.default_view, VIEWS)
+        self.percept = check_choice("percept", percept, ("state", "reward-state"))
+        self.prior = _check_not_negative("prior", prior)
+        self.cutoff = _check_not_negative("cutoff", cutoff)
+        self.replacing = bool(replacing)
+        self.model, self.policy = model, self._check_policy(policy)
+        self._spaces(env, indexer)
+        self._check_combination()
+        self._allocate()
+
+    # ---- set-up
+
+    def _check_policy(self, policy: Policy | None) -> Policy | None:
+        if self.bootstrap != STATE:
+            if policy is not None:
+                raise ValueError(f"policy goes with state-value learners; {type(self).__name__} acts ε-greedily")
+            return None
+        if policy is None or isinstance(policy, str):
+            return check_choice("policy", policy or "uniform", ("uniform",))
+        return policy if callable(policy) else np.asarray(policy, np.float64)
+
+    def _spaces(self, env: Any, indexer: Indexer | None) -> None:
+        actions = env.action_space
+        if not hasattr(actions, "n"):
+            raise ValueError(f"env.action_space must be Discrete, got {actions!r}")
+        self.actions, self.action_start = int(actions.n), int(getattr(actions, "start", 0))
+        reward_space = getattr(getattr(env, "unwrapped", env), "reward_space", None)
+        self.rewards = 1 if reward_space is None else int(np.prod(reward_space.shape))
+        self.indexer = indexer if indexer is not None else make_indexer(env.observation_space)
+
+    def _check_combination(self) -> None:
+        source = self.lambda_source
+        if source.code == FACTORED and self.indexer.nvec is None:
+            raise ValueError("lambda_source FactoredLambda() needs observations with countable components")
+        if self.percept == "reward-state" and source.code == EXPECTED and self.bootstrap == SARSA:
+            raise ValueError("percept 'reward-state' does not go with ExpectedLambda for SARSA; use Expected-SARSA")
+        if self.prior > 0.0 and not self.indexer.fixed:
+            raise ValueError("prior needs a known number of states; this environment's states get ids on first sight")
+        if self.model is not None and source.needs_model:
+            asked = {FORWARD: "probabilities", FACTORED: "component_probabilities", EXPECTED: "expected_probabilities"}
+            if source.code not in asked:
+                raise ValueError(f"lambda_source {source!r} is read off counts; it takes no model")
+            for name in ("observe", asked[source.code]):
+                if not callable(getattr(self.model, name, None)):
+                    raise ValueError(f"model must have a method {name}() for {source!r}, got {self.model!r}")
+
+    def _make_rule(self) -> Rule:
+        external = self.model is not None and self.lambda_source.needs_model
+        policy = GREEDY if self.bootstrap != STATE else (UNIFORM if isinstance(self.policy, str) else GIVEN)
+        return make_rule(
+            self.bootstrap,
+            self.lambda_source,
+            VIEWS[self.view],
+            self.actions,
+            self.discount,
+            external=external,
+            policy=policy,
+            cutoff=self.cutoff,
+            replacing=self.replacing,
+        )
+
+    def _allocate(self) -> None:
+        A, d = self.actions, self.rewards
+        self.rule = self._make_rule()
+        self._capacity = states = max(self.indexer.size, _ROOM)
+        nvec = np.array(self.indexer.nvec if self.indexer.nvec else (1,), np.int64)
+        self.tables = Tables(
+            np.zeros((self._rows(states), d)),
+            np.zeros((states if needs_legal(self.rule) else 0, A), bool),
+            nvec,
+            component_groups(self.lambda_source, d, nvec.size),
+        )
+        origins = count_origins(self.rule, states, d)
+        self.counts = Counts.empty(origins, self.prior, self.indexer.size or 1, _ROOM)
+        online = self.rule.mode == TRACES
+        self.trace = Trace.empty(self._rows(states) if online else 0, d, _ROOM)
+        self.memory = Memory.empty(A, d, 1 if online else _ROOM)
+        policy, chunks = np.random.SeedSequence(self.seed).spawn(2)
+        self.policy_draws = Draws(np.random.Generator(np.random.PCG64(policy)))
+        self.chunk_draws = Draws(np.random.Generator(np.random.PCG64(chunks)), _ROOM)
+        self.percepts: dict[tuple[Any, ...], int] = {}
+        self.episode, self.state, self.action = 0, -1, -1
+        self.env_state: dict[str, Any] | None = None  # the environment's random numbers after `learn`
+        self.trained_in: Any = None
+        self._reward = np.zeros(d)
+        self._all_legal = np.ones(A, bool)
+        self._room = 0
+
+    def _rows(self, states: int) -> int:
+        return states if self.bootstrap == STATE else states * self.actions
+
+    def _make_room(self) -> None:
+        """Grow what the next steps might overfill. Every step adds at most one entry (d count pairs) to each."""
+        pairs = self.rewards if self.rule.source == FACTORED else 1
+        if self.rule.mode == TRACES:
+            if self.trace.rows.size - self.trace.count[0] < _ROOM:
+                self.trace = self.trace.grown(self.trace.slot.size, 2 * self.trace.rows.size + _ROOM)
+        elif self.memory.rows.size - self.memory.length[0] < _ROOM:
+            self.memory = self.memory.grown(2 * self.memory.rows.size + _ROOM)
+        if self.counts.origin.size - self.counts.size[0] < _ROOM * pairs:
+            self.counts = self.counts.grown(self.counts.head.size, 2 * self.counts.origin.size + _ROOM * pairs)
+        self._room = _ROOM - 1
+
+    def _grow_states(self) -> None:
+        """Room for twice as many states (observations that get ids on first sight)."""
+        old, self._capacity = self._capacity, 2 * max(self.indexer.size, self._capacity)
+        values = np.zeros((self._rows(self._capacity), self.rewards))
+        values[: self._rows(old)] = self.tables.values
+        legal = np.zeros((self._capacity if self.tables.legal.shape[0] else 0, self.actions), bool)
+        legal[: self.tables.legal.shape[0]] = self.tables.legal
+        self.tables = self.tables._replace(values=values, legal=legal)
+        if self.rule.mode == TRACES:
+            self.trace = self.trace.grown(values.shape[0], self.trace.rows.size)
+        origins = count_origins(self.rule, self._capacity, self.rewards)
+        if origins > self.counts.head.size:
+            self.counts = self.counts.grown(origins, self.counts.origin.size)
+
+    # ---- one step at a time
+
+    def start(self, observation: Any, info: dict[str, Any] | None = None) -> int:
+        """Begin an episode; returns the first action.
+
+        An episode that was under way is abandoned without its updates at the end.
+        """
+        legal = self._legal(info)
+        state = self._index(observation)
+        self._abandon()
+        self._epsilon = at_episode(self.epsilon, self.episode)
+        self._alpha = at_episode(self.step_size, self.episode)
+        self._given_policy(observation, legal)
+        rng = self.policy_draws.reserve(1)
+        action = arrive(self.rule, self.tables, self.memory, rng, state, legal, self._epsilon, True)
+        self.memory.policy[:] = self.memory.next_policy
+        self.state, self.action = state, int(action)
+        return self.action + self.action_start
+
+    def step(
+        self,
+        reward: Any,
+        observation: Any,
+        terminated: bool,
+        truncated: bool = False,
+        info: dict[str, Any] | None = None,
+    ) -> int | None:
+        """Learn from a transition; returns the next action, or None at the end of an episode.
+
+        Args:
+          reward: a finite number, or float[d] where rewards have components.
+          observation, terminated, truncated, info: as returned by `env.step`. `info["action_mask"]` is obeyed.
+        """
+        if self.state < 0:
+            raise RuntimeError("step() before start(): begin every episode with action = agent.start(observation)")
+        self._take_reward(reward)
+        ended = 1 if terminated else (2 if truncated else 0)
+        legal = self._all_legal if info is None or ended == 1 else self._legal(info)
+        state = self._index(observation)
+        self._room -= 1
+        if self._room < 0:
+            self._make_room()
+        if self.rule.policy == GIVEN and ended != 1:
+            self._given_policy(observation, legal)
+        rng = self.policy_draws.reserve(1)
+        percept = state if self.percept == "state" else self._percept(state)
+        action = self._update(rng, state, percept, legal, ended)
+        if ended:
+            self._finish()
+            return None
+        self.state, self.action = state, int(action)
+        return self.action + self.action_start
+
+    def _update(self, rng: Any, state: int, percept: int, legal: np.ndarray, ended: int) -> int:
+        """Learn from the transition to `state`; returns the next action, or −1."""
+        if self.rule.source == EXTERNAL:
+            return self._external_step(rng, state, legal, ended)
+        return advance(
+            self.rule,
+            self.tables,
+            self.trace,
+            self.counts,
+            self.memory,
+            rng,
+            self.state,
+            self.action,
+            self._reward,
+            state,
+            percept,
+            legal,
+            ended,
+            self._epsilon,
+            self._alpha,
+        )
+
+    def _external_step(self, rng: Any, state: int, legal: np.ndarray, ended: int) -> int:
+        """One transition with λ from a model object."""
+        action = -1
+        if ended != 1:
+            action = arrive(self.rule, self.tables, self.memory, rng, state, legal, self._epsilon, ended == 0)
+        reward = float(self._reward[0]) if self.rewards == 1 else self._reward.copy()
+        self.model.observe(self.state, self.action, reward, state, ended == 1)
+        self.memory.lambda_t[:] = self._model_lambda(reward, state, action)
+        conclude(
+            self.rule,
+            self.tables,
+            self.trace,
+            self.memory,
+            self.state,
+            self.action,
+            self._reward,
+            state,
+            action,
+            ended == 1,
+            self._alpha,
+        )
+        return action
+
+    def _model_lambda(self, reward: Any, state: int, action: int) -> Any:
+        """λ_t by the table in `chunked_td.lambdas`, from the model's probabilities."""
+        source, policy = self.lambda_source.code, self.memory.policy
+        if source == FACTORED:
+            each = np.asarray(self.model.component_probabilities(self.state, state, reward), np.float64)
+            joint = np.where(self.tables.groups[None], each[:, None, :], 1.0).prod(axis=2)  # [A, d]
+            return _checked_probability(policy @ joint)
+        if source == EXPECTED:
+            squares = np.asarray(self.model.expected_probabilities(self.state, policy), np.float64)
+            if self.bootstrap != SARSA:
+                return _checked_probability(squares[-1])
+            factor = 1.0 if action < 0 else float(np.sum(self.memory.next_policy**2))
+            return _checked_probability(squares[self.action] * factor)
+        chances = np.asarray(self.model.probabilities(self.state, state, reward), np.float64)
+        if self.bootstrap != SARSA:
+            total = 0.0
+            for weight, chance in zip(policy, chances, strict=True):
+                if weight > 0.0:
+                    total += weight * chance
+            return _checked_probability(total)
+        return _checked_probability(chances[self.action] * (1.0 if action < 0 else self.memory.next_policy[action]))
+
+    def _finish(self) -> None:
+        coins = self.chunk_draws.reserve(int(self.memory.length[0]) if self.view == "sampled" else 0)
+        finish(self.rule, self.tables, self.trace, self.memory, coins, self._alpha)
+        self.state = self.action = -1
+        self.episode += 1
+
+    def _abandon(self) -> None:
+        """Forget an unfinished episode."""
+        if self.state >= 0:
+            self.memory.length[0] = 0
+            finish(self.rule, self.tables, self.trace, self.memory, self.chunk_draws.reserve(0), 0.0)
+            self.state = self.action = -1
+            self.episode += 1
+
+    def _take_reward(self, reward: Any) -> None:
+        if self.rewards == 1:
+            try:
+                value = float(reward)
+            except (TypeError, ValueError):
+                raise ValueError(f"reward must be a number, got {reward!r}") from None
+            if not math.isfinite(value):
+                raise ValueError(f"reward must be finite, got {value!r}")
+            self._reward[0] = value
+            return
+        values = np.asarray(reward, np.float64)
+        if values.shape != (self.rewards,):
+            raise ValueError(f"reward must have {self.rewards} components, got {reward!r} of shape {values.shape}")
+        if not np.isfinite(values).all():
+            raise ValueError(f"reward must be finite in every component, got {reward!r}")
+        self._reward[:] = values
+
+    def _legal(self, info: dict[str, Any] | None) -> np.ndarray:
+        mask = None if info is None else info.get("action_mask")
+        if mask is None:
+            return self._all_legal
+        legal = np.asarray(mask).astype(bool)
+        if legal.shape != (self.actions,):
+            raise ValueError(f"info['action_mask'] must have shape ({self.actions},), got {mask!r}")
+        if not legal.any():
+            raise ValueError(f"info['action_mask'] forbids every action: {mask!r}; at least one must be allowed")
+        return legal
+
+    def _given_policy(self, observation: Any, legal: np.ndarray) -> None:
+        """Write a user's policy for this observation where the kernels expect it."""
+        if self.rule.policy != GIVEN:
+            return
+        given = self.policy
+        raw = given(observation) if callable(given) else given[self._index(observation)]  # type: ignore[index]
+        row = np.asarray(raw, np.float64)
+        if row.shape != (self.actions,) or not (row >= 0.0).all() or abs(row.sum() - 1.0) > 1e-8:
+            raise ValueError(f"policy must give {self.actions} probabilities that sum to 1, got {row!r}")
+        self.memory.next_policy[:] = np.where(legal, row, 0.0)
+        self.memory.next_policy /= self.memory.next_policy.sum()
+
+    def _index(self, observation: Any) -> int:
+        state = self.indexer(observation)
+        if state >= self._capacity:
+            self._grow_states()
+        return state
+
+    def _percept(self, state: int) -> int:
+        """An id for the pair of reward and state."""
+        return self.percepts.setdefault((*self._reward.tolist(), state), len(self.percepts))
+
+    # ---- what was learned
+
+    def act(self, observation: Any, info: dict[str, Any] | None = None, *, explore: bool = False) -> int:
+        """An action without learning: greedy (first of ties), or drawn from the behaviour policy.
+
+        Args:
+          explore: draw from the ε-greedy policy (or the given one) with the learner's own random numbers.
+        """
+        legal = self._legal(info)
+        if explore or self.bootstrap == STATE:
+            probabilities = self.policy_probabilities(observation, info)
+            return int(self.policy_draws.sync().choice(self.actions, p=probabilities)) + self.action_start
+        values = np.where(legal, self.q_values(observation), -np.inf)
+        return int(np.argmax(values)) + self.action_start
+
+    def policy_probabilities(self, observation: Any, info: dict[str, Any] | None = None) -> np.ndarray:
+        """π(·|observation) of the behaviour policy now."""
+        legal = self._legal(info)
+        if self.bootstrap == STATE:
+            if isinstance(self.policy, str):
+                return legal / legal.sum()
+            row = self.policy(observation) if callable(self.policy) else self.policy[self._index(observation)]  # type: ignore[index]
+            row = np.where(legal, np.asarray(row, np.float64), 0.0)
+            return row / row.sum()
+        q = np.where(legal, self.q_values(observation), -np.inf)
+        epsilon, greedy = at_episode(self.epsilon, self.episode), q == q.max()
+        return epsilon * legal / legal.sum() + (1.0 - epsilon) * greedy / greedy.sum()
+
+    def q_values(self, observation: Any, *, components: bool = False) -> np.ndarray:
+        """float[A], one number per action; with `components`, float[A, d], one per reward component."""
+        if self.bootstrap == STATE:
+            raise TypeError(f"{type(self).__name__} learns state values: ask for values(observation)")
+        state = self.indexer.find(observation)
+        if not 0 <= state < self._capacity:
+            rows = np.zeros((self.actions, self.rewards))
+        else:
+            rows = self.tables.values[state * self.actions : (state + 1) * self.actions].copy()
+        return rows if components else rows.sum(axis=1)
+
+    def values(self, observation: Any, *, components: bool = False) -> Any:
+        """V(observation): learned directly, or Σ_a π(a) Q(observation, a) for action-value learners."""
+        if self.bootstrap != STATE:
+            row = self.policy_probabilities(observation) @ self.q_values(observation, components=True)
+        else:
+            state = self.indexer.find(observation)
+            seen = 0 <= state < self._capacity
+            row = self.tables.values[state].copy() if seen else np.zeros(self.rewards)
+        return row if components else float(row.sum())
+
+    def learn(self, env: Any, episodes: int, *, progress: bool = True, callback: Any = None) -> History:
+        """Train for so many episodes; see `chunked_td.learners.training.train`."""
+        return train(self, env, episodes, progress=progress, callback=callback)
+
+    def save(self, path: Any) -> None:
+        """Write everything to one file, so that `chunked_td.load` goes on exactly from here."""
+        from chunked_td.learners.saving import save
+
+        save(self, path)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.lambda_source!r}, episode={self.episode}, states={self.indexer.size})"
+
+
+def _check_seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed must be a whole number from 0, got {seed!r}")
+    return int(seed)
+
+
+def _check_not_negative(name: str, value: Any) -> float:
+    if not isinstance(value, int | float) or not 0.0 <= value < math.inf:
+        raise ValueError(f"{name} must be a finite number from 0, got {value!r}")
+    return float(value)
+
+
+def _checked_probability(value: Any) -> Any:
+    low, high = np.min(value), np.max(value)
+    if not (low >= -1e-6 and high <= 1.0 + 1e-6):
+        raise ValueError(f"model gave a probability outside [0, 1]: {value!r}")
+    return np.clip(value, 0.0, 1.0)

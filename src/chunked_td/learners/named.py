@@ -1,0 +1,106 @@
+"""The named algorithms: each picks a bootstrap, a λ source and a view for the common recursion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chunked_td.lambdas import (
+    EXPECTED_SARSA,
+    SARSA,
+    STATE,
+    ConstantLambda,
+    FactoredLambda,
+    ForwardLambda,
+)
+from chunked_td.learners.base import Learner
+
+
+class _FixedLambda(Learner):
+    """A learner with the same λ everywhere."""
+
+    def __init__(self, env: Any, *, lambda_: float = 0.9, **settings: Any):
+        settings.setdefault("lambda_source", ConstantLambda(lambda_))
+        super().__init__(env, **settings)
+
+
+class TDLambda(_FixedLambda):
+    """TD(λ) (§2.1): state values of a given policy. λ = 0 is TD(0), λ = 1 is Monte Carlo.
+
+    Args:
+      env: a Gymnasium environment.
+      lambda_: λ.
+      **settings: see `Learner`; `policy` is the policy to evaluate, uniform by default.
+    """
+
+    bootstrap = STATE
+
+
+class SarsaLambda(_FixedLambda):
+    """SARSA(λ) (§2.1): action values of the ε-greedy policy it follows.
+
+    Args:
+      env: a Gymnasium environment.
+      lambda_: λ.
+      **settings: see `Learner`.
+    """
+
+    bootstrap = SARSA
+
+
+class ExpectedSarsaLambda(_FixedLambda):
+    """Expected-SARSA(λ) (§2.1): bootstraps from Σ_a π(a|s') Q(s',a).
+
+    Args:
+      env: a Gymnasium environment.
+      lambda_: λ.
+      **settings: see `Learner`.
+    """
+
+    bootstrap = EXPECTED_SARSA
+
+
+class ChunkedTD(Learner):
+    """Chunked-TD (Alg. 1): state values of a given policy, λ_t = P̂^π(x_{t+1}|x_t)."""
+
+    bootstrap = STATE
+    default_source = ForwardLambda()
+
+
+class ChunkedSarsa(Learner):
+    """Chunked SARSA (Alg. 2): λ_t = P̂(x_{t+1}|x_t,a_t) π(a_{t+1}|x_{t+1})."""
+
+    bootstrap = SARSA
+    default_source = ForwardLambda()
+
+
+class ChunkedExpectedSarsa(Learner):
+    """Chunked Expected-SARSA (Alg. 3): λ_t = P̂^π(x_{t+1}|x_t). With vector rewards this is the paper's C-default."""
+
+    bootstrap = EXPECTED_SARSA
+    default_source = ForwardLambda()
+
+
+class FactoredChunkedExpectedSarsa(Learner):
+    """Chunked Expected-SARSA with decomposed rewards (Alg. 4, C-factored): one trace and one λ per reward component.
+
+    λ_t^i = Σ_a π(a|x_t) P̂(x^i_{t+1}|x_t,a); the policy is ε-greedy on Σ_i Q^i.
+    """
+
+    bootstrap = EXPECTED_SARSA
+    default_source = FactoredLambda()
+
+
+class NStepChunkedTD(Learner):
+    """n-step chunked targets for state values (§3.1): s_t is dropped with probability P̂^π(x_{t+1}|x_t)."""
+
+    bootstrap = STATE
+    default_source = ForwardLambda()
+    default_view = "sampled"
+
+
+class NStepChunkedSarsa(Learner):
+    """n-step Chunked SARSA (App. B.1): (s_t, a_t) is dropped with probability P̂^π(x_{t+1},a_{t+1}|x_t,a_t)."""
+
+    bootstrap = SARSA
+    default_source = ForwardLambda()
+    default_view = "sampled"

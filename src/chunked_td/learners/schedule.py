@@ -1,0 +1,66 @@
+"""Numbers that change over episodes: exploration and step sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chunked_td.learners.setup import check_positive, check_unit
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A number per episode, given at some episodes.
+
+    Args:
+      points: (episode, value) pairs in order. Before the first and after the last, the value stays.
+      hold: keep each value until the next point instead of moving there in a straight line.
+
+    Example: ε from 1 to 0.1 over 500 episodes is `Schedule(((0, 1.0), (500, 0.1)))`.
+    """
+
+    points: tuple[tuple[int, float], ...]
+    hold: bool = False
+
+    def __post_init__(self):
+        points = tuple((int(episode), float(value)) for episode, value in self.points)
+        episodes = [episode for episode, _ in points]
+        if not points or episodes != sorted(set(episodes)):
+            raise ValueError(f"points must be (episode, value) pairs with rising episodes, got {self.points!r}")
+        object.__setattr__(self, "points", points)
+
+    def __call__(self, episode: int) -> float:
+        """The value in an episode, counted from 0."""
+        return float(self.over(np.array([episode]))[0])
+
+    def over(self, episodes: np.ndarray) -> np.ndarray:
+        """The values in many episodes."""
+        at = np.array([episode for episode, _ in self.points])
+        values = np.array([value for _, value in self.points])
+        if self.hold:
+            return values[np.maximum(np.searchsorted(at, episodes, side="right") - 1, 0)]
+        return np.interp(episodes, at, values)
+
+
+def linear(start: float, end: float, episodes: int) -> Schedule:
+    """From `start` to `end` in a straight line over so many episodes, then `end`."""
+    if episodes < 1:
+        raise ValueError(f"episodes must be at least 1, got {episodes!r}")
+    return Schedule(((0, start), (episodes, end)))
+
+
+def check_schedule(name: str, value: Any, positive: bool) -> float | Schedule:
+    """A number or a Schedule of numbers, each positive (step sizes) or in [0, 1] (exploration)."""
+    check = check_positive if positive else check_unit
+    if isinstance(value, Schedule):
+        for _, number in value.points:
+            check(name, number)
+        return value
+    return check(name, value)
+
+
+def at_episode(value: float | Schedule, episode: int) -> float:
+    """The number that holds in an episode."""
+    return value(episode) if isinstance(value, Schedule) else value
