@@ -211,7 +211,7 @@ def save_npz(columns: dict[str, np.ndarray], settings: dict[str, Any]) -> bytes:
 def load_npz(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Columns and settings of a file written by `save_npz`; raises LabError if it is torn or foreign."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
             header = json.loads(str(archive["__header__"]))
             columns = {name: archive[name] for name in header["columns"]}
     except Exception as error:  # zip, key, value and JSON errors all mean the same here

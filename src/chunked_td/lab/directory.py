@@ -22,7 +22,7 @@ from typing import Any
 from chunked_td.lab.errors import DirectoryError, WriteError
 
 FORMAT = 1
-_TEMPORARY = ".unfinished-"
+_TEMPORARY = ".unfinished"  # a suffix, so that nobody takes such a file for a finished one
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Directory:
         try:
             path.mkdir(parents=True, exist_ok=True)
             directory._take_lock()
-            for leftover in path.rglob(f"{_TEMPORARY}*"):
+            for leftover in path.rglob(f"*{_TEMPORARY}"):
                 leftover.unlink()
         except OSError as error:
             directory.close()
@@ -106,7 +106,7 @@ class Directory:
 
     def write_atomically(self, path: Path, content: bytes) -> None:
         """Write a file so that after any crash it is there whole or not at all."""
-        temporary = path.parent / f"{_TEMPORARY}{path.name}"
+        temporary = path.with_name(path.name + _TEMPORARY)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_file(temporary, content)

@@ -1,0 +1,41 @@
+"""The toy protocol's path, the command in a process of its own, and the bytes of a store."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TOY = str(Path(__file__).with_name("toy.py"))
+
+_CALL = """
+import json, sys
+from chunked_td.lab import commands
+arguments = json.loads(sys.argv[1])
+commands.leave(commands.reproduce(arguments.pop("experiments"), **arguments))
+"""
+
+
+def start(out, experiments=(TOY,), environment=None, **options) -> subprocess.Popen:
+    """The same in a process of its own."""
+    arguments = {"experiments": list(experiments), "out": str(out), "networks": False, **options}
+    return subprocess.Popen(
+        [sys.executable, "-c", _CALL, json.dumps(arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(environment or {})},
+    )
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    """Name and bytes of every stored batch."""
+    return {str(p.relative_to(out)): p.read_bytes() for p in sorted(out.glob("batches/*/*.parquet"))}
+
+
+def finish(process: subprocess.Popen) -> tuple[int, str, str]:
+    """Exit code and what was said, once it has ended."""
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err

@@ -1,0 +1,162 @@
+"""The command: exit codes, messages, plans, Ctrl-C."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from lab_helpers import TOY, contents, finish, start
+
+from chunked_td.lab import commands
+from chunked_td.lab.store import Store
+
+
+def test_the_second_time_there_is_nothing_to_do(tmp_path):
+    """In under three seconds of processor time: the clock on the wall also measures the neighbours."""
+    assert finish(start(tmp_path / "run"))[0] == 0
+    before = contents(tmp_path / "run")
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    code, said, _ = finish(start(tmp_path / "run"))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - spent.ru_utime - spent.ru_stime < 3
+    assert code == 0
+    assert "nothing to do: all 120 runs" in said
+    assert contents(tmp_path / "run") == before
+
+
+def test_a_dry_run_changes_nothing(reproduce, tmp_path, capsys):
+    assert reproduce(dry_run=True) == 0
+    said = capsys.readouterr().out
+    assert "toy sarsa-0.5" in said
+    assert "120 of 120 runs to do in 6 batches: about" in said
+    assert not (tmp_path / "run").exists()
+    assert reproduce(seeds=10) == 0
+    assert reproduce(dry_run=True) == 0
+    assert "60 of 120 runs to do in 3 batches" in capsys.readouterr().out
+
+
+def test_lines_elsewhere_than_on_a_terminal(reproduce, capsys):
+    assert reproduce() == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 6
+    assert "toy SARSA(0) seeds 0–9" in lines[0]
+    assert "arms 3/3 · runs 120/120" in lines[-1]
+    assert "left" in lines[-1]
+
+
+def test_a_bar_on_a_terminal(toy, monkeypatch):
+    import io
+
+    from chunked_td.lab.engines import attempt
+    from chunked_td.lab.progress import Progress
+    from chunked_td.lab.sweep import Options, make_plan
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    stream = Terminal()
+    batches = make_plan([toy], Options(networks=False)).batches
+    progress = Progress(batches, lambda some: float(len(some)), stream)
+    for batch in batches:
+        progress.batch_done(attempt(batch, 1))
+    progress.close()
+    assert "runs 120/120" in stream.getvalue()
+
+
+def test_quiet_is_quiet(reproduce, capsys):
+    assert reproduce(quiet=True) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_error_in_a_batch_does_not_stop_the_others(reproduce, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TOY_FAIL", "0.5")
+    assert reproduce() == 1
+    said = capsys.readouterr().err
+    assert "2 of 6 batches failed" in said
+    assert "ValueError: asked to fail at λ = 0.5" in said
+    assert len(contents(tmp_path / "run")) == 4
+    monkeypatch.delenv("TOY_FAIL")
+    assert reproduce() == 0
+    assert len(contents(tmp_path / "run")) == 6
+
+
+@pytest.mark.parametrize(
+    ("experiments", "options", "words"),
+    [
+        (["key-to-dor"], {}, "did you mean 'key-to-door'"),
+        (["no/such.py"], {}, "no experiment file"),
+        (["skewed-split", "skewed-split"], {}, "named twice"),
+        ([TOY], {"arms": ["sarsa-7"]}, "matches no arm"),
+        ([TOY], {"seeds": 0}, "--seeds 0"),
+        ([TOY], {"episodes": -1}, "--episodes -1"),
+        ([TOY], {"profile": "slow"}, "--profile 'slow'"),
+        ([TOY], {"engine": "slurm", "networks": False}, "--engine 'slurm'"),
+        ([TOY], {"address": "auto", "networks": False}, "--engine ray"),
+        ([TOY], {"log": ["paper"], "networks": False}, "--log 'paper'"),
+    ],
+)
+def test_requests_that_make_no_sense(tmp_path, capsys, experiments, options, words):
+    assert commands.reproduce(experiments, out=tmp_path / "run", **options) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_protocol_file_that_is_none(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    for text, words in (
+        ("PROTOCOL = 3\n", "must define PROTOCOL"),
+        ("1 / 0\n", "ZeroDivisionError"),
+        ("", "must define"),
+    ):
+        file.write_text(text)
+        assert commands.reproduce([str(file)], out=tmp_path / "run") == 2
+        assert words in capsys.readouterr().err
+
+
+def test_adding_an_arm_to_a_file_keeps_what_is_there(tmp_path, capsys):
+    """The two-line edit: arms that did not change are not run again."""
+    file = tmp_path / "mine.py"
+    text = Path(TOY).read_text()
+    file.write_text(text)
+    assert commands.reproduce([str(file)], out=tmp_path / "run", networks=False) == 0
+    file.write_text(text.replace("(0.0, 0.5, 1.0)", "(0.0, 0.5, 0.7, 1.0)"))
+    capsys.readouterr()
+    assert commands.reproduce([str(file)], out=tmp_path / "run", networks=False) == 0
+    assert "40 runs in 2 batches, 120 runs are there already" in capsys.readouterr().out
+    file.write_text(text.replace("0.3 + 0.4", "0.2 + 0.4"))  # another experiment now
+    assert commands.reproduce([str(file)], out=tmp_path / "run", networks=False) == 0
+    assert "120 runs in 6 batches, 0 runs" in capsys.readouterr().out
+
+
+def test_ctrl_c_stops_soon_and_keeps_what_is_finished(tmp_path, reproduce):
+    process = start(tmp_path / "run", environment={"TOY_SLEEP": "0.4"})
+    assert process.stderr is not None
+    process.stderr.readline()  # the first batch is done
+    time.sleep(0.1)
+    begun = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert time.monotonic() - begun < 2
+    assert process.returncode == 130
+    assert "interrupted; every finished batch is kept" in said
+    kept = contents(tmp_path / "run")
+    assert 1 <= len(kept) < 6
+    assert reproduce() == 0
+    assert kept.items() <= contents(tmp_path / "run").items()
+
+
+def test_the_diary_says_how_it_was_made(reproduce, tmp_path):
+    assert reproduce() == 0
+    diary = Store.read(tmp_path / "run").directory.diary()
+    assert [line["event"] for line in diary] == ["session", *["batch"] * 6, "end"]
+    assert {"command", "commit", "versions", "processor", "cores"} <= diary[0].keys()
+    assert diary[1]["steps"] == 20 * 40 * 10
+
+
+def test_live_logging(tmp_path, reproduce, monkeypatch):
+    pytest.importorskip("tensorboardX")
+    assert reproduce(log=["tensorboard"], arms=["sarsa-0"]) == 0
+    assert list((tmp_path / "run" / "tensorboard").glob("events.*"))
