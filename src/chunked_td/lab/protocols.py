@@ -84,7 +84,7 @@ class Exploration:
         """ε of each of the first `episodes` episodes, float64[episodes]."""
         since = np.arange(episodes, dtype=np.float64) - self.hold
         fraction = np.clip(since / self.anneal, 0.0, 1.0) if self.anneal else (since >= 0).astype(np.float64)
-        return self.first + (self.last - self.first) * fraction
+        return self.first * (1.0 - fraction) + self.last * fraction  # exact at both ends
 
 
 @dataclass(frozen=True)

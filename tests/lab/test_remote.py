@@ -1,0 +1,80 @@
+"""Batches on a bare host, and the way home."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from lab_helpers import TOY, contents
+
+from chunked_td.lab import commands
+from chunked_td.lab.store import Store
+
+BARE = """
+import sys
+ABSENT = ("polars", "gymnasium", "scipy", "rich", "tyro", "matplotlib", "plotly", "ray", "numba", "jax")
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+    def find_spec(self, name, path=None, target=None):
+        return None if name.partition(".")[0] in ABSENT else self.finder.find_spec(name, path, target)
+sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+from chunked_td.lab import remote
+sys.exit(remote.main(sys.argv[1:]))
+"""
+
+
+def on_a_bare_host(*arguments):
+    command = [sys.executable, "-c", BARE, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_results_come_home(tmp_path, reproduce, capsys):
+    away = tmp_path / "away"
+    first = on_a_bare_host("--protocol", TOY, "--arms", "fixed", "--out", str(away))
+    assert first.returncode == 0, first.stderr
+    assert len(list(away.glob("*.npz"))) == 6
+    again = on_a_bare_host("--protocol", TOY, "--arms", "fixed", "--out", str(away))
+    assert "0 of 6 batches to do" in again.stdout
+    assert commands.import_batches(away, out=tmp_path / "home", experiments=[TOY]) == 0
+    assert "6 batches imported" in capsys.readouterr().out
+    assert reproduce(out=tmp_path / "straight") == 0
+    assert contents(tmp_path / "home") == contents(tmp_path / "straight")
+    assert Store.read(tmp_path / "home").table("toy").equals(Store.read(tmp_path / "straight").table("toy"))
+    assert reproduce(out=tmp_path / "home") == 0
+    assert "nothing to do" in capsys.readouterr().out
+    assert commands.import_batches(away, out=tmp_path / "home", experiments=[TOY]) == 0
+    assert "0 batches imported" in capsys.readouterr().out
+    diary = Store.read(tmp_path / "home").directory.diary()
+    assert sum(line["event"] == "batch" for line in diary) == 6
+
+
+def test_a_damaged_result_is_named_and_the_others_are_taken(tmp_path, capsys):
+    away = tmp_path / "away"
+    on_a_bare_host("--protocol", TOY, "--arms", "sarsa-0", "--out", str(away))
+    victim, _ = sorted(away.glob("*.npz"))
+    victim.write_bytes(victim.read_bytes()[:-50])
+    assert commands.import_batches(away, out=tmp_path / "home", experiments=[TOY]) == 1
+    said = capsys.readouterr()
+    assert str(victim) in said.err
+    assert "1 batches imported" in said.out
+    again = on_a_bare_host("--protocol", TOY, "--arms", "sarsa-0", "--out", str(away))
+    assert "1 of 2 batches to do" in again.stdout
+
+
+def test_results_of_other_settings_are_kept_but_not_shown(tmp_path, capsys):
+    from pathlib import Path
+
+    other = tmp_path / "toy.py"
+    other.write_text(Path(TOY).read_text().replace("hold=10", "hold=20"))
+    on_a_bare_host("--protocol", str(other), "--arms", "sarsa-0", "--out", str(tmp_path / "away"))
+    assert commands.import_batches(tmp_path / "away", out=tmp_path / "home", experiments=[TOY]) == 0
+    assert "made with other settings" in capsys.readouterr().err
+    assert len(contents(tmp_path / "home")) == 2
+
+
+def test_nothing_to_import(tmp_path, capsys):
+    assert commands.import_batches(tmp_path, out=tmp_path / "home") == 2
+    assert "no .npz files" in capsys.readouterr().err
