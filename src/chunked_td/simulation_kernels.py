@@ -1,0 +1,228 @@
+"""Kernels of the fused simulation: an episode, and a block of episodes, without touching Python.
+
+They call the kernels that `agent.step` calls, in the same order, on the same random numbers. An environment is a
+NamedTuple with static kernels (`envs.dynamics.protocol`); `env_step` and its kin call the kernel of whatever class
+they are given, so that one loop is compiled per environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba.extending import overload
+
+from chunked_td.compiled import code, kernel
+from chunked_td.lambdas import SARSA
+from chunked_td.learners.recursion import advance, arrive, conclude, finish
+
+
+def _dispatch(name: str) -> Callable[..., Any]:
+    """A function that calls the static kernel `name` of its first argument's class, compiled or not."""
+
+    def call(env, *args):
+        return getattr(type(env), name)(env, *args)
+
+    options: Any = {"_nrt": False, "nogil": True, "error_model": "numpy", "forceinline": True}
+
+    @overload(call, jit_options=options)
+    def compiled(env, *args):
+        target = getattr(env.instance_class, name)
+
+        def implementation(env, *args):
+            return target(env, *args)
+
+        return implementation
+
+    return call
+
+
+env_reset, env_step, env_legal = _dispatch("reset"), _dispatch("step"), _dispatch("legal")
+env_miss, env_probability = _dispatch("miss"), _dispatch("probability")
+
+
+class World(NamedTuple):
+    """The environment's side of a run, and the record of the latest episode."""
+
+    state: np.ndarray  # int64[c]
+    before: np.ndarray  # int64[c]: the state that the transition left
+    strides: np.ndarray  # int64[c]: id = Σ state · stride
+    reward: np.ndarray  # float64[d]
+    legal: np.ndarray  # bool[A + 1, A]: row m allows the first m actions
+    chances: np.ndarray  # float64[c]
+    states: np.ndarray  # int16[T + 1, c], or [0, c] where no record is kept
+    actions: np.ndarray  # int16[T]
+    policies: np.ndarray  # float64[T + 1, A]: π(·|x_t)
+    outcome: np.ndarray  # float64[3]: return of the episode, missed (0 or 1), length
+
+    @classmethod
+    def empty(cls, nvec: np.ndarray, actions: int, components: int, record: int) -> World:
+        """Before the first episode. `record` is the most transitions to keep a record of; −1 keeps none."""
+        c = nvec.size
+        return cls(
+            state=np.zeros(c, np.int64),
+            before=np.zeros(c, np.int64),
+            strides=np.append(np.cumprod(nvec[:0:-1])[::-1], 1).astype(np.int64),
+            reward=np.zeros(components),
+            legal=np.tril(np.ones((actions + 1, actions), bool), -1),
+            chances=np.zeros(c),
+            states=np.zeros((record + 1, c), np.int16),
+            actions=np.zeros(max(record, 0), np.int16),
+            policies=np.zeros((record + 1, actions)),
+            outcome=np.zeros(3),
+        )
+
+
+@kernel
+def encode(state, strides):
+    """Id of a state: the mixed-radix number of its components."""
+    total = 0
+    for i in range(state.size):
+        total += state[i] * strides[i]
+    return total
+
+
+@kernel
+def _record(world, memory, t):
+    for i in range(world.state.size):
+        world.states[t, i] = world.state[i]
+    for a in range(memory.next_policy.size):
+        world.policies[t, a] = memory.next_policy[a]
+
+
+@kernel
+def oracle_lambda(env, rule, tables, memory, world, a, a2, per_component):
+    """λ_t from the true dynamics, into `memory.lambda_t` (Alg. 2 for SARSA, Alg. 1, 3, 4 otherwise)."""
+    out = memory.lambda_t
+    for i in range(out.size):
+        out[i] = 0.0
+    for b in range(rule.actions):
+        weight = memory.policy[b]
+        if code(rule.bootstrap) == SARSA:
+            weight = 1.0 if b == a else 0.0
+        if weight <= 0.0:
+            continue
+        env_probability(env, world.before, b, world.state, world.chances)
+        for i in range(out.size):
+            p = 1.0
+            for j in range(world.chances.size):
+                if not per_component or tables.groups[i, j]:
+                    p *= world.chances[j]
+            out[i] += weight * p
+    for i in range(out.size):
+        out[i] = min(out[i], 1.0)  # policies sum to 1 up to rounding
+        if code(rule.bootstrap) == SARSA and a2 >= 0:
+            out[i] *= memory.next_policy[a2]
+
+
+@kernel
+def play(env, rule, tables, trace, counts, memory, world, env_rng, policy_rng, oracle, epsilon, step_size):
+    """One episode, up to but not including the updates at its end. Returns the last transition's number.
+
+    Args:
+      oracle: 0 = λ by `rule.source`; 1 = true probability of the percept; 2 = of each component.
+    """
+    recording = world.states.shape[0] > 0
+    env_reset(env, env_rng, world.state)
+    s = encode(world.state, world.strides)
+    a = arrive(rule, tables, memory, policy_rng, s, world.legal[env_legal(env, world.state)], epsilon, True)
+    for b in range(rule.actions):
+        memory.policy[b] = memory.next_policy[b]
+    first = a
+    total = 0.0
+    t = 0
+    ended = False
+    if recording:
+        _record(world, memory, 0)
+    while not ended:
+        if code(oracle) > 0:
+            for i in range(world.state.size):
+                world.before[i] = world.state[i]
+        ended = env_step(env, env_rng, world.state, a, world.reward)
+        s2 = encode(world.state, world.strides)
+        legal = world.legal[0 if ended else env_legal(env, world.state)]
+        if code(oracle) > 0:
+            a2 = -1
+            if not ended:
+                a2 = arrive(rule, tables, memory, policy_rng, s2, legal, epsilon, True)
+            oracle_lambda(env, rule, tables, memory, world, a, a2, code(oracle) == 2)
+            conclude(rule, tables, trace, memory, s, a, world.reward, s2, a2, ended, step_size)
+        else:
+            end = 1 if ended else 0
+            a2 = advance(
+                rule,
+                tables,
+                trace,
+                counts,
+                memory,
+                policy_rng,
+                s,
+                a,
+                world.reward,
+                s2,
+                s2,
+                legal,
+                end,
+                epsilon,
+                step_size,
+            )
+        for i in range(world.reward.size):
+            total += world.reward[i]
+        if recording:
+            world.actions[t] = a
+            _record(world, memory, t + 1)
+        t += 1
+        s = s2
+        a = a2
+    world.outcome[0] = total
+    world.outcome[1] = 1.0 if env_miss(env, first, world.state) else 0.0
+    world.outcome[2] = t
+    return t
+
+
+class Progress(NamedTuple):
+    """Running totals of a run."""
+
+    misses: np.ndarray  # int64[1]
+    returned: np.ndarray  # float64[1]: since the latest record
+    steps: np.ndarray  # int64[1]
+
+
+@kernel
+def play_block(
+    env, rule, tables, trace, counts, memory, world, streams, needs, oracle, epsilons, step_size, first, last, progress
+):
+    """Episodes first..last−1, or as many as the random numbers and the count table have room for.
+
+    Args:
+      streams: Streams of the environment, the policy and the coins.
+      needs: int64[4]: the most an episode takes of each stream, and new pairs it may add to the counts.
+    Returns:
+      The first episode not played.
+    """
+    for episode in range(first, last):
+        for k in range(3):
+            if streams[k].block.size - streams[k].position[0] < needs[k]:
+                return episode
+        if counts.origin.size - counts.size[0] < needs[3]:
+            return episode
+        play(
+            env,
+            rule,
+            tables,
+            trace,
+            counts,
+            memory,
+            world,
+            streams[0],
+            streams[1],
+            oracle,
+            epsilons[episode],
+            step_size,
+        )
+        finish(rule, tables, trace, memory, streams[2], step_size)
+        progress.returned[0] += world.outcome[0]
+        progress.misses[0] += int(world.outcome[1])
+        progress.steps[0] += int(world.outcome[2])
+    return last
