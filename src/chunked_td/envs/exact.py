@@ -113,7 +113,7 @@ class ExactModel:
 
     @cached_property
     def P(self) -> dict[int, dict[int, list[tuple[float, int, Any, bool]]]]:
-        """The model as Gymnasium's toy-text environments give it: P[id][action] = [(probability, id, reward, end)].
+        """The model as Gymnasium's toy-text environments give it: `P[id][action] = [(probability, id, reward, end)]`.
 
         The reward is a float, or an array where the environment pays a vector. Terminal states have no actions.
         """

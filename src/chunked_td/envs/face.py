@@ -137,7 +137,7 @@ class DynamicsEnv(gym.Env[Any, Any]):
 
     @property
     def P(self) -> dict[int, dict[int, list[tuple[float, int, Any, bool]]]]:
-        """The true model as toy-text environments give it: P[id][action] = [(probability, id, reward, terminated)]."""
+        """The true model in toy-text form: `P[id][action] = [(probability, id, reward, terminated)]`."""
         return self.exact().P
 
     def _observation(self) -> Any:

@@ -45,7 +45,7 @@ class TableModel:
     """An oracle from a transition table in Gymnasium's toy-text form, `env.unwrapped.P`.
 
     Args:
-      table: table[state][action] is a list of (probability, next state, reward, terminated).
+      table: `table[state][action]` is a list of (probability, next state, reward, terminated).
       actions: number of actions.
     """
 
