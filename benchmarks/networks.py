@@ -5,7 +5,7 @@
 
 Variants that differ in compiler flags run in a process of their own; one that fails is recorded and skipped. Needs
 numpy, jax, equinox and optax only. The last lines printed are the table; `networks.json` has everything, and
-`kernels-*.txt` says where the time of a variant went, kernel by kernel.
+`kernels.txt` says where the time of each variant went, kernel by kernel.
 """
 
 from __future__ import annotations
@@ -116,19 +116,20 @@ def ceilings(precision: str) -> tuple[float, float]:
     return 8 * size / best(add, data), 2 * side**3 / best(product, matrix)
 
 
-def loop_kernels(hlo: str) -> int:
-    """Kernels and library calls in the busiest loop body of a compiled program's text."""
+def loop_kernels(hlo: str) -> tuple[int, list[str]]:
+    """Of the busiest loop body of a compiled program's text: kernels and library calls, and the arrays it copies."""
     bodies = set(re.findall(r"body=%?([\w.\-]+)", hlo))
-    counts = [0]
+    best: tuple[int, list[str]] = (0, [])
     for match in re.finditer(r"^%?([\w.\-]+) \(.*?\{\n(.*?)^\}", hlo, re.M | re.S):
         if match.group(1) in bodies:
-            calls = re.findall(r" (fusion|custom-call|call|copy|dot|reduce|sort)\(", match.group(2))
-            counts.append(len(calls))
-    return max(counts)
+            calls = re.findall(r" (?:fusion|custom-call|call|copy|copy-start|dot|reduce|sort)\(", match.group(2))
+            copied = re.findall(r"= (\S+?)(?:\{\S*)? copy(?:-start)?\(", match.group(2))
+            best = max(best, (len(calls), copied))
+    return best
 
 
-def kernel_times(world, episode, path: Path, steps: int) -> None:
-    """Trace one episode and write the time per kernel and training step."""
+def kernel_times(world, episode, path: Path, label: str, steps: int) -> None:
+    """Trace one episode and add the time per kernel and training step to a file."""
     import jax
     import numpy as np
 
@@ -143,11 +144,12 @@ def kernel_times(world, episode, path: Path, steps: int) -> None:
     for e in events:
         if e.get("ph") == "X" and "GPU" in names.get(e["pid"], ""):
             total.setdefault(e["name"], []).append(e["dur"])
-    lines = [f"{'µs/step':>9} {'calls/step':>10} {'µs/call':>8}  kernel"]
+    lines = [label, f"{'µs/step':>9} {'calls/step':>10} {'µs/call':>8}  kernel"]
     for name, durations in sorted(total.items(), key=lambda item: -sum(item[1]))[:80]:
         each = sum(durations) / len(durations)
         lines.append(f"{sum(durations) / steps:9.2f} {len(durations) / steps:10.2f} {each:8.2f}  {name[:120]}")
-    path.write_text("\n".join(lines) + "\n")
+    with path.open("a") as file:
+        file.write("\n".join(lines) + "\n\n")
 
 
 def measure(name: str, precision: str, merged: bool, unroll: int, options) -> dict:
@@ -189,19 +191,19 @@ def measure(name: str, precision: str, merged: bool, unroll: int, options) -> di
         "bandwidth": bandwidth,
         "matmul_rate": rate,
         "protocol_s": started + compile_s + episodes * median,
-        "loop_kernels": loop_kernels(world.program_text()),
         "mean_lambda": float(result.mean()),
         "loss": float(np.mean(world.diagnostics().loss)),
         "broken": int((world.broken_at > 0).sum()),
         "memory": {k: v for k, v in (jax.devices()[0].memory_stats() or {}).items() if "bytes" in k},
     }
+    record["loop_kernels"], record["loop_copies"] = loop_kernels(world.program_text())
     label = f"{name}-{precision}-{'merged' if merged else 'apart'}-{unroll}-{options.flags}"
     if options.profile and options.out:
         try:
-            kernel_times(world, made[0], Path(options.out) / f"kernels-{label}.txt", steps)
+            kernel_times(world, made[0], Path(options.out) / "kernels.txt", label, steps)
         except Exception as error:
             record["profile_error"] = repr(error)
-    if options.hlo and options.out:
+    if options.hlo and options.out and re.search(options.hlo, label):
         with gzip.open(Path(options.out) / f"hlo-{label}.txt.gz", "wt") as file:
             file.write(world.program_text())
     return record
@@ -280,7 +282,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=480.0, help="start no further process after this long")
     parser.add_argument("--toy", action="store_true", help="three runs of tiny networks")
     parser.add_argument("--profile", action="store_true", help="write time per kernel")
-    parser.add_argument("--hlo", action="store_true", help="write the compiled programs")
+    parser.add_argument("--hlo", default="", help="regular expression: write the compiled programs of these variants")
     parser.add_argument("--no-agreement", action="store_true", help="leave out the comparison with the CPU")
     parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
     parser.add_argument("--flags", default="default", help=argparse.SUPPRESS)

@@ -135,7 +135,7 @@ def training_step(plan: Plan, carry: Any, xs: Any) -> tuple[Any, jax.Array]:
     both = jax.value_and_grad(loss_and_reads, has_aux=True)
     (loss, read), gradient = jax.vmap(lambda *a: both(*a, precision, plan.merged))(networks, x, outcome, reads)
     due = n > plan.config.batch_size
-    finite = jnp.isfinite(loss)
+    finite = jnp.isfinite(loss) & jnp.all(jnp.isfinite(gradient.layers[0].bias), axis=1)
     broken_at = jnp.where(due & ~finite & (broken_at == 0), n, broken_at)
     keep = due & (broken_at == 0)
     change, new_moments = optimiser(plan.config).update(gradient, moments, networks)
@@ -241,6 +241,11 @@ def _episode(plan: Plan, state: WorldState, states, actions, policy, noisy) -> t
     return WorldState(networks, moments, buffer, state.keys, n, broken_at, tally), lambdas
 
 
+# Compiled once per plan and number of runs, however many worlds there are.
+_start_program = jax.jit(_start, static_argnums=0)
+_episode_program = jax.jit(_episode, static_argnums=0, donate_argnums=1)
+
+
 class World:
     """The world models of a batch of runs.
 
@@ -278,8 +283,8 @@ class World:
         self.plan = Plan(config, int(episode_length), reading, bool(expected), precision, bool(merged), int(unroll))
         self.runs = len(seeds)
         numbers = jnp.asarray(np.array([model_seed(seed) for seed in seeds], np.uint32))
-        self.state: WorldState = jax.jit(_start, static_argnums=0)(self.plan, numbers)
-        self._program: Any = jax.jit(functools.partial(_episode, self.plan), donate_argnums=0)
+        self.state: WorldState = _start_program(self.plan, numbers)
+        self._program: Any = functools.partial(_episode_program, self.plan)
         self._no_policy = jnp.zeros((self.runs, episode_length, config.actions))
         self._noisy = jnp.zeros((self.runs, episode_length), bool)
 
@@ -309,11 +314,13 @@ class World:
         shape = (self.runs, self.plan.episode_length)
         states = np.zeros((shape[0], shape[1] + 1, len(self.plan.config.nvec)), np.int64)
         arguments = self._arguments(states, np.zeros(shape, np.int64), self._no_policy)
-        self._program = self._program.lower(self.state, *arguments).compile()
+        self._program = _episode_program.lower(self.plan, self.state, *arguments).compile()
         return time.perf_counter() - start
 
     def program_text(self) -> str:
-        """The compiled program in the compiler's language, to see what runs; after `compile`."""
+        """The compiled program in the compiler's language, to see what runs."""
+        if isinstance(self._program, functools.partial):
+            self.compile()
         return self._program.as_text()
 
     def _arguments(self, states: ArrayLike, actions: ArrayLike, policy: ArrayLike | None) -> tuple[Any, ...]:
