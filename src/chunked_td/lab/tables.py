@@ -1,0 +1,175 @@
+"""Tables of the report: the paper's numbers beside ours, as data; rendered as HTML, Markdown and print elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chunked_td.lab.statistics import interquartile_mean, mean_sd
+from chunked_td.lab.studies import Arm, Study, mean_and_interval, replay_selection, step_size_text
+
+PAPER_SEEDS = 10
+NOT_RUN = "not run at this profile"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: a caption, column heads and rows of text; the first cell of a row is its head."""
+
+    name: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+    def markdown(self) -> str:
+        """The table as Markdown."""
+        lines = [self.columns, tuple("---" for _ in self.columns), *self.rows]
+        return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+def tables_of(study: Study) -> list[Table]:
+    """The tables of one experiment."""
+    found = [results_table(study)]
+    if any(study.published(arm.id, "exponent") for arm in study.arms):
+        found.append(step_size_table(study))
+    if study.reduced:
+        found.append(reduced_table(study))
+    return found
+
+
+def results_table(study: Study) -> Table:
+    """Scores at the selected (or best) step sizes: the paper's, ours with its number of seeds, ours with all."""
+    published = any(study.published(arm.id, "score") for arm in study.arms)
+    many = study.seeds > PAPER_SEEDS
+    few = min(PAPER_SEEDS, study.seeds)
+    how = "selected α" if study.description["selection"] else "best α"
+    columns = ["arm", *(["paper"] if published else []), f"ours, {seeds_text(few)}", how]
+    columns += [f"ours, up to {study.seeds} seeds", how] if many else []
+    columns += ["95 % interval", "interquartile mean"]
+    small = study.with_seeds(PAPER_SEEDS)
+    rows = []
+    for arm in study.arms:
+        number = study.published(arm.id, "score")
+        row = [arm.label if arm.in_paper else f"{arm.label} (ours)"]
+        row += [paper_text(number)] if published else []
+        row += score_cells(small, arm.id)
+        row += score_cells(study, arm.id) if many else []
+        row += interval_cells(study, arm.id)
+        rows.append(tuple(row))
+    label = study.description["score_label"]
+    caption = f"{label[0].upper()}{label[1:]} after {study.length:,} episodes, mean ± standard deviation over seeds."
+    return Table(f"{study.id}-results", caption, tuple(columns), tuple(rows))
+
+
+def seeds_text(count: int) -> str:
+    """How many seeds, in words."""
+    return "1 seed" if count == 1 else f"{count} seeds"
+
+
+def number_text(value: float, scale: float | None = None) -> str:
+    """A score as text: whole numbers where `scale` (by default the value) is large, four decimals where small."""
+    if np.isnan(value):
+        return "–"
+    large = abs(value if scale is None else scale) >= 20
+    return (f"{value:,.0f}" if large else f"{value:.4f}").replace("-", "−")
+
+
+def paper_text(number: Any) -> str:
+    """A published number: "669 ± 17"."""
+    if number is None:
+        return "–"
+    spread = "" if number["spread"] is None else f" ± {number_text(number['spread'], number['value'])}"
+    return number_text(number["value"]) + spread
+
+
+def score_cells(study: Study, arm_id: str) -> list[str]:
+    """Mean ± sd and the step size it was reached with."""
+    values = selected_scores(study, arm_id)
+    if values is None:
+        return [_why_not(study, arm_id), "–"]
+    mean, sd = mean_sd(values)
+    spread = "" if np.isnan(sd) else f" ± {number_text(float(sd), float(mean))}"
+    exponent = study.selected[arm_id]
+    return [number_text(float(mean)) + spread, step_size_text(exponent, study.description["step_size_base"])]
+
+
+def interval_cells(study: Study, arm_id: str) -> list[str]:
+    """95 % bootstrap interval of the mean, and the interquartile mean."""
+    values = selected_scores(study, arm_id)
+    if values is None:
+        return ["–", "–"]
+    _, interval = mean_and_interval(values)
+    ends = f"{number_text(float(interval.low))} to {number_text(float(interval.high))}"
+    return [ends, number_text(float(interquartile_mean(values)))]
+
+
+def selected_scores(study: Study, arm_id: str) -> np.ndarray | None:
+    """Scores float64[S] of an arm's runs of full length at its selected (or best) step size."""
+    runs = study.runs(arm_id)
+    if runs is None:
+        return None
+    return runs.at()[list(runs.exponents).index(study.selected[arm_id])]
+
+
+def _why_not(study: Study, arm_id: str) -> str:
+    return "reduced size, see below" if any(arm.id == arm_id for arm in study.reduced) else NOT_RUN
+
+
+def step_size_table(study: Study) -> Table:
+    """Selected step sizes beside the paper's, and how often ten seeds would select the paper's."""
+    few = min(PAPER_SEEDS, study.seeds)
+    small = study.with_seeds(PAPER_SEEDS)
+    many = study.seeds > PAPER_SEEDS
+    columns = ["arm", "paper", f"ours, {seeds_text(few)}", *([f"ours, {study.seeds} seeds"] if many else [])]
+    columns += ["same?", "ten seeds select the paper's", "ten seeds select most often"]
+    rows = [
+        _step_size_row(study, small, arm, many) for arm in study.arms if study.published(arm.id, "exponent") is not None
+    ]
+    note = (
+        "The last two columns repeat the paper's procedure with ten seeds drawn with replacement from ours, "
+        "2,000 times: they say how much a choice from ten seeds can be relied on."
+    )
+    caption = "Selected step sizes beside the paper's."
+    return Table(f"{study.id}-step-sizes", caption, tuple(columns), tuple(rows), note)
+
+
+def _step_size_row(study: Study, small: Study, arm: Arm, many: bool) -> tuple[str, ...]:
+    base = study.description["step_size_base"]
+    number = study.published(arm.id, "exponent")
+    assert number is not None
+    theirs = int(number["value"])
+    row = [arm.label, step_size_text(theirs, base)]
+    if study.runs(arm.id) is None:
+        return (*row, _why_not(study, arm.id), *(["–"] if many else []), "–", "–", "–")
+    runs = study.runs(arm.id)
+    assert runs is not None
+    replay = replay_selection(study, arm)
+    share = float(replay.shares[runs.exponents == theirs].sum())
+    most = int(np.argmax(replay.shares))
+    row.append(step_size_text(small.selected[arm.id], base))
+    row += [step_size_text(study.selected[arm.id], base)] if many else []
+    row.append("yes" if study.selected[arm.id] == theirs else "no")
+    row.append(f"{share:.0%} of the time")
+    row.append(f"{step_size_text(int(runs.exponents[most]), base)} ({replay.shares[most]:.0%})")
+    return tuple(row)
+
+
+def reduced_table(study: Study) -> Table:
+    """Arms that ran at a reduced size, beside the others at the same checkpoint."""
+    rows = []
+    for arm in study.reduced:
+        assert arm.runs is not None
+        episode = arm.runs.length
+        early = study.until(episode)
+        for other in early.present:
+            values = selected_scores(early, other.id)
+            if values is not None and (other.id == arm.id or other.fixed_lambda is not None):
+                exponent = step_size_text(early.selected[other.id], study.description["step_size_base"])
+                mean = number_text(float(np.nanmean(values)))
+                rows.append((other.label, f"{episode:,}", str(len(values)), mean, exponent))
+    caption = "Arms that ran at a reduced size, and fixed λ after as many episodes."
+    columns = ("arm", "episodes", "seeds", study.description["score_label"], "best α there")
+    return Table(f"{study.id}-reduced", caption, columns, tuple(dict.fromkeys(rows)))
