@@ -31,17 +31,18 @@ FLAGS = {
     "graph-loops": f"{GRAPHS}{EVERYTHING} --xla_gpu_graph_min_graph_size=1",
     "cublas-only": "--xla_gpu_enable_triton_gemm=false",
 }
-VARIANTS = [  # in order of interest: (compiler flags, precision, merged reads, unroll)
-    ("default", "tf32", True, 1),
-    ("default", "tf32", False, 1),
-    ("default", "float32", True, 1),
-    ("default", "tf32", True, 5),
-    ("no-graphs", "tf32", True, 1),
-    ("cublas-only", "tf32", True, 1),
-    ("cublas-only", "tf32", False, 1),
-    ("graph-loops", "tf32", True, 1),
-    ("default", "float32", False, 1),
-    ("default", "tf32x3", True, 1),
+VARIANTS = [  # in order of interest: (compiler flags, precision, settings of the world)
+    ("default", "tf32", {}),
+    ("default", "tf32", {"merged": False}),
+    ("default", "tf32", {"staged": True}),
+    ("default", "float32", {}),
+    ("default", "tf32", {"unroll": 5}),
+    ("no-graphs", "tf32", {}),
+    ("cublas-only", "tf32", {}),
+    ("cublas-only", "tf32", {"merged": False}),
+    ("graph-loops", "tf32", {}),
+    ("default", "float32", {"merged": False}),
+    ("default", "tf32x3", {}),
 ]
 PROTOCOL = {"accumulated-charge": (120, 200, 10_000), "key-to-door": (180, 100, 5_000)}  # runs, length, episodes
 
@@ -152,7 +153,12 @@ def kernel_times(world, episode, path: Path, label: str, steps: int) -> None:
         file.write("\n".join(lines) + "\n\n")
 
 
-def measure(name: str, precision: str, merged: bool, unroll: int, options) -> dict:
+def written(settings: dict) -> str:
+    """Settings of a world in one word."""
+    return ",".join(f"{k}={v}" for k, v in settings.items()) or "plain"
+
+
+def measure(name: str, precision: str, settings: dict, options) -> dict:
     """Compile and time one variant in this process."""
     import jax
     import numpy as np
@@ -161,7 +167,7 @@ def measure(name: str, precision: str, merged: bool, unroll: int, options) -> di
 
     config, reading, runs, length, episodes = problem(name, options.toy)
     begin = time.perf_counter()
-    world = World(config, range(runs), length, reading=reading, precision=precision, merged=merged, unroll=unroll)
+    world = World(config, range(runs), length, reading=reading, precision=precision, **settings)
     jax.block_until_ready(world.state)
     started = time.perf_counter() - begin
     compile_s = world.compile()
@@ -197,7 +203,7 @@ def measure(name: str, precision: str, merged: bool, unroll: int, options) -> di
         "memory": {k: v for k, v in (jax.devices()[0].memory_stats() or {}).items() if "bytes" in k},
     }
     record["loop_kernels"], record["loop_copies"] = loop_kernels(world.program_text())
-    label = f"{name}-{precision}-{'merged' if merged else 'apart'}-{unroll}-{options.flags}"
+    label = f"{name}-{precision}-{written(settings)}-{options.flags}".replace("=", "").replace(",", "-")
     if options.profile and options.out:
         try:
             kernel_times(world, made[0], Path(options.out) / "kernels.txt", label, steps)
@@ -241,13 +247,13 @@ def worker(options) -> None:
     import jax
 
     print(json.dumps({"device": str(jax.devices()[0]), "jax": jax.__version__}), flush=True)
-    for name, precision, merged, unroll in json.loads(options.worker):
+    for name, precision, settings in json.loads(options.worker):
         if name == "agreement":
             print(json.dumps({"agreement": agreement()}), flush=True)
             continue
-        key = {"problem": name, "flags": options.flags, "precision": precision, "merged": merged, "unroll": unroll}
+        key = {"problem": name, "flags": options.flags, "precision": precision, "settings": written(settings)}
         try:
-            record = measure(name, precision, merged, unroll, options)
+            record = measure(name, precision, settings, options)
         except Exception as error:
             record = {"error": repr(error)[:500]}
         print(json.dumps(key | record), flush=True)
@@ -255,18 +261,18 @@ def worker(options) -> None:
 
 def table(records: list[dict]) -> str:
     """The numbers that matter, one line per variant."""
-    head = "problem             flags        precision reads  unroll  start compile  µs/step queued  memory matmul"
+    head = "problem             flags        precision settings       start compile  µs/step queued  memory matmul"
     lines = [head + " kernels  protocol"]
     for r in records:
         if "problem" not in r:
             lines.append(json.dumps(r))
             continue
-        left = f"{r['problem']:<19} {r['flags']:<12} {r['precision']:<9} {'merged' if r['merged'] else 'apart':<6}"
+        left = f"{r['problem']:<19} {r['flags']:<12} {r['precision']:<9} {r['settings']:<13}"
         if "error" in r:
-            lines.append(f"{left} {r['unroll']:>6}  {r['error'][:160]}")
+            lines.append(f"{left} {r['error'][:160]}")
             continue
         lines.append(
-            f"{left} {r['unroll']:>6} {r['start_s']:6.1f} {r['compile_s']:7.1f} {r['us_per_step']:8.1f} "
+            f"{left} {r['start_s']:6.1f} {r['compile_s']:7.1f} {r['us_per_step']:8.1f} "
             f"{r['us_per_step_queued']:6.1f} {r['floor_memory_us']:7.1f} {r['floor_matmul_us']:6.1f} "
             f"{r['loop_kernels']:7d} {r['protocol_s']:8.1f}s"
         )
@@ -278,7 +284,7 @@ def main() -> None:
     parser.add_argument("--out", default="", help="folder for networks.json, profiles and program texts")
     parser.add_argument("--episodes", type=int, default=200, help="episodes timed per variant")
     parser.add_argument("--problems", default="accumulated-charge,key-to-door")
-    parser.add_argument("--only", default="", help="regular expression on 'flags precision reads unroll'")
+    parser.add_argument("--only", default="", help="regular expression on 'flags precision settings'")
     parser.add_argument("--seconds", type=float, default=480.0, help="start no further process after this long")
     parser.add_argument("--toy", action="store_true", help="three runs of tiny networks")
     parser.add_argument("--profile", action="store_true", help="write time per kernel")
@@ -292,12 +298,12 @@ def main() -> None:
     if options.worker:
         worker(options)
         return
-    chosen = [v for v in VARIANTS if re.search(options.only, f"{v[0]} {v[1]} {'merged' if v[2] else 'apart'} {v[3]}")]
+    chosen = [v for v in VARIANTS if re.search(options.only, f"{v[0]} {v[1]} {written(v[2])}")]
     jobs: dict[str, list] = {}
     for flags, *rest in chosen:
         jobs.setdefault(flags, []).extend([problem_name, *rest] for problem_name in options.problems.split(","))
     if jobs and not options.no_agreement:
-        next(iter(jobs.values())).append(["agreement", "", True, 1])
+        next(iter(jobs.values())).append(["agreement", "", {}])
     records, begin = [], time.perf_counter()
     for flags, job in jobs.items():
         left = options.seconds - (time.perf_counter() - begin)

@@ -28,6 +28,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from numpy.typing import ArrayLike
 
 from chunked_td.models import readings, replay
@@ -78,6 +79,7 @@ class Plan(NamedTuple):
     precision: str
     merged: bool
     unroll: int
+    staged: bool = False
 
 
 def _start(plan: Plan, seeds: jax.Array) -> WorldState:
@@ -127,6 +129,17 @@ def _choose(keep: jax.Array, new: Any, old: Any) -> Any:
     return jax.tree.map(pick, new, old)
 
 
+def _adam_change(config: NetworkConfig, moments: Any) -> Any:
+    """Adam's step from the moments after their update."""
+    count, mean, square = (optax.tree_utils.tree_get(moments, name) for name in ("count", "mu", "nu"))
+    first, second = 1 - 0.9 ** count.astype(jnp.float32), 1 - 0.999 ** count.astype(jnp.float32)
+
+    def change(m: jax.Array, v: jax.Array) -> jax.Array:
+        return -config.learning_rate * (m / first) / (jnp.sqrt(v / second) + 1e-8)
+
+    return jax.tree.map(change, mean, square)
+
+
 def training_step(plan: Plan, carry: Any, xs: Any) -> tuple[Any, jax.Array]:
     """One training step of all runs, reading some rows with the parameters from before it."""
     networks, moments, broken_at, loss_sum, updates = carry
@@ -139,11 +152,13 @@ def training_step(plan: Plan, carry: Any, xs: Any) -> tuple[Any, jax.Array]:
     broken_at = jnp.where(due & ~finite & (broken_at == 0), n, broken_at)
     keep = due & (broken_at == 0)
     change, new_moments = optimiser(plan.config).update(gradient, moments, networks)
-    new_networks = eqx.apply_updates(networks, change)
-    networks = _choose(keep, new_networks, networks)
     moments = jax.tree.map(
         lambda a, b: jnp.where(due, a, b) if a.ndim == 0 else a, _choose(keep, new_moments, moments), moments
     )
+    if plan.staged:
+        moments = jax.lax.optimization_barrier(moments)
+        change = _adam_change(plan.config, moments)
+    networks = _choose(keep, eqx.apply_updates(networks, change), networks)
     loss_sum = loss_sum + jnp.where(keep, loss, 0.0)
     return (networks, moments, broken_at, loss_sum, updates + keep), read
 
@@ -258,6 +273,7 @@ class World:
       precision: of the matrix products on a GPU: "float32", "tf32x3" or "tf32". A CPU always uses float32.
       merged: read λ in the forward pass of the next training step, instead of in one of its own.
       unroll: training steps per turn of the compiled loop.
+      staged: update Adam's moments first and the parameters from them, instead of all in one pass.
     """
 
     def __init__(
@@ -271,6 +287,7 @@ class World:
         precision: str = "float32",
         merged: bool = True,
         unroll: int = 1,
+        staged: bool = False,
     ) -> None:
         if reading not in readings.READINGS:
             raise ValueError(f"reading is {reading!r}; it takes one of {', '.join(readings.READINGS)}")
@@ -280,7 +297,9 @@ class World:
             raise ValueError(
                 f"episode_length is {episode_length}; it takes a positive multiple of train_every, {config.train_every}"
             )
-        self.plan = Plan(config, int(episode_length), reading, bool(expected), precision, bool(merged), int(unroll))
+        self.plan = Plan(
+            config, int(episode_length), reading, bool(expected), precision, bool(merged), int(unroll), bool(staged)
+        )
         self.runs = len(seeds)
         numbers = jnp.asarray(np.array([model_seed(seed) for seed in seeds], np.uint32))
         self.state: WorldState = _start_program(self.plan, numbers)
