@@ -21,14 +21,15 @@ outcomes depends on the state (and action) alone, which leaves V^π as the fixed
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from numbers import Real
 
 from chunked_td.compiled import code, kernel
 from chunked_td.models.counts import (
     expected_mixed_probability,
     increment,
     mixed_probability,
+    outcome_number,
     probability,
 )
 from chunked_td.policies import epsilon_greedy
@@ -61,7 +62,7 @@ class LambdaSource:
 
 
 def _check_unit(name: str, value: float) -> float:
-    if not isinstance(value, int | float) or math.isnan(value) or not 0.0 <= value <= 1.0:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= value <= 1.0:
         raise ValueError(f"{name} must be a number in [0, 1], got {value!r}")
     return float(value)
 
@@ -115,7 +116,10 @@ class VisitLambda(LambdaSource):
 
 @dataclass(frozen=True)
 class WatkinsLambda(LambdaSource):
-    """A constant λ, cut to zero where the action that leaves a state was exploratory (Watkins' Q(λ))."""
+    """A constant λ, cut to zero where the action that leaves a state was exploratory (Watkins' Q(λ)).
+
+    An action is exploratory if another one was more probable when it was drawn; under ε = 1 none is.
+    """
 
     value: float
 
@@ -245,7 +249,7 @@ def _expected_sarsa_lambda(rule, tables, counts, memory, origin, epsilon):
     """Σ_{x'} P̂(x'|x,a)² Σ_{a'} π(a'|x')². States never acted in (terminal ones) have no policy factor."""
     A = rule.actions
     total = 0.0
-    unseen = counts.prior[1]
+    unseen = outcome_number(counts, origin)
     pair = counts.head[origin]
     while pair >= 0:
         unseen -= 1.0
@@ -260,6 +264,6 @@ def _expected_sarsa_lambda(rule, tables, counts, memory, origin, epsilon):
         total += p * p * (factor if factor > 0.0 else 1.0)
         pair = counts.following[pair]
     if counts.prior[0] > 0.0 and unseen > 0.0:
-        share = counts.prior[0] / (counts.total[origin] + counts.prior[0] * counts.prior[1])
-        total += unseen * share * share
+        share = counts.prior[0] / (counts.total[origin] + counts.prior[0] * outcome_number(counts, origin))
+        total += unseen * share * share  # states never seen: no values yet, so no policy factor
     return total

@@ -24,7 +24,7 @@ class Trace(NamedTuple):
     rows: np.ndarray  # int64[capacity]
     weight: np.ndarray  # float64[capacity, d]
     slot: np.ndarray  # int32[number of rows]
-    count: np.ndarray  # int64[1]
+    count: np.ndarray  # int64[1]  # pyright: ignore[reportIncompatibleMethodOverride]
 
     @classmethod
     def empty(cls, rows: int, components: int, capacity: int = 64) -> Trace:

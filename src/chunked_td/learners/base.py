@@ -13,7 +13,9 @@ import numpy as np
 
 from chunked_td.compiled import Draws
 from chunked_td.indexing import Indexer, make_indexer
-from chunked_td.lambdas import EXPECTED, EXTERNAL, FACTORED, FORWARD, SARSA, STATE, ForwardLambda, LambdaSource
+from chunked_td.lambdas import EXPECTED, EXTERNAL, FACTORED, SARSA, STATE, ForwardLambda, LambdaSource
+from chunked_td.learners.answers import Answers
+from chunked_td.learners.external import check_model, model_lambda
 from chunked_td.learners.recursion import (
     TRACES,
     VIEWS,
@@ -30,9 +32,13 @@ from chunked_td.learners.schedule import Schedule, at_episode, check_schedule
 from chunked_td.learners.setup import (
     as_lambda_source,
     check_choice,
+    check_not_negative,
+    check_policy_table,
+    check_seed,
     check_unit,
     component_groups,
     count_origins,
+    count_outcomes,
     make_rule,
 )
 from chunked_td.learners.training import History, train
@@ -45,7 +51,7 @@ Policy = str | np.ndarray | Callable[[Any], Any]
 _ROOM = 64
 
 
-class Learner:
+class Learner(Answers):
     """Base of all learners over the common recursion.
 
     Args:
@@ -88,18 +94,18 @@ class Learner:
         cutoff: float = 0.0,
         indexer: Indexer | None = None,
     ):
-        self.seed = _check_seed(seed)
+        self.seed = check_seed(seed)
         self.step_size = check_schedule("step_size", step_size, positive=True)
         self.epsilon = check_schedule("epsilon", epsilon, positive=False)
         self.discount = check_unit("discount", discount)
         self.lambda_source = as_lambda_source(lambda_source, self.default_source)
         self.view = check_choice("view", view or self.default_view, VIEWS)
         self.percept = check_choice("percept", percept, ("state", "reward-state"))
-        self.prior = _check_not_negative("prior", prior)
-        self.cutoff = _check_not_negative("cutoff", cutoff)
+        self.prior = check_not_negative("prior", prior)
+        self.cutoff = check_not_negative("cutoff", cutoff)
         self.replacing = bool(replacing)
-        self.model, self.policy = model, self._check_policy(policy)
         self._spaces(env, indexer)
+        self.model, self.policy = model, self._check_policy(policy)
         self._check_combination()
         self._allocate()
 
@@ -112,11 +118,11 @@ class Learner:
             return None
         if policy is None or isinstance(policy, str):
             return check_choice("policy", policy or "uniform", ("uniform",))
-        return policy if callable(policy) else np.asarray(policy, np.float64)
+        return policy if callable(policy) else check_policy_table(policy, self.indexer, self.actions)
 
     def _spaces(self, env: Any, indexer: Indexer | None) -> None:
         actions = env.action_space
-        if not hasattr(actions, "n"):
+        if not hasattr(actions, "n") or type(actions).__name__ == "MultiBinary":
             raise ValueError(f"env.action_space must be Discrete, got {actions!r}")
         self.actions, self.action_start = int(actions.n), int(getattr(actions, "start", 0))
         reward_space = getattr(getattr(env, "unwrapped", env), "reward_space", None)
@@ -131,13 +137,10 @@ class Learner:
             raise ValueError("percept 'reward-state' does not go with ExpectedLambda for SARSA; use Expected-SARSA")
         if self.prior > 0.0 and not self.indexer.fixed:
             raise ValueError("prior needs a known number of states; this environment's states get ids on first sight")
+        if self.prior > 0.0 and self.percept == "reward-state":
+            raise ValueError("prior needs a known number of outcomes; percept 'reward-state' has none")
         if self.model is not None and source.needs_model:
-            asked = {FORWARD: "probabilities", FACTORED: "component_probabilities", EXPECTED: "expected_probabilities"}
-            if source.code not in asked:
-                raise ValueError(f"lambda_source {source!r} is read off counts; it takes no model")
-            for name in ("observe", asked[source.code]):
-                if not callable(getattr(self.model, name, None)):
-                    raise ValueError(f"model must have a method {name}() for {source!r}, got {self.model!r}")
+            check_model(self.model, source, self.bootstrap)
 
     def _make_rule(self) -> Rule:
         external = self.model is not None and self.lambda_source.needs_model
@@ -166,7 +169,8 @@ class Learner:
             component_groups(self.lambda_source, d, nvec.size),
         )
         origins = count_origins(self.rule, states, d)
-        self.counts = Counts.empty(origins, self.prior, self.indexer.size or 1, _ROOM)
+        outcomes = count_outcomes(self.rule, self.tables, max(self.indexer.size, 1))
+        self.counts = Counts.empty(origins, self.prior, outcomes, _ROOM)
         online = self.rule.mode == TRACES
         self.trace = Trace.empty(self._rows(states) if online else 0, d, _ROOM)
         self.memory = Memory.empty(A, d, 1 if online else _ROOM)
@@ -219,10 +223,10 @@ class Learner:
         """
         legal = self._legal(info)
         state = self._index(observation)
+        self._given_policy(observation, legal)
         self._abandon()
         self._epsilon = at_episode(self.epsilon, self.episode)
         self._alpha = at_episode(self.step_size, self.episode)
-        self._given_policy(observation, legal)
         rng = self.policy_draws.reserve(1)
         action = arrive(self.rule, self.tables, self.memory, rng, state, legal, self._epsilon, True)
         self.memory.policy[:] = self.memory.next_policy
@@ -292,7 +296,7 @@ class Learner:
             action = arrive(self.rule, self.tables, self.memory, rng, state, legal, self._epsilon, ended == 0)
         reward = float(self._reward[0]) if self.rewards == 1 else self._reward.copy()
         self.model.observe(self.state, self.action, reward, state, ended == 1)
-        self.memory.lambda_t[:] = self._model_lambda(reward, state, action)
+        self.memory.lambda_t[:] = model_lambda(self, reward, state, action)
         conclude(
             self.rule,
             self.tables,
@@ -307,28 +311,6 @@ class Learner:
             self._alpha,
         )
         return action
-
-    def _model_lambda(self, reward: Any, state: int, action: int) -> Any:
-        """λ_t by the table in `chunked_td.lambdas`, from the model's probabilities."""
-        source, policy = self.lambda_source.code, self.memory.policy
-        if source == FACTORED:
-            each = np.asarray(self.model.component_probabilities(self.state, state, reward), np.float64)
-            joint = np.where(self.tables.groups[None], each[:, None, :], 1.0).prod(axis=2)  # [A, d]
-            return _checked_probability(policy @ joint)
-        if source == EXPECTED:
-            squares = np.asarray(self.model.expected_probabilities(self.state, policy), np.float64)
-            if self.bootstrap != SARSA:
-                return _checked_probability(squares[-1])
-            factor = 1.0 if action < 0 else float(np.sum(self.memory.next_policy**2))
-            return _checked_probability(squares[self.action] * factor)
-        chances = np.asarray(self.model.probabilities(self.state, state, reward), np.float64)
-        if self.bootstrap != SARSA:
-            total = 0.0
-            for weight, chance in zip(policy, chances, strict=True):
-                if weight > 0.0:
-                    total += weight * chance
-            return _checked_probability(total)
-        return _checked_probability(chances[self.action] * (1.0 if action < 0 else self.memory.next_policy[action]))
 
     def _finish(self) -> None:
         coins = self.chunk_draws.reserve(int(self.memory.length[0]) if self.view == "sampled" else 0)
@@ -346,6 +328,8 @@ class Learner:
 
     def _take_reward(self, reward: Any) -> None:
         if self.rewards == 1:
+            if isinstance(reward, np.ndarray) and reward.shape == (1,):
+                reward = reward[0]
             try:
                 value = float(reward)
             except (TypeError, ValueError):
@@ -354,7 +338,10 @@ class Learner:
                 raise ValueError(f"reward must be finite, got {value!r}")
             self._reward[0] = value
             return
-        values = np.asarray(reward, np.float64)
+        try:
+            values = np.asarray(reward, np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"reward must have {self.rewards} numbers, got {reward!r}") from None
         if values.shape != (self.rewards,):
             raise ValueError(f"reward must have {self.rewards} components, got {reward!r} of shape {values.shape}")
         if not np.isfinite(values).all():
@@ -374,15 +361,20 @@ class Learner:
 
     def _given_policy(self, observation: Any, legal: np.ndarray) -> None:
         """Write a user's policy for this observation where the kernels expect it."""
-        if self.rule.policy != GIVEN:
-            return
-        given = self.policy
-        raw = given(observation) if callable(given) else given[self._index(observation)]  # type: ignore[index]
+        if self.rule.policy == GIVEN:
+            self.memory.next_policy[:] = self._given_row(observation, legal)
+
+    def _given_row(self, observation: Any, legal: np.ndarray) -> np.ndarray:
+        """A user's policy for this observation, over the legal actions."""
+        given: Any = self.policy
+        raw = given(observation) if callable(given) else given[self.indexer.find(observation)]
         row = np.asarray(raw, np.float64)
         if row.shape != (self.actions,) or not (row >= 0.0).all() or abs(row.sum() - 1.0) > 1e-8:
             raise ValueError(f"policy must give {self.actions} probabilities that sum to 1, got {row!r}")
-        self.memory.next_policy[:] = np.where(legal, row, 0.0)
-        self.memory.next_policy /= self.memory.next_policy.sum()
+        allowed = np.where(legal, row, 0.0)
+        if not allowed.sum() > 0.0:
+            raise ValueError(f"policy must allow a legal action, got {row!r} where info['action_mask'] is {legal!r}")
+        return allowed / allowed.sum()
 
     def _index(self, observation: Any) -> int:
         state = self.indexer(observation)
@@ -393,55 +385,6 @@ class Learner:
     def _percept(self, state: int) -> int:
         """An id for the pair of reward and state."""
         return self.percepts.setdefault((*self._reward.tolist(), state), len(self.percepts))
-
-    # ---- what was learned
-
-    def act(self, observation: Any, info: dict[str, Any] | None = None, *, explore: bool = False) -> int:
-        """An action without learning: greedy (first of ties), or drawn from the behaviour policy.
-
-        Args:
-          explore: draw from the ε-greedy policy (or the given one) with the learner's own random numbers.
-        """
-        legal = self._legal(info)
-        if explore or self.bootstrap == STATE:
-            probabilities = self.policy_probabilities(observation, info)
-            return int(self.policy_draws.sync().choice(self.actions, p=probabilities)) + self.action_start
-        values = np.where(legal, self.q_values(observation), -np.inf)
-        return int(np.argmax(values)) + self.action_start
-
-    def policy_probabilities(self, observation: Any, info: dict[str, Any] | None = None) -> np.ndarray:
-        """π(·|observation) of the behaviour policy now."""
-        legal = self._legal(info)
-        if self.bootstrap == STATE:
-            if isinstance(self.policy, str):
-                return legal / legal.sum()
-            row = self.policy(observation) if callable(self.policy) else self.policy[self._index(observation)]  # type: ignore[index]
-            row = np.where(legal, np.asarray(row, np.float64), 0.0)
-            return row / row.sum()
-        q = np.where(legal, self.q_values(observation), -np.inf)
-        epsilon, greedy = at_episode(self.epsilon, self.episode), q == q.max()
-        return epsilon * legal / legal.sum() + (1.0 - epsilon) * greedy / greedy.sum()
-
-    def q_values(self, observation: Any, *, components: bool = False) -> np.ndarray:
-        """float[A], one number per action; with `components`, float[A, d], one per reward component."""
-        if self.bootstrap == STATE:
-            raise TypeError(f"{type(self).__name__} learns state values: ask for values(observation)")
-        state = self.indexer.find(observation)
-        if not 0 <= state < self._capacity:
-            rows = np.zeros((self.actions, self.rewards))
-        else:
-            rows = self.tables.values[state * self.actions : (state + 1) * self.actions].copy()
-        return rows if components else rows.sum(axis=1)
-
-    def values(self, observation: Any, *, components: bool = False) -> Any:
-        """V(observation): learned directly, or Σ_a π(a) Q(observation, a) for action-value learners."""
-        if self.bootstrap != STATE:
-            row = self.policy_probabilities(observation) @ self.q_values(observation, components=True)
-        else:
-            state = self.indexer.find(observation)
-            seen = 0 <= state < self._capacity
-            row = self.tables.values[state].copy() if seen else np.zeros(self.rewards)
-        return row if components else float(row.sum())
 
     def learn(self, env: Any, episodes: int, *, progress: bool = True, callback: Any = None) -> History:
         """Train for so many episodes; see `chunked_td.learners.training.train`."""
@@ -455,22 +398,3 @@ class Learner:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.lambda_source!r}, episode={self.episode}, states={self.indexer.size})"
-
-
-def _check_seed(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed must be a whole number from 0, got {seed!r}")
-    return int(seed)
-
-
-def _check_not_negative(name: str, value: Any) -> float:
-    if not isinstance(value, int | float) or not 0.0 <= value < math.inf:
-        raise ValueError(f"{name} must be a finite number from 0, got {value!r}")
-    return float(value)
-
-
-def _checked_probability(value: Any) -> Any:
-    low, high = np.min(value), np.max(value)
-    if not (low >= -1e-6 and high <= 1.0 + 1e-6):
-        raise ValueError(f"model gave a probability outside [0, 1]: {value!r}")
-    return np.clip(value, 0.0, 1.0)

@@ -78,12 +78,16 @@ class Memory(NamedTuple):
     def empty(cls, actions: int, components: int, capacity: int) -> Memory:
         """No episode under way."""
         return cls(
-            *(np.zeros(actions) for _ in range(3)),
-            *(np.zeros(components) for _ in range(2)),
-            np.full(1, -1, np.int64),
-            np.zeros(capacity, np.int64),
-            *(np.zeros((capacity, components)) for _ in range(2)),
-            np.zeros(1, np.int64),
+            policy=np.zeros(actions),
+            next_policy=np.zeros(actions),
+            scratch=np.zeros(actions),
+            lambda_t=np.zeros(components),
+            delta_t=np.zeros(components),
+            previous=np.full(1, -1, np.int64),
+            rows=np.zeros(capacity, np.int64),
+            delta=np.zeros((capacity, components)),
+            lambda_=np.zeros((capacity, components)),
+            length=np.zeros(1, np.int64),
         )
 
     def grown(self, capacity: int) -> Memory:
@@ -157,7 +161,8 @@ def finish(rule, tables, trace, memory, coins, step_size):
     """End of an episode: make the offline updates and forget the episode.
 
     Args:
-      coins: a Stream with T − 1 numbers for sampled chunks, not read otherwise.
+      coins: a Stream with T − 1 numbers for sampled chunks, not read otherwise. Components with a λ of their own
+        share the number, so that each is dropped with its own probability.
     """
     if code(rule.mode) == TRACES:
         clear(trace)
@@ -165,9 +170,9 @@ def finish(rule, tables, trace, memory, coins, step_size):
         length = memory.length[0]
         if code(rule.mode) == SAMPLED:
             for t in range(1, length):
-                drop = 1.0 if uniform(coins) < memory.lambda_[t, 0] else 0.0
+                u = uniform(coins)
                 for i in range(memory.delta_t.size):
-                    memory.lambda_[t, i] = drop
+                    memory.lambda_[t, i] = 1.0 if u < memory.lambda_[t, i] else 0.0
         backward_pass(tables.values, memory.rows, memory.delta, memory.lambda_, length, rule.discount, step_size)
     memory.length[0] = 0
     memory.previous[0] = -1

@@ -11,6 +11,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def load(path: Any, *, model: Any = None, policy: Any = None) -> Learner:
         agent.episode, agent.state, agent.action, agent._alpha, agent._epsilon = header["progress"]
         agent.env_state = header["env_state"]
         agent.percepts = {(*key[:-1], key[-1]): k for k, key in enumerate(header["percepts"])}
-    except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as problem:
+    except (KeyError, TypeError, IndexError, AttributeError, UnicodeDecodeError, json.JSONDecodeError) as problem:
         raise ValueError(f"{path}: not a saved learner ({problem!r})") from problem
     return agent
 
@@ -151,12 +152,34 @@ def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
         arrays["visited"] = np.array(agent.visited, np.int64).reshape(-1, 2)
 
 
+def _check_tables(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
+    """Refuse tables that do not fit together: compiled code does not look where it reads."""
+    capacity, origins = (int(n) for n in arrays["capacity"])
+    rows, legal, pairs = agent._rows(capacity), agent.tables.legal.shape[0], arrays["counts_origin"].size
+    shapes = {"values": (rows, agent.rewards), "legal": (capacity if legal else 0, agent.actions)}
+    shapes |= {f"counts_{name}": (origins,) for name in ("head", "total", "squares")}
+    shapes |= {f"counts_{name}": (pairs,) for name in ("origin", "target", "number", "following")}
+    shapes["counts_prior"] = agent.counts.prior.shape
+    shapes["trace_weight"] = (arrays["trace_rows"].size, agent.rewards)
+    room = arrays["memory_rows"].size
+    shapes |= {"memory_rows": (room,), "memory_delta": (room, agent.rewards), "memory_lambda_": (room, agent.rewards)}
+    for name in Memory._fields:
+        shapes.setdefault(f"memory_{name}", getattr(agent.memory, name).shape)
+    ranges = {"counts_origin": (0, origins), "counts_following": (-1, pairs), "counts_head": (-1, pairs)}
+    ranges |= {"trace_rows": (0, rows), "memory_rows": (0, rows), "memory_length": (0, room + 1)}
+    wrong = [name for name, shape in shapes.items() if arrays[name].shape != shape]
+    wrong += [name for name, (low, end) in ranges.items() if ((arrays[name] < low) | (arrays[name] >= end)).any()]
+    if wrong or capacity < agent.indexer.size or origins < agent.counts.head.size:
+        raise ValueError(f"the tables of the saved learner do not fit together: {', '.join(wrong) or 'capacity'}")
+
+
 def _tables_in(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
+    _check_tables(agent, arrays)
     agent._capacity, origins = (int(n) for n in arrays["capacity"])
     agent.tables = agent.tables._replace(values=arrays["values"], legal=arrays["legal"])
     size = arrays["counts_origin"].size
     prior = arrays["counts_prior"]
-    counts = Counts.empty(origins, float(prior[0]), int(prior[1]), max(2 * size, 256))
+    counts = Counts.empty(origins, float(prior[0]), prior[1:].astype(int).tolist(), max(2 * size, 256))
     for name in ("origin", "target", "number", "following"):
         getattr(counts, name)[:size] = arrays[f"counts_{name}"]
     for name in ("head", "total", "squares"):
@@ -285,7 +308,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
             arrays = {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as problem:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError, TypeError) as problem:
         raise ValueError(f"{path}: not a saved learner, or cut short ({problem})") from problem
     if "header" not in arrays:
         raise ValueError(f"{path}: a NumPy archive, but not a saved learner (it has no header)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from chunked_td.lambdas import (
     FactoredLambda,
     LambdaSource,
 )
-from chunked_td.learners.recursion import Rule
+from chunked_td.learners.recursion import Rule, Tables
 from chunked_td.policies import GREEDY, UNIFORM
 
 
@@ -35,6 +36,37 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> Any:
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.4)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"{name} must be one of {', '.join(map(repr, names))}, got {value!r}{hint}")
+
+
+def learner_by_name(name: str) -> Any:
+    """The learner class called `name`; an unknown name is an error that offers the nearest one."""
+    import chunked_td
+
+    return getattr(chunked_td, check_choice("learner", name, chunked_td.LEARNERS))
+
+
+def check_seed(seed: Any) -> int:
+    """A whole number from 0."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed must be a whole number from 0, got {seed!r}")
+    return int(seed)
+
+
+def check_not_negative(name: str, value: Any) -> float:
+    """A finite number from 0."""
+    return _check_number(name, value, 0.0, math.inf, "a finite number from 0")
+
+
+def check_policy_table(policy: Any, indexer: Any, actions: int) -> np.ndarray:
+    """Action probabilities of every state, float64[S, A]."""
+    table = np.array(policy, np.float64)
+    if not indexer.fixed:
+        raise ValueError("policy: states get ids on first sight here, so pass a function from observation to float[A]")
+    if table.shape != (indexer.size, actions):
+        raise ValueError(f"policy must have shape (states, actions) = {(indexer.size, actions)}, got {table.shape}")
+    if not ((table >= 0.0).all() and (abs(table.sum(axis=1) - 1.0) <= 1e-8).all()):
+        raise ValueError("policy must have rows of probabilities that sum to 1")
+    return table
 
 
 def check_unit(name: str, value: Any) -> float:
@@ -63,7 +95,7 @@ def as_lambda_source(value: Any, default: LambdaSource) -> LambdaSource:
         return default
     if isinstance(value, LambdaSource):
         return value
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, Real) and not isinstance(value, bool):
         return ConstantLambda(check_unit("lambda_source", value))
     raise ValueError(f"lambda_source must be a number in [0, 1] or one of {', '.join(SOURCES)}, got {value!r}")
 
@@ -100,6 +132,13 @@ def count_origins(rule: Rule, states: int, components: int) -> int:
     return states * rule.actions if rule.source in (FORWARD, EXPECTED, VISIT) else 0
 
 
+def count_outcomes(rule: Rule, tables: Tables, states: int) -> list[int]:
+    """How many outcomes an origin of the count model has, for origins in turn: what a prior spreads over."""
+    if rule.source == FACTORED:
+        return [int(np.prod(tables.nvec[group])) for group in tables.groups]
+    return [states * rule.actions if rule.source == BACKWARD and rule.bootstrap == SARSA else states]
+
+
 def component_groups(source: LambdaSource, rewards: int, components: int) -> np.ndarray:
     """bool[d, c]: which state components decide reward i (Alg. 4). All false rows where the source is not factored."""
     groups = np.zeros((rewards, components), bool)
@@ -116,7 +155,8 @@ def component_groups(source: LambdaSource, rewards: int, components: int) -> np.
     if len(chosen) != rewards:
         raise ValueError(f"FactoredLambda components must have one entry per reward ({rewards}), got {chosen!r}")
     for i, members in enumerate(chosen):
-        for j in (members,) if isinstance(members, int) else members:
+        listed: Any = (members,) if isinstance(members, Integral) else members
+        for j in listed:
             if not 0 <= j < components:
                 raise ValueError(f"FactoredLambda components must lie in 0..{components - 1}, got {j!r} for reward {i}")
             groups[i, j] = True

@@ -7,10 +7,10 @@
 | `CorrectedTD` (Alg. 6) | n(S_{t+1},S_t)/n(S_t) | δ' |
 | `TDNOverN` | n(S_{t+1},S_t)/n(S_t) | δ |
 
-with δ' = δ + γ(n(S_{t+1},S_t) − 1)[V(S_{t+1}) − V(S_{t+1},S_t)], where V(S_{t+1},S_t) is the value that S_{t+1} had at the end of the
-latest episode with that transition. The paper names TD(n/n) without listing it; we read it as TDC's traces and step
-sizes with the plain TD error. Traces are multiplied *after* the update here, by a factor known at step t: that is
-the next step's γλ of the other learners. The paper's γ is 1; ours multiplies the trace and the next value.
+with δ' = δ + γ(n(S_{t+1},S_t) − 1)[V(S_{t+1}) − V(S_{t+1},S_t)], where V(S_{t+1},S_t) is the value that S_{t+1} had at
+the end of the latest episode with that transition. The paper names TD(n/n) without listing it; we read it as TDC's
+traces and step sizes with the plain TD error. Traces are multiplied *after* the update here, by a factor known at step
+t: that is the next step's γλ of the other learners. The paper's γ is 1; ours multiplies the trace and the next value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from chunked_td.compiled import kernel
 from chunked_td.lambdas import STATE, ConstantLambda
 from chunked_td.learners.base import Learner
-from chunked_td.learners.recursion import Rule
+from chunked_td.learners.recursion import Rule, arrive
 from chunked_td.learners.setup import make_rule
 from chunked_td.models.counts import Counts, increment
 from chunked_td.policies import GIVEN, UNIFORM
@@ -103,8 +103,6 @@ class _SuttonSingh(Learner):
             self.stale = np.concatenate([self.stale, np.zeros(self.counts.origin.size - self.stale.size)])
 
     def _update(self, rng: Any, state: int, percept: int, legal: np.ndarray, ended: int) -> int:
-        from chunked_td.learners.recursion import arrive
-
         action = -1
         if ended != 1:
             action = arrive(self.rule, self.tables, self.memory, rng, state, legal, 0.0, ended == 0)
@@ -124,6 +122,11 @@ class _SuttonSingh(Learner):
         if self.algorithm == CORRECTED and ended != 1:
             self.visited.append((int(pair), state))
         return action
+
+    def _abandon(self) -> None:
+        """What an unfinished episode has taught is in the values already: it ends here."""
+        if self.state >= 0:
+            self._finish()
 
     def _finish(self) -> None:
         clear(self.trace)

@@ -49,6 +49,8 @@ def train(
     """
     if isinstance(episodes, bool) or not isinstance(episodes, int | np.integer) or episodes < 0:
         raise ValueError(f"episodes must be a whole number from 0, got {episodes!r}")
+    if episodes == 0:  # the seed is still for the first episode to use
+        return History(np.zeros(0), np.zeros(0, np.int64))
     returns, lengths = np.zeros(episodes), np.zeros(episodes, np.int64)
     seed = _seed_for(agent, env)
     done = 0

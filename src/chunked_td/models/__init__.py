@@ -7,6 +7,7 @@ observation back.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -41,6 +42,14 @@ class ExpectedModel(Model, Protocol):
         ...
 
 
+class DistributionModel(Model, Protocol):
+    """A model that can list what may come: ExpectedLambda asks SARSA's models, whose λ holds the policy there."""
+
+    def distribution(self, state: int, action: int) -> Iterable[tuple[int, float]]:
+        """Pairs (x', P̂(x'|x,a)) of next states, each once."""
+        ...
+
+
 class TableModel:
     """An oracle from a transition table in Gymnasium's toy-text form, `env.unwrapped.P`.
 
@@ -54,6 +63,10 @@ class TableModel:
 
     def observe(self, state: int, action: int, reward: Any, next_state: int, terminated: bool) -> None:
         """An oracle does not learn."""
+
+    def distribution(self, state: int, action: int) -> Iterable[tuple[int, float]]:
+        """The next states and their probabilities."""
+        return self._distribution(state, action).items()
 
     def _distribution(self, state: int, action: int) -> dict[int, float]:
         chances: dict[int, float] = {}

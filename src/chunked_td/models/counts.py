@@ -12,6 +12,7 @@ observed transition never has probability zero.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,29 +32,37 @@ class Counts(NamedTuple):
     total: np.ndarray  # int64[origins]: n(origin)
     squares: np.ndarray  # float64[origins]: Σ_target n²
     size: np.ndarray  # int64[1]: distinct pairs
-    prior: np.ndarray  # float64[2]: Dirichlet pseudo-count per outcome, number of outcomes
+    prior: np.ndarray  # float64[1 + k]: Dirichlet pseudo-count per outcome; number of outcomes of origins ≡ i mod k
 
     @classmethod
-    def empty(cls, origins: int, prior: float = 0.0, outcomes: int = 1, capacity: int = 256) -> Counts:
+    def empty(cls, origins: int, prior: float = 0.0, outcomes: int | Sequence[int] = 1, capacity: int = 256) -> Counts:
         """Nothing counted yet.
 
         Args:
           origins: number of origins.
           prior: Dirichlet pseudo-count of every outcome; 0 gives plain frequencies.
-          outcomes: how many outcomes the prior spreads over.
+          outcomes: how many outcomes the prior spreads over; k numbers where origins take turns (x, a, i).
           capacity: distinct pairs to make room for.
         """
         slots = 1
         while slots < 2 * capacity:
             slots *= 2
-        pairs = [np.zeros(capacity, np.int64) for _ in range(4)]
-        per_origin = np.full(origins, -1, np.int64), np.zeros(origins, np.int64), np.zeros(origins)
-        settings = np.array([prior, outcomes], np.float64)
-        return cls(np.zeros(slots, np.int64), *pairs, *per_origin, np.zeros(1, np.int64), settings)
+        return cls(
+            table=np.zeros(slots, np.int64),
+            origin=np.zeros(capacity, np.int64),
+            target=np.zeros(capacity, np.int64),
+            number=np.zeros(capacity, np.int64),
+            following=np.zeros(capacity, np.int64),
+            head=np.full(origins, -1, np.int64),
+            total=np.zeros(origins, np.int64),
+            squares=np.zeros(origins),
+            size=np.zeros(1, np.int64),
+            prior=np.append(prior, outcomes).astype(np.float64),
+        )
 
     def grown(self, origins: int, capacity: int) -> Counts:
         """The same counts with room for more origins and more distinct pairs."""
-        larger = Counts.empty(origins, self.prior[0], int(self.prior[1]), capacity)
+        larger = Counts.empty(origins, self.prior[0], self.prior[1:].astype(int).tolist(), capacity)
         size = int(self.size[0])
         for old, new in zip(self[1:5], larger[1:5], strict=True):
             new[:size] = old[:size]
@@ -116,31 +125,34 @@ def increment(counts, origin, target):
 
 
 @kernel
-def _frequency(counts, origin, number):
-    weight = counts.total[origin] + counts.prior[0] * counts.prior[1]
-    return (number + counts.prior[0]) / weight if weight > 0.0 else 0.0
+def outcome_number(counts, origin):
+    """How many outcomes the prior gives an origin."""
+    return counts.prior[1 + origin % (counts.prior.size - 1)]
 
 
 @kernel
 def probability(counts, origin, target):
-    """P̂(target | origin): 0 for an origin never seen, unless there is a prior."""
-    if counts.total[origin] == 0 and counts.prior[0] == 0.0:
+    """P̂(target | origin) = (n + c) / Σ(n + c): 0 for an origin never seen, unless there is a prior c."""
+    c = counts.prior[0]
+    if counts.total[origin] == 0 and c == 0.0:
         return 0.0
     pair = find(counts, origin, target)
-    return _frequency(counts, origin, counts.number[pair] if pair >= 0 else 0)
+    number = counts.number[pair] if pair >= 0 else 0
+    if c == 0.0:
+        return number / counts.total[origin]
+    return (number + c) / (counts.total[origin] + c * outcome_number(counts, origin))
 
 
 @kernel
 def expected_probability(counts, origin):
     """Σ_target P̂(target | origin)²: how well outcomes are predicted on average, before one is seen."""
     c = counts.prior[0]
-    weight = counts.total[origin] + c * counts.prior[1]
+    outcomes = outcome_number(counts, origin)
+    weight = counts.total[origin] + c * outcomes
     if weight <= 0.0:
         return 0.0
     # Σ (n + c)² over all outcomes, those never seen included
-    return (counts.squares[origin] + 2.0 * c * counts.total[origin] + c * c * counts.prior[1]) / (
-        weight * weight
-    )
+    return (counts.squares[origin] + 2.0 * c * counts.total[origin] + c * c * outcomes) / (weight * weight)
 
 
 @kernel
@@ -171,7 +183,7 @@ def expected_mixed_probability(counts, base, stride, policy):
                 seen_mass += p
                 seen += 1
             pair = counts.following[pair]
-    left = counts.prior[1] - seen
+    left = outcome_number(counts, base) - seen
     if counts.prior[0] > 0.0 and left > 0.0:
         total += (1.0 - seen_mass) ** 2 / left
     return total
