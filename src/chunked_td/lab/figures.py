@@ -112,7 +112,8 @@ def house_style() -> Iterator[None]:
     """Our matplotlib settings, for the time of a `with` block."""
     import matplotlib as mpl
 
-    with mpl.rc_context({**mpl.rcParamsDefault, **_RC, "backend": mpl.rcParams["backend"]}):
+    settings: Any = {**mpl.rcParamsDefault, **_RC, "backend": mpl.rcParams["backend"]}
+    with mpl.rc_context(settings):
         yield
 
 

@@ -22,7 +22,7 @@ def drawings(studies: Mapping[str, Study]) -> list[Drawing]:
     """The sweeps that the stored runs allow, controls beside what they control."""
     found: list[Drawing] = []
     for name, study in studies.items():
-        if name in CURVE_EXPERIMENTS or name in CONTROLS.values() and _controlled(name) in studies:
+        if name in CURVE_EXPERIMENTS or (name in CONTROLS.values() and _controlled(name) in studies):
             continue
         control = studies.get(CONTROLS.get(name, ""))
         pair = [study] if control is None else [study, control]
