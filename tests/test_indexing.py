@@ -182,6 +182,8 @@ DISTINCT = [
     (1, (1,)),
     ("ab", "c"),
     ("a", "bc"),
+    ("a", "b"),
+    ("aub",),  # the bytes of ("a", "b") if pieces did not say how long they are
     (),
     {},
     frozenset(),
