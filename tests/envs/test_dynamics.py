@@ -17,7 +17,7 @@ import pytest
 from scipy import stats
 from small_envs import SMALL, all_pairs, array, component_probability, prepared, start
 
-from chunked_td.compiled import Draws
+from chunked_td.compiled import Draws, Stream
 from chunked_td.envs.dynamics import (
     AccumulatedCharge,
     ChainAndSplit,
@@ -142,6 +142,19 @@ def test_accumulated_charge_has_the_papers_sizes():
 def test_charge_table_is_the_binomial_distribution(trials, success):
     env = AccumulatedCharge.make(2 * trials, 2, success)
     assert env.pmf == pytest.approx(stats.binom.pmf(np.arange(trials + 1), trials, success), rel=1e-9, abs=1e-300)
+
+
+@pytest.mark.parametrize(("horizon", "points", "success"), [(200, 10, 0.5), (12, 3, 0.3), (400, 1, 0.9)])
+def test_charge_inverts_the_distribution_function(horizon, points, success):
+    env = prepared(AccumulatedCharge.make(horizon, points, success))
+    numbers = np.concatenate([np.arange(2_000) / 2_000, env.cdf[:-1], np.nextafter(env.cdf, 0), [0.0]])
+    numbers = numbers[(numbers >= 0) & (numbers < 1)]
+    rng, reward = Stream(numbers, np.zeros(1, dtype=np.int64)), np.zeros(1)
+    t = int(np.flatnonzero(env.charging)[0])
+    for u in numbers:
+        state = array([1, 0, t])
+        env.step(env, rng, state, 0, reward)
+        assert state[1] == np.searchsorted(env.cdf, u, side="right")
 
 
 def test_key_to_door_has_the_papers_sizes_and_rewards():

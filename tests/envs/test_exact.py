@@ -227,3 +227,36 @@ class Loop(NamedTuple):
 def test_cycles_are_refused():
     with pytest.raises(ValueError, match="without cycles"):
         ExactModel(Loop())  # type: ignore[arg-type]
+
+
+class Shortcut(NamedTuple):
+    """0 → 2 directly or by way of 1, which is found later; 2 pays 1 and ends, 1 pays `toll` on the way."""
+
+    toll: float
+    nvec: tuple[int, ...] = (4,)
+    actions: int = 2
+    rewards: int = 1
+    draws: int = 1
+    horizon: int = 3
+
+    @staticmethod
+    def reset(env: Any, rng: Any, state: Any) -> None:
+        state[0] = 0
+
+    @staticmethod
+    def legal(env: Any, state: Any) -> int:
+        return 2 if state[0] == 0 else 1
+
+    def outcomes(self, state, action):
+        ways = {(0, 0): ((2,), 0.0), (0, 1): ((1,), 0.0), (1, 0): ((2,), self.toll), (2, 0): ((3,), 1.0)}
+        successor, reward = ways[state[0], action]
+        return [(1.0, successor, (reward,), successor == (3,))]
+
+
+def test_paths_of_different_length_to_one_state():
+    model = ExactModel(Shortcut(toll=0.5))  # type: ignore[arg-type]
+    assert (model.source < model.target).all()
+    assert (np.diff(model.source) >= 0).all()
+    assert model.states[:, 0].tolist() == [0, 1, 2, 3]
+    assert model.optimal().action_values((0,)).tolist() == [1.0, 1.5]
+    assert model.visits().tolist() == [1.0, 0.5, 1.0, 1.0]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 import warnings
 from typing import Any, NamedTuple
 
@@ -54,6 +56,13 @@ def rollout(env, seed, episodes=3, action_seed=0):
 
 def test_every_id_is_tried():
     assert set(OPTIONS) == set(envs.IDS) == {name for name in gym.registry if name.startswith("ChunkedTD/")}
+
+
+def test_importing_the_package_registers():
+    script = "import gymnasium as gym; env = gym.make('chunked_td:ChunkedTD/KeyToDoor-v0'); print(env.reset(seed=0)[0])"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["[0", "0", "0", "0", "0", "0", "0", "0]"]
 
 
 def test_registering_again_changes_nothing():
@@ -162,6 +171,19 @@ def test_a_generator_of_ones_own_is_used():
     other.np_random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(9)))
     other.reset()
     assert (env.dynamics.charging == other.dynamics.charging).all()
+
+
+def test_the_generator_stands_behind_the_numbers_used():
+    env = gym.make("ChunkedTD/KeyToDoor-v0").unwrapped
+    env.reset(seed=9)
+    for _ in range(5):  # one number each
+        env.step(0)
+    reference = np.random.default_rng(9)
+    reference.random(5)
+    assert env.np_random.bit_generator.state == reference.bit_generator.state
+    coins = int(reference.random() * 16)
+    observation, *_ = env.step(0)
+    assert observation[2:6].tolist() == [coins >> i & 1 for i in range(4)]
 
 
 # Masks and errors -----------------------------------------------------------------------------------------------------
