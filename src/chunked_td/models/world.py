@@ -338,7 +338,7 @@ class World:
 
     def program_text(self) -> str:
         """The compiled program in the compiler's language, to see what runs."""
-        if isinstance(self._program, functools.partial):
+        if not hasattr(self._program, "as_text"):
             self.compile()
         return self._program.as_text()
 
