@@ -50,6 +50,7 @@ class Arm:
       model: what the λ source asks: None, "counts", "oracle" or "network:NAME" (a configuration of
         `chunked_td.lab.neural`).
       exponents: step sizes of this arm, if not the protocol's.
+      episodes: length of this arm's runs, if shorter than the protocol's.
       in_paper: False for arms we added.
       note: one sentence for the report.
     """
@@ -61,6 +62,7 @@ class Arm:
     model: str | None = None
     exponents: tuple[int, ...] | None = None
     in_paper: bool = True
+    episodes: int | None = None
     note: str = ""
 
     @property

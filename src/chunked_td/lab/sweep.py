@@ -21,7 +21,7 @@ PROFILES = ("quick", "paper", "smoke")
 GROUPS = ("fixed", "counts", "oracle", "network")
 
 # Steps per second of one core, for estimates before anything has been measured in the directory.
-TYPICAL_SPEED = {"fixed": 3e7, "counts": 1e7, "oracle": 1e7, "network": 2e3}
+TYPICAL_SPEED = {"fixed": 2e7, "counts": 1e7, "oracle": 1.2e7, "network": 2e3}
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Outcome:
 
 def size_of(protocol: Protocol, arm: Arm, options: Options) -> Size | None:
     """Seeds, episodes and step sizes of an arm under a profile; None if the profile leaves it out."""
-    size: Size | None = Size(protocol.seeds, protocol.episodes)
+    size: Size | None = Size(protocol.seeds, arm.episodes or protocol.episodes)
     if options.profile == "smoke":
         size = protocol.smoke
     elif options.profile == "quick" and arm.kind == "network":
