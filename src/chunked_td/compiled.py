@@ -113,7 +113,7 @@ def code(value):
     return value.value if isinstance(value, tuple) else value
 
 
-@overload(code, inline="always")
+@overload(code, jit_options={"_nrt": False, "forceinline": True})
 def _code(value):
     if isinstance(value, types.BaseTuple):
         number = _CODES.index(value.instance_class)  # type: ignore[attr-defined]
@@ -134,6 +134,28 @@ def uniform(rng):
     i = rng.position[0]
     rng.position[0] = i + 1
     return rng.block[i]
+
+
+def stacked(items: Any) -> Any:
+    """One NamedTuple whose arrays hold those of all `items`, along a new first axis; numbers must be equal."""
+    first = items[0]
+    fields = [np.stack(f) if isinstance(f[0], np.ndarray) else f[0] for f in zip(*items, strict=True)]
+    return type(first)(*fields)
+
+
+def at(batch, index):
+    """Item `index` of a stacked NamedTuple: the same arrays, one axis less, as views."""
+    return type(batch)(*(field[index] if isinstance(field, np.ndarray) else field for field in batch))
+
+
+@overload(at, jit_options={"_nrt": False, "forceinline": True})
+def _at(batch, index):
+    item = batch.instance_class
+    fields = zip(batch.fields, batch.types, strict=True)
+    picked = ", ".join(f"batch.{name}[index]" if isinstance(t, types.Array) else f"batch.{name}" for name, t in fields)
+    space: dict[str, Any] = {"item": item}
+    exec(f"def pick(batch, index): return item({picked})", space)  # one expression per field, known at compile time
+    return space["pick"]
 
 
 class Draws:
