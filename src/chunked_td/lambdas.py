@@ -265,5 +265,5 @@ def _expected_sarsa_lambda(rule, tables, counts, memory, origin, epsilon):
         pair = counts.following[pair]
     if counts.prior[0] > 0.0 and unseen > 0.0:
         share = counts.prior[0] / (counts.total[origin] + counts.prior[0] * outcome_number(counts, origin))
-        total += unseen * share * share  # states never seen: no values yet, so no policy factor
+        total += unseen * share * share  # never seen from here: the policy factor is left out
     return total

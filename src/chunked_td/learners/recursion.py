@@ -16,6 +16,13 @@ The offline view stores δ_t and λ_t, holds the values still during the episode
 (Eq. 2 and 4). Sampled chunks (§3.1) are the offline view with λ_t replaced by a coin that falls heads with
 probability λ_t: heads drops the state at t from the compressed episode, tails keeps it to bootstrap from.
 
+For V and SARSA the offline view is Eq. 4. Expected-SARSA subtracts Q(s_t,a_t) in δ_t but bootstraps from
+B(x_t) = Σ_a π(a|s_t) Q(s_t,a), so the updates of Alg. 3 add up to another return, and that is what the offline view uses:
+
+    G_t = r_{t+1} + γ[B(x_{t+1}) + λ_{t+1}(G_{t+1} − Q(s_{t+1},a_{t+1}))]
+
+The two have the same expectation over a_{t+1} where λ_{t+1} does not depend on it.
+
 On termination B = 0. On truncation the episode ends but the value does not: B(x_T) is V(s_T), or Σ_a π(a|s_T) Q(s_T,a)
 for both action-value bootstraps, since no a_T is drawn.
 """

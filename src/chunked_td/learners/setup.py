@@ -13,6 +13,7 @@ import numpy as np
 from chunked_td.lambdas import (
     BACKWARD,
     EXPECTED,
+    EXPECTED_SARSA,
     EXTERNAL,
     FACTORED,
     FORWARD,
@@ -24,7 +25,7 @@ from chunked_td.lambdas import (
     FactoredLambda,
     LambdaSource,
 )
-from chunked_td.learners.recursion import Rule, Tables
+from chunked_td.learners.recursion import SAMPLED, Rule, Tables
 from chunked_td.policies import GREEDY, UNIFORM
 
 
@@ -115,6 +116,8 @@ def make_rule(
     """The recursion's choices for one learner."""
     if source.code == FACTORED and bootstrap == SARSA:
         raise ValueError("lambda_source FactoredLambda() goes with state values and Expected-SARSA, not with SARSA")
+    if view == SAMPLED and bootstrap == EXPECTED_SARSA:
+        raise ValueError("view 'sampled' goes with state values and SARSA (§3.1, App. B.1), not with Expected-SARSA")
     code = EXTERNAL if external else source.code
     if policy is None:
         policy = UNIFORM if bootstrap == STATE else GREEDY
