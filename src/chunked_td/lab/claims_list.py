@@ -94,7 +94,7 @@ def _sign_does_not_matter(study: Study, studies: Mapping[str, Study]) -> Verdict
     low, high, text = interval_text(difference)
     p = paired_test(mirrored[:count], plain[:count])
     status = UNDECIDED
-    if -SIGN_MARGIN <= low and high <= SIGN_MARGIN:
+    if low >= -SIGN_MARGIN and high <= SIGN_MARGIN:
         status = HOLDS
     elif p < LEVEL:
         status = FAILS
@@ -168,8 +168,8 @@ SEVERAL_TEXT = (
     f"Holm over step sizes). It does not hold if its mean is least at fewer than {SEVERAL}."
 )
 RELIABLE_TEXT = (
-    f"A run learns if it misses fewer than twice the best possible number; reliable is {RELIABLE:.0%} of runs. Holds if "
-    "the interval of the share lies below that"
+    f"A run learns if it misses fewer than twice the best possible number; an arm is reliable if {RELIABLE:.0%} of its "
+    "runs do (or all that there are). Holds if the interval of the share lies below that"
 )
 SAME_TEXT = (
     "The selected exponents are equal. Undecided if ten seeds drawn from ours would select the paper's at least "
@@ -194,7 +194,8 @@ QUESTIONS: tuple[Question, ...] = (
         ("sarsa-1",), _monte_carlo_negative,
     ),
     Question(
-        "gap-in-the-end", CNS, "App. A.1, Figure 6", "SARSA(0) and SARSA(1) reach positive gaps with ten times the data.",
+        "gap-in-the-end", CNS, "App. A.1, Figure 6",
+        "SARSA(0) and SARSA(1) reach positive gaps with ten times the data.",
         "The intervals of both lie above 0 after 1,000,000 episodes.", ("sarsa-0", "sarsa-1"), _positive_in_the_end,
     ),
     Question("gap-step-sizes", CNS, "App. A.1, Table 2", "The selected step sizes.", SAME_TEXT, CNS_ARMS, _same),
@@ -247,7 +248,8 @@ QUESTIONS: tuple[Question, ...] = (
     Question(
         "bias-forward", SKEWED, "ours",
         "Chunked-TD settles at 0.28, not at the true value 1: its λ knows the outcome that it weighs.",
-        f"At the smallest step size, the interval of V(s₀) over the second half of training lies within {CLOSE} of 0.28.",
+        f"At the smallest step size the interval of V(s₀) over the second half of the runs lies within {CLOSE} of "
+        "0.28.",
         ("chunked",), _settles_at("chunked", BIASED_FIXED_POINT),
     ),
     Question(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chunked_td.lab.figures import GREY, PAGE, Drawing, new_figure, styles, thousands
-from chunked_td.lab.studies import Study, mean_and_interval, step_size_text
+from chunked_td.lab.studies import Arm, Study, mean_and_interval, step_size_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,14 +51,15 @@ def _sweep_drawings(pair: Sequence[Study]) -> list[Drawing]:
     if any(part.present for part in paper):
         found.append(Drawing(f"{study.id}-sweep", study.id, plain, sweep(paper, pair, intervals=False)))
         found.append(Drawing(f"{study.id}-sweep-intervals", study.id, shaded, sweep(paper, pair, intervals=True)))
-    ours = [part.with_arms(_chosen_and_best_fixed(part)) for part in pair]
+    ours = [part.with_arms(best_fixed_and_models(part)) for part in pair]
     if any(not arm.in_paper for arm in study.present):
         caption = f"The arms with a model, beside the best fixed λ. {shaded}"
         found.append(Drawing(f"{study.id}-sweep-models", study.id, caption, sweep(ours, pair, intervals=True)))
     return found
 
 
-def _chosen_and_best_fixed(study: Study) -> list:
+def best_fixed_and_models(study: Study) -> list[Arm]:
+    """The arms with a model, after the fixed λ whose best step size is best."""
     fixed = [arm for arm in study.present if arm.fixed_lambda is not None]
     means = {arm.id: float(np.nanmin(np.nanmean(arm.runs.at(), axis=1))) for arm in fixed if arm.runs is not None}
     best = min(means, key=means.__getitem__) if means else None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.statistics import interquartile_mean, mean_sd
+from chunked_td.lab.statistics import interquartile_mean, mean_sd, select_step_size
 from chunked_td.lab.studies import Arm, Study, mean_and_interval, replay_selection, step_size_text
 
 PAPER_SEEDS = 10
@@ -49,6 +49,7 @@ def results_table(study: Study) -> Table:
     columns = ["arm", *(["paper"] if published else []), f"ours, {seeds_text(few)}", how]
     columns += [f"ours, up to {study.seeds} seeds", how] if many else []
     columns += ["95 % interval", "interquartile mean"]
+    columns += ["ten seeds would report"] if published else []
     small = study.with_seeds(PAPER_SEEDS)
     rows = []
     for arm in study.arms:
@@ -58,10 +59,24 @@ def results_table(study: Study) -> Table:
         row += score_cells(small, arm.id)
         row += score_cells(study, arm.id) if many else []
         row += interval_cells(study, arm.id)
+        row += [replay_cell(study, arm, number)] if published else []
         rows.append(tuple(row))
     label = study.description["score_label"]
     caption = f"{label[0].upper()}{label[1:]} after {study.length:,} episodes, mean ± standard deviation over seeds."
-    return Table(f"{study.id}-results", caption, tuple(columns), tuple(rows))
+    note = (
+        "The last column repeats the paper's procedure (draw ten of our seeds, select the step size, report the mean) "
+        "2,000 times and gives the central 95 % of what it reports; ✓ and ✗ say whether the paper's number lies inside."
+    )
+    return Table(f"{study.id}-results", caption, tuple(columns), tuple(rows), note if published else "")
+
+
+def replay_cell(study: Study, arm: Arm, number: Any) -> str:
+    """Central 95 % of what ten seeds would report, and whether the paper's number lies inside."""
+    if study.find(arm.id) is None:
+        return "–"
+    low, high = np.quantile(replay_selection(study, arm).reported, [0.025, 0.975])
+    mark = "" if number is None else " ✓" if low <= number["value"] <= high else " ✗"
+    return f"{number_text(float(low))} to {number_text(float(high))}{mark}"
 
 
 def seeds_text(count: int) -> str:
@@ -124,6 +139,7 @@ def step_size_table(study: Study) -> Table:
     small = study.with_seeds(PAPER_SEEDS)
     many = study.seeds > PAPER_SEEDS
     columns = ["arm", "paper", f"ours, {seeds_text(few)}", *([f"ours, {study.seeds} seeds"] if many else [])]
+    columns += ["ours, error of the mean"] if _squared(study) else []
     columns += ["same?", "ten seeds select the paper's", "ten seeds select most often"]
     rows = [
         _step_size_row(study, small, arm, many) for arm in study.arms if study.published(arm.id, "exponent") is not None
@@ -132,6 +148,12 @@ def step_size_table(study: Study) -> Table:
         "The last two columns repeat the paper's procedure with ten seeds drawn with replacement from ours, "
         "2,000 times: they say how much a choice from ten seeds can be relied on."
     )
+    if _squared(study):
+        note += (
+            " The squared error can be read in two ways: averaged over seeds (ours, and what every figure here "
+            "uses), or "
+            "that of the mean over seeds (the column beside it)."
+        )
     caption = "Selected step sizes beside the paper's."
     return Table(f"{study.id}-step-sizes", caption, tuple(columns), tuple(rows), note)
 
@@ -143,7 +165,7 @@ def _step_size_row(study: Study, small: Study, arm: Arm, many: bool) -> tuple[st
     theirs = int(number["value"])
     row = [arm.label, step_size_text(theirs, base)]
     if study.runs(arm.id) is None:
-        return (*row, _why_not(study, arm.id), *(["–"] if many else []), "–", "–", "–")
+        return (*row, _why_not(study, arm.id), *["–"] * (many + _squared(study) + 3))
     runs = study.runs(arm.id)
     assert runs is not None
     replay = replay_selection(study, arm)
@@ -151,10 +173,26 @@ def _step_size_row(study: Study, small: Study, arm: Arm, many: bool) -> tuple[st
     most = int(np.argmax(replay.shares))
     row.append(step_size_text(small.selected[arm.id], base))
     row += [step_size_text(study.selected[arm.id], base)] if many else []
+    row += [step_size_text(_by_error_of_mean(study, arm), base)] if _squared(study) else []
     row.append("yes" if study.selected[arm.id] == theirs else "no")
     row.append(f"{share:.0%} of the time")
     row.append(f"{step_size_text(int(runs.exponents[most]), base)} ({replay.shares[most]:.0%})")
     return tuple(row)
+
+
+def _squared(study: Study) -> bool:
+    selection = study.description["selection"]
+    return selection is not None and selection["rule"] == "least squared error"
+
+
+def _by_error_of_mean(study: Study, arm: Arm) -> int:
+    """The exponent under the other reading of "least squared error": that of the mean over seeds."""
+    assert arm.runs is not None
+    selection = study.description["selection"]
+    at = selection["exceptions"].get(arm.id, selection["at"])
+    scores = arm.runs.at(at if at is not None and arm.runs.has(at) else None)
+    index = select_step_size(scores, rule="least error of mean", truth=selection["truth"])
+    return int(arm.runs.exponents[int(index)])
 
 
 def reduced_table(study: Study) -> Table:
