@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,34 +148,51 @@ def run_together(
 
 
 def _assemble(dynamics: Any, crews: Sequence[Crew], model: str, checked: dict[str, Any]) -> tuple[Any, list[Fleet]]:
+    """The device's program and the host's fleets. Both compile at the same time."""
     from chunked_td.models.world import World
 
+    expected = {crew.lambda_source.code == EXPECTED for crew in crews}
+    if len(expected) > 1:
+        raise LabError("arms with and without ExpectedLambda() cannot share a program: run them one after the other")
     config = config_for(model, dynamics)
     seeds = np.concatenate([crew.seeds for crew in crews])
     check_memory(config, dynamics.horizon, len(seeds))
-    world = World(
-        config,
-        [int(seed) for seed in seeds],
-        dynamics.horizon,
-        reading=reading_of(crews, checked["learner"]),
-        expected=crews[0].lambda_source.code == EXPECTED,
-        precision=PRECISION,
-        merged=False,
-    )
-    fleets = [
-        Fleet(
-            dynamics,
-            learner=checked["learner"],
-            lambda_source=crew.lambda_source,
-            discount=checked["discount"],
-            epsilons=checked["epsilons"],
-            seeds=crew.seeds.tolist(),
-            step_sizes=crew.step_sizes.tolist(),
+    with ThreadPoolExecutor(1) as pool:
+        warm = pool.submit(_warm_up, dynamics, crews, checked)
+        world = World(
+            config,
+            [int(seed) for seed in seeds],
+            dynamics.horizon,
+            reading=reading_of(crews, checked["learner"]),
+            expected=expected.pop(),
+            precision=PRECISION,
+            merged=False,
         )
-        for crew in crews
-    ]
+        world.compile()
+        warm.result()
+    fleets = [_fleet(dynamics, crew, checked) for crew in crews]
     world.mark_noisy(np.concatenate([noisy_steps(dynamics, fleet.envs, fleet.size) for fleet in fleets]))
     return world, fleets
+
+
+def _fleet(dynamics: Any, crew: Crew, checked: dict[str, Any]) -> Fleet:
+    return Fleet(
+        dynamics,
+        learner=checked["learner"],
+        lambda_source=crew.lambda_source,
+        discount=checked["discount"],
+        epsilons=checked["epsilons"],
+        seeds=crew.seeds.tolist(),
+        step_sizes=crew.step_sizes.tolist(),
+    )
+
+
+def _warm_up(dynamics: Any, crews: Sequence[Crew], checked: dict[str, Any]) -> None:
+    """Compile what the fleets will call, with a throw-away run."""
+    for crew in crews:
+        fleet = _fleet(dynamics, Crew(crew.lambda_source, crew.seeds[:1], crew.step_sizes[:1]), checked)
+        fleet.roll_out()
+        fleet.take_lambda(np.zeros((1, dynamics.horizon), np.float32))
 
 
 def reading_of(crews: Sequence[Crew], learner: str) -> str:

@@ -1,7 +1,8 @@
 """From a network's logits to λ: the probability of the step that was taken, in the forms of §3 and App. B.
 
 A reading says which probability: of the next percept given the action ("sarsa"), under the policy's mixture of
-actions ("expected_sarsa"), or the latter for each component by itself ("factored"). Each also has an expected form,
+actions ("expected_sarsa"), the latter for each component by itself ("factored"), or "both": the components and then
+the whole percept, for runs of both kinds in one program. Each also has an expected form,
 which asks how probable the next percept will be on average: it depends on the present state alone, and so leaves
 the true values as the fixed point.
 """
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 
 from chunked_td.models.networks import NetworkConfig, log_likelihood, log_overlap
 
-READINGS = ("sarsa", "expected_sarsa", "factored")
+READINGS = ("sarsa", "expected_sarsa", "factored", "both")
 
 
 def rows_per_step(config: NetworkConfig, reading: str) -> int:
@@ -22,8 +23,8 @@ def rows_per_step(config: NetworkConfig, reading: str) -> int:
 
 
 def width(config: NetworkConfig, reading: str) -> int:
-    """How many λs one step has: one, or one per component."""
-    return len(config.nvec) if reading == "factored" else 1
+    """How many λs one step has: one, one per component, or both."""
+    return {"factored": len(config.nvec), "both": len(config.nvec) + 1}.get(reading, 1)
 
 
 def read(config: NetworkConfig, reading: str, logits: jax.Array, outcome: jax.Array, policy: jax.Array | None):
@@ -37,8 +38,11 @@ def read(config: NetworkConfig, reading: str, logits: jax.Array, outcome: jax.Ar
       logits: float32[..., rows, outputs]; rows is 1 for "sarsa" (the action taken), else one per action.
       outcome: int32[..., c]. policy: float32[..., actions], not used by "sarsa".
     Returns:
-      float32[...], or float32[..., c] for "factored".
+      float32[...], float32[..., c] for "factored", float32[..., c + 1] for "both".
     """
+    if reading == "both":
+        parts, whole = (read(config, kind, logits, outcome, policy) for kind in ("factored", "expected_sarsa"))
+        return jnp.concatenate([parts, whole[..., None]], -1)
     log_p = log_likelihood(config, logits, outcome[..., None, :])
     if reading == "sarsa":
         return jnp.exp(jnp.sum(log_p[..., 0, :], -1))
@@ -57,6 +61,9 @@ def read_expected(config: NetworkConfig, reading: str, logits: jax.Array, policy
 
     Arguments and result as for `read`.
     """
+    if reading == "both":
+        parts, whole = (read_expected(config, kind, logits, policy) for kind in ("factored", "expected_sarsa"))
+        return jnp.concatenate([parts, whole[..., None]], -1)
     if reading == "sarsa":
         return jnp.exp(jnp.sum(log_overlap(config, logits, logits)[..., 0, :], -1))
     assert policy is not None

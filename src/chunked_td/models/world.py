@@ -268,7 +268,7 @@ class World:
       config: the network and its training.
       seeds: the runs' seeds; runs with the same seed start with the same network and draw the same batches.
       episode_length: T, the number of transitions of every episode; a multiple of config.train_every.
-      reading: "sarsa", "expected_sarsa" or "factored"; see `chunked_td.models.readings`.
+      reading: "sarsa", "expected_sarsa", "factored" or "both"; see `chunked_td.models.readings`.
       expected: read the expected probability instead of the one of what happened.
       precision: of the matrix products on a GPU: "float32", "tf32x3" or "tf32". A CPU always uses float32.
       merged: read λ in the forward pass of the next training step, instead of in one of its own.
@@ -320,7 +320,7 @@ class World:
           actions: int[B, T], of times 0..T−1.
           policy: float[B, T, actions], π(a|xₜ) for t in 0..T−1; not needed for "sarsa".
         Returns:
-          float32[B, T], or float32[B, T, c] for "factored": λ of transition t in 0..T−1. For "sarsa" the factor
+          float32[B, T], float32[B, T, c] for "factored" or float32[B, T, c + 1] for "both": λ of transition t in 0..T−1. For "sarsa" the factor
           π(aₜ₊₁|xₜ₊₁) is the caller's.
         """
         arguments = self._arguments(states, actions, policy)
