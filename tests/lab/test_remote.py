@@ -78,3 +78,58 @@ def test_results_of_other_settings_are_kept_but_not_shown(tmp_path, capsys):
 def test_nothing_to_import(tmp_path, capsys):
     assert commands.import_batches(tmp_path, out=tmp_path / "home") == 2
     assert "no .npz files" in capsys.readouterr().err
+
+
+def test_arms_that_ask_networks_different_questions_do_not_share_a_program():
+    from chunked_td.lab.batches import together_key
+    from chunked_td.lab.experiments import load
+    from chunked_td.lab.sweep import Options, batches_of, size_of
+
+    def keys(name, *arms):
+        (protocol,) = load(name)
+        chosen = [protocol.arm(arm) for arm in arms]
+        return {together_key(batches_of(protocol, arm, size_of(protocol, arm, Options("paper")))[0]) for arm in chosen}
+
+    assert len(keys("key-to-door", "c-default", "c-factored")) == 1
+    assert len(keys("accumulated-charge", "chunked", "expected")) == 2
+
+
+def test_networks_that_share_a_program_bring_a_result_per_arm(tmp_path, monkeypatch):
+    """A stand-in for the networks: what it is given and what becomes of its answers."""
+    import sys
+    from dataclasses import dataclass, replace
+    from types import SimpleNamespace
+    from typing import Any
+
+    import numpy as np
+
+    from chunked_td.lab.experiments import load
+    from chunked_td.lab.remote import run_networks
+    from chunked_td.lab.sweep import Options, make_plan
+
+    @dataclass
+    class Crew:
+        lambda_source: Any
+        seeds: Any
+        step_sizes: Any
+
+    calls = []
+
+    def run_together(dynamics, crews, *, model, record_at, report, **shared):
+        calls.append((model, [crew.lambda_source for crew in crews]))
+        report(record_at[-1])
+        shape = (len(crews[0].seeds), len(record_at))
+        made = [np.full(shape, 10.0 * crew.lambda_source) for crew in crews]
+        return [SimpleNamespace(misses_at=m, returns_at=m, diagnostics={"loss": m + 1}) for m in made]
+
+    monkeypatch.setitem(sys.modules, "chunked_td.lab.neural", SimpleNamespace(Crew=Crew, run_together=run_together))
+    toy = load(TOY)[0]
+    net = toy.arm("net")
+    both = replace(toy, arms=(net, replace(net, id="other", lambda_source=0.3)), seeds=10)
+    monkeypatch.setattr("chunked_td.lab.sweep.network_support", lambda: True)
+    results = list(run_networks(make_plan([both], Options("paper")).batches))
+    assert calls == [("toy", [0.2, 0.3])]
+    assert [result.batch.arm.id for result in results] == ["net", "other"]
+    assert all(result.columns is not None for result in results)
+    np.testing.assert_allclose(results[1].columns["score"], 3.0)
+    np.testing.assert_allclose(results[1].columns["loss"], 4.0)

@@ -3,22 +3,26 @@
     python -m chunked_td.lab.remote --protocol key-to-door --arms network --out from-the-gpu
     chunked-td reproduce --import from-the-gpu --out runs/kd          # at home
 
-Finished batches are not repeated; each file is written whole or not at all.
+Finished batches are not repeated; each file is written whole or not at all. Network arms that share
+environment, learner and network run as one program.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
+import socket
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from chunked_td.lab.batches import load_npz, save_npz
+from chunked_td.lab.batches import Batch, execute_together, load_npz, save_npz, together_key
 from chunked_td.lab.directory import Directory
-from chunked_td.lab.engines import LocalEngine
+from chunked_td.lab.engines import LocalEngine, Result
 from chunked_td.lab.errors import DONE, FAILED, LabError
 from chunked_td.lab.experiments import load_all
 from chunked_td.lab.provenance import provenance
@@ -36,7 +40,8 @@ def run_here(protocols: Sequence[str], options: Options, out: Path, threads: int
         print(f"{len(todo)} of {len(plan.batches)} batches to do", flush=True)
         directory.log("session", **provenance(), engine="remote", threads=threads)
         engine = LocalEngine(threads)
-        for result in engine.run(todo):
+        alone = [batch for batch in todo if batch.arm.kind != "network"]
+        for result in itertools.chain(engine.run(alone), run_networks(todo)):
             if result.columns is None:
                 failures += 1
                 print(f"FAILED {result.batch.name}: {result.error}", file=sys.stderr, flush=True)
@@ -46,6 +51,31 @@ def run_here(protocols: Sequence[str], options: Options, out: Path, threads: int
             directory.log("batch", file=name, **log_entry(result, engine))
             print(f"{name}: {len(result.batch.pairs)} runs in {result.seconds:.1f} s", flush=True)
     return FAILED if failures else DONE
+
+
+def run_networks(batches: Sequence[Batch]) -> Iterator[Result]:
+    """Network batches, arms that can share a program together; the time of a program is shared out by runs."""
+    groups: dict[Any, list[Batch]] = {}
+    for batch in batches:
+        if batch.arm.kind == "network":
+            groups.setdefault((together_key(batch), batch.pairs[0][0]), []).append(batch)
+    for group in groups.values():
+        begun, total = time.perf_counter(), sum(len(batch.pairs) for batch in group)
+
+        def report(episode: int, begun: float = begun, group: list[Batch] = group) -> None:
+            names = "+".join(batch.arm.id for batch in group)
+            spent = time.perf_counter() - begun
+            print(
+                f"{group[0].protocol.id} {names}: {episode:,}/{group[0].episodes:,} episodes, {spent:.0f} s", flush=True
+            )
+
+        try:
+            found, error = execute_together(group, report), None
+        except Exception as problem:
+            found, error = [None] * len(group), f"{type(problem).__name__}: {problem}"
+        seconds = time.perf_counter() - begun
+        for batch, columns in zip(group, found, strict=True):
+            yield Result(batch, columns, error, seconds * len(batch.pairs) / total, socket.gethostname())
 
 
 def _is_done(path: Path) -> bool:
