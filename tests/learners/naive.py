@@ -1,4 +1,4 @@
-"""Alg. 1 to 4 and Eq. 4 written down plainly: dense arrays, dicts of counts, no code of the package but the forward view.
+"""Alg. 1 to 4 and Eq. 4 written down plainly: dense arrays, dicts of counts, nothing of ours but the forward view.
 
 Conventions that the package documents and this reference shares: a_{t+1} is drawn before the update at t; π(·|x_t) in λ
 is the policy as it was when a_t was drawn; on truncation SARSA bootstraps from Σ_a π(a|s) Q(s,a); one uniform number

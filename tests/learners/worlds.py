@@ -11,8 +11,8 @@ TERMINATED, TRUNCATED = 1, 2
 class World:
     """A random MDP over `nvec` states. Terminal states have no outgoing transitions; state 0 is the start.
 
-    Every (s, a) leads to up to three states, each with two possible reward vectors (so that the percept (R, S) says more
-    than S). In an acyclic world the next state has a larger number.
+    Every (s, a) leads to up to three states, each with two possible reward vectors, so that the percept (R, S) says
+    more than S. In an acyclic world the next state has a larger number.
     """
 
     def __init__(self, seed, nvec=(5,), actions=2, rewards=1, acyclic=False, masked=True):
@@ -29,7 +29,9 @@ class World:
                 low = s + 1 if acyclic else 0
                 targets = rng.choice(np.arange(low, S), size=min(3, S - low), replace=False) if low < S else []
                 chances = rng.dirichlet(np.ones(len(targets))) if len(targets) else []
-                self.table[s, a] = [(p, int(t), rng.normal(size=(2, rewards))) for p, t in zip(chances, targets)]
+                self.table[s, a] = [
+                    (p, int(t), rng.normal(size=(2, rewards))) for p, t in zip(chances, targets, strict=True)
+                ]
         self.legal = np.ones((S, actions), bool)
         if masked and actions > 1:
             self.legal = rng.random((S, actions)) < 0.7
@@ -57,7 +59,7 @@ class World:
         return self.state
 
     def step(self, a):
-        """Returns the reward vector, the next state, and whether it goes on (0), terminated (1) or was truncated (2)."""
+        """The reward vector, the next state, and whether it goes on (0), terminated (1) or was truncated (2)."""
         assert self.legal[self.state, a]
         outcomes = self.table[self.state, a]
         _, self.state, rewards = outcomes[self.rng.choice(len(outcomes), p=[p for p, *_ in outcomes])]

@@ -17,7 +17,7 @@ The offline view stores δ_t and λ_t, holds the values still during the episode
 probability λ_t: heads drops the state at t from the compressed episode, tails keeps it to bootstrap from.
 
 For V and SARSA the offline view is Eq. 4. Expected-SARSA subtracts Q(s_t,a_t) in δ_t but bootstraps from
-B(x_t) = Σ_a π(a|s_t) Q(s_t,a), so the updates of Alg. 3 add up to another return, and that is what the offline view uses:
+B(x_t) = Σ_a π(a|s_t) Q(s_t,a), so the updates of Alg. 3 add up to another return, which the offline view uses too:
 
     G_t = r_{t+1} + γ[B(x_{t+1}) + λ_{t+1}(G_{t+1} − Q(s_{t+1},a_{t+1}))]
 

@@ -1,0 +1,125 @@
+"""Count models against dicts and brute force."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chunked_td.models import TableModel
+from chunked_td.models.counts import (
+    Counts,
+    expected_mixed_probability,
+    expected_probability,
+    find,
+    increment,
+    mixed_probability,
+    probability,
+)
+
+ORIGINS, TARGETS = 6, 9
+pairs = st.lists(st.tuples(st.integers(0, ORIGINS - 1), st.integers(0, TARGETS - 1)), max_size=40)
+priors = st.sampled_from([0.0, 0.0, 0.5, 2.0])
+
+
+def counted(story, prior=0.0, capacity=64):
+    counts = Counts.empty(ORIGINS, prior, TARGETS, capacity)
+    for origin, target in story:
+        increment(counts, origin, target)
+    return counts
+
+
+def estimate(story, prior, origin, target):
+    seen = Counter(story)
+    total = sum(n for (o, _), n in seen.items() if o == origin) + prior * TARGETS
+    return (seen[origin, target] + prior) / total if total else 0.0
+
+
+@given(pairs, priors)
+def test_probabilities_are_relative_frequencies(story, prior):
+    counts, seen = counted(story, prior), Counter(story)
+    assert counts.size[0] == len(seen)
+    for origin in range(ORIGINS):
+        assert counts.total[origin] == sum(n for (o, _), n in seen.items() if o == origin)
+        each = [estimate(story, prior, origin, target) for target in range(TARGETS)]
+        for target in range(TARGETS):
+            pair = find(counts, origin, target)
+            assert (counts.number[pair] if pair >= 0 else 0) == seen[origin, target]
+            assert probability(counts, origin, target) == pytest.approx(each[target])
+        assert expected_probability(counts, origin) == pytest.approx(sum(p * p for p in each))
+
+
+@given(pairs, priors, st.lists(st.sampled_from([0.0, 0.2, 0.5, 1.0]), min_size=3, max_size=3))
+def test_mixtures_over_actions(story, prior, weights):
+    counts = counted(story, prior)
+    policy = np.array(weights) / sum(weights) if sum(weights) else np.array([0.0, 0.0, 1.0])
+    for base, stride in ((0, 1), (1, 2), (3, 1)):
+        origins = [base + a * stride for a in range(3)]
+        mixed = [
+            sum(p * estimate(story, prior, o, target) for p, o in zip(policy, origins, strict=True))
+            for target in range(TARGETS)
+        ]
+        for target in range(TARGETS):
+            assert mixed_probability(counts, base, stride, policy, target) == pytest.approx(mixed[target])
+        squares = sum(p * p for p in mixed)
+        assert expected_mixed_probability(counts, base, stride, policy) == pytest.approx(squares)
+
+
+@given(pairs, pairs, st.integers(0, 100))
+def test_growing_changes_no_count(before, after, extra):
+    counts = counted(before, 0.5).grown(ORIGINS, 64 + extra)
+    for origin, target in after:
+        increment(counts, origin, target)
+    for origin in range(ORIGINS):
+        for target in range(TARGETS):
+            expected = estimate(before + after, 0.5, origin, target)
+            assert probability(counts, origin, target) == pytest.approx(expected)
+
+
+def test_growing_the_number_of_origins():
+    counts = counted([(0, 1), (5, 2)]).grown(20, 64)
+    increment(counts, 19, 7)
+    assert probability(counts, 19, 7) == 1.0
+    assert probability(counts, 5, 2) == 1.0
+    assert probability(counts, 12, 2) == 0.0
+
+
+def test_a_full_table_of_colliding_pairs():
+    """As many pairs as there is room for, with keys that share their low bits."""
+    counts = Counts.empty(1 << 12, capacity=128)
+    story = [((k % 4) << 10, (k // 4) << 16) for k in range(128)]
+    for _ in range(2):
+        for origin, target in story:
+            increment(counts, origin, target)
+    assert counts.size[0] == 128
+    assert all(counts.number[find(counts, o, t)] == 2 for o, t in story)
+    assert find(counts, 1, 1) == -1
+
+
+def test_prior_of_origins_that_take_turns():
+    """Components with different numbers of values (FactoredLambda): outcomes by origin modulo k."""
+    counts = Counts.empty(4, 1.0, [2, 5])
+    increment(counts, 0, 1)
+    increment(counts, 1, 1)
+    assert probability(counts, 0, 1) == pytest.approx(2 / 3)
+    assert probability(counts, 1, 1) == pytest.approx(2 / 6)
+    assert probability(counts, 3, 0) == pytest.approx(1 / 5)
+    assert counts.grown(8, 64).prior.tolist() == [1.0, 2.0, 5.0]
+
+
+def test_a_copy_is_independent():
+    counts = counted([(0, 1)])
+    increment(counts.copy(), 0, 2)
+    assert probability(counts, 0, 1) == 1.0
+
+
+def test_table_model_adds_up_outcomes_that_lead_to_the_same_state():
+    table = {0: {0: [(0.25, 1, 0.0, False), (0.25, 1, 1.0, True), (0.5, 2, 0.0, False)], 1: [(1.0, 2, 0.0, True)]}}
+    model = TableModel(table, 2)
+    assert model.probabilities(0, 1, 0.0).tolist() == [0.5, 0.0]
+    squares = model.expected_probabilities(0, np.array([0.5, 0.5]))
+    assert squares.tolist() == pytest.approx([0.5, 1.0, 0.25**2 + 0.75**2])
+    assert dict(model.distribution(0, 0)) == {1: 0.5, 2: 0.5}

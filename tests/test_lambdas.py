@@ -1,0 +1,76 @@
+"""λ sources: settings, codes and the cases that random worlds rarely meet."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chunked_td import lambdas
+from chunked_td.lambdas import SOURCES, ConstantLambda, FactoredLambda, ForwardLambda, WatkinsLambda, group_value
+from chunked_td.learners.recursion import Tables
+from chunked_td.learners.setup import as_lambda_source, component_groups
+
+
+@pytest.mark.parametrize("source", [ConstantLambda, WatkinsLambda])
+@pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, math.inf, "0.5", None, True])
+def test_lambda_out_of_range(source, value):
+    with pytest.raises(ValueError, match=r"lambda must be a number in \[0, 1\], got"):
+        source(value)
+
+
+def test_every_source_has_its_own_code():
+    made = [cls(0.5) if cls in (ConstantLambda, WatkinsLambda) else cls() for cls in SOURCES.values()]
+    assert len({source.code for source in made} | {lambdas.EXTERNAL}) == len(SOURCES) + 1
+    assert [source.constant for source in made].count(0.5) == 2
+    assert {type(s).__name__ for s in made if not s.needs_model} == {"ConstantLambda", "WatkinsLambda"}
+
+
+@pytest.mark.parametrize("value", [0.5, np.float32(0.5), np.float64(0.5), 1, np.int64(1), 0])
+def test_a_number_is_a_constant_lambda(value):
+    assert as_lambda_source(value, ForwardLambda()) == ConstantLambda(float(value))
+
+
+def test_what_is_not_a_source():
+    assert as_lambda_source(None, ForwardLambda()) == ForwardLambda()
+    for wrong in ("forward", True, [0.5]):
+        with pytest.raises(ValueError, match="lambda_source must be a number"):
+            as_lambda_source(wrong, ForwardLambda())
+    with pytest.raises(ValueError, match=r"lambda_source must be a number in \[0, 1\]"):
+        as_lambda_source(1.5, ForwardLambda())
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.data())
+def test_group_values_tell_the_chosen_components_apart(nvec, data):
+    members = data.draw(st.lists(st.integers(0, len(nvec) - 1), unique=True))
+    groups = component_groups(FactoredLambda((tuple(members),)), 1, len(nvec))
+    tables = Tables(np.zeros((1, 1)), np.zeros((0, 1), bool), np.array(nvec), groups)
+    seen = {}
+    for state in range(math.prod(nvec)):
+        digits = np.unravel_index(state, nvec)
+        key = tuple(int(digits[j]) for j in sorted(members))
+        assert seen.setdefault(key, group_value(tables, 0, state)) == group_value(tables, 0, state)
+    assert len(set(seen.values())) == len(seen) == math.prod(nvec[j] for j in members)
+    assert set(seen.values()) == set(range(len(seen)))
+
+
+@pytest.mark.parametrize(
+    ("components", "match"),
+    [
+        (None, "as many rewards as state components"),
+        ((0,), "one entry per reward"),
+        ((0, 3), r"lie in 0\.\.2, got 3"),
+        ((0, -1), r"lie in 0\.\.2, got -1"),
+    ],
+)
+def test_wrong_components(components, match):
+    with pytest.raises(ValueError, match=match):
+        component_groups(FactoredLambda(components), 2, 3)
+
+
+def test_default_components_pair_rewards_with_state_components():
+    np.testing.assert_array_equal(component_groups(FactoredLambda(), 3, 3), np.eye(3, dtype=bool))
+    np.testing.assert_array_equal(component_groups(FactoredLambda((np.int64(1), (0, 1))), 2, 2), [[0, 1], [1, 1]])
