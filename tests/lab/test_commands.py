@@ -160,3 +160,28 @@ def test_live_logging(tmp_path, reproduce, monkeypatch):
     pytest.importorskip("tensorboardX")
     assert reproduce(log=["tensorboard"], arms=["sarsa-0"]) == 0
     assert list((tmp_path / "run" / "tensorboard").glob("events.*"))
+
+
+def test_a_network_arm_stored_in_full_is_not_asked_for_in_less(toy, tmp_path, monkeypatch):
+    from dataclasses import replace
+
+    from chunked_td.lab.batches import Batch
+    from chunked_td.lab.directory import Directory
+    from chunked_td.lab.engines import attempt
+    from chunked_td.lab.protocols import Size
+    from chunked_td.lab.sweep import Options, make_plan
+
+    monkeypatch.setattr("chunked_td.lab.sweep.network_support", lambda: True)
+    net = replace(toy, arms=(toy.arm("net"),), network_quick=Size(1, 10), seeds=10)
+    pairs = tuple((seed, exponent) for seed in range(10) for exponent in net.exponents)
+    full = Batch(net, net.arms[0], pairs, net.episodes, net.record_at(net.episodes))
+    stand_in = replace(net, arms=(replace(net.arms[0], model=None),))  # the numbers do not matter here
+    columns = attempt(replace(full, protocol=stand_in, arm=stand_in.arms[0]), 1).columns
+    assert columns is not None
+    with Directory.for_writing(tmp_path) as directory:
+        store = Store(directory)
+        before = make_plan([net], Options("quick"), store)
+        assert (before.runs_wanted, before.runs_left) == (2, 2)
+        store.write(full.settings(), columns)
+        after = make_plan([net], Options("quick"), store)
+        assert (after.runs_wanted, after.runs_left) == (20, 0)

@@ -21,7 +21,7 @@ PROFILES = ("quick", "paper", "smoke")
 GROUPS = ("fixed", "counts", "oracle", "network")
 
 # Steps per second of one core, for estimates before anything has been measured in the directory.
-TYPICAL_SPEED = {"fixed": 2e7, "counts": 1e7, "oracle": 1.2e7, "network": 2e3}
+TYPICAL_SPEED = {"fixed": 2e7, "counts": 1e7, "oracle": 1.2e7, "network": 1e3}
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class Options:
     """What of the protocols to run.
 
     Args:
-      profile: "paper" is the full protocol; "quick" the same with network arms at a reduced size; "smoke" tiny.
+      profile: "paper" is the full protocol; "quick" the same with the paper's network arms at a reduced size and
+        without our own; "smoke" tiny.
       arms: ids or patterns ("sarsa-*"), the groups "fixed", "counts", "oracle", "network", or "paper" (the
         paper's own); empty is all.
       seeds, episodes: instead of the protocol's.
@@ -84,7 +85,7 @@ def size_of(protocol: Protocol, arm: Arm, options: Options) -> Size | None:
     if options.profile == "smoke":
         size = protocol.smoke
     elif options.profile == "quick" and arm.kind == "network":
-        size = protocol.network_quick
+        size = protocol.network_quick if arm.in_paper else None
     if size is None:
         return None
     return Size(
@@ -137,10 +138,7 @@ def make_plan(protocols: Sequence[Protocol], options: Options, store: Store | No
     left_out: list[str] = []
     for protocol in protocols:
         for arm in choose_arms(protocol, options):
-            size = size_of(protocol, arm, options)
-            if size is None:
-                continue
-            batches = batches_of(protocol, arm, size)
+            batches = _batches_asked_for(protocol, arm, options, store)
             if arm.kind == "network" and not network_support() and (store is None or _missing(store, batches)):
                 left_out.append(f"{protocol.id} {arm.id}")
                 continue
@@ -148,6 +146,17 @@ def make_plan(protocols: Sequence[Protocol], options: Options, store: Store | No
     left = wanted if store is None else _missing(store, wanted)
     notes = [f"network arms need chunked_td.lab.neural, which is not here; left out: {', '.join(left_out)}"]
     return Plan(tuple(wanted), tuple(left), tuple(notes if left_out else ()))
+
+
+def _batches_asked_for(protocol: Protocol, arm: Arm, options: Options, store: Store | None) -> list[Batch]:
+    """Batches of an arm under a profile. A network arm that is stored in full is not asked for in less."""
+    if arm.kind == "network" and options.profile == "quick" and store is not None:
+        full = size_of(protocol, arm, replace(options, profile="paper"))
+        batches = batches_of(protocol, arm, full) if full else []
+        if batches and not _missing(store, batches):
+            return batches
+    size = size_of(protocol, arm, options)
+    return batches_of(protocol, arm, size) if size else []
 
 
 def network_support() -> bool:

@@ -40,9 +40,9 @@ CHAIN_AND_SPLIT = Protocol(
             "ExpectedLambda",
             "counts",
             in_paper=False,
-            episodes=200_000,
+            episodes=100_000,
             note="λ is the expected probability of the step, which leaves the true values as the fixed point. "
-            "It sums over 101 outcomes at the split; 200,000 episodes are enough to select and compare.",
+            "It sums over 101 outcomes at the split; 100,000 episodes are enough to select and compare.",
         ),
         Arm("chunked-oracle", "Chunked SARSA, true model", "sarsa", "ForwardLambda", "oracle", in_paper=False),
     ),

@@ -71,7 +71,7 @@ KEY_TO_DOOR = Protocol(
     best_label="best possible under the exploration scheme",
     steps_per_episode=100,
     smoke=Size(seeds=2, episodes=60, exponents=(0, -1)),
-    network_quick=Size(seeds=2, episodes=1_000, exponents=(0, -1, -2)),
+    network_quick=Size(seeds=2, episodes=600, exponents=(-1,)),
     published=tuple(
         published
         for arm, (mean, sd, exponent) in _PAPER.items()
