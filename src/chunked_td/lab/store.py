@@ -25,7 +25,7 @@ sorted by arm in protocol order, exponent, seed, episode): one row per run and c
     key-to-door                                  episodes without treasure so far          checkpoint, per episode)
     skewed-split                                 V(s0)                                   —
 
-Network arms may add columns of diagnostics (mean_loss, mean_lambda, …); they are null elsewhere.
+Network arms add diagnostics (loss, lambda_predictable, lambda_noisy, broken, calibration_…); they are null elsewhere.
 The last checkpoint of a run is its length; arms may differ in it (network arms are shorter in the quick profile).
 
 Parquet metadata: "chunked_td" holds {"settings", "key", "rows", "digest"}. Same results, same bytes: no times inside.
