@@ -19,7 +19,7 @@ from chunked_td.lab.report_html import bullets, page, paragraphs, plot_html, tab
 from chunked_td.lab.report_plots import plots_of
 from chunked_td.lab.report_text import PAPER, PUBLISHED, duration, findings, summary
 from chunked_td.lab.store import Store
-from chunked_td.lab.studies import Study, load_studies
+from chunked_td.lab.studies import Study, labels, load_studies
 from chunked_td.lab.tables import Table, seeds_text, tables_of
 
 CLASSES = {"holds": "holds", "does not hold": "fails", "undecided": "undecided", "not run": "unrun"}
@@ -75,14 +75,18 @@ def header(studies: Mapping[str, Study], verdicts: Sequence[Claim]) -> str:
         f"{study.description['title']}: {seeds_text(study.seeds)}, {study.length:,} episodes"
         for study in studies.values()
     )
-    absent = [f"{arm.label} ({study.description['title']})" for study in studies.values() for arm in study.absent]
+    absent = [
+        f"{labels([arm for arm in study.absent if arm.in_paper])} ({study.description['title']})"
+        for study in studies.values()
+        if any(arm.in_paper for arm in study.absent)
+    ]
     texts = [
         f"Every experiment of {PAPER}, beside what was published, with our controls.",
         summary(verdicts),
         sizes + ".",
     ]
     if absent:
-        texts.append(f"Not run at this profile: {', '.join(absent)}.")
+        texts.append(f"Arms of the paper that were not run at this profile: {', '.join(absent)}.")
     links = [("claims", "Claims"), *((study.id, study.description["title"]) for study in studies.values())]
     items = [tag("li", tag("a", words(text), href=f"#{name}")) for name, text in [*links, ("made", "How it was made")]]
     contents = tag("nav", tag("ul", *items), aria_label="Contents")

@@ -46,7 +46,7 @@ def table_html(table: Table) -> str:
     """A table in a box of its own that scrolls sideways where the window is narrow."""
     head = tag("tr", *(tag("th", words(column), scope="col") for column in table.columns))
     rows = [tag("tr", tag("th", words(row[0]), scope="row"), *(_cell(cell) for cell in row[1:])) for row in table.rows]
-    body = tag("table", tag("caption", words(table.caption)), tag("thead", head), tag("tbody", *rows))
+    body = tag("table", tag("caption", tag("span", words(table.caption))), tag("thead", head), tag("tbody", *rows))
     box = tag("div", body, class_="scroll", tabindex="0", role="region", aria_label=table.caption)
     return box + (tag("p", words(table.note), class_="note") if table.note else "")
 
@@ -128,9 +128,13 @@ figcaption, .note { color: var(--dim); font-size: .9rem; max-width: 48rem; }
 .scroll { overflow-x: auto; max-width: 100%; margin: 1rem 0 .5rem; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: var(--dim); padding-bottom: .35rem; }
+caption span { position: sticky; left: 0; display: inline-block; max-width: calc(100vw - 2rem); }
 th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 thead th { vertical-align: bottom; border-bottom: 2px solid #888; white-space: normal; min-width: 5.5rem; }
+tbody th { border-bottom: 0; box-shadow: inset 0 -1px var(--line); }
 th[scope=row], thead th:first-child { text-align: left; font-weight: 600; }
+tbody th { position: sticky; left: 0; background: #fff; }
+@media (max-width: 40rem) { tbody th { white-space: normal; min-width: 7.5rem; } th, td { padding: .3rem .45rem; } }
 .absent { color: var(--dim); font-style: italic; }
 .claims { list-style: none; padding: 0; max-width: none; display: grid; gap: .75rem;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 21rem), 1fr)); }
@@ -166,14 +170,14 @@ SCRIPT = """
     const room = below && count ? 22 * count : 0;
     if (below) { legend.y = -70 / Math.max(1, plot.height - 80); }
     return { legend: legend, height: plot.height + room, showlegend: count > 0,
-             margin: { l: 60, r: 16, t: 12, b: 48 + (room ? room + 26 : 0) } };
+             margin: { l: 60, r: 16, t: below ? 12 : 34, b: 48 + (room ? room + 26 : 0) } };
   }
 
   function draw(place) {
     const plot = JSON.parse(document.getElementById(place.id + "-data").textContent);
     const form = arrange(place, plot);
     form.legend = Object.assign({}, plot.layout.legend, form.legend);
-    const layout = Object.assign({}, plot.layout, form);
+    const layout = Object.assign({}, plot.layout, form, { width: place.clientWidth });
     const settings = { responsive: false, displaylogo: false, displayModeBar: narrow(place) ? false : "hover",
                        modeBarButtonsToRemove: ["select2d", "lasso2d"] };
     place.plot = plot;

@@ -64,7 +64,7 @@ def plots_of(study: Study, studies: Mapping[str, Study]) -> list[Plot]:
 def axis(title: str, *, log: bool = False, **more: Any) -> dict[str, Any]:
     """An axis with a title that makes room for itself."""
     look = {"gridcolor": "#e6e6e6", "zerolinecolor": "#999999", "linecolor": "#444444", "ticks": "outside"}
-    kind = {"type": "log", "dtick": 1} if log else {}
+    kind = {"type": "log", "dtick": 1, "exponentformat": "power"} if log else {}
     return {"title": {"text": title, "standoff": 8}, "automargin": True, **look, **kind, **more}
 
 
@@ -76,7 +76,7 @@ def layout(x: dict[str, Any], y: dict[str, Any], **more: Any) -> dict[str, Any]:
         "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#1a1a1a"},
         "paper_bgcolor": "#ffffff",
         "plot_bgcolor": "#ffffff",
-        "margin": {"l": 60, "r": 16, "t": 12, "b": 48},
+        "margin": {"l": 60, "r": 16, "t": 34, "b": 48},
         "hovermode": "closest",
         "hoverlabel": {"namelength": -1},
         "legend": {"groupclick": "togglegroup", "tracegroupgap": 0},

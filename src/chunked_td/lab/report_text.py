@@ -118,14 +118,14 @@ def summary(claims: Sequence[Claim]) -> str:
     """One sentence about all claims."""
     parts = []
     for status, words in (
-        ("holds", "hold"),
-        ("does not hold", "do not hold"),
-        ("undecided", "are undecided with this many seeds"),
-        ("not run", "could not be judged from these runs"),
+        ("holds", ("holds", "hold")),
+        ("does not hold", ("does not hold", "do not hold")),
+        ("undecided", ("is undecided with this many seeds", "are undecided with this many seeds")),
+        ("not run", ("could not be judged from these runs",) * 2),
     ):
         count = sum(claim.status == status for claim in claims)
         if count:
-            parts.append(f"{count} {words}")
+            parts.append(f"{count} {words[count > 1]}")
     return f"Of {len(claims)} claims, " + ", ".join(parts) + "."
 
 

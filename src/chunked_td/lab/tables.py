@@ -51,10 +51,11 @@ def results_table(study: Study) -> Table:
     columns += ["95 % interval", "interquartile mean"]
     columns += ["ten seeds would report"] if published else []
     small = study.with_seeds(PAPER_SEEDS)
+    added = any(arm.in_paper for arm in study.arms)  # in an experiment of ours every arm is ours: no need to say so
     rows = []
     for arm in study.arms:
         number = study.published(arm.id, "score")
-        row = [arm.label if arm.in_paper else f"{arm.label} (ours)"]
+        row = [f"{arm.label} (ours)" if added and not arm.in_paper else arm.label]
         row += [paper_text(number)] if published else []
         row += score_cells(small, arm.id)
         row += score_cells(study, arm.id) if many else []
@@ -146,7 +147,7 @@ def step_size_table(study: Study) -> Table:
     ]
     note = (
         "The last two columns repeat the paper's procedure with ten seeds drawn with replacement from ours, "
-        "2,000 times: they say how much a choice from ten seeds can be relied on."
+        "2,000 times: they say how much a choice from ten seeds can be relied on (too favourably where ours are few)."
     )
     if _squared(study):
         note += (
