@@ -57,7 +57,7 @@ def test_state_values_converge(source):
 @pytest.mark.parametrize("cls", [ctd.ChunkedSarsa, ctd.ChunkedExpectedSarsa])
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: type(source).__name__)
 def test_action_values_converge(cls, source):
-    """ε = 1 makes the policy uniform. A pilot over 8 seeds had errors up to 0.18 (each row has fewer visits)."""
+    """ε = 1 makes the policy uniform. A pilot over 8 seeds × 8 cases had errors up to 0.10, so 0.2 fails rarely."""
     world = World(5, (6,), actions=2)
     V = exact_values(world)
     agent = cls(world, lambda_source=source, discount=GAMMA, step_size=falling(2000), epsilon=1.0, seed=1)
@@ -65,7 +65,7 @@ def test_action_values_converge(cls, source):
     for s in np.flatnonzero(visits):
         for a in np.flatnonzero(world.legal[s]):
             ahead = [p * (r.mean() + GAMMA * (not world.terminal[t]) * V[t]) for p, t, r in world.table[s, a]]
-            assert abs(agent.tables.values[2 * s + a, 0] - sum(ahead)) < 0.36
+            assert abs(agent.tables.values[2 * s + a, 0] - sum(ahead)) < 0.2
 
 
 def falling(episodes):
