@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -57,3 +62,17 @@ def test_a_known_code_is_the_number(value):
     assert code(known(value)) == code(value) == value
     if value in (0, 7):
         assert read(known(value)) == read(value) == value + 1
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="is what it runs")
+def test_kernels_pass_without_compilation():
+    """The kernel tests once more as plain Python, in a process of their own."""
+    folder = Path(__file__).parent
+    kernels = ["test_traces.py", "test_policies.py", "test_lambdas.py", "test_compiled.py", "models/test_counts.py"]
+    learners = ["learners/test_against_definitions.py", "learners/test_sutton_singh.py", "test_simulate.py"]
+    chosen = "not cyclic and not chunked_target and not both_faces and not threads"
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", chosen]
+    command += [str(folder / name) for name in kernels + learners]
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "HYPOTHESIS_FEW": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=folder.parent)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,249 @@
+"""The fused simulation: bit for bit what `agent.step` does on the Gymnasium face, whatever the threads.
+
+Most tests use one compiled loop per environment (`specialise=False`); a few hold the specialised loops against it.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import chunked_td as ctd
+from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, KeyToDoor, SkewedSplit
+from chunked_td.envs.face import DynamicsEnv
+from chunked_td.simulate import Run, simulate
+
+EPISODES = 25
+ENVS = {
+    "charge": AccumulatedCharge.make(horizon=6, points=2),
+    "charge-mirrored": AccumulatedCharge.make(horizon=6, points=2, mirrored=True),
+    "chain": ChainAndSplit.make(horizon=4, actions=3, width=3),
+    "key": KeyToDoor.make(horizon=5, distractors=2, distractor_reward=0.03),
+    "key-scalar": KeyToDoor.make(horizon=5, distractors=2, scalar_reward=True),
+    "skewed": SkewedSplit.make(length=2),
+}
+CLASSES = {"td": ctd.ChunkedTD, "sarsa": ctd.ChunkedSarsa, "expected_sarsa": ctd.ChunkedExpectedSarsa}
+COUNTED = [ctd.ForwardLambda(), ctd.ExpectedLambda(), ctd.BackwardLambda(), ctd.VisitLambda()]
+FIXED = [ctd.ConstantLambda(0.7), ctd.ConstantLambda(0.0), ctd.ConstantLambda(1.0), ctd.WatkinsLambda(0.8)]
+
+
+def combinations(dynamics, learner):
+    """(λ source, model, view) that this learner takes here."""
+    components = None if dynamics.rewards == len(dynamics.nvec) else ((0, len(dynamics.nvec) - 1),)
+    factored = [] if learner == "sarsa" else [ctd.FactoredLambda(components)]
+    views = ["offline", "traces"] + ([] if learner == "expected_sarsa" else ["sampled"])
+    asked = [(source, "counts") for source in COUNTED + factored] + [(source, None) for source in FIXED]
+    asked += [(source, "oracle") for source in [ctd.ForwardLambda(), *factored]]
+    return [(*pair, view) for pair, view in itertools.product(asked, views)]
+
+
+class Oracle:
+    """The true model as an object that a learner asks, from the dynamics of the environment it plays in."""
+
+    def __init__(self, dynamics):
+        self.dynamics = dynamics
+
+    def observe(self, *_):
+        pass
+
+    def component_probabilities(self, state, next_state, reward):
+        env = self.dynamics
+        before, after = (np.array(np.unravel_index(s, env.nvec), np.int64) for s in (state, next_state))
+        out = np.zeros((env.actions, len(env.nvec)))
+        for a in range(env.actions):
+            env.probability(env, before, a, after, out[a])
+        return out
+
+    def probabilities(self, state, next_state, reward):
+        return np.array([np.prod(row) for row in self.component_probabilities(state, next_state, reward)])
+
+
+def epsilons():
+    return np.linspace(1.0, 0.1, EPISODES)
+
+
+def played_by_hand(dynamics, learner, source, model, view, seed):
+    """Values, misses and sum of returns of a learner on the Gymnasium face."""
+    env = DynamicsEnv(dynamics)
+    agent = CLASSES[learner](
+        env,
+        lambda_source=source,
+        model=Oracle(env.dynamics) if model == "oracle" else None,
+        view=view,
+        step_size=0.3,
+        discount=0.95,
+        epsilon=ctd.Schedule(tuple(enumerate(epsilons())), hold=True),
+        seed=seed,
+    )
+    misses, returned = 0, 0.0
+    for episode in range(EPISODES):
+        observation, info = env.reset(seed=seed if episode == 0 else None)
+        action = first = agent.start(observation, info)
+        total = 0.0
+        while action is not None:
+            observation, reward, terminated, truncated, info = env.step(action)
+            for part in np.atleast_1d(reward):
+                total += float(part)
+            action = agent.step(reward, observation, terminated, truncated, info)
+        returned += total
+        misses += bool(dynamics.miss(env.dynamics, first, np.atleast_1d(np.asarray(observation, np.int64))))
+    return agent, misses, returned
+
+
+def fused(dynamics, learner, source, model, view, seeds, **settings):
+    common = {"step_sizes": 0.3, "discount": 0.95, "epsilon": epsilons(), "episodes": EPISODES}
+    common |= {"keep_values": True, "threads": 1, "specialise": False}
+    return simulate(
+        dynamics, learner=learner, lambda_source=source, model=model, view=view, seeds=seeds, **(common | settings)
+    )
+
+
+@pytest.mark.parametrize("learner", CLASSES)
+@pytest.mark.parametrize("name", ENVS)
+def test_both_faces_are_bit_identical(name, learner):
+    dynamics = ENVS[name]
+    for case in combinations(dynamics, learner):
+        runs = fused(dynamics, learner, *case, seeds=[3, 11])
+        for k, seed in enumerate((3, 11)):
+            agent, misses, returned = played_by_hand(dynamics, learner, *case, seed)
+            rows = runs.values[k].shape[0]
+            assert runs.values[k].tobytes() == agent.tables.values[:rows].tobytes(), case
+            assert (runs.misses[k], runs.returns_at[k, 0]) == (misses, returned), case
+            assert runs.values[k].any()
+
+
+def test_through_the_registry_and_learn():
+    import gymnasium as gym
+
+    env = gym.make("ChunkedTD/AccumulatedCharge-v0", horizon=6, points=2)
+    agent = ctd.ChunkedSarsa(env, step_size=0.3, discount=1.0, seed=5)
+    history = agent.learn(env, EPISODES, progress=False)
+    case = (ENVS["charge"], "sarsa", ctd.ForwardLambda(), "counts", "traces")
+    runs = fused(*case, [5], discount=1.0, epsilon=0.1)
+    assert runs.values[0].tobytes() == agent.tables.values[: runs.values.shape[1]].tobytes()
+    assert runs.returns_at[0, 0] == pytest.approx(history.returns.sum())
+
+
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [
+        ("charge", ("sarsa", ctd.ForwardLambda(), "counts", "offline")),
+        ("key", ("expected_sarsa", ctd.FactoredLambda(), "oracle", "traces")),
+        ("chain", ("td", ctd.ExpectedLambda(), "counts", "sampled")),
+    ],
+)
+def test_specialised_loops_give_the_same_numbers(name, case):
+    plain, special = (fused(ENVS[name], *case, seeds=[1, 2], specialise=choice) for choice in (False, True))
+    assert plain.values.tobytes() == special.values.tobytes()
+    assert plain.misses_at.tolist() == special.misses_at.tolist()
+
+
+def test_threads_do_not_matter():
+    case = (ENVS["charge"], "sarsa", ctd.ForwardLambda(), "counts", "sampled")
+    seeds, sizes = np.arange(12), np.linspace(0.1, 0.6, 12)
+    results = [fused(*case, seeds, step_sizes=sizes, threads=threads) for threads in (1, 2, 5, None)]
+    alone = [fused(*case, [s], step_sizes=x).values[0] for s, x in zip(seeds, sizes, strict=True)]
+    for runs in results:
+        assert runs.values.tobytes() == np.array(alone).tobytes()
+        assert runs.misses.tolist() == results[0].misses.tolist()
+
+
+def test_records_are_what_shorter_runs_give():
+    case = (ENVS["key"], "expected_sarsa", ctd.FactoredLambda(), "counts", "offline")
+    probes = [(0, 0), (0, 1), (5, 1)]
+    runs = fused(*case, [4], record_at=(0, 5, 12), probes=probes, epsilon=0.2)
+    assert runs.misses_at.shape == (1, 4)
+    assert runs.probes_at.shape == (1, 4, 3)
+    assert runs.probes_at[0, 0].tolist() == [0.0, 0.0, 0.0]
+    total = 0.0
+    for k, episodes in enumerate((5, 12, EPISODES), start=1):
+        shorter = fused(*case, [4], episodes=episodes, probes=probes, epsilon=0.2)
+        total += runs.returns_at[0, k]
+        assert runs.misses_at[0, k] == shorter.misses[0]
+        assert runs.probes_at[0, k].tolist() == shorter.probes_at[0, -1].tolist()
+        assert total == pytest.approx(shorter.returns_at[0, -1])
+        rows = [s * 2 + a for s, a in probes]
+        assert shorter.probes_at[0, -1].tolist() == shorter.values[0][rows].sum(axis=1).tolist()
+    assert runs.steps.tolist() == [EPISODES * 5]
+    assert runs.misses[0] == runs.misses_at[0, -1]
+
+
+@pytest.mark.parametrize("learner", CLASSES)
+def test_lambda_from_outside(learner):
+    """roll_out, then take_lambda with the true probabilities: what the oracle gives. SARSA's policy factor is added."""
+    dynamics, source = ENVS["charge"], ctd.ForwardLambda()
+    run = Run(
+        dynamics,
+        learner=learner,
+        lambda_source=source,
+        model="mine",
+        view="offline",
+        step_size=0.3,
+        discount=0.95,
+        epsilons=epsilons(),
+        seed=6,
+        record_states=True,
+        specialise=False,
+    )
+    oracle = Oracle(run.env)
+    for _ in range(EPISODES):
+        length = run.roll_out()
+        ids = (run.world.states[: length + 1].astype(np.int64) @ run.world.strides).tolist()
+        lambdas = np.zeros(length)
+        for t in range(length):
+            chances = oracle.probabilities(ids[t], ids[t + 1], None)
+            policy = run.world.policies[t]
+            lambdas[t] = chances[run.world.actions[t]] if learner == "sarsa" else min(policy @ chances, 1.0)
+        run.take_lambda(lambdas)
+    runs = fused(dynamics, learner, source, "oracle", "offline", [6])
+    np.testing.assert_allclose(run.tables.values, runs.values[0], rtol=1e-12, atol=1e-15)
+    assert run.progress.misses[0] == runs.misses[0]
+    assert run.episode == EPISODES
+
+
+def test_seeds_fix_the_charging_steps_and_leave_the_dynamics_alone():
+    dynamics = AccumulatedCharge.make(horizon=6, points=2)
+    before = dynamics.charging.copy()
+    runs = fused(dynamics, "td", 0.5, None, "offline", np.arange(6))
+    assert dynamics.charging.tolist() == before.tolist()
+    assert len({values.tobytes() for values in runs.values}) == 6
+
+
+GOOD = {"step_sizes": 0.1, "seeds": 0, "episodes": 5}
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"learner": "sarsaa"}, "learner must be one of .*did you mean 'sarsa'"),
+        ({"view": "online"}, "view must be one of"),
+        ({"model": "orcale"}, "model must be one of .*did you mean 'oracle'"),
+        ({"model": None}, "model must be 'counts' or 'oracle'"),
+        ({"model": "oracle", "lambda_source": ctd.BackwardLambda()}, "takes model 'counts'"),
+        ({"model": "oracle", "lambda_source": ctd.ExpectedLambda()}, "takes model 'counts'"),
+        ({"model": "oracle", "lambda_source": ctd.VisitLambda()}, "takes model 'counts'"),
+        ({"lambda_source": 1.5}, r"lambda_source must be a number in \[0, 1\]"),
+        ({"lambda_source": ctd.FactoredLambda()}, "not with SARSA"),
+        ({"learner": "expected_sarsa", "view": "sampled"}, "view 'sampled' goes with"),
+        ({"learner": "td", "lambda_source": ctd.FactoredLambda()}, "as many rewards as state components"),
+        ({"step_sizes": 0.0}, "step_sizes must be positive and finite"),
+        ({"step_sizes": [0.1, np.nan]}, "step_sizes must be positive and finite"),
+        ({"step_sizes": [0.1, 0.2], "seeds": [1, 2, 3]}, "as many entries as each other"),
+        ({"seeds": -1}, "seeds must be whole numbers from 0"),
+        ({"seeds": 0.5}, "seeds must be whole numbers from 0"),
+        ({"episodes": 0}, "episodes must be a whole number from 1"),
+        ({"episodes": 2.5}, "episodes must be a whole number from 1"),
+        ({"epsilon": 1.5}, r"epsilon must lie in \[0, 1\]"),
+        ({"epsilon": np.nan}, r"epsilon must lie in \[0, 1\]"),
+        ({"epsilon": np.zeros(3)}, r"one per episode \(5\), got shape \(3,\)"),
+        ({"discount": 1.5}, r"discount must be a number in \[0, 1\]"),
+        ({"record_at": (6,)}, r"record_at must lie in 0\.\.5"),
+        ({"probes": [(10**9, 0)]}, "probes must be"),
+        ({"probes": [(0, 2)]}, "probes must be"),
+    ],
+)
+def test_bad_settings(change, match):
+    with pytest.raises(ValueError, match=match):
+        simulate(ENVS["charge"], **(GOOD | change))
