@@ -70,9 +70,9 @@ def test_kernels_pass_without_compilation():
     folder = Path(__file__).parent
     kernels = ["test_traces.py", "test_policies.py", "test_lambdas.py", "test_compiled.py", "models/test_counts.py"]
     learners = ["learners/test_against_definitions.py", "learners/test_sutton_singh.py", "test_simulate.py"]
-    chosen = "not cyclic and not chunked_target and not both_faces and not threads"
+    chosen = "not both_faces or (chain and sarsa)"  # the others are covered by what they are made of
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", chosen]
     command += [str(folder / name) for name in kernels + learners]
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "HYPOTHESIS_FEW": "1"}
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=folder.parent)
     assert done.returncode == 0, done.stdout + done.stderr
