@@ -65,13 +65,14 @@ def play_many(
 
 
 @kernel
-def learn_many(rule, tables, trace, memory, worlds, coins, lambdas, squared, step_sizes, first, last):
-    """Enter λ float32[B, T, 1 or d] for the runs first..last−1 and make their updates.
+def learn_many(rule, tables, trace, memory, worlds, coins, lambdas, columns, squared, step_sizes, first, last):
+    """Enter λ float32[B, T, ≥1] for the runs first..last−1 and make their updates.
 
-    For SARSA the policy's factor is multiplied in here: π(a_{t+1}|x_{t+1}), or Σ_a π(a|x_{t+1})² if `squared`.
+    A run uses column `columns[b]` for all reward components, or column i for component i if that is −1. For SARSA
+    the policy's factor is multiplied in here: π(a_{t+1}|x_{t+1}), or Σ_a π(a|x_{t+1})² if `squared`.
     """
-    wide = lambdas.shape[2] > 1
     for b in range(first, last):
+        column = columns[b]
         m = at(memory, b)
         world = at(worlds, b)
         length = m.length[0]
@@ -84,7 +85,7 @@ def learn_many(rule, tables, trace, memory, worlds, coins, lambdas, squared, ste
                     for a in range(rule.actions):
                         factor += world.policies[t + 1, a] * world.policies[t + 1, a]
             for i in range(m.lambda_.shape[1]):
-                m.lambda_[t, i] = lambdas[b, t, i if wide else 0] * factor
+                m.lambda_[t, i] = lambdas[b, t, i if column < 0 else column] * factor
         finish(rule, at(tables, b), at(trace, b), m, at(coins, b), step_sizes[b])
 
 
@@ -94,7 +95,9 @@ class Fleet:
     Args:
       dynamics, learner, lambda_source, discount, epsilons: as in `chunked_td.run.Run`.
       seeds, step_sizes: one of each per run.
-      threads: at a time; default: one per core. Results do not depend on it.
+      columns: which of the λs handed to `take_lambda` a run uses: a column for all reward components, or −1 for one
+        column each. Default: column 0.
+      threads: at a time; default: as many as pay, at most one per core. Results do not depend on it.
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class Fleet:
         epsilons: np.ndarray,
         seeds: Sequence[int],
         step_sizes: Sequence[float],
+        columns: Sequence[int] | None = None,
         threads: int | None = None,
     ):
         runs = [
@@ -138,7 +142,9 @@ class Fleet:
             for b, draws in enumerate(group):
                 draws.stream = Stream(streams.block[b], streams.position[b])
         self.size, self.episode = len(runs), 0
-        workers = max(1, min(threads or os.cpu_count() or 1, self.size // 8))
+        self.columns = np.zeros(self.size, np.int64) if columns is None else np.asarray(columns, np.int64)
+        # waking a thread costs about as much as an episode of forty runs
+        workers = max(1, min(threads or os.cpu_count() or 1, self.size // 40))
         self._bounds = np.linspace(0, self.size, workers + 1).astype(int).tolist()
         self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
 
@@ -186,7 +192,7 @@ class Fleet:
         self.episode += 1
 
     def take_lambda(self, lambdas: np.ndarray) -> None:
-        """Finish the episode of `roll_out` with λ_t, float32[B, T] or float32[B, T, d]."""
+        """Finish the episode of `roll_out` with λ_t, float32[B, T], or float32[B, T, m] to choose `columns` from."""
         values = np.asarray(lambdas, np.float32)
         values = values if values.ndim == 3 else values[..., None]
         self._spread(
@@ -198,6 +204,7 @@ class Fleet:
                 self.worlds,
                 self.streams[2],
                 values,
+                self.columns,
                 self.squared,
                 self.step_sizes,
                 first,

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -125,74 +126,76 @@ def run_together(
     checked = check_settings(
         dynamics, learner, crews[0].lambda_source, "counts", "offline", discount, epsilon, episodes
     )
-    world, fleets = _assemble(dynamics, crews, model, checked)
+    world, fleet = _assemble(dynamics, crews, model, checked)
     marks = record_marks(record_at, episodes)
     rows = np.array([s * dynamics.actions + a for s, a in probes], np.int64)
-    records: list[list[Any]] = [[] for _ in crews]
+    records: list[Any] = []
     for episode in range(1, episodes + 1):
-        for fleet in fleets:
-            fleet.roll_out()
-        states, actions, policies = (
-            np.concatenate([getattr(fleet, name) for fleet in fleets]) for name in ("states", "actions", "policies")
-        )
-        lambdas = np.asarray(world.episode(states, actions, policies))
-        begin = 0
-        for fleet, crew in zip(fleets, crews, strict=True):
-            fleet.take_lambda(_own(lambdas[begin : begin + fleet.size], crew, len(crews) > 1))
-            begin += fleet.size
-        if episode == marks[len(records[0])]:
-            _record(world, fleets, rows, records)
+        fleet.roll_out()
+        fleet.take_lambda(np.asarray(world.episode(fleet.states, fleet.actions, fleet.policies)))
+        if episode == marks[len(records)]:
+            records.append(_record(world, fleet, rows))
             if report is not None:
                 report(episode)
-    return [_result(fleet, found) for fleet, found in zip(fleets, records, strict=True)]
+    bounds = np.cumsum([0, *(len(crew.seeds) for crew in crews)])
+    parts = [slice(first, last) for first, last in pairwise(bounds)]
+    return [_result(fleet, records, part) for part in parts]
 
 
-def _assemble(dynamics: Any, crews: Sequence[Crew], model: str, checked: dict[str, Any]) -> tuple[Any, list[Fleet]]:
-    """The device's program and the host's fleets. Both compile at the same time."""
+def _assemble(dynamics: Any, crews: Sequence[Crew], model: str, checked: dict[str, Any]) -> tuple[Any, Fleet]:
+    """The device's program and the host's fleet. Both compile at the same time."""
     from chunked_td.models.world import World
 
     expected = {crew.lambda_source.code == EXPECTED for crew in crews}
     if len(expected) > 1:
         raise LabError("arms with and without ExpectedLambda() cannot share a program: run them one after the other")
-    config = config_for(model, dynamics)
+    config, reading = config_for(model, dynamics), reading_of(crews, checked["learner"])
     seeds = np.concatenate([crew.seeds for crew in crews])
     check_memory(config, dynamics.horizon, len(seeds))
     with ThreadPoolExecutor(1) as pool:
-        warm = pool.submit(_warm_up, dynamics, crews, checked)
+        warm = pool.submit(_warm_up, dynamics, crews, reading, checked)
         world = World(
             config,
             [int(seed) for seed in seeds],
             dynamics.horizon,
-            reading=reading_of(crews, checked["learner"]),
+            reading=reading,
             expected=expected.pop(),
             precision=PRECISION,
             merged=False,
         )
         world.compile()
         warm.result()
-    fleets = [_fleet(dynamics, crew, checked) for crew in crews]
-    world.mark_noisy(np.concatenate([noisy_steps(dynamics, fleet.envs, fleet.size) for fleet in fleets]))
-    return world, fleets
+    fleet = _fleet(dynamics, crews, reading, checked)
+    world.mark_noisy(noisy_steps(dynamics, fleet.envs, fleet.size))
+    return world, fleet
 
 
-def _fleet(dynamics: Any, crew: Crew, checked: dict[str, Any]) -> Fleet:
+def _fleet(dynamics: Any, crews: Sequence[Crew], reading: str, checked: dict[str, Any]) -> Fleet:
     return Fleet(
         dynamics,
         learner=checked["learner"],
-        lambda_source=crew.lambda_source,
+        lambda_source=crews[0].lambda_source,
         discount=checked["discount"],
         epsilons=checked["epsilons"],
-        seeds=crew.seeds.tolist(),
-        step_sizes=crew.step_sizes.tolist(),
+        seeds=np.concatenate([crew.seeds for crew in crews]).tolist(),
+        step_sizes=np.concatenate([crew.step_sizes for crew in crews]).tolist(),
+        columns=[_column(crew, reading, dynamics) for crew in crews for _ in crew.seeds],
     )
 
 
-def _warm_up(dynamics: Any, crews: Sequence[Crew], checked: dict[str, Any]) -> None:
-    """Compile what the fleets will call, with a throw-away run."""
-    for crew in crews:
-        fleet = _fleet(dynamics, Crew(crew.lambda_source, crew.seeds[:1], crew.step_sizes[:1]), checked)
-        fleet.roll_out()
-        fleet.take_lambda(np.zeros((1, dynamics.horizon), np.float32))
+def _column(crew: Crew, reading: str, dynamics: Any) -> int:
+    """Where an arm finds its λ in what the device gives: one per component (−1), or the whole percept's, last."""
+    if crew.lambda_source.code == FACTORED:
+        return -1
+    return len(dynamics.nvec) if reading == "both" else 0
+
+
+def _warm_up(dynamics: Any, crews: Sequence[Crew], reading: str, checked: dict[str, Any]) -> None:
+    """Compile what the fleet will call, with a throw-away run."""
+    one = Crew(crews[0].lambda_source, crews[0].seeds[:1], crews[0].step_sizes[:1])
+    fleet = _fleet(dynamics, [one], reading, checked)
+    fleet.roll_out()
+    fleet.take_lambda(np.zeros((1, dynamics.horizon, len(dynamics.nvec) + 1), np.float32))
 
 
 def reading_of(crews: Sequence[Crew], learner: str) -> str:
@@ -201,13 +204,6 @@ def reading_of(crews: Sequence[Crew], learner: str) -> str:
         return "sarsa"
     factored = {crew.lambda_source.code == FACTORED for crew in crews}
     return "both" if len(factored) > 1 else ("factored" if factored.pop() else "expected_sarsa")
-
-
-def _own(lambdas: np.ndarray, crew: Crew, together: bool) -> np.ndarray:
-    """An arm's part of what the device gave: with "both", the components come first and the whole percept last."""
-    if not together or lambdas.ndim == 2:
-        return lambdas
-    return lambdas[..., :-1] if crew.lambda_source.code == FACTORED else lambdas[..., -1]
 
 
 def check_memory(config: Any, horizon: int, runs: int) -> None:
@@ -230,41 +226,42 @@ def check_memory(config: Any, horizon: int, runs: int) -> None:
         print(f"note: {runs} networks on a CPU are slow; a GPU trains them together (extra: cuda)", file=sys.stderr)
 
 
-def _record(world: Any, fleets: Sequence[Fleet], rows: np.ndarray, records: list[list[Any]]) -> None:
-    """Note where every run stands."""
-    seen, broken = world.diagnostics(), world.broken_at
-    begin = 0
-    for fleet, found in zip(fleets, records, strict=True):
-        part = slice(begin, begin + fleet.size)
-        begin += fleet.size
-        numbers = {
-            "loss": seen.loss[part],
-            "lambda_predictable": seen.lambda_predictable[part].mean(axis=1),
-            "lambda_noisy": seen.lambda_noisy[part].mean(axis=1),
-            "broken": (broken[part] > 0).astype(float),
-        }
-        for k in range(seen.counted.shape[1]):
-            numbers[f"calibration_count_{k}"] = seen.counted[part, k]
-            numbers[f"calibration_predicted_{k}"] = seen.predicted[part, k]
-            numbers[f"calibration_observed_{k}"] = seen.observed[part, k]
-        misses = fleet.progress.misses[:, 0].copy()
-        returned = fleet.progress.returned[:, 0].copy()
-        fleet.progress.returned[:] = 0.0
-        probed = fleet.tables.values[:, rows].sum(axis=2)
-        found.append((misses, probed, returned, numbers))
+def _record(world: Any, fleet: Fleet, rows: np.ndarray) -> tuple[Any, ...]:
+    """Where every run stands: misses, probed values, returns, and how its network did since the last record."""
+    seen = world.diagnostics()
+    numbers = {
+        "loss": seen.loss,
+        "lambda_predictable": _mean_lambda(seen.lambda_predictable, fleet.columns),
+        "lambda_noisy": _mean_lambda(seen.lambda_noisy, fleet.columns),
+        "broken": (world.broken_at > 0).astype(float),
+    }
+    for k in range(seen.counted.shape[1]):
+        numbers[f"calibration_count_{k}"] = seen.counted[:, k]
+        numbers[f"calibration_predicted_{k}"] = seen.predicted[:, k]
+        numbers[f"calibration_observed_{k}"] = seen.observed[:, k]
+    misses, returned = fleet.progress.misses[:, 0].copy(), fleet.progress.returned[:, 0].copy()
+    fleet.progress.returned[:] = 0.0
+    return misses, fleet.tables.values[:, rows].sum(axis=2), returned, numbers
 
 
-def _result(fleet: Fleet, found: Sequence[Any]) -> NetworkRuns:
-    misses, probed, returned, numbers = zip(*found, strict=True)
-    misses_at = np.stack(misses, axis=1)
+def _mean_lambda(lambdas: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """float[B]: the λ that each run uses, averaged over components where it uses one each."""
+    each = lambdas if columns.max() < 1 else lambdas[:, :-1]
+    return np.where(columns < 0, each.mean(axis=1), lambdas[np.arange(len(columns)), np.maximum(columns, 0)])
+
+
+def _result(fleet: Fleet, records: Sequence[Any], part: slice) -> NetworkRuns:
+    """The runs of one arm."""
+    misses, probed, returned, numbers = zip(*records, strict=True)
+    misses_at = np.stack(misses, axis=1)[part]
     return NetworkRuns(
         misses_at[:, -1],
         misses_at,
-        np.stack(probed, axis=1),
-        np.stack(returned, axis=1),
-        fleet.progress.steps[:, 0].copy(),
+        np.stack(probed, axis=1)[part],
+        np.stack(returned, axis=1)[part],
+        fleet.progress.steps[part, 0].copy(),
         None,
-        {name: np.stack([np.asarray(n[name], np.float64) for n in numbers], axis=1) for name in numbers[0]},
+        {name: np.stack([np.asarray(n[name], np.float64) for n in numbers], axis=1)[part] for name in numbers[0]},
     )
 
 
