@@ -82,6 +82,15 @@ class Naive:
         total = sum(n.values()) + self.prior * outcomes
         return (n[target] + self.prior) / total if total > 0 else 0.0
 
+    def support(self, origins):
+        """Every outcome that may have a probability above zero."""
+        seen = {x for origin in origins for x in self.counts[origin]}
+        return seen | set(range(self.world.states)) if self.prior else seen
+
+    def known(self, s, a, x):
+        """Whether x counts as an outcome of (s, a), rather than as a share of the prior."""
+        return bool(self.counts[s, a].get(x))
+
     def group_of(self, members, s):
         digits = np.unravel_index(s, self.world.nvec)
         return tuple(int(digits[j]) for j in members)
@@ -137,12 +146,11 @@ class Naive:
     def expected(self, s, a):
         S, A, total = self.world.states, self.world.actions, 0.0
         if self.bootstrap != SARSA:
-            seen = {x for b in range(A) if self.pi[b] > 0 for x in self.counts[s, b]}
-            outcomes = seen | set(range(S)) if self.prior else seen
+            outcomes = self.support([(s, b) for b in range(A) if self.pi[b] > 0])
             return sum(sum(self.pi[b] * self.estimate((s, b), x, S) for b in range(A)) ** 2 for x in outcomes)
         for x in range(S):
             factor = 1.0
-            if self.counts[s, a].get(x) and x in self.acted_in:
+            if self.known(s, a, x) and x in self.acted_in:
                 factor = (self.greedy_policy(x, self.acted_in[x]) ** 2).sum()
             total += self.estimate((s, a), x, S) ** 2 * factor
         return total
@@ -189,6 +197,19 @@ class Naive:
             self.trace[self.place] += 1.0
         delta = reward + self.gamma * bootstrap - self.values[self.place]
         self.values += self.alpha * delta * self.trace
+
+
+class TrueModel(Naive):
+    """The same with the world's own probabilities in place of counts."""
+
+    def estimate(self, origin, target, outcomes):
+        return sum(p for p, s2, _ in self.world.table[origin] if s2 == target)
+
+    def support(self, origins):
+        return set(range(self.world.states))
+
+    def known(self, s, a, x):
+        return True
 
 
 class ForwardView(Naive):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import EXPECTED_SARSA, SARSA, ForwardView, Naive, V
+from naive import EXPECTED_SARSA, SARSA, ForwardView, Naive, TrueModel, V
 from worlds import World, assert_same_values, side_by_side
 
 import chunked_td as ctd
@@ -75,6 +75,28 @@ def both(problem, reference=Naive, *, view="traces", own=(), **extra):
 @given(problems(acyclic=False), st.booleans(), st.sampled_from([0.0, 0.0, 0.05]))
 def test_traces_on_cyclic_problems(problem, replacing, cutoff):
     side_by_side(*both(problem, replacing=replacing, cutoff=cutoff), episodes=6, check_steps=True)
+
+
+@settings(max_examples=60)
+@given(problems(acyclic=False), st.sampled_from(["forward", "expected"]))
+def test_models_that_are_objects(problem, name):
+    """λ from an oracle; ExpectedLambda must not look at the outcome, for SARSA neither."""
+    world, bootstrap, _, gamma, alpha, common = problem
+    common = {k: v for k, v in common.items() if k in ("epsilon", "seed", "policy")}
+    table = {
+        s: {a: [(p, t, 0.0, False) for p, t, _ in world.table[s, a]] for a in range(world.actions)}
+        for s in range(world.states)
+    }
+    reference = TrueModel(world, bootstrap, (name,), gamma=gamma, alpha=alpha, **common)
+    agent = CLASSES[bootstrap](
+        world,
+        lambda_source=SOURCES[name](),
+        model=ctd.TableModel(table, world.actions),
+        discount=gamma,
+        step_size=alpha,
+        **common,
+    )
+    side_by_side(agent, reference, world, episodes=4, check_steps=True)
 
 
 @settings(max_examples=150)

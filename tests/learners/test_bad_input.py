@@ -36,6 +36,7 @@ LAKE = gym.make("FrozenLake-v1")
             {"lambda_source": ctd.ExpectedLambda(), "percept": "reward-state"},
             "does not go with ExpectedLambda for SARSA",
         ),
+        ({"lambda_source": ctd.BackwardLambda(), "percept": "reward-state"}, "which counts states"),
         ({"lambda_source": ctd.FactoredLambda()}, "not with SARSA"),
         ({"model": object()}, r"model must have a method observe\(\)"),
         ({"model": object(), "lambda_source": ctd.BackwardLambda()}, "read off counts; it takes no model"),

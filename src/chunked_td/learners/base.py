@@ -13,7 +13,7 @@ import numpy as np
 
 from chunked_td.compiled import Draws
 from chunked_td.indexing import Indexer, make_indexer
-from chunked_td.lambdas import EXPECTED, EXTERNAL, FACTORED, SARSA, STATE, ForwardLambda, LambdaSource
+from chunked_td.lambdas import BACKWARD, EXPECTED, EXTERNAL, FACTORED, SARSA, STATE, ForwardLambda, LambdaSource
 from chunked_td.learners.answers import Answers
 from chunked_td.learners.external import check_model, model_lambda
 from chunked_td.learners.recursion import (
@@ -133,6 +133,8 @@ class Learner(Answers):
         source = self.lambda_source
         if source.code == FACTORED and self.indexer.nvec is None:
             raise ValueError("lambda_source FactoredLambda() needs observations with countable components")
+        if self.percept == "reward-state" and source.code in (BACKWARD, FACTORED):
+            raise ValueError(f"percept 'reward-state' does not go with {source!r}, which counts states")
         if self.percept == "reward-state" and source.code == EXPECTED and self.bootstrap == SARSA:
             raise ValueError("percept 'reward-state' does not go with ExpectedLambda for SARSA; use Expected-SARSA")
         if self.prior > 0.0 and not self.indexer.fixed:
