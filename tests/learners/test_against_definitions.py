@@ -37,7 +37,7 @@ def problems(draw, acyclic, bootstraps=(V, SARSA, EXPECTED_SARSA)):
         bootstrap = bootstraps[-1] if bootstraps[-1] != SARSA else V
     nvec = draw(st.sampled_from([(3,), (6,), (2, 3), (2, 2, 2)]))
     rewards = draw(st.integers(1, 3))
-    arguments = {"acyclic": acyclic, "masked": draw(st.booleans())}
+    arguments = {"acyclic": acyclic, "masked": draw(st.booleans()), "sudden": 0.1}
     world = World(draw(st.integers(0, 10**6)), nvec, draw(st.integers(1, 3)), rewards, **arguments)
     source = (name,)
     if name in ("constant", "watkins"):

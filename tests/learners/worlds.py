@@ -12,10 +12,11 @@ class World:
     """A random MDP over `nvec` states. Terminal states have no outgoing transitions; state 0 is the start.
 
     Every (s, a) leads to up to three states, each with two possible reward vectors, so that the percept (R, S) says
-    more than S. In an acyclic world the next state has a larger number.
+    more than S. In an acyclic world the next state has a larger number. With probability `sudden` a transition
+    terminates in a state that is no terminal one, and may have a value.
     """
 
-    def __init__(self, seed, nvec=(5,), actions=2, rewards=1, acyclic=False, masked=True):
+    def __init__(self, seed, nvec=(5,), actions=2, rewards=1, acyclic=False, masked=True, sudden=0.0):
         rng = np.random.default_rng(seed)
         self.nvec, self.actions, self.rewards = tuple(nvec), actions, rewards
         self.states = S = int(np.prod(nvec))
@@ -41,7 +42,7 @@ class World:
         self.action_space = spaces.Discrete(actions)
         if rewards > 1:
             self.reward_space = spaces.Box(-np.inf, np.inf, (rewards,))
-        self.limit = 12
+        self.limit, self.sudden = 12, sudden
         self.rng = np.random.default_rng(seed + 1)
 
     @property
@@ -64,7 +65,7 @@ class World:
         outcomes = self.table[self.state, a]
         _, self.state, rewards = outcomes[self.rng.choice(len(outcomes), p=[p for p, *_ in outcomes])]
         self.time += 1
-        if self.terminal[self.state]:
+        if self.terminal[self.state] or (self.sudden and self.rng.random() < self.sudden):
             return rewards[self.rng.integers(2)], self.state, TERMINATED
         cut = self.time >= self.limit or self.rng.random() < 0.05
         return rewards[self.rng.integers(2)], self.state, TRUNCATED if cut else 0

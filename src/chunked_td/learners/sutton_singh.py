@@ -43,7 +43,7 @@ def sutton_singh_step(values, trace, counts, stale, factor, algorithm, discount,
     Returns:
       The counted pair.
     """
-    pair = increment(counts, s, s2)
+    pair = increment(counts, s, -1 if terminated else s2)  # the end is a state of its own, whatever is shown there
     n = counts.total[s]
     mark(trace, s, True)
     ahead = 0.0 if terminated else values[s2, 0]
