@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chunked_td.compiled import Draws, code, kernel, known, uniform
+from chunked_td.compiled import Draws, at, code, kernel, known, stacked, uniform
 
 
 def generator(seed=3):
@@ -76,3 +76,24 @@ def test_kernels_pass_without_compilation():
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=folder.parent)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@kernel
+def total_of(batch, index):
+    stream = at(batch, index)
+    total = 0.0
+    for k in range(stream.block.size):
+        total += stream.block[k]
+    stream.position[0] += 1
+    return total
+
+
+def test_items_of_a_stack_are_views():
+    streams = [Draws(generator(seed), 4).reserve(4) for seed in range(3)]
+    batch = stacked(streams)
+    assert batch.block.shape == (3, 4)
+    for index, stream in enumerate(streams):
+        assert total_of(batch, index) == pytest.approx(stream.block.sum())
+        assert at(batch, index).block.tolist() == stream.block.tolist()
+    assert batch.position[:, 0].tolist() == [1, 1, 1]
+    assert [int(stream.position[0]) for stream in streams] == [0, 0, 0]
