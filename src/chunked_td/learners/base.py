@@ -34,6 +34,7 @@ from chunked_td.learners.setup import (
     check_choice,
     check_not_negative,
     check_policy_table,
+    check_reward_vector,
     check_seed,
     check_unit,
     component_groups,
@@ -340,15 +341,7 @@ class Learner(Answers):
                 raise ValueError(f"reward must be finite, got {value!r}")
             self._reward[0] = value
             return
-        try:
-            values = np.asarray(reward, np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"reward must have {self.rewards} numbers, got {reward!r}") from None
-        if values.shape != (self.rewards,):
-            raise ValueError(f"reward must have {self.rewards} components, got {reward!r} of shape {values.shape}")
-        if not np.isfinite(values).all():
-            raise ValueError(f"reward must be finite in every component, got {reward!r}")
-        self._reward[:] = values
+        self._reward[:] = check_reward_vector(reward, self.rewards)
 
     def _legal(self, info: dict[str, Any] | None) -> np.ndarray:
         mask = None if info is None else info.get("action_mask")

@@ -70,6 +70,19 @@ def check_policy_table(policy: Any, indexer: Any, actions: int) -> np.ndarray:
     return table
 
 
+def check_reward_vector(reward: Any, components: int) -> np.ndarray:
+    """A finite number per reward component."""
+    try:
+        values = np.asarray(reward, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"reward must have {components} numbers, got {reward!r}") from None
+    if values.shape != (components,):
+        raise ValueError(f"reward must have {components} components, got {reward!r} of shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"reward must be finite in every component, got {reward!r}")
+    return values
+
+
 def check_unit(name: str, value: Any) -> float:
     """A number in [0, 1]."""
     return _check_number(name, value, 0.0, 1.0, "a number in [0, 1]")
