@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -25,6 +26,14 @@ FLAGS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
+
+LAUNCH = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 100) for number in sys.argv[1:3]]
+os.dup2(ends[0], 3)
+os.dup2(ends[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 def find() -> str | None:
@@ -53,8 +62,8 @@ class Browser:
         self._last = 0
         self._read, theirs_out = os.pipe()
         theirs_in, self._write = os.pipe()
-        # The browser reads commands from descriptor 3 and writes answers to 4; a shell puts them there.
-        command = ["sh", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "sh", executable, *FLAGS]
+        # The browser reads commands from descriptor 3 and writes answers to 4.
+        command = [sys.executable, "-c", LAUNCH, str(theirs_in), str(theirs_out), executable, *FLAGS]
         self.process = subprocess.Popen(
             [*command, f"--user-data-dir={profile}", "about:blank"],
             pass_fds=(theirs_in, theirs_out),

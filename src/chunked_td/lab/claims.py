@@ -31,6 +31,7 @@ from chunked_td.lab.tables import number_text, selected_scores
 HOLDS, FAILS, UNDECIDED, NOT_RUN = "holds", "does not hold", "undecided", "not run"
 LEVEL = 0.05
 RELIABLE = 0.9  # a learner is reliable if at least this share of its runs learns
+MANY = 10  # … or if all of this many runs do
 SEVERAL = 3  # "across several learning rates"
 
 
@@ -99,13 +100,13 @@ def answer(question: Question, studies: Mapping[str, Study]) -> Claim:
     else:
         missing = [arm.label for arm in study.arms if arm.id in question.arms and study.find(arm.id) is None]
         counts = [len(runs.seeds) for name in question.arms if (runs := study.runs(name)) is not None]
-        seeds = min(counts, default=0)
         if study.shortened:
             verdict = Verdict(NOT_RUN, f"runs are shorter ({study.length:,} episodes) than the protocol says")
         elif missing:
             verdict = Verdict(NOT_RUN, f"no runs of full length: {', '.join(missing)}")
         else:
             verdict = question.judge(study, studies)
+            seeds = min(counts, default=0)
     return Claim(
         question.id,
         question.experiment,
@@ -190,7 +191,8 @@ def reliability(study: Study, arm_id: str) -> tuple[str, str]:
     scores = scores[~np.isnan(scores)]
     learned = int(np.sum(scores < 2 * study.description["best"]))
     low, high = share_interval(learned, len(scores))
-    status = HOLDS if low >= RELIABLE or learned == len(scores) else FAILS if high < RELIABLE else UNDECIDED
+    all_of_many = learned == len(scores) >= MANY
+    status = HOLDS if low >= RELIABLE or all_of_many else FAILS if high < RELIABLE else UNDECIDED
     arm = study.find(arm_id)
     return status, f"{arm.label if arm else arm_id}: {learned} of {len(scores)} runs learn"
 
@@ -246,8 +248,8 @@ def same_step_sizes(study: Study) -> Verdict:
         p_values.append(paired_test(loss[runs.exponents == ours][0], loss[runs.exponents == theirs][0]))
         share = float(replay_selection(study, arm).shares[runs.exponents == theirs].sum())
         texts.append(
-            f"{arm.label}: ours {step_size_text(ours, base)}, paper's {step_size_text(theirs, base)} (selected from ten "
-            f"of our seeds {share:.0%} of the time; "
+            f"{arm.label}: ours {step_size_text(ours, base)}, paper's {step_size_text(theirs, base)} (selected from "
+            f"ten of our seeds {share:.0%} of the time; "
         )
     p = holm(p_values)
     texts = [f"{text}p = {value:.2g})" for text, value in zip(texts, p, strict=True)]

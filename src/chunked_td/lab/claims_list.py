@@ -40,12 +40,12 @@ SIGN_MARGIN = 500  # regretful choices of 10,000 that we call no difference
 
 def _fastest(study: Study, _: Mapping[str, Study]) -> Verdict:
     wrong = {}
-    for name in ("chunked", "sarsa-0", "sarsa-1"):
+    for name, label in (("chunked", "Chunked SARSA"), ("sarsa-0", "SARSA(0)"), ("sarsa-1", "SARSA(1)")):
         episodes, curves = selected_curves(study, name)
-        wrong[name] = np.mean(curves[:, episodes <= EARLY] <= 0, axis=1)
-    status, evidence = smaller(wrong["chunked"], {"SARSA(0)": wrong["sarsa-0"], "SARSA(1)": wrong["sarsa-1"]})
-    shares = ", ".join(f"{name} {np.mean(values):.0%}" for name, values in wrong.items())
-    return Verdict(status, f"share of checkpoints with a wrong order: {shares}; differences {evidence}")
+        wrong[label] = 100 * np.mean(curves[:, episodes <= EARLY] <= 0, axis=1)
+    shares = ", ".join(f"{label} {np.mean(values):.0f} %" for label, values in wrong.items())
+    status, evidence = smaller(wrong.pop("Chunked SARSA"), wrong)
+    return Verdict(status, f"checkpoints with a wrong order: {shares}; difference {evidence}")
 
 
 def _approaches(study: Study, _: Mapping[str, Study]) -> Verdict:
@@ -169,11 +169,11 @@ SEVERAL_TEXT = (
 )
 RELIABLE_TEXT = (
     f"A run learns if it misses fewer than twice the best possible number; an arm is reliable if {RELIABLE:.0%} of its "
-    "runs do (or all that there are). Holds if the interval of the share lies below that"
+    "runs do (or all of ten or more). Holds if the interval of the share lies below that"
 )
 SAME_TEXT = (
-    "The selected exponents are equal. It does not hold if for some arm the paper's step size is shown to be worse than "
-    "ours by the measure of selection (paired test, Holm); undecided otherwise."
+    "The selected exponents are equal. It does not hold if for some arm the paper's step size is shown to be worse "
+    "than ours by the measure of selection (paired test, Holm); undecided otherwise."
 )
 
 QUESTIONS: tuple[Question, ...] = (
@@ -198,7 +198,10 @@ QUESTIONS: tuple[Question, ...] = (
         "SARSA(0) and SARSA(1) reach positive gaps with ten times the data.",
         "The intervals of both lie above 0 after 1,000,000 episodes.", ("sarsa-0", "sarsa-1"), _positive_in_the_end,
     ),
-    Question("gap-step-sizes", CNS, "App. A.1, Table 2", "The selected step sizes are the paper's.", SAME_TEXT, CNS_ARMS, _same),
+    Question(
+        "gap-step-sizes", CNS, "App. A.1, Table 2", "The selected step sizes are the paper's.", SAME_TEXT,
+        CNS_ARMS, _same,
+    ),
     Question(
         "charge-best", AC, "§5.2, Figure 5", "Chunked SARSA performs best across several step sizes.", SEVERAL_TEXT,
         ("chunked", *AC_FIXED), _best_everywhere,

@@ -157,16 +157,35 @@ def thousands(axis: Any) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
+def powers_of_ten(axis: Any) -> None:
+    """Tick labels like 10⁻³."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+    names = {0: "1", 1: "10"}
+    axis.set_major_formatter(
+        FuncFormatter(lambda x, _: names.get(j := round(np.log10(x)), "10" + str(j).translate(raised)))
+    )
+    axis.set_minor_formatter(NullFormatter())
+
+
 def render(figure: Figure, kind: str) -> bytes:
     """The bytes of a figure: the same for the same figure."""
-    metadata = {
-        "svg": {"Date": None, "Creator": "chunked-td"},
-        "pdf": {"CreationDate": None, "Creator": "chunked-td", "Producer": None},
-        "png": {"Software": None},
-    }[kind]
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     buffer = io.BytesIO()
-    with house_style():
-        figure.savefig(buffer, format=kind, metadata=metadata)
+    resolution = figure.dpi
+    with house_style():  # straight to the backends: `savefig` draws everything once more to find its size
+        if kind == "svg":
+            FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": "chunked-td"})
+        elif kind == "pdf":
+            nameless = {"CreationDate": None, "Creator": "chunked-td", "Producer": None}
+            FigureCanvasPdf(figure).print_pdf(buffer, metadata=nameless)
+        else:
+            FigureCanvasAgg(figure).print_png(buffer, metadata={"Software": None})
+    figure.dpi = resolution
     return buffer.getvalue()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chunked_td.lab.figures import COLUMN, GREY, PAGE, VERMILION, Drawing, label_ends, new_figure, styles, thousands
-from chunked_td.lab.studies import Arm, Study, mean_and_interval
+from chunked_td.lab.studies import Arm, Study, evenly, mean_and_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,7 +57,7 @@ def gap_curves(study: Study, until: int, style_from: Study | None = None, width:
     """ΔQ over episodes at the selected step sizes, to `until` episodes."""
     figure, (axes,) = new_figure(width, 2.3)
     curves = [(arm, study.selected[arm.id]) for arm in study.present]
-    ends = draw_curves(axes, curves, until, style_from or study)
+    ends = draw_curves(axes, curves, until, style_from or study, narrow=width < 4)
     truth = study.description["best"]
     axes.axhline(truth, color=GREY, dashes=(4, 2), linewidth=0.8, zorder=1)
     axes.axhline(0, color=GREY, linewidth=0.5, zorder=1)
@@ -96,7 +96,7 @@ def value_curves(study: Study) -> Figure:
 
 
 def draw_curves(
-    axes: Axes, curves: Sequence[tuple[Arm, int]], until: int, study: Study
+    axes: Axes, curves: Sequence[tuple[Arm, int]], until: int, study: Study, *, narrow: bool = False
 ) -> list[tuple[float, str, str]]:
     """Means with shaded intervals; returns (height at the end, label, colour) of each."""
     looks = styles(study.arms)
@@ -104,7 +104,7 @@ def draw_curves(
     for arm, exponent in curves:
         runs = arm.runs
         assert runs is not None
-        inside = runs.episodes <= until
+        inside = evenly(runs.episodes, until)
         episodes = runs.episodes[inside]
         mean, interval = mean_and_interval(runs.of(exponent)[:, inside])
         look = looks[arm.id]
@@ -114,5 +114,5 @@ def draw_curves(
     axes.set_xlim(0, until)
     axes.set_xlabel("episodes")
     thousands(axes.xaxis)
-    axes.locator_params(axis="x", nbins=4)
+    axes.set_xticks(np.linspace(0, until, 3 if narrow else 6))
     return ends

@@ -119,6 +119,8 @@ def _line(axes: Axes, runs: Runs, names: Sequence[str], color: str, linestyle: s
 
 
 def _finish(loss: Axes, lambdas: Axes, reliability: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     for axes, title in ((loss, "training loss"), (lambdas, "mean λ"), (reliability, "calibration")):
         axes.set_title(title)
         if not axes.has_data():
@@ -129,6 +131,9 @@ def _finish(loss: Axes, lambdas: Axes, reliability: Axes) -> None:
         axes.locator_params(axis="x", nbins=4)
     if loss.has_data():
         loss.set_yscale("log")
+        loss.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        loss.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        loss.yaxis.set_minor_formatter(NullFormatter())
     lambdas.set_ylim(0, 1.02)
     lambdas.text(0.98, 0.5, "solid: predictable\ndashed: noisy", transform=lambdas.transAxes, ha="right", color=GREY)
     reliability.plot([0, 1], [0, 1], color=GREY, dashes=(4, 2), linewidth=0.8, zorder=1)

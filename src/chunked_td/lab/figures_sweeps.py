@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chunked_td.lab.figures import GREY, PAGE, Drawing, new_figure, styles, thousands
-from chunked_td.lab.studies import Arm, Study, mean_and_interval, step_size_text
+from chunked_td.lab.figures import GREY, PAGE, Drawing, new_figure, powers_of_ten, styles, thousands
+from chunked_td.lab.statistics import mean_sd
+from chunked_td.lab.studies import Study, mean_and_interval, step_size_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,19 +52,23 @@ def _sweep_drawings(pair: Sequence[Study]) -> list[Drawing]:
     if any(part.present for part in paper):
         found.append(Drawing(f"{study.id}-sweep", study.id, plain, sweep(paper, pair, intervals=False)))
         found.append(Drawing(f"{study.id}-sweep-intervals", study.id, shaded, sweep(paper, pair, intervals=True)))
-    ours = [part.with_arms(best_fixed_and_models(part)) for part in pair]
+    chosen = best_fixed_and_models(pair)
+    ours = [part.with_arms(arm for arm in part.arms if arm.id in chosen) for part in pair]
     if any(not arm.in_paper for arm in study.present):
         caption = f"The arms with a model, beside the best fixed λ. {shaded}"
         found.append(Drawing(f"{study.id}-sweep-models", study.id, caption, sweep(ours, pair, intervals=True)))
     return found
 
 
-def best_fixed_and_models(study: Study) -> list[Arm]:
-    """The arms with a model, after the fixed λ whose best step size is best."""
-    fixed = [arm for arm in study.present if arm.fixed_lambda is not None]
-    means = {arm.id: float(np.nanmin(np.nanmean(arm.runs.at(), axis=1))) for arm in fixed if arm.runs is not None}
-    best = min(means, key=means.__getitem__) if means else None
-    return [arm for arm in study.arms if arm.fixed_lambda is None or arm.id == best]
+def best_fixed_and_models(studies: Sequence[Study]) -> set[str]:
+    """Ids of the arms with a model, and of the fixed λ that is best (at its best step size) in any of the studies."""
+    chosen = set()
+    for study in studies:
+        chosen |= {arm.id for arm in study.arms if arm.fixed_lambda is None}
+        fixed = [(arm.id, arm.runs) for arm in study.present if arm.fixed_lambda is not None and arm.runs is not None]
+        if fixed:
+            chosen.add(min(fixed, key=lambda pair: float(np.nanmin(mean_sd(pair[1].at())[0])))[0])
+    return chosen
 
 
 def _early_drawings(pair: Sequence[Study], episode: int) -> list[Drawing]:
@@ -123,6 +128,7 @@ def _draw_sweep(axes: Axes, study: Study, style_from: Study, intervals: bool) ->
         )
         handles[arm.id] = (arm.label, line)
     axes.set_xscale("log")
+    powers_of_ten(axes.xaxis)
     return handles
 
 
@@ -161,6 +167,7 @@ def seed_dots(studies: Sequence[Study]) -> Figure:
         thousands(axes.xaxis)
         axes.locator_params(axis="x", nbins=5)
         axes.grid(axis="y", visible=False)
+    panels[0].set_xlim(left=0)
     panels[0].set_yticks(range(len(names)), [arm.label for arm in names])
     panels[0].set_ylim(len(names) - 0.4, -0.6)
     return figure

@@ -15,9 +15,9 @@ import numpy as np
 from chunked_td.lab.figures import GREY, VERMILION, Style, styles
 from chunked_td.lab.figures_curves import EARLY
 from chunked_td.lab.figures_network import LOSS, NOISY, PREDICTABLE, calibration, diagnosed, pick
-from chunked_td.lab.figures_sweeps import CONTROLS, CURVE_EXPERIMENTS, spread
+from chunked_td.lab.figures_sweeps import CONTROLS, CURVE_EXPERIMENTS, best_fixed_and_models, spread
 from chunked_td.lab.statistics import Interval
-from chunked_td.lab.studies import Arm, Runs, Study, mean_and_interval, step_size_text
+from chunked_td.lab.studies import Arm, Runs, Study, evenly, mean_and_interval, step_size_text
 
 Trace = dict[str, Any]
 DASHES = {"solid": "solid", "dash": "dash", "dot": "dot"}
@@ -143,7 +143,7 @@ def curve_traces(study: Study, curves: Sequence[tuple[Arm, int]], until: int) ->
     traces: list[Trace] = []
     for arm, exponent in curves:
         assert arm.runs is not None
-        inside = arm.runs.episodes <= until
+        inside = evenly(arm.runs.episodes, until)
         mean, interval = mean_and_interval(arm.runs.of(exponent)[:, inside])
         name = f"{arm.label}, α = {step_size_text(exponent, study.description['step_size_base'])}"
         traces += line_with_band(name, arm.runs.episodes[inside], mean, interval, looks[arm.id],
@@ -225,11 +225,10 @@ def sweep_plot(study: Study, style_from: Study | None = None, episode: int | Non
 
 def control_plot(original: Study, control: Study) -> Plot:
     """Arms with a model (and the best fixed λ) on the original (solid) and on the control (open markers)."""
-    from chunked_td.lab.figures_sweeps import best_fixed_and_models
-
     traces: list[Trace] = []
+    chosen_ids = best_fixed_and_models([original, control])
     for study, suffix in ((original, ""), (control, ", mirrored")):
-        chosen = study.with_arms(best_fixed_and_models(study))
+        chosen = study.with_arms(arm for arm in study.arms if arm.id in chosen_ids)
         found = sweep_traces(chosen, study, chosen.present, suffix)
         for trace in found:
             if suffix and trace.get("meta") != "band":

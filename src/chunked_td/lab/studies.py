@@ -289,6 +289,19 @@ def replay_selection(study: Study, arm: Arm, size: int = 10, draws: int = RESAMP
     return Replay(shares, np.sum(weights * scores[picked], axis=1))
 
 
+def evenly(episodes: np.ndarray, until: int) -> np.ndarray:
+    """Which checkpoints to draw, bool[K]: those up to `until`, thinned where some lie much closer than others."""
+    count = int(np.sum(episodes <= until))
+    gaps = np.diff(episodes[:count], prepend=0)
+    keep = np.arange(len(episodes)) < count
+    if np.max(gaps) > 3 * np.min(gaps[:-1], initial=np.max(gaps)):
+        last = 0
+        for i in range(count - 1):
+            keep[i] = episodes[i] - last >= np.max(gaps)
+            last = episodes[i] if keep[i] else last
+    return keep
+
+
 def step_size_text(exponent: int, base: float = 0.1) -> str:
     """A step size as the paper writes it: "0.1 × 2⁻⁵"."""
     superscript = str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

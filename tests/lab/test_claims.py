@@ -1,0 +1,85 @@
+"""Claims: each status comes out where the runs were made to give it, and the pieces of a judgement are right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fake_runs import fill
+
+from chunked_td.lab.claims import (
+    FAILS,
+    HOLDS,
+    NOT_RUN,
+    UNDECIDED,
+    claims,
+    claims_of,
+    inside,
+    share_interval,
+    smaller,
+)
+from chunked_td.lab.claims_list import QUESTIONS
+from chunked_td.lab.experiments import load_all
+from chunked_td.lab.store import Store
+from chunked_td.lab.studies import load_studies
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    return {claim.id: claim for claim in claims(Store.read(fill(tmp_path_factory.mktemp("claims") / "full")))}
+
+
+def test_every_claim_names_arms_that_exist():
+    protocols = {protocol.id: protocol for protocol in load_all([])}
+    for question in QUESTIONS:
+        for arm in question.arms:
+            assert protocols[question.experiment].arm(arm).id == arm
+    assert len({question.id for question in QUESTIONS}) == len(QUESTIONS)
+
+
+def test_statuses_follow_from_the_runs(found):
+    """The made-up runs show what the paper says, fail in the mirrored control and are biased as predicted."""
+    for name in ("gap-fastest", "gap-approaches", "gap-monte-carlo", "gap-in-the-end", "charge-best"):
+        assert found[name].status == HOLDS, found[name]
+    for name in ("charge-mirrored", "charge-sign"):
+        assert found[name].status == FAILS, found[name]
+    for name in ("treasure-floor", "treasure-best", "treasure-robust", "bias-forward", "bias-expected"):
+        assert found[name].status == HOLDS, found[name]
+    assert found["treasure-default"].status in (HOLDS, UNDECIDED)
+    assert all(claim.seeds == 10 and claim.evidence for claim in found.values())
+
+
+def test_claims_without_their_arms_are_not_run(tmp_path):
+    parts = load_studies(Store.read(fill(tmp_path / "part", ("key-to-door",), networks=False, seeds=2)))
+    found = {claim.id: claim for claim in claims_of(parts)}
+    assert found["treasure-floor"].status == NOT_RUN
+    assert "C-factored" in found["treasure-floor"].evidence
+    assert found["gap-fastest"].status == NOT_RUN
+    assert found["treasure-fixed"].status != NOT_RUN
+
+
+def test_two_seeds_decide_little(tmp_path):
+    parts = load_studies(Store.read(fill(tmp_path / "two", ("key-to-door",), seeds=2)))
+    found = {claim.id: claim for claim in claims_of(parts)}
+    assert found["treasure-best"].status == UNDECIDED
+    assert found["treasure-fixed"].status == UNDECIDED
+
+
+def test_intervals_within_across_and_outside():
+    assert inside(1.0, 2.0, 0.0, 3.0) == HOLDS
+    assert inside(1.0, 4.0, 0.0, 3.0) == UNDECIDED
+    assert inside(4.0, 5.0, 0.0, 3.0) == FAILS
+
+
+def test_smaller_needs_every_comparison():
+    ours = np.arange(10.0)
+    larger, shuffled = ours + 5.0, ours + np.where(np.arange(10) % 2, 1.0, -1.0)
+    assert smaller(ours, {"a": larger})[0] == HOLDS
+    assert smaller(ours, {"a": larger, "b": shuffled})[0] == UNDECIDED
+    assert smaller(ours, {"a": larger, "b": ours - 5.0})[0] == FAILS
+
+
+def test_exact_interval_of_a_share():
+    """Clopper–Pearson: 0 of n has upper end 1 − (0.025)^(1/n); the interval of 5 of 10 is in every table."""
+    assert share_interval(0, 10) == pytest.approx((0.0, 1 - 0.025**0.1))
+    assert share_interval(10, 10) == pytest.approx((0.025**0.1, 1.0))
+    assert share_interval(5, 10) == pytest.approx((0.1871, 0.8129), abs=1e-4)

@@ -1,0 +1,192 @@
+"""Figures: every one is drawn, readable, tells arms apart, and has the same bytes each time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fake_runs import fill
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
+
+from chunked_td.lab import figures, figures_curves, figures_network, figures_sweeps
+from chunked_td.lab.errors import WriteError
+from chunked_td.lab.statistics import bootstrap_interval
+from chunked_td.lab.store import Store
+from chunked_td.lab.studies import evenly, load_studies, loss_of, mean_and_interval, replay_selection
+
+EXPECTED = {
+    "chain-and-split-gap-100000",
+    "chain-and-split-gap-1000000",
+    "accumulated-charge-sweep",
+    "accumulated-charge-sweep-intervals",
+    "accumulated-charge-seeds",
+    "accumulated-charge-networks",
+    "key-to-door-sweep",
+    "key-to-door-sweep-intervals",
+    "key-to-door-seeds",
+    "key-to-door-networks",
+    "key-to-door-results-table",
+    "key-to-door-step-sizes-table",
+    "chain-and-split-step-sizes-table",
+    "skewed-split-value",
+}
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory):
+    return load_studies(Store.read(fill(tmp_path_factory.mktemp("runs") / "full")))
+
+
+@pytest.fixture(scope="module")
+def drawings(studies):
+    return {drawing.name: drawing for drawing in figures.all_figures(studies)}
+
+
+def test_every_figure_of_the_paper_is_there(drawings):
+    assert set(drawings) >= EXPECTED
+    assert all(len(drawing.caption) > 20 for drawing in drawings.values())
+
+
+def test_sweeps_show_every_arm_of_the_paper_in_both_panels(drawings):
+    left, right = drawings["accumulated-charge-sweep"].figure.axes
+    for axes in (left, right):
+        curves = [line for line in axes.get_lines() if len(line.get_xdata()) == 12]
+        assert len(curves) == 13
+        assert any(np.all(np.asarray(line.get_ydata()) == 950) for line in axes.get_lines())
+    shaded = drawings["accumulated-charge-sweep-intervals"].figure.axes[0]
+    assert len(shaded.collections) == 13
+    assert len(left.collections) == 0
+    assert len(drawings["key-to-door-sweep"].figure.axes[0].get_lines()) == 7 + 1
+
+
+def test_curves_are_means_over_seeds_and_end_at_the_last_episode(drawings, studies):
+    study = studies["chain-and-split"]
+    axes = drawings["chain-and-split-gap-100000"].figure.axes[0]
+    curve = axes.get_lines()[0]
+    runs = study.runs("sarsa-0")
+    inside = runs.episodes <= 100_000
+    assert np.allclose(curve.get_ydata(), runs.of(study.selected["sarsa-0"])[:, inside].mean(axis=0))
+    assert axes.get_xlim() == (0, 100_000)
+    assert any(np.all(np.asarray(line.get_ydata()) == 0.01) for line in axes.get_lines())
+
+
+def test_arms_differ_in_more_than_colour(studies):
+    for study in studies.values():
+        looks = figures.styles(study.arms)
+        seen = [(look.color, look.dash) for look in looks.values()]
+        assert len(set(seen)) == len(seen), study.id
+        shown = [looks[arm.id] for arm in study.arms if arm.in_paper]
+        assert len({(look.marker, look.width) for look in shown}) == len(shown), study.id
+
+
+def test_type_is_large_enough_to_read_in_print(drawings):
+    for drawing in drawings.values():
+        sizes = [text.get_fontsize() for text in drawing.figure.findobj(Text) if text.get_text().strip()]
+        assert min(sizes) >= 7, drawing.name
+
+
+def test_labels_at_the_ends_of_curves_do_not_overlap_and_nothing_is_cut(drawings):
+    for name in ("chain-and-split-gap-1000000", "skewed-split-value", "accumulated-charge-seeds"):
+        figure = drawings[name].figure
+        canvas = FigureCanvasAgg(figure)
+        with figures.house_style():
+            canvas.draw()
+        renderer = canvas.get_renderer()
+        boxes = [t.get_window_extent(renderer) for axes in figure.axes for t in axes.texts]
+        page = figure.bbox
+        for i, box in enumerate(boxes):
+            assert page.x0 <= box.x0 < box.x1 <= page.x1 + 0.5, name
+            assert all(not box.overlaps(other) for other in boxes[:i]), name
+
+
+@pytest.mark.parametrize("kind", figures.FORMATS)
+def test_same_runs_same_bytes(studies, kind):
+    first, second = (
+        figures.render(figures_curves.gap_curves(studies["chain-and-split"], 100_000), kind) for _ in range(2)
+    )
+    assert first == second
+    assert b"2026" not in first or kind == "png"
+
+
+def test_saving_leaves_nothing_unfinished_and_says_what_failed(drawings, tmp_path):
+    paths = figures.save(drawings["skewed-split-value"].figure, tmp_path / "figures", "value")
+    assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == ["value.pdf", "value.png", "value.svg"]
+    assert all(path.stat().st_size > 1_000 for path in paths)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WriteError, match="cannot write"):
+        figures.write_whole(tmp_path / "file" / "value.svg", b"")
+
+
+def test_figures_without_networks_controls_or_full_length(tmp_path):
+    """Whatever part of the experiments is there is drawn; what is not there is left out."""
+    parts = {
+        "no-networks": {"experiments": ("key-to-door",), "networks": False},
+        "no-diagnostics": {"experiments": ("accumulated-charge",), "diagnostics": False},
+        "short": {"experiments": ("chain-and-split", "skewed-split"), "length": 5_000, "seeds": 1},
+        "reduced": {"experiments": ("key-to-door",), "reduced": 1_000, "seeds": 3},
+        "control-alone": {"experiments": ("accumulated-charge-mirrored",), "seeds": 2},
+    }
+    names = {}
+    for name, options in parts.items():
+        studies = load_studies(Store.read(fill(tmp_path / name, **options)))
+        names[name] = {drawing.name for drawing in figures.all_figures(studies)}
+    assert not any("networks" in name for name in names["no-networks"] | names["no-diagnostics"])
+    assert "chain-and-split-gap-5000" in names["short"]
+    assert "key-to-door-sweep-first-1000" in names["reduced"]
+    assert "accumulated-charge-mirrored-seeds" in names["control-alone"]
+
+
+def test_dots_of_equal_value_lie_side_by_side_within_their_row():
+    values = np.array([1.0, 1.0, 1.0, 1.0, 500.0])
+    offsets = figures_sweeps.spread(values)
+    assert len(set(offsets[:4])) == 4
+    assert offsets[4] == 0
+    assert np.max(np.abs(figures_sweeps.spread(np.ones(200)))) <= 0.33
+
+
+def test_calibration_pools_runs_by_their_counts(studies):
+    runs = studies["key-to-door"].runs("c-default")
+    found = figures_network.calibration(runs)
+    predicted, observed = (runs.columns[f"{kind}_3"][:, :, -1] for kind in ("predicted", "observed"))
+    counted = runs.columns["counted_3"][:, :, -1]
+    assert found.count[3] == counted.sum()
+    assert found.predicted[3] == pytest.approx(np.sum(predicted * counted) / counted.sum())
+    assert found.observed[3] == pytest.approx(np.sum(observed * counted) / counted.sum())
+    assert figures_network.calibration(studies["key-to-door"].runs("expected-sarsa-0")) is None
+
+
+def test_intervals_agree_with_scipys_bootstrap():
+    """Both are percentile intervals of the mean from 2,000 resamples; ends differ by resampling noise only."""
+    values = np.random.default_rng(1).gamma(2.0, size=(30, 4))
+    mean, ours = mean_and_interval(values)
+    theirs = bootstrap_interval(values.T, rng=np.random.default_rng(2))
+    width = theirs.high - theirs.low
+    assert np.allclose(mean, values.mean(axis=0))
+    assert np.all(np.abs(ours.low - theirs.low) < 0.1 * width)
+    assert np.all(np.abs(ours.high - theirs.high) < 0.1 * width)
+
+
+def test_intervals_leave_missing_runs_out():
+    values = np.array([[1.0, np.nan], [3.0, np.nan], [np.nan, np.nan]])
+    mean, interval = mean_and_interval(values)
+    assert mean[0] == 2.0
+    assert interval.low[0] == 1.0
+    assert interval.high[0] == 3.0
+    assert np.isnan([mean[1], interval.low[1], interval.high[1]]).all()
+
+
+def test_replay_repeats_the_papers_procedure(studies):
+    study = studies["key-to-door"]
+    arm = study.find("expected-sarsa-0")
+    replay = replay_selection(study, arm)
+    assert replay.shares.sum() == pytest.approx(1.0)
+    assert replay.reported.min() > arm.runs.at().min() - 1e-6
+    assert replay.reported.mean() < loss_of(study, arm).mean()  # selecting makes the reported mean look good
+    assert np.argmax(replay.shares) == list(arm.runs.exponents).index(study.selected[arm.id])
+
+
+def test_checkpoints_are_drawn_evenly():
+    episodes = np.array([10, 20, 30, 40, 80, 120, 130])
+    assert episodes[evenly(episodes, 40)].tolist() == [10, 20, 30, 40]
+    assert episodes[evenly(episodes, 130)].tolist() == [40, 80, 120, 130]
+    assert episodes[:1][evenly(episodes[:1], 10)].tolist() == [10]

@@ -1,0 +1,242 @@
+"""The report: complete, self-contained, honest about what is missing; opened in a browser where there is one."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import browser
+import numpy as np
+import pytest
+from fake_runs import fill
+
+from chunked_td.lab import report as report_module
+from chunked_td.lab.errors import DirectoryError
+from chunked_td.lab.report import build_report
+from chunked_td.lab.report_html import as_json, tag, words
+from chunked_td.lab.report_plots import numbers, plots_of
+from chunked_td.lab.store import Store
+from chunked_td.lab.studies import load_studies
+from chunked_td.lab.tables import results_table, step_size_table
+
+BUILD = Path(__file__).parents[2] / "build"
+VOID = {"meta", "link", "input", "br", "img", "hr"}
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    """The full protocol, network arms and diagnostics included."""
+    return fill(tmp_path_factory.mktemp("report") / "full")
+
+
+@pytest.fixture(scope="module")
+def path(directory):
+    return build_report(directory)
+
+
+@pytest.fixture(scope="module")
+def text(path):
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """Without network arms, one seed: what a hurried reader has."""
+    return fill(tmp_path_factory.mktemp("report") / "bare", networks=False, seeds=1)
+
+
+class Outline(HTMLParser):
+    """Checks that elements nest, and collects ids, links, headings and scripts."""
+
+    def __init__(self):
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.levels: list[int] = []
+        self.sources: list[str] = []
+
+    def handle_starttag(self, name, attributes):
+        values = dict(attributes)
+        if "id" in values:
+            self.ids.append(values["id"])
+        if "href" in values:
+            self.links.append(values["href"])
+        if "src" in values:
+            self.sources.append(values["src"])
+        if re.fullmatch(r"h\d", name):
+            self.levels.append(int(name[1]))
+        if name not in VOID:
+            self.open.append(name)
+
+    def handle_endtag(self, name):
+        assert self.open.pop() == name
+
+
+@pytest.fixture(scope="module")
+def outline(text):
+    found = Outline()
+    found.feed(text)
+    assert found.open == []
+    return found
+
+
+def test_page_is_well_formed_and_accessible(outline, text):
+    assert len(set(outline.ids)) == len(outline.ids)
+    assert outline.levels[0] == 1
+    assert all(after <= before + 1 for before, after in zip(outline.levels, outline.levels[1:], strict=False))
+    assert '<html lang="en">' in text
+    assert text.count('scope="col"') > 20
+    assert text.count("<figcaption>") == text.count('class="plot"') == text.count('role="group"')
+
+
+def test_page_needs_nothing_from_outside(outline, text, path):
+    assert outline.sources == []
+    for link in outline.links:
+        if link.startswith("#"):
+            assert link[1:] in outline.ids
+        elif not link.startswith("data:"):
+            assert (path.parent / link).is_file(), link
+    assert text.count("plotly.js v") == 1  # the library's banner: it is put in once
+
+
+def test_every_experiment_is_told_in_full(text, directory):
+    for study in load_studies(Store.read(directory)).values():
+        part = text.split(f'<section id="{study.id}">')[1].split("</section>")[0]
+        for heading in ("What was published", "What we found", "What differs from the paper, and why"):
+            assert heading in part, (study.id, heading)
+        for deviation in study.description["deviations"]:
+            assert words(deviation) in part
+        for arm in study.arms:
+            assert words(arm.label) in part
+    for number in ("1,881 ± 1,950", "2,261 ± 582", "669 ± 17", "0.1 × 2⁻¹¹"):
+        assert number in text
+
+
+def test_how_it_was_made(text):
+    made = text.split('<section id="made">')[1].split("</section>")[0]
+    for piece in ("reproduce --profile paper", "abc", "Python 3.11", "numpy 2", "a processor", "2 cores", "here"):
+        assert piece in made
+
+
+def test_files_beside_the_page(path):
+    figures = {file.name for file in (path.parent / "figures").iterdir()}
+    assert {f"key-to-door-sweep.{kind}" for kind in ("svg", "pdf", "png")} <= figures
+    assert not any("unfinished" in file.name for file in path.parent.rglob("*"))
+    assert (path.parent / "tables" / "key-to-door-results.md").read_text().startswith("| arm | paper |")
+
+
+def test_missing_arms_are_named(bare, tmp_path, monkeypatch):
+    monkeypatch.setattr(report_module, "save_all", lambda studies, folder: [])
+    text = build_report(bare, tmp_path / "elsewhere").read_text()
+    assert not (bare / "report.html").exists()
+    assert "Arms of the paper that were not run at this profile" in text
+    assert text.count("not run at this profile") > 6
+    assert "no runs of full length: Chunked SARSA" in text
+
+
+def test_reduced_and_shortened_runs_are_not_passed_off_as_full(tmp_path, monkeypatch):
+    monkeypatch.setattr(report_module, "save_all", lambda studies, folder: [])
+    reduced = fill(tmp_path / "reduced", ("key-to-door",), reduced=1_000, seeds=2)
+    text = build_report(reduced).read_text()
+    assert "ran at a reduced size (2 seeds, 1,000 episodes" in text
+    assert "reduced size, see below" in text
+    assert "after as many episodes" in text
+    short = fill(tmp_path / "short", ("key-to-door",), length=1_000, seeds=2)
+    text = build_report(short).read_text()
+    assert "These runs are shorter than the protocol: 1,000 of 5,000 episodes" in text
+    assert ">holds<" not in text
+
+
+def test_an_empty_directory_is_refused(tmp_path):
+    with pytest.raises(DirectoryError, match="holds no runs"):
+        build_report(tmp_path)
+
+
+def test_a_protocol_of_ones_own_has_a_report_too(reproduce, tmp_path, monkeypatch):
+    monkeypatch.setattr(report_module, "save_all", lambda studies, folder: [])
+    assert reproduce(seeds=3) == 0
+    text = build_report(tmp_path / "run").read_text()
+    assert '<section id="toy">' in text
+    assert 'id="toy-sweep"' in text
+
+
+def test_tables_put_many_seeds_beside_ten(tmp_path):
+    study = load_studies(Store.read(fill(tmp_path / "many", ("key-to-door",), seeds=25, networks=False)))["key-to-door"]
+    table = results_table(study)
+    assert "ours, 10 seeds" in table.columns
+    assert "ours, up to 25 seeds" in table.columns
+    first = study.runs("expected-sarsa-0.5").only(range(10)).at()
+    assert table.rows[2][2].startswith(f"{first.mean(axis=1).min():,.0f} ± ")
+    step_sizes = step_size_table(study)
+    assert len({len(row) for row in (*table.rows, table.columns)}) == 1
+    assert len({len(row) for row in (*step_sizes.rows, step_sizes.columns)}) == 1
+
+
+def test_plots_are_plotlys(directory):
+    """Plotly's own checks accept every plot; every arm with runs is in the legend once."""
+    import plotly.graph_objects as go
+
+    studies = load_studies(Store.read(directory))
+    for study in studies.values():
+        for plot in plots_of(study, studies):
+            go.Figure({"data": plot.data, "layout": plot.layout})
+            names = [trace["name"] for trace in plot.data if trace.get("showlegend", True)]
+            assert len(set(names)) == len(names), plot.id
+            json.loads(as_json(plot.data))
+    sweep = next(p for p in plots_of(studies["accumulated-charge"], studies) if p.id == "accumulated-charge-sweep")
+    line = next(trace for trace in sweep.data if trace["name"] == "SARSA(0.3)")
+    runs = studies["accumulated-charge"].runs("sarsa-0.3")
+    assert np.allclose(line["y"], runs.at().mean(axis=1), rtol=1e-5)
+    assert np.allclose(line["x"], runs.step_sizes, rtol=1e-5)
+
+
+def test_text_cannot_break_out_of_the_page():
+    assert tag("p", words("<b>&"), title='"><script>') == '<p title="&quot;&gt;&lt;script&gt;">&lt;b&gt;&amp;</p>'
+    assert "</script" not in as_json({"a": "</script>"})
+    assert numbers([1.0, np.nan, np.inf]) == [1.0, None, None]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(browser.find() is None, reason="needs Chromium (apt-get install chromium)")
+def test_in_a_browser(path, tmp_path):
+    """No errors, no requests but for the page, every plot drawn, no sideways scrolling; pictures under build/."""
+    with browser.Browser(tmp_path / "profile") as page:
+        for width, name in ((400, "narrow"), (1400, "wide")):
+            page.size(width)
+            page.open(path)
+            page.wait_for("document.documentElement.dataset.plots !== undefined")
+            plots = page.ask("document.querySelectorAll('.plot').length")
+            assert plots >= 15
+            drawn = "document.querySelectorAll('.plot.js-plotly-plot').length"
+            assert page.ask(drawn) == plots
+            empty = "[...document.querySelectorAll('.plot')].filter(p => !p.querySelector('.main-svg .trace')).length"
+            assert page.ask(empty) == 0
+            assert page.ask("document.documentElement.scrollWidth") <= width
+            inside = (
+                "[...document.querySelectorAll('.plot .main-svg')].every(s => s.getBoundingClientRect().right <= %d)"
+            )
+            assert page.ask(inside % width)
+            page.picture(BUILD / f"report-{name}.png")
+        check_switches(page)
+        page.size(500)
+        page.wait_for("document.querySelector('.plot .main-svg').getBoundingClientRect().right <= 500")
+        assert page.errors == []
+        assert set(page.requests) == {path.resolve().as_uri()}
+    assert (BUILD / "report-narrow.png").stat().st_size > 50_000
+
+
+def check_switches(page: browser.Browser) -> None:
+    """The switches for intervals and logarithmic axes do what they say; the legend hides an arm with its band."""
+    bands = (
+        "document.getElementById('key-to-door-sweep').data.filter(t => t.meta === 'band' && t.visible === false).length"
+    )
+    switch = "document.querySelector('[data-plot=key-to-door-sweep][data-switch={}]').click()"
+    assert page.ask(bands) == 5
+    page.ask(switch.format("bands"))
+    page.ask(switch.format("bands"))
+    page.wait_for(bands + " === 0")
+    page.ask(switch.format("logy"))
+    page.wait_for("document.getElementById('key-to-door-sweep').layout.yaxis.type === 'log'")
