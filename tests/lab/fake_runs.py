@@ -105,11 +105,12 @@ def _diagnostics(runs: int, record_at: np.ndarray, rng: np.random.Generator) -> 
     found = {
         "loss": 2 * np.exp(-3 * time) + 0.1 + 0.01 * rng.random(len(time)),
         "lambda_predictable": 1 - np.exp(-6 * time),
+        "broken": np.zeros(len(time)),
         "lambda_noisy": 0.1 + 0.05 * np.exp(-6 * time),
     }
     for b in range(BINS):
         middle = (b + 0.5) / BINS
-        found[f"predicted_{b}"] = np.full(len(time), middle)
-        found[f"observed_{b}"] = np.clip(middle + 0.03 * rng.normal(size=len(time)), 0, 1)
-        found[f"counted_{b}"] = np.full(len(time), 10.0 * (b + 1))
+        found[f"calibration_predicted_{b}"] = np.full(len(time), middle)
+        found[f"calibration_observed_{b}"] = np.clip(middle + 0.03 * rng.normal(size=len(time)), 0, 1)
+        found[f"calibration_count_{b}"] = np.full(len(time), 10.0 * (b + 1))
     return found

@@ -147,8 +147,8 @@ def test_dots_of_equal_value_lie_side_by_side_within_their_row():
 def test_calibration_pools_runs_by_their_counts(studies):
     runs = studies["key-to-door"].runs("c-default")
     found = figures_network.calibration(runs)
-    predicted, observed = (runs.columns[f"{kind}_3"][:, :, -1] for kind in ("predicted", "observed"))
-    counted = runs.columns["counted_3"][:, :, -1]
+    predicted, observed = (runs.columns[f"calibration_{kind}_3"][:, :, -1] for kind in ("predicted", "observed"))
+    counted = runs.columns["calibration_count_3"][:, :, -1]
     assert found.count[3] == counted.sum()
     assert found.predicted[3] == pytest.approx(np.sum(predicted * counted) / counted.sum())
     assert found.observed[3] == pytest.approx(np.sum(observed * counted) / counted.sum())

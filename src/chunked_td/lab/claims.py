@@ -10,11 +10,14 @@ over common seeds, at 5 % after Holm's correction; shares of runs have exact (Cl
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from chunked_td.lab.errors import DONE
 from chunked_td.lab.statistics import holm, mean_sd, paired_test
 from chunked_td.lab.store import Store
 from chunked_td.lab.studies import (
@@ -89,6 +92,17 @@ def claims_of(studies: Mapping[str, Study]) -> list[Claim]:
     from chunked_td.lab.claims_list import QUESTIONS
 
     return [answer(question, studies) for question in QUESTIONS]
+
+
+def print_claims(directory: str | Path) -> int:
+    """Print every claim, judged from a run directory; returns the exit code."""
+    for claim in claims(Store.read(directory)):
+        seeds = f", {claim.seeds} seeds" if claim.seeds else ""
+        print(f"{claim.status.upper():14}{claim.text}")
+        for text in (f"{claim.experiment}, {claim.source}{seeds}", claim.evidence, f"Criterion: {claim.criterion}"):
+            print(textwrap.fill(text, width=110, initial_indent=" " * 14, subsequent_indent=" " * 16))
+        print()
+    return DONE
 
 
 def answer(question: Question, studies: Mapping[str, Study]) -> Claim:

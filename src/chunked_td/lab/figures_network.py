@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LOSS, PREDICTABLE, NOISY = ("loss", "mean_loss"), ("lambda_predictable",), ("lambda_noisy",)
+LOSS, PREDICTABLE, NOISY = "loss", "lambda_predictable", "lambda_noisy"
 
 
 @dataclass(frozen=True)
@@ -61,22 +61,18 @@ def diagnosed(study: Study) -> list[Arm]:
     ]
 
 
-def pick(runs: Runs, names: Sequence[str]) -> np.ndarray | None:
-    """The first of these columns that is there, float64[runs, K]: step sizes and seeds side by side."""
-    for name in names:
-        if name in runs.columns:
-            return runs.columns[name].reshape(-1, len(runs.episodes))
-    return None
+def pick(runs: Runs, name: str) -> np.ndarray | None:
+    """A column if it is there, float64[runs, K]: step sizes and seeds side by side."""
+    return runs.columns[name].reshape(-1, len(runs.episodes)) if name in runs.columns else None
 
 
 def calibration(runs: Runs) -> Calibration | None:
     """Calibration at the last checkpoint that has it, pooled over runs."""
-    pattern = re.compile(r"(?:calibration_)?(predicted|observed|count(?:ed)?)_(\d+)$")
+    pattern = re.compile(r"calibration_(predicted|observed|count)_(\d+)$")
     parts: dict[str, dict[int, np.ndarray]] = {}
     for name, values in runs.columns.items():
         if match := pattern.match(name):
-            kind = "count" if match[1].startswith("count") else match[1]
-            parts.setdefault(kind, {})[int(match[2])] = values[:, :, -1].ravel()
+            parts.setdefault(match[1], {})[int(match[2])] = values[:, :, -1].ravel()
     if not {"predicted", "observed", "count"} <= parts.keys():
         return None
     bins = sorted(set(parts["predicted"]) & set(parts["observed"]) & set(parts["count"]))
@@ -109,8 +105,8 @@ def network_figure(study: Study, arms: Sequence[Arm]) -> Figure:
     return figure
 
 
-def _line(axes: Axes, runs: Runs, names: Sequence[str], color: str, linestyle: str, label: str) -> None:
-    values = pick(runs, names)
+def _line(axes: Axes, runs: Runs, name: str, color: str, linestyle: str, label: str) -> None:
+    values = pick(runs, name)
     if values is None:
         return
     mean, interval = mean_and_interval(values)

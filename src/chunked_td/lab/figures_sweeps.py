@@ -29,7 +29,7 @@ def drawings(studies: Mapping[str, Study]) -> list[Drawing]:
         pair = [study] if control is None else [study, control]
         found += _sweep_drawings(pair)
         found.append(Drawing(f"{name}-seeds", name, _seeds_caption(study), seed_dots(pair)))
-        for episode in sorted({arm.runs.length for arm in study.reduced if arm.runs is not None}):
+        for episode in study.early:
             found += _early_drawings(pair, episode)
     return found
 

@@ -110,7 +110,7 @@ STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0; font: 16px/1.55 system-ui, -apple-system, "Segoe UI", sans-serif; color: var(--ink);
   background: #fff; }
-header, main, footer { max-width: 72rem; margin: 0 auto; padding: 0 1rem; }
+header, main, footer { max-width: 82rem; margin: 0 auto; padding: 0 1rem; }
 header { padding-top: 1.5rem; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .5rem; }
 h2 { font-size: 1.35rem; margin: 2.5rem 0 .5rem; padding-top: .75rem; border-top: 2px solid var(--line); }
@@ -126,10 +126,10 @@ figcaption, .note { color: var(--dim); font-size: .9rem; max-width: 48rem; }
 .switches { display: flex; flex-wrap: wrap; gap: .25rem 1rem; font-size: .9rem; }
 .switches input { vertical-align: -1px; }
 .scroll { overflow-x: auto; max-width: 100%; margin: 1rem 0 .5rem; }
-table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: var(--dim); padding-bottom: .35rem; }
 caption span { position: sticky; left: 0; display: inline-block; max-width: calc(100vw - 2rem); }
-th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 thead th { vertical-align: bottom; border-bottom: 2px solid #888; white-space: normal; min-width: 5.5rem; }
 tbody th { border-bottom: 0; box-shadow: inset 0 -1px var(--line); }
 th[scope=row], thead th:first-child { text-align: left; font-weight: 600; }

@@ -49,10 +49,7 @@ def plots_of(study: Study, studies: Mapping[str, Study]) -> list[Plot]:
         found = [value_plot(study)]
     else:
         found = [sweep_plot(study), seeds_plot(study)]
-        found += [
-            sweep_plot(study.until(episode), study, episode)
-            for episode in sorted({arm.runs.length for arm in study.reduced if arm.runs is not None})
-        ]
+        found += [sweep_plot(study.until(episode), study, episode) for episode in study.early]
     original = next((studies[a] for a, b in CONTROLS.items() if b == study.id and a in studies), None)
     if original is not None:
         found.append(control_plot(original, study))
@@ -317,8 +314,8 @@ def network_plots(study: Study) -> list[Plot]:
     return [plot for plot in found if plot.data]
 
 
-def _diagnostic(runs: Runs, names: Sequence[str], label: str, look: Style) -> list[Trace]:
-    values = pick(runs, names)
+def _diagnostic(runs: Runs, name: str, label: str, look: Style) -> list[Trace]:
+    values = pick(runs, name)
     if values is None:
         return []
     mean, interval = mean_and_interval(values)

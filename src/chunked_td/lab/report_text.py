@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -53,6 +54,7 @@ def findings(study: Study, claims: Sequence[Claim]) -> list[str]:
     judged = [claim for claim in claims if claim.experiment == study.id]
     for status in ("holds", "does not hold", "undecided", "not run"):
         texts = [claim.text.rstrip(".") for claim in judged if claim.status == status]
+        texts = [*texts[:1], *(re.sub(r"^(The|No) ", lambda word: word[0].lower(), text) for text in texts[1:])]
         if texts:
             found.append(f"{status[0].upper()}{status[1:]}: {'; '.join(texts)}.")
     found += order(study)
@@ -107,6 +109,12 @@ def _sizes(study: Study) -> list[str]:
             f"{arm.label} ran at a reduced size ({seeds_text(len(arm.runs.seeds))}, {arm.runs.length:,} episodes, "
             f"{len(arm.runs.exponents)} step sizes) and is left out of comparisons at the end of training."
         )
+    for arm in study.arms:
+        broken = (
+            0 if arm.runs is None else int(np.nansum(arm.runs.columns.get("broken", np.zeros((1, 1, 1)))[:, :, -1]))
+        )
+        if broken:
+            found.append(f"{arm.label}: the network of {broken} runs broke down (its loss was not finite).")
     if study.seeds > PAPER_SEEDS:
         found.append(
             f"Arms have up to {study.seeds} seeds, the paper {PAPER_SEEDS}. Tables give both; plots and claims use all."

@@ -134,6 +134,16 @@ class Study:
         """{arm id: exponent}: as the experiment selects, or by least mean score where it does not select."""
         return {arm.id: choose(self, arm) for arm in self.arms if arm.runs is not None}
 
+    @cached_property
+    def early(self) -> tuple[int, ...]:
+        """Checkpoints at which arms of reduced size can be compared with all others: the last common one of each."""
+        found = set()
+        for arm in self.reduced:
+            runs = [other.runs for other in (arm, *self.present) if other.runs is not None]
+            common = set.intersection(*(set(part.episodes.tolist()) for part in runs))
+            found |= {max(common)} if common else set()
+        return tuple(sorted(found))
+
     def find(self, arm_id: str) -> Arm | None:
         """The arm with this id if its runs have full length."""
         return next((arm for arm in self.present if arm.id == arm_id), None)

@@ -35,7 +35,7 @@ def tables_of(study: Study) -> list[Table]:
     found = [results_table(study)]
     if any(study.published(arm.id, "exponent") for arm in study.arms):
         found.append(step_size_table(study))
-    if study.reduced:
+    if study.early:
         found.append(reduced_table(study))
     return found
 
@@ -197,18 +197,17 @@ def _by_error_of_mean(study: Study, arm: Arm) -> int:
 
 
 def reduced_table(study: Study) -> Table:
-    """Arms that ran at a reduced size, beside the others at the same checkpoint."""
+    """Arms that ran at a reduced size, beside the others at the last checkpoint that they share."""
     rows = []
-    for arm in study.reduced:
-        assert arm.runs is not None
-        episode = arm.runs.length
+    small = {arm.id for arm in study.reduced}
+    for episode in study.early:
         early = study.until(episode)
-        for other in early.present:
-            values = selected_scores(early, other.id)
-            if values is not None and (other.id == arm.id or other.fixed_lambda is not None):
-                exponent = step_size_text(early.selected[other.id], study.description["step_size_base"])
+        for arm in early.present:
+            values = selected_scores(early, arm.id)
+            if values is not None and (arm.id in small or arm.fixed_lambda is not None):
+                exponent = step_size_text(early.selected[arm.id], study.description["step_size_base"])
                 mean = number_text(float(np.nanmean(values)))
-                rows.append((other.label, f"{episode:,}", str(len(values)), mean, exponent))
+                rows.append((arm.label, f"{episode:,}", str(len(values)), mean, exponent))
     caption = "Arms that ran at a reduced size, and fixed λ after as many episodes."
     columns = ("arm", "episodes", "seeds", study.description["score_label"], "best α there")
-    return Table(f"{study.id}-reduced", caption, columns, tuple(dict.fromkeys(rows)))
+    return Table(f"{study.id}-reduced", caption, columns, tuple(rows))
