@@ -268,7 +268,9 @@ class NeuralModel:
     def _components(self, name: str, state: int) -> tuple[int, ...]:
         """The digits of an id, row-major."""
         if not 0 <= state < self._states:
-            raise ValueError(f"{name} is {state!r}; it takes 0..{self._states - 1}, the ids over nvec {self.config.nvec}")
+            raise ValueError(
+                f"{name} is {state!r}; it takes 0..{self._states - 1}, the ids over nvec {self.config.nvec}"
+            )
         digits = []
         for size in self._sizes:
             state, digit = divmod(state, size)
@@ -312,7 +314,9 @@ def _changes(config: NetworkConfig) -> list[tuple[int, int, int]]:
     return [(i, head.low, head.low + head.outcomes - 1) for i, head in kinds if head.kind == "difference"]
 
 
-def _resolve(env: Any, config: NetworkConfig | None, indexer: Indexer | None, settings: dict[str, Any]) -> NetworkConfig:
+def _resolve(
+    env: Any, config: NetworkConfig | None, indexer: Indexer | None, settings: dict[str, Any]
+) -> NetworkConfig:
     """The configuration, fitted to the environment and checked against it."""
     fields = {field.name for field in dataclasses.fields(NetworkConfig)}
     for name in settings:

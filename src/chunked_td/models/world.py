@@ -82,12 +82,12 @@ class Plan(NamedTuple):
     staged: bool = False
 
 
-def _start(plan: Plan, seeds: jax.Array) -> WorldState:
-    """Fresh networks and empty buffers; a run's part depends on its own seed only."""
-    config, runs = plan.config, seeds.shape[0]
+def _start(config: NetworkConfig, episode_length: int, width: int, seeds: jax.Array) -> WorldState:
+    """Fresh networks and empty buffers; a run's part depends on its own seed only. `width`: λs per step."""
+    runs = seeds.shape[0]
     keys = jax.vmap(lambda seed: jax.random.split(jax.random.key(seed)))(seeds)
     networks = eqx.filter_vmap(lambda key: CategoricalNetwork(config, key=key))(keys[:, 0])
-    shape = (runs, replay.slots(config.capacity, plan.episode_length), replay.row_width(config))
+    shape = (runs, replay.slots(config.capacity, episode_length), replay.row_width(config))
     return WorldState(
         networks,
         optimiser(config).init(eqx.filter(networks, eqx.is_array)),
@@ -95,7 +95,7 @@ def _start(plan: Plan, seeds: jax.Array) -> WorldState:
         keys[:, 1],
         jnp.zeros((), jnp.int32),
         jnp.zeros(runs, jnp.int32),
-        no_tally(runs, readings.width(config, plan.reading)),
+        no_tally(runs, width),
     )
 
 
@@ -257,8 +257,9 @@ def _episode(plan: Plan, state: WorldState, states, actions, policy, noisy) -> t
 
 
 # Compiled once per plan and number of runs, however many worlds there are.
-_start_program = jax.jit(_start, static_argnums=0)
+_start_program = jax.jit(_start, static_argnums=(0, 1, 2))
 _episode_program = jax.jit(_episode, static_argnums=0, donate_argnums=1)
+_compiled_ahead: dict[Any, Any] = {}
 
 
 class World:
@@ -273,7 +274,7 @@ class World:
       precision: of the matrix products on a GPU: "float32", "tf32x3" or "tf32". A CPU always uses float32.
       merged: read λ in the forward pass of the next training step, instead of in one of its own.
       unroll: training steps per turn of the compiled loop.
-      staged: update Adam's moments first and the parameters from them, instead of all in one pass.
+      staged: update Adam's moments first and the parameters from them, instead of all in one pass. Default: on a CPU.
     """
 
     def __init__(
@@ -287,7 +288,7 @@ class World:
         precision: str = "float32",
         merged: bool = True,
         unroll: int = 1,
-        staged: bool = False,
+        staged: bool | None = None,
     ) -> None:
         if reading not in readings.READINGS:
             raise ValueError(f"reading is {reading!r}; it takes one of {', '.join(readings.READINGS)}")
@@ -297,12 +298,14 @@ class World:
             raise ValueError(
                 f"episode_length is {episode_length}; it takes a positive multiple of train_every, {config.train_every}"
             )
+        staged = jax.default_backend() == "cpu" if staged is None else bool(staged)
         self.plan = Plan(
-            config, int(episode_length), reading, bool(expected), precision, bool(merged), int(unroll), bool(staged)
+            config, int(episode_length), reading, bool(expected), precision, bool(merged), int(unroll), staged
         )
         self.runs = len(seeds)
         numbers = jnp.asarray(np.array([model_seed(seed) for seed in seeds], np.uint32))
-        self.state: WorldState = _start_program(self.plan, numbers)
+        width = readings.width(config, reading)
+        self.state: WorldState = _start_program(config, int(episode_length), width, numbers)
         self._program: Any = functools.partial(_episode_program, self.plan)
         self._no_policy = jnp.zeros((self.runs, episode_length, config.actions))
         self._noisy = jnp.zeros((self.runs, episode_length), bool)
@@ -320,8 +323,8 @@ class World:
           actions: int[B, T], of times 0..T−1.
           policy: float[B, T, actions], π(a|xₜ) for t in 0..T−1; not needed for "sarsa".
         Returns:
-          float32[B, T], float32[B, T, c] for "factored" or float32[B, T, c + 1] for "both": λ of transition t in 0..T−1. For "sarsa" the factor
-          π(aₜ₊₁|xₜ₊₁) is the caller's.
+          λ of transition t in 0..T−1: float32[B, T], float32[B, T, c] for "factored" or float32[B, T, c + 1] for
+          "both". For "sarsa" the factor π(aₜ₊₁|xₜ₊₁) is the caller's.
         """
         arguments = self._arguments(states, actions, policy)
         self.state, lambdas = self._program(self.state, *arguments)
@@ -333,7 +336,10 @@ class World:
         shape = (self.runs, self.plan.episode_length)
         states = np.zeros((shape[0], shape[1] + 1, len(self.plan.config.nvec)), np.int64)
         arguments = self._arguments(states, np.zeros(shape, np.int64), self._no_policy)
-        self._program = _episode_program.lower(self.plan, self.state, *arguments).compile()
+        key = (self.plan, self.runs, *self.state.n.devices())
+        if key not in _compiled_ahead:
+            _compiled_ahead[key] = _episode_program.lower(self.plan, self.state, *arguments).compile()
+        self._program = _compiled_ahead[key]
         return time.perf_counter() - start
 
     def program_text(self) -> str:
