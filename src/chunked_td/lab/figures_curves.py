@@ -109,7 +109,8 @@ def draw_curves(
         mean, interval = mean_and_interval(runs.of(exponent)[:, inside])
         look = looks[arm.id]
         axes.fill_between(episodes, interval.low, interval.high, color=look.color, alpha=0.2, linewidth=0)
-        axes.plot(episodes, mean, color=look.color, linestyle=look.linestyle, linewidth=look.width)
+        marker = "o" if len(mean) == 1 else ""  # a line through one point cannot be seen
+        axes.plot(episodes, mean, color=look.color, linestyle=look.linestyle, linewidth=look.width, marker=marker)
         ends.append((float(mean[-1]), arm.label, look.color))
     axes.set_xlim(0, until)
     axes.set_xlabel("episodes")

@@ -111,7 +111,8 @@ def _line(axes: Axes, runs: Runs, name: str, color: str, linestyle: str, label: 
         return
     mean, interval = mean_and_interval(values)
     axes.fill_between(runs.episodes, interval.low, interval.high, color=color, alpha=0.2, linewidth=0)
-    axes.plot(runs.episodes, mean, color=color, linestyle=linestyle, label=label)
+    marker = "o" if len(mean) == 1 else ""  # a line through one point cannot be seen
+    axes.plot(runs.episodes, mean, color=color, linestyle=linestyle, marker=marker, label=label)
 
 
 def _finish(loss: Axes, lambdas: Axes, reliability: Axes) -> None:

@@ -43,7 +43,7 @@ def _sweep_drawings(pair: Sequence[Study]) -> list[Drawing]:
     paper_ids = {arm.id for arm in study.arms if arm.in_paper}
     paper = [part.with_arms(arm for arm in part.arms if arm.id in paper_ids) for part in pair]
     label = study.description["score_label"]
-    best = study.description["best"]
+    best = study.best
     floor = "" if best is None else f" Dashed: {study.description['best_label']}, {best:,g}."
     beside = " Right: the mirrored control." if len(pair) > 1 else ""
     plain = f"{label.capitalize()} against the step size, mean over {study.seeds} seeds.{floor}{beside}"
@@ -88,7 +88,7 @@ def sweep(studies: Sequence[Study], style_from: Sequence[Study], *, intervals: b
     seen: dict[str, tuple] = {}
     for axes, study, origin in zip(panels, studies, style_from, strict=True):
         seen |= _draw_sweep(axes, study, origin, intervals)
-        floor = study.description["best"]
+        floor = study.best
         if best and floor is not None:
             axes.axhline(floor, color=GREY, dashes=(4, 2), linewidth=0.9)
             text = f"best possible {floor:,g}"
@@ -159,7 +159,7 @@ def seed_dots(studies: Sequence[Study]) -> Figure:
             text = step_size_text(exponent, study.description["step_size_base"])
             axes.annotate(text, (1.0, row), (3, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
                           va="center", color=GREY)  # fmt: skip
-        floor = study.description["best"]
+        floor = study.best
         if floor is not None:
             axes.axvline(floor, color=GREY, dashes=(4, 2), linewidth=0.9)
         axes.set_title(study.description["title"] if len(studies) > 1 else "")

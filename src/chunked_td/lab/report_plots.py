@@ -115,7 +115,7 @@ def line_with_band(
     }  # fmt: skip
     line = {
         "type": "scatter", "x": numbers(x), "y": numbers(mean), "name": name, "legendgroup": group,
-        "mode": "lines+markers" if markers else "lines",
+        "mode": "lines+markers" if markers or len(x) == 1 else "lines",
         "line": {"color": look.color, "width": 1.6 * look.width, "dash": DASHES[look.dash]},
         "marker": {"symbol": SYMBOLS[look.marker], "size": 7},
         "customdata": [list(pair) for pair in zip(numbers(low), numbers(high), strict=True)],
@@ -209,7 +209,7 @@ def sweep_traces(study: Study, style_from: Study, arms: Sequence[Arm], suffix: s
 
 def sweep_plot(study: Study, style_from: Study | None = None, episode: int | None = None) -> Plot:
     """Scores against the step size; `episode` says that this is an early checkpoint of longer runs."""
-    label, best = study.description["score_label"], study.description["best"]
+    label, best = study.description["score_label"], study.best
     lines = level(best, f"best possible {best:,g}") if best is not None and episode is None else {}
     form = layout(axis("step size α", log=True), axis(label, rangemode="tozero", tickformat=",d"), **lines)
     when = f"after the first {episode:,} episodes" if episode else f"after {study.length:,} episodes"
@@ -232,11 +232,11 @@ def control_plot(original: Study, control: Study) -> Plot:
                 trace["marker"]["symbol"] += "-open"
                 trace["line"]["dash"] = "longdashdot"
         traces += found
-    best = original.description["best"]
+    best = original.best
     form = layout(
         axis("step size α", log=True),
         axis(original.description["score_label"], rangemode="tozero", tickformat=",d"),
-        **level(best, f"best possible {best:,g}"),
+        **(level(best, f"best possible {best:,g}") if best is not None else {}),
     )
     caption = (
         "The same arms on both problems. An unbiased learner has the same line twice; where the two differ, success "
@@ -268,7 +268,7 @@ def seeds_plot(study: Study) -> Plot:
             "line": {"color": color, "width": 4}, "name": f"{arm.label}, mean",
             "hovertemplate": "mean <b>%{x:,.0f}</b><extra>" + arm.label + "</extra>",
         })  # fmt: skip
-    best = study.description["best"]
+    best = study.best
     rows = {"tickvals": list(range(len(study.present))), "ticktext": [arm.label for arm in study.present]}
     floor = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": best, "x1": best,
              "line": {"color": GREY, "width": 1.5, "dash": "dash"}}  # fmt: skip

@@ -109,6 +109,11 @@ class Study:
         """Whether even the longest runs are shorter than the protocol says."""
         return self.length < self.description["episodes"]
 
+    @property
+    def best(self) -> float | None:
+        """The best possible score of runs this long, where known."""
+        return None if self.shortened else self.description["best"]
+
     @cached_property
     def present(self) -> tuple[Arm, ...]:
         """Arms with runs of full length."""
