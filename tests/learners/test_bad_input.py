@@ -209,19 +209,30 @@ def test_step_before_start():
         one.start(0)
 
 
-def test_a_model_that_is_no_model():
-    class Wild:
-        def observe(self, *_):
-            pass
+class Moody:
+    """A model that misbehaves when told to."""
 
-        def probabilities(self, *_):
-            return np.array([2.0, 2.0, 2.0, 2.0])
+    chance: object = 0.5
 
-    agent = ctd.ChunkedSarsa(LAKE, model=Wild())
-    agent.start(0)
-    with pytest.raises(ValueError, match=r"model gave a probability outside \[0, 1\]"):
-        agent.step(0.0, 1, False)
-    assert not agent.tables.values.any()
+    def observe(self, *_):
+        if self.chance is None:
+            raise ValueError("model: no idea")
+
+    def probabilities(self, *_):
+        return np.full(3, self.chance)
+
+
+@pytest.mark.parametrize("cls", [ctd.ChunkedSarsa, ctd.ChunkedTD])
+def test_an_error_in_a_model_leaves_the_learner_unharmed(cls):
+    agent, paid = mid_episode(cls=cls, model=Moody())
+    twin, _ = mid_episode(cls=cls, model=Moody())
+    before = everything(agent)
+    for wrong in (2.0, -1.0, math.nan, None):
+        agent.model.chance = wrong
+        with pytest.raises(ValueError, match="model"):
+            agent.step(paid, 2, False)
+    agent.model.chance = 0.5
+    assert_unharmed(agent, paid, before, twin)
 
 
 def test_asking_for_what_is_not_learned():

@@ -256,6 +256,35 @@ def test_what_a_file_cannot_hold_is_asked_for(tmp_path):
     np.testing.assert_array_equal(again.tables.values, agent.tables.values)
 
 
+def test_models_that_can_be_saved_are(tmp_path):
+    class Learning:
+        """Trusts what it has seen more and more."""
+
+        def __init__(self):
+            self.seen = np.zeros(1)
+
+        def observe(self, *_):
+            self.seen += 1
+
+        def probabilities(self, *_):
+            return np.full(4, 1 - 1 / (1 + self.seen[0]))
+
+        def state_arrays(self):
+            return {"seen": self.seen}
+
+        def load_arrays(self, arrays):
+            self.seen = arrays["seen"]
+
+    agent, env = ctd.ChunkedSarsa(gym.make("FrozenLake-v1"), model=Learning()), gym.make("FrozenLake-v1")
+    agent.learn(env, 5, progress=False)
+    agent.save(tmp_path / "x.ctd")
+    again = ctd.load(tmp_path / "x.ctd", model=Learning())
+    for one in (agent, again):
+        one.learn(gym.make("FrozenLake-v1"), 5, progress=False)
+    assert again.model.seen == agent.model.seen
+    np.testing.assert_array_equal(again.tables.values, agent.tables.values)
+
+
 def test_a_failed_save_leaves_the_old_file(saved, monkeypatch):
     before = saved.read_bytes()
 

@@ -15,7 +15,7 @@ from chunked_td.compiled import Draws
 from chunked_td.indexing import Indexer, make_indexer
 from chunked_td.lambdas import BACKWARD, EXPECTED, EXTERNAL, FACTORED, SARSA, STATE, ForwardLambda, LambdaSource
 from chunked_td.learners.answers import Answers
-from chunked_td.learners.external import check_model, model_lambda
+from chunked_td.learners.external import advance_with_model, check_model
 from chunked_td.learners.recursion import (
     TRACES,
     VIEWS,
@@ -24,7 +24,6 @@ from chunked_td.learners.recursion import (
     Tables,
     advance,
     arrive,
-    conclude,
     finish,
     needs_legal,
 )
@@ -273,7 +272,7 @@ class Learner(Answers):
     def _update(self, rng: Any, state: int, percept: int, legal: np.ndarray, ended: int) -> int:
         """Learn from the transition to `state`; returns the next action, or −1."""
         if self.rule.source == EXTERNAL:
-            return self._external_step(rng, state, legal, ended)
+            return advance_with_model(self, rng, state, legal, ended)
         return advance(
             self.rule,
             self.tables,
@@ -291,29 +290,6 @@ class Learner(Answers):
             self._epsilon,
             self._alpha,
         )
-
-    def _external_step(self, rng: Any, state: int, legal: np.ndarray, ended: int) -> int:
-        """One transition with λ from a model object."""
-        action = -1
-        if ended != 1:
-            action = arrive(self.rule, self.tables, self.memory, rng, state, legal, self._epsilon, ended == 0)
-        reward = float(self._reward[0]) if self.rewards == 1 else self._reward.copy()
-        self.model.observe(self.state, self.action, reward, state, ended == 1)
-        self.memory.lambda_t[:] = model_lambda(self, reward, state, action)
-        conclude(
-            self.rule,
-            self.tables,
-            self.trace,
-            self.memory,
-            self.state,
-            self.action,
-            self._reward,
-            state,
-            action,
-            ended == 1,
-            self._alpha,
-        )
-        return action
 
     def _finish(self) -> None:
         coins = self.chunk_draws.reserve(int(self.memory.length[0]) if self.view == "sampled" else 0)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td.lambdas import EXPECTED, FACTORED, FORWARD, SARSA, LambdaSource
+from chunked_td.learners.recursion import arrive, conclude
 from chunked_td.policies import epsilon_greedy
 
 
@@ -25,6 +26,39 @@ def check_model(model: Any, source: LambdaSource, bootstrap: int) -> None:
     for name in ("observe", question):
         if not callable(getattr(model, name, None)):
             raise ValueError(f"model must have a method {name}() for {source!r}, got {model!r}")
+
+
+def advance_with_model(agent: Any, rng: Any, state: int, legal: np.ndarray, ended: int) -> int:
+    """One transition of the recursion with λ from `agent.model`; returns the next action, or −1.
+
+    An error inside the model leaves the learner as it was.
+    """
+    memory, action = agent.memory, -1
+    position, policy = int(rng.position[0]), memory.next_policy.copy()
+    reward = float(agent._reward[0]) if agent.rewards == 1 else agent._reward.copy()
+    try:
+        if ended != 1:
+            action = arrive(agent.rule, agent.tables, memory, rng, state, legal, agent._epsilon, ended == 0)
+        agent.model.observe(agent.state, agent.action, reward, state, ended == 1)
+        memory.lambda_t[:] = model_lambda(agent, reward, state, action)
+    except BaseException:
+        rng.position[0] = position
+        memory.next_policy[:] = policy
+        raise
+    conclude(
+        agent.rule,
+        agent.tables,
+        agent.trace,
+        memory,
+        agent.state,
+        agent.action,
+        agent._reward,
+        state,
+        action,
+        ended == 1,
+        agent._alpha,
+    )
+    return action
 
 
 def model_lambda(agent: Any, reward: Any, state: int, action: int) -> Any:
