@@ -1,0 +1,272 @@
+"""Network arms end to end: the fleet with true probabilities planted is the oracle; arms together are arms alone."""
+
+from types import SimpleNamespace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_worlds import CHARGE, CHARGE_DYNAMICS, DOOR, DOOR_DYNAMICS, LENGTH
+
+import chunked_td as ctd
+from chunked_td.envs.face import DynamicsEnv
+from chunked_td.fleet import Fleet
+from chunked_td.lab import neural
+from chunked_td.lab.errors import LabError
+from chunked_td.models import world as world_module
+from chunked_td.models.networks import ACCUMULATED_CHARGE
+from chunked_td.simulate import simulate
+
+EPISODES = 25
+STARTS = ((0, 0), (0, 1))  # both actions in the start state, whose id is 0
+
+
+@pytest.fixture(autouse=True)
+def small_networks(monkeypatch):
+    """The lab's network arms with the small networks, whose programs other tests have compiled."""
+    monkeypatch.setattr(
+        neural, "config_for", lambda model, dynamics: {"accumulated-charge": CHARGE, "key-to-door": DOOR}[model]
+    )
+
+
+# ---- the truth planted in place of a network
+
+
+def true_chances(fleet, dynamics):
+    """float64[B, T, A, c]: P(x'ⁱ|x, a) of what happened, from the dynamics of each run."""
+    B, T = fleet.actions.shape
+    chances = np.zeros((B, T, dynamics.actions, len(dynamics.nvec)))
+    for b in range(B):
+        env = type(dynamics)(*(part[b] if isinstance(part, np.ndarray) else part for part in fleet.envs))
+        states = fleet.states[b].astype(np.int64)
+        for t in range(T):
+            for a in range(dynamics.actions):
+                env.probability(env, states[t], a, states[t + 1], chances[b, t, a])
+    return chances
+
+
+def planted(dynamics, learner, source, epsilon, *, shift=0):
+    """Values after some episodes with λ from the true dynamics, handed to the fleet as a network's would be."""
+    fleet = Fleet(
+        dynamics,
+        learner=learner,
+        lambda_source=source,
+        discount=1.0,
+        epsilons=np.full(EPISODES, epsilon),
+        seeds=[4, 5],
+        step_sizes=[0.5, 0.25],
+        columns=[-1, -1] if isinstance(source, ctd.FactoredLambda) else None,
+    )
+    for _ in range(EPISODES):
+        fleet.roll_out()
+        chances = true_chances(fleet, dynamics)
+        if learner == "sarsa":
+            lambdas = np.take_along_axis(chances.prod(3), fleet.actions[..., None].astype(int), 2)[..., 0]
+        elif isinstance(source, ctd.FactoredLambda):
+            lambdas = (fleet.policies[..., None] * chances).sum(2)
+        else:
+            lambdas = (fleet.policies * chances.prod(3)).sum(2)
+        fleet.take_lambda(np.roll(lambdas, shift, axis=1))
+    return fleet
+
+
+def oracle(dynamics, learner, source, epsilon):
+    return simulate(
+        dynamics,
+        learner=learner,
+        lambda_source=source,
+        model="oracle",
+        step_sizes=[0.5, 0.25],
+        seeds=[4, 5],
+        epsilon=epsilon,
+        discount=1.0,
+        episodes=EPISODES,
+        keep_values=True,
+        specialise=False,
+        threads=1,
+    )
+
+
+@pytest.mark.parametrize("source", [ctd.ForwardLambda(), ctd.FactoredLambda()], ids=["c-default", "c-factored"])
+def test_planted_truth_is_the_oracle_bit_for_bit(source):
+    """Coins and ε = ½ make every λ a binary fraction, which no rounding touches."""
+    runs = oracle(DOOR_DYNAMICS, "expected_sarsa", source, 0.5)
+    fleet = planted(DOOR_DYNAMICS, "expected_sarsa", source, 0.5)
+    np.testing.assert_array_equal(fleet.tables.values, runs.values)
+    np.testing.assert_array_equal(fleet.progress.misses[:, 0], runs.misses)
+    late = planted(DOOR_DYNAMICS, "expected_sarsa", source, 0.5, shift=1)
+    assert np.abs(late.tables.values - runs.values).max() > 1e-5
+
+
+def test_planted_truth_is_the_oracle_for_sarsa():
+    """Binomial probabilities are rounded to float32 on the way; decisions are the same."""
+    runs = oracle(CHARGE_DYNAMICS, "sarsa", ctd.ForwardLambda(), 0.1)
+    fleet = planted(CHARGE_DYNAMICS, "sarsa", ctd.ForwardLambda(), 0.1)
+    np.testing.assert_allclose(fleet.tables.values, runs.values, atol=1e-6)
+    np.testing.assert_array_equal(fleet.progress.misses[:, 0], runs.misses)
+    late = planted(CHARGE_DYNAMICS, "sarsa", ctd.ForwardLambda(), 0.1, shift=1)
+    assert np.abs(late.tables.values - runs.values).max() > 1e-3
+
+
+# ---- arms with networks
+
+
+def charge_runs(seeds, episodes=EPISODES, **settings):
+    return neural.run_batch(
+        CHARGE_DYNAMICS,
+        model="accumulated-charge",
+        learner="sarsa",
+        lambda_source=ctd.ForwardLambda(),
+        step_sizes=np.full(len(seeds), 0.5),
+        seeds=np.array(seeds),
+        epsilon=0.1,
+        discount=1.0,
+        episodes=episodes,
+        record_at=[5],
+        probes=STARTS,
+        **settings,
+    )
+
+
+DOOR_SETTINGS = {
+    "model": "key-to-door",
+    "learner": "expected_sarsa",
+    "epsilon": 0.3,
+    "discount": 1.0,
+    "episodes": EPISODES,
+    "record_at": [5],
+    "probes": STARTS,
+}
+
+
+def crew(source, seed):
+    return neural.Crew(source, np.array([seed]), np.array([0.5]))
+
+
+def same_runs(a, b):
+    """Two results that differ in float32 rounding at most, decisions not at all."""
+    np.testing.assert_array_equal(a.misses_at, b.misses_at)
+    np.testing.assert_array_equal(a.steps, b.steps)
+    np.testing.assert_allclose(a.returns_at, b.returns_at, atol=1e-12)
+    np.testing.assert_allclose(a.probes_at, b.probes_at, atol=1e-6)
+    assert a.diagnostics.keys() == b.diagnostics.keys()
+    for name in a.diagnostics:
+        np.testing.assert_allclose(a.diagnostics[name], b.diagnostics[name], rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_a_batch_of_runs_makes_the_decisions_of_single_runs():
+    together = charge_runs([3, 4])
+    for i, seed in enumerate((3, 4)):
+        alone = charge_runs([seed])
+        np.testing.assert_array_equal(together.misses_at[i], alone.misses_at[0])
+        np.testing.assert_allclose(together.probes_at[i], alone.probes_at[0], atol=1e-5)
+    assert together.misses_at.shape == (2, 2)
+
+
+@pytest.mark.parametrize("factored_first", [True, False])
+def test_two_arms_in_one_program_are_the_arms_alone(factored_first):
+    sources = [ctd.FactoredLambda(), ctd.ForwardLambda()]
+    crews = [crew(source, seed) for source, seed in zip(sources, (3, 4), strict=True)]
+    if not factored_first:
+        crews.reverse()
+    together = neural.run_together(DOOR_DYNAMICS, crews, **DOOR_SETTINGS)
+    for each, found in zip(crews, together, strict=True):
+        same_runs(found, neural.run_together(DOOR_DYNAMICS, [each], **DOOR_SETTINGS)[0])
+
+
+def test_arms_that_cannot_share_a_program_are_refused():
+    crews = [crew(ctd.ForwardLambda(), 3), crew(ctd.ExpectedLambda(), 4)]
+    with pytest.raises(LabError, match="cannot share a program"):
+        neural.run_together(DOOR_DYNAMICS, crews, **DOOR_SETTINGS)
+
+
+def test_one_learner_with_a_model_object_is_a_run_of_the_arm():
+    """Same seed, same environment, same network, same batches: the same run to float32 rounding."""
+    runs = charge_runs([3, 4])
+    env = DynamicsEnv(CHARGE_DYNAMICS)
+    agent = ctd.ChunkedSarsa(
+        env,
+        model=ctd.NeuralModel(env, CHARGE, seed=3),
+        step_size=0.5,
+        discount=1.0,
+        epsilon=0.1,
+        seed=3,
+        view="offline",
+    )
+    history = agent.learn(env, EPISODES, progress=False)
+    assert history.returns[5:].sum() == pytest.approx(runs.returns_at[0, 1], abs=1e-9)
+    np.testing.assert_allclose(agent.q_values(np.zeros(3, int)), runs.probes_at[0, -1], atol=1e-5)
+    assert np.abs(agent.q_values(np.zeros(3, int)) - runs.probes_at[1, -1]).max() > 1e-3
+
+
+def test_one_factored_learner_with_a_model_object_is_a_run_of_the_arm():
+    runs = neural.run_together(DOOR_DYNAMICS, [crew(ctd.FactoredLambda(), 3)], **DOOR_SETTINGS)[0]
+    env = DynamicsEnv(DOOR_DYNAMICS)
+    agent = ctd.FactoredChunkedExpectedSarsa(
+        env,
+        model=ctd.NeuralModel(env, DOOR, seed=3),
+        step_size=0.5,
+        discount=1.0,
+        epsilon=0.3,
+        seed=3,
+        view="offline",
+    )
+    history = agent.learn(env, EPISODES, progress=False)
+    assert history.returns[5:].sum() == pytest.approx(runs.returns_at[0, 1], abs=1e-9)
+    np.testing.assert_allclose(agent.q_values(np.zeros(5, int)), runs.probes_at[0, -1], atol=1e-6)
+
+
+def test_a_broken_network_is_recorded_and_spares_the_others(monkeypatch):
+    healthy = charge_runs([3, 4])
+
+    class Poisoned(world_module.World):
+        """The second run's network starts with a NaN."""
+
+        def __init__(self, *arguments, **settings):
+            super().__init__(*arguments, **settings)
+            bias = self.state.networks.layers[0].bias
+            networks = eqx.tree_at(lambda m: m.layers[0].bias, self.state.networks, bias.at[1].set(jnp.nan))
+            self.state = self.state._replace(networks=networks)
+
+    monkeypatch.setattr(world_module, "World", Poisoned)
+    runs = charge_runs([3, 4])
+    assert runs.diagnostics["broken"].tolist() == [[0.0, 0.0], [1.0, 1.0]]
+    assert healthy.diagnostics["broken"].max() == 0.0
+    np.testing.assert_array_equal(runs.misses_at[0], healthy.misses_at[0])
+    np.testing.assert_array_equal(runs.probes_at[0], healthy.probes_at[0])
+    assert np.isfinite(runs.probes_at).all()  # λ = 0: the broken run goes on as TD(0)
+
+
+# ---- memory
+
+
+def device(monkeypatch, gibibytes, platform="gpu"):
+    limit = None if gibibytes is None else {"bytes_limit": int(gibibytes * 2**30)}
+    fake = SimpleNamespace(memory_stats=lambda: limit, device_kind="A small card", platform=platform)
+    monkeypatch.setattr(jax, "devices", lambda *_: [fake])
+
+
+def test_a_batch_that_cannot_fit_is_refused_before_it_begins(monkeypatch):
+    device(monkeypatch, 1)
+    with pytest.raises(LabError, match=r"^2000 networks need about .* GiB, A small card has 1\.0 GiB: run fewer seeds"):
+        neural.check_memory(ACCUMULATED_CHARGE, 200, 2000)
+    neural.check_memory(ACCUMULATED_CHARGE, 200, 20)
+    device(monkeypatch, 100)
+    neural.check_memory(ACCUMULATED_CHARGE, 200, 2000)
+
+
+def test_the_estimate_of_memory_covers_what_a_world_holds(monkeypatch):
+    """Least: the arrays that stay between episodes."""
+    held = sum(leaf.nbytes for leaf in jax.tree.leaves(world_module.World(CHARGE, [0, 1], LENGTH).state))
+    device(monkeypatch, held / 2**30)
+    with pytest.raises(LabError):
+        neural.check_memory(CHARGE, LENGTH, 2)
+
+
+def test_many_networks_on_a_cpu_get_a_word_of_advice(monkeypatch, capsys):
+    device(monkeypatch, None, "cpu")
+    neural.check_memory(CHARGE, LENGTH, 64)
+    assert capsys.readouterr().err == ""
+    neural.check_memory(CHARGE, LENGTH, 65)
+    assert "65 networks on a CPU are slow" in capsys.readouterr().err
