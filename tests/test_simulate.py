@@ -6,11 +6,14 @@ Most tests use one compiled loop per environment (`specialise=False`); a few hol
 from __future__ import annotations
 
 import itertools
+import os
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import chunked_td as ctd
+from chunked_td.compiled import kernel, uniform
 from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, KeyToDoor, SkewedSplit
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.simulate import Run, simulate
@@ -173,7 +176,7 @@ def test_records_are_what_shorter_runs_give():
 @pytest.mark.parametrize("learner", CLASSES)
 def test_lambda_from_outside(learner):
     """roll_out, then take_lambda with the true probabilities: what the oracle gives. SARSA's policy factor is added."""
-    dynamics, source = ENVS["charge"], ctd.ForwardLambda()
+    dynamics, source = ENVS["key-scalar"], ctd.ForwardLambda()  # two actions everywhere: the factor matters
     run = Run(
         dynamics,
         learner=learner,
@@ -201,6 +204,59 @@ def test_lambda_from_outside(learner):
     np.testing.assert_allclose(run.tables.values, runs.values[0], rtol=1e-12, atol=1e-15)
     assert run.progress.misses[0] == runs.misses[0]
     assert run.episode == EPISODES
+
+
+class Maze(NamedTuple):
+    """Somebody's own dynamics: six steps in which every action changes the odds."""
+
+    odds: np.ndarray
+
+    nvec, actions, rewards, draws, horizon = (3, 7), 2, 1, 1, 6
+
+    @staticmethod
+    @kernel
+    def prepare(env, rng):
+        pass
+
+    @staticmethod
+    @kernel
+    def reset(env, rng, state):
+        state[:] = 0
+
+    @staticmethod
+    @kernel
+    def step(env, rng, state, action, reward):
+        state[0] = 0 if uniform(rng) < env.odds[action, state[0]] else 1 + action
+        state[1] += 1
+        reward[0] = state[0] - 0.7 * action
+        return state[1] == 6
+
+    @staticmethod
+    @kernel
+    def legal(env, state):
+        return 2
+
+    @staticmethod
+    @kernel
+    def miss(env, first_action, state):
+        return state[0] == 0
+
+    @staticmethod
+    @kernel
+    def probability(env, state, action, next_state, out):
+        stay = env.odds[action, state[0]]
+        out[0] = stay if next_state[0] == 0 else (1.0 - stay if next_state[0] == 1 + action else 0.0)
+        out[1] = 1.0 if next_state[1] == state[1] + 1 else 0.0
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") != "1", reason="run without compilation, which would cost more")
+@pytest.mark.parametrize("learner", CLASSES)
+def test_both_faces_where_every_action_matters(learner):
+    ENVS["maze"] = Maze(np.array([[0.3, 0.9, 0.5], [0.6, 0.2, 0.8]]))
+    try:
+        test_both_faces_are_bit_identical("maze", learner)
+    finally:
+        del ENVS["maze"]
 
 
 def test_seeds_fix_the_charging_steps_and_leave_the_dynamics_alone():

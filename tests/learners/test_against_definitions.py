@@ -13,6 +13,7 @@ from worlds import World, assert_same_values, side_by_side
 
 import chunked_td as ctd
 from chunked_td.compiled import Stream
+from chunked_td.indexing import HashedIndexer
 from chunked_td.learners.recursion import finish
 
 CLASSES = {V: ctd.ChunkedTD, SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
@@ -255,6 +256,35 @@ def test_with_one_component_alg_4_is_alg_3(view):
                     action = agent.step(float(reward[0]), world.observe(s), ended == 1, ended == 2, world.info(s))
         np.testing.assert_array_equal(agents[0].tables.values, agents[1].tables.values)
         assert agents[0].tables.values.any()
+
+
+def test_schedules_are_read_at_every_episode():
+    world = World(2, (6,), actions=2)
+    alphas, epsilons = ctd.linear(0.9, 0.1, 8), ctd.linear(1.0, 0.0, 5)
+    agent = ctd.SarsaLambda(world, lambda_=0.7, discount=0.9, step_size=alphas, epsilon=epsilons, seed=4)
+    reference = Naive(world, SARSA, ("constant", 0.7), gamma=0.9, alpha=0, epsilon=0, seed=4)
+    for episode in range(12):
+        reference.alpha, reference.epsilon = alphas(episode), epsilons(episode)
+        side_by_side(agent, reference, world, episodes=1)
+
+
+@pytest.mark.parametrize("source", [ctd.ExpectedLambda(), ctd.BackwardLambda(), ctd.ForwardLambda()], ids=repr)
+def test_ids_on_first_sight_give_the_same_values(source):
+    """Tables that grow past their first size in mid-episode, against tables of the right size from the start."""
+    tables = []
+    for indexer in (None, HashedIndexer()):
+        world = World(7, (400,), actions=2, sudden=0.02)
+        world.limit = 40
+        agent = ctd.ChunkedSarsa(world, lambda_source=source, indexer=indexer, epsilon=0.5, seed=3)
+        for _ in range(60):
+            s = world.reset()
+            action, ended = agent.start(s, world.info(s)), 0
+            while not ended:
+                reward, s, ended = world.step(action)
+                action = agent.step(float(reward[0]), s, ended == 1, ended == 2, world.info(s))
+        assert agent.indexer.size > 200
+        tables.append([agent.q_values(s).tolist() for s in range(400)])
+    assert tables[0] == tables[1]
 
 
 def test_the_reference_can_fail():

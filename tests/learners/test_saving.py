@@ -40,6 +40,7 @@ CASES = {
 }
 TAPES = {
     "mid-traces": (ctd.ChunkedSarsa, LAKE, {"epsilon": EPSILON, "lambda_source": 0.9}),
+    "mid-replacing": (ctd.TDLambda, LAKE, {"lambda_": 1.0, "discount": 0.9, "replacing": True}),
     "mid-sampled": (ctd.NStepChunkedTD, LAKE, {"percept": "reward-state"}),
     "mid-offline": (ctd.ChunkedExpectedSarsa, LAKE, {"view": "offline", "step_size": STEP}),
     "mid-tdc": (ctd.CorrectedTD, LAKE, {}),
@@ -83,7 +84,7 @@ def folder(tmp_path_factory):
         whole, half = (cls(gym.make(env_id, **made), seed=2, **settings) for _ in range(2))
         tape = record_tape(whole, gym.make(env_id, **made), 300)
         whole.save(path / f"{name}.whole.ctd")
-        middle = next(k for k in range(100, 300) if not tape[k - 2]["start"] and tape[k - 1]["action"] is not None)
+        middle = next(k for k in range(100, 300) if not any(event["start"] for event in tape[k - 3 : k + 4]))
         play_tape(half, tape[:middle])
         assert half.state >= 0
         half.save(path / f"{name}.half.ctd")
