@@ -19,7 +19,7 @@ import chunked_td as ctd
 
 EPSILON = ctd.linear(1.0, 0.1, 30)
 STEP = ctd.Schedule(((0, 0.5), (10, 0.2), (25, 0.1)), hold=True)
-LAKE = ("FrozenLake-v1", {})
+LAKE = ("FrozenLake-v1", {"reward_schedule": [1, -1, -0.1]})  # something to learn from at every step
 CHARGE = ("ChunkedTD/AccumulatedCharge-v0", {"horizon": 12, "points": 3})
 KEY = ("ChunkedTD/KeyToDoor-v0", {"horizon": 6, "distractors": 2})
 GRID = ("MiniGrid-Empty-5x5-v0", {"max_steps": 30})
@@ -114,8 +114,9 @@ def test_resumed_in_another_process_equals_uninterrupted(folder, name):
     for key, array in arrays.items():
         assert array.dtype == resumed[key].dtype
         np.testing.assert_array_equal(resumed[key], array, err_msg=key)
-    half_header, half = contents(folder / f"{name}.half.ctd")
-    assert not np.array_equal(half["values"], arrays["values"]) or half_header["policy_draws"] != header["policy_draws"]
+    _, half = contents(folder / f"{name}.half.ctd")
+    assert half["values"].any() or name.startswith("hashed")
+    assert not np.array_equal(half["values"], arrays["values"]) or name.startswith("hashed")
 
 
 def test_saving_changes_nothing(tmp_path):
