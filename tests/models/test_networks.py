@@ -1,5 +1,6 @@
 """The categorical networks against their definitions, and one training step against PyTorch."""
 
+import functools
 import itertools
 
 import equinox as eqx
@@ -26,6 +27,11 @@ BOTH = pytest.mark.parametrize("config", [ACCUMULATED_CHARGE, KEY_TO_DOOR], ids=
 MIXED = NetworkConfig(
     (2, 2, 4, 5), 3, (boolean(), boolean(), categorical(4), difference(-1, 2)), hidden=(6,), embedding=2
 )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def new_network(config, seed):
+    return CategoricalNetwork(config, key=jax.random.key(seed))
 
 
 def softmax(z):
@@ -57,8 +63,8 @@ def test_sizes_are_those_of_the_paper():
     assert ACCUMULATED_CHARGE.parameters == 6 * 256 + 2 * 257 * 256 + 257 * 63
     assert KEY_TO_DOOR.parameters == 13 * 128 + 129 * 128 + 129 * 108 + 8
     for config in (ACCUMULATED_CHARGE, KEY_TO_DOOR, MIXED):
-        leaves = jax.tree.leaves(eqx.filter(CategoricalNetwork(config, key=jax.random.key(0)), eqx.is_array))
-        assert sum(leaf.size for leaf in leaves) == config.parameters
+        shapes = jax.eval_shape(lambda config=config: eqx.filter(new_network(config, 0), eqx.is_array))
+        assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == config.parameters
 
 
 def test_likelihood_is_that_of_each_head():
@@ -97,11 +103,10 @@ def test_readings_by_enumeration_of_all_percepts(reading, expected):
         logits = logits[1:2]
     else:
         whole = sum(policy[a] * per_action[a].prod(1) for a in range(3))
-    if reading == "factored":
-        mixture = [sum(policy[a] * tables[a][i] for a in range(3)) for i in range(4)]
-        truth = [p @ p for p in mixture] if expected else [p[v] for p, v in zip(mixture, outcome, strict=True)]
-    else:
-        truth = whole @ whole if expected else whole[place.index(tuple(outcome))]
+    mixture = [sum(policy[a] * tables[a][i] for a in range(3)) for i in range(4)]
+    parts = [p @ p for p in mixture] if expected else [p[v] for p, v in zip(mixture, outcome, strict=True)]
+    product = whole @ whole if expected else whole[place.index(tuple(outcome))]
+    truth = {"factored": parts, "both": [*parts, product]}.get(reading, product)
     if expected:
         result = readings.read_expected(MIXED, reading, jnp.asarray(logits), jnp.asarray(policy))
     else:
@@ -119,7 +124,7 @@ def test_many_components_do_not_underflow_before_the_sum():
 @BOTH
 def test_initial_weights_are_distributed_as_pytorch_s(config):
     """Kolmogorov-Smirnov against the uniform law on ±1/√inputs; 0.1 % false alarms per array, seed fixed."""
-    network = CategoricalNetwork(config, key=jax.random.key(5))
+    network = new_network(config, 0)
     for layer in network.layers:
         bound = 1 / np.sqrt(layer.weight.shape[1])
         for values in (layer.weight, layer.bias):
@@ -188,15 +193,26 @@ def leaves_like_torch(network):
     return result if network.embedding is None else [*result, np.asarray(network.embedding)]
 
 
-@BOTH
-@pytest.mark.parametrize("merged", [True, False])
-def test_training_equals_pytorch(config, merged):
+@functools.partial(jax.jit, static_argnums=0)
+def loss_and_gradient(config, network, x, outcome):
+    def loss_of(network):
+        return networks.mean_cross_entropy(config, network(x, precision="highest"), outcome)
+
+    return jax.value_and_grad(loss_of)(network)
+
+
+@pytest.mark.parametrize(
+    ("config", "merged", "staged"),
+    [(ACCUMULATED_CHARGE, False, True), (ACCUMULATED_CHARGE, True, False), (KEY_TO_DOOR, False, False)],
+    ids=["accumulated-charge-staged", "accumulated-charge-merged", "key-to-door"],
+)
+def test_training_equals_pytorch(config, merged, staged):
     """Same weights, same batches: loss, gradients and three Adam steps agree to 1e-5, alone and beside another run."""
     rng = np.random.default_rng(2)
-    pair = [CategoricalNetwork(config, key=jax.random.key(seed)) for seed in (0, 1)]
+    pair = [new_network(config, seed) for seed in (0, 1)]
     references = [TorchModel(config, network) for network in pair]
     stacked = jax.tree.map(lambda *leaf: jnp.stack(leaf), *pair)
-    plan = Plan(config, config.train_every, "sarsa", False, "float32", merged, 1)
+    plan = Plan(config, config.train_every, "sarsa", False, "float32", merged, 1, staged)
     moments = networks.optimiser(config).init(eqx.filter(stacked, eqx.is_array))
     carry = (stacked, moments, jnp.zeros(2, jnp.int32), jnp.zeros(2), jnp.zeros(2, jnp.int32))
     reads = jnp.zeros((2, 1, len(config.nvec) + config.actions))
@@ -206,16 +222,12 @@ def test_training_equals_pytorch(config, merged):
         s, a, f = (jnp.asarray(np.stack(parts)) for parts in zip(*batches, strict=True))
         x, outcome = networks.features(config, s, a), networks.outcomes(config, s, f)
         expected = [model.step(batch) for model, batch in zip(references, batches, strict=True)]
-
-        def loss_of(network, x, outcome):
-            return networks.mean_cross_entropy(config, network(x, precision="highest"), outcome)
-
         for i, (loss, gradient) in enumerate(expected):
             alone = jax.tree.map(lambda leaf, i=i: leaf[i], carry[0])
-            ours = eqx.filter_grad(loss_of)(alone, x[i], outcome[i])
+            our_loss, ours = loss_and_gradient(config, alone, x[i], outcome[i])
             for g, h in zip(leaves_like_torch(ours), gradient, strict=True):
                 np.testing.assert_allclose(g, h, atol=1e-5 * np.abs(h).max(), rtol=1e-5)
-            np.testing.assert_allclose(loss_of(alone, x[i], outcome[i]), loss, rtol=1e-5)
+            np.testing.assert_allclose(our_loss, loss, rtol=1e-5)
         carry, _ = step(plan, carry, (jnp.int32(1000), x, outcome, reads))
         for i, model in enumerate(references):
             network = jax.tree.map(lambda leaf, i=i: leaf[i], carry[0])
