@@ -31,11 +31,10 @@ _HOMES = {
     "chunked_td.models": "Model TableModel",
     "chunked_td.models.neural": "NeuralModel",
     "chunked_td.returns": (
-        "lambda_returns n_step_bootstrapped_returns truncated_generalized_advantage_estimation discounted_returns "
-        "sample_keep chunked_targets"
+        "lambda_returns td_lambda n_step_bootstrapped_returns truncated_generalized_advantage_estimation "
+        "discounted_returns sample_keep chunked_targets"
     ),
-    "chunked_td.indexing": "Discretise make_indexer",
-    "chunked_td.simulate": "simulate",
+    "chunked_td.indexing": "Discretise make_indexer indexer_from_state",
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}
 

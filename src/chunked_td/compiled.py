@@ -13,6 +13,7 @@ Set `NUMBA_DISABLE_JIT=1` to run every kernel as ordinary Python.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from collections.abc import Callable
@@ -22,9 +23,12 @@ from typing import Any, NamedTuple, TypeVar
 import numba
 import numpy as np
 from numba import types
+from numba.core import config as numba_config
 from numba.extending import overload
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_BARE: Any = {"_nrt": False, "nogil": True, "error_model": "numpy", "forceinline": True}
 
 
 def _source_hash() -> str:
@@ -46,7 +50,8 @@ def _cache_folder() -> str:
     return os.path.join(base, "chunked_td", "numba", _source_hash())
 
 
-_CACHE_FOLDER = numba.config.CACHE_DIR or _cache_folder()  # pyright: ignore[reportAttributeAccessIssue]
+_SETTINGS: Any = numba_config  # Numba sets its attributes when it is imported; type checkers do not see them
+_CACHE_FOLDER = _SETTINGS.CACHE_DIR or _cache_folder()
 
 
 def kernel(function: F) -> F:
@@ -55,13 +60,23 @@ def kernel(function: F) -> F:
     Args:
       function: plain loops on arrays, scalars and NamedTuples of those; results go into arrays passed in.
     """
-    previous = numba.config.CACHE_DIR  # pyright: ignore[reportAttributeAccessIssue]
-    numba.config.CACHE_DIR = _CACHE_FOLDER  # pyright: ignore[reportAttributeAccessIssue]
+    previous = _SETTINGS.CACHE_DIR
+    _SETTINGS.CACHE_DIR = _CACHE_FOLDER
     try:
-        compiled = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)(function)
+        compiled: Any = numba.njit(cache=True, **_BARE)(function)
     finally:
-        numba.config.CACHE_DIR = previous  # pyright: ignore[reportAttributeAccessIssue]
-    return compiled  # type: ignore[return-value]
+        _SETTINGS.CACHE_DIR = previous
+    return compiled
+
+
+@functools.cache
+def uncached(loop: Any) -> Any:
+    """The same kernel, compiled anew in every process.
+
+    For loops that hold code from outside the package, such as an environment of the user's own: the cache would not
+    notice an edit there.
+    """
+    return numba.njit(**_BARE)(getattr(loop, "py_func", loop))
 
 
 class _Code0(NamedTuple):
@@ -108,12 +123,12 @@ def known(value: int) -> Any:
     return _CODES[value](int(value))
 
 
-def code(value):
+def code(value: Any) -> Any:
     """The number behind a plain int or a `known` one."""
-    return value.value if isinstance(value, tuple) else value
+    return value[0] if isinstance(value, tuple) else value
 
 
-@overload(code, jit_options={"_nrt": False, "forceinline": True})
+@overload(code, jit_options=_BARE)
 def _code(value):
     if isinstance(value, types.BaseTuple):
         number = _CODES.index(value.instance_class)  # type: ignore[attr-defined]
@@ -148,7 +163,7 @@ def at(batch, index):
     return type(batch)(*(field[index] if isinstance(field, np.ndarray) else field for field in batch))
 
 
-@overload(at, jit_options={"_nrt": False, "forceinline": True})
+@overload(at, jit_options=_BARE)
 def _at(batch, index):
     item = batch.instance_class
     fields = zip(batch.fields, batch.types, strict=True)
@@ -169,7 +184,7 @@ class Draws:
     def __init__(self, generator: np.random.Generator, size: int = 256):
         self.generator = generator
         self.stream = Stream(np.empty(size), np.full(1, size, dtype=np.int64))
-        self._start: dict[str, Any] | None = None  # the Generator's state just before the block was drawn
+        self._start: Any = None  # the Generator's state just before the block was drawn
 
     def reserve(self, count: int) -> Stream:
         """Make sure that at least `count` unread numbers are there, and return the stream."""
@@ -200,6 +215,6 @@ class Draws:
     @classmethod
     def from_state(cls, state: dict[str, Any], size: int = 256) -> Draws:
         """Rebuild from `state()`."""
-        bits = np.random.PCG64()
+        bits: Any = np.random.PCG64()
         bits.state = state
         return cls(np.random.Generator(bits), size)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.compiled import Draws, known
+from chunked_td.compiled import Draws, known, uncached
 from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy
 from chunked_td.lambdas import EXPECTED_SARSA, FACTORED, SARSA, STATE, LambdaSource
 from chunked_td.learners.recursion import SAMPLED, TRACES, VIEWS, Memory, Tables, finish, needs_legal
@@ -50,6 +50,8 @@ class Run:
         specialise: bool = True,
     ):
         self.env: Any = independent_copy(dynamics)
+        ours = type(dynamics).__module__.startswith("chunked_td.")
+        self.loop = play_block if ours else uncached(play_block)
         self.step_size, self.epsilons = float(step_size), epsilons
         external = model not in (None, "counts")
         bootstrap = BOOTSTRAPS[learner]
@@ -103,7 +105,7 @@ class Run:
         """Play until `episode` episodes are done."""
         while self.episode < episode:
             self._make_room()
-            self.episode = play_block(
+            self.episode = self.loop(
                 self.env,
                 self.fixed_rule,
                 self.tables,
