@@ -170,9 +170,7 @@ class NeuralModel:
                     f"takes changes of {low}..{high}"
                 )
         self._ring[self.transitions % self.config.capacity] = (*before, action, *after)
-        self.transitions += 1
-        self._about = None
-        n = self.transitions
+        n = self.transitions = self.transitions + 1
         if n % self.config.train_every == 0 and n > self.config.batch_size:
             self._check_loss()
             self._network, self._moments, self._loss, self._logits, self._log_p = _train(
