@@ -31,3 +31,13 @@ def test_the_code_runs(document, tmp_path, monkeypatch):
 
 def test_the_readme_shows_code():
     assert list(blocks(ROOT / "README.md"))
+
+
+TABLE = re.compile(r"<!-- table: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
+
+
+def test_tables_in_the_readme_are_those_of_the_results():
+    found = TABLE.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert found
+    for path, text in found:
+        assert text.strip() == (ROOT / path).read_text(encoding="utf-8").strip(), f"run docs/fill_tables.py: {path}"
