@@ -1,0 +1,74 @@
+"""The command line, as a person uses it: small runs, wrong input, what is left on disk."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from chunked_td import cli, load
+from chunked_td.trying import folder_name, rank
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(list(arguments))
+    return int(stop.value.code or 0)
+
+
+def test_train_saves_agent_curve_and_numbers_and_resumes(tmp_path, capsys):
+    out = tmp_path / "lake"
+    assert run("train", "FrozenLake-v1", "--episodes", "30", "--out", str(out)) == 0
+    assert run("train", "FrozenLake-v1", "--episodes", "20", "--out", str(out), "--resume") == 0
+    assert "50 episodes in all" in capsys.readouterr().out
+    assert load(out / "agent.ctd").episode == 50
+    assert pl.read_parquet(out / "curve.parquet").height == 50
+    assert (out / "curve.png").stat().st_size > 1_000
+
+
+def test_resumed_training_is_the_uninterrupted_one(tmp_path):
+    for name, parts in (("whole", ["40"]), ("parts", ["25", "15"])):
+        for k, episodes in enumerate(parts):
+            more = ["--resume"] if k else []
+            assert run("train", "FrozenLake-v1", "--episodes", episodes, "--out", str(tmp_path / name), *more) == 0
+    frames = [pl.read_parquet(tmp_path / name / "curve.parquet") for name in ("whole", "parts")]
+    assert frames[0].equals(frames[1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "FrozenLake-v1", "--learner", "ChunkedSarse"], "did you mean 'ChunkedSarsa'"),
+        (["train", "FrozenLak-v1"], "FrozenLake"),
+        (["train", "FrozenLake-v1", "--lambda", "0.5"], "takes its λ from a model"),
+        (["train", "FrozenLake-v1", "--step-size", "-1"], "step_size must be"),
+        (["train", "CartPole-v1"], "Discretise"),
+        (["claims", "nowhere"], "nowhere"),
+    ],
+)
+def test_wrong_input_is_a_sentence_and_an_exit_code(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(*arguments) in (2, 3)
+    assert message in capsys.readouterr().err
+
+
+def test_compare_ranks_arms_and_writes_what_it_shows(tmp_path, capsys):
+    settings = ["--seeds", "2", "--episodes", "20", "--lambdas", "0", "0.9", "--step-sizes", "0.1"]
+    assert run("compare", "FrozenLake-v1", *settings, "--out", str(tmp_path)) == 0
+    shown = capsys.readouterr().out
+    for arm in ("SARSA(0)", "SARSA(0.9)", "Chunked SARSA", "Expected-λ"):
+        assert arm in shown
+    assert pl.read_parquet(tmp_path / "compare.parquet").height == 5 * 2
+    assert (tmp_path / "compare.png").exists()
+
+
+def test_rank_takes_each_arm_at_its_best_step_size():
+    import numpy as np
+
+    scores = np.array([[[1.0, 1.0], [3.0, 5.0]], [[2.0, 2.0], [0.0, 0.0]]])
+    best = rank(["a", "b"], (0.1, 0.2), scores)
+    assert [(row["arm"], row["step_size"], row["mean"]) for row in best] == [("a", 0.2, 4.0), ("b", 0.1, 2.0)]
+    assert best[0]["low"] <= 4.0 <= best[0]["high"]
+
+
+def test_folder_names_are_safe():
+    assert folder_name("pkg:Ns/Env-v0", "X", 1) == "pkg_Ns_Env-v0-X-1"
