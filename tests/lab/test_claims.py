@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fake_runs import fill
@@ -14,7 +16,9 @@ from chunked_td.lab.claims import (
     claims,
     claims_of,
     inside,
+    selected_of,
     share_interval,
+    shared,
     smaller,
 )
 from chunked_td.lab.claims_list import QUESTIONS
@@ -62,6 +66,29 @@ def test_two_seeds_decide_little(tmp_path):
     found = {claim.id: claim for claim in claims_of(parts)}
     assert found["treasure-best"].status == UNDECIDED
     assert found["treasure-fixed"].status == UNDECIDED
+
+
+def test_arms_with_different_seeds_are_compared_over_common_ones(tmp_path):
+    """Network arms have fewer seeds than the others, and not always the first: pairs go by seed, not by place."""
+    names = ("chain-and-split", "accumulated-charge", "key-to-door")
+    parts = load_studies(Store.read(fill(tmp_path / "uneven", names)))
+    few = {"chunked", "c-factored"}
+    cut = {
+        name: study.with_arms(
+            replace(arm, runs=arm.runs.only((4, 7, 9))) if arm.id in few and arm.runs else arm for arm in study.arms
+        )
+        for name, study in parts.items()
+    }
+    found = {claim.id: claim for claim in claims_of(cut)}
+    for name in ("gap-fastest", "charge-best", "treasure-best"):
+        assert found[name].status == UNDECIDED, found[name]  # three seeds cannot show it
+        assert found[name].seeds == 3
+    study = cut["key-to-door"]
+    ours, theirs = selected_of(study, ("c-factored", "expected-sarsa-0"))
+    runs = study.runs("expected-sarsa-0")
+    assert len(ours) == 3
+    assert np.array_equal(theirs, runs.of(study.selected["expected-sarsa-0"])[[4, 7, 9]])
+    assert [part.seeds.tolist() for part in shared(runs, study.runs("c-factored"))] == [[4, 7, 9]] * 2
 
 
 def test_intervals_within_across_and_outside():

@@ -11,7 +11,7 @@ over common seeds, at 5 % after Holm's correction; shares of runs have exact (Cl
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -142,6 +142,18 @@ def selected_curves(study: Study, arm_id: str) -> tuple[np.ndarray, np.ndarray]:
     return runs.episodes, runs.of(study.selected[arm_id])
 
 
+def shared(*runs: Runs) -> list[Runs]:
+    """The same runs, of the seeds that all of them have: what paired tests may be asked about."""
+    seeds = set.intersection(*(set(part.seeds.tolist()) for part in runs))
+    return [part.only(seeds) for part in runs]
+
+
+def selected_of(study: Study, arm_ids: Sequence[str]) -> list[np.ndarray]:
+    """Curves [S, K] of several arms, each at its selected step size, over the seeds that all have."""
+    together = shared(*(runs_of(study, arm_id) for arm_id in arm_ids))
+    return [part.of(study.selected[arm_id]) for arm_id, part in zip(arm_ids, together, strict=True)]
+
+
 def runs_of(study: Study, arm_id: str) -> Runs:
     """Runs of full length; `answer` has made sure that they are there."""
     runs = study.runs(arm_id)
@@ -221,18 +233,13 @@ def none_reliable(study: Study, arm_ids: list[str]) -> Verdict:
 
 def best_across_step_sizes(study: Study, arm_id: str) -> Verdict:
     """At how many step sizes an arm beats the best fixed λ there."""
-    ours = runs_of(study, arm_id)
-    fixed = {arm.label: arm.runs for arm in study.present if arm.fixed_lambda is not None and arm.runs is not None}
+    fixed = [arm.runs for arm in study.present if arm.fixed_lambda is not None and arm.runs is not None]
+    ours, *others = shared(runs_of(study, arm_id), *fixed)
     p_values, gaps = [], []
     for i, exponent in enumerate(ours.exponents):
-        rivals = {
-            label: runs.at()[list(runs.exponents).index(exponent)]
-            for label, runs in fixed.items()
-            if exponent in runs.exponents
-        }
-        best = min(rivals.values(), key=lambda values: float(mean_sd(values)[0]))
-        count = min(len(best), ours.at().shape[1])
-        p_values.append(paired_test(ours.at()[i][:count], best[:count]))
+        rivals = [runs.at()[runs.exponents == exponent][0] for runs in others if exponent in runs.exponents]
+        best = min(rivals, key=lambda values: float(mean_sd(values)[0]))
+        p_values.append(paired_test(ours.at()[i], best))
         gaps.append(float(mean_sd(ours.at()[i])[0] - mean_sd(best)[0]))
     p = holm(p_values)
     lowest = sum(gap < 0 for gap in gaps)

@@ -25,6 +25,8 @@ from chunked_td.lab.claims import (
     same_step_sizes,
     scores_of,
     selected_curves,
+    selected_of,
+    shared,
     smaller,
 )
 from chunked_td.lab.experiments.skewed_split import BIASED_FIXED_POINT, TRUTH
@@ -39,10 +41,10 @@ SIGN_MARGIN = 500  # regretful choices of 10,000 that we call no difference
 
 
 def _fastest(study: Study, _: Mapping[str, Study]) -> Verdict:
-    wrong = {}
-    for name, label in (("chunked", "Chunked SARSA"), ("sarsa-0", "SARSA(0)"), ("sarsa-1", "SARSA(1)")):
-        episodes, curves = selected_curves(study, name)
-        wrong[label] = 100 * np.mean(curves[:, episodes <= EARLY] <= 0, axis=1)
+    names = ("Chunked SARSA", "SARSA(0)", "SARSA(1)")
+    early = runs_of(study, "chunked").episodes <= EARLY
+    curves = selected_of(study, ("chunked", "sarsa-0", "sarsa-1"))
+    wrong = {name: 100 * np.mean(part[:, early] <= 0, axis=1) for name, part in zip(names, curves, strict=True)}
     shares = ", ".join(f"{label} {np.mean(values):.0f} %" for label, values in wrong.items())
     status, evidence = smaller(wrong.pop("Chunked SARSA"), wrong)
     return Verdict(status, f"checkpoints with a wrong order: {shares}; difference {evidence}")
@@ -88,11 +90,10 @@ def _sign_does_not_matter(study: Study, studies: Mapping[str, Study]) -> Verdict
     original = studies.get("accumulated-charge")
     if original is None or original.find("chunked") is None:
         return Verdict(NOT_RUN, "no runs of the original problem")
-    mirrored, plain = (runs_of(part, "chunked").at().mean(axis=0) for part in (study, original))
-    count = min(len(mirrored), len(plain))
-    difference = mirrored[:count] - plain[:count]
-    low, high, text = interval_text(difference)
-    p = paired_test(mirrored[:count], plain[:count])
+    pair = shared(runs_of(study, "chunked"), runs_of(original, "chunked"))
+    mirrored, plain = (runs.at().mean(axis=0) for runs in pair)
+    low, high, text = interval_text(mirrored - plain)
+    p = paired_test(mirrored, plain)
     status = UNDECIDED
     if low >= -SIGN_MARGIN and high <= SIGN_MARGIN:
         status = HOLDS
@@ -125,13 +126,9 @@ def _robust(study: Study, _: Mapping[str, Study]) -> Verdict:
 
 
 def _factored_best(study: Study, _: Mapping[str, Study]) -> Verdict:
-    ours = scores_of(study, "c-factored")
-    others = {}
-    for arm in study.present:
-        if arm.in_paper and arm.id != "c-factored":
-            others[arm.label] = scores_of(study, arm.id)
-    count = min(len(values) for values in (ours, *others.values()))
-    return Verdict(*smaller(ours[:count], {name: values[:count] for name, values in others.items()}))
+    rivals = [arm for arm in study.present if arm.in_paper and arm.id != "c-factored"]
+    ours, *others = (curves[:, -1] for curves in selected_of(study, ("c-factored", *(arm.id for arm in rivals))))
+    return Verdict(*smaller(ours, {arm.label: scores for arm, scores in zip(rivals, others, strict=True)}))
 
 
 def _settles_at(arm: str, target: float):
