@@ -16,7 +16,8 @@ import chunked_td as ctd
 from chunked_td.compiled import kernel, uniform
 from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, KeyToDoor, SkewedSplit
 from chunked_td.envs.face import DynamicsEnv
-from chunked_td.simulate import Run, simulate
+from chunked_td.fleet import Fleet
+from chunked_td.simulate import simulate
 
 EPISODES = 25
 ENVS = {
@@ -173,37 +174,31 @@ def test_records_are_what_shorter_runs_give():
     assert runs.misses[0] == runs.misses_at[0, -1]
 
 
-@pytest.mark.parametrize("learner", CLASSES)
+@pytest.mark.parametrize("learner", [name for name in CLASSES if name != "td"])
 def test_lambda_from_outside(learner):
-    """roll_out, then take_lambda with the true probabilities: what the oracle gives. SARSA's policy factor is added."""
+    """A fleet handed the true probabilities gives what the oracle gives; it adds SARSA's policy factor."""
     dynamics, source = ENVS["key-scalar"], ctd.ForwardLambda()  # two actions everywhere: the factor matters
-    run = Run(
+    fleet = Fleet(
         dynamics,
         learner=learner,
         lambda_source=source,
-        model="mine",
-        view="offline",
-        step_size=0.3,
         discount=0.95,
         epsilons=epsilons(),
-        seed=6,
-        record_states=True,
-        specialise=False,
+        seeds=[6],
+        step_sizes=[0.3],
     )
-    oracle = Oracle(run.env)
+    oracle = Oracle(dynamics)
     for _ in range(EPISODES):
-        length = run.roll_out()
-        ids = (run.world.states[: length + 1].astype(np.int64) @ run.world.strides).tolist()
-        lambdas = np.zeros(length)
-        for t in range(length):
-            chances = oracle.probabilities(ids[t], ids[t + 1], None)
-            policy = run.world.policies[t]
-            lambdas[t] = chances[run.world.actions[t]] if learner == "sarsa" else min(policy @ chances, 1.0)
-        run.take_lambda(lambdas)
+        fleet.roll_out()
+        ids = (fleet.states[0].astype(np.int64) @ fleet.worlds.strides[0]).tolist()
+        lambdas = np.zeros((1, len(ids) - 1))
+        for t in range(len(ids) - 1):
+            chances, policy = oracle.probabilities(ids[t], ids[t + 1], None), fleet.policies[0, t]
+            lambdas[0, t] = chances[fleet.actions[0, t]] if learner == "sarsa" else min(policy @ chances, 1.0)
+        fleet.take_lambda(lambdas)
     runs = fused(dynamics, learner, source, "oracle", "offline", [6])
-    np.testing.assert_allclose(run.tables.values, runs.values[0], rtol=1e-12, atol=1e-15)
-    assert run.progress.misses[0] == runs.misses[0]
-    assert run.episode == EPISODES
+    np.testing.assert_allclose(fleet.tables.values[0], runs.values[0], rtol=1e-5, atol=1e-7)  # λ travels as float32
+    assert fleet.progress.misses[0, 0] == runs.misses[0]
 
 
 class Maze(NamedTuple):

@@ -69,7 +69,8 @@ def learn_many(rule, tables, trace, memory, worlds, coins, lambdas, columns, squ
     """Enter λ float32[B, T, ≥1] for the runs first..last−1 and make their updates.
 
     A run uses column `columns[b]` for all reward components, or column i for component i if that is −1. For SARSA
-    the policy's factor is multiplied in here: π(a_{t+1}|x_{t+1}), or Σ_a π(a|x_{t+1})² if `squared`.
+    the policy's factor is multiplied in here: π(a_{t+1}|x_{t+1}), or Σ_a π(a|x_{t+1})² if `squared`; the latter is
+    taken at the state that came, so it is the expectation only where states after the first offer no choice.
     """
     for b in range(first, last):
         column = columns[b]
@@ -162,6 +163,10 @@ class Fleet:
     def policies(self) -> np.ndarray:
         """float64[B, T, A]: π(·|x_t), t in 0..T−1."""
         return self.worlds.policies[:, :-1]
+
+    def has_choices(self) -> bool:
+        """Whether any state after the first offered more than one action in the latest episode."""
+        return bool((self.policies[:, 1:].max(axis=2) < 1.0).any())
 
     def roll_out(self) -> None:
         """Every run plays one episode; its updates wait for `take_lambda`."""

@@ -13,10 +13,10 @@ import numpy as np
 from chunked_td.compiled import Draws, known, uncached
 from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy
 from chunked_td.lambdas import EXPECTED_SARSA, FACTORED, SARSA, STATE, LambdaSource
-from chunked_td.learners.recursion import SAMPLED, TRACES, VIEWS, Memory, Tables, finish, needs_legal
+from chunked_td.learners.recursion import SAMPLED, TRACES, VIEWS, Memory, Tables, needs_legal
 from chunked_td.learners.setup import component_groups, count_origins, make_rule
 from chunked_td.models.counts import Counts
-from chunked_td.simulation_kernels import Progress, World, play, play_block
+from chunked_td.simulation_kernels import Progress, World, play_block
 from chunked_td.traces import Trace
 
 BOOTSTRAPS = {"td": STATE, "sarsa": SARSA, "expected_sarsa": EXPECTED_SARSA}
@@ -29,7 +29,7 @@ class Run:
     """One run. Arguments as in `simulate`.
 
     Args:
-      model: "counts", "oracle", or any other name for a λ that the caller supplies (`roll_out`, then `take_lambda`).
+      model: "counts", "oracle", or any other name for a λ that comes from outside (`chunked_td.fleet`).
       record_states: keep the states, actions and policies of the latest episode in `world`.
       specialise: compile a loop for this very rule, which is faster; otherwise one per environment serves all rules.
     """
@@ -68,7 +68,7 @@ class Run:
         offline = self.rule.mode != TRACES
         self.memory = Memory.empty(A, d, T if offline else 0)
         self.trace = Trace.empty(0 if offline else self.tables.values.shape[0], d, 0 if offline else T)
-        self.world = World.empty(nvec, A, d, T if record_states else -1)
+        self.world = World.empty(nvec, A, d, T if record_states else -1, specialise)
         self._randomness(dynamics, seed)
         self.progress = Progress(np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64))
         self.episode = 0
@@ -122,40 +122,6 @@ class Run:
                 episode,
                 self.progress,
             )
-
-    def roll_out(self) -> int:
-        """Play one episode without its updates (λ comes from outside); returns its length."""
-        self._make_room()
-        length = play(
-            self.env,
-            self.rule,
-            self.tables,
-            self.trace,
-            self.counts,
-            self.memory,
-            self.world,
-            self.streams[0],
-            self.streams[1],
-            self.oracle,
-            self.epsilons[self.episode],
-            self.step_size,
-        )
-        self.progress.returned[0] += self.world.outcome[0]
-        self.progress.misses[0] += int(self.world.outcome[1])
-        self.progress.steps[0] += length
-        self.episode += 1
-        return length
-
-    def take_lambda(self, lambda_: np.ndarray) -> None:
-        """Finish the episode of `roll_out` with λ_t, float[T] or float[T, d]; SARSA's policy factor is added here."""
-        length = int(self.memory.length[0])
-        values = np.asarray(lambda_, np.float64).reshape(length, -1)
-        self.memory.lambda_[:length] = values
-        if self.rule.bootstrap == SARSA and length > 1:
-            actions = self.world.actions[1:length]
-            factor = np.take_along_axis(self.world.policies[1:length], actions[:, None].astype(np.int64), axis=1)
-            self.memory.lambda_[: length - 1] *= factor
-        finish(self.rule, self.tables, self.trace, self.memory, self.streams[2], self.step_size)
 
     def probe(self, rows: np.ndarray) -> np.ndarray:
         """Σ_i Q^i of the given rows."""

@@ -132,6 +132,8 @@ def run_together(
     records: list[Any] = []
     for episode in range(1, episodes + 1):
         fleet.roll_out()
+        if episode == 1 and fleet.squared and BOOTSTRAPS[learner] == SARSA and fleet.has_choices():
+            raise LabError("ExpectedLambda() with SARSA and networks needs states without a choice after the first")
         fleet.take_lambda(np.asarray(world.episode(fleet.states, fleet.actions, fleet.policies)))
         if episode == marks[len(records)]:
             records.append(_record(world, fleet, rows))
