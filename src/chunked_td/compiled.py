@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -79,39 +80,8 @@ def uncached(loop: Any) -> Any:
     return numba.njit(**_BARE)(getattr(loop, "py_func", loop))
 
 
-class _Code0(NamedTuple):
-    value: int
-
-
-class _Code1(NamedTuple):
-    value: int
-
-
-class _Code2(NamedTuple):
-    value: int
-
-
-class _Code3(NamedTuple):
-    value: int
-
-
-class _Code4(NamedTuple):
-    value: int
-
-
-class _Code5(NamedTuple):
-    value: int
-
-
-class _Code6(NamedTuple):
-    value: int
-
-
-class _Code7(NamedTuple):
-    value: int
-
-
-_CODES = (_Code0, _Code1, _Code2, _Code3, _Code4, _Code5, _Code6, _Code7)
+_CODES = tuple(namedtuple(f"_Code{number}", "value") for number in range(16))
+globals().update({cls.__name__: cls for cls in _CODES})  # where the cache on disk looks for them
 
 
 def known(value: int) -> Any:
@@ -123,6 +93,16 @@ def known(value: int) -> Any:
     return _CODES[value](int(value))
 
 
+def known_if_small(value: int) -> Any:
+    """`known(value)` where there is a type for it, otherwise the number itself."""
+    return known(value) if 0 <= value < len(_CODES) else int(value)
+
+
+def known_number(kind: Any) -> int | None:
+    """The number that a Numba type stands for, if it is that of a `known` one."""
+    return _CODES.index(kind.instance_class) if isinstance(kind, types.BaseTuple) else None  # type: ignore[attr-defined]
+
+
 def code(value: Any) -> Any:
     """The number behind a plain int or a `known` one."""
     return value[0] if isinstance(value, tuple) else value
@@ -130,10 +110,8 @@ def code(value: Any) -> Any:
 
 @overload(code, jit_options=_BARE)
 def _code(value):
-    if isinstance(value, types.BaseTuple):
-        number = _CODES.index(value.instance_class)  # type: ignore[attr-defined]
-        return lambda value: number
-    return lambda value: value
+    number = known_number(value)
+    return (lambda value: value) if number is None else (lambda value: number)
 
 
 class Stream(NamedTuple):

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from chunked_td.compiled import code, kernel
+from chunked_td.compiled import Stream, code, kernel, known_if_small
 from chunked_td.lambdas import SARSA
-from chunked_td.learners.recursion import advance, arrive, conclude, finish
+from chunked_td.learners.recursion import Memory, Rule, Tables, advance, choose, conclude, finish
+from chunked_td.placed import local, narrow
 
 
 def _dispatch(name: str) -> Callable[..., Any]:
@@ -42,6 +43,15 @@ env_reset, env_step, env_legal = _dispatch("reset"), _dispatch("step"), _dispatc
 env_miss, env_probability = _dispatch("miss"), _dispatch("probability")
 
 
+class Sizes(NamedTuple):
+    """Lengths of the small arrays of a run: plain numbers, or `known` ones for a loop of its own."""
+
+    components: Any  # c
+    actions: Any  # A
+    rewards: Any  # d
+    one: Any  # 1
+
+
 class World(NamedTuple):
     """The environment's side of a run, and the record of the latest episode."""
 
@@ -55,11 +65,13 @@ class World(NamedTuple):
     actions: np.ndarray  # int16[T]
     policies: np.ndarray  # float64[T + 1, A]: π(·|x_t)
     outcome: np.ndarray  # float64[3]: return of the episode, missed (0 or 1), length
+    sizes: Sizes
 
     @classmethod
-    def empty(cls, nvec: np.ndarray, actions: int, components: int, record: int) -> World:
+    def empty(cls, nvec: np.ndarray, actions: int, components: int, record: int, specialise: bool = True) -> World:
         """Before the first episode. `record` is the most transitions to keep a record of; −1 keeps none."""
         c = nvec.size
+        fix = known_if_small if specialise else int
         return cls(
             state=np.zeros(c, np.int64),
             before=np.zeros(c, np.int64),
@@ -71,6 +83,7 @@ class World(NamedTuple):
             actions=np.zeros(max(record, 0), np.int16),
             policies=np.zeros((record + 1, actions)),
             outcome=np.zeros(3),
+            sizes=Sizes(fix(c), fix(actions), fix(components), fix(1)),
         )
 
 
@@ -118,15 +131,88 @@ def oracle_lambda(env, rule, tables, memory, world, a, a2, per_component):
 
 @kernel
 def play(env, rule, tables, trace, counts, memory, world, env_rng, policy_rng, oracle, epsilon, step_size):
-    """One episode, up to but not including the updates at its end. Returns the last transition's number.
+    """One episode, up to but not including the updates at its end. Returns its length.
+
+    Its small arrays are `local`: in a loop of its own the compiler keeps them in registers.
 
     Args:
       oracle: 0 = λ by `rule.source`; 1 = true probability of the percept; 2 = of each component.
     """
+    c, A, d, one = world.sizes
+    memory_here = Memory(
+        local(memory.policy, A),
+        local(memory.next_policy, A),
+        local(memory.scratch, A),
+        local(memory.lambda_t, d),
+        local(memory.delta_t, d),
+        local(memory.previous, one),
+        memory.rows,
+        narrow(memory.delta, d),
+        narrow(memory.lambda_, d),
+        local(memory.length, one),
+    )
+    memory_here.previous[0] = -1
+    memory_here.length[0] = 0
+    world_here = World(
+        local(world.state, c),
+        local(world.before, c),
+        local(world.strides, c),
+        local(world.reward, d),
+        world.legal,
+        local(world.chances, c),
+        world.states,
+        world.actions,
+        world.policies,
+        world.outcome,
+        world.sizes,
+    )
+    for i in range(world_here.strides.size):
+        world_here.strides[i] = world.strides[i]
+    rule_here = Rule(
+        rule.bootstrap,
+        rule.source,
+        rule.mode,
+        rule.policy,
+        rule.constant,
+        rule.discount,
+        rule.cutoff,
+        rule.replacing,
+        code(A),
+    )
+    tables_here = Tables(narrow(tables.values, d), tables.legal, tables.nvec, tables.groups)
+    env_draws = Stream(env_rng.block, local(env_rng.position, one))
+    policy_draws = Stream(policy_rng.block, local(policy_rng.position, one))
+    env_draws.position[0] = env_rng.position[0]
+    policy_draws.position[0] = policy_rng.position[0]
+    length = _play(
+        env,
+        rule_here,
+        tables_here,
+        trace,
+        counts,
+        memory_here,
+        world_here,
+        env_draws,
+        policy_draws,
+        oracle,
+        epsilon,
+        step_size,
+    )
+    env_rng.position[0] = env_draws.position[0]
+    policy_rng.position[0] = policy_draws.position[0]
+    memory.length[0] = memory_here.length[0]
+    return length
+
+
+@kernel
+def _play(env, rule, tables, trace, counts, memory, world, env_rng, policy_rng, oracle, epsilon, step_size):
+    """The loop of `play`, on the arrays it is given."""
     recording = world.states.shape[0] > 0
     env_reset(env, env_rng, world.state)
     s = encode(world.state, world.strides)
-    a = arrive(rule, tables, memory, policy_rng, s, world.legal[env_legal(env, world.state)], epsilon, True)
+    choices = env_legal(env, world.state)
+    only = 0 if choices == 1 else -1
+    a = choose(rule, tables, memory, policy_rng, s, world.legal[choices], only, epsilon, True)
     for b in range(rule.actions):
         memory.policy[b] = memory.next_policy[b]
     first = a
@@ -141,11 +227,13 @@ def play(env, rule, tables, trace, counts, memory, world, env_rng, policy_rng, o
                 world.before[i] = world.state[i]
         ended = env_step(env, env_rng, world.state, a, world.reward)
         s2 = encode(world.state, world.strides)
-        legal = world.legal[0 if ended else env_legal(env, world.state)]
+        choices = 0 if ended else env_legal(env, world.state)
+        legal = world.legal[choices]
+        only = 0 if choices == 1 else -1
         if code(oracle) > 0:
             a2 = -1
             if not ended:
-                a2 = arrive(rule, tables, memory, policy_rng, s2, legal, epsilon, True)
+                a2 = choose(rule, tables, memory, policy_rng, s2, legal, only, epsilon, True)
             oracle_lambda(env, rule, tables, memory, world, a, a2, code(oracle) == 2)
             conclude(rule, tables, trace, memory, s, a, world.reward, s2, a2, ended, step_size)
         else:
@@ -163,6 +251,7 @@ def play(env, rule, tables, trace, counts, memory, world, env_rng, policy_rng, o
                 s2,
                 s2,
                 legal,
+                only,
                 end,
                 epsilon,
                 step_size,

@@ -127,6 +127,14 @@ def backward_pass(values, rows, delta, lambda_, length, discount, step_size):
       lambda_: float64[≥T, d]; λ_t of the transition that leaves the state at t. λ_0 is not read.
       length: T.
     """
+    if delta.shape[1] == 1:
+        u = weight = 0.0  # in registers: no step waits for what the one before wrote to memory
+        for t in range(length - 1, -1, -1):
+            u = delta[t, 0] + weight * u
+            weight = discount * lambda_[t, 0]
+            delta[t, 0] = u
+            values[rows[t], 0] += step_size * u
+        return
     for t in range(length - 1, -1, -1):
         row = rows[t]
         for i in range(delta.shape[1]):

@@ -16,13 +16,13 @@ from chunked_td.indexing import Indexer, make_indexer
 from chunked_td.lambdas import BACKWARD, EXPECTED, EXTERNAL, FACTORED, SARSA, STATE, ForwardLambda, LambdaSource
 from chunked_td.learners.answers import Answers
 from chunked_td.learners.external import advance_with_model, check_model
+from chunked_td.learners.packed import EMPTY, Packed, advance_packed
 from chunked_td.learners.recursion import (
     TRACES,
     VIEWS,
     Memory,
     Rule,
     Tables,
-    advance,
     arrive,
     finish,
     needs_legal,
@@ -186,6 +186,7 @@ class Learner(Answers):
         self._reward = np.zeros(d)
         self._all_legal = np.ones(A, bool)
         self._room = 0
+        self._packed: Packed | None = None
 
     def _rows(self, states: int) -> int:
         return states if self.bootstrap == STATE else states * self.actions
@@ -229,6 +230,8 @@ class Learner(Answers):
         self._abandon()
         self._epsilon = at_episode(self.epsilon, self.episode)
         self._alpha = at_episode(self.step_size, self.episode)
+        if self._packed is not None:
+            self._packed.numbers[3:] = self._epsilon, self._alpha
         rng = self.policy_draws.reserve(1)
         action = arrive(self.rule, self.tables, self.memory, rng, state, legal, self._epsilon, True)
         self.memory.policy[:] = self.memory.next_policy
@@ -260,35 +263,38 @@ class Learner(Answers):
             self._make_room()
         if self.rule.policy == GIVEN and ended != 1:
             self._given_policy(observation, legal)
-        rng = self.policy_draws.reserve(1)
         percept = state if self.percept == "state" else self._percept(state)
-        action = self._update(rng, state, percept, legal, ended)
+        action = self._update(state, percept, legal, ended)
         if ended:
             self._finish()
             return None
         self.state, self.action = state, int(action)
         return self.action + self.action_start
 
-    def _update(self, rng: Any, state: int, percept: int, legal: np.ndarray, ended: int) -> int:
+    def _update(self, state: int, percept: int, legal: np.ndarray, ended: int) -> int:
         """Learn from the transition to `state`; returns the next action, or −1."""
         if self.rule.source == EXTERNAL:
-            return advance_with_model(self, rng, state, legal, ended)
-        return advance(
-            self.rule,
-            self.tables,
-            self.trace,
-            self.counts,
-            self.memory,
-            rng,
-            self.state,
-            self.action,
-            self._reward,
-            state,
-            percept,
-            legal,
-            ended,
-            self._epsilon,
-            self._alpha,
+            return advance_with_model(self, self.policy_draws.reserve(1), state, legal, ended)
+        packed = self._packed
+        if packed is None or packed.tables is not self.tables or self._regrown(packed):
+            others = (*self.policy_draws.stream, self._reward)
+            packed = Packed(self.rule, self.tables, self.trace, self.counts, self.memory, others)
+            packed.numbers[3:] = self._epsilon, self._alpha
+            self._packed = packed
+        here = packed.where, packed.choices, packed.numbers, self.state, self.action, state, percept, legal, ended
+        action = advance_packed(*here)
+        if action == EMPTY:
+            self.policy_draws.reserve(1)
+            action = advance_packed(*here)
+        return action
+
+    def _regrown(self, packed: Packed) -> bool:
+        """Whether arrays lie elsewhere than when their places were written down."""
+        return (
+            packed.trace is not self.trace
+            or packed.counts is not self.counts
+            or packed.memory is not self.memory
+            or packed.others[0] is not self.policy_draws.stream.block
         )
 
     def _finish(self) -> None:

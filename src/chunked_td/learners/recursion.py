@@ -34,7 +34,18 @@ from typing import NamedTuple
 import numpy as np
 
 from chunked_td.compiled import code, kernel, uniform
-from chunked_td.lambdas import EXPECTED, EXTERNAL, SARSA, STATE, count_lambda, train_counts
+from chunked_td.lambdas import (
+    BACKWARD,
+    CONSTANT,
+    EXPECTED,
+    EXPECTED_SARSA,
+    EXTERNAL,
+    SARSA,
+    STATE,
+    VISIT,
+    count_lambda,
+    train_counts,
+)
 from chunked_td.policies import GIVEN, GREEDY, draw, epsilon_greedy, only_legal, uniform_legal
 from chunked_td.traces import backward_pass, clear, decay, mark, reinforce
 
@@ -112,16 +123,21 @@ def arrive(rule, tables, memory, rng, state, legal, epsilon, acting):
     Args:
       legal: bool[A]. acting: False on truncation, where only the probabilities are needed.
     """
+    return choose(rule, tables, memory, rng, state, legal, only_legal(legal), epsilon, acting)
+
+
+@kernel
+def choose(rule, tables, memory, rng, state, legal, only, epsilon, acting):
+    """`arrive` for those who know the `only` legal action (−1 where there are several)."""
     A = rule.actions
     if tables.legal.shape[0] > 0:
         for a in range(A):
             tables.legal[state, a] = legal[a]
-    if code(rule.policy) != GIVEN:
-        only = only_legal(legal)
-        if only >= 0:
+    if code(rule.policy) != GIVEN and only >= 0:
+        if needs_policy(rule) or not acting:
             for a in range(A):
                 memory.next_policy[a] = 1.0 if a == only else 0.0
-            return only if acting else -1
+        return only if acting else -1
     if code(rule.policy) == GREEDY:
         epsilon_greedy(tables.values[state * A : (state + 1) * A], legal, epsilon, memory.next_policy)
     elif code(rule.policy) != GIVEN:
@@ -186,17 +202,17 @@ def finish(rule, tables, trace, memory, coins, step_size):
 
 
 @kernel
-def advance(rule, tables, trace, counts, memory, rng, s, a, reward, s2, x2, legal, ended, epsilon, step_size):
+def advance(rule, tables, trace, counts, memory, rng, s, a, reward, s2, x2, legal, only, ended, epsilon, step_size):
     """One transition of the recursion, with a constant λ or a count model. Returns the next action, or −1.
 
     Args:
       s, a, reward, s2: the transition. x2: id of the next percept (s2, or one for the pair of reward and s2).
-      legal: bool[A], the legal actions in s2.
+      legal: bool[A], the legal actions in s2. only: the one legal action, or −1 where there are several.
       ended: 0 = goes on, 1 = terminated, 2 = truncated.
     """
     a2 = -1
     if ended != 1:
-        a2 = arrive(rule, tables, memory, rng, s2, legal, epsilon, ended == 0)
+        a2 = choose(rule, tables, memory, rng, s2, legal, only, epsilon, ended == 0)
     if code(rule.source) != EXTERNAL:
         train_counts(rule, tables, counts, s, a, s2, x2, a2)
         count_lambda(rule, tables, counts, memory, s, a, s2, x2, a2, epsilon)
@@ -211,8 +227,16 @@ def conclude(rule, tables, trace, memory, s, a, reward, s2, a2, terminated, step
     td_error(rule, tables, memory, row, reward, s2, a2, terminated)
     learn(rule, tables, trace, memory, row, step_size)
     memory.previous[0] = s * rule.actions + a
-    for b in range(rule.actions):
-        memory.policy[b] = memory.next_policy[b]
+    if needs_policy(rule):
+        for b in range(rule.actions):
+            memory.policy[b] = memory.next_policy[b]
+
+
+@kernel
+def needs_policy(rule):
+    """Whether a step asks for the probabilities of actions not taken: neither λ nor the bootstrap may want them."""
+    plain = code(rule.source) == CONSTANT or code(rule.source) == BACKWARD or code(rule.source) == VISIT
+    return not plain or code(rule.bootstrap) == EXPECTED_SARSA
 
 
 def needs_legal(rule: Rule) -> bool:

@@ -102,9 +102,10 @@ class _SuttonSingh(Learner):
         if self.stale.size < self.counts.origin.size:
             self.stale = np.concatenate([self.stale, np.zeros(self.counts.origin.size - self.stale.size)])
 
-    def _update(self, rng: Any, state: int, percept: int, legal: np.ndarray, ended: int) -> int:
+    def _update(self, state: int, percept: int, legal: np.ndarray, ended: int) -> int:
         action = -1
         if ended != 1:
+            rng = self.policy_draws.reserve(1)
             action = arrive(self.rule, self.tables, self.memory, rng, state, legal, 0.0, ended == 0)
         pair = sutton_singh_step(
             self.tables.values,
