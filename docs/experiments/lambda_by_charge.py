@@ -1,0 +1,71 @@
+"""Whether the network of Accumulated-Charge gives high charges a larger λ: the evidence on the page beside it.
+
+    .venv/bin/python docs/experiments/lambda_by_charge.py
+
+Trains the network of the experiment in its exploratory phase and prints, for every hundred episodes and seed, the mean
+λ of steps that add no charge, where the charge is above its mean at that time and where it is below. Minutes on a CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+from chunked_td.envs.dynamics import AccumulatedCharge
+from chunked_td.fleet import Fleet
+from chunked_td.lambdas import ForwardLambda
+from chunked_td.models.networks import ACCUMULATED_CHARGE
+from chunked_td.models.world import World
+
+CHARGE = 1  # which component of the state it is
+STRETCH = 100  # episodes per line
+
+
+def quiet_lambda(charges: np.ndarray, lambdas: np.ndarray, means: np.ndarray, quiet: np.ndarray) -> tuple[float, float]:
+    """Mean λ of quiet steps with more charge than usual at that time, and with less.
+
+    Args:
+      charges, lambdas: float[episodes, T] of one run. means: float[T], the usual charge. quiet: bool[T].
+    """
+    away = (charges - means)[:, quiet]
+    chosen = lambdas[:, quiet]
+    return float(chosen[away > 0].mean()), float(chosen[away < 0].mean())
+
+
+def main(seeds: int, episodes: int) -> None:
+    """Train and print."""
+    problem, T = AccumulatedCharge.make(), 200
+    fleet = Fleet(
+        problem,
+        learner="sarsa",
+        lambda_source=ForwardLambda(),
+        discount=1.0,
+        epsilons=np.ones(episodes),
+        seeds=range(seeds),
+        step_sizes=[0.0125] * seeds,
+    )
+    world = World(ACCUMULATED_CHARGE, range(seeds), T)
+    quiet = ~np.asarray(fleet.envs.charging, bool)[:, :T]
+    quiet[:, 0] = False  # the first action is drawn there
+    charges, lambdas = np.zeros((2, episodes, seeds, T))
+    for k in range(episodes):
+        fleet.roll_out()
+        charges[k] = fleet.states[:, :T, CHARGE]
+        lambdas[k] = np.asarray(world.episode(fleet.states, fleet.actions))
+        fleet.take_lambda(lambdas[k])
+        if (k + 1) % STRETCH == 0:
+            for b in range(seeds):
+                last, means = slice(k + 1 - STRETCH, k + 1), charges[: k + 1, b].mean(axis=0)
+                above, below = quiet_lambda(charges[last, b], lambdas[last, b], means, quiet[b])
+                print(
+                    f"episode {k + 1:5,}  seed {b}  charge above its mean: {above:.3f}  below: {below:.3f}", flush=True
+                )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--episodes", type=int, default=1_000)
+    arguments = parser.parse_args()
+    main(arguments.seeds, arguments.episodes)
