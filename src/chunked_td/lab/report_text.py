@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from chunked_td.lab.claims import LEVEL, Claim
+from chunked_td.lab.claims import LEVEL, Claim, selected_of
 from chunked_td.lab.statistics import holm, paired_test
 from chunked_td.lab.studies import Study, labels
 from chunked_td.lab.tables import PAPER_SEEDS, number_text, seeds_text, selected_scores
@@ -72,15 +72,16 @@ def order(study: Study) -> list[str]:
     scores = {arm.id: values for arm in arms if (values := selected_scores(study, arm.id)) is not None}
     ours = {name: float(np.nanmean(values)) for name, values in scores.items()}
     pairs = list(combinations([arm.id for arm in arms], 2))
-    p = holm([_compare(scores[a], scores[b]) for a, b in pairs])
+    p = holm([_compare(study, a, b) for a, b in pairs])
     told = [pair for pair, value in zip(pairs, p, strict=True) if value < LEVEL]
     against = [(a, b) for a, b in told if (ours[a] < ours[b]) != (theirs[a] < theirs[b])]
     names = {arm.id: arm.label for arm in arms}
     lists = [", ".join(names[a] for a in sorted(names, key=means.__getitem__)) for means in (theirs, ours)]
+    sizes = sorted({len(values) for values in scores.values()})
+    seeds = f"{sizes[0]} seeds tell" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} seeds per arm tell"
     text = (
-        f"Order in the paper, best first: {lists[0]}. Ours: {lists[1]}. Of {len(pairs)} pairs our {study.seeds} "
-        "seeds tell "
-        f"{len(told)} apart (paired tests, Holm)"
+        f"Order in the paper, best first: {lists[0]}. Ours: {lists[1]}. Of {len(pairs)} pairs our {seeds} "
+        f"{len(told)} apart (paired tests over common seeds, Holm)"
     )
     if not against:
         return [text + ("; none of these is ordered against the paper." if told else ".")]
@@ -88,9 +89,10 @@ def order(study: Study) -> list[str]:
     return [f"{text}; ordered against the paper: {listed}."]
 
 
-def _compare(ours: np.ndarray, theirs: np.ndarray) -> float:
-    count = min(len(ours), len(theirs))
-    return paired_test(ours[:count], theirs[:count], resamples=5_000)
+def _compare(study: Study, one: str, other: str) -> float:
+    """p-value that two arms, each at its selected step size, score the same over the seeds that both have."""
+    ours, theirs = selected_of(study, (one, other))
+    return paired_test(ours[:, -1], theirs[:, -1], resamples=5_000)
 
 
 def _sizes(study: Study) -> list[str]:
