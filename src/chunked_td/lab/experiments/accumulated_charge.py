@@ -52,7 +52,7 @@ ACCUMULATED_CHARGE = Protocol(
     best_label="best possible under the exploration scheme",
     steps_per_episode=200,
     smoke=Size(seeds=2, episodes=40, exponents=(0, -4)),
-    network_quick=Size(seeds=1, episodes=1_100, exponents=(-8,)),
+    network_quick=Size(seeds=1, episodes=1_500, exponents=(-3,)),
     references=("Figure 5", "Figure 7 (with intervals)"),
     deviations=(
         "The paper gives no table for this experiment, only figures; there are no published numbers to compare with.",
