@@ -185,13 +185,12 @@ def group_value(tables, i, state):
     """The state components that decide reward i, as one number."""
     value = 0
     stride = 1
-    rest = state
+    below = 1  # product of the sizes of the components that run faster
     for j in range(tables.nvec.size - 1, -1, -1):
-        part = rest % tables.nvec[j]
-        rest //= tables.nvec[j]
-        if tables.groups[i, j]:
-            value += stride * part
+        if tables.groups[i, j]:  # divisions cost more than all else here
+            value += stride * (state // below % tables.nvec[j])
             stride *= tables.nvec[j]
+        below *= tables.nvec[j]
     return value
 
 

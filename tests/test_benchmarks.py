@@ -1,0 +1,101 @@
+"""The benchmarks' rivals compute what we compute. No test here looks at a time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import chunked_td as ctd
+from chunked_td.benching import NAMES, bench_command
+from chunked_td.traces import backward_pass
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+sys.path.insert(0, str(FOLDER))
+
+import agent_step  # noqa: E402
+import backward_pass as backward_benchmark  # noqa: E402
+import c_rivals  # noqa: E402
+import fused  # noqa: E402
+from python_rivals import DictSarsa, dense_sarsa  # noqa: E402
+
+needs_c = pytest.mark.skipif(c_rivals.library() is None, reason=c_rivals.NOTICE)
+
+
+@needs_c
+@pytest.mark.parametrize(
+    ("kind", "sizes"),
+    [
+        ("accumulated_charge", {"horizon": 12, "points": 3}),
+        ("chain_and_split", {"horizon": 5, "width": 4}),
+        ("key_to_door", {"horizon": 6}),
+    ],
+)
+def test_runs_in_c_give_the_same_values_to_the_last_bit(kind, sizes):
+    run = fused.make_run(kind, 200, seed=3, **sizes)
+    rival = c_rivals.Rival(run, kind, 200)
+    run.play_to(200)
+    assert rival.play() == run.progress.misses[0]
+    np.testing.assert_array_equal(rival.values, run.tables.values)
+    assert np.count_nonzero(rival.values) > 5
+
+
+@needs_c
+@pytest.mark.parametrize("components", [1, 3])
+def test_the_backward_pass_in_c_gives_the_same_values_to_the_last_bit(components):
+    ours, theirs = (backward_benchmark.episode(components, 40, rows=60) for _ in range(2))
+    backward_pass(*ours, 40, 0.9, 0.1)
+    c_rivals.call("backward_pass", *theirs, 40, components, 0.9, 0.1)
+    np.testing.assert_array_equal(ours[0], theirs[0])
+    assert np.count_nonzero(ours[0]) == 40 * components
+
+
+def test_dense_traces_give_the_same_values_up_to_rounding():
+    sizes = {"horizon": 12, "points": 3}
+    run = fused.make_run("accumulated_charge", 100, seed=1, **sizes)
+    streams = [draws.reserve(5_000) for draws in run.draws[:2]]
+    copies = [type(stream)(stream.block.copy(), stream.position.copy()) for stream in streams]
+    run.play_to(100)
+    values, steps = dense_sarsa(run.env, *copies, 100, 0.1, 0.9, 1.0, 0.1)
+    assert steps == run.progress.steps[0] == 1_200
+    np.testing.assert_allclose(values.ravel(), run.tables.values[:, 0], rtol=1e-12, atol=1e-14)
+    assert np.count_nonzero(values) > 20
+
+
+@pytest.mark.parametrize("lambda_", [0.0, 0.9])
+def test_sarsa_with_dictionaries_gives_the_same_values_up_to_rounding(lambda_):
+    states, rng = agent_step.lake_walk(300), np.random.default_rng(0)
+    settings = {"step_size": 0.1, "discount": 0.99, "epsilon": 0.1, "lambda_": lambda_}
+    ours = ctd.SarsaLambda(agent_step.spaces(agent_step.SIDE**2), **settings)
+    rival = DictSarsa(4, **settings)
+    rival.start(states[0])
+    rival.action = ours.start(states[0])
+    for state in states[1:]:
+        reward = rng.normal()
+        rival.step(reward, state, False, action=ours.step(reward, state, False))
+    visited = sorted(set(states))
+    expected = [[rival.q[state, action] for action in range(4)] for state in visited]
+    np.testing.assert_allclose([ours.q_values(state) for state in visited], expected, rtol=1e-9, atol=1e-12)
+    assert np.count_nonzero(expected) > 50
+
+
+def test_bench_refuses_an_unknown_name(capsys):
+    assert bench_command(("fuzed",), True) == 2
+    message = capsys.readouterr().err
+    assert all(name in message for name in ("fuzed", *NAMES))
+
+
+def test_bench_without_the_repository_says_where_the_benchmarks_are(capsys, monkeypatch):
+    monkeypatch.setattr("chunked_td.benching._folder", lambda: None)
+    assert bench_command((), True) == 1
+    assert "source repository" in capsys.readouterr().err
+
+
+@needs_c
+def test_bench_prints_ratios_and_writes_them_down(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("chunked_td.benching._folder", lambda: tmp_path / "benchmarks")
+    assert bench_command(("backward_pass",), True) == 0
+    assert "backward pass, 8 component(s)" in capsys.readouterr().out
+    assert '"benchmark": "backward_pass"' in (tmp_path / "build" / "bench.json").read_text()
