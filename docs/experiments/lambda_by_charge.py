@@ -3,7 +3,8 @@
     .venv/bin/python docs/experiments/lambda_by_charge.py
 
 Trains the network of the experiment in its exploratory phase and prints, for every hundred episodes and seed, the mean
-λ of steps that add no charge, where the charge is above its mean at that time and where it is below. Minutes on a CPU.
+λ of quiet steps (which add no charge) and of charging steps, where the charge is above its mean at that time and where
+it is below. Minutes on a CPU.
 """
 
 from __future__ import annotations
@@ -22,15 +23,14 @@ CHARGE = 1  # which component of the state it is
 STRETCH = 100  # episodes per line
 
 
-def quiet_lambda(charges: np.ndarray, lambdas: np.ndarray, means: np.ndarray, quiet: np.ndarray) -> tuple[float, float]:
-    """Mean λ of quiet steps with more charge than usual at that time, and with less.
+def mean_lambda(charges: np.ndarray, lambdas: np.ndarray, means: np.ndarray, steps: np.ndarray) -> str:
+    """Mean λ of some steps where there is more charge than usual at that time, and where there is less.
 
     Args:
-      charges, lambdas: float[episodes, T] of one run. means: float[T], the usual charge. quiet: bool[T].
+      charges, lambdas: float[episodes, T] of one run. means: float[T], the usual charge. steps: bool[T].
     """
-    away = (charges - means)[:, quiet]
-    chosen = lambdas[:, quiet]
-    return float(chosen[away > 0].mean()), float(chosen[away < 0].mean())
+    away, chosen = (charges - means)[:, steps], lambdas[:, steps]
+    return f"{chosen[away > 0].mean():.3f} with high charge, {chosen[away < 0].mean():.3f} with low"
 
 
 def main(seeds: int, episodes: int) -> None:
@@ -46,8 +46,7 @@ def main(seeds: int, episodes: int) -> None:
         step_sizes=[0.0125] * seeds,
     )
     world = World(ACCUMULATED_CHARGE, range(seeds), T)
-    quiet = ~np.asarray(fleet.envs.charging, bool)[:, :T]
-    quiet[:, 0] = False  # the first action is drawn there
+    charging = np.asarray(fleet.envs.charging, bool)[:, :T]
     charges, lambdas = np.zeros((2, episodes, seeds, T))
     for k in range(episodes):
         fleet.roll_out()
@@ -56,11 +55,12 @@ def main(seeds: int, episodes: int) -> None:
         fleet.take_lambda(lambdas[k])
         if (k + 1) % STRETCH == 0:
             for b in range(seeds):
-                last, means = slice(k + 1 - STRETCH, k + 1), charges[: k + 1, b].mean(axis=0)
-                above, below = quiet_lambda(charges[last, b], lambdas[last, b], means, quiet[b])
-                print(
-                    f"episode {k + 1:5,}  seed {b}  charge above its mean: {above:.3f}  below: {below:.3f}", flush=True
-                )
+                last, usual = slice(k + 1 - STRETCH, k + 1), charges[: k + 1, b].mean(axis=0)
+                parts = [
+                    f"{name}: {mean_lambda(charges[last, b], lambdas[last, b], usual, steps)}"
+                    for name, steps in (("quiet steps", ~charging[b]), ("charging steps", charging[b]))
+                ]
+                print(f"episode {k + 1:,}, seed {b}, {'; '.join(parts)}", flush=True)
 
 
 if __name__ == "__main__":
