@@ -42,6 +42,8 @@ def test_resumed_training_is_the_uninterrupted_one(tmp_path):
         (["train", "FrozenLake-v1", "--lambda", "0.5"], "takes its λ from a model"),
         (["train", "FrozenLake-v1", "--step-size", "-1"], "step_size must be"),
         (["train", "CartPole-v1"], "Discretise"),
+        (["train", "FrozenLake-v1", "--episodes", "0"], "--episodes must be a whole number from 1"),
+        (["compare", "FrozenLake-v1", "--seeds", "0"], "--seeds must be a whole number from 1"),
         (["claims", "nowhere"], "nowhere"),
     ],
 )
@@ -49,6 +51,7 @@ def test_wrong_input_is_a_sentence_and_an_exit_code(arguments, message, tmp_path
     monkeypatch.chdir(tmp_path)
     assert run(*arguments) in (2, 3)
     assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())  # nothing is left behind
 
 
 def test_compare_ranks_arms_and_writes_what_it_shows(tmp_path, capsys):

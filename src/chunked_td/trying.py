@@ -35,6 +35,12 @@ def make_environment(name: str) -> Any:
         raise ValueError(f"env: {problem}{hint}") from problem
 
 
+def check_at_least_one(name: str, value: int) -> None:
+    """Refuse a count of nothing before anything is begun."""
+    if value < 1:
+        raise ValueError(f"--{name} must be a whole number from 1, got {value}")
+
+
 def folder_name(*parts: Any) -> str:
     """Parts joined into a name that is safe for a folder."""
     text = "-".join(str(part) for part in parts)
@@ -43,10 +49,10 @@ def folder_name(*parts: Any) -> str:
 
 def train_command(settings: Any) -> int:
     """`chunked-td train`: see `chunked_td.cli.Train`."""
+    check_at_least_one("episodes", settings.episodes)
     env = make_environment(settings.env)
     learner = learner_by_name(settings.learner)
     out = settings.out or Path("runs/train") / folder_name(settings.env, settings.learner, settings.seed)
-    out.mkdir(parents=True, exist_ok=True)
     saved = out / "agent.ctd"
     if settings.resume:
         if not saved.exists():
@@ -56,6 +62,7 @@ def train_command(settings: Any) -> int:
         agent = learner(env, **_learner_settings(learner, settings))
     before = _read_curve(out) if settings.resume else None
     history = agent.learn(env, settings.episodes)
+    out.mkdir(parents=True, exist_ok=True)
     agent.save(saved)
     whole = history if before is None else _joined(before, history)
     _write_curve(out, whole, f"{type(agent).__name__} on {settings.env}")
@@ -128,6 +135,8 @@ def _figure() -> tuple[Any, Any]:
 
 def compare_command(settings: Any) -> int:
     """`chunked-td compare`: see `chunked_td.cli.Compare`."""
+    for name in ("episodes", "seeds"):
+        check_at_least_one(name, getattr(settings, name))
     make_environment(settings.env).close()  # a wrong name fails here, once, with a clear message
     out = settings.out or Path("runs/compare") / folder_name(settings.env)
     arms = [(f"SARSA({value:g})", "SarsaLambda", {"lambda_": value}) for value in settings.lambdas]
