@@ -20,7 +20,6 @@ from chunked_td.lab.directory import Directory
 from chunked_td.lab.errors import LabError
 from chunked_td.lab.experiments import CATALOGUE, load, load_all
 from chunked_td.lab.progress import Progress, in_words
-from chunked_td.lab.protocols import Protocol
 from chunked_td.lab.provenance import provenance
 from chunked_td.lab.store import Store
 from chunked_td.lab.sweep import Options, Plan, expected_seconds, make_plan, record_request, run_plan
@@ -200,17 +199,6 @@ def _import(source: Path, out: Path, names: list[str], quiet: bool) -> int:
             directory.log(line.pop("event", "batch"), **{**line, "imported": True})
     _say(quiet, f"{taken} batches imported into {out}, {len(files) - taken - failed} were there, {failed} unusable")
     return errors.FAILED if failed else errors.DONE
-
-
-def protocols_in(path: str | Path) -> dict[str, dict[str, Any]]:
-    """What a run directory holds: {protocol id: description}, without loading any protocol."""
-    directory = Directory.for_reading(path)
-    return {name: directory.request(name)["description"] for name in directory.protocol_ids}
-
-
-def list_experiments() -> tuple[Protocol, ...]:
-    """The protocols of the catalogue."""
-    return load_all([])
 
 
 def _report_findings(directory: Directory, store: Store) -> None:

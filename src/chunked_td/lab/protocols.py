@@ -227,10 +227,6 @@ class Protocol:
         """The paper's score of this arm, if it gives one."""
         return next((p for p in self.published if p.arm == arm_id and p.quantity == "score"), None)
 
-    def published_exponent(self, arm_id: str) -> Published | None:
-        """The exponent of the step size the paper selected for this arm, if it gives one."""
-        return next((p for p in self.published if p.arm == arm_id and p.quantity == "exponent"), None)
-
 
 def describe(protocol: Protocol) -> dict[str, Any]:
     """What a report needs to know about a protocol, as plain JSON values (kept in a run directory's manifest)."""
