@@ -197,17 +197,17 @@ def _by_error_of_mean(study: Study, arm: Arm) -> int:
 
 
 def reduced_table(study: Study) -> Table:
-    """Arms that ran at a reduced size, beside the others at the last checkpoint that they share."""
+    """Arms that ran at a reduced size, beside all others at the last checkpoint that they share."""
     rows = []
-    small = {arm.id for arm in study.reduced}
     for episode in study.early:
         early = study.until(episode)
         for arm in early.present:
             values = selected_scores(early, arm.id)
-            if values is not None and (arm.id in small or arm.fixed_lambda is not None):
+            if values is not None:
                 exponent = step_size_text(early.selected[arm.id], study.description["step_size_base"])
-                mean = number_text(float(np.nanmean(values)))
-                rows.append((arm.label, f"{episode:,}", str(len(values)), mean, exponent))
-    caption = "Arms that ran at a reduced size, and fixed λ after as many episodes."
+                mean, sd = (float(number) for number in mean_sd(values))
+                text = number_text(mean) if np.isnan(sd) else f"{number_text(mean)} ± {number_text(sd, mean)}"
+                rows.append((arm.label, f"{episode:,}", str(len(values)), text, exponent))
+    caption = "Arms that ran at a reduced size, and all others after as many episodes."
     columns = ("arm", "episodes", "seeds", study.description["score_label"], "best α there")
     return Table(f"{study.id}-reduced", caption, columns, tuple(rows))
