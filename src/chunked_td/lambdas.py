@@ -30,6 +30,7 @@ from chunked_td.models.counts import (
     increment,
     mixed_probability,
     outcome_number,
+    pair_probability,
     probability,
 )
 from chunked_td.policies import epsilon_greedy
@@ -166,6 +167,8 @@ def train_counts(rule, tables, counts, s, a, s2, x2, a2):
       counts: Counts, with room for one pair more (d pairs for FactoredLambda).
       s, a: state and action at t. s2: the next state; x2: the next percept.
       a2: the next action, or −1 on the last transition.
+    Returns:
+      The pair (x, a → x') in a table of forward counts, −1 in others.
     """
     row = s * rule.actions + a
     if code(rule.source) == BACKWARD:
@@ -177,7 +180,8 @@ def train_counts(rule, tables, counts, s, a, s2, x2, a2):
         for i in range(tables.groups.shape[0]):
             increment(counts, row * tables.groups.shape[0] + i, group_value(tables, i, s2))
     elif code(rule.source) == FORWARD or code(rule.source) == EXPECTED or code(rule.source) == VISIT:
-        increment(counts, row, x2)
+        return increment(counts, row, x2)
+    return -1
 
 
 @kernel
@@ -195,8 +199,8 @@ def group_value(tables, i, state):
 
 
 @kernel
-def count_lambda(rule, tables, counts, memory, s, a, s2, x2, a2, epsilon):
-    """Write λ_t into `memory.lambda_t`, from constants or counts. Arguments as in `train_counts`."""
+def count_lambda(rule, tables, counts, memory, s, a, s2, x2, a2, epsilon, pair):
+    """Write λ_t into `memory.lambda_t`, from constants or counts. Arguments as in `train_counts`, which gave `pair`."""
     row = s * rule.actions
     out = memory.lambda_t
     value = rule.constant
@@ -207,7 +211,7 @@ def count_lambda(rule, tables, counts, memory, s, a, s2, x2, a2, epsilon):
         return
     if code(rule.source) == FORWARD:
         if code(rule.bootstrap) == SARSA:
-            value = probability(counts, row + a, x2)
+            value = pair_probability(counts, row + a, pair)
             if a2 >= 0:
                 value *= memory.next_policy[a2]
         else:

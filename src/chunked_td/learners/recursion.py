@@ -38,8 +38,8 @@ from chunked_td.lambdas import (
     BACKWARD,
     CONSTANT,
     EXPECTED,
-    EXPECTED_SARSA,
     EXTERNAL,
+    FORWARD,
     SARSA,
     STATE,
     VISIT,
@@ -134,9 +134,11 @@ def choose(rule, tables, memory, rng, state, legal, only, epsilon, acting):
         for a in range(A):
             tables.legal[state, a] = legal[a]
     if code(rule.policy) != GIVEN and only >= 0:
-        if needs_policy(rule) or not acting:
-            for a in range(A):
-                memory.next_policy[a] = 1.0 if a == only else 0.0
+        if code(rule.bootstrap) == SARSA and acting and not needs_policy(rule):
+            memory.next_policy[only] = 1.0  # all that is read: π(a_{t+1}|x_{t+1})
+            return only
+        for a in range(A):
+            memory.next_policy[a] = 1.0 if a == only else 0.0
         return only if acting else -1
     if code(rule.policy) == GREEDY:
         epsilon_greedy(tables.values[state * A : (state + 1) * A], legal, epsilon, memory.next_policy)
@@ -214,8 +216,8 @@ def advance(rule, tables, trace, counts, memory, rng, s, a, reward, s2, x2, lega
     if ended != 1:
         a2 = choose(rule, tables, memory, rng, s2, legal, only, epsilon, ended == 0)
     if code(rule.source) != EXTERNAL:
-        train_counts(rule, tables, counts, s, a, s2, x2, a2)
-        count_lambda(rule, tables, counts, memory, s, a, s2, x2, a2, epsilon)
+        pair = train_counts(rule, tables, counts, s, a, s2, x2, a2)
+        count_lambda(rule, tables, counts, memory, s, a, s2, x2, a2, epsilon, pair)
     conclude(rule, tables, trace, memory, s, a, reward, s2, a2, ended == 1, step_size)
     return a2
 
@@ -234,9 +236,11 @@ def conclude(rule, tables, trace, memory, s, a, reward, s2, a2, terminated, step
 
 @kernel
 def needs_policy(rule):
-    """Whether a step asks for the probabilities of actions not taken: neither λ nor the bootstrap may want them."""
-    plain = code(rule.source) == CONSTANT or code(rule.source) == BACKWARD or code(rule.source) == VISIT
-    return not plain or code(rule.bootstrap) == EXPECTED_SARSA
+    """Whether λ_t depends on π(·|x_t), the probabilities of actions that were not taken among them."""
+    if code(rule.source) == CONSTANT or code(rule.source) == BACKWARD or code(rule.source) == VISIT:
+        return False
+    forward = code(rule.source) == FORWARD or code(rule.source) == EXPECTED
+    return not (forward and code(rule.bootstrap) == SARSA)
 
 
 def needs_legal(rule: Rule) -> bool:

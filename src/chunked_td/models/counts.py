@@ -133,10 +133,15 @@ def outcome_number(counts, origin):
 @kernel
 def probability(counts, origin, target):
     """P̂(target | origin) = (n + c) / Σ(n + c): 0 for an origin never seen, unless there is a prior c."""
-    c = counts.prior[0]
-    if counts.total[origin] == 0 and c == 0.0:
+    if counts.total[origin] == 0 and counts.prior[0] == 0.0:
         return 0.0
-    pair = find(counts, origin, target)
+    return pair_probability(counts, origin, find(counts, origin, target))
+
+
+@kernel
+def pair_probability(counts, origin, pair):
+    """`probability` for a pair that was found already (−1 if it was never seen); the origin was, or has a prior."""
+    c = counts.prior[0]
     number = counts.number[pair] if pair >= 0 else 0
     if c == 0.0:
         return number / counts.total[origin]
