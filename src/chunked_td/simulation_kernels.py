@@ -50,6 +50,7 @@ class Sizes(NamedTuple):
     actions: Any  # A
     rewards: Any  # d
     one: Any  # 1
+    recorded: Any  # 1 if a record is kept of every episode, 0 if not
 
 
 class World(NamedTuple):
@@ -83,7 +84,7 @@ class World(NamedTuple):
             actions=np.zeros(max(record, 0), np.int16),
             policies=np.zeros((record + 1, actions)),
             outcome=np.zeros(3),
-            sizes=Sizes(fix(c), fix(actions), fix(components), fix(1)),
+            sizes=Sizes(fix(c), fix(actions), fix(components), fix(1), fix(1 if record >= 0 else 0)),
         )
 
 
@@ -138,7 +139,7 @@ def play(env, rule, tables, trace, counts, memory, world, env_rng, policy_rng, o
     Args:
       oracle: 0 = λ by `rule.source`; 1 = true probability of the percept; 2 = of each component.
     """
-    c, A, d, one = world.sizes
+    c, A, d, one, _ = world.sizes
     memory_here = Memory(
         local(memory.policy, A),
         local(memory.next_policy, A),
@@ -207,7 +208,7 @@ def play(env, rule, tables, trace, counts, memory, world, env_rng, policy_rng, o
 @kernel
 def _play(env, rule, tables, trace, counts, memory, world, env_rng, policy_rng, oracle, epsilon, step_size):
     """The loop of `play`, on the arrays it is given."""
-    recording = world.states.shape[0] > 0
+    recording = code(world.sizes.recorded) > 0
     env_reset(env, env_rng, world.state)
     s = encode(world.state, world.strides)
     choices = env_legal(env, world.state)
@@ -290,6 +291,20 @@ def play_block(
     Returns:
       The first episode not played.
     """
+    d = world.sizes.rewards
+    narrow_tables = Tables(narrow(tables.values, d), tables.legal, tables.nvec, tables.groups)
+    narrow_memory = Memory(
+        memory.policy,
+        memory.next_policy,
+        memory.scratch,
+        memory.lambda_t,
+        memory.delta_t,
+        memory.previous,
+        memory.rows,
+        narrow(memory.delta, d),
+        narrow(memory.lambda_, d),
+        memory.length,
+    )
     for episode in range(first, last):
         for k in range(3):
             if streams[k].block.size - streams[k].position[0] < needs[k]:
@@ -310,7 +325,7 @@ def play_block(
             epsilons[episode],
             step_size,
         )
-        finish(rule, tables, trace, memory, streams[2], step_size)
+        finish(rule, narrow_tables, trace, narrow_memory, streams[2], step_size)
         progress.returned[0] += world.outcome[0]
         progress.misses[0] += int(world.outcome[1])
         progress.steps[0] += int(world.outcome[2])

@@ -130,7 +130,8 @@ def arrive(rule, tables, memory, rng, state, legal, epsilon, acting):
 def choose(rule, tables, memory, rng, state, legal, only, epsilon, acting):
     """`arrive` for those who know the `only` legal action (−1 where there are several)."""
     A = rule.actions
-    if tables.legal.shape[0] > 0:
+    asked_later = code(rule.source) == EXPECTED or code(rule.source) == EXTERNAL
+    if asked_later and tables.legal.shape[0] > 0:
         for a in range(A):
             tables.legal[state, a] = legal[a]
     if code(rule.policy) != GIVEN and only >= 0:
@@ -177,7 +178,8 @@ def learn(rule, tables, trace, memory, row, step_size):
     memory.rows[t] = row
     for i in range(memory.delta_t.size):
         memory.delta[t, i] = memory.delta_t[i]
-        memory.lambda_[t, i] = memory.lambda_t[i]
+        if code(rule.source) != CONSTANT:  # `finish` knows the others
+            memory.lambda_[t, i] = memory.lambda_t[i]
     memory.length[0] = t + 1
 
 
@@ -193,6 +195,10 @@ def finish(rule, tables, trace, memory, coins, step_size):
         clear(trace)
     else:
         length = memory.length[0]
+        if code(rule.source) == CONSTANT:
+            for t in range(length):
+                for i in range(memory.lambda_.shape[1]):
+                    memory.lambda_[t, i] = rule.constant
         if code(rule.mode) == SAMPLED:
             for t in range(1, length):
                 u = uniform(coins)
