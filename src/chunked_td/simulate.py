@@ -24,6 +24,10 @@ from chunked_td.run import BOOTSTRAPS, Run
 __all__ = ["Run", "Runs", "simulate"]
 
 
+LONG = 20_000_000
+"""Steps from which a loop of its own pays for its compilation."""
+
+
 @dataclass(frozen=True)
 class Runs:
     """Results of R runs, recorded K times, with P probed values.
@@ -61,7 +65,7 @@ def simulate(
     view: str = "offline",
     threads: int | None = None,
     keep_values: bool = False,
-    specialise: bool = True,
+    specialise: bool | None = None,
 ) -> Runs:
     """Run a learner on compiled dynamics, once per (seed, step size).
 
@@ -80,12 +84,14 @@ def simulate(
       threads: runs at a time; default: one per core. Results do not depend on it.
       keep_values: return the final tables too.
       specialise: compile a loop for this very combination (fastest, some seconds on first use); False uses one loop per
-        environment for all learners and λ sources. The numbers are the same.
+        environment for all learners and λ sources. The numbers are the same. Default: where the runs are long enough.
     """
     settings = check_settings(dynamics, learner, lambda_source, model, view, discount, epsilon, episodes)
     seeds_, sizes = check_runs(seeds, step_sizes)
     marks = record_marks(record_at, episodes)
     rows = probe_rows(dynamics, learner, probes)
+    if specialise is None:
+        specialise = len(sizes) * episodes * dynamics.horizon > LONG
 
     def one(index: int) -> tuple[Any, ...]:
         seed, step_size = int(seeds_[index]), float(sizes[index])

@@ -134,6 +134,8 @@ def run_together(
         fleet.roll_out()
         if episode == 1 and fleet.squared and BOOTSTRAPS[learner] == SARSA and fleet.has_choices():
             raise LabError("ExpectedLambda() with SARSA and networks needs states without a choice after the first")
+        if (fleet.memory.length != dynamics.horizon).any():
+            raise LabError(f"network arms need episodes of one length, {dynamics.horizon}; this environment's differ")
         fleet.take_lambda(np.asarray(world.episode(fleet.states, fleet.actions, fleet.policies)))
         if episode == marks[len(records)]:
             records.append(_record(world, fleet, rows))

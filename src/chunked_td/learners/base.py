@@ -121,7 +121,9 @@ class Learner(Answers):
         return policy if callable(policy) else check_policy_table(policy, self.indexer, self.actions)
 
     def _spaces(self, env: Any, indexer: Indexer | None) -> None:
-        actions = env.action_space
+        actions = getattr(env, "action_space", None)
+        if actions is None or not hasattr(env, "observation_space"):
+            raise ValueError(f"env must be a Gymnasium environment (see gymnasium.make), got {env!r}")
         if not hasattr(actions, "n") or type(actions).__name__ == "MultiBinary":
             raise ValueError(f"env.action_space must be Discrete, got {actions!r}")
         self.actions, self.action_start = int(actions.n), int(getattr(actions, "start", 0))

@@ -18,8 +18,11 @@ from chunked_td.learners.base import Learner
 class _FixedLambda(Learner):
     """A learner with the same λ everywhere."""
 
-    def __init__(self, env: Any, *, lambda_: float = 0.9, **settings: Any):
-        settings.setdefault("lambda_source", ConstantLambda(lambda_))
+    def __init__(self, env: Any, *, lambda_: float | None = None, **settings: Any):
+        if lambda_ is not None and settings.get("lambda_source") is not None:
+            raise ValueError("lambda_ and lambda_source both say what λ is; give one of them")
+        if settings.get("lambda_source") is None:
+            settings["lambda_source"] = ConstantLambda(0.9 if lambda_ is None else lambda_)
         super().__init__(env, **settings)
 
 
@@ -28,7 +31,7 @@ class TDLambda(_FixedLambda):
 
     Args:
       env: a Gymnasium environment.
-      lambda_: λ.
+      lambda_: λ, 0.9 by default.
       **settings: see `Learner`; `policy` is the policy to evaluate, uniform by default.
     """
 
@@ -40,7 +43,7 @@ class SarsaLambda(_FixedLambda):
 
     Args:
       env: a Gymnasium environment.
-      lambda_: λ.
+      lambda_: λ, 0.9 by default.
       **settings: see `Learner`.
     """
 
@@ -52,7 +55,7 @@ class ExpectedSarsaLambda(_FixedLambda):
 
     Args:
       env: a Gymnasium environment.
-      lambda_: λ.
+      lambda_: λ, 0.9 by default.
       **settings: see `Learner`.
     """
 
