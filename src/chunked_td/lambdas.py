@@ -102,7 +102,10 @@ class FactoredLambda(LambdaSource):
 
 @dataclass(frozen=True)
 class ExpectedLambda(LambdaSource):
-    """The forward probability averaged over outcomes: depends on the state (and action) alone, so the true values are its fixed point."""
+    """The forward probability averaged over outcomes.
+
+    It depends on the state (and action) alone, so the true values are its fixed point.
+    """
 
 
 @dataclass(frozen=True)
