@@ -1,4 +1,4 @@
-"""Arrays on the stack, of known width and at an address are the arrays they stand for; copies of a learner are its own."""
+"""Arrays on the stack, of known width and at an address are the arrays they stand for; copied learners learn alone."""
 
 from __future__ import annotations
 
