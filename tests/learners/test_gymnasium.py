@@ -154,3 +154,14 @@ def test_learning_nothing_first_does_not_use_up_the_seed():
         agent.learn(env, 20, progress=False)
         tables.append(agent.counts.origin[: agent.counts.size[0]].tolist())
     assert tables[0] == tables[1]
+
+
+def test_expected_lambda_of_sarsa_counts_the_policy_in_with_a_model_object_too():
+    """Σ_{x'} P(x'|x,a)² Σ_{a'} π(a'|x')²: with ε = 1 the second factor is 1/4 wherever one has acted."""
+    env = gym.make("FrozenLake-v1", is_slippery=False)  # certain steps: P = 1
+    model = ctd.TableModel(env.unwrapped.P, 4)  # pyright: ignore
+    agent = ctd.ChunkedSarsa(env, model=model, lambda_source=ctd.ExpectedLambda(), epsilon=1.0, seed=0)
+    agent.learn(env, 50)
+    agent.start(0)
+    agent.step(0.0, int(model.table[0][agent.action][0][1]), False)
+    assert agent.memory.lambda_t.tolist() == [0.25]

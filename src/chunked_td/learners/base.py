@@ -168,7 +168,7 @@ class Learner(Answers):
         nvec = np.array(self.indexer.nvec if self.indexer.nvec else (1,), np.int64)
         self.tables = Tables(
             np.zeros((self._rows(states), d)),
-            np.zeros((states if needs_legal(self.rule) else 0, A), bool),
+            np.zeros((states if self._asks_for_legal() else 0, A), bool),
             nvec,
             component_groups(self.lambda_source, d, nvec.size),
         )
@@ -189,6 +189,10 @@ class Learner(Answers):
         self._all_legal = np.ones(A, bool)
         self._room = 0
         self._packed: Packed | None = None
+
+    def _asks_for_legal(self) -> bool:
+        """Whether λ needs the legal actions of states other than the current one, with counts or a model object."""
+        return needs_legal(self.rule._replace(source=self.lambda_source.code))
 
     def _rows(self, states: int) -> int:
         return states if self.bootstrap == STATE else states * self.actions
