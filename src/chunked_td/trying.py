@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -174,7 +175,8 @@ def _run_jobs(jobs: list[tuple[Any, ...]]) -> list[np.ndarray]:
     from rich.console import Console
     from rich.progress import track
 
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    fresh = multiprocessing.get_context("spawn")  # a fork would inherit the threads of JAX or BLAS half-alive
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=fresh) as pool:
         found = pool.map(_one_run, jobs, chunksize=1)
         show = sys.stderr.isatty()
         return list(
