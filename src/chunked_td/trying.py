@@ -280,7 +280,5 @@ def _write_compare(
         axes.plot(seeds, np.full(seeds.size, k), "o", ms=3, color=color, alpha=0.35, mec="none")
         axes.errorbar(middle[k], k, xerr=reach[:, k : k + 1], fmt="o", color=color, capsize=3)
     axes.set_yticks(range(len(rows)), [f"{row['arm']}, α = {row['step_size']:g}" for row in rows])
-    axes.set(
-        xlabel=f"mean return over {settings.episodes:,} episodes (bars: 95 % interval, dots: seeds)", title=settings.env
-    )
+    axes.set(xlabel="mean return (bar: 95 %, dots: seeds)", title=settings.env)
     figure.savefig(out / "compare.png", dpi=150)
