@@ -13,7 +13,6 @@ from chunked_td.models import TableModel
 from chunked_td.models.counts import (
     Counts,
     expected_mixed_probability,
-    expected_probability,
     find,
     increment,
     mixed_probability,
@@ -49,7 +48,7 @@ def test_probabilities_are_relative_frequencies(story, prior):
             pair = find(counts, origin, target)
             assert (counts.number[pair] if pair >= 0 else 0) == seen[origin, target]
             assert probability(counts, origin, target) == pytest.approx(each[target])
-        assert expected_probability(counts, origin) == pytest.approx(sum(p * p for p in each))
+        assert expected_mixed_probability(counts, origin, 1, np.ones(1)) == pytest.approx(sum(p * p for p in each))
 
 
 @given(pairs, priors, st.lists(st.sampled_from([0.0, 0.2, 0.5, 1.0]), min_size=3, max_size=3))

@@ -42,10 +42,14 @@ class Packed:
         return type(None), ()
 
 
+# `advance_packed` reads arrays by number: a field more or less, here or there, and it would read the wrong memory.
+assert [len(kind._fields) for kind in (Tables, Trace, Counts, Memory)] == [4, 4, 9, 10]
+
+
 @kernel
 def advance_packed(where, choices, numbers, s, a, s2, x2, legal, ended):
     """`advance` on a `Packed` learner; the reward of the transition stands in its place. May return EMPTY."""
-    rng = Stream(floats(where, 28), integers(where, 29))
+    rng = Stream(floats(where, 27), integers(where, 28))
     if rng.position[0] >= rng.block.size:
         return EMPTY
     rule = Rule(
@@ -61,24 +65,23 @@ def advance_packed(where, choices, numbers, s, a, s2, x2, legal, ended):
         integers(where, 12),
         integers(where, 13),
         integers(where, 14),
-        floats(where, 15),
-        integers(where, 16),
-        floats(where, 17),
+        integers(where, 15),
+        floats(where, 16),
     )
     memory = Memory(
+        floats(where, 17),
         floats(where, 18),
         floats(where, 19),
         floats(where, 20),
         floats(where, 21),
-        floats(where, 22),
+        integers(where, 22),
         integers(where, 23),
-        integers(where, 24),
+        float_rows(where, 24),
         float_rows(where, 25),
-        float_rows(where, 26),
-        integers(where, 27),
+        integers(where, 26),
     )
     only = only_legal(legal)
-    reward = floats(where, 30)
+    reward = floats(where, 29)
     epsilon, step_size = numbers[3], numbers[4]
     return advance(
         rule, tables, trace, counts, memory, rng, s, a, reward, s2, x2, legal, only, ended, epsilon, step_size

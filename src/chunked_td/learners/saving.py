@@ -141,7 +141,7 @@ def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     arrays["capacity"] = np.array([agent._capacity, agent.counts.head.size])
     for name in ("origin", "target", "number", "following"):
         arrays[f"counts_{name}"] = getattr(agent.counts, name)[:size]
-    for name in ("head", "total", "squares", "prior"):
+    for name in ("head", "total", "prior"):
         arrays[f"counts_{name}"] = getattr(agent.counts, name)
     arrays["trace_rows"], arrays["trace_weight"] = agent.trace.rows[:live], agent.trace.weight[:live]
     for name, field in zip(Memory._fields, agent.memory, strict=True):
@@ -156,7 +156,7 @@ def _check_tables(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     capacity, origins = (int(n) for n in arrays["capacity"])
     rows, legal, pairs = agent._rows(capacity), agent.tables.legal.shape[0], arrays["counts_origin"].size
     shapes = {"values": (rows, agent.rewards), "legal": (capacity if legal else 0, agent.actions)}
-    shapes |= {f"counts_{name}": (origins,) for name in ("head", "total", "squares")}
+    shapes |= {f"counts_{name}": (origins,) for name in ("head", "total")}
     shapes |= {f"counts_{name}": (pairs,) for name in ("origin", "target", "number", "following")}
     shapes["counts_prior"] = agent.counts.prior.shape
     shapes["trace_weight"] = (arrays["trace_rows"].size, agent.rewards)
@@ -181,7 +181,7 @@ def _tables_in(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     counts = Counts.empty(origins, float(prior[0]), prior[1:].astype(int).tolist(), max(2 * size, 256))
     for name in ("origin", "target", "number", "following"):
         getattr(counts, name)[:size] = arrays[f"counts_{name}"]
-    for name in ("head", "total", "squares"):
+    for name in ("head", "total"):
         getattr(counts, name)[:] = arrays[f"counts_{name}"]
     counts.size[0] = size
     agent.counts = counts.grown(origins, counts.origin.size)  # builds the hash table

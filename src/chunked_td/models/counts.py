@@ -30,7 +30,6 @@ class Counts(NamedTuple):
     following: np.ndarray  # int64[capacity]: next pair of the same origin, or −1
     head: np.ndarray  # int64[origins]: first pair of an origin, or −1
     total: np.ndarray  # int64[origins]: n(origin)
-    squares: np.ndarray  # float64[origins]: Σ_target n²
     size: np.ndarray  # int64[1]: distinct pairs
     prior: np.ndarray  # float64[1 + k]: Dirichlet pseudo-count per outcome; number of outcomes of origins ≡ i mod k
 
@@ -55,7 +54,6 @@ class Counts(NamedTuple):
             following=np.zeros(capacity, np.int64),
             head=np.full(origins, -1, np.int64),
             total=np.zeros(origins, np.int64),
-            squares=np.zeros(origins),
             size=np.zeros(1, np.int64),
             prior=np.append(prior, outcomes).astype(np.float64),
         )
@@ -66,7 +64,7 @@ class Counts(NamedTuple):
         size = int(self.size[0])
         for old, new in zip(self[1:5], larger[1:5], strict=True):
             new[:size] = old[:size]
-        for old, new in zip(self[5:8], larger[5:8], strict=True):
+        for old, new in zip(self[5:7], larger[5:7], strict=True):
             new[: old.size] = old
         larger.size[0] = size
         rehash(larger)
@@ -118,7 +116,6 @@ def increment(counts, origin, target):
         counts.number[pair] = 0
         counts.following[pair] = counts.head[origin]
         counts.head[origin] = pair
-    counts.squares[origin] += 2 * counts.number[pair] + 1  # (n + 1)² − n²
     counts.number[pair] += 1
     counts.total[origin] += 1
     return pair
@@ -146,18 +143,6 @@ def pair_probability(counts, origin, pair):
     if c == 0.0:
         return number / counts.total[origin]
     return (number + c) / (counts.total[origin] + c * outcome_number(counts, origin))
-
-
-@kernel
-def expected_probability(counts, origin):
-    """Σ_target P̂(target | origin)²: how well outcomes are predicted on average, before one is seen."""
-    c = counts.prior[0]
-    outcomes = outcome_number(counts, origin)
-    weight = counts.total[origin] + c * outcomes
-    if weight <= 0.0:
-        return 0.0
-    # Σ (n + c)² over all outcomes, those never seen included
-    return (counts.squares[origin] + 2.0 * c * counts.total[origin] + c * c * outcomes) / (weight * weight)
 
 
 @kernel
