@@ -130,19 +130,28 @@ def uniform(rng):
 
 
 def stacked(items: Any) -> Any:
-    """One NamedTuple whose arrays hold those of all `items`, along a new first axis; numbers must be equal."""
+    """One NamedTuple whose arrays hold those of all `items`, along a new first axis; numbers must be equal.
+
+    None where the items are None.
+    """
     first = items[0]
+    if first is None:
+        return None
     fields = [np.stack(f) if isinstance(f[0], np.ndarray) else f[0] for f in zip(*items, strict=True)]
     return type(first)(*fields)
 
 
-def at(batch, index):
-    """Item `index` of a stacked NamedTuple: the same arrays, one axis less, as views."""
+def at(batch: Any, index: Any) -> Any:
+    """Item `index` of a stacked NamedTuple: the same arrays, one axis less, as views. None has the item None."""
+    if batch is None:
+        return None
     return type(batch)(*(field[index] if isinstance(field, np.ndarray) else field for field in batch))
 
 
 @overload(at, jit_options=_BARE)
 def _at(batch, index):
+    if isinstance(batch, types.NoneType):
+        return lambda batch, index: None
     item = batch.instance_class
     fields = zip(batch.fields, batch.types, strict=True)
     picked = ", ".join(f"batch.{name}[index]" if isinstance(t, types.Array) else f"batch.{name}" for name, t in fields)

@@ -12,7 +12,7 @@ import numpy as np
 
 from chunked_td.compiled import Draws, known, uncached
 from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy
-from chunked_td.lambdas import EXPECTED_SARSA, FACTORED, SARSA, STATE, LambdaSource
+from chunked_td.lambdas import CONSTANT, EXPECTED_SARSA, EXTERNAL, FACTORED, SARSA, STATE, LambdaSource
 from chunked_td.learners.recursion import SAMPLED, TRACES, VIEWS, Memory, Tables, needs_legal
 from chunked_td.learners.setup import component_groups, count_origins, make_rule
 from chunked_td.models.counts import Counts
@@ -23,6 +23,11 @@ BOOTSTRAPS = {"td": STATE, "sarsa": SARSA, "expected_sarsa": EXPECTED_SARSA}
 """Learners by name; the λ source makes each of them a fixed-λ or a chunked one."""
 
 _BLOCK = 1 << 14  # uniforms drawn ahead per stream
+
+
+def compiled_for(dynamics: Dynamics, loop: Any) -> Any:
+    """`loop`, or for an environment that is not ours a copy without the cache on disk, which does not know its code."""
+    return loop if type(dynamics).__module__.startswith("chunked_td.") else uncached(loop)
 
 
 class Run:
@@ -50,8 +55,7 @@ class Run:
         specialise: bool = True,
     ):
         self.env: Any = independent_copy(dynamics)
-        ours = type(dynamics).__module__.startswith("chunked_td.")
-        self.loop = play_block if ours else uncached(play_block)
+        self.loop = compiled_for(dynamics, play_block)
         self.step_size, self.epsilons = float(step_size), epsilons
         external = model not in (None, "counts")
         bootstrap = BOOTSTRAPS[learner]
@@ -59,15 +63,19 @@ class Run:
         oracle = 0 if model != "oracle" else (2 if lambda_source.code == FACTORED else 1)
         codes = ("bootstrap", "source", "mode", "policy")
         fix = known if specialise else int
-        self.oracle = fix(oracle)
+        self.oracle = None if specialise and not oracle else fix(oracle)
         self.fixed_rule = self.rule._replace(**{name: fix(getattr(self.rule, name)) for name in codes})
         nvec = np.array(dynamics.nvec, np.int64)
         states = int(nvec.prod())
         self._tables(nvec, states, lambda_source)
+        counting = self.rule.source not in (CONSTANT, EXTERNAL) or not specialise
+        self.counts = Counts.empty(count_origins(self.rule, states, dynamics.rewards)) if counting else None
         A, d, T = dynamics.actions, dynamics.rewards, dynamics.horizon
         offline = self.rule.mode != TRACES
         self.memory = Memory.empty(A, d, T if offline else 0)
-        self.trace = Trace.empty(0 if offline else self.tables.values.shape[0], d, 0 if offline else T)
+        self.trace = None
+        if not (offline and specialise):
+            self.trace = Trace.empty(0 if offline else self.tables.values.shape[0], d, 0 if offline else T)
         self.world = World.empty(nvec, A, d, T if record_states else -1, specialise)
         self._randomness(dynamics, seed)
         self.progress = Progress(np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64))
@@ -79,7 +87,6 @@ class Run:
         legal = np.zeros((states if needs_legal(self.rule) else 0, A), bool)
         groups = component_groups(source, d, nvec.size)
         self.tables = Tables(np.zeros((rows, d)), legal, nvec, groups)
-        self.counts = Counts.empty(count_origins(self.rule, states, d))
 
     def _randomness(self, dynamics: Dynamics, seed: int) -> None:
         root = np.random.SeedSequence(seed)
@@ -97,6 +104,8 @@ class Run:
     def _make_room(self) -> None:
         """Refill random numbers and grow the count table where the next episode might run out."""
         self.streams = tuple(draws.reserve(int(need)) for draws, need in zip(self.draws, self.needs[:3], strict=True))
+        if self.counts is None:
+            return
         capacity = self.counts.origin.size
         if capacity - self.counts.size[0] < self.needs[3]:
             self.counts = self.counts.grown(self.counts.head.size, 2 * capacity + int(self.needs[3]))

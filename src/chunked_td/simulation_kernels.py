@@ -137,7 +137,8 @@ def play(env, rule, tables, trace, counts, memory, world, env_rng, policy_rng, o
     Its small arrays are `local`: in a loop of its own the compiler keeps them in registers.
 
     Args:
-      oracle: 0 = λ by `rule.source`; 1 = true probability of the percept; 2 = of each component.
+      trace, counts: as in `learners.recursion.advance`.
+      oracle: None or 0 = λ by `rule.source`; 1 = true probability of the percept; 2 = of each component.
     """
     c, A, d, one, _ = world.sizes
     memory_here = Memory(
@@ -223,7 +224,7 @@ def _play(env, rule, tables, trace, counts, memory, world, env_rng, policy_rng, 
     if recording:
         _record(world, memory, 0)
     while not ended:
-        if code(oracle) > 0:
+        if oracle is not None and code(oracle) > 0:
             for i in range(world.state.size):
                 world.before[i] = world.state[i]
         ended = env_step(env, env_rng, world.state, a, world.reward)
@@ -231,7 +232,7 @@ def _play(env, rule, tables, trace, counts, memory, world, env_rng, policy_rng, 
         choices = 0 if ended else env_legal(env, world.state)
         legal = world.legal[choices]
         only = 0 if choices == 1 else -1
-        if code(oracle) > 0:
+        if oracle is not None and code(oracle) > 0:
             a2 = -1
             if not ended:
                 a2 = choose(rule, tables, memory, policy_rng, s2, legal, only, epsilon, True)
@@ -309,8 +310,9 @@ def play_block(
         for k in range(3):
             if streams[k].block.size - streams[k].position[0] < needs[k]:
                 return episode
-        if counts.origin.size - counts.size[0] < needs[3]:
-            return episode
+        if counts is not None:
+            if counts.origin.size - counts.size[0] < needs[3]:
+                return episode
         play(
             env,
             rule,

@@ -169,7 +169,7 @@ def td_error(rule, tables, memory, row, reward, s2, a2, terminated):
 @kernel
 def learn(rule, tables, trace, memory, row, step_size):
     """Use λ_t and δ_t: update through the traces, or keep both for the end of the episode."""
-    if code(rule.mode) == TRACES:
+    if trace is not None and code(rule.mode) == TRACES:
         decay(trace, rule.discount, memory.lambda_t, rule.cutoff)
         mark(trace, row, rule.replacing)
         reinforce(tables.values, trace, step_size, memory.delta_t)
@@ -191,7 +191,7 @@ def finish(rule, tables, trace, memory, coins, step_size):
       coins: a Stream with T − 1 numbers for sampled chunks, not read otherwise. Components with a λ of their own
         share the number, so that each is dropped with its own probability.
     """
-    if code(rule.mode) == TRACES:
+    if trace is not None and code(rule.mode) == TRACES:
         clear(trace)
     else:
         length = memory.length[0]
@@ -214,6 +214,8 @@ def advance(rule, tables, trace, counts, memory, rng, s, a, reward, s2, x2, lega
     """One transition of the recursion, with a constant λ or a count model. Returns the next action, or −1.
 
     Args:
+      trace, counts: may be None where the rule has no traces, and where λ is constant or comes from outside. A loop
+        compiled for None does not hold their code.
       s, a, reward, s2: the transition. x2: id of the next percept (s2, or one for the pair of reward and s2).
       legal: bool[A], the legal actions in s2. only: the one legal action, or −1 where there are several.
       ended: 0 = goes on, 1 = terminated, 2 = truncated.
@@ -221,7 +223,10 @@ def advance(rule, tables, trace, counts, memory, rng, s, a, reward, s2, x2, lega
     a2 = -1
     if ended != 1:
         a2 = choose(rule, tables, memory, rng, s2, legal, only, epsilon, ended == 0)
-    if code(rule.source) != EXTERNAL:
+    if counts is None:
+        for i in range(memory.lambda_t.size):
+            memory.lambda_t[i] = rule.constant
+    else:
         pair = train_counts(rule, tables, counts, s, a, s2, x2, a2)
         count_lambda(rule, tables, counts, memory, s, a, s2, x2, a2, epsilon, pair)
     conclude(rule, tables, trace, memory, s, a, reward, s2, a2, ended == 1, step_size)
