@@ -30,6 +30,7 @@ FLAGS = {
     "no-graphs": GRAPHS,
     "graph-loops": f"{GRAPHS}{EVERYTHING} --xla_gpu_graph_min_graph_size=1",
     "cublas-only": "--xla_gpu_enable_triton_gemm=false",
+    "in-turn": "",
 }
 VARIANTS = [  # in order of interest: (compiler flags, precision, settings of the world)
     ("default", "tf32", {}),
@@ -43,6 +44,9 @@ VARIANTS = [  # in order of interest: (compiler flags, precision, settings of th
     ("graph-loops", "tf32", {}),
     ("default", "float32", {"merged": False}),
     ("default", "tf32x3", {}),
+    ("in-turn", "tf32", {"merged": False}),
+    ("default", "tf32", {"merged": False, "unroll": 2}),
+    ("default", "tf32", {"merged": False, "unroll": 5}),
 ]
 PROTOCOL = {"accumulated-charge": (120, 200, 10_000), "key-to-door": (180, 100, 5_000)}  # runs, length, episodes
 
@@ -246,6 +250,10 @@ def worker(options) -> None:
     """Run the variants of one process; a line of JSON for each."""
     import jax
 
+    from chunked_td.models import world
+
+    if options.flags == "in-turn":
+        world.GPU_OPTIONS.clear()
     print(json.dumps({"device": str(jax.devices()[0]), "jax": jax.__version__}), flush=True)
     for name, precision, settings in json.loads(options.worker):
         if name == "agreement":

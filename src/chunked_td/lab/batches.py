@@ -155,13 +155,14 @@ def execute(batch: Batch, threads: int | None = None) -> dict[str, np.ndarray]:
 
 
 def execute_together(
-    batches: Sequence[Batch], report: Callable[[int], None] | None = None
+    batches: Sequence[Batch], report: Callable[[int], None] | None = None, **settings: Any
 ) -> list[dict[str, np.ndarray]]:
     """Run network batches of several arms as one program: a GPU hardly takes longer for more networks.
 
     Args:
       batches: that agree in everything `together_key` names.
       report: called with the number of finished episodes at every checkpoint.
+      settings: further arguments of `chunked_td.lab.neural.run_together`.
     Returns:
       what `execute` gives, for each batch. Rounding depends on the size of a program, so on some devices the numbers
       are close to those of batches run alone, not equal.
@@ -171,7 +172,7 @@ def execute_together(
     crews = [Crew(**_own_arguments(batch)) for batch in batches]
     first = batches[0]
     dynamics, model = first.protocol.environment.build(), _network(first.arm)
-    found = run_together(dynamics, crews, model=model, report=report, **_shared_arguments(first))
+    found = run_together(dynamics, crews, model=model, report=report, **_shared_arguments(first), **settings)
     return [_columns(batch, runs) for batch, runs in zip(batches, found, strict=True)]
 
 

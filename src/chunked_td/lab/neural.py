@@ -7,9 +7,11 @@ for more networks.
 
 from __future__ import annotations
 
+import pickle
+import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -23,7 +25,7 @@ from chunked_td.run import BOOTSTRAPS
 from chunked_td.simulate import check_settings, record_marks
 
 PRECISION = "tf32"
-"""Of matrix products on a GPU; `benchmarks/networks.py` measures what that does to λ. CPUs use float32."""
+"""Of matrix products on a GPU, unless told; `results/README.md` says what that does to results. CPUs use float32."""
 
 
 @dataclass(frozen=True)
@@ -115,61 +117,71 @@ def run_together(
     episodes: int,
     record_at: Sequence[int],
     probes: Sequence[tuple[int, int]] = (),
+    precision: str = PRECISION,
     report: Callable[[int], None] | None = None,
 ) -> list[NetworkRuns]:
     """Runs of several arms as one program; a result for each arm.
 
     Args:
       crews: λ source, seeds and step sizes of each arm.
+      precision: of matrix products on a GPU, one of `chunked_td.models.world.PRECISIONS`.
       report: called with the number of finished episodes at every record.
     """
     checked = check_settings(
         dynamics, learner, crews[0].lambda_source, "counts", "offline", discount, epsilon, episodes
     )
-    world, fleet = _assemble(dynamics, crews, model, checked)
+    world, fleet = _assemble(dynamics, crews, model, checked, precision)
     marks = record_marks(record_at, episodes)
     rows = np.array([s * dynamics.actions + a for s, a in probes], np.int64)
     records: list[Any] = []
+    fleet.roll_out()
+    if fleet.squared and BOOTSTRAPS[learner] == SARSA and fleet.has_choices():
+        raise LabError("ExpectedLambda() with SARSA and networks needs states without a choice after the first")
     for episode in range(1, episodes + 1):
-        fleet.roll_out()
-        if episode == 1 and fleet.squared and BOOTSTRAPS[learner] == SARSA and fleet.has_choices():
-            raise LabError("ExpectedLambda() with SARSA and networks needs states without a choice after the first")
         if (fleet.memory.length != dynamics.horizon).any():
             raise LabError(f"network arms need episodes of one length, {dynamics.horizon}; this environment's differ")
-        fleet.take_lambda(np.asarray(world.episode(fleet.states, fleet.actions, fleet.policies)))
-        if episode == marks[len(records)]:
+        answer = world.episode(fleet.states, fleet.actions, fleet.policies)
+        answer.copy_to_host_async()
+        due = episode == marks[len(records)]
+        if not due:
+            fleet.draw_ahead()  # while the device is at work
+        fleet.take_lambda(np.asarray(answer), roll_on=not due)
+        if due:
             records.append(_record(world, fleet, rows))
             if report is not None:
                 report(episode)
+            if episode < episodes:
+                fleet.roll_out()
     bounds = np.cumsum([0, *(len(crew.seeds) for crew in crews)])
     parts = [slice(first, last) for first, last in pairwise(bounds)]
     return [_result(fleet, records, part) for part in parts]
 
 
-def _assemble(dynamics: Any, crews: Sequence[Crew], model: str, checked: dict[str, Any]) -> tuple[Any, Fleet]:
-    """The device's program and the host's fleet. Both compile at the same time."""
-    from chunked_td.models.world import World
-
+def _assemble(
+    dynamics: Any, crews: Sequence[Crew], model: str, checked: dict[str, Any], precision: str
+) -> tuple[Any, Fleet]:
+    """The device's program and the host's fleet. Both compile at the same time, in a process each."""
     expected = {crew.lambda_source.code == EXPECTED for crew in crews}
     if len(expected) > 1:
         raise LabError("arms with and without ExpectedLambda() cannot share a program: run them one after the other")
-    config, reading = config_for(model, dynamics), reading_of(crews, checked["learner"])
+    reading = reading_of(crews, checked["learner"])
     seeds = np.concatenate([crew.seeds for crew in crews])
-    check_memory(config, dynamics.horizon, len(seeds))
-    with ThreadPoolExecutor(1) as pool:
-        warm = pool.submit(_warm_up, dynamics, crews, reading, checked)
+    with _elsewhere(warm_up, dynamics, crews, reading, checked):
+        from chunked_td.models.world import World
+
+        config = config_for(model, dynamics)
+        check_memory(config, dynamics.horizon, len(seeds))
         world = World(
             config,
             [int(seed) for seed in seeds],
             dynamics.horizon,
             reading=reading,
             expected=expected.pop(),
-            precision=PRECISION,
+            precision=precision,
             merged=False,
         )
         world.compile()
-        warm.result()
-    fleet = _fleet(dynamics, crews, reading, checked)
+        fleet = _fleet(dynamics, crews, reading, checked)
     world.mark_noisy(noisy_steps(dynamics, fleet.envs, fleet.size))
     return world, fleet
 
@@ -194,12 +206,31 @@ def _column(crew: Crew, reading: str, dynamics: Any) -> int:
     return len(dynamics.nvec) if reading == "both" else 0
 
 
-def _warm_up(dynamics: Any, crews: Sequence[Crew], reading: str, checked: dict[str, Any]) -> None:
-    """Compile what the fleet will call, with a throw-away run."""
+def warm_up(dynamics: Any, crews: Sequence[Crew], reading: str, checked: dict[str, Any]) -> None:
+    """Compile what the fleet will call, into the cache on disk, with a throw-away run."""
     one = Crew(crews[0].lambda_source, crews[0].seeds[:1], crews[0].step_sizes[:1])
     fleet = _fleet(dynamics, [one], reading, checked)
     fleet.roll_out()
     fleet.take_lambda(np.zeros((1, dynamics.horizon, len(dynamics.nvec) + 1), np.float32))
+
+
+@contextmanager
+def _elsewhere(work: Callable[..., None], *arguments: Any) -> Iterator[None]:
+    """Call `work` in a process of its own meanwhile; a thread would fight JAX for the interpreter's lock.
+
+    For work that saves time and that nothing depends on: if it fails, nobody hears of it.
+    """
+    command = "import pickle, sys; work, arguments = pickle.load(sys.stdin.buffer); work(*arguments)"
+    quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([sys.executable, "-c", command], stdin=subprocess.PIPE, **quiet) as process:
+        assert process.stdin is not None
+        with suppress(BrokenPipeError), process.stdin as pipe:
+            pipe.write(pickle.dumps((work, arguments)))
+        try:
+            yield
+        except BaseException:
+            process.kill()
+            raise
 
 
 def reading_of(crews: Sequence[Crew], learner: str) -> str:

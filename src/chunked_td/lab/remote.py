@@ -29,8 +29,12 @@ from chunked_td.lab.provenance import provenance
 from chunked_td.lab.sweep import Options, log_entry, make_plan
 
 
-def run_here(protocols: Sequence[str], options: Options, out: Path, threads: int | None = None) -> int:
-    """Run what `options` ask of `protocols`; results go to `out` as .npz files. Returns an exit code."""
+def run_here(protocols: Sequence[str], options: Options, out: Path, threads: int | None = None, **networks: Any) -> int:
+    """Run what `options` ask of `protocols`; results go to `out` as .npz files. Returns an exit code.
+
+    Args:
+      networks: further arguments of `chunked_td.lab.neural.run_together`.
+    """
     plan = make_plan(load_all(list(protocols)), options)
     for note in plan.notes:
         print(f"note: {note}", file=sys.stderr)
@@ -41,19 +45,27 @@ def run_here(protocols: Sequence[str], options: Options, out: Path, threads: int
         directory.log("session", **provenance(), engine="remote", threads=threads)
         engine = LocalEngine(threads)
         alone = [batch for batch in todo if batch.arm.kind != "network"]
-        for result in itertools.chain(engine.run(alone), run_networks(todo)):
+        for result in itertools.chain(engine.run(alone), run_networks(todo, **networks)):
             if result.columns is None:
                 failures += 1
                 print(f"FAILED {result.batch.name}: {result.error}", file=sys.stderr, flush=True)
                 continue
             name = f"{result.batch.name}.npz"
             directory.write_atomically(out / name, save_npz(result.columns, result.batch.settings()))
-            directory.log("batch", file=name, **log_entry(result, engine))
+            how = {"device": _device(), **networks} if result.batch.arm.kind == "network" else {}
+            directory.log("batch", file=name, **log_entry(result, engine), **how)
             print(f"{name}: {len(result.batch.pairs)} runs in {result.seconds:.1f} s", flush=True)
     return FAILED if failures else DONE
 
 
-def run_networks(batches: Sequence[Batch]) -> Iterator[Result]:
+def _device() -> str:
+    """What the networks ran on."""
+    import jax
+
+    return jax.devices()[0].device_kind
+
+
+def run_networks(batches: Sequence[Batch], **networks: Any) -> Iterator[Result]:
     """Network batches, arms that can share a program together; the time of a program is shared out by runs."""
     groups: dict[Any, list[Batch]] = {}
     for batch in batches:
@@ -70,7 +82,7 @@ def run_networks(batches: Sequence[Batch]) -> Iterator[Result]:
             )
 
         try:
-            found, error = execute_together(group, report), None
+            found, error = execute_together(group, report, **networks), None
         except Exception as problem:
             found, error = [None] * len(group), f"{type(problem).__name__}: {problem}"
         seconds = time.perf_counter() - begun
@@ -104,11 +116,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--episodes", type=int)
     parser.add_argument("--profile", default="paper")
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--precision", help="of networks' matrix products on a GPU: tf32 (default), tf32x3, float32")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args(arguments)
     try:
         options = Options(given.profile, tuple(given.arms), given.seeds, given.episodes)
-        return run_here(given.protocol, options, given.out, given.threads)
+        networks = {"precision": given.precision} if given.precision else {}
+        return run_here(given.protocol, options, given.out, given.threads, **networks)
     except LabError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.code

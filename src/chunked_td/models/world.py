@@ -44,6 +44,10 @@ from chunked_td.models.networks import (
 
 PRECISIONS = ("float32", "tf32x3", "tf32")
 
+GPU_OPTIONS = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
+"""Kernels that do not wait for each other run side by side: reads beside training, the layers' updates beside each
+other. A training step has some 35 kernels, most of them too small to fill a GPU."""
+
 
 def matmul_precision(name: str) -> Any:
     """JAX's name for a precision of matrix products; a CPU computes in float32 whatever is asked."""
@@ -262,6 +266,18 @@ _episode_program = jax.jit(_episode, static_argnums=0, donate_argnums=1)
 _compiled_ahead: dict[Any, Any] = {}
 
 
+def _compiled(program: Any) -> Any:
+    """Compile a lowered program, on a GPU with `GPU_OPTIONS` if this version of the compiler knows them."""
+    if jax.default_backend() != "gpu":
+        return program.compile()
+    try:
+        return program.compile(compiler_options=GPU_OPTIONS)
+    except jax.errors.JaxRuntimeError as error:
+        if "No such compile option" not in str(error):
+            raise
+        return program.compile()
+
+
 class World:
     """The world models of a batch of runs.
 
@@ -338,7 +354,7 @@ class World:
         arguments = self._arguments(states, np.zeros(shape, np.int64), self._no_policy)
         key = (self.plan, self.runs, *self.state.n.devices())
         if key not in _compiled_ahead:
-            _compiled_ahead[key] = _episode_program.lower(self.plan, self.state, *arguments).compile()
+            _compiled_ahead[key] = _compiled(_episode_program.lower(self.plan, self.state, *arguments))
         self._program = _compiled_ahead[key]
         return time.perf_counter() - start
 
