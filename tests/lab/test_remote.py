@@ -51,6 +51,19 @@ def test_results_come_home(tmp_path, reproduce, capsys):
     assert sum(line["event"] == "batch" for line in diary) == 6
 
 
+def test_what_comes_later_joins_what_is_there(tmp_path):
+    away = tmp_path / "away"
+    on_a_bare_host("--protocol", TOY, "--arms", "sarsa-0", "--seeds", "20", "--out", str(away))
+    files = sorted(away.glob("*.npz"))
+    assert len(files) > 1
+    for number, file in enumerate(files):  # one at a time
+        portion = tmp_path / f"portion{number}"
+        portion.mkdir()
+        file.rename(portion / file.name)
+        assert commands.import_batches(portion, out=tmp_path / "home", experiments=[TOY]) == 0
+    assert Store.read(tmp_path / "home").table("toy")["seed"].n_unique() == 20
+
+
 def test_a_damaged_result_is_named_and_the_others_are_taken(tmp_path, capsys):
     away = tmp_path / "away"
     on_a_bare_host("--protocol", TOY, "--arms", "sarsa-0", "--out", str(away))

@@ -14,26 +14,24 @@ from chunked_td.lab.protocols import Protocol, describe
 def request_of_settings(
     directory: Directory, protocols: Mapping[str, Protocol], settings: Sequence[dict[str, Any]]
 ) -> None:
-    """Ask, in the manifest, for the runs that these settings describe.
+    """Ask, in the manifest, for the runs that these settings describe, beside those asked for before.
 
     Batches of an arm are taken together, the longest runs first. Batches of an unknown protocol, or of another version
     of a known one, are kept in the store but not asked for; a note says so.
     """
     arms: dict[tuple[str, str], dict[str, Any]] = {}
     for part in sorted(settings, key=lambda s: (-s["episodes"], json.dumps(s["pairs"]))):
-        if _family_now(protocols.get(part["protocol"]), part["arm"]) != _family_of(part):
+        family, place = _family_of(part), (part["protocol"], part["arm"])
+        if _family_now(protocols.get(part["protocol"]), part["arm"]) != family:
             directory.notes.append(f"{part['protocol']} {part['arm']}: made with other settings; kept, but not shown")
             continue
-        entry = arms.setdefault(
-            (part["protocol"], part["arm"]),
-            {
-                "family": _family_of(part),
-                "seeds": [],
-                "exponents": [],
-                "episodes": part["episodes"],
-                "record_at": part["record_at"],
-            },
-        )
+        if place not in arms:
+            size = {"episodes": part["episodes"], "record_at": part["record_at"]}
+            fresh = {"family": family, "seeds": [], "exponents": [], **size}
+            asked = directory.manifest.get("protocols", {}).get(place[0], {}).get("arms", {}).get(place[1], fresh)
+            longer = asked["family"] == family and asked["episodes"] >= part["episodes"]
+            arms[place] = dict(asked) if longer else fresh
+        entry = arms[place]
         if entry["episodes"] == part["episodes"]:
             entry["seeds"] = sorted({*entry["seeds"], *(seed for seed, _ in part["pairs"])})
             entry["exponents"] = sorted({*entry["exponents"], *(j for _, j in part["pairs"])}, reverse=True)

@@ -36,10 +36,10 @@ def _version(name: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """The commit of the source tree, "+" if it has changes; without Git, what CHUNKED_TD_COMMIT says of a copy."""
+    """The commit of the source tree, "+" if it has changes; None for an installed package."""
     root = Path(__file__).parents[3]
     if not (root / ".git").exists():
-        return os.environ.get("CHUNKED_TD_COMMIT")
+        return None
     try:
         head = _git(root, "rev-parse", "HEAD")
         return head + ("+" if _git(root, "status", "--porcelain", "--untracked-files=no", "--", "src") else "")
