@@ -18,7 +18,40 @@ def test_every_stored_batch_is_whole():
     assert store.table("key-to-door").filter(pl.col("arm") == "expected-sarsa-1")["seed"].n_unique() == 100
 
 
-@pytest.mark.parametrize("path", sorted((RESULTS / "float32").rglob("*.parquet")), ids=lambda path: path.stem)
+def in_both_precisions(experiment: str, arm: str) -> pl.DataFrame:
+    """Last scores of an arm, per run: `score` in TF32, `score_float32` in float32."""
+    tables = [Store.read(RESULTS / folder).table(experiment) for folder in ("paper", "float32/gpu")]
+    last = [
+        t.filter((pl.col("arm") == arm) & (pl.col("seed") < 10) & (pl.col("episode") == pl.col("episode").max()))
+        for t in tables
+    ]
+    assert (last[0]["loss"].mean() or 0) != (last[1]["loss"].mean() or 0)  # not the same runs
+    return last[0].join(last[1], on=["seed", "exponent"], suffix="_float32")
+
+
+@pytest.mark.parametrize(("arm", "runs", "same"), [("c-default", 120, 120), ("c-factored", 60, 59)])
+def test_key_to_door_is_the_same_in_float32(arm, runs, same):
+    both = in_both_precisions("key-to-door", arm)
+    assert both.height == runs
+    assert (both["score"] == both["score_float32"]).sum() == same
+    assert (both["score"] - both["score_float32"]).abs().max() <= 2
+
+
+def test_accumulated_charge_is_the_same_in_float32_up_to_noise():
+    both = in_both_precisions("accumulated-charge", "chunked")
+    assert both.height == 120
+    assert (both["score"] == both["score_float32"]).sum() == 57
+    assert (
+        both.filter(pl.col("exponent").is_between(-6, -2))
+        .select((pl.col("score") == pl.col("score_float32")).all())
+        .item()
+    )
+    change = pl.col("score") - pl.col("score_float32")
+    by_step_size = both.group_by("exponent").agg(change.mean().alias("mean"), (change.std() / 10**0.5).alias("error"))
+    assert (by_step_size["mean"].abs() <= 1.5 * by_step_size["error"]).all()
+
+
+@pytest.mark.parametrize("path", sorted((RESULTS / "float32/cpu").rglob("*.parquet")), ids=lambda path: path.stem)
 def test_precision_does_not_change_the_scores(path):
     """Quick-profile runs of network arms on a CPU repeat the beginnings of the stored GPU runs, score by score."""
     experiment, arm = path.parent.name, path.stem.partition("-seeds")[0]
