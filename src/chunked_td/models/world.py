@@ -290,7 +290,8 @@ class World:
       precision: of the matrix products on a GPU: "float32", "tf32x3" or "tf32". A CPU always uses float32.
       merged: read λ in the forward pass of the next training step, instead of in one of its own.
       unroll: training steps per turn of the compiled loop.
-      staged: update Adam's moments first and the parameters from them, instead of all in one pass. Default: on a CPU.
+      staged: update Adam's moments first and the parameters from them, instead of all in one pass. Default: on a CPU,
+        for networks that its cache holds with both moments (10 % faster there, 10 % slower for larger ones).
     """
 
     def __init__(
@@ -314,9 +315,10 @@ class World:
             raise ValueError(
                 f"episode_length is {episode_length}; it takes a positive multiple of train_every, {config.train_every}"
             )
-        staged = jax.default_backend() == "cpu" if staged is None else bool(staged)
+        if staged is None:
+            staged = jax.default_backend() == "cpu" and 12 * config.parameters < 1 << 20
         self.plan = Plan(
-            config, int(episode_length), reading, bool(expected), precision, bool(merged), int(unroll), staged
+            config, int(episode_length), reading, bool(expected), precision, bool(merged), int(unroll), bool(staged)
         )
         self.runs = len(seeds)
         numbers = jnp.asarray(np.array([model_seed(seed) for seed in seeds], np.uint32))
