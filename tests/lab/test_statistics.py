@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import polars as pl
 import pytest
 from scipy import stats
 
 from chunked_td.lab import statistics as st
+from chunked_td.lab.studies import Arm, Runs, Study
 
 NAN = float("nan")
 
@@ -70,12 +70,6 @@ def test_paired_test_rejects_as_often_as_it_says():
     assert 0.035 < np.mean(np.array(p) <= 0.05) < 0.065
 
 
-def test_wilcoxon_by_hand():
-    # Five differences of one sign: the signed ranks are extreme in 2 of 32 patterns.
-    assert st.wilcoxon_test(np.arange(1.0, 6.0), np.zeros(5)) == pytest.approx(2 / 32)
-    assert st.wilcoxon_test(np.ones(3), np.ones(3)) == 1.0
-
-
 def test_holm_by_hand():
     # Sorted 0.01 0.02 0.03 0.04: ×4, ×3, ×2, ×1, then made increasing.
     np.testing.assert_allclose(st.holm([0.04, 0.01, 0.03, 0.02]), [0.06, 0.04, 0.06, 0.06])
@@ -128,24 +122,17 @@ def test_selection_needs_sense():
         st.select_step_size(np.zeros((1, 1, 1)), rule="best", truth=1.0)
 
 
-def table():
-    rows = []
-    for arm in ("a", "b"):
-        for exponent in (0, -1):
-            for seed in (0, 1):
-                for episode in (10, 20):
-                    score = {"a": 1.0, "b": 2.0}[arm] + exponent * (1 if episode == 10 else -1) + 0.1 * seed
-                    rows.append((arm, seed, exponent, episode, score))
-    return pl.DataFrame(rows, schema=["arm", "seed", "exponent", "episode", "score"], orient="row")
+def test_selection_reads_the_checkpoint_and_the_rule_that_the_protocol_names():
+    exponents = np.array([0, -1])
+    scores = np.array([[[1.0, 9.0], [3.0, 9.0]], [[4.0, 2.0], [4.0, 2.0]]])  # [exponent, seed, checkpoint 10 or 20]
+    runs = Runs(exponents, 2.0**exponents, np.arange(2), np.array([10, 20]), {"score": scores})
+    arms = tuple(Arm(name, name, "fixed", "0.5", True, "", runs) for name in "ab")
 
+    def selected(rule, at, **rest):
+        selection = {"rule": rule, "at": at, "truth": None, "exceptions": {}, **rest}
+        return Study("toy", {"selection": selection}, arms).selected
 
-def test_score_array_places_every_run():
-    scores = st.score_array(table(), ["b", "a"], [-1, 0], [0, 1, 2], episode=10)
-    np.testing.assert_allclose(scores[0], [[1.0, 1.1, NAN], [2.0, 2.1, NAN]])
-    np.testing.assert_allclose(st.score_array(table(), ["a"], [-1], [0])[0], [[2.0]])
-
-
-def test_selection_reads_the_checkpoint_the_protocol_names():
-    selection = {"rule": "least mean", "at": 10, "truth": None, "exceptions": {"b": 20}}
-    assert st.select_from_table(table(), {"selection": selection}) == {"a": -1, "b": 0}
-    assert st.select_from_table(table(), {"selection": None}) == {}
+    assert selected("least mean", None) == {"a": -1, "b": -1}
+    assert selected("least mean", 10, exceptions={"b": 20}) == {"a": 0, "b": -1}
+    assert selected("least squared error", 10, truth=4.5) == {"a": -1, "b": -1}
+    assert Study("toy", {"selection": None}, arms).selected == {"a": -1, "b": -1}

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from chunked_td.lab.errors import DONE
-from chunked_td.lab.statistics import holm, mean_sd, paired_test
+from chunked_td.lab.statistics import holm, mean_sd, paired_test, probability_of_improvement
 from chunked_td.lab.store import Store
 from chunked_td.lab.studies import (
     Runs,
@@ -191,9 +191,10 @@ def smaller(ours: np.ndarray, others: Mapping[str, np.ndarray]) -> tuple[str, st
     gaps = [float(np.nanmean(ours - theirs)) for theirs in others.values()]
     better = [gap < 0 and value < LEVEL for gap, value in zip(gaps, p, strict=True)]
     worse = [gap > 0 and value < LEVEL for gap, value in zip(gaps, p, strict=True)]
+    chances = [probability_of_improvement(ours, theirs) for theirs in others.values()]
     evidence = "; ".join(
-        f"against {name}: {number_text(gap)} (p = {value:.2g})"
-        for name, gap, value in zip(others, gaps, p, strict=True)
+        f"against {name}: {number_text(gap)} (p = {value:.2g}), better in {chance:.0%} of pairs of runs"
+        for name, gap, value, chance in zip(others, gaps, p, chances, strict=True)
     )
     return HOLDS if all(better) else FAILS if any(worse) else UNDECIDED, evidence
 

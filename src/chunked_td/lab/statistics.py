@@ -4,53 +4,15 @@
 
 `NaN` marks a run that is not there (an arm without that step size, a batch not finished). Functions of one group of
 runs take float64[..., seeds], work along the last axis and leave `NaN`s out. Randomness is an argument, `rng`.
-`score_array` makes the array from a store's table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import polars as pl
-
-
-def score_array(
-    table: pl.DataFrame,
-    arms: Sequence[str],
-    exponents: Sequence[int],
-    seeds: Sequence[int],
-    *,
-    episode: int | None = None,
-    column: str = "score",
-) -> np.ndarray:
-    """Scores of a store's table at one checkpoint.
-
-    Args:
-      table: as `Store.table` returns it.
-      arms, exponents, seeds: the axes of the result.
-      episode: checkpoint; None is the last of each run.
-      column: which column to read.
-    Returns:
-      float64[arms, exponents, seeds], NaN where there is no such run.
-    """
-    import polars as pl
-
-    scores = np.full((len(arms), len(exponents), len(seeds)), np.nan)
-    if episode is None:
-        rows = table.filter(pl.col("episode") == pl.col("episode").max().over("arm", "exponent", "seed"))
-    else:
-        rows = table.filter(pl.col("episode") == episode)
-    places = [{value: i for i, value in enumerate(axis)} for axis in (arms, exponents, seeds)]
-    for arm, exponent, seed, score in rows.select("arm", "exponent", "seed", column).iter_rows():
-        index = tuple(place.get(value) for place, value in zip(places, (arm, exponent, seed), strict=True))
-        if None not in index:
-            scores[index] = score
-    return scores
 
 
 @dataclass(frozen=True)
@@ -166,17 +128,6 @@ def paired_test(
     return float((1 + np.sum(np.abs(signs @ difference) >= observed - slack)) / (resamples + 1))
 
 
-def wilcoxon_test(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """Two-sided p-value of Wilcoxon's signed-rank test over common seeds; 1 if no seed differs."""
-    from scipy import stats
-
-    difference = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
-    difference = difference[~np.isnan(difference) & (difference != 0)]
-    if difference.size == 0:
-        return 1.0
-    return float(stats.wilcoxon(difference)[1])  # type: ignore[arg-type]
-
-
 def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
     """Holm's step-down correction: adjusted p-values, in the order given; NaN (no test) is left out of the count."""
     p = np.asarray(p_values, dtype=np.float64)
@@ -213,29 +164,3 @@ def select_step_size(scores: np.ndarray, *, rule: str, truth: float | None = Non
         raise ValueError(f"rule {rule!r}: it is 'least mean', 'least squared error' or 'least error of mean'")
     loss = np.where(np.isnan(loss), np.inf, loss)
     return np.where(np.isinf(loss).all(axis=-1), -1, np.argmin(loss, axis=-1))
-
-
-def select_from_table(table: pl.DataFrame, description: dict[str, Any]) -> dict[str, int]:
-    """Selected exponent of each arm, exactly as the experiment says.
-
-    Args:
-      table: as `Store.table` returns it.
-      description: the protocol's entry in the manifest (`protocols.describe`).
-    Returns:
-      {arm id: exponent} for arms that have runs; empty if the protocol selects nothing.
-    """
-    selection = description["selection"]
-    chosen: dict[str, int] = {}
-    if selection is None:
-        return chosen
-    for arm in table["arm"].unique(maintain_order=True):
-        rows = table.filter(table["arm"] == arm)
-        exponents = sorted(rows["exponent"].unique(), reverse=True)
-        at = selection["exceptions"].get(arm, selection["at"])
-        last = rows["episode"].max()
-        episode = None if at is None or at > last else at  # a shortened run is selected at its end
-        scores = score_array(rows, [arm], exponents, sorted(rows["seed"].unique()), episode=episode)
-        index = int(select_step_size(scores, rule=selection["rule"], truth=selection["truth"])[0])
-        if index >= 0:
-            chosen[arm] = int(exponents[index])
-    return chosen
