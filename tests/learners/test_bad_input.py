@@ -38,6 +38,8 @@ LAKE = gym.make("FrozenLake-v1")
         ),
         ({"lambda_source": ctd.BackwardLambda(), "percept": "reward-state"}, "which counts states"),
         ({"lambda_source": ctd.FactoredLambda()}, "not with SARSA"),
+        ({"model": object(), "percept": "reward-state"}, "settings of the count model"),
+        ({"model": object(), "prior": 1.0}, "settings of the count model"),
         ({"model": object()}, r"model must have a method observe\(\)"),
         ({"model": object(), "lambda_source": ctd.BackwardLambda()}, "read off counts; it takes no model"),
     ],

@@ -144,6 +144,10 @@ class Learner(Answers):
         if self.prior > 0.0 and self.percept == "reward-state":
             raise ValueError("prior needs a known number of outcomes; percept 'reward-state' has none")
         if self.model is not None and source.needs_model:
+            if self.percept != "state" or self.prior > 0.0:
+                raise ValueError(
+                    "percept and prior are settings of the count model; they do not go with a model= of its own"
+                )
             check_model(self.model, source, self.bootstrap)
 
     def _make_rule(self) -> Rule:
