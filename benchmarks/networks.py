@@ -112,7 +112,7 @@ def ceilings(precision: str) -> tuple[float, float]:
     def best(function, x):
         function(x).block_until_ready()
         times = []
-        for _ in range(5):
+        for _ in range(25):
             start = time.perf_counter()
             function(x).block_until_ready()
             times.append(time.perf_counter() - start)
