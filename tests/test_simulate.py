@@ -201,6 +201,27 @@ def test_lambda_from_outside(learner):
     assert fleet.progress.misses[0, 0] == runs.misses[0]
 
 
+def test_lambda_from_outside_is_checked():
+    fleet = Fleet(
+        ENVS["key"],
+        learner="expected_sarsa",
+        lambda_source=ctd.FactoredLambda(),
+        discount=0.95,
+        epsilons=epsilons(),
+        seeds=[6],
+        step_sizes=[0.3],
+        columns=[-1],
+    )
+    fleet.roll_out()
+    steps, rewards = fleet.actions.shape[1], ENVS["key"].rewards
+    for shape in ((1, 3, rewards), (1, steps), (2, steps, rewards), (1, steps, rewards - 1), (1, steps, 1, 1)):
+        with pytest.raises(ValueError, match=rf"lambdas has the shape .* m at least {rewards}"):
+            fleet.take_lambda(np.zeros(shape))
+    with pytest.raises(ValueError, match="lambdas has entries that are not finite"):
+        fleet.take_lambda(np.full((1, steps, rewards), np.nan))
+    fleet.take_lambda(np.zeros((1, steps, rewards)))
+
+
 class Maze(NamedTuple):
     """Somebody's own dynamics: six steps in which every action changes the odds."""
 

@@ -149,6 +149,8 @@ class Fleet:
         self.size, self.episode = len(runs), 0
         self._no_lambdas = np.zeros((self.size, 0, 1), np.float32)
         self.columns = np.zeros(self.size, np.int64) if columns is None else np.asarray(columns, np.int64)
+        each = dynamics.rewards if (self.columns < 0).any() else 1
+        self._width = max(each, int(self.columns.max()) + 1)  # λs per step that are read
         # w threads take work/w and w times what it costs to wake one, about 2,000 updates of a number: least at √
         numbers = self.size * dynamics.horizon * dynamics.rewards
         workers = max(1, min(threads or os.cpu_count() or 1, round(math.sqrt(numbers / 2000))))
@@ -192,7 +194,16 @@ class Fleet:
           lambdas: λ_t, float32[B, T], or float32[B, T, m] to choose `columns` from.
         """
         values = np.asarray(lambdas, np.float32)
-        self._turn(values if values.ndim == 3 else values[..., None], learning=True, playing=roll_on)
+        values = values if values.ndim == 3 else values[..., None]
+        if values.ndim != 3 or values.shape[:2] != self.actions.shape or values.shape[2] < self._width:
+            runs, steps = self.actions.shape
+            raise ValueError(
+                f"lambdas has the shape {np.shape(lambdas)}; it takes ({runs}, {steps}), or ({runs}, {steps}, m) with "
+                f"m at least {self._width}"
+            )
+        if not np.isfinite(values).all():
+            raise ValueError("lambdas has entries that are not finite")
+        self._turn(values, learning=True, playing=roll_on)
 
     def _turn(self, lambdas: np.ndarray, *, learning: bool, playing: bool) -> None:
         lambdas = lambdas.view()

@@ -88,6 +88,20 @@ def test_results_of_other_settings_are_kept_but_not_shown(tmp_path, capsys):
     assert len(contents(tmp_path / "home")) == 2
 
 
+def test_one_folder_holds_one_precision(tmp_path, capsys):
+    from chunked_td.lab import remote
+    from chunked_td.lab.directory import Directory
+    from chunked_td.lab.experiments import load_all
+    from chunked_td.lab.sweep import Options, make_plan
+
+    out, asked = tmp_path / "away", ["--protocol", "key-to-door", "--arms", "c-default", "--out"]
+    name = make_plan(load_all(["key-to-door"]), Options("paper", ("c-default",), None, None)).batches[0].name
+    with Directory.for_writing(out) as directory:
+        directory.log("batch", file=f"{name}.npz", precision="tf32")
+    assert remote.main([*asked, str(out), "--precision", "float32"]) == 2
+    assert f"holds {name}.npz in tf32: name another folder for float32" in capsys.readouterr().err
+
+
 def test_nothing_to_import(tmp_path, capsys):
     assert commands.import_batches(tmp_path, out=tmp_path / "home") == 2
     assert "no .npz files" in capsys.readouterr().err

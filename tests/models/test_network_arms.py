@@ -1,5 +1,7 @@
 """Network arms end to end: the fleet with true probabilities planted is the oracle; arms together are arms alone."""
 
+import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import equinox as eqx
@@ -11,12 +13,13 @@ from small_worlds import CHARGE, CHARGE_DYNAMICS, DOOR, DOOR_DYNAMICS, LENGTH
 
 import chunked_td as ctd
 from chunked_td.envs.face import DynamicsEnv
-from chunked_td.fleet import Fleet
+from chunked_td.fleet import turn_many
 from chunked_td.lab import neural
 from chunked_td.lab.errors import LabError
 from chunked_td.models import world as world_module
+from chunked_td.models.diagnostics import Diagnostics
 from chunked_td.models.networks import ACCUMULATED_CHARGE
-from chunked_td.simulate import simulate
+from chunked_td.simulate import check_settings, simulate
 
 EPISODES = 25
 STARTS = ((0, 0), (0, 1))  # both actions in the start state, whose id is 0
@@ -46,29 +49,57 @@ def true_chances(fleet, dynamics):
     return chances
 
 
-def planted(dynamics, learner, source, epsilon, *, shift=0):
-    """Values after some episodes with λ from the true dynamics, handed to the fleet as a network's would be."""
-    fleet = Fleet(
-        dynamics,
-        learner=learner,
-        lambda_source=source,
-        discount=1.0,
-        epsilons=np.full(EPISODES, epsilon),
-        seeds=[4, 5],
-        step_sizes=[0.5, 0.25],
-        columns=[-1, -1] if isinstance(source, ctd.FactoredLambda) else None,
-    )
-    for _ in range(EPISODES):
-        fleet.roll_out()
-        chances = true_chances(fleet, dynamics)
-        if learner == "sarsa":
-            lambdas = np.take_along_axis(chances.prod(3), fleet.actions[..., None].astype(int), 2)[..., 0]
-        elif isinstance(source, ctd.FactoredLambda):
-            lambdas = (fleet.policies[..., None] * chances).sum(2)
-        else:
-            lambdas = (fleet.policies * chances.prod(3)).sum(2)
-        fleet.take_lambda(np.roll(lambdas, shift, axis=1))
-    return fleet
+def planted(monkeypatch, dynamics, learner, source, epsilon, *, shift=0):
+    """The fleet after a run of the lab in which the true dynamics answer in place of the networks."""
+    fleets = []
+
+    class Truth:
+        broken_at = np.zeros(2)
+
+        def __init__(self, config, seeds, length, **settings):
+            self.noisy = np.zeros((len(seeds), length), bool)
+
+        def compile(self):
+            return 0.0
+
+        def mark_noisy(self, noisy):
+            assert noisy.shape == self.noisy.shape
+
+        def episode(self, states, actions, policy):
+            chances = true_chances(fleets[-1], dynamics)
+            if learner == "sarsa":
+                lambdas = np.take_along_axis(chances.prod(3), actions[..., None].astype(int), 2)[..., 0]
+            elif isinstance(source, ctd.FactoredLambda):
+                lambdas = (policy[..., None] * chances).sum(2)
+            else:
+                lambdas = (policy * chances.prod(3)).sum(2)
+            return jnp.asarray(np.roll(lambdas, shift, axis=1), jnp.float32)
+
+        def diagnostics(self):
+            nothing = np.zeros((2, 10))
+            return Diagnostics(np.zeros(2), nothing, nothing, nothing, nothing, nothing)
+
+    def fleet(*arguments):
+        fleets.append(make_fleet(*arguments))
+        return fleets[-1]
+
+    make_fleet = neural._fleet
+    with monkeypatch.context() as patch:
+        patch.setattr(world_module, "World", Truth)
+        patch.setattr(neural, "_fleet", fleet)
+        neural.run_batch(
+            dynamics,
+            model="accumulated-charge" if learner == "sarsa" else "key-to-door",
+            learner=learner,
+            lambda_source=source,
+            step_sizes=np.array([0.5, 0.25]),
+            seeds=np.array([4, 5]),
+            epsilon=epsilon,
+            discount=1.0,
+            episodes=EPISODES,
+            record_at=[7, EPISODES],
+        )
+    return fleets[-1]
 
 
 def oracle(dynamics, learner, source, epsilon):
@@ -89,23 +120,23 @@ def oracle(dynamics, learner, source, epsilon):
 
 
 @pytest.mark.parametrize("source", [ctd.ForwardLambda(), ctd.FactoredLambda()], ids=["c-default", "c-factored"])
-def test_planted_truth_is_the_oracle_bit_for_bit(source):
+def test_planted_truth_is_the_oracle_bit_for_bit(source, monkeypatch):
     """Coins and ε = ½ make every λ a binary fraction, which no rounding touches."""
     runs = oracle(DOOR_DYNAMICS, "expected_sarsa", source, 0.5)
-    fleet = planted(DOOR_DYNAMICS, "expected_sarsa", source, 0.5)
+    fleet = planted(monkeypatch, DOOR_DYNAMICS, "expected_sarsa", source, 0.5)
     np.testing.assert_array_equal(fleet.tables.values, runs.values)
     np.testing.assert_array_equal(fleet.progress.misses[:, 0], runs.misses)
-    late = planted(DOOR_DYNAMICS, "expected_sarsa", source, 0.5, shift=1)
+    late = planted(monkeypatch, DOOR_DYNAMICS, "expected_sarsa", source, 0.5, shift=1)
     assert np.abs(late.tables.values - runs.values).max() > 1e-5
 
 
-def test_planted_truth_is_the_oracle_for_sarsa():
+def test_planted_truth_is_the_oracle_for_sarsa(monkeypatch):
     """Binomial probabilities are rounded to float32 on the way; decisions are the same."""
     runs = oracle(CHARGE_DYNAMICS, "sarsa", ctd.ForwardLambda(), 0.1)
-    fleet = planted(CHARGE_DYNAMICS, "sarsa", ctd.ForwardLambda(), 0.1)
+    fleet = planted(monkeypatch, CHARGE_DYNAMICS, "sarsa", ctd.ForwardLambda(), 0.1)
     np.testing.assert_allclose(fleet.tables.values, runs.values, atol=1e-6)
     np.testing.assert_array_equal(fleet.progress.misses[:, 0], runs.misses)
-    late = planted(CHARGE_DYNAMICS, "sarsa", ctd.ForwardLambda(), 0.1, shift=1)
+    late = planted(monkeypatch, CHARGE_DYNAMICS, "sarsa", ctd.ForwardLambda(), 0.1, shift=1)
     assert np.abs(late.tables.values - runs.values).max() > 1e-3
 
 
@@ -165,8 +196,9 @@ def test_a_batch_of_runs_makes_the_decisions_of_single_runs():
 
 
 @pytest.mark.parametrize("factored_first", [True, False])
-def test_two_arms_in_one_program_are_the_arms_alone(factored_first):
-    sources = [ctd.FactoredLambda(), ctd.ForwardLambda()]
+@pytest.mark.parametrize("components", [None, ((0, 3), 1, (2, 4), 3, 4)])
+def test_two_arms_in_one_program_are_the_arms_alone(factored_first, components):
+    sources = [ctd.FactoredLambda(components), ctd.ForwardLambda()]
     crews = [crew(source, seed) for source, seed in zip(sources, (3, 4), strict=True)]
     if not factored_first:
         crews.reverse()
@@ -178,6 +210,9 @@ def test_two_arms_in_one_program_are_the_arms_alone(factored_first):
 def test_arms_that_cannot_share_a_program_are_refused():
     crews = [crew(ctd.ForwardLambda(), 3), crew(ctd.ExpectedLambda(), 4)]
     with pytest.raises(LabError, match="cannot share a program"):
+        neural.run_together(DOOR_DYNAMICS, crews, **DOOR_SETTINGS)
+    crews = [crew(ctd.FactoredLambda(), 3), crew(ctd.FactoredLambda(((0, 3), 1, 2, 3, 4)), 4)]
+    with pytest.raises(LabError, match="different components"):
         neural.run_together(DOOR_DYNAMICS, crews, **DOOR_SETTINGS)
 
 
@@ -200,12 +235,14 @@ def test_one_learner_with_a_model_object_is_a_run_of_the_arm():
     assert np.abs(agent.q_values(np.zeros(3, int)) - runs.probes_at[1, -1]).max() > 1e-3
 
 
-def test_one_factored_learner_with_a_model_object_is_a_run_of_the_arm():
-    runs = neural.run_together(DOOR_DYNAMICS, [crew(ctd.FactoredLambda(), 3)], **DOOR_SETTINGS)[0]
+@pytest.mark.parametrize("source", [ctd.FactoredLambda(), ctd.FactoredLambda(((0, 3), 1, (2, 4), 3, 4))])
+def test_one_factored_learner_with_a_model_object_is_a_run_of_the_arm(source):
+    runs = neural.run_together(DOOR_DYNAMICS, [crew(source, 3)], **DOOR_SETTINGS)[0]
     env = DynamicsEnv(DOOR_DYNAMICS)
     agent = ctd.FactoredChunkedExpectedSarsa(
         env,
         model=ctd.NeuralModel(env, DOOR, seed=3),
+        lambda_source=source,
         step_size=0.5,
         discount=1.0,
         epsilon=0.3,
@@ -231,11 +268,43 @@ def test_a_broken_network_is_recorded_and_spares_the_others(monkeypatch):
 
     monkeypatch.setattr(world_module, "World", Poisoned)
     runs = charge_runs([3, 4])
-    assert runs.diagnostics["broken"].tolist() == [[0.0, 0.0], [1.0, 1.0]]
+    assert runs.diagnostics["broken"][0].tolist() == [0.0, 0.0]
+    at = runs.diagnostics["broken"][1]
+    assert at[0] == at[1] > CHARGE.batch_size  # the transition of the first training step
     assert healthy.diagnostics["broken"].max() == 0.0
     np.testing.assert_array_equal(runs.misses_at[0], healthy.misses_at[0])
     np.testing.assert_array_equal(runs.probes_at[0], healthy.probes_at[0])
     assert np.isfinite(runs.probes_at).all()  # λ = 0: the broken run goes on as TD(0)
+
+
+def test_a_broken_run_has_no_score_from_there_on():
+    from chunked_td.lab.batches import Batch, _columns
+    from chunked_td.lab.experiments import load
+
+    protocol = load("key-to-door")[0]
+    batch = Batch(protocol, protocol.arm("c-default"), ((0, 0), (1, 0)), 20, (10, 20))
+    broken = np.array([[0.0, 0.0], [0.0, 150.0]])
+    runs = SimpleNamespace(misses_at=np.full((2, 2), 5), returns_at=np.ones((2, 2)), diagnostics={"broken": broken})
+    score = _columns(batch, runs)["score"].reshape(2, 2)
+    np.testing.assert_array_equal(score, [[5.0, 5.0], [5.0, np.nan]])
+
+
+def test_warming_up_compiles_what_the_runs_will_call():
+    checked = check_settings(CHARGE_DYNAMICS, "sarsa", ctd.ForwardLambda(), "counts", "offline", 1.0, 0.1, EPISODES)
+    neural.warm_up(CHARGE_DYNAMICS, neural.Crew(ctd.ForwardLambda(), np.array([0]), np.array([0.5])), checked)
+    known = list(turn_many.signatures)
+    charge_runs([3, 4])
+    assert turn_many.signatures == known
+
+
+def test_what_cannot_be_done_elsewhere_is_not_done(monkeypatch):
+    monkeypatch.setattr(neural, "turn_many", SimpleNamespace(signatures=[]))
+    monkeypatch.setattr(neural, "compiled_for", lambda dynamics, loop: loop)
+    inside = []
+    for work in (lambda dynamics: None, os.chdir):  # cannot be sent; fails there
+        with neural._elsewhere(work, Path("/no/such/folder")):
+            inside.append(work)
+    assert len(inside) == 2
 
 
 # ---- memory
@@ -247,13 +316,46 @@ def device(monkeypatch, gibibytes, platform="gpu"):
     monkeypatch.setattr(jax, "devices", lambda *_: [fake])
 
 
-def test_a_batch_that_cannot_fit_is_refused_before_it_begins(monkeypatch):
+def test_a_program_that_cannot_fit_is_refused_before_it_begins(monkeypatch):
     device(monkeypatch, 1)
-    with pytest.raises(LabError, match=r"^2000 networks need about .* GiB, A small card has 1\.0 GiB: run fewer seeds"):
+    with pytest.raises(neural.NoRoom, match=r"^2000 networks need about .* GiB, A small card has 1\.0 GiB") as refusal:
         neural.check_memory(ACCUMULATED_CHARGE, 200, 2000)
+    neural.check_memory(ACCUMULATED_CHARGE, 200, refusal.value.fit)
+    with pytest.raises(neural.NoRoom):
+        neural.check_memory(ACCUMULATED_CHARGE, 200, refusal.value.fit + 1)
     neural.check_memory(ACCUMULATED_CHARGE, 200, 20)
     device(monkeypatch, 100)
     neural.check_memory(ACCUMULATED_CHARGE, 200, 2000)
+
+
+def test_what_does_not_fit_runs_in_portions(monkeypatch, capsys):
+    whole = charge_runs([3, 4, 5])
+
+    def small(config, horizon, runs):
+        if runs > 2:
+            raise neural.NoRoom(f"{runs} networks need too much", 2)
+
+    monkeypatch.setattr(neural, "check_memory", small)
+    runs = charge_runs([3, 4, 5])
+    assert "3 networks need too much; 2 at a time" in capsys.readouterr().err
+    np.testing.assert_array_equal(runs.misses_at, whole.misses_at)
+    np.testing.assert_allclose(runs.probes_at, whole.probes_at, atol=1e-6)
+    assert runs.diagnostics["loss"].shape == whole.diagnostics["loss"].shape
+
+    def nothing(config, horizon, runs):
+        raise neural.NoRoom(f"{runs} networks need too much", 0)
+
+    monkeypatch.setattr(neural, "check_memory", nothing)
+    with pytest.raises(LabError, match="3 networks need too much"):
+        charge_runs([3, 4, 5])
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 7, 100])
+def test_portions_hold_every_run_once(most):
+    cut = neural.portions([3, 0, 4], most)
+    for i, size in enumerate([3, 0, 4]):
+        assert [k for part in cut if i in part for k in range(part[i].start, part[i].stop)] == list(range(size))
+    assert max(sum(part.stop - part.start for part in program.values()) for program in cut) <= most
 
 
 def test_the_estimate_of_memory_covers_what_a_world_holds(monkeypatch):

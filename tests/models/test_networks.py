@@ -242,3 +242,20 @@ def test_errors_name_the_argument():
         NetworkConfig((2, 2), 2, (boolean(),))
     with pytest.raises(ValueError, match="activation is 'sin'"):
         NetworkConfig((2,), 2, (boolean(),), activation="sin")
+    for bad in (
+        {"hidden": 64},
+        {"hidden": (-3,)},
+        {"hidden": (0,)},
+        {"hidden": (1.5,)},
+        {"train_every": 2.0},
+        {"batch_size": 0},
+        {"embedding": -1},
+        {"learning_rate": 0.0},
+        {"learning_rate": float("nan")},
+        {"weight_decay": -1.0},
+    ):
+        with pytest.raises(ValueError, match=f"^{next(iter(bad))} is .*; it takes"):
+            NetworkConfig((2,), 2, (boolean(),), **bad)
+    with pytest.raises(ValueError, match=r"heads\[1\] has 3 outcomes; component 1 takes 4 values"):
+        NetworkConfig((2, 4), 2, (boolean(), categorical(3)))
+    assert NetworkConfig((2,), 2, (boolean(),), hidden=[8, 8]).hidden == (8, 8)

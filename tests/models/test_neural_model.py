@@ -1,6 +1,7 @@
 """NeuralModel: the online loop for one learner, its answers against their definitions, saving, and bad input."""
 
 import itertools
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -223,6 +224,11 @@ def test_errors_name_the_argument():
         ctd.NeuralModel(DOOR_SPACE, width=3)
     with pytest.raises(ValueError, match="config is for nvec"):
         ctd.NeuralModel(CHARGE_SPACE, DOOR)
+    with pytest.raises(ValueError, match=r"seed is 1\.5; it takes an integer from 0"):
+        ctd.NeuralModel(CHARGE_SPACE, CHARGE, seed=1.5)
+    odd = SimpleNamespace(observation_space=CHARGE_SPACE, action_space=spaces.MultiBinary(2))
+    with pytest.raises(ValueError, match=r"env\.action_space must be Discrete, got MultiBinary"):
+        ctd.NeuralModel(odd, CHARGE)
     with pytest.raises(ValueError, match="countable components"):
         ctd.NeuralModel(spaces.Text(4), actions=2)
     with pytest.raises(ValueError, match="at most 10,000,000 states"):

@@ -92,7 +92,7 @@ def test_a_broken_run_is_frozen_and_spares_the_others():
 
 def test_a_change_the_heads_cannot_express_breaks_that_run():
     (states, actions, policy), *rest = episodes_of(CHARGE, 2, 5)
-    states[1, 1:, 1] += 5  # a jump of at least 5 where the head ends at 4
+    states[1, 1:, 1] = 8  # a jump of 8 where the head ends at 4
     world = small_world(CHARGE, [1, 2])
     lambdas = lambdas_of(world, [(states, actions, policy), *rest])
     assert world.broken_at[0] == 0
@@ -147,3 +147,11 @@ def test_errors_name_the_argument():
         world.episode(np.zeros((1, LENGTH + 1, 3)), np.zeros((1, LENGTH)))
     with pytest.raises(ValueError, match="states has the shape"):
         world.episode(np.zeros((1, LENGTH, 3)), np.zeros((1, LENGTH)))
+    states, actions = np.zeros((1, LENGTH + 1, 3), int), np.zeros((1, LENGTH), int)
+    with pytest.raises(ValueError, match=r"policy has the shape \(1, 2\); it takes"):
+        world.episode(states, actions, np.zeros((1, 2)))
+    with pytest.raises(ValueError, match=r"actions has values outside 0\.\.1"):
+        world.episode(states, actions + 2, np.zeros((1, LENGTH, 2)))
+    states[0, 1, 2] = CHARGE.nvec[2]
+    with pytest.raises(ValueError, match=r"states has values outside 0\.\.\["):
+        world.episode(states, actions, np.zeros((1, LENGTH, 2)))

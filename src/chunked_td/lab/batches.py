@@ -178,8 +178,9 @@ def execute_together(
 
 def together_key(batch: Batch) -> tuple[Any, ...]:
     """Batches with equal keys can run as one program. (Expected λ asks networks another question than the paper's.)"""
-    expected = "ExpectedLambda" in identity(batch.arm.lambda_source)
-    return (batch.protocol.id, batch.arm.learner, batch.arm.model, expected, batch.episodes, batch.record_at)
+    source = lambda_source_of(batch.arm)
+    asks = "ExpectedLambda" in identity(batch.arm.lambda_source), getattr(source, "components", None)
+    return (batch.protocol.id, batch.arm.learner, batch.arm.model, *asks, batch.episodes, batch.record_at)
 
 
 def _network(arm: Arm) -> str:
@@ -212,7 +213,10 @@ def _columns(batch: Batch, runs: Any) -> dict[str, np.ndarray]:
     """Columns from what a simulation gave: one row per run and checkpoint."""
     seeds, exponents = np.array(batch.pairs, dtype=np.int64).T
     record_at = np.asarray(batch.record_at, dtype=np.int64)
-    scores = {**resolve(batch.protocol.scoring)(runs, record_at), **getattr(runs, "diagnostics", {})}
+    scores, diagnostics = resolve(batch.protocol.scoring)(runs, record_at), getattr(runs, "diagnostics", {})
+    if np.any(diagnostics.get("broken", 0)):  # stopped: what its learner does without a network is no score
+        scores = {name: np.where(diagnostics["broken"] > 0, np.nan, values) for name, values in scores.items()}
+    scores = {**scores, **diagnostics}
     shape = (len(seeds), len(record_at))
     if "score" not in scores:
         raise LabError(f"scoring of {batch.protocol.id!r} must give a column 'score', it gave {sorted(scores)}")

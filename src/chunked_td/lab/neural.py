@@ -18,10 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.fleet import Fleet
+from chunked_td.compiled import code
+from chunked_td.fleet import Fleet, turn_many
 from chunked_td.lab.errors import LabError
 from chunked_td.lambdas import EXPECTED, FACTORED, SARSA, LambdaSource
-from chunked_td.run import BOOTSTRAPS
+from chunked_td.learners.setup import component_groups
+from chunked_td.run import BOOTSTRAPS, compiled_for
 from chunked_td.simulate import check_settings, record_marks
 
 PRECISION = "tf32"
@@ -35,7 +37,8 @@ class NetworkRuns:
     Attributes:
       diagnostics: float64[R, K] each: training loss, λ on predictable and on noisy steps, calibration by tenths of
         predicted probability (`calibration_count_3`, `calibration_predicted_3`, `calibration_observed_3` hold the
-        predictions between 0.3 and 0.4), and `broken`, 1 once the run's loss was not finite.
+        predictions between 0.3 and 0.4), and `broken`, the transition at which the run's loss was not finite and
+        the run was stopped, 0 for none.
     """
 
     misses: np.ndarray
@@ -120,7 +123,7 @@ def run_together(
     precision: str = PRECISION,
     report: Callable[[int], None] | None = None,
 ) -> list[NetworkRuns]:
-    """Runs of several arms as one program; a result for each arm.
+    """Runs of several arms as one program, or as several where the device has no room; a result for each arm.
 
     Args:
       crews: λ source, seeds and step sizes of each arm.
@@ -130,14 +133,65 @@ def run_together(
     checked = check_settings(
         dynamics, learner, crews[0].lambda_source, "counts", "offline", discount, epsilon, episodes
     )
-    world, fleet = _assemble(dynamics, crews, model, checked, precision)
     marks = record_marks(record_at, episodes)
     rows = np.array([s * dynamics.actions + a for s, a in probes], np.int64)
+
+    def run(crews: Sequence[Crew]) -> list[NetworkRuns]:
+        world, fleet = _assemble(dynamics, crews, model, checked, precision)
+        records = _train(world, fleet, dynamics, marks, rows, report)
+        bounds = np.cumsum([0, *(len(crew.seeds) for crew in crews)])
+        return [_result(fleet, records, slice(first, last)) for first, last in pairwise(bounds)]
+
+    try:
+        return run(crews)
+    except NoRoom as problem:
+        if problem.fit < 1:
+            raise
+        print(f"note: {problem}; {problem.fit} at a time, then", file=sys.stderr)
+        fit = problem.fit
+    found: list[list[NetworkRuns]] = [[] for _ in crews]
+    for portion in portions([len(crew.seeds) for crew in crews], fit):
+        parts = [
+            Crew(crews[i].lambda_source, crews[i].seeds[part], crews[i].step_sizes[part]) for i, part in portion.items()
+        ]
+        for i, runs in zip(portion, run(parts), strict=True):
+            found[i].append(runs)
+    return [_joined(parts) for parts in found]
+
+
+def portions(sizes: Sequence[int], most: int) -> list[dict[int, slice]]:
+    """Arms of these sizes cut into programs of at most `most` runs: which part of which arm is in each."""
+    bounds = np.cumsum([0, *sizes])
+    result = []
+    for first in range(0, int(bounds[-1]), most):
+        last = min(first + most, int(bounds[-1]))
+        inside = [(i, max(first, low) - low, min(last, high) - low) for i, (low, high) in enumerate(pairwise(bounds))]
+        result.append({i: slice(int(low), int(high)) for i, low, high in inside if low < high})
+    return result
+
+
+def _joined(parts: Sequence[NetworkRuns]) -> NetworkRuns:
+    """Runs of one arm that came from several programs."""
+    names = ("misses", "misses_at", "probes_at", "returns_at", "steps")
+    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    numbers = {name: np.concatenate([part.diagnostics[name] for part in parts]) for name in parts[0].diagnostics}
+    return NetworkRuns(**arrays, values=None, diagnostics=numbers)
+
+
+def _train(
+    world: Any,
+    fleet: Fleet,
+    dynamics: Any,
+    marks: Sequence[int],
+    rows: np.ndarray,
+    report: Callable[[int], None] | None,
+) -> list[Any]:
+    """Play up to the last of `marks`; a record at each."""
     records: list[Any] = []
     fleet.roll_out()
-    if fleet.squared and BOOTSTRAPS[learner] == SARSA and fleet.has_choices():
+    if fleet.squared and code(fleet.rule.bootstrap) == SARSA and fleet.has_choices():
         raise LabError("ExpectedLambda() with SARSA and networks needs states without a choice after the first")
-    for episode in range(1, episodes + 1):
+    for episode in range(1, marks[-1] + 1):
         if (fleet.memory.length != dynamics.horizon).any():
             raise LabError(f"network arms need episodes of one length, {dynamics.horizon}; this environment's differ")
         answer = world.episode(fleet.states, fleet.actions, fleet.policies)
@@ -150,11 +204,9 @@ def run_together(
             records.append(_record(world, fleet, rows))
             if report is not None:
                 report(episode)
-            if episode < episodes:
+            if episode < marks[-1]:
                 fleet.roll_out()
-    bounds = np.cumsum([0, *(len(crew.seeds) for crew in crews)])
-    parts = [slice(first, last) for first, last in pairwise(bounds)]
-    return [_result(fleet, records, part) for part in parts]
+    return records
 
 
 def _assemble(
@@ -164,9 +216,9 @@ def _assemble(
     expected = {crew.lambda_source.code == EXPECTED for crew in crews}
     if len(expected) > 1:
         raise LabError("arms with and without ExpectedLambda() cannot share a program: run them one after the other")
-    reading = reading_of(crews, checked["learner"])
+    reading, groups = reading_of(crews, checked["learner"]), groups_of(crews, dynamics)
     seeds = np.concatenate([crew.seeds for crew in crews])
-    with _elsewhere(warm_up, dynamics, crews, reading, checked):
+    with _elsewhere(warm_up, dynamics, crews[0], {**checked, "epsilons": checked["epsilons"][:1]}):
         from chunked_td.models.world import World
 
         config = config_for(model, dynamics)
@@ -179,11 +231,26 @@ def _assemble(
             expected=expected.pop(),
             precision=precision,
             merged=False,
+            groups=groups,
         )
         world.compile()
         fleet = _fleet(dynamics, crews, reading, checked)
     world.mark_noisy(noisy_steps(dynamics, fleet.envs, fleet.size))
     return world, fleet
+
+
+def groups_of(crews: Sequence[Crew], dynamics: Any) -> tuple[tuple[int, ...], ...] | None:
+    """Which state components decide each reward, for the arms with a λ per reward; None where it is one each."""
+    found = set()
+    for crew in crews:
+        if crew.lambda_source.code == FACTORED:
+            table = component_groups(crew.lambda_source, dynamics.rewards, len(dynamics.nvec))
+            found.add(tuple(tuple(np.flatnonzero(row).tolist()) for row in table))
+    if len(found) > 1:
+        raise LabError("arms with different components of FactoredLambda() cannot share a program")
+    alone = tuple((i,) for i in range(len(dynamics.nvec)))
+    groups = found.pop() if found else alone
+    return None if groups == alone else groups
 
 
 def _fleet(dynamics: Any, crews: Sequence[Crew], reading: str, checked: dict[str, Any]) -> Fleet:
@@ -200,32 +267,38 @@ def _fleet(dynamics: Any, crews: Sequence[Crew], reading: str, checked: dict[str
 
 
 def _column(crew: Crew, reading: str, dynamics: Any) -> int:
-    """Where an arm finds its λ in what the device gives: one per component (−1), or the whole percept's, last."""
+    """Where an arm finds its λ in what the device gives: one per reward (−1), or the whole percept's, last."""
     if crew.lambda_source.code == FACTORED:
         return -1
-    return len(dynamics.nvec) if reading == "both" else 0
+    return dynamics.rewards if reading == "both" else 0
 
 
-def warm_up(dynamics: Any, crews: Sequence[Crew], reading: str, checked: dict[str, Any]) -> None:
+def warm_up(dynamics: Any, crew: Crew, checked: dict[str, Any]) -> None:
     """Compile what the fleet will call, into the cache on disk, with a throw-away run."""
-    one = Crew(crews[0].lambda_source, crews[0].seeds[:1], crews[0].step_sizes[:1])
-    fleet = _fleet(dynamics, [one], reading, checked)
+    fleet = _fleet(dynamics, [Crew(crew.lambda_source, crew.seeds[:1], crew.step_sizes[:1])], "", checked)
     fleet.roll_out()
-    fleet.take_lambda(np.zeros((1, dynamics.horizon, len(dynamics.nvec) + 1), np.float32))
 
 
 @contextmanager
-def _elsewhere(work: Callable[..., None], *arguments: Any) -> Iterator[None]:
+def _elsewhere(work: Callable[..., None], dynamics: Any, *arguments: Any) -> Iterator[None]:
     """Call `work` in a process of its own meanwhile; a thread would fight JAX for the interpreter's lock.
 
-    For work that saves time and that nothing depends on: if it fails, nobody hears of it.
+    For work that saves time and that nothing depends on: if it cannot be done there, it is not done. The code of an
+    environment that is not ours is not kept on disk, and what this process has compiled it need not look up.
     """
+    try:
+        letter = pickle.dumps((work, (dynamics, *arguments)))
+    except Exception:
+        letter = b""
+    if not letter or compiled_for(dynamics, turn_many) is not turn_many or getattr(turn_many, "signatures", True):
+        yield
+        return
     command = "import pickle, sys; work, arguments = pickle.load(sys.stdin.buffer); work(*arguments)"
     quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen([sys.executable, "-c", command], stdin=subprocess.PIPE, **quiet) as process:
         assert process.stdin is not None
         with suppress(BrokenPipeError), process.stdin as pipe:
-            pipe.write(pickle.dumps((work, arguments)))
+            pipe.write(letter)
         try:
             yield
         except BaseException:
@@ -241,8 +314,16 @@ def reading_of(crews: Sequence[Crew], learner: str) -> str:
     return "both" if len(factored) > 1 else ("factored" if factored.pop() else "expected_sarsa")
 
 
+class NoRoom(LabError):
+    """A program that the device has no room for; `fit` is how many networks it has room for."""
+
+    def __init__(self, message: str, fit: int) -> None:
+        super().__init__(message)
+        self.fit = fit
+
+
 def check_memory(config: Any, horizon: int, runs: int) -> None:
-    """Refuse a batch that cannot fit on the device, before it is begun."""
+    """Refuse a program that cannot fit on the device, before it is begun."""
     import jax
 
     from chunked_td.models import networks, replay
@@ -251,11 +332,12 @@ def check_memory(config: Any, horizon: int, runs: int) -> None:
     limit = (device.memory_stats() or {}).get("bytes_limit")
     rows = replay.slots(config.capacity, horizon) * replay.row_width(config) * replay.row_dtype(config).itemsize
     batches = (horizon // config.train_every) * config.batch_size * (len(config.nvec) + config.actions) * 4
-    needed = runs * (2 * networks.network_bytes(config) + rows + 3 * batches)
-    if limit is not None and needed > 0.9 * limit:
-        raise LabError(
-            f"{runs} networks need about {needed / 2**30:.1f} GiB, {device.device_kind} has {limit / 2**30:.1f} GiB: "
-            f"run fewer seeds at a time (--seeds) or fewer arms (--arms)"
+    each = 2 * networks.network_bytes(config) + rows + 3 * batches
+    if limit is not None and runs * each > 0.9 * limit:
+        raise NoRoom(
+            f"{runs} networks need about {runs * each / 2**30:.1f} GiB, {device.device_kind} has "
+            f"{limit / 2**30:.1f} GiB",
+            int(0.9 * limit / each),
         )
     if device.platform == "cpu" and runs > 64:
         print(f"note: {runs} networks on a CPU are slow; a GPU trains them together (extra: cuda)", file=sys.stderr)
@@ -268,7 +350,7 @@ def _record(world: Any, fleet: Fleet, rows: np.ndarray) -> tuple[Any, ...]:
         "loss": seen.loss,
         "lambda_predictable": _mean_lambda(seen.lambda_predictable, fleet.columns),
         "lambda_noisy": _mean_lambda(seen.lambda_noisy, fleet.columns),
-        "broken": (world.broken_at > 0).astype(float),
+        "broken": world.broken_at.astype(float),
     }
     for k in range(seen.counted.shape[1]):
         numbers[f"calibration_count_{k}"] = seen.counted[:, k]

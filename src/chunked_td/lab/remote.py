@@ -23,7 +23,7 @@ from typing import Any
 from chunked_td.lab.batches import Batch, execute_together, load_npz, save_npz, together_key
 from chunked_td.lab.directory import Directory
 from chunked_td.lab.engines import LocalEngine, Result
-from chunked_td.lab.errors import DONE, FAILED, LabError
+from chunked_td.lab.errors import DONE, FAILED, LabError, UsageError
 from chunked_td.lab.experiments import load_all
 from chunked_td.lab.provenance import provenance
 from chunked_td.lab.sweep import Options, log_entry, make_plan
@@ -41,6 +41,7 @@ def run_here(protocols: Sequence[str], options: Options, out: Path, threads: int
     failures = 0
     with Directory.for_writing(out) as directory:
         todo = [batch for batch in plan.batches if not _is_done(out / f"{batch.name}.npz")]
+        _check_precision(directory, networks.get("precision"), {batch.name for batch in plan.batches})
         print(f"{len(todo)} of {len(plan.batches)} batches to do", flush=True)
         directory.log("session", **provenance(), engine="remote", threads=threads)
         engine = LocalEngine(threads)
@@ -52,17 +53,29 @@ def run_here(protocols: Sequence[str], options: Options, out: Path, threads: int
                 continue
             name = f"{result.batch.name}.npz"
             directory.write_atomically(out / name, save_npz(result.columns, result.batch.settings()))
-            how = {"device": _device(), **networks} if result.batch.arm.kind == "network" else {}
+            how = _device(**networks) if result.batch.arm.kind == "network" else {}
             directory.log("batch", file=name, **log_entry(result, engine), **how)
             print(f"{name}: {len(result.batch.pairs)} runs in {result.seconds:.1f} s", flush=True)
     return FAILED if failures else DONE
 
 
-def _device() -> str:
-    """What the networks ran on."""
+def _device(precision: str | None = None) -> dict[str, str]:
+    """What the networks ran on, and in which precision."""
     import jax
 
-    return jax.devices()[0].device_kind
+    from chunked_td.lab.neural import PRECISION
+
+    device = jax.devices()[0]
+    used = "float32" if device.platform == "cpu" else precision or PRECISION
+    return {"device": device.device_kind, "precision": used}
+
+
+def _check_precision(directory: Directory, precision: str | None, names: set[str]) -> None:
+    """Keep apart what is asked for in different precisions: not the files say how they were rounded, the diary does."""
+    for line in directory.diary():
+        used = line.get("precision")
+        if precision and used and used != precision and line.get("file", "").removesuffix(".npz") in names:
+            raise UsageError(f"{directory.path} holds {line['file']} in {used}: name another folder for {precision}")
 
 
 def run_networks(batches: Sequence[Batch], **networks: Any) -> Iterator[Result]:

@@ -113,10 +113,11 @@ def _sizes(study: Study) -> list[str]:
         )
     for arm in study.arms:
         broken = (
-            0 if arm.runs is None else int(np.nansum(arm.runs.columns.get("broken", np.zeros((1, 1, 1)))[:, :, -1]))
+            0 if arm.runs is None else int(np.sum(arm.runs.columns.get("broken", np.zeros((1, 1, 1)))[:, :, -1] > 0))
         )
         if broken:
-            found.append(f"{arm.label}: the network of {broken} runs broke down (its loss was not finite).")
+            why = "(its loss was not finite); their scores are left out from there"
+            found.append(f"{arm.label}: the network of {broken} runs broke down {why}.")
     if study.seeds > PAPER_SEEDS:
         found.append(
             f"Arms have up to {study.seeds} seeds, the paper {PAPER_SEEDS}. Tables give both; plots and claims use all."

@@ -14,9 +14,11 @@ build the two of the paper for any size of their environments.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -70,6 +72,11 @@ def difference(low: int, high: int) -> Head:
     return Head("difference", high - low + 1, low)
 
 
+def is_count(value: Any) -> bool:
+    """Whether this is a whole number, of Python or NumPy."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
 @dataclass(frozen=True)
 class NetworkConfig:
     """A categorical network and how it is trained.
@@ -104,9 +111,20 @@ class NetworkConfig:
             raise ValueError(f"heads has {len(self.heads)} entries; it takes one per component, {len(self.nvec)}")
         if self.activation not in ACTIVATIONS:
             raise ValueError(f"activation is {self.activation!r}; it takes one of {', '.join(ACTIVATIONS)}")
-        for name in ("actions", "batch_size", "capacity", "train_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it takes a positive integer")
+        for name in ("nvec", "hidden"):
+            value = getattr(self, name)
+            if not isinstance(value, Sequence) or not all(is_count(n) and n >= 1 for n in value):
+                raise ValueError(f"{name} is {value!r}; it takes a tuple of positive integers")
+            object.__setattr__(self, name, tuple(value))
+        for name, least in (("actions", 1), ("batch_size", 1), ("capacity", 1), ("train_every", 1), ("embedding", 0)):
+            if not is_count(getattr(self, name)) or getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it takes an integer from {least}")
+        for name, above in (("learning_rate", 0.0), ("weight_decay", -math.ulp(0.0))):
+            if not above < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it takes a finite number, not negative")
+        for i, (n, head) in enumerate(zip(self.nvec, self.heads, strict=True)):
+            if head.kind != "difference" and head.outcomes < n:
+                raise ValueError(f"heads[{i}] has {head.outcomes} outcomes; component {i} takes {n} values")
 
     @property
     def outputs(self) -> int:

@@ -34,6 +34,7 @@ from chunked_td.models.networks import (
     boolean,
     categorical,
     features,
+    is_count,
     log_likelihood,
     log_overlap,
     mean_cross_entropy,
@@ -133,6 +134,8 @@ class NeuralModel:
         **settings: Any,
     ) -> None:
         self.config = _resolve(env, config, indexer, settings)
+        if not is_count(seed) or seed < 0:
+            raise ValueError(f"seed is {seed!r}; it takes an integer from 0")
         self.seed = int(seed)
         network, moments, self._key = _start(self.config, np.uint32(model_seed(self.seed)))
         self._network, first = jax.tree.flatten(network)
@@ -327,7 +330,10 @@ def _resolve(
             f"env: a network needs states with countable components, Discrete, MultiDiscrete, MultiBinary, integer Box "
             f"or Tuple or Dict of those, with at most {LIMIT:,} states in all; got {space!r}"
         )
-    actions = getattr(getattr(env, "action_space", None), "n", None) or settings.get("actions")
+    acting = getattr(env, "action_space", None)
+    if acting is not None and (not hasattr(acting, "n") or type(acting).__name__ == "MultiBinary"):
+        raise ValueError(f"env.action_space must be Discrete, got {acting!r}")
+    actions = getattr(acting, "n", None) or settings.get("actions")
     actions = actions or (None if config is None else config.actions)
     if actions is None:
         raise ValueError("actions: not known from a space alone; pass actions=…, how many there are")

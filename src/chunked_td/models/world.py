@@ -10,11 +10,12 @@ each run's λ for every step. What it computes is exactly the online loop, for t
 
 How it is arranged for speed:
   - an episode goes into the replay buffer at once, so all its batches are drawn and gathered before the loop;
-  - parameters change every train_every transitions only, so the λs of such a block are read by one forward pass, and
-    that pass is the one of the next training step, which uses the same parameters: the rows travel with its batch;
+  - parameters change every train_every transitions only, so the λs of such a block are read by one forward pass, beside
+    that of the next training step, which uses the same parameters (`merged`: in the very same pass);
   - the loop keeps only the logits of those rows; probabilities and diagnostics are computed after it, for all steps.
 
-A run whose loss is not finite is frozen and marked in `broken_at`; its λ is 0 from then on. The others do not notice.
+A run whose loss is not finite is frozen and marked in `broken_at`; its λ is 0 from that episode on. The others do not
+notice.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ class Plan(NamedTuple):
     merged: bool
     unroll: int
     staged: bool = False
+    groups: readings.Groups = None
 
 
 def _start(config: NetworkConfig, episode_length: int, width: int, seeds: jax.Array) -> WorldState:
@@ -248,9 +250,9 @@ def _episode(plan: Plan, state: WorldState, states, actions, policy, noisy) -> t
     before, action, after = replay.unpack(config, rows)
     seen = outcomes(config, before, after)
     if plan.expected:
-        lambdas = readings.read_expected(config, plan.reading, logits, policy)
+        lambdas = readings.read_expected(config, plan.reading, logits, policy, plan.groups)
     else:
-        lambdas = readings.read(config, plan.reading, logits, seen, policy)
+        lambdas = readings.read(config, plan.reading, logits, seen, policy, plan.groups)
     whole = broken_at.reshape(-1, *(1,) * (lambdas.ndim - 1)) == 0
     lambdas = jnp.where(whole, lambdas, 0.0)
     tally = state.tally._replace(loss=loss, updates=updates)
@@ -278,6 +280,17 @@ def _compiled(program: Any) -> Any:
         return program.compile()
 
 
+def _whole(name: str, given: ArrayLike, shape: tuple[int, ...], limit: Any) -> np.ndarray:
+    """An array of whole numbers of this shape, each at least 0 and below its limit."""
+    values = np.asarray(given)
+    if values.shape != shape:
+        raise ValueError(f"{name} has the shape {values.shape}; it takes {shape}")
+    axes = tuple(range(values.ndim - np.ndim(limit)))
+    if values.min() < 0 or (values.max(axis=axes) >= limit).any():
+        raise ValueError(f"{name} has values outside 0..{np.asarray(limit) - 1}")
+    return values
+
+
 class World:
     """The world models of a batch of runs.
 
@@ -292,6 +305,7 @@ class World:
       unroll: training steps per turn of the compiled loop.
       staged: update Adam's moments first and the parameters from them, instead of all in one pass. Default: on a CPU,
         for networks that its cache holds with both moments (10 % faster there, 10 % slower for larger ones).
+      groups: of state components, for "factored" and "both"; see `chunked_td.models.readings`.
     """
 
     def __init__(
@@ -306,6 +320,7 @@ class World:
         merged: bool = True,
         unroll: int = 1,
         staged: bool | None = None,
+        groups: readings.Groups = None,
     ) -> None:
         if reading not in readings.READINGS:
             raise ValueError(f"reading is {reading!r}; it takes one of {', '.join(readings.READINGS)}")
@@ -318,11 +333,19 @@ class World:
         if staged is None:
             staged = jax.default_backend() == "cpu" and 12 * config.parameters < 1 << 20
         self.plan = Plan(
-            config, int(episode_length), reading, bool(expected), precision, bool(merged), int(unroll), bool(staged)
+            config,
+            int(episode_length),
+            reading,
+            bool(expected),
+            precision,
+            bool(merged),
+            int(unroll),
+            bool(staged),
+            groups,
         )
         self.runs = len(seeds)
         numbers = jnp.asarray(np.array([model_seed(seed) for seed in seeds], np.uint32))
-        width = readings.width(config, reading)
+        width = readings.width(config, reading, groups)
         self.state: WorldState = _start_program(config, int(episode_length), width, numbers)
         self._program: Any = functools.partial(_episode_program, self.plan)
         self._no_policy = jnp.zeros((self.runs, episode_length, config.actions))
@@ -342,7 +365,7 @@ class World:
           policy: float[B, T, actions], π(a|xₜ) for t in 0..T−1; not needed for "sarsa".
         Returns:
           λ of transition t in 0..T−1: float32[B, T], float32[B, T, c] for "factored" or float32[B, T, c + 1] for
-          "both". For "sarsa" the factor π(aₜ₊₁|xₜ₊₁) is the caller's.
+          "both", with c the number of groups. For "sarsa" the factor π(aₜ₊₁|xₜ₊₁) is the caller's.
         """
         arguments = self._arguments(states, actions, policy)
         self.state, lambdas = self._program(self.state, *arguments)
@@ -370,16 +393,14 @@ class World:
         """Arrays in the types that travel, checked."""
         config, shape = self.plan.config, (self.runs, self.plan.episode_length)
         dtype = replay.row_dtype(config)
-        states, actions = np.asarray(states).astype(dtype), np.asarray(actions).astype(dtype)
-        expected = (shape[0], shape[1] + 1, len(config.nvec))
-        if states.shape != expected:
-            raise ValueError(f"states has the shape {states.shape}; it takes {expected}")
-        if actions.shape != shape:
-            raise ValueError(f"actions has the shape {actions.shape}; it takes {shape}")
+        states = _whole("states", states, (shape[0], shape[1] + 1, len(config.nvec)), np.array(config.nvec))
+        actions = _whole("actions", actions, shape, config.actions)
         if policy is None and self.plan.reading != "sarsa":
             raise ValueError(f"policy is None; {self.plan.reading!r} takes float{[*shape, config.actions]}")
         mixed = self._no_policy if policy is None else np.asarray(policy, np.float32)
-        return states, actions, mixed, self._noisy
+        if mixed.shape != (*shape, config.actions):
+            raise ValueError(f"policy has the shape {mixed.shape}; it takes {(*shape, config.actions)}")
+        return states.astype(dtype), actions.astype(dtype), mixed, self._noisy
 
     @property
     def transitions(self) -> int:
