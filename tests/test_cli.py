@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from chunked_td import cli, load
-from chunked_td.trying import folder_name, rank
+from chunked_td.trying import folder_name, make_environment, rank
 
 
 def run(*arguments: str) -> int:
@@ -44,6 +44,7 @@ def test_resumed_training_is_the_uninterrupted_one(tmp_path):
         (["train", "CartPole-v1"], "Discretise"),
         (["train", "FrozenLake-v1", "--episodes", "0"], "--episodes must be a whole number from 1"),
         (["compare", "FrozenLake-v1", "--seeds", "0"], "--seeds must be a whole number from 1"),
+        (["compare", "FrozenLake-v1", "--max-steps", "0"], "--max-steps must be a whole number from 1"),
         (["claims", "nowhere"], "nowhere"),
     ],
 )
@@ -62,6 +63,14 @@ def test_compare_ranks_arms_and_writes_what_it_shows(tmp_path, capsys):
         assert arm in shown
     assert pl.read_parquet(tmp_path / "compare.parquet").height == 5 * 2
     assert (tmp_path / "compare.png").exists()
+
+
+def test_episodes_without_a_limit_get_one():
+    """On CliffWalking a poor policy can walk for ever."""
+    env = make_environment("CliffWalking-v1", 7)
+    env.reset(seed=0)
+    assert [env.step(0)[3] for _ in range(7)] == [False] * 6 + [True]
+    assert make_environment("FrozenLake-v1", 7).spec.max_episode_steps == 100
 
 
 def test_rank_takes_each_arm_at_its_best_step_size():

@@ -100,6 +100,8 @@ class Train:
     """Any learner of the package, such as ChunkedSarsa or SarsaLambda."""
     episodes: int = 5_000
     """Episodes to train for."""
+    max_steps: int = 1_000
+    """Steps after which an episode is cut off, where the environment sets no limit."""
     step_size: float = 0.1
     """α."""
     discount: float = 0.99
@@ -130,6 +132,8 @@ class Compare:
     """Environment id."""
     episodes: int = 1_000
     """Episodes per run."""
+    max_steps: int = 1_000
+    """Steps after which an episode is cut off, where the environment sets no limit."""
     seeds: int = 10
     """Runs per arm."""
     lambdas: tuple[float, ...] = (0.0, 0.5, 0.8, 0.9, 0.95, 1.0)

@@ -24,22 +24,28 @@ CHUNKED = (
 """What `compare` sets against the fixed λs: label, learner, settings."""
 
 
-def make_environment(name: str) -> Any:
-    """`gymnasium.make`, or mo-gymnasium's for its own environments, with an error that says what to do."""
+def make_environment(name: str, max_steps: int) -> Any:
+    """`gymnasium.make`, with an error that says what to do, and with an end to episodes that have none.
+
+    Args:
+      max_steps: steps after which an episode is truncated where the environment sets no limit of its own.
+    """
     import gymnasium as gym
 
     module = name.partition(":")[0] if ":" in name else ""
     try:
-        return gym.make(name)
+        env = gym.make(name)
     except gym.error.Error as problem:
         hint = "" if module else "; for an environment of another package write package:Id-v0"
         raise ValueError(f"env: {problem}{hint}") from problem
+    limited = env.spec is not None and env.spec.max_episode_steps is not None
+    return env if limited else gym.wrappers.TimeLimit(env, max_steps)
 
 
 def check_at_least_one(name: str, value: int) -> None:
     """Refuse a count of nothing before anything is begun."""
     if value < 1:
-        raise ValueError(f"--{name} must be a whole number from 1, got {value}")
+        raise ValueError(f"--{name.replace('_', '-')} must be a whole number from 1, got {value}")
 
 
 def folder_name(*parts: Any) -> str:
@@ -50,8 +56,9 @@ def folder_name(*parts: Any) -> str:
 
 def train_command(settings: Any) -> int:
     """`chunked-td train`: see `chunked_td.cli.Train`."""
-    check_at_least_one("episodes", settings.episodes)
-    env = make_environment(settings.env)
+    for name in ("episodes", "max_steps"):
+        check_at_least_one(name, getattr(settings, name))
+    env = make_environment(settings.env, settings.max_steps)
     learner = learner_by_name(settings.learner)
     out = settings.out or Path("runs/train") / folder_name(settings.env, settings.learner, settings.seed)
     saved = out / "agent.ctd"
@@ -136,9 +143,9 @@ def _figure() -> tuple[Any, Any]:
 
 def compare_command(settings: Any) -> int:
     """`chunked-td compare`: see `chunked_td.cli.Compare`."""
-    for name in ("episodes", "seeds"):
+    for name in ("episodes", "seeds", "max_steps"):
         check_at_least_one(name, getattr(settings, name))
-    make_environment(settings.env).close()  # a wrong name fails here, once, with a clear message
+    make_environment(settings.env, settings.max_steps).close()  # a wrong name fails here, once, with a clear message
     out = settings.out or Path("runs/compare") / folder_name(settings.env)
     arms = [(f"SARSA({value:g})", "SarsaLambda", {"lambda_": value}) for value in settings.lambdas]
     arms += [(label, name, dict(more)) for label, name, more in CHUNKED]
@@ -157,7 +164,7 @@ def compare_command(settings: Any) -> int:
         f"{len(arms)} arms × {len(settings.step_sizes)} step sizes × {settings.seeds} seeds, "
         f"{settings.episodes:,} episodes each"
     )
-    returns = _run_jobs([(*job, settings.episodes) for job in jobs])
+    returns = _run_jobs([(*job, settings.episodes, settings.max_steps) for job in jobs])
     shape = (len(arms), len(settings.step_sizes), settings.seeds)
     scores = np.array([r.mean() for r in returns]).reshape(shape)
     curves = np.array(returns).reshape(*shape, settings.episodes)
@@ -185,8 +192,8 @@ def _run_jobs(jobs: list[tuple[Any, ...]]) -> list[np.ndarray]:
 
 
 def _one_run(job: tuple[Any, ...]) -> np.ndarray:
-    env_name, learner, settings, seed, episodes = job
-    env = make_environment(env_name)
+    env_name, learner, settings, seed, episodes, max_steps = job
+    env = make_environment(env_name, max_steps)
     settings = dict(settings)
     if isinstance(settings.get("lambda_source"), str):
         settings["lambda_source"] = getattr(chunked_td, settings["lambda_source"])()

@@ -135,7 +135,7 @@ def _choose(keep: jax.Array, new: Any, old: Any) -> Any:
     return jax.tree.map(pick, new, old)
 
 
-def _adam_change(config: NetworkConfig, moments: Any) -> Any:
+def adam_change(config: NetworkConfig, moments: Any) -> Any:
     """Adam's step from the moments after their update."""
     count, mean, square = (optax.tree_utils.tree_get(moments, name) for name in ("count", "mu", "nu"))
     first, second = 1 - 0.9 ** count.astype(jnp.float32), 1 - 0.999 ** count.astype(jnp.float32)
@@ -163,7 +163,7 @@ def training_step(plan: Plan, carry: Any, xs: Any) -> tuple[Any, jax.Array]:
     )
     if plan.staged:
         moments = jax.lax.optimization_barrier(moments)
-        change = _adam_change(plan.config, moments)
+        change = adam_change(plan.config, moments)
     networks = _choose(keep, eqx.apply_updates(networks, change), networks)
     loss_sum = loss_sum + jnp.where(keep, loss, 0.0)
     return (networks, moments, broken_at, loss_sum, updates + keep), read
