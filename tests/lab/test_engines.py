@@ -12,7 +12,7 @@ import pytest
 from lab_helpers import TOY, contents
 
 from chunked_td.lab import commands
-from chunked_td.lab.engines import LocalEngine, RayEngine, make_engine
+from chunked_td.lab.engines import LocalEngine, RayEngine, _check_address, make_engine
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.sweep import Options, make_plan
 
@@ -53,6 +53,14 @@ def two_nodes():
     yield cluster, worker
     ray.shutdown()
     cluster.shutdown()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:9", "127.0.0.1:99999"])
+def test_an_address_where_nobody_answers_is_named_at_once(address):
+    with pytest.raises(UsageError, match=f"--address {address}: no Ray cluster answers there"):
+        _check_address(address)
+    _check_address("auto")
+    _check_address(None)
 
 
 @pytest.fixture

@@ -118,6 +118,7 @@ class RayEngine:
         self.retries = retries
         self._started = not ray.is_initialized()
         if self._started:
+            _check_address(address)
             ray.init(address=address, include_dashboard=None if address else False, log_to_driver=False)
 
     def run(self, batches: Sequence[Batch]) -> Iterator[Result]:
@@ -153,6 +154,17 @@ class RayEngine:
         """Disconnect, and stop Ray if it was started here."""
         if self._started:
             self.ray.shutdown()
+
+
+def _check_address(address: str | None) -> None:
+    """Say at once that nobody answers there; Ray itself tries for minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not port.isdigit():  # nothing, "auto", or a name that Ray knows
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as problem:
+        raise UsageError(f"--address {address}: no Ray cluster answers there ({problem})") from None
 
 
 def make_engine(name: str, *, address: str | None = None, threads: int | None = None) -> Engine:
