@@ -25,6 +25,17 @@ def test_train_saves_agent_curve_and_numbers_and_resumes(tmp_path, capsys):
     assert (out / "curve.png").stat().st_size > 1_000
 
 
+def test_an_agent_is_not_overwritten_by_accident(tmp_path, capsys):
+    command = ["train", "FrozenLake-v1", "--episodes", "5", "--out", str(tmp_path)]
+    assert run(*command) == 0
+    before = (tmp_path / "agent.ctd").read_bytes()
+    assert run(*command, "--seed", "1") == 2
+    assert "holds an agent: --resume" in capsys.readouterr().err
+    assert (tmp_path / "agent.ctd").read_bytes() == before
+    assert run(*command, "--seed", "1", "--overwrite") == 0
+    assert (tmp_path / "agent.ctd").read_bytes() != before
+
+
 def test_resumed_training_is_the_uninterrupted_one(tmp_path):
     for name, parts in (("whole", ["40"]), ("parts", ["25", "15"])):
         for k, episodes in enumerate(parts):
@@ -39,7 +50,11 @@ def test_resumed_training_is_the_uninterrupted_one(tmp_path):
     [
         (["train", "FrozenLake-v1", "--learner", "ChunkedSarse"], "did you mean 'ChunkedSarsa'"),
         (["train", "FrozenLak-v1"], "FrozenLake"),
-        (["train", "FrozenLake-v1", "--lambda", "0.5"], "takes its λ from a model"),
+        (["train", "FrozenLake-v1", "--lambda", "0.5"], "ChunkedSarsa finds its own"),
+        (["train", "FrozenLake-v1", "--learner", "NaiveTD0", "--step-size", "0.5"], "its step sizes are 1/n(s)"),
+        (["train", "nopackage:Foo-v0"], "needs a package that is not installed"),
+        (["compare", "FrozenLake-v1", "--step-sizes", "-1"], "step_size must be"),
+        (["compare", "CartPole-v1"], "Discretise"),
         (["train", "FrozenLake-v1", "--step-size", "-1"], "step_size must be"),
         (["train", "CartPole-v1"], "Discretise"),
         (["train", "FrozenLake-v1", "--episodes", "0"], "--episodes must be a whole number from 1"),

@@ -11,7 +11,7 @@ import chunked_td
 PACKAGE = Path(chunked_td.__file__).parent
 COMFORTS = ["gymnasium", "polars", "tyro", "rich", "matplotlib", "plotly", "torch", "ray", "pandas", "pyarrow"]
 NUMERICS = ["jax", "equinox", "optax", "scipy"]
-OUTER_ROOMS = ("lab", "cli")
+OUTER_ROOMS = ("lab", "__main__", "cli")
 
 SCRIPT = """
 import importlib, sys

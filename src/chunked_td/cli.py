@@ -102,12 +102,12 @@ class Train:
     """Episodes to train for."""
     max_steps: int = 1_000
     """Steps after which an episode is cut off, where the environment sets no limit."""
-    step_size: float = 0.1
-    """α."""
+    step_size: float | None = None
+    """α; default: 0.1."""
     discount: float = 0.99
     """γ."""
-    epsilon: float = 0.1
-    """Exploration."""
+    epsilon: float | None = None
+    """Exploration; default: 0.1."""
     lambda_: Annotated[float | None, tyro.conf.arg(name="lambda")] = None
     """λ of the fixed-λ learners."""
     seed: int = 0
@@ -116,6 +116,8 @@ class Train:
     """Folder for agent.ctd, curve.png and curve.parquet; default: runs/train/ENV-LEARNER-SEED."""
     resume: bool = False
     """Go on from the agent in the folder, for so many episodes more."""
+    overwrite: bool = False
+    """Start again where the folder holds an agent."""
 
     def run(self) -> int:
         """Train."""
@@ -196,6 +198,11 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point of `chunked-td`."""
     from chunked_td.lab.commands import leave
 
+    if (sys.argv[1:] if arguments is None else arguments) == ["--version"]:
+        from chunked_td import __version__
+
+        print(__version__)
+        return
     command = tyro.cli(Command, prog="chunked-td", description=__doc__.split("\n")[0], args=arguments)  # type: ignore[arg-type]
     code = 130
     try:

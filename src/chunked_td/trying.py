@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ def make_environment(name: str, max_steps: int) -> Any:
     except gym.error.Error as problem:
         hint = "" if module else "; for an environment of another package write package:Id-v0"
         raise ValueError(f"env: {problem}{hint}") from problem
+    except ModuleNotFoundError as problem:
+        raise ValueError(f"env: {name} needs a package that is not installed ({problem})") from problem
     limited = env.spec is not None and env.spec.max_episode_steps is not None
     return env if limited else gym.wrappers.TimeLimit(env, max_steps)
 
@@ -62,6 +64,10 @@ def train_command(settings: Any) -> int:
     learner = learner_by_name(settings.learner)
     out = settings.out or Path("runs/train") / folder_name(settings.env, settings.learner, settings.seed)
     saved = out / "agent.ctd"
+    if saved.exists() and not (settings.resume or settings.overwrite):
+        raise ValueError(
+            f"{out} holds an agent: --resume goes on with it, --overwrite starts again, --out names a folder"
+        )
     if settings.resume:
         if not saved.exists():
             raise ValueError(f"--resume: there is no agent in {out}")
@@ -89,11 +95,18 @@ def _learner_settings(learner: type[Learner], settings: Any) -> dict[str, Any]:
     from chunked_td.learners.sutton_singh import _SuttonSingh
 
     chosen: dict[str, Any] = {"discount": settings.discount, "seed": settings.seed}
-    if not issubclass(learner, _SuttonSingh):
-        chosen |= {"step_size": settings.step_size, "epsilon": settings.epsilon}
+    given = {"step_size": settings.step_size, "epsilon": settings.epsilon}
+    if issubclass(learner, _SuttonSingh):
+        for name, value in given.items():
+            if value is not None:
+                raise ValueError(
+                    f"--{name.replace('_', '-')}: {learner.__name__} takes none; its step sizes are 1/n(s)"
+                )
+    else:
+        chosen |= {name: 0.1 if value is None else value for name, value in given.items()}
     if settings.lambda_ is not None:
         if not issubclass(learner, _FixedLambda):
-            raise ValueError(f"--lambda goes with fixed-λ learners; {learner.__name__} takes its λ from a model")
+            raise ValueError(f"--lambda goes with fixed-λ learners; {learner.__name__} finds its own")
         chosen["lambda_"] = settings.lambda_
     return chosen
 
@@ -145,7 +158,6 @@ def compare_command(settings: Any) -> int:
     """`chunked-td compare`: see `chunked_td.cli.Compare`."""
     for name in ("episodes", "seeds", "max_steps"):
         check_at_least_one(name, getattr(settings, name))
-    make_environment(settings.env, settings.max_steps).close()  # a wrong name fails here, once, with a clear message
     out = settings.out or Path("runs/compare") / folder_name(settings.env)
     arms = [(f"SARSA({value:g})", "SarsaLambda", {"lambda_": value}) for value in settings.lambdas]
     arms += [(label, name, dict(more)) for label, name, more in CHUNKED]
@@ -160,6 +172,8 @@ def compare_command(settings: Any) -> int:
         for size in settings.step_sizes
         for seed in range(settings.seeds)
     ]
+    for job in jobs[:: settings.seeds]:  # what is wrong fails here, once, with a clear message
+        _make_run(*job, settings.max_steps)[0].close()
     print(
         f"{len(arms)} arms × {len(settings.step_sizes)} step sizes × {settings.seeds} seeds, "
         f"{settings.episodes:,} episodes each"
@@ -183,21 +197,31 @@ def _run_jobs(jobs: list[tuple[Any, ...]]) -> list[np.ndarray]:
     from rich.progress import track
 
     fresh = multiprocessing.get_context("spawn")  # a fork would inherit the threads of JAX or BLAS half-alive
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=fresh) as pool:
-        found = pool.map(_one_run, jobs, chunksize=1)
+    with fresh.Pool(os.cpu_count(), initializer=_leave_interrupts) as pool:  # whose end is the workers' end
+        found = pool.imap(_one_run, jobs)
         show = sys.stderr.isatty()
         return list(
             track(found, "runs", total=len(jobs), console=Console(stderr=True), disable=not show, transient=True)
         )
 
 
-def _one_run(job: tuple[Any, ...]) -> np.ndarray:
-    env_name, learner, settings, seed, episodes, max_steps = job
+def _leave_interrupts() -> None:
+    """Ctrl-C reaches every process; the first one sees to the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _make_run(env_name: str, learner: str, settings: dict[str, Any], seed: int, max_steps: int) -> tuple[Any, Any]:
+    """Environment and agent."""
     env = make_environment(env_name, max_steps)
     settings = dict(settings)
     if isinstance(settings.get("lambda_source"), str):
         settings["lambda_source"] = getattr(chunked_td, settings["lambda_source"])()
-    agent = learner_by_name(learner)(env, seed=seed, **settings)
+    return env, learner_by_name(learner)(env, seed=seed, **settings)
+
+
+def _one_run(job: tuple[Any, ...]) -> np.ndarray:
+    env_name, learner, settings, seed, episodes, max_steps = job
+    env, agent = _make_run(env_name, learner, settings, seed, max_steps)
     return agent.learn(env, episodes, progress=False).returns
 
 

@@ -31,7 +31,7 @@ def test_a_dry_run_changes_nothing(reproduce, tmp_path, capsys):
     assert reproduce(dry_run=True) == 0
     said = capsys.readouterr().out
     assert "toy sarsa-0.5" in said
-    assert "120 of 120 runs to do in 6 batches: about" in said
+    assert "120 of 120 runs to do in 6 batches; estimate: " in said
     assert not (tmp_path / "run").exists()
     assert reproduce(seeds=10) == 0
     assert reproduce(dry_run=True) == 0
@@ -93,6 +93,8 @@ def test_an_error_in_a_batch_does_not_stop_the_others(reproduce, tmp_path, monke
         ([TOY], {"arms": ["sarsa-7"]}, "matches no arm"),
         ([TOY], {"seeds": 0}, "--seeds 0"),
         ([TOY], {"episodes": -1}, "--episodes -1"),
+        ([TOY], {"threads": 0, "dry_run": True}, "--threads 0"),
+        ([TOY], {"arms": ["fixd"]}, "did you mean 'fixed'"),
         ([TOY], {"profile": "slow"}, "--profile 'slow'"),
         ([TOY], {"engine": "slurm", "networks": False}, "--engine 'slurm'"),
         ([TOY], {"address": "auto", "networks": False}, "--engine ray"),

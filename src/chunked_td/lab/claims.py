@@ -29,7 +29,7 @@ from chunked_td.lab.studies import (
     replay_selection,
     step_size_text,
 )
-from chunked_td.lab.tables import number_text, selected_scores
+from chunked_td.lab.tables import number_text, seeds_text, selected_scores
 
 HOLDS, FAILS, UNDECIDED, NOT_RUN = "holds", "does not hold", "undecided", "not run"
 LEVEL = 0.05
@@ -97,7 +97,7 @@ def claims_of(studies: Mapping[str, Study]) -> list[Claim]:
 def print_claims(directory: str | Path) -> int:
     """Print every claim, judged from a run directory; returns the exit code."""
     for claim in claims(Store.read(directory)):
-        seeds = f", {claim.seeds} seeds" if claim.seeds else ""
+        seeds = f", {seeds_text(claim.seeds)}" if claim.seeds else ""
         print(f"{claim.status.upper():14}{claim.text}")
         for text in (f"{claim.experiment}, {claim.source}{seeds}", claim.evidence, f"Criterion: {claim.criterion}"):
             print(textwrap.fill(text, width=110, initial_indent=" " * 14, subsequent_indent=" " * 16))

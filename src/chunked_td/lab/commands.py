@@ -90,6 +90,8 @@ def leave(code: int) -> NoReturn:
 def _reproduce(names, options, out, engine_name, address, threads, log, *, dry_run, quiet) -> int:
     protocols = load_all(names)
     options = options()
+    if threads is not None and threads < 1:
+        raise errors.UsageError(f"--threads {threads}: a whole number from 1")
     say = partial(_say, quiet)
     if dry_run:
         store = Store.read(out) if (out / "manifest.json").exists() else None
@@ -148,14 +150,13 @@ def show_plan(plan: Plan, diary: Sequence[dict[str, Any]], threads: int | None) 
     for name, wanted in arms.items():
         todo = [batch for batch in plan.batches if f"{batch.protocol.id} {batch.arm.id}" == name]
         runs, left = (sum(len(batch.pairs) for batch in part) for part in (wanted, todo))
-        cost = f"about {in_words(expected_seconds(todo, diary, threads))}" if todo else "all stored"
+        cost = in_words(expected_seconds(todo, diary, threads)) if todo else "all stored"
         print(f"{name:{width}}  {runs:6,} runs × {wanted[0].episodes:,} episodes, {left:,} to do, {cost}")
     for note in plan.notes:
         print(f"note: {note}")
     total = expected_seconds(plan.batches, diary, threads)
-    print(
-        f"{plan.runs_left:,} of {plan.runs_wanted:,} runs to do in {len(plan.batches)} batches: about {in_words(total)}"
-    )
+    work = f"{plan.runs_left:,} of {plan.runs_wanted:,} runs to do in {len(plan.batches)} batches"
+    print(f"{work}; estimate: {in_words(total)}")
 
 
 def import_batches(source: str | Path, *, out: str | Path, experiments: Sequence[str] = (), quiet: bool = False) -> int:

@@ -122,4 +122,5 @@ def in_words(seconds: float) -> str:
 
 def _name(batch: Batch) -> str:
     seeds = [seed for seed, _ in batch.pairs]
-    return f"{batch.protocol.id} {batch.arm.label} seeds {min(seeds)}–{max(seeds)}"
+    named = f"seed {seeds[0]}" if min(seeds) == max(seeds) else f"seeds {min(seeds)}–{max(seeds)}"
+    return f"{batch.protocol.id} {batch.arm.label} {named}"

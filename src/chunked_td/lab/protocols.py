@@ -53,6 +53,7 @@ class Arm:
       episodes: length of this arm's runs, if shorter than the protocol's.
       in_paper: False for arms we added.
       note: one sentence for the report.
+      quick: whether the `quick` profile has it, for arms with a network.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Arm:
     in_paper: bool = True
     episodes: int | None = None
     note: str = ""
+    quick: bool = True
 
     @property
     def kind(self) -> str:

@@ -181,7 +181,7 @@ def time_table(batches: Sequence[Mapping[str, Any]]) -> Table:
         for i, name in enumerate(("runs", "steps", "seconds")):
             total[i] += float(line.get(name, 0) or 0)
     rows = [
-        (protocol, kind, host, f"{runs:,.0f}", f"{steps / 1e6:,.0f} million", duration(seconds))
+        (protocol, kind, host, f"{runs:,.0f}", f"{steps / 1e6:,.3g} million", duration(seconds))
         for (protocol, kind, host), (runs, steps, seconds) in sums.items()
     ]
     caption = "Batches finished in this directory, with the wall time of each summed."

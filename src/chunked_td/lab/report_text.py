@@ -107,9 +107,10 @@ def _sizes(study: Study) -> list[str]:
         found.append(f"Not run at this profile: {labels(study.absent)}.")
     for arm in study.reduced:
         assert arm.runs is not None
+        tried = "1 step size" if len(arm.runs.exponents) == 1 else f"{len(arm.runs.exponents)} step sizes"
         found.append(
             f"{arm.label} ran at a reduced size ({seeds_text(len(arm.runs.seeds))}, {arm.runs.length:,} episodes, "
-            f"{len(arm.runs.exponents)} step sizes) and is left out of comparisons at the end of training."
+            f"{tried}) and is left out of comparisons at the end of training."
         )
     for arm in study.arms:
         broken = (

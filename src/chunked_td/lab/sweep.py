@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import os
 from collections.abc import Sequence
@@ -85,7 +86,7 @@ def size_of(protocol: Protocol, arm: Arm, options: Options) -> Size | None:
     if options.profile == "smoke":
         size = protocol.smoke
     elif options.profile == "quick" and arm.kind == "network":
-        size = protocol.network_quick if arm.in_paper else None
+        size = protocol.network_quick if arm.quick else None
     if size is None:
         return None
     return Size(
@@ -115,8 +116,11 @@ def check_patterns(protocols: Sequence[Protocol], options: Options) -> None:
     arms = [arm for protocol in protocols for arm in protocol.arms]
     for pattern in options.arms:
         if pattern not in (*GROUPS, "paper") and not any(_matches(arm, pattern) for arm in arms):
-            known = ", ".join(sorted({arm.id for arm in arms}))
-            raise UsageError(f"--arms {pattern!r} matches no arm; there are {known}, and the groups {GROUPS}, paper")
+            known, groups = sorted({arm.id for arm in arms}), [*GROUPS, "paper"]
+            close = difflib.get_close_matches(pattern, [*known, *groups], n=1, cutoff=0.6)
+            hint = f"; did you mean {close[0]!r}?" if close else "."
+            listed = f"There are {', '.join(known)}, and the groups {', '.join(groups)}"
+            raise UsageError(f"--arms {pattern!r} matches no arm{hint} {listed}")
 
 
 def batches_of(protocol: Protocol, arm: Arm, size: Size) -> list[Batch]:

@@ -28,7 +28,7 @@ def load(name: str) -> tuple[Protocol, ...]:
         return load_file(Path(name))
     if name not in CATALOGUE:
         close = difflib.get_close_matches(name, CATALOGUE, n=1, cutoff=0.4)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = f"; did you mean {close[0]!r}?" if close else "."
         raise UsageError(f"no experiment {name!r}{hint} There are {', '.join(CATALOGUE)}, or a path ending in .py")
     module, attribute = CATALOGUE[name]
     return (getattr(importlib.import_module(f"{__name__}.{module}"), attribute),)

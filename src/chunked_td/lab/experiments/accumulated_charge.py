@@ -29,6 +29,7 @@ ACCUMULATED_CHARGE = Protocol(
             "network:accumulated-charge",
             in_paper=False,
             note="λ is the expected probability of the step, which leaves the true values as the fixed point.",
+            quick=False,
         ),
         Arm("chunked-counts", "Chunked SARSA, counts", "sarsa", "ForwardLambda", "counts", in_paper=False),
         Arm("expected-counts", "Expected-λ SARSA, counts", "sarsa", "ExpectedLambda", "counts", in_paper=False),
@@ -70,7 +71,6 @@ ACCUMULATED_CHARGE_MIRRORED = replace(
         "something to the sign."
     ),
     environment=Environment("chunked_td.envs.dynamics:AccumulatedCharge", {**ARGUMENTS, "mirrored": True}),
-    network_quick=None,
     arms=tuple(replace(arm, in_paper=False) for arm in ACCUMULATED_CHARGE.arms),
     references=(),
     deviations=("A control of ours: the paper does not have it.",),
