@@ -127,22 +127,19 @@ def new_figure(width: float, height: float, panels: int = 1, **options: Any) -> 
 
 
 def label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], gap: float = 0.075) -> None:
-    """Names beside the right ends of curves, pushed apart so that they do not overlap.
+    """Names beside the right ends of curves, pushed apart as little as keeps them from overlapping.
 
     Args:
       ends: (height in data units, text, colour) of each curve.
       gap: least distance between two names, as a part of the height of the axes.
     """
+    from scipy.optimize import isotonic_regression
+
     low, high = axes.get_ylim()
     places = np.array([(y - low) / (high - low) for y, _, _ in ends])
-    order = np.argsort(places)
-    spread = np.clip(places[order], 0.02, 0.98)
-    for i in range(1, len(spread)):
-        spread[i] = max(spread[i], spread[i - 1] + gap)
-    overshoot = max(0.0, spread[-1] - 0.98) if len(spread) else 0.0
-    spread = spread - overshoot
-    for i in range(len(spread) - 2, -1, -1):
-        spread[i] = min(spread[i], spread[i + 1] - gap)
+    order, steps = np.argsort(places), gap * np.arange(len(ends))
+    room = (0.02 * np.ones(len(ends)), 0.98 - steps[-1:])  # nearest heights in order, each a gap above the one before
+    spread = np.clip(isotonic_regression(np.clip(places[order], 0.02, 0.98) - steps).x, *room) + steps
     for height, index in zip(spread, order, strict=True):
         _, text, color = ends[index]
         axes.annotate(

@@ -54,9 +54,10 @@ def _gap_drawings(study: Study) -> list[Drawing]:
 
 
 def gap_curves(study: Study, until: int, style_from: Study | None = None, width: float = COLUMN) -> Figure:
-    """ΔQ over episodes at the selected step sizes, to `until` episodes."""
+    """ΔQ over episodes at the selected step sizes, to `until` episodes, of the arms that come so far."""
     figure, (axes,) = new_figure(width, 2.3)
-    curves = [(arm, study.selected[arm.id]) for arm in study.present]
+    reaching = [arm for arm in study.arms if arm.runs is not None and arm.runs.length >= until]
+    curves = [(arm, study.selected[arm.id]) for arm in reaching]
     ends = draw_curves(axes, curves, until, style_from or study, narrow=width < 4)
     truth = study.description["best"]
     axes.axhline(truth, color=GREY, dashes=(4, 2), linewidth=0.8, zorder=1)
