@@ -285,8 +285,7 @@ def _whole(name: str, given: ArrayLike, shape: tuple[int, ...], limit: Any) -> n
     values = np.asarray(given)
     if values.shape != shape:
         raise ValueError(f"{name} has the shape {values.shape}; it takes {shape}")
-    axes = tuple(range(values.ndim - np.ndim(limit)))
-    if values.min() < 0 or (values.max(axis=axes) >= limit).any():
+    if values.min() < 0 or not (values < np.asarray(limit, np.min_scalar_type(np.max(limit)))).all():
         raise ValueError(f"{name} has values outside 0..{np.asarray(limit) - 1}")
     return values
 
