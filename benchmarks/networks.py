@@ -34,19 +34,13 @@ FLAGS = {
 }
 VARIANTS = [  # in order of interest: (compiler flags, precision, settings of the world)
     ("default", "tf32", {}),
-    ("default", "tf32", {"merged": False}),
+    ("in-turn", "tf32", {}),
     ("default", "tf32", {"staged": True}),
     ("default", "float32", {}),
-    ("default", "tf32", {"unroll": 5}),
     ("no-graphs", "tf32", {}),
     ("cublas-only", "tf32", {}),
-    ("cublas-only", "tf32", {"merged": False}),
     ("graph-loops", "tf32", {}),
-    ("default", "float32", {"merged": False}),
     ("default", "tf32x3", {}),
-    ("in-turn", "tf32", {"merged": False}),
-    ("default", "tf32", {"merged": False, "unroll": 2}),
-    ("default", "tf32", {"merged": False, "unroll": 5}),
 ]
 PROTOCOL = {"accumulated-charge": (120, 200, 10_000), "key-to-door": (180, 100, 5_000)}  # runs, length, episodes
 

@@ -26,7 +26,7 @@ DOOR = dataclasses.replace(key_to_door(DOOR_DYNAMICS.nvec, 2), hidden=(8, 8), **
 
 def small_world(config, seeds, **settings):
     """A world in the arrangement that the lab uses."""
-    world = World(config, seeds, LENGTH, **{"precision": PRECISION, "merged": False, **settings})
+    world = World(config, seeds, LENGTH, **{"precision": PRECISION, **settings})
     world.compile()
     return world
 

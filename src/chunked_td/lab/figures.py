@@ -138,8 +138,8 @@ def label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], gap: float = 
     low, high = axes.get_ylim()
     places = np.array([(y - low) / (high - low) for y, _, _ in ends])
     order, steps = np.argsort(places), gap * np.arange(len(ends))
-    room = (0.02 * np.ones(len(ends)), 0.98 - steps[-1:])  # nearest heights in order, each a gap above the one before
-    spread = np.clip(isotonic_regression(np.clip(places[order], 0.02, 0.98) - steps).x, *room) + steps
+    nearest = isotonic_regression(np.clip(places[order], 0.02, 0.98) - steps).x  # in order, each a gap above the last
+    spread = np.clip(nearest, 0.02, 0.98 - gap * (len(ends) - 1)) + steps
     for height, index in zip(spread, order, strict=True):
         _, text, color = ends[index]
         axes.annotate(

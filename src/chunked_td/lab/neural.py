@@ -230,7 +230,6 @@ def _assemble(
             reading=reading,
             expected=expected.pop(),
             precision=precision,
-            merged=False,
             groups=groups,
         )
         world.compile()

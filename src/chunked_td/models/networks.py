@@ -119,9 +119,10 @@ class NetworkConfig:
         for name, least in (("actions", 1), ("batch_size", 1), ("capacity", 1), ("train_every", 1), ("embedding", 0)):
             if not is_count(getattr(self, name)) or getattr(self, name) < least:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; it takes an integer from {least}")
-        for name, above in (("learning_rate", 0.0), ("weight_decay", -math.ulp(0.0))):
-            if not above < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)!r}; it takes a finite number, not negative")
+        if not 0.0 < self.learning_rate < math.inf:
+            raise ValueError(f"learning_rate is {self.learning_rate!r}; it takes a positive finite number")
+        if not 0.0 <= self.weight_decay < math.inf:
+            raise ValueError(f"weight_decay is {self.weight_decay!r}; it takes a finite number from 0")
         for i, (n, head) in enumerate(zip(self.nvec, self.heads, strict=True)):
             if head.kind != "difference" and head.outcomes < n:
                 raise ValueError(f"heads[{i}] has {head.outcomes} outcomes; component {i} takes {n} values")

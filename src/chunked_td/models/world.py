@@ -11,7 +11,7 @@ each run's λ for every step. What it computes is exactly the online loop, for t
 How it is arranged for speed:
   - an episode goes into the replay buffer at once, so all its batches are drawn and gathered before the loop;
   - parameters change every train_every transitions only, so the λs of such a block are read by one forward pass, beside
-    that of the next training step, which uses the same parameters (`merged`: in the very same pass);
+    that of the next training step, which uses the same parameters;
   - the loop keeps only the logits of those rows; probabilities and diagnostics are computed after it, for all steps.
 
 A run whose loss is not finite is frozen and marked in `broken_at`; its λ is 0 from that episode on. The others do not
@@ -82,9 +82,7 @@ class Plan(NamedTuple):
     reading: str
     expected: bool
     precision: str
-    merged: bool
-    unroll: int
-    staged: bool = False
+    staged: bool
     groups: readings.Groups = None
 
 
@@ -106,21 +104,16 @@ def _start(config: NetworkConfig, episode_length: int, width: int, seeds: jax.Ar
 
 
 def loss_and_reads(
-    network: CategoricalNetwork, x: jax.Array, outcome: jax.Array, reads: jax.Array, precision: Any, merged: bool
+    network: CategoricalNetwork, x: jax.Array, outcome: jax.Array, reads: jax.Array, precision: Any
 ) -> tuple[jax.Array, jax.Array]:
     """Training loss of a batch, and the logits of some more rows under the same parameters.
 
     Args:
       x: float32[batch, inputs]. outcome: int32[batch, c]. reads: float32[r, inputs].
-      merged: one forward pass for both, or two.
     Returns:
       (loss float32[], logits float32[r, outputs]).
     """
-    if merged:
-        logits = network(jnp.concatenate([x, reads]), precision=precision)
-        logits, read = logits[: x.shape[0]], logits[x.shape[0] :]
-    else:
-        logits, read = network(x, precision=precision), network(reads, precision=precision)
+    logits, read = network(x, precision=precision), network(reads, precision=precision)
     return mean_cross_entropy(network.config, logits, outcome), jax.lax.stop_gradient(read)
 
 
@@ -152,7 +145,7 @@ def training_step(plan: Plan, carry: Any, xs: Any) -> tuple[Any, jax.Array]:
     n, x, outcome, reads = xs
     precision = matmul_precision(plan.precision)
     both = jax.value_and_grad(loss_and_reads, has_aux=True)
-    (loss, read), gradient = jax.vmap(lambda *a: both(*a, precision, plan.merged))(networks, x, outcome, reads)
+    (loss, read), gradient = jax.vmap(lambda *a: both(*a, precision))(networks, x, outcome, reads)
     due = n > plan.config.batch_size
     finite = jnp.isfinite(loss) & jnp.all(jnp.isfinite(gradient.layers[0].bias), axis=1)
     broken_at = jnp.where(due & ~finite & (broken_at == 0), n, broken_at)
@@ -241,7 +234,7 @@ def _episode(plan: Plan, state: WorldState, states, actions, policy, noisy) -> t
         (nets, *rest), read = training_step(plan, (eqx.combine(carry[0], static), *carry[1:]), xs)
         return (eqx.filter(nets, eqx.is_array), *rest), read
 
-    carry, read = jax.lax.scan(body, carry, (ns, x, outcome, blocks), unroll=plan.unroll)
+    carry, read = jax.lax.scan(body, carry, (ns, x, outcome, blocks))
     networks, moments, broken_at, loss, updates = carry
     networks = eqx.combine(networks, static)
     forward = functools.partial(CategoricalNetwork.__call__, precision=matmul_precision(plan.precision))
@@ -300,8 +293,6 @@ class World:
       reading: "sarsa", "expected_sarsa", "factored" or "both"; see `chunked_td.models.readings`.
       expected: read the expected probability instead of the one of what happened.
       precision: of the matrix products on a GPU: "float32", "tf32x3" or "tf32". A CPU always uses float32.
-      merged: read λ in the forward pass of the next training step, instead of in one of its own.
-      unroll: training steps per turn of the compiled loop.
       staged: update Adam's moments first and the parameters from them, instead of all in one pass. Default: on a CPU,
         for networks that its cache holds with both moments (10 % faster there, 10 % slower for larger ones).
       groups: of state components, for "factored" and "both"; see `chunked_td.models.readings`.
@@ -316,8 +307,6 @@ class World:
         reading: str = "sarsa",
         expected: bool = False,
         precision: str = "float32",
-        merged: bool = True,
-        unroll: int = 1,
         staged: bool | None = None,
         groups: readings.Groups = None,
     ) -> None:
@@ -331,17 +320,7 @@ class World:
             )
         if staged is None:
             staged = jax.default_backend() == "cpu" and 12 * config.parameters < 1 << 20
-        self.plan = Plan(
-            config,
-            int(episode_length),
-            reading,
-            bool(expected),
-            precision,
-            bool(merged),
-            int(unroll),
-            bool(staged),
-            groups,
-        )
+        self.plan = Plan(config, int(episode_length), reading, bool(expected), precision, bool(staged), groups)
         self.runs = len(seeds)
         numbers = jnp.asarray(np.array([model_seed(seed) for seed in seeds], np.uint32))
         width = readings.width(config, reading, groups)
