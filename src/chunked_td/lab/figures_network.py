@@ -98,7 +98,8 @@ def network_figure(study: Study, arms: Sequence[Arm]) -> Figure:
         found = calibration(arm.runs)
         if found is not None:
             area = 4 + 60 * found.count / max(found.count.max(), 1)
-            reliability.scatter(found.predicted, found.observed, s=area, color=color, alpha=0.7, label=arm.label)
+            look = {"s": area, "color": color, "alpha": 0.7, "clip_on": False}  # whole dots at 1
+            reliability.scatter(found.predicted, found.observed, label=arm.label, **look)
     _finish(loss, lambdas, reliability)
     if loss.get_legend_handles_labels()[0]:
         figure.legend(*loss.get_legend_handles_labels(), loc="outside lower center", ncols=4)
