@@ -139,7 +139,7 @@ def step_size_table(study: Study) -> Table:
     few = min(PAPER_SEEDS, study.seeds)
     small = study.with_seeds(PAPER_SEEDS)
     many = study.seeds > PAPER_SEEDS
-    columns = ["arm", "paper", f"ours, {seeds_text(few)}", *([f"ours, {study.seeds} seeds"] if many else [])]
+    columns = ["arm", "paper", f"ours, {seeds_text(few)}", *([f"ours, up to {study.seeds} seeds"] if many else [])]
     columns += ["ours, error of the mean"] if _squared(study) else []
     columns += ["same?", "ten seeds select the paper's", "ten seeds select most often"]
     rows = [
