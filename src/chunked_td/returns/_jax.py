@@ -18,7 +18,7 @@ from jax.core import Tracer
 from chunked_td.returns import _formulas, _numpy
 from chunked_td.returns._arguments import Given, Kind, along
 
-UNROLL = 8
+UNROLL = 1
 """Steps of the serial scan per turn of XLA's loop."""
 
 
@@ -114,14 +114,14 @@ def linear_recursion(b: jax.Array, a: jax.Array, start: jax.Array, axis: int) ->
     return jnp.moveaxis(run(b, a, start[0]), 0, axis)
 
 
-def serial_scan(b: jax.Array, a: jax.Array, start: jax.Array) -> jax.Array:
+def serial_scan(b: jax.Array, a: jax.Array, start: jax.Array, unroll: int = UNROLL) -> jax.Array:
     """The recursion along the first axis, one step after the other."""
 
     def step(x, coefficients):
         x = coefficients[0] + coefficients[1] * x
         return x, x
 
-    return lax.scan(step, start, (b, a), reverse=True, unroll=min(UNROLL, b.shape[0]))[1]
+    return lax.scan(step, start, (b, a), reverse=True, unroll=min(unroll, b.shape[0]))[1]
 
 
 def associative_scan(b: jax.Array, a: jax.Array, start: jax.Array) -> jax.Array:

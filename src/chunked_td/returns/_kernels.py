@@ -40,25 +40,21 @@ def lambda_returns(r_t, discount_t, v_t, lambda_t, out):
 
 
 @kernel
-def gae(rewards, values, next_values, ends, discounts, lambdas, out):
-    """Aₜ = δₜ + γₜ λₜ₊₁ (1 − dₜ) Aₜ₊₁,   δₜ = rₜ + γₜ (1 − terminatedₜ) v′ₜ − vₜ,   A_T = 0.
-
-    `ends` is 0 where the episode goes on, 1 where it terminated (v′ is not read then), 2 where it was truncated.
-    """
+def gae(rewards, values, next_values, terminated, truncated, discounts, lambdas, out):
+    """Aₜ = δₜ + γₜ λₜ₊₁ (1 − dₜ) Aₜ₊₁,   δₜ = rₜ + γₜ (1 − terminatedₜ) v′ₜ − vₜ,   A_T = 0."""
     last, wrong = rewards.shape[1] - 1, 0
     for o in range(rewards.shape[0]):
+        out[o, last] = 0.0
         for lam in lambdas[at(lambdas, o, 0)]:  # the λ of the first state is not used
             wrong += outside(lam)
         for t in range(last, -1, -1):
             r, v, v_next = rewards[o, t], values[at(values, o, t)], next_values[at(next_values, o, t)]
-            end, discount = ends[at(ends, o, t)], discounts[at(discounts, o, t)]
-            lam, x = lambdas[at(lambdas, o, t + 1)], out[o, t]
+            end, cut = terminated[at(terminated, o, t)], truncated[at(truncated, o, t)]
+            discount, lam = discounts[at(discounts, o, t)], lambdas[at(lambdas, o, t + 1)]
+            x, later = out[o, t], out[o, min(t + 1, last)]
             for i in range(x.shape[0]):
-                x[i] = r[i] + discount[i] * (0.0 if end[i] == 1 else v_next[i]) - v[i]
-            if t < last:
-                later = out[o, t + 1]
-                for i in range(x.shape[0]):
-                    x[i] += discount[i] * (lam[i] if end[i] == 0 else 0.0) * later[i]
+                factor = 0.0 if end[i] or cut[i] else discount[i] * lam[i]
+                x[i] = r[i] + discount[i] * (0.0 if end[i] else v_next[i]) - v[i] + factor * later[i]
             for i in range(x.shape[0]):
                 wrong += outside(lam[i]) or outside(discount[i])
     return wrong

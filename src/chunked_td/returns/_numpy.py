@@ -50,14 +50,12 @@ def check_values(name: str, array: np.ndarray, kind: Kind) -> None:
 
 def lambda_returns(given: Given, stop: bool) -> np.ndarray:
     """See `multistep.lambda_returns`."""
-    return _run(given, _kernels.lambda_returns, *given.arrays.values())
+    return _run(given, _kernels.lambda_returns)
 
 
 def gae(given: Given, stop: bool) -> np.ndarray:
     """See `advantages.gae`."""
-    rewards, values, next_values, terminated, truncated, discount, lambda_ = given.arrays.values()
-    ends = np.where(terminated, np.uint8(1), np.where(truncated, np.uint8(2), np.uint8(0)))
-    return _run(given, _kernels.gae, rewards, values, next_values, ends, discount, lambda_)
+    return _run(given, _kernels.gae)
 
 
 def n_step_returns(given: Given, n: int, stop: bool) -> np.ndarray:
@@ -112,13 +110,13 @@ def keep_last(keep: np.ndarray, axis: int) -> np.ndarray:
     return keep
 
 
-def _run(given: Given, kernel: Any, *arrays: np.ndarray) -> np.ndarray:
+def _run(given: Given, kernel: Any) -> np.ndarray:
     """Call a kernel; if a coefficient or a result is not a number it should be, find the argument to blame.
 
     NaN and infinity in any argument reach the first step of the result, since a recursion multiplies by γλ, and zero
     times either is NaN. So only that step needs a look.
     """
-    blocks = [_blocks(given, array) for array in arrays]
+    blocks = [_blocks(given, array, given.kinds[name]) for name, array in given.arrays.items()]
     out = np.empty_like(blocks[0])
     if kernel(*blocks, out) or not np.isfinite(out[:, 0]).all():
         for name, array in given.arrays.items():
@@ -133,7 +131,7 @@ def _linear(given: Given, b: np.ndarray, a: np.ndarray, start: np.ndarray) -> np
     return out.reshape(given.shape)
 
 
-def _blocks(given: Given, array: np.ndarray, full: bool = False) -> np.ndarray:
+def _blocks(given: Given, array: np.ndarray, kind: Kind = Kind.REAL, full: bool = False) -> np.ndarray:
     """An argument as [outer or 1, T or 1, inner]: contiguous, writable, in the precision of the call.
 
     One kind of array only, so that each kernel is compiled once per precision.
@@ -144,7 +142,7 @@ def _blocks(given: Given, array: np.ndarray, full: bool = False) -> np.ndarray:
     before, steps, inner = array.shape[: given.axis], array.shape[given.axis], given.shape[given.axis + 1 :]
     outer = before if all(length == 1 for length in before) else given.shape[: given.axis]
     shape = given.shape if full else (*outer, steps, *inner)
-    dtype = array.dtype if array.dtype == np.uint8 else given.dtype
+    dtype = np.bool_ if kind is Kind.FLAG else given.dtype
     if array.shape != shape:
         array = np.broadcast_to(array, shape)
     array = np.require(array, dtype, ["C_CONTIGUOUS", "WRITEABLE"])
