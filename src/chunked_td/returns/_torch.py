@@ -171,10 +171,9 @@ def _number(name: str, value: float, kind: Kind, device: torch.device) -> torch.
 
 
 def _check_dtype(name: str, tensor: torch.Tensor, kind: Kind) -> None:
-    is_bool = tensor.dtype == torch.bool
-    whole = not (is_bool or tensor.is_floating_point() or tensor.is_complex())
-    accepted = {Kind.INDEX: whole, Kind.BOOL: is_bool}.get(kind, True)
-    if tensor.is_complex() or not accepted:
+    is_bool, is_number = tensor.dtype == torch.bool, tensor.is_floating_point() or tensor.is_complex()
+    unfit = (kind is Kind.INDEX and (is_bool or is_number)) or (kind is Kind.BOOL and not is_bool)
+    if unfit or tensor.is_complex():
         raise TypeError(f"{name}: got a tensor of {tensor.dtype}, takes {kind.value}")
 
 
