@@ -1,7 +1,8 @@
 """Returns of JAX arrays: pure functions of arrays, for `jit`, `vmap`, `scan` and `grad`.
 
-The linear recursion is run step by step on the CPU and as an associative scan, in log₂(T) rounds, on other devices;
-`benchmarks/returns.py` has the measurements behind that.
+The linear recursion is run step by step on the CPU, where an associative scan takes 2 to 16 times as long
+(`benchmarks/RETURNS.md`). On other devices, where a step costs a launch, it is an associative scan in log₂(T) rounds;
+that choice has not been measured yet.
 """
 
 from __future__ import annotations

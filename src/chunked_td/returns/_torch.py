@@ -3,7 +3,7 @@
 Tensors in the CPU's memory go through the compiled loops of the NumPy backend, without a copy. On other devices, under
 `torch.compile`, and where a gradient is asked for, the linear recursion is done by doubling, in log₂(T) rounds of whole
 tensors: a loop over steps in Python costs several calls per step, and the closed form with cumulative products divides
-by zero wherever γλ = 0. `benchmarks/returns.py` has the measurements.
+by zero wherever γλ = 0. Measurements on the CPU are in `benchmarks/RETURNS.md`; on a GPU there are none yet.
 """
 
 from __future__ import annotations
