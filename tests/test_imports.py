@@ -12,6 +12,7 @@ PACKAGE = Path(chunked_td.__file__).parent
 COMFORTS = ["gymnasium", "polars", "tyro", "rich", "matplotlib", "plotly", "torch", "ray", "pandas", "pyarrow"]
 NUMERICS = ["jax", "equinox", "optax", "scipy"]
 OUTER_ROOMS = ("lab", "__main__", "cli")
+OPTIONAL = ("chunked_td.returns._torch", "chunked_td.integrations.")  # loaded by those who have the library
 
 SCRIPT = """
 import importlib, sys
@@ -35,11 +36,15 @@ def core_modules():
         if parts[0] in OUTER_ROOMS or (parts[0] == "envs" and len(parts) > 1 and parts[1] != "dynamics"):
             if parts[-1] != "__init__" or parts[0] != "envs":
                 continue
-        yield ".".join(["chunked_td", *(part for part in parts if part != "__init__")])
+        name = ".".join(["chunked_td", *(part for part in parts if part != "__init__")])
+        if not name.startswith(OPTIONAL):
+            yield name
 
 
 def needs_jax(module):
-    """Networks, and what is built on them, are the only rooms that may load JAX."""
+    """Networks, what is built on them and the returns of JAX arrays are the only modules that may load JAX."""
+    if module == "chunked_td.returns._jax":
+        return True
     return module.startswith("chunked_td.models.") and module != "chunked_td.models.counts"
 
 

@@ -32,7 +32,7 @@ _HOMES = {
     "chunked_td.models.neural": "NeuralModel",
     "chunked_td.returns": (
         "lambda_returns td_lambda n_step_bootstrapped_returns truncated_generalized_advantage_estimation "
-        "discounted_returns sample_keep chunked_targets"
+        "discounted_returns sample_keep chunked_targets gae retrace vtrace"
     ),
     "chunked_td.indexing": "Discretise make_indexer indexer_from_state",
 }

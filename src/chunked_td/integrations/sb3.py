@@ -1,0 +1,140 @@
+"""Rollout buffers for Stable-Baselines3 (PPO, A2C) that compute advantages with a λ per step.
+
+    PPO("MlpPolicy", env, rollout_buffer_class=LambdaRolloutBuffer, rollout_buffer_kwargs={"lambda_source": source})
+
+Nothing else changes. With a constant λ the advantages are those of Stable-Baselines3's own buffer up to the rounding of
+float32.
+
+**Truncation.** Stable-Baselines3 records one kind of end, the start of the next episode. Where an episode was cut by a
+time limit it adds γ V(s_cut) to the reward of the last step, and then treats the end as a termination. So the TD error
+of that step is r + γ V(s_cut) − V(s), and nothing passes to the step before except through that step's λ: the same as
+`gae` with the cut step marked as truncated and V(s_cut) as its next value, for any λ per step. The rewards that a λ
+source sees contain that addition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from gymnasium import spaces
+from stable_baselines3.common.buffers import (  # pyright: ignore[reportMissingImports]  (an extra)
+    DictRolloutBuffer,
+    RolloutBuffer,
+)
+
+from chunked_td.returns import gae
+
+
+class Rollout(NamedTuple):
+    """What a λ source gets to see: arrays [T, n_envs, ...] of one rollout, and what follows its last step."""
+
+    observations: Any
+    """Of the states that steps leave; a dict of arrays for dict spaces."""
+    actions: np.ndarray
+    rewards: np.ndarray
+    episode_starts: np.ndarray
+    """1 where the observation is the first of an episode."""
+    values: np.ndarray
+    last_values: np.ndarray
+    """[n_envs], values after the last step."""
+    last_dones: np.ndarray
+    """[n_envs], whether the last step ended an episode."""
+
+
+@runtime_checkable
+class UpdatingSource(Protocol):
+    """A λ source that learns from each rollout before it answers."""
+
+    def update(self, rollout: Rollout) -> Any:
+        """λ[T, n_envs] in [0, 1]: entry t belongs to the state that step t leaves."""
+        ...
+
+
+LambdaSource: TypeAlias = float | Callable[[Rollout], Any] | UpdatingSource
+"""One number, a function from a rollout to λ[T, n_envs], or an object with `update(rollout) -> λ[T, n_envs]`."""
+
+
+class _LambdaAdvantages(RolloutBuffer):
+    """What both buffers share: advantages from a λ source."""
+
+    lambdas: np.ndarray
+    """λ of the latest rollout, float[T, n_envs]."""
+
+    def __init__(self, *arguments: Any, lambda_source: LambdaSource | None = None, **settings: Any):
+        super().__init__(*arguments, **settings)
+        self.lambda_source = self.gae_lambda if lambda_source is None else lambda_source
+        answers = callable(self.lambda_source) or isinstance(self.lambda_source, UpdatingSource)
+        if isinstance(self.lambda_source, bool) or not (answers or isinstance(self.lambda_source, (int, float))):
+            raise TypeError(
+                f"lambda_source: got {lambda_source!r}, takes a number, a function from a rollout to λ[T, n_envs], "
+                "or an object with update(rollout) -> λ[T, n_envs]"
+            )
+        if not answers:
+            _checked(self.lambda_source, (self.buffer_size, self.n_envs))
+
+    def compute_returns_and_advantage(self, last_values: Any, dones: np.ndarray) -> None:
+        """Advantages and λ-returns of the rollout; called by the algorithm when the buffer is full.
+
+        Args:
+          last_values: float[n_envs] tensor, values of the observations after the last step.
+          dones: bool[n_envs], whether the last step ended an episode.
+        """
+        last = last_values.detach().cpu().numpy().reshape(1, -1)
+        ended = np.asarray(dones).reshape(1, -1) != 0
+        rollout = Rollout(
+            self.observations, self.actions, self.rewards, self.episode_starts, self.values, last[0], ended[0]
+        )
+        self.lambdas = _checked(self._ask(rollout), self.rewards.shape)
+        advantages = gae(
+            self.rewards,
+            self.values,
+            np.concatenate([self.values[1:], last]),
+            np.concatenate([self.episode_starts[1:] != 0, ended]),
+            False,
+            self.gamma,
+            self.lambdas,
+        )
+        self.advantages = advantages.astype(np.float32)
+        self.returns = self.advantages + self.values
+
+    def _ask(self, rollout: Rollout) -> Any:
+        source: Any = self.lambda_source
+        if isinstance(source, UpdatingSource):
+            return source.update(rollout)
+        return source(rollout) if callable(source) else source
+
+
+class LambdaRolloutBuffer(_LambdaAdvantages):
+    """Rollout buffer with a λ per step, for `rollout_buffer_class=` of PPO and A2C.
+
+    Args:
+      lambda_source: through `rollout_buffer_kwargs`. One number; a function from a `Rollout` to λ[T, n_envs]; or an
+        object with `update(rollout) -> λ[T, n_envs]`, called once per rollout. Entry t is the λ of the state that step
+        t leaves. The algorithm's `gae_lambda` if not given.
+      arguments, settings: those of Stable-Baselines3's `RolloutBuffer`; the algorithm passes them.
+    """
+
+    def __init__(self, *arguments: Any, lambda_source: LambdaSource | None = None, **settings: Any):
+        space = settings.get("observation_space", arguments[1] if len(arguments) > 1 else None)
+        if isinstance(space, spaces.Dict):
+            raise TypeError(f"observation_space: got {space}, takes another space; LambdaDictRolloutBuffer takes dicts")
+        super().__init__(*arguments, lambda_source=lambda_source, **settings)
+
+
+class LambdaDictRolloutBuffer(_LambdaAdvantages, DictRolloutBuffer):
+    """`LambdaRolloutBuffer` for observation spaces that are dicts."""
+
+
+def _checked(lambdas: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """What a source returned, as float64[T, n_envs] in [0, 1]."""
+    if hasattr(lambdas, "detach"):  # a Torch tensor
+        lambdas = lambdas.detach().cpu()
+    array = np.asarray(lambdas, dtype=np.float64)
+    if array.shape not in ((), shape):
+        raise ValueError(f"lambda_source: got an array of shape {array.shape}, takes {shape} = [T, n_envs]")
+    wrong = ~((array >= 0.0) & (array <= 1.0))
+    if wrong.any():
+        raise ValueError(f"lambda_source: got {array[wrong][0]}, takes numbers in [0, 1]")
+    return np.broadcast_to(array, shape)

@@ -1,0 +1,90 @@
+"""The recursions of this package, each as coefficients b, a and a start of one linear recursion.
+
+    xₜ₋₁ = bₜ + aₜ xₜ,   x_T given
+
+The formulas use what NumPy, JAX and Torch have in common; `xp` is one of the three. Arrays have the same rank and
+broadcast; `axis` is time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chunked_td.returns._arguments import Array, along
+
+
+def lambda_returns(r_t: Array, discount_t: Array, v_t: Array, lambda_t: Array) -> tuple[Array, Array]:
+    """Gₜ₋₁ = rₜ + γₜ[(1 − λₜ)vₜ + λₜGₜ],   G_T = v_T."""
+    return r_t + discount_t * ((1 - lambda_t) * v_t), discount_t * lambda_t
+
+
+def gae(
+    xp: Any,
+    rewards: Array,
+    values: Array,
+    next_values: Array,
+    terminated: Array,
+    truncated: Array,
+    discount: Array,
+    lambda_: Array,
+    axis: int,
+) -> tuple[Array, Array]:
+    """Aₜ = δₜ + γₜ λₜ₊₁ (1 − dₜ) Aₜ₊₁,   δₜ = rₜ + γₜ (1 − terminatedₜ) v′ₜ − vₜ,   A_T = 0."""
+    delta = rewards + discount * xp.where(terminated, 0.0, next_values) - values
+    return delta, xp.where(terminated | truncated, 0.0, discount * _next(xp, lambda_, axis))
+
+
+def off_policy(r_t: Array, discount_t: Array, v_t: Array, q_t: Array, c_t: Array) -> tuple[Array, Array]:
+    """Gₜ₋₁ = rₜ + γₜ[vₜ + cₜ(Gₜ − qₜ)],   G_T = q_T."""
+    return r_t + discount_t * (v_t - c_t * q_t), discount_t * c_t
+
+
+def vtrace(
+    xp: Any, v_tm1: Array, v_t: Array, r_t: Array, discount_t: Array, rho_tm1: Array, lambda_t: Array, clip_rho: float
+) -> tuple[Array, Array]:
+    """eₜ₋₁ = min(ρ̄, ρₜ₋₁)(rₜ + γₜvₜ − vₜ₋₁) + γₜ λₜ min(1, ρₜ₋₁) eₜ,   e_T = 0."""
+    delta = r_t + discount_t * v_t - v_tm1
+    return xp.clip(rho_tm1, 0.0, clip_rho) * delta, discount_t * lambda_t * xp.clip(rho_tm1, 0.0, 1.0)
+
+
+def windows(xp: Any, b: Array, a: Array, v: Array, n: int, axis: int) -> Array:
+    """n steps of the recursion from every t, started at v: x_t = f_t(f_{t+1}(… f_{t+n−1}(v_{t+n−1}))).
+
+    Windows of length 2k are composed of two of length k, so there are log₂(n) rounds. Windows that reach the end of
+    the trajectory stop there.
+    """
+    n = min(n, b.shape[axis])
+    power, length = (b, a), 1
+    total, covered = (xp.zeros_like(b), xp.ones_like(b)), 0
+    while covered < n:
+        if n & length:
+            total = _compose(total, _later(xp, power, covered, axis))
+            covered += length
+        power = _compose(power, _later(xp, power, length, axis))
+        length *= 2
+    start = xp.concatenate([along(v, axis, n - 1, None)] + [along(v, axis, -1, None)] * (n - 1), axis=axis)
+    return total[0] + total[1] * start
+
+
+def _compose(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
+    """x ↦ b₁ + a₁(b₂ + a₂x), as coefficients."""
+    return first[0] + first[1] * second[0], first[1] * second[1]
+
+
+def _later(xp: Any, maps: tuple[Array, Array], steps: int, axis: int) -> tuple[Array, Array]:
+    """The maps `steps` later; past the end the identity."""
+    if steps == 0:
+        return maps
+    b, a = maps
+    pad = along(b, axis, 0, steps)
+    return (
+        xp.concatenate([along(b, axis, steps, None), xp.zeros_like(pad)], axis=axis),
+        xp.concatenate([along(a, axis, steps, None), xp.ones_like(pad)], axis=axis),
+    )
+
+
+def _next(xp: Any, array: Array, axis: int) -> Array:
+    """The entries one step later; what stands at the last step is never used."""
+    if array.shape[axis] == 1:
+        return array
+    return xp.concatenate([along(array, axis, 1, None), along(array, axis, -1, None)], axis=axis)

@@ -1,0 +1,188 @@
+"""Returns of JAX arrays: pure functions of arrays, for `jit`, `vmap`, `scan` and `grad`.
+
+The linear recursion is run step by step on the CPU, where an associative scan takes 2 to 16 times as long
+(`benchmarks/RETURNS.md`). On other devices, where a step costs a launch, it is an associative scan in log₂(T) rounds;
+that choice has not been measured yet.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.core import Tracer
+
+from chunked_td.returns import _formulas, _numpy
+from chunked_td.returns._arguments import Given, Kind, along
+
+UNROLL = 1
+"""Steps of the serial scan per turn of XLA's loop."""
+
+
+def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, jax.Array], Any]:
+    """Arguments as JAX arrays in the precision of the JAX arrays among them; numbers from the host are checked."""
+    floating = [x.dtype for x in values.values() if isinstance(x, jax.Array) and _is_floating(x)]
+    dtype = jnp.result_type(*floating) if floating else jnp.result_type(float)
+    arrays = {}
+    for name, value in values.items():
+        kind = kinds[name]
+        host = _on_host(name, value, kind)
+        if host is not None:
+            _numpy.check_values(name, host, kind)
+        array = jnp.asarray(value if isinstance(value, jax.Array) else host)
+        if kind in (Kind.FLAG, Kind.BOOL):
+            array = array.astype(bool)
+        elif kind is not Kind.INDEX:
+            array = array.astype(dtype)
+        arrays[name] = array
+    return arrays, dtype
+
+
+def check_values(name: str, array: jax.Array, kind: Kind) -> None:
+    """`convert` has checked what can be."""
+
+
+def lambda_returns(given: Given, stop: bool) -> jax.Array:
+    """See `multistep.lambda_returns`."""
+    return _result(given, _lambda_returns(*given.arrays.values(), axis=given.axis), stop)
+
+
+@functools.partial(jax.jit, static_argnames="axis")
+def _lambda_returns(r_t, discount_t, v_t, lambda_t, *, axis):
+    r_t, discount_t, v_t, lambda_t = _wide(r_t, discount_t, v_t, lambda_t)
+    b, a = _formulas.lambda_returns(r_t, discount_t, v_t, lambda_t)
+    return linear_recursion(b, a, along(v_t, axis, -1, None), axis)
+
+
+def gae(given: Given, stop: bool) -> jax.Array:
+    """See `advantages.gae`."""
+    return _result(given, _gae(*given.arrays.values(), axis=given.axis), stop)
+
+
+@functools.partial(jax.jit, static_argnames="axis")
+def _gae(rewards, values, next_values, terminated, truncated, discount, lambda_, *, axis):
+    rewards, values, next_values, discount, lambda_ = _wide(rewards, values, next_values, discount, lambda_)
+    b, a = _formulas.gae(jnp, rewards, values, next_values, terminated, truncated, discount, lambda_, axis)
+    return linear_recursion(b, a, jnp.zeros((), b.dtype), axis)
+
+
+def n_step_returns(given: Given, n: int, stop: bool) -> jax.Array:
+    """See `multistep.n_step_bootstrapped_returns`."""
+    return _result(given, _n_step_returns(*given.arrays.values(), n=n, axis=given.axis), stop)
+
+
+@functools.partial(jax.jit, static_argnames=("n", "axis"))
+def _n_step_returns(r_t, discount_t, v_t, lambda_t, *, n, axis):
+    r_t, discount_t, v_t, lambda_t = (jnp.broadcast_to(x, r_t.shape) for x in _wide(r_t, discount_t, v_t, lambda_t))
+    b, a = _formulas.lambda_returns(r_t, discount_t, v_t, lambda_t)
+    return _formulas.windows(jnp, b, a, v_t, n, axis)
+
+
+def retrace(given: Given, stop: bool) -> jax.Array:
+    """Targets; see `off_policy.retrace`."""
+    return _result(given, _retrace(*given.arrays.values(), axis=given.axis), stop)
+
+
+@functools.partial(jax.jit, static_argnames="axis")
+def _retrace(r_t, discount_t, v_t, q_t, c_t, *, axis):
+    r_t, discount_t, v_t, q_t, c_t = _wide(r_t, discount_t, v_t, q_t, c_t)
+    b, a = _formulas.off_policy(r_t, discount_t, v_t, q_t, c_t)
+    return linear_recursion(b, a, along(q_t, axis, -1, None), axis)
+
+
+def vtrace(given: Given, clip_rho: float, stop: bool) -> jax.Array:
+    """Errors; see `off_policy.vtrace`."""
+    return _result(given, _vtrace(*given.arrays.values(), clip_rho, axis=given.axis), stop)
+
+
+@functools.partial(jax.jit, static_argnames="axis")
+def _vtrace(r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_t, clip_rho, *, axis):
+    r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_t = _wide(r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_t)
+    b, a = _formulas.vtrace(jnp, v_tm1, v_t, r_t, discount_t, rho_tm1, lambda_t, clip_rho)
+    return linear_recursion(b, a, jnp.zeros((), b.dtype), axis)
+
+
+def linear_recursion(b: jax.Array, a: jax.Array, start: jax.Array, axis: int) -> jax.Array:
+    """xₜ₋₁ = bₜ + aₜxₜ along an axis; x_T = start, of length 1 there or one number."""
+    a = jnp.broadcast_to(a, b.shape)
+    start = jnp.broadcast_to(start, along(b, axis, -1, None).shape)
+    run = functools.partial(lax.platform_dependent, cpu=serial_scan, default=associative_scan)
+    b, a, start = (jnp.moveaxis(x, axis, 0) for x in (b, a, start))
+    return jnp.moveaxis(run(b, a, start[0]), 0, axis)
+
+
+def serial_scan(b: jax.Array, a: jax.Array, start: jax.Array, unroll: int = UNROLL) -> jax.Array:
+    """The recursion along the first axis, one step after the other."""
+
+    def step(x, coefficients):
+        x = coefficients[0] + coefficients[1] * x
+        return x, x
+
+    return lax.scan(step, start, (b, a), reverse=True, unroll=min(unroll, b.shape[0]))[1]
+
+
+def associative_scan(b: jax.Array, a: jax.Array, start: jax.Array) -> jax.Array:
+    """The recursion along the first axis, in log₂(T) rounds."""
+
+    def compose(later, earlier):
+        return earlier[0] + earlier[1] * later[0], earlier[1] * later[1]
+
+    b, a = lax.associative_scan(compose, (b, a), reverse=True)
+    return b + a * start
+
+
+def pick(name: str, values: jax.Array, indices: jax.Array) -> jax.Array:
+    """values[..., indices[...]]; NaN where an index is too large."""
+    return jnp.take_along_axis(values, indices[..., None], axis=-1)[..., 0]
+
+
+def minimum(array: jax.Array, limit: float) -> jax.Array:
+    """min(array, limit)."""
+    return jnp.minimum(array, limit)
+
+
+def stop_gradient(array: jax.Array) -> jax.Array:
+    """The same numbers, as constants."""
+    return lax.stop_gradient(array)
+
+
+def sample(lambda_t: jax.Array, key: Any) -> jax.Array:
+    """Whether a uniform number is at least λ, one draw per entry."""
+    if not isinstance(key, jax.Array):
+        raise TypeError(f"rng: got {key!r}, takes a key (jax.random.key) for a JAX array")
+    return jax.random.uniform(key, lambda_t.shape, lambda_t.dtype) >= lambda_t
+
+
+def keep_last(keep: jax.Array, axis: int) -> jax.Array:
+    """`keep` with the last step set."""
+    return keep.at[(slice(None),) * axis + (-1,)].set(True)
+
+
+def _is_floating(array: jax.Array) -> bool:
+    return jnp.issubdtype(array.dtype, jnp.floating)
+
+
+def _on_host(name: str, value: Any, kind: Kind) -> np.ndarray | None:
+    """The argument as a NumPy array where that costs no waiting for a device: not under `jit`, not on a GPU."""
+    if not isinstance(value, jax.Array):
+        return _numpy.to_array(name, value, kind)
+    accepted = {Kind.INDEX: jnp.integer, Kind.BOOL: jnp.bool_}.get(kind)
+    if jnp.issubdtype(value.dtype, jnp.complexfloating) or (accepted and not jnp.issubdtype(value.dtype, accepted)):
+        raise TypeError(f"{name}: got an array of {value.dtype}, takes {kind.value}")
+    if isinstance(value, Tracer) or any(device.platform != "cpu" for device in value.devices()):
+        return None
+    return np.asarray(value.astype(jnp.float32) if _is_floating(value) and value.dtype.itemsize < 4 else value)
+
+
+def _wide(*arrays: jax.Array) -> tuple[jax.Array, ...]:
+    """16-bit numbers as float32, others as they are."""
+    return tuple(x.astype(jnp.promote_types(x.dtype, jnp.float32)) for x in arrays)
+
+
+def _result(given: Given, targets: jax.Array, stop: bool) -> jax.Array:
+    targets = jnp.broadcast_to(targets, given.shape).astype(given.dtype)
+    return lax.stop_gradient(targets) if stop else targets

@@ -1,0 +1,207 @@
+"""Returns of Torch tensors, on their device and in their precision.
+
+Tensors in the CPU's memory go through the compiled loops of the NumPy backend, without a copy. On other devices, under
+`torch.compile`, and where a gradient is asked for, the linear recursion is done by doubling, in log₂(T) rounds of whole
+tensors: a loop over steps in Python costs several calls per step, and the closed form with cumulative products divides
+by zero wherever γλ = 0. Measurements on the CPU are in `benchmarks/RETURNS.md`; on a GPU there are none yet.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import torch  # pyright: ignore[reportMissingImports]  (an extra)
+
+from chunked_td.returns import _formulas, _numpy
+from chunked_td.returns._arguments import Given, Kind, along
+
+
+def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, torch.Tensor], torch.dtype]:
+    """Arguments as tensors in the precision and on the device of the tensors among them; numbers are checked."""
+    tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
+    dtype, device = _common(tensors)
+    arrays = {}
+    for name, value in values.items():
+        kind = kinds[name]
+        if isinstance(value, torch.Tensor):
+            _check_dtype(name, value, kind)
+        elif isinstance(value, float) and kind in (Kind.REAL, Kind.UNIT):
+            value = _number(name, value, kind, device)
+        else:
+            host = _numpy.to_array(name, value, kind)
+            _numpy.check_values(name, host, kind)
+            value = torch.as_tensor(host, device=device)
+        if kind in (Kind.FLAG, Kind.BOOL):
+            value = value != 0 if value.dtype != torch.bool else value
+        elif kind is not Kind.INDEX:
+            value = value.to(dtype)
+        arrays[name] = value.to(device) if value.ndim == 0 else value
+    return arrays, dtype
+
+
+def check_values(name: str, tensor: torch.Tensor, kind: Kind) -> None:
+    """Raise if a value is not of that kind; no look at other devices or under `torch.compile`."""
+    if not torch.compiler.is_compiling() and tensor.device.type == "cpu":
+        _numpy.check_values(name, tensor.detach().to(torch.float64).numpy(), kind)
+
+
+def lambda_returns(given: Given, stop: bool) -> torch.Tensor:
+    """See `multistep.lambda_returns`."""
+    if _compiled_loops_fit(given, stop):
+        return _from_numpy(given, _numpy.lambda_returns(_to_numpy(given), stop))
+    r_t, discount_t, v_t, lambda_t = _wide(given, stop)
+    b, a = _formulas.lambda_returns(r_t, discount_t, v_t, lambda_t)
+    return _result(given, doubling_scan(b, a, along(v_t, given.axis, -1, None), given.axis))
+
+
+def gae(given: Given, stop: bool) -> torch.Tensor:
+    """See `advantages.gae`."""
+    if _compiled_loops_fit(given, stop):
+        return _from_numpy(given, _numpy.gae(_to_numpy(given), stop))
+    rewards, values, next_values, terminated, truncated, discount, lambda_ = _wide(given, stop)
+    b, a = _formulas.gae(torch, rewards, values, next_values, terminated, truncated, discount, lambda_, given.axis)
+    return _result(given, doubling_scan(b, a, None, given.axis))
+
+
+def n_step_returns(given: Given, n: int, stop: bool) -> torch.Tensor:
+    """See `multistep.n_step_bootstrapped_returns`."""
+    if _compiled_loops_fit(given, stop):
+        return _from_numpy(given, _numpy.n_step_returns(_to_numpy(given), n, stop))
+    r_t, discount_t, v_t, lambda_t = (torch.broadcast_to(x, given.shape) for x in _wide(given, stop))
+    b, a = _formulas.lambda_returns(r_t, discount_t, v_t, lambda_t)
+    return _result(given, _formulas.windows(torch, b, a, v_t, n, given.axis))
+
+
+def retrace(given: Given, stop: bool) -> torch.Tensor:
+    """Targets; see `off_policy.retrace`."""
+    if _compiled_loops_fit(given, stop):
+        return _from_numpy(given, _numpy.retrace(_to_numpy(given), stop))
+    r_t, discount_t, v_t, q_t, c_t = _wide(given, stop)
+    b, a = _formulas.off_policy(r_t, discount_t, v_t, q_t, c_t)
+    return _result(given, doubling_scan(b, a, along(q_t, given.axis, -1, None), given.axis))
+
+
+def vtrace(given: Given, clip_rho: float, stop: bool) -> torch.Tensor:
+    """Errors; see `off_policy.vtrace`."""
+    if _compiled_loops_fit(given, stop):
+        return _from_numpy(given, _numpy.vtrace(_to_numpy(given), clip_rho, stop))
+    r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_t = _wide(given, stop)
+    b, a = _formulas.vtrace(torch, v_tm1, v_t, r_t, discount_t, rho_tm1, lambda_t, clip_rho)
+    return _result(given, doubling_scan(b, a, None, given.axis))
+
+
+def doubling_scan(b: torch.Tensor, a: torch.Tensor, start: torch.Tensor | None, axis: int) -> torch.Tensor:
+    """xₜ₋₁ = bₜ + aₜxₜ along an axis; x_T = start, or 0.
+
+    After k rounds b_t holds the recursion from t over 2ᵏ steps, started at 0, and a_t the product of its coefficients.
+    Each round composes two such stretches. Only products and sums: exact where a = 0.
+    """
+    steps = b.shape[axis]
+    a = torch.broadcast_to(a, b.shape)
+    if start is not None:
+        end = along(b, axis, -1, None) + along(a, axis, -1, None) * start
+        b = torch.cat([along(b, axis, 0, -1), end], dim=axis)
+    reach = 1
+    while reach < steps:
+        left = along(a, axis, 0, steps - reach)
+        b = torch.cat(
+            [
+                torch.addcmul(along(b, axis, 0, steps - reach), left, along(b, axis, reach, None)),
+                along(b, axis, steps - reach, None),
+            ],
+            dim=axis,
+        )
+        # The coefficients of stretches that reach the end are not needed any more.
+        a = along(left, axis, 0, max(steps - 2 * reach, 0)) * along(a, axis, reach, steps - reach)
+        reach *= 2
+    return b
+
+
+def pick(name: str, values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    """values[..., indices[...]]; `name` is that of the indices."""
+    if not torch.compiler.is_compiling() and indices.device.type == "cpu" and (indices >= values.shape[-1]).any():
+        raise ValueError(f"{name}: got {indices.max()}, takes integers in 0..{values.shape[-1] - 1}")
+    return torch.take_along_dim(values, indices[..., None].long(), dim=-1)[..., 0]
+
+
+def minimum(array: torch.Tensor, limit: float) -> torch.Tensor:
+    """min(array, limit)."""
+    return array.clamp(max=limit)
+
+
+def stop_gradient(array: torch.Tensor) -> torch.Tensor:
+    """The same numbers, as constants."""
+    return array.detach()
+
+
+def sample(lambda_t: torch.Tensor, generator: Any) -> torch.Tensor:
+    """Whether a uniform number is at least λ, one draw per entry."""
+    if not isinstance(generator, torch.Generator):
+        raise TypeError(f"rng: got {generator!r}, takes a torch.Generator for a Torch tensor")
+    drawn = torch.rand(lambda_t.shape, generator=generator, dtype=lambda_t.dtype, device=lambda_t.device)
+    return drawn >= lambda_t
+
+
+def keep_last(keep: torch.Tensor, axis: int) -> torch.Tensor:
+    """`keep` with the last step set."""
+    return torch.cat([along(keep, axis, 0, -1), torch.ones_like(along(keep, axis, -1, None))], dim=axis)
+
+
+def _common(tensors: dict[str, torch.Tensor]) -> tuple[torch.dtype, torch.device]:
+    """The precision that holds all floating tensors, and the one device of those with an axis."""
+    dtype, device, first = None, None, ""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point():
+            dtype = tensor.dtype if dtype is None else torch.promote_types(dtype, tensor.dtype)
+        if tensor.ndim and device is None:
+            device, first = tensor.device, name
+        elif tensor.ndim and tensor.device != device:
+            raise ValueError(f"{name}: got a tensor on {tensor.device}, takes {device} as {first}")
+    return dtype or torch.get_default_dtype(), device or next(iter(tensors.values())).device
+
+
+def _number(name: str, value: float, kind: Kind, device: torch.device) -> torch.Tensor:
+    """A Python number, checked without arrays, which `torch.compile` would take for part of its graph."""
+    if not (0.0 <= value <= 1.0 if kind is Kind.UNIT else math.isfinite(value)):
+        raise ValueError(f"{name}: got {value}, takes {kind.value}")
+    return torch.full((), value, dtype=torch.float64, device=device)
+
+
+def _check_dtype(name: str, tensor: torch.Tensor, kind: Kind) -> None:
+    is_bool, is_number = tensor.dtype == torch.bool, tensor.is_floating_point() or tensor.is_complex()
+    unfit = (kind is Kind.INDEX and (is_bool or is_number)) or (kind is Kind.BOOL and not is_bool)
+    if unfit or tensor.is_complex():
+        raise TypeError(f"{name}: got a tensor of {tensor.dtype}, takes {kind.value}")
+
+
+def _compiled_loops_fit(given: Given, stop: bool) -> bool:
+    """Whether the loops of the NumPy backend can do it: CPU memory, float32 or float64, no tracing, no gradient."""
+    if torch.compiler.is_compiling() or given.dtype not in (torch.float32, torch.float64):
+        return False
+    if any(tensor.device.type != "cpu" for tensor in given.arrays.values()):
+        return False
+    return stop or not any(tensor.requires_grad for tensor in given.arrays.values())
+
+
+def _to_numpy(given: Given) -> Given:
+    arrays = {name: tensor.detach().numpy() for name, tensor in given.arrays.items()}
+    dtype = np.float32 if given.dtype == torch.float32 else np.float64
+    return dataclasses.replace(given, arrays=arrays, dtype=dtype)
+
+
+def _from_numpy(given: Given, targets: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(targets).to(given.dtype)
+
+
+def _wide(given: Given, stop: bool) -> list[torch.Tensor]:
+    """The arguments, detached if asked; 16-bit numbers as float32."""
+    dtype = torch.promote_types(given.dtype, torch.float32)
+    tensors = [tensor.detach() if stop else tensor for tensor in given.arrays.values()]
+    return [tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in tensors]
+
+
+def _result(given: Given, targets: torch.Tensor) -> torch.Tensor:
+    return torch.broadcast_to(targets, given.shape).to(given.dtype)

@@ -1,0 +1,59 @@
+"""Sampled chunks: n-step targets that reach to the next kept state (§3.1, App. B.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chunked_td.returns._arguments import Array, Kind, read, shaped
+from chunked_td.returns.multistep import lambda_returns
+
+
+def sample_keep(lambda_t: Array, rng: Any, *, time_axis: int = 0) -> Array:
+    """Draw which states of an episode are kept: drop s_t with probability λ_t (§3.1).
+
+    Predictable states drop out and what remains is a shorter episode of chunks. The first state, which has no entry
+    here, and the last are always kept.
+
+    Args:
+      lambda_t: float[T, ...] in [0, 1], for the states at 1..T.
+      rng: where the draws come from, one per entry, whatever λ is: a `numpy.random.Generator` for NumPy arrays, a key
+        for JAX arrays, a `torch.Generator` for Torch tensors.
+      time_axis: which axis of lambda_t is time.
+
+    Returns:
+      bool[T, ...]: whether the states at 1..T are kept.
+    """
+    given = read({"lambda_t": (lambda_t, Kind.UNIT)}, time_axis, check=("lambda_t",))
+    keep = given.backend.sample(given.arrays["lambda_t"], rng)
+    return given.backend.keep_last(keep, given.axis)
+
+
+def chunked_targets(
+    r_t: Array,
+    discount_t: Array,
+    v_t: Array,
+    keep_t: Array,
+    *,
+    time_axis: int = 0,
+    stop_target_gradients: bool = True,
+) -> Array:
+    """n-step targets that reach to the next kept state, however many steps away it is (§3.1, App. B.1).
+
+        Gₜ₋₁ = rₜ + γₜvₜ if s_t is kept, else rₜ + γₜGₜ
+
+    Every state gets a target, dropped ones too. Over keep/drop patterns drawn by `sample_keep` the expected target is
+    the λ-return.
+
+    Args:
+      r_t, discount_t, v_t: float[T, ...], as in `lambda_returns`.
+      keep_t: bool[T, ...], whether the states at 1..T are kept; the last one counts as kept.
+      time_axis, stop_target_gradients: as in `lambda_returns`.
+
+    Returns:
+      float[T, ...]: targets for the states at 0..T−1.
+    """
+    given = read({"r_t": (r_t, Kind.REAL), "keep_t": (keep_t, Kind.BOOL)}, time_axis)
+    dropped = ~shaped("keep_t", given.arrays["keep_t"], given.shape)
+    return lambda_returns(
+        r_t, discount_t, v_t, dropped, time_axis=time_axis, stop_target_gradients=stop_target_gradients
+    )

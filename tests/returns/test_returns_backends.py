@@ -1,0 +1,272 @@
+"""Every backend against definitions written as explicit sums: random λ per step, terminations and truncations."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import return_definitions as definitions
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from return_backends import BACKENDS, close, needs_torch, torch
+
+from chunked_td import returns
+
+LAYOUTS = [((1,), 0), ((7,), 0), ((5, 5), 0), ((5, 5), 1), ((4, 3, 2), 1), ((6, 2, 2), 0)]
+NUMBERS = st.floats(-10, 10, width=32)  # numbers that float32 holds exactly, so that the inputs are the same
+UNIT = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1, width=32))
+few = settings(max_examples=20)
+
+
+@st.composite
+def arrays(draw, *kinds):
+    """(arrays, shape, time axis): one array per kind, "r" for any numbers, "u" for [0, 1], "b" for bools."""
+    shape, axis = draw(st.sampled_from(LAYOUTS))
+    elements = {"r": (np.float64, NUMBERS), "u": (np.float64, UNIT), "b": (np.bool_, st.booleans())}
+    return [draw(hnp.arrays(elements[kind][0], shape, elements=elements[kind][1])) for kind in kinds], shape, axis
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(arrays("r", "u", "r", "u"))
+@few
+def test_lambda_returns_are_the_mean_over_where_one_bootstraps(backend, drawn):
+    given_arrays, shape, axis = drawn
+    reference = definitions.each_trajectory(definitions.lambda_return, given_arrays, shape, axis)
+    ours = backend(returns.lambda_returns, *given_arrays, time_axis=axis)
+    close(ours, reference, backend.tolerance, *given_arrays)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(arrays("r", "r", "r", "b", "b", "u", "u"))
+@few
+def test_gae_is_the_sum_of_td_errors_within_an_episode(backend, drawn):
+    given_arrays, shape, axis = drawn
+    reference = definitions.each_trajectory(definitions.gae, given_arrays, shape, axis)
+    ours = backend(returns.gae, *given_arrays, time_axis=axis)
+    close(ours, reference, backend.tolerance, *given_arrays)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(arrays("r", "r", "r", "u", "r", "u"), st.sampled_from([0.5, 1.0, 2.0]))
+@few
+def test_vtrace_is_the_weighted_sum_of_td_errors(backend, drawn, clip):
+    given_arrays, shape, axis = drawn
+    given_arrays[4] = np.abs(given_arrays[4]) / 4  # ratios, some above 1
+    reference = definitions.each_trajectory(lambda *a: definitions.vtrace_errors(*a, clip), given_arrays, shape, axis)
+    ours = backend(returns.vtrace, *given_arrays, clip_rho_threshold=clip, time_axis=axis)
+    close(ours, reference, backend.tolerance, *given_arrays)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(arrays("r", "u", "r", "u"), st.sampled_from([1, 2, 3, 6, 20]))
+@few
+def test_n_step_returns_are_those_of_numpy(backend, drawn, n):
+    """NumPy's are checked against rlax elsewhere."""
+    given_arrays, _, axis = drawn
+    reference = returns.n_step_bootstrapped_returns(*given_arrays[:3], n, given_arrays[3], time_axis=axis)
+
+    def n_step(r_t, discount_t, v_t, lambda_t, **settings):
+        return returns.n_step_bootstrapped_returns(r_t, discount_t, v_t, n, lambda_t, time_axis=axis, **settings)
+
+    close(backend(n_step, *given_arrays), reference, backend.tolerance, *given_arrays)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(arrays("r", "u", "r", "b"))
+@few
+def test_chunked_targets_bootstrap_at_kept_states_only(backend, drawn):
+    (r_t, discount_t, v_t, keep_t), shape, axis = drawn
+    reference = definitions.each_trajectory(
+        definitions.lambda_return, [r_t, discount_t, v_t, ~keep_t * 1.0], shape, axis
+    )
+    ours = backend(returns.chunked_targets, r_t, discount_t, v_t, keep_t, time_axis=axis)
+    close(ours, reference, backend.tolerance, r_t, v_t)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(arrays("r", "r", "u", "r", "u"))
+@few
+def test_td_lambda_is_the_return_less_the_value(backend, drawn):
+    given_arrays, shape, axis = drawn
+    reference = definitions.each_trajectory(definitions.lambda_return, given_arrays[1:], shape, axis) - given_arrays[0]
+    ours = backend(returns.td_lambda, *given_arrays, time_axis=axis)
+    close(ours, reference, backend.tolerance, *given_arrays)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_numbers_and_arrays_of_one_axis_serve_all_trajectories(backend):
+    """T = B, and a λ per step: the trap in which an array of one axis is taken for one λ per trajectory."""
+    rng = np.random.default_rng(0)
+    r_t, v_t = rng.normal(size=(2, 4, 4)).astype(np.float32).astype(np.float64)
+    lambda_t = np.array([0.0, 1.0, 0.5, 0.25])
+    for axis in (0, 1):
+        wide = np.broadcast_to(lambda_t[:, None] if axis == 0 else lambda_t, (4, 4))
+        reference = definitions.each_trajectory(
+            definitions.lambda_return, [r_t, np.full((4, 4), 0.5), v_t, wide], (4, 4), axis
+        )
+        close(backend(returns.lambda_returns, r_t, 0.5, v_t, lambda_t, time_axis=axis), reference, backend.tolerance)
+        close(backend(returns.lambda_returns, r_t, 0.5, v_t, wide, time_axis=axis), reference, backend.tolerance)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_one_lambda_per_step_serves_all_reward_components(backend):
+    rng = np.random.default_rng(0)
+    rewards, values, next_values = rng.integers(-8, 8, size=(3, 3, 3, 3)).astype(np.float64)
+    terminated, truncated = rng.random((2, 3, 3)) < 0.2
+    lambda_ = rng.integers(0, 5, size=(3, 3)) / 4
+    reference = definitions.each_trajectory(
+        definitions.gae,
+        [
+            rewards,
+            values,
+            next_values,
+            *(x[..., None] for x in (terminated, truncated)),
+            np.full(1, 0.5),
+            lambda_[..., None],
+        ],
+        (3, 3, 3),
+        0,
+    )
+    ours = backend(returns.gae, rewards, values, next_values, terminated, truncated, 0.5, lambda_)
+    close(ours, reference, backend.tolerance)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_truncation_bootstraps_and_termination_does_not(backend):
+    """Two episodes of two steps in one rollout. The value after the cut is 10, that of the next first state 7."""
+    rewards, values = np.array([1.0, 1.0, 1.0, 1.0]), np.array([3.0, 4.0, 7.0, 8.0])
+    next_values = np.array([4.0, 10.0, 8.0, 20.0])
+    none, second = np.zeros(4, dtype=bool), np.array([False, True, False, False])
+    last = np.array([False, False, False, True])
+    arguments = [rewards, values, next_values]
+    cut = backend(returns.gae, *arguments, last, second, 0.5, 1.0)
+    np.testing.assert_allclose(cut, [1 + 0.5 * (1 + 0.5 * 10) - 3, 1 + 0.5 * 10 - 4, 1 + 0.5 - 7, 1 - 8])
+    ended = backend(returns.gae, *arguments, last | second, none, 0.5, 1.0)
+    np.testing.assert_allclose(ended, [1 + 0.5 * 1 - 3, 1 - 4, 1 + 0.5 - 7, 1 - 8])
+    unaware = backend(returns.gae, rewards, values, np.array([4.0, 7.0, 8.0, 20.0]), last, none, 0.5, 1.0)
+    assert abs(unaware[0] - cut[0]) > 0.5  # credit leaks from the second episode into the first
+    both = backend(returns.gae, *arguments, last | second, second, 0.5, 1.0)
+    np.testing.assert_array_equal(both, ended)  # an episode that terminated at its time limit has terminated
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_comes_after_termination_is_not_read(backend):
+    next_values = np.array([2.0, 1e30])
+    arguments = [np.ones(2), np.ones(2), next_values, np.array([False, True]), np.zeros(2, dtype=bool)]
+    np.testing.assert_allclose(backend(returns.gae, *arguments, 0.5, 1.0), [1.0, 0.0])
+
+
+def test_gae_is_the_lambda_return_less_the_value():
+    """With γ_t = 0 at termination, and λ_t = 0 and the right value at a cut, the two indexings agree."""
+    rng = np.random.default_rng(1)
+    rewards, values, next_values = rng.normal(size=(3, 30))
+    terminated, truncated = rng.random((2, 30)) < 0.2
+    lambda_ = rng.random(30)
+    goes_on = ~(terminated | truncated)
+    next_values[:-1][goes_on[:-1]] = values[1:][goes_on[:-1]]
+    lambda_t = np.where(truncated, 0.0, np.append(lambda_[1:], 0.0))
+    targets = returns.lambda_returns(rewards, np.where(terminated, 0.0, 0.9), next_values, lambda_t)
+    advantages = returns.gae(rewards, values, next_values, terminated, truncated, 0.9, lambda_)
+    np.testing.assert_allclose(advantages, targets - values, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_long_trajectories_stay_exact(backend):
+    """2,048 steps with γλ near 1: the error in float32 stays within 1e-5 of the largest return."""
+    rng = np.random.default_rng(0)
+    r_t, v_t = rng.normal(size=(2, 2048, 3)).astype(np.float32).astype(np.float64)
+    lambda_t = rng.uniform(0.9, 1.0, size=(2048, 3)).astype(np.float32).astype(np.float64)
+    reference = returns.lambda_returns(r_t, 0.996, v_t, lambda_t)
+    ours = backend(returns.lambda_returns, r_t, 0.996, v_t, lambda_t)
+    close(ours, reference, 1e-12 if backend.dtype == "float64" else 1e-5)
+
+
+def test_the_scans_of_jax_agree():
+    from chunked_td.returns._jax import associative_scan, serial_scan
+
+    rng = np.random.default_rng(0)
+    b, a = jnp.asarray(rng.normal(size=(100, 3)), jnp.float32), jnp.asarray(rng.random((100, 3)), jnp.float32)
+    a = a.at[::7].set(0.0)
+    np.testing.assert_allclose(associative_scan(b, a, b[0]), serial_scan(b, a, b[0]), rtol=1e-5, atol=1e-5)
+
+
+def test_jax_functions_under_vmap_and_scan():
+    rng = np.random.default_rng(0)
+    r_t, v_t = jnp.asarray(rng.normal(size=(2, 6, 4)), jnp.float32)
+    lambda_t = jnp.asarray(rng.random((6, 4)), jnp.float32)
+    together = returns.lambda_returns(r_t, 0.9, v_t, lambda_t)
+    each = jax.vmap(lambda r, v, lam: returns.lambda_returns(r, 0.9, v, lam), in_axes=1, out_axes=1)(r_t, v_t, lambda_t)
+    np.testing.assert_allclose(each, together, rtol=1e-6)
+    _, stacked = jax.lax.scan(
+        lambda _, x: (None, returns.lambda_returns(x[0], 0.9, x[1], x[2])), None, (r_t.T, v_t.T, lambda_t.T)
+    )
+    np.testing.assert_allclose(stacked.T, together, rtol=1e-6)
+
+
+@needs_torch
+@pytest.mark.slow
+def test_torch_functions_compile_as_one_graph():
+    rng = np.random.default_rng(0)
+    r, v, n, lam = (torch.tensor(x, dtype=torch.float32) for x in rng.random((4, 9, 4)))
+    ends = [torch.tensor(x) for x in rng.random((2, 9, 4)) < 0.2]
+
+    def both(r, v, n, lam, terminated, truncated):
+        return returns.gae(r, v, n, terminated, truncated, 0.9, lam), returns.lambda_returns(r, 0.9, n, lam)
+
+    compiled = torch.compile(both, fullgraph=True, backend="aot_eager")
+    for ours, reference in zip(compiled(r, v, n, lam, *ends), both(r, v, n, lam, *ends), strict=True):
+        torch.testing.assert_close(ours, reference, rtol=1e-6, atol=1e-6)
+
+
+@needs_torch
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_half_precision_is_added_up_in_float32(name):
+    rng = np.random.default_rng(0)
+    dtype = getattr(torch, name)
+    r, v, lam = (torch.tensor(x).to(dtype) for x in rng.random((3, 200)))
+    ours = returns.lambda_returns(r, 0.99, v, lam)
+    assert ours.dtype == dtype
+    reference = returns.lambda_returns(r.double(), float(torch.tensor(0.99).to(dtype)), v.double(), lam.double())
+    torch.testing.assert_close(ours.double(), reference, rtol=2 * torch.finfo(dtype).eps, atol=0)
+    theirs = returns.lambda_returns(
+        *(jnp.asarray(x.float().numpy(), name) for x in (r, torch.full_like(r, 0.99), v, lam))
+    )
+    assert theirs.dtype == name
+    np.testing.assert_allclose(np.asarray(theirs, np.float64), reference, rtol=2 * torch.finfo(dtype).eps)
+
+
+MIXED = """
+import sys
+import numpy as np
+import chunked_td as ctd
+ctd.lambda_returns(np.ones(3), 0.9, np.ones(3), 0.5)
+assert "jax" not in sys.modules and "torch" not in sys.modules, "imported without need"
+"""
+
+
+def test_numpy_arrays_load_neither_jax_nor_torch():
+    subprocess.run([sys.executable, "-c", MIXED], check=True)
+
+
+def test_numpy_arrays_join_jax_arrays():
+    result = returns.lambda_returns(np.ones(3), np.float64(0.9), jnp.ones(3), [0.5, 0.5, 0.5])
+    assert isinstance(result, jax.Array)
+    assert result.dtype == jnp.float32
+
+
+@needs_torch
+def test_numpy_arrays_join_torch_tensors():
+    result = returns.gae(np.ones(3), torch.ones(3), np.ones(3), [False, False, True], np.zeros(3), 0.9, np.float64(0.5))
+    assert isinstance(result, torch.Tensor)
+    assert result.dtype == torch.float32
+
+
+@needs_torch
+def test_jax_beside_torch_is_refused():
+    with pytest.raises(TypeError, match=r"^v_t: got a Torch tensor, takes a JAX array as r_t"):
+        returns.lambda_returns(jnp.ones(3), 0.9, torch.ones(3), 0.5)

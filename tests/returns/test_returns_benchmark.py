@@ -1,0 +1,34 @@
+"""The rivals in benchmarks/returns.py compute what we compute. No test here looks at a time."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import return_definitions as definitions
+
+FILE = Path(__file__).parents[2] / "benchmarks" / "returns.py"
+
+
+def load():
+    spec = importlib.util.spec_from_file_location("returns_benchmark", FILE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_rivals_compute_the_same():
+    benchmark = load()
+    data = benchmark.rollout(20, 3)
+    ordered = [data[name] for name in ("rewards", "values", "next_values", "terminated", "truncated")]
+    discount = np.full((20, 3), benchmark.GAMMA)
+    reference = definitions.each_trajectory(definitions.gae, [*ordered, discount, data["lambda_"]], (20, 3), 0)
+    names = set()
+    for title, programs in benchmark.backends(data, argparse.Namespace(only=None, compile=False)):
+        for name, program in programs:
+            result = benchmark.as_numpy(program())
+            np.testing.assert_allclose(result, reference, rtol=2e-5, atol=2e-5, err_msg=f"{title}: {name}")
+            names.add(name)
+    assert {"ours", "associative scan", "rlax, vmap"} <= names
