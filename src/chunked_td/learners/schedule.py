@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.learners.setup import check_positive, check_unit
+from chunked_td._checks import check_positive, check_unit
 
 
 @dataclass(frozen=True)
