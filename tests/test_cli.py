@@ -6,7 +6,9 @@ import polars as pl
 import pytest
 
 from chunked_td import cli, load
-from chunked_td.trying import folder_name, make_environment, rank
+from chunked_td.cli._shared import folder_name
+from chunked_td.lab.comparison import LearnerArm, rank
+from chunked_td.lab.gym_environments import make_environment
 
 
 def run(*arguments: str) -> int:
@@ -92,9 +94,9 @@ def test_rank_takes_each_arm_at_its_best_step_size():
     import numpy as np
 
     scores = np.array([[[1.0, 1.0], [3.0, 5.0]], [[2.0, 2.0], [0.0, 0.0]]])
-    best = rank(["a", "b"], (0.1, 0.2), scores)
-    assert [(row["arm"], row["step_size"], row["mean"]) for row in best] == [("a", 0.2, 4.0), ("b", 0.1, 2.0)]
-    assert best[0]["low"] <= 4.0 <= best[0]["high"]
+    best = rank([LearnerArm("a", "A"), LearnerArm("b", "B")], (0.1, 0.2), scores)
+    assert [(row.label, row.step_size, row.mean) for row in best] == [("a", 0.2, 4.0), ("b", 0.1, 2.0)]
+    assert best[0].low <= 4.0 <= best[0].high
 
 
 def test_folder_names_are_safe():
