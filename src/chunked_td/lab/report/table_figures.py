@@ -1,4 +1,4 @@
-"""The paper's tables beside ours, as figures for print: treasure (Table 1) and selected step sizes (Tables 2 and 5)."""
+"""Tables as figures for print: scores and selected step sizes, the paper's beside ours."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ def select_step_size(scores: np.ndarray, *, rule: str, truth: float | None = Non
 
     Args:
       scores: float64[..., step sizes, seeds] at the checkpoint of selection.
-      rule: "least mean" of the score over seeds (Key-to-Door, App. A.3), or "least squared error" against `truth`,
-        averaged over seeds (Chain-and-Split, App. A.1). "least error of mean" is the other reading of App. A.1: the
+      rule: "least mean" of the score over seeds, or "least squared error" against `truth`,
+        averaged over seeds. "least error of mean" is the other reading of the paper's App. A.1: the
         squared error of the mean over seeds.
       truth: what the score should be.
     Returns:
