@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import polars as pl
 import pytest
 
-from chunked_td import cli, load
+from chunked_td import __version__, cli, load
 from chunked_td.cli._shared import folder_name
 from chunked_td.lab.comparison import LearnerArm, rank
 from chunked_td.lab.gym_environments import make_environment
@@ -80,6 +84,20 @@ def test_compare_ranks_arms_and_writes_what_it_shows(tmp_path, capsys):
         assert arm in shown
     assert pl.read_parquet(tmp_path / "compare.parquet").height == 5 * 2
     assert (tmp_path / "compare.png").exists()
+
+
+def test_an_experiment_in_a_folder_from_run_to_claims(tmp_path, capsys):
+    folder = str(Path(__file__).parents[1] / "docs" / "examples" / "even_split")
+    assert run("reproduce", folder, "--profile", "smoke", "--out", str(tmp_path)) == 0
+    assert 'id="claim-even-unbiased"' in (tmp_path / "report.html").read_text(encoding="utf-8")
+    capsys.readouterr()
+    assert run("claims", str(tmp_path), "--experiments", folder) == 0
+    assert "With equal chances the paper's λ is unbiased" in capsys.readouterr().out
+
+
+def test_the_package_is_a_command():
+    done = subprocess.run([sys.executable, "-m", "chunked_td", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == __version__
 
 
 def test_episodes_without_a_limit_get_one():

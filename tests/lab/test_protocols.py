@@ -61,7 +61,7 @@ def test_published_numbers_belong_to_arms_and_grids():
             assert published.source.startswith("Table")
             if published.quantity == "exponent":
                 assert published.value in protocol.exponents_of(arm)
-    paper = PROTOCOLS["key-to-door"].published_score("c-factored")
+    paper = describe(PROTOCOLS["key-to-door"]).published_number("c-factored", "score")
     assert paper is not None
     assert (paper.value, paper.spread) == (669, 17)
 

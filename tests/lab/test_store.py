@@ -166,6 +166,33 @@ def test_a_lock_left_on_another_host_is_not(tmp_path):
         RunDirectory.for_writing(tmp_path)
 
 
+@pytest.mark.parametrize("why", ["no filelock", "no locks on this file system"])
+def test_without_a_system_lock_a_live_owner_is_respected(tmp_path, monkeypatch, why):
+    import socket
+    import sys
+
+    import filelock
+
+    def unsupported(*_, **__):
+        raise NotImplementedError("no flock")
+
+    if why == "no filelock":
+        monkeypatch.setitem(sys.modules, "filelock", None)
+    else:
+        monkeypatch.setattr(filelock.FileLock, "acquire", unsupported)
+    for pid, alive in ((os.getppid(), True), (999_999_999, False)):
+        owner = {"pid": pid, "host": socket.gethostname(), "since": "today"}
+        (tmp_path / "owner.json").write_text(json.dumps(owner))
+        if alive:
+            with pytest.raises(DirectoryError, match=f"in use by process {pid}"):
+                RunDirectory.for_writing(tmp_path)
+            assert (tmp_path / "owner.json").exists()
+        else:
+            with RunDirectory.for_writing(tmp_path) as directory:
+                assert "was killed or crashed" in directory.notes[0]
+            assert not (tmp_path / "owner.json").exists()
+
+
 @pytest.mark.parametrize("edit", ["number", "nonsense"])
 def test_an_edited_settings_file_is_noticed_and_nothing_is_lost(reproduce, tmp_path, capsys, edit):
     assert reproduce() == 0

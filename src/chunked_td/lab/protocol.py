@@ -269,10 +269,6 @@ class Protocol:
             start = until
         return tuple(sorted(point for point in points if point <= episodes))
 
-    def published_score(self, arm_id: str) -> Published | None:
-        """The paper's score of this arm, if it gives one."""
-        return next((p for p in self.published if p.arm == arm_id and p.quantity == "score"), None)
-
 
 def misses_and_returns(runs: Any, record_at: np.ndarray) -> Scores:
     """Scoring for control: regretful episodes so far ("score"), and the mean return since the last checkpoint."""

@@ -44,7 +44,7 @@ def sweep_plots(study: Study, original: Study | None) -> list[Plot]:
 
 
 def axis(title: str, *, log: bool = False, **more: Any) -> dict[str, Any]:
-    """An axis with a title that makes room for itself."""
+    """An axis with a title; margins grow to fit it."""
     look = {"gridcolor": "#e6e6e6", "zerolinecolor": "#999999", "linecolor": "#444444", "ticks": "outside"}
     kind = {"type": "log", "dtick": 1, "exponentformat": "power"} if log else {}
     return {"title": {"text": title, "standoff": 8}, "automargin": True, **look, **kind, **more}
@@ -88,7 +88,7 @@ def line_with_band(
     markers: bool,
     group: str | None = None,
 ) -> list[PlotlyTrace]:
-    """The band first, so that the line lies over it."""
+    """Traces of a mean and its interval; the band comes first, so that the line lies over it."""
     group = group or name
     there = ~np.isnan(mean)
     x, mean = np.asarray(x)[there], np.asarray(mean)[there]
@@ -159,7 +159,7 @@ def sweep_traces(study: Study, style_from: Study, arms: Sequence[ArmResults], su
         found = line_with_band(arm.label + suffix, runs.step_sizes, mean, interval, looks[arm.id],
                                seeds=len(runs.seeds), markers=True)  # fmt: skip
         if arm.fixed_lambda is not None:
-            found[0]["visible"] = False  # a dozen bands hide each other: off until asked for
+            found[0]["visible"] = False  # a dozen bands hide each other, so they start switched off
         traces += found
     return traces
 

@@ -76,7 +76,7 @@ class Style:
 
     @property
     def linestyle(self) -> Any:
-        """The dash in matplotlib's words."""
+        """The dash as matplotlib takes it."""
         return {"solid": "-", "dash": (0, (4, 1.5)), "dot": (0, (1, 1.2))}[self.dash]
 
 
@@ -129,7 +129,7 @@ def new_figure(width: float, height: float, panels: int = 1, **options: Any) -> 
 
 
 def label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], gap: float = 0.075) -> None:
-    """Names beside the right ends of curves, pushed apart as little as keeps them from overlapping.
+    """Write names beside the right ends of curves, moved as little as keeps them from overlapping.
 
     Args:
       ends: (height in data units, text, colour) of each curve.
@@ -190,7 +190,7 @@ def render(figure: Figure, kind: str) -> bytes:
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write `folder/name.svg`, `.pdf` and `.png`, each atomically."""
-    with house_style():  # the layout is worked out once, not once per format
+    with house_style():  # one layout for all formats
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
     paths = []

@@ -36,7 +36,7 @@ def findings(study: Study, claims: Sequence[JudgedClaim]) -> list[str]:
 
 
 def order(study: Study) -> list[str]:
-    """The order of the arms beside the paper's, and how much of it our seeds can tell."""
+    """The order of the arms beside the paper's, and which pairs our seeds tell apart."""
     published = {arm.id: number for arm in study.present if (number := study.published(arm.id, "score")) is not None}
     arms = [arm for arm in study.present if arm.id in published]
     if len(arms) < 2:
@@ -74,7 +74,7 @@ def _sizes(study: Study) -> list[str]:
     if study.shortened:
         found.append(
             f"These runs are shorter than the protocol: {study.length:,} of {study.about.episodes:,} episodes. "
-            "They show that everything works; they decide nothing."
+            "They show that the code runs; they are too short to judge a claim."
         )
     if study.absent:
         found.append(f"Not run at this profile: {list_text([arm.label for arm in study.absent])}.")

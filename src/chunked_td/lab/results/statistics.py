@@ -118,7 +118,7 @@ def paired_test(
     if n == 0:
         return 1.0
     observed = abs(difference.sum())
-    slack = 1e-12 * np.abs(difference).sum()  # sums that are equal on paper count as equal
+    slack = 1e-12 * np.abs(difference).sum()  # sums that differ by rounding only count as equal
     if n <= 14:
         signs = 1.0 - 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
         return float(np.mean(np.abs(signs @ difference) >= observed - slack))

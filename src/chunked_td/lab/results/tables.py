@@ -53,7 +53,7 @@ def results_table(study: Study) -> Table:
     columns += ["95 % interval", "interquartile mean"]
     columns += ["ten seeds would report"] if published else []
     small = study.with_seeds(PAPER_SEEDS)
-    added = any(arm.in_paper for arm in study.arms)  # in an experiment of ours every arm is ours: no need to say so
+    added = any(arm.in_paper for arm in study.arms)  # where every arm is ours, labels do not say so
     rows = []
     for arm in study.arms:
         number = study.published(arm.id, "score")

@@ -24,12 +24,12 @@ from chunked_td.lab.experiments import USER_MODULES
 from chunked_td.lab.running.batches import Batch, execute
 from chunked_td.lab.store.settings import Columns
 
-_POLL = 0.1  # seconds between looks at Ctrl-C while a batch is running
+_POLL = 0.1  # seconds between polls; Ctrl-C is seen in between
 
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What became of a batch: its columns, or the text of its error."""
+    """The result of a batch: its columns, or the text of its error."""
 
     batch: Batch
     columns: Columns | None
@@ -157,7 +157,7 @@ class RayEngine:
 
 
 def _check_address(address: str | None) -> None:
-    """Say at once that nobody answers there; Ray itself tries for minutes."""
+    """Refuse an address that does not answer. Ray itself would try for minutes."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if not port.isdigit():  # nothing, "auto", or a name that Ray knows
         return
@@ -179,7 +179,7 @@ def make_engine(name: str, *, address: str | None = None, threads: int | None = 
 
 
 def _wait(results: queue.Queue[BatchResult]) -> BatchResult:
-    """The next result. Waits in short naps: a blocked main thread would not see Ctrl-C."""
+    """The next result. It polls, because a blocked main thread would not see Ctrl-C."""
     while True:
         try:
             return results.get(timeout=_POLL)
@@ -188,7 +188,7 @@ def _wait(results: queue.Queue[BatchResult]) -> BatchResult:
 
 
 def _send_user_modules(ray: Any) -> None:
-    """Have Ray send the code of experiments from users' paths along: other nodes do not have those files."""
+    """Make Ray send the code of users' experiments: other nodes do not have those files."""
     for name, module in list(sys.modules.items()):
         if name.startswith(USER_MODULES):
             ray.cloudpickle.register_pickle_by_value(module)

@@ -80,7 +80,7 @@ class SweepProgress:
         return expected * (elapsed + _PRIOR) / (self._expected_done + _PRIOR)
 
     def batch_done(self, result: BatchResult) -> None:
-        """Take note of a batch."""
+        """Count a finished batch and show it."""
         self.left = [batch for batch in self.left if batch is not result.batch]
         self.runs += len(result.batch.pairs)
         self.steps += result.batch.steps
@@ -101,7 +101,7 @@ class SweepProgress:
             print(text, file=self.stream, flush=True)
 
     def close(self) -> None:
-        """Leave the terminal in order."""
+        """Close the bar."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

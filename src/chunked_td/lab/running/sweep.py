@@ -14,7 +14,7 @@ from chunked_td.lab.store.batch_store import Store
 
 @dataclass
 class SweepOutcome:
-    """What became of a sweep: how many batches finished, and the results of those that failed."""
+    """The outcome of a sweep: how many batches finished, and the results of those that failed."""
 
     finished: int = 0
     failures: list[BatchResult] = field(default_factory=list)

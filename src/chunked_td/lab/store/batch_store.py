@@ -230,7 +230,7 @@ def inspect_file(path: Path) -> StoredBatch:
     try:
         metadata = pl.read_parquet_metadata(path)
         table = pl.read_parquet(path)
-    except Exception as error:  # polars raises several kinds for torn files
+    except Exception as error:  # polars raises several kinds for files that were cut short
         raise LabError(f"not a readable Parquet file, cut short perhaps ({_first_line(error)})") from error
     try:
         header = json.loads(metadata[METADATA_KEY])

@@ -66,12 +66,12 @@ class DirectoryLock:
 
     def acquire(self) -> None:
         """Take the lock, or raise DirectoryError that names the owner."""
-        owner = _read_owner(self.owner_file)
-        if not self._take_system_lock(owner):
-            who = owner or "another process"
+        if not self._take_system_lock():
+            who = _read_owner(self.owner_file) or "another process"
             raise DirectoryError(f"{self.path} is in use by {who}. Wait until it has ended, or choose another --out.")
+        owner = _read_owner(self.owner_file)
         if owner and not owner.here:
-            self.release(tidy=False)
+            self.release()
             raise DirectoryError(
                 f"{self.path} was last owned by {owner}, which never released it. If that process is gone, delete "
                 f"{self.owner_file} and try again."
@@ -81,22 +81,24 @@ class DirectoryLock:
         self._held = True
         write_atomically(self.owner_file, json.dumps(asdict(mine)).encode())
 
-    def _take_system_lock(self, owner: Owner | None) -> bool:
+    def _take_system_lock(self) -> bool:
+        """Whether no other process has the lock; without filelock, or on a file system without locks, no live owner."""
         try:
             import filelock
-        except ImportError:
+
+            lock = filelock.FileLock(self.path / "lock", timeout=0, thread_local=False)
+            lock.acquire()
+        except (ImportError, NotImplementedError):
+            owner = _read_owner(self.owner_file)
             return owner is None or not owner.alive
-        self._lock = filelock.FileLock(self.path / "lock", timeout=0, thread_local=False)
-        try:
-            self._lock.acquire()
-        except filelock.Timeout:
-            self._lock = None
+        except TimeoutError:  # filelock.Timeout
             return False
+        self._lock = lock
         return True
 
-    def release(self, *, tidy: bool = True) -> None:
-        """Release the lock; `tidy` removes the owner's name."""
-        if tidy and self._held:
+    def release(self) -> None:
+        """Release the lock and remove our name."""
+        if self._held:
             with contextlib.suppress(OSError):
                 self.owner_file.unlink()
         self._held = False
