@@ -1,7 +1,7 @@
-"""The command `chunked-td`: reproduce, report, train, compare, claims, bench. One file per command.
+"""The command `chunked-td`: reproduce, report, train, compare, claims, bench.
 
+One file per command. Imports stay inside the commands, so that each starts quickly.
 Exit codes: 0 done, 1 something failed, 2 usage, 3 run directory unusable, 4 writing failed, 130 interrupted.
-Imports stay inside the commands, so that each starts quickly.
 """
 
 from __future__ import annotations
