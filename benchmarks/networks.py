@@ -47,10 +47,11 @@ PROTOCOL = {"accumulated-charge": (120, 200, 10_000), "key-to-door": (180, 100, 
 
 def problem(name: str, toy: bool):
     """(config, reading, runs, episode length, episodes of the full protocol)."""
-    from chunked_td.models.networks import accumulated_charge, key_to_door
+    from chunked_td.lab.experiments.accumulated_charge.network import network_config as charge_network
+    from chunked_td.lab.experiments.key_to_door.network import network_config as door_network
 
     runs, length, episodes = PROTOCOL[name]
-    config = accumulated_charge() if name == "accumulated-charge" else key_to_door()
+    config = charge_network() if name == "accumulated-charge" else door_network()
     reading = "sarsa" if name == "accumulated-charge" else "factored"
     if toy:
         config = dataclasses.replace(config, hidden=(16,) * len(config.hidden), capacity=1000)

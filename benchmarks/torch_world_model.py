@@ -33,7 +33,7 @@ def problem(name: str) -> tuple[Any, Any, dict[str, Any], type, str]:
     """(dynamics, config, settings of the run, learner class, id) of one of the paper's network experiments."""
     import chunked_td as ctd
     from chunked_td.envs.dynamics import AccumulatedCharge, KeyToDoor
-    from chunked_td.lab.neural import config_for
+    from chunked_td.lab.experiments import load_protocols
 
     if name == "accumulated-charge":
         dynamics, learner = AccumulatedCharge.make(), "sarsa"
@@ -41,8 +41,16 @@ def problem(name: str) -> tuple[Any, Any, dict[str, Any], type, str]:
     else:
         dynamics, learner = KeyToDoor.make(), "expected_sarsa"
         source, cls = ctd.FactoredLambda(), ctd.FactoredChunkedExpectedSarsa
-    settings = {"model": name, "learner": learner, "epsilon": 0.1, "discount": 1.0}
-    return dynamics, config_for(name, dynamics), settings | {"source": source}, cls, name
+    network = next(arm.network for arm in load_protocols([name])[0].arms if arm.kind == "network")
+    config = network.config(dynamics)
+    settings = {
+        "config": config,
+        "noisy_steps": network.noisy_steps,
+        "learner": learner,
+        "epsilon": 0.1,
+        "discount": 1.0,
+    }
+    return dynamics, config, settings | {"source": source}, cls, name
 
 
 class TorchModel:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chunked_td as ctd
-from chunked_td.benching import NAMES, bench_command
+from chunked_td.cli.bench import NAMES, bench_command
 from chunked_td.traces import backward_pass
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -88,14 +88,14 @@ def test_bench_refuses_an_unknown_name(capsys):
 
 
 def test_bench_without_the_repository_says_where_the_benchmarks_are(capsys, monkeypatch):
-    monkeypatch.setattr("chunked_td.benching._folder", lambda: None)
+    monkeypatch.setattr("chunked_td.cli.bench._folder", lambda: None)
     assert bench_command((), True) == 1
     assert "source repository" in capsys.readouterr().err
 
 
 @needs_c
 def test_bench_prints_ratios_and_writes_them_down(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr("chunked_td.benching._folder", lambda: tmp_path / "benchmarks")
+    monkeypatch.setattr("chunked_td.cli.bench._folder", lambda: tmp_path / "benchmarks")
     assert bench_command(("backward_pass",), True) == 0
     assert "backward pass, 8 component(s)" in capsys.readouterr().out
     assert '"benchmark": "backward_pass"' in (tmp_path / "build" / "bench.json").read_text()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import polars as pl
 import pytest
 
-from chunked_td import cli, load
-from chunked_td.trying import folder_name, make_environment, rank
+from chunked_td import __version__, cli, load
+from chunked_td.cli._shared import folder_name
+from chunked_td.lab.comparison import LearnerArm, rank
+from chunked_td.lab.gym_environments import make_environment
 
 
 def run(*arguments: str) -> int:
@@ -80,6 +86,20 @@ def test_compare_ranks_arms_and_writes_what_it_shows(tmp_path, capsys):
     assert (tmp_path / "compare.png").exists()
 
 
+def test_an_experiment_in_a_folder_from_run_to_claims(tmp_path, capsys):
+    folder = str(Path(__file__).parents[1] / "docs" / "examples" / "even_split")
+    assert run("reproduce", folder, "--profile", "smoke", "--out", str(tmp_path)) == 0
+    assert 'id="claim-even-unbiased"' in (tmp_path / "report.html").read_text(encoding="utf-8")
+    capsys.readouterr()
+    assert run("claims", str(tmp_path), "--experiments", folder) == 0
+    assert "With equal chances the paper's λ is unbiased" in capsys.readouterr().out
+
+
+def test_the_package_is_a_command():
+    done = subprocess.run([sys.executable, "-m", "chunked_td", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == __version__
+
+
 def test_episodes_without_a_limit_get_one():
     """On CliffWalking a poor policy can walk for ever."""
     env = make_environment("CliffWalking-v1", 7)
@@ -92,9 +112,9 @@ def test_rank_takes_each_arm_at_its_best_step_size():
     import numpy as np
 
     scores = np.array([[[1.0, 1.0], [3.0, 5.0]], [[2.0, 2.0], [0.0, 0.0]]])
-    best = rank(["a", "b"], (0.1, 0.2), scores)
-    assert [(row["arm"], row["step_size"], row["mean"]) for row in best] == [("a", 0.2, 4.0), ("b", 0.1, 2.0)]
-    assert best[0]["low"] <= 4.0 <= best[0]["high"]
+    best = rank([LearnerArm("a", "A"), LearnerArm("b", "B")], (0.1, 0.2), scores)
+    assert [(row.label, row.step_size, row.mean) for row in best] == [("a", 0.2, 4.0), ("b", 0.1, 2.0)]
+    assert best[0].low <= 4.0 <= best[0].high
 
 
 def test_folder_names_are_safe():

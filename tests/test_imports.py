@@ -9,7 +9,20 @@ from pathlib import Path
 import chunked_td
 
 PACKAGE = Path(chunked_td.__file__).parent
-COMFORTS = ["gymnasium", "polars", "tyro", "rich", "matplotlib", "plotly", "torch", "ray", "pandas", "pyarrow"]
+COMFORTS = [
+    "gymnasium",
+    "polars",
+    "tyro",
+    "rich",
+    "matplotlib",
+    "plotly",
+    "torch",
+    "ray",
+    "pandas",
+    "pyarrow",
+    "jinja2",
+    "filelock",
+]
 NUMERICS = ["jax", "equinox", "optax", "scipy"]
 OUTER_ROOMS = ("lab", "__main__", "cli")
 OPTIONAL = ("chunked_td.returns._torch", "chunked_td.integrations.")  # loaded by those who have the library

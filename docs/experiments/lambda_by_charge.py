@@ -15,8 +15,8 @@ import numpy as np
 
 from chunked_td.envs.dynamics import AccumulatedCharge
 from chunked_td.fleet import Fleet
+from chunked_td.lab.experiments.accumulated_charge.network import network_config
 from chunked_td.lambdas import ForwardLambda
-from chunked_td.models.networks import ACCUMULATED_CHARGE
 from chunked_td.models.world import World
 
 CHARGE = 1  # which component of the state it is
@@ -45,7 +45,7 @@ def main(seeds: int, episodes: int) -> None:
         seeds=range(seeds),
         step_sizes=[0.0125] * seeds,
     )
-    world = World(ACCUMULATED_CHARGE, range(seeds), T)
+    world = World(network_config(), range(seeds), T)
     charging = np.asarray(fleet.envs.charging, bool)[:, :T]
     charges, lambdas = np.zeros((2, episodes, seeds, T))
     for k in range(episodes):

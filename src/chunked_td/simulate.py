@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from chunked_td._checks import check_choice, check_unit
 from chunked_td.envs.dynamics.protocol import Dynamics
 from chunked_td.lambdas import BACKWARD, EXPECTED, VISIT, ForwardLambda, LambdaSource
 from chunked_td.learners.recursion import VIEWS
-from chunked_td.learners.setup import as_lambda_source, check_choice, check_unit
+from chunked_td.learners.setup import as_lambda_source
 from chunked_td.run import BOOTSTRAPS, Run
 
 __all__ = ["Run", "Runs", "simulate"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from lab_helpers import TOY
 
-from chunked_td.lab import commands
-from chunked_td.lab.experiments import load
+from chunked_td.lab.experiments import load_protocols
+from chunked_td.lab.running.reproduce import reproduce as run_sweep
 
 
 @pytest.fixture
 def toy():
-    return load(TOY)[0]
+    return load_protocols([TOY])[0]
 
 
 @pytest.fixture
@@ -19,6 +19,6 @@ def reproduce(tmp_path):
     """`reproduce(out=…, …)` on the toy protocol, in this process, without network arms."""
 
     def call(out=None, **options):
-        return commands.reproduce([TOY], out=out or tmp_path / "run", **{"networks": False, **options})
+        return run_sweep([TOY], out=out or tmp_path / "run", **{"networks": False, **options})
 
     return call

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from chunked_td.lab.batches import Batch
-from chunked_td.lab.directory import Directory
-from chunked_td.lab.experiments import load
-from chunked_td.lab.protocols import Arm, Protocol
-from chunked_td.lab.store import Store
-from chunked_td.lab.sweep import Plan, record_request
+from chunked_td.lab.experiments import load_protocols
+from chunked_td.lab.protocol import Arm, Protocol
+from chunked_td.lab.running.batches import Batch
+from chunked_td.lab.running.plan import SweepPlan, record_request
+from chunked_td.lab.store.batch_store import Store
+from chunked_td.lab.store.directory import RunDirectory
 
 BINS = 10
 
@@ -35,24 +35,24 @@ def fill(path: Path, experiments=None, *, seeds=10, networks=True, diagnostics=T
     )
     batches = []
     for name in names:
-        protocol = load(name)[0]
+        protocol = load_protocols([name])[0]
         for arm in protocol.arms:
             network = arm.kind == "network"
             if networks or not network:
                 episodes = (reduced if network else None) or length or protocol.episodes
                 pairs = tuple((seed, j) for seed in range(seeds) for j in protocol.exponents_of(arm))
                 batches.append(Batch(protocol, arm, pairs, episodes, _thin(protocol.record_at(episodes))))
-    with Directory.for_writing(path) as directory:
+    with RunDirectory.for_writing(path) as directory:
         store = Store(directory)
-        record_request(directory, Plan(tuple(batches), ()))
-        directory.log("session", command="reproduce --profile paper", commit="abc", python="3.11", cores=2,
+        record_request(directory, SweepPlan(tuple(batches), ()))
+        directory.log.write("session", command="reproduce --profile paper", commit="abc", python="3.11", cores=2,
                       versions={"numpy": "2"}, processor="a processor", system="Linux", host="here")  # fmt: skip
         for batch in batches:
             columns = columns_of(batch, diagnostics)
-            store.write(batch.settings(), columns)
-            directory.log("batch", protocol=batch.protocol.id, arm=batch.arm.id, kind=batch.arm.kind, seconds=1.5,
+            store.write(batch.settings, columns)
+            directory.log.write("batch", protocol=batch.protocol.id, arm=batch.arm.id, kind=batch.arm.kind, seconds=1.5,
                           runs=len(batch.pairs), steps=batch.steps, host="here", engine="local")  # fmt: skip
-        directory.log("end", seconds=12.0, finished=len(batches), failed=0)
+        directory.log.write("end", seconds=12.0, finished=len(batches), failed=0)
     return path
 
 

@@ -8,13 +8,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+from chunked_td.lab.errors import guarded
+from chunked_td.lab.experiments import known
+from chunked_td.lab.store import importing
+
 TOY = str(Path(__file__).with_name("toy.py"))
 
 _CALL = """
 import json, sys
-from chunked_td.lab import commands
+from chunked_td.lab.errors import leave
+from chunked_td.lab.running.reproduce import reproduce
 arguments = json.loads(sys.argv[1])
-commands.leave(commands.reproduce(arguments.pop("experiments"), **arguments))
+leave(reproduce(arguments.pop("experiments"), **arguments))
 """
 
 
@@ -28,6 +33,12 @@ def start(out, experiments=(TOY,), environment=None, **options) -> subprocess.Po
         text=True,
         env={**os.environ, **(environment or {})},
     )
+
+
+def import_batches(source, *, out, experiments=()) -> int:
+    """Take batches of another host in, as `chunked-td reproduce --import` does."""
+    protocols = {name: experiment.protocol for name, experiment in known(experiments).items()}
+    return guarded(lambda: importing.import_batches(Path(source), Path(out), protocols))
 
 
 def contents(out: Path) -> dict[str, bytes]:

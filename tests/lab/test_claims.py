@@ -8,36 +8,39 @@ import numpy as np
 import pytest
 from fake_runs import fill
 
-from chunked_td.lab.claims import (
+from chunked_td.lab.experiments import catalogue
+from chunked_td.lab.results.claims import judge_all
+from chunked_td.lab.results.criteria import (
     FAILS,
     HOLDS,
     NOT_RUN,
     UNDECIDED,
-    claims,
-    claims_of,
     inside,
     selected_of,
     share_interval,
     shared,
     smaller,
 )
-from chunked_td.lab.claims_list import QUESTIONS
-from chunked_td.lab.experiments import load_all
-from chunked_td.lab.store import Store
-from chunked_td.lab.studies import load_studies
+from chunked_td.lab.results.studies import load_studies
+from chunked_td.lab.store.batch_store import Store
+
+
+def judged(studies):
+    return {claim.id: claim for claim in judge_all(studies, catalogue())}
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    return {claim.id: claim for claim in claims(Store.read(fill(tmp_path_factory.mktemp("claims") / "full")))}
+    return judged(load_studies(Store.read(fill(tmp_path_factory.mktemp("claims") / "full"))))
 
 
 def test_every_claim_names_arms_that_exist():
-    protocols = {protocol.id: protocol for protocol in load_all([])}
-    for question in QUESTIONS:
-        for arm in question.arms:
-            assert protocols[question.experiment].arm(arm).id == arm
-    assert len({question.id for question in QUESTIONS}) == len(QUESTIONS)
+    ids = []
+    for experiment in catalogue().values():
+        for claim in experiment.claims:
+            ids.append(claim.id)
+            assert all(experiment.protocol.arm(arm).id == arm for arm in claim.arms)
+    assert len(ids) == len(set(ids)) == 18
 
 
 def test_statuses_follow_from_the_runs(found):
@@ -54,7 +57,7 @@ def test_statuses_follow_from_the_runs(found):
 
 def test_claims_without_their_arms_are_not_run(tmp_path):
     parts = load_studies(Store.read(fill(tmp_path / "part", ("key-to-door",), networks=False, seeds=2)))
-    found = {claim.id: claim for claim in claims_of(parts)}
+    found = judged(parts)
     assert found["treasure-floor"].status == NOT_RUN
     assert "C-factored" in found["treasure-floor"].evidence
     assert found["gap-fastest"].status == NOT_RUN
@@ -63,7 +66,7 @@ def test_claims_without_their_arms_are_not_run(tmp_path):
 
 def test_two_seeds_decide_little(tmp_path):
     parts = load_studies(Store.read(fill(tmp_path / "two", ("key-to-door",), seeds=2)))
-    found = {claim.id: claim for claim in claims_of(parts)}
+    found = judged(parts)
     assert found["treasure-best"].status == UNDECIDED
     assert found["treasure-fixed"].status == UNDECIDED
 
@@ -79,7 +82,7 @@ def test_arms_with_different_seeds_are_compared_over_common_ones(tmp_path):
         )
         for name, study in parts.items()
     }
-    found = {claim.id: claim for claim in claims_of(cut)}
+    found = judged(cut)
     for name in ("gap-fastest", "charge-best", "treasure-best"):
         assert found[name].status == UNDECIDED, found[name]  # three seeds cannot show it
         assert found[name].seeds == 3

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from lab_helpers import TOY, contents, finish, start
 
-from chunked_td.lab import commands
-from chunked_td.lab.store import Store
+from chunked_td.lab.running import reproduce as reproduce_module
+from chunked_td.lab.store.batch_store import Store
 
 
 def test_the_second_time_there_is_nothing_to_do(tmp_path):
@@ -50,17 +50,17 @@ def test_lines_elsewhere_than_on_a_terminal(reproduce, capsys):
 def test_a_bar_on_a_terminal(toy, monkeypatch):
     import io
 
-    from chunked_td.lab.engines import attempt
-    from chunked_td.lab.progress import Progress
-    from chunked_td.lab.sweep import Options, make_plan
+    from chunked_td.lab.running.engines import attempt
+    from chunked_td.lab.running.plan import SweepOptions, make_plan
+    from chunked_td.lab.running.progress import SweepProgress
 
     class Terminal(io.StringIO):
         def isatty(self):
             return True
 
     stream = Terminal()
-    batches = make_plan([toy], Options(networks=False)).batches
-    progress = Progress(batches, lambda some: float(len(some)), stream)
+    batches = make_plan([toy], SweepOptions(networks=False)).batches
+    progress = SweepProgress(batches, lambda some: float(len(some)), stream)
     for batch in batches:
         progress.batch_done(attempt(batch, 1))
     progress.close()
@@ -91,18 +91,18 @@ def test_an_error_in_a_batch_does_not_stop_the_others(reproduce, tmp_path, monke
         (["no/such.py"], {}, "no experiment file"),
         (["skewed-split", "skewed-split"], {}, "named twice"),
         ([TOY], {"arms": ["sarsa-7"]}, "matches no arm"),
-        ([TOY], {"seeds": 0}, "--seeds 0"),
-        ([TOY], {"episodes": -1}, "--episodes -1"),
-        ([TOY], {"threads": 0, "dry_run": True}, "--threads 0"),
+        ([TOY], {"seeds": 0}, "--seeds must be a whole number from 1, got 0"),
+        ([TOY], {"episodes": -1}, "--episodes must be a whole number from 1, got -1"),
+        ([TOY], {"threads": 0, "dry_run": True}, "--threads must be a whole number from 1, got 0"),
         ([TOY], {"arms": ["fixd"]}, "did you mean 'fixed'"),
-        ([TOY], {"profile": "slow"}, "--profile 'slow'"),
-        ([TOY], {"engine": "slurm", "networks": False}, "--engine 'slurm'"),
+        ([TOY], {"profile": "slow"}, "--profile must be one of quick, paper, smoke, got 'slow'"),
+        ([TOY], {"engine": "slurm", "networks": False}, "--engine must be local or ray, got 'slurm'"),
         ([TOY], {"address": "auto", "networks": False}, "--engine ray"),
-        ([TOY], {"log": ["paper"], "networks": False}, "--log 'paper'"),
+        ([TOY], {"log": ["paper"], "networks": False}, "--log must be one of wandb, tensorboard, got 'paper'"),
     ],
 )
 def test_requests_that_make_no_sense(tmp_path, capsys, experiments, options, words):
-    assert commands.reproduce(experiments, out=tmp_path / "run", **options) == 2
+    assert reproduce_module.reproduce(experiments, out=tmp_path / "run", **options) == 2
     assert words in capsys.readouterr().err
 
 
@@ -114,7 +114,7 @@ def test_a_protocol_file_that_is_none(tmp_path, capsys):
         ("", "must define"),
     ):
         file.write_text(text)
-        assert commands.reproduce([str(file)], out=tmp_path / "run") == 2
+        assert reproduce_module.reproduce([str(file)], out=tmp_path / "run") == 2
         assert words in capsys.readouterr().err
 
 
@@ -123,13 +123,13 @@ def test_adding_an_arm_to_a_file_keeps_what_is_there(tmp_path, capsys):
     file = tmp_path / "mine.py"
     text = Path(TOY).read_text()
     file.write_text(text)
-    assert commands.reproduce([str(file)], out=tmp_path / "run", networks=False) == 0
+    assert reproduce_module.reproduce([str(file)], out=tmp_path / "run", networks=False) == 0
     file.write_text(text.replace("(0.0, 0.5, 1.0)", "(0.0, 0.5, 0.7, 1.0)"))
     capsys.readouterr()
-    assert commands.reproduce([str(file)], out=tmp_path / "run", networks=False) == 0
+    assert reproduce_module.reproduce([str(file)], out=tmp_path / "run", networks=False) == 0
     assert "40 runs in 2 batches, 120 runs are there already" in capsys.readouterr().out
     file.write_text(text.replace("0.3 + 0.4", "0.2 + 0.4"))  # another experiment now
-    assert commands.reproduce([str(file)], out=tmp_path / "run", networks=False) == 0
+    assert reproduce_module.reproduce([str(file)], out=tmp_path / "run", networks=False) == 0
     assert "120 runs in 6 batches, 0 runs" in capsys.readouterr().out
 
 
@@ -150,12 +150,12 @@ def test_ctrl_c_stops_soon_and_keeps_what_is_finished(tmp_path, reproduce):
     assert kept.items() <= contents(tmp_path / "run").items()
 
 
-def test_the_diary_says_how_it_was_made(reproduce, tmp_path):
+def test_the_log_says_how_it_was_made(reproduce, tmp_path):
     assert reproduce() == 0
-    diary = Store.read(tmp_path / "run").directory.diary()
-    assert [line["event"] for line in diary] == ["session", *["batch"] * 6, "end"]
-    assert {"command", "commit", "versions", "processor", "cores"} <= diary[0].keys()
-    assert diary[1]["steps"] == 20 * 40 * 10
+    log = Store.read(tmp_path / "run").directory.log.lines()
+    assert [line["event"] for line in log] == ["session", *["batch"] * 6, "end"]
+    assert {"command", "commit", "versions", "processor", "cores"} <= log[0].keys()
+    assert log[1]["steps"] == 20 * 40 * 10
 
 
 def test_live_logging(tmp_path, reproduce, monkeypatch):
@@ -167,23 +167,23 @@ def test_live_logging(tmp_path, reproduce, monkeypatch):
 def test_a_network_arm_stored_in_full_is_not_asked_for_in_less(toy, tmp_path, monkeypatch):
     from dataclasses import replace
 
-    from chunked_td.lab.batches import Batch
-    from chunked_td.lab.directory import Directory
-    from chunked_td.lab.engines import attempt
-    from chunked_td.lab.protocols import Size
-    from chunked_td.lab.sweep import Options, make_plan
+    from chunked_td.lab.protocol import Size
+    from chunked_td.lab.running.batches import Batch
+    from chunked_td.lab.running.engines import attempt
+    from chunked_td.lab.running.plan import SweepOptions, make_plan
+    from chunked_td.lab.store.directory import RunDirectory
 
-    monkeypatch.setattr("chunked_td.lab.sweep.network_support", lambda: True)
+    monkeypatch.setattr("chunked_td.lab.running.plan.network_support", lambda: True)
     net = replace(toy, arms=(toy.arm("net"),), network_quick=Size(1, 10), seeds=10)
     pairs = tuple((seed, exponent) for seed in range(10) for exponent in net.exponents)
     full = Batch(net, net.arms[0], pairs, net.episodes, net.record_at(net.episodes))
     stand_in = replace(net, arms=(replace(net.arms[0], model=None),))  # the numbers do not matter here
     columns = attempt(replace(full, protocol=stand_in, arm=stand_in.arms[0]), 1).columns
     assert columns is not None
-    with Directory.for_writing(tmp_path) as directory:
+    with RunDirectory.for_writing(tmp_path) as directory:
         store = Store(directory)
-        before = make_plan([net], Options("quick"), store)
+        before = make_plan([net], SweepOptions("quick"), store)
         assert (before.runs_wanted, before.runs_left) == (2, 2)
-        store.write(full.settings(), columns)
-        after = make_plan([net], Options("quick"), store)
+        store.write(full.settings, columns)
+        after = make_plan([net], SweepOptions("quick"), store)
         assert (after.runs_wanted, after.runs_left) == (20, 0)

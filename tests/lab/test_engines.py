@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from lab_helpers import TOY, contents
 
-from chunked_td.lab import commands
-from chunked_td.lab.engines import LocalEngine, RayEngine, _check_address, make_engine
 from chunked_td.lab.errors import UsageError
-from chunked_td.lab.sweep import Options, make_plan
+from chunked_td.lab.running import reproduce as reproduce_module
+from chunked_td.lab.running.engines import LocalEngine, RayEngine, _check_address, make_engine
+from chunked_td.lab.running.plan import SweepOptions, make_plan
 
 ray = pytest.importorskip("ray")
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pyte
 
 
 def batches(toy, **options):
-    return make_plan([toy], Options(networks=False, **options)).batches
+    return make_plan([toy], SweepOptions(networks=False, **options)).batches
 
 
 def test_a_local_engine_stops_when_nobody_listens(toy, monkeypatch):
@@ -70,7 +70,7 @@ def straight(reproduce, tmp_path):
 
 
 def on_ray(out, **options):
-    return commands.reproduce([TOY], out=out, engine="ray", networks=False, quiet=True, **options)
+    return reproduce_module.reproduce([TOY], out=out, engine="ray", networks=False, quiet=True, **options)
 
 
 def test_ray_gives_the_same_bytes(two_nodes, straight, tmp_path):
@@ -106,11 +106,11 @@ def test_a_killed_worker_is_replaced(two_nodes, straight, toy, tmp_path):
         os.kill(os.getpid(), signal.SIGKILL)
 
     dying = replace(toy, runner=run_and_die_once)
-    results = {result.batch.key: result for result in RayEngine().run(batches(dying))}
+    results = {result.batch.settings.key: result for result in RayEngine().run(batches(dying))}
     assert not fuse.exists()
     assert all(result.error is None for result in results.values())
     for mine, theirs in zip(batches(dying), LocalEngine().run(batches(toy)), strict=True):
-        found = results[mine.key].columns
+        found = results[mine.settings.key].columns
         assert found is not None
         assert theirs.columns is not None
         assert all(np.array_equal(found[name], theirs.columns[name]) for name in theirs.columns)
@@ -137,7 +137,7 @@ def test_a_killed_node_is_survived(two_nodes, straight, toy, tmp_path):
         results.append(result)
     assert len(results) == 6
     assert all(result.error is None for result in results), [result.error for result in results]
-    keys = {result.batch.key: result.columns for result in results}
+    keys = {result.batch.settings.key: result.columns for result in results}
     for mine, theirs in zip(batches(slow), LocalEngine().run(batches(toy)), strict=True):
         assert theirs.columns is not None
-        assert np.array_equal(keys[mine.key]["score"], theirs.columns["score"])
+        assert np.array_equal(keys[mine.settings.key]["score"], theirs.columns["score"])

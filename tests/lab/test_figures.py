@@ -7,12 +7,18 @@ import pytest
 from fake_runs import fill
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
+from scipy import stats
 
-from chunked_td.lab import figures, figures_curves, figures_network, figures_sweeps
 from chunked_td.lab.errors import WriteError
-from chunked_td.lab.statistics import bootstrap_interval
-from chunked_td.lab.store import Store
-from chunked_td.lab.studies import evenly, load_studies, loss_of, mean_and_interval, replay_selection
+from chunked_td.lab.experiments import catalogue
+from chunked_td.lab.experiments.chain_and_split.report import gap_curves
+from chunked_td.lab.report import networks, style, sweeps
+from chunked_td.lab.report.figures import all_figures
+from chunked_td.lab.results.selection import replay_selection, selection_loss
+from chunked_td.lab.results.statistics import mean_and_interval
+from chunked_td.lab.results.studies import evenly, load_studies
+from chunked_td.lab.store.batch_store import Store
+from chunked_td.lab.store.directory import write_or_explain
 
 EXPECTED = {
     "chain-and-split-gap-100000",
@@ -39,7 +45,7 @@ def studies(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def drawings(studies):
-    return {drawing.name: drawing for drawing in figures.all_figures(studies)}
+    return {drawing.name: drawing for drawing in all_figures(studies, catalogue())}
 
 
 def test_every_figure_of_the_paper_is_there(drawings):
@@ -72,7 +78,7 @@ def test_curves_are_means_over_seeds_and_end_at_the_last_episode(drawings, studi
 
 def test_arms_differ_in_more_than_colour(studies):
     for study in studies.values():
-        looks = figures.styles(study.arms)
+        looks = style.styles(study.arms)
         seen = [(look.color, look.dash) for look in looks.values()]
         assert len(set(seen)) == len(seen), study.id
         shown = [looks[arm.id] for arm in study.arms if arm.in_paper]
@@ -89,7 +95,7 @@ def test_labels_at_the_ends_of_curves_do_not_overlap_and_nothing_is_cut(drawings
     for name in ("chain-and-split-gap-1000000", "skewed-split-value", "accumulated-charge-seeds"):
         figure = drawings[name].figure
         canvas = FigureCanvasAgg(figure)
-        with figures.house_style():
+        with style.house_style():
             canvas.draw()
         renderer = canvas.get_renderer()
         boxes = [t.get_window_extent(renderer) for axes in figure.axes for t in axes.texts]
@@ -99,22 +105,20 @@ def test_labels_at_the_ends_of_curves_do_not_overlap_and_nothing_is_cut(drawings
             assert all(not box.overlaps(other) for other in boxes[:i]), name
 
 
-@pytest.mark.parametrize("kind", figures.FORMATS)
+@pytest.mark.parametrize("kind", style.FORMATS)
 def test_same_runs_same_bytes(studies, kind):
-    first, second = (
-        figures.render(figures_curves.gap_curves(studies["chain-and-split"], 100_000), kind) for _ in range(2)
-    )
+    first, second = (style.render(gap_curves(studies["chain-and-split"], 100_000), kind) for _ in range(2))
     assert first == second
     assert b"2026" not in first or kind == "png"
 
 
 def test_saving_leaves_nothing_unfinished_and_says_what_failed(drawings, tmp_path):
-    paths = figures.save(drawings["skewed-split-value"].figure, tmp_path / "figures", "value")
+    paths = style.save(drawings["skewed-split-value"].figure, tmp_path / "figures", "value")
     assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == ["value.pdf", "value.png", "value.svg"]
     assert all(path.stat().st_size > 1_000 for path in paths)
     (tmp_path / "file").write_text("")
     with pytest.raises(WriteError, match="cannot write"):
-        figures.write_whole(tmp_path / "file" / "value.svg", b"")
+        write_or_explain(tmp_path / "file" / "value.svg", b"")
 
 
 def test_figures_without_networks_controls_or_full_length(tmp_path):
@@ -129,7 +133,7 @@ def test_figures_without_networks_controls_or_full_length(tmp_path):
     names = {}
     for name, options in parts.items():
         studies = load_studies(Store.read(fill(tmp_path / name, **options)))
-        names[name] = {drawing.name for drawing in figures.all_figures(studies)}
+        names[name] = {drawing.name for drawing in all_figures(studies, catalogue())}
     assert not any("networks" in name for name in names["no-networks"] | names["no-diagnostics"])
     assert "chain-and-split-gap-5000" in names["short"]
     assert "key-to-door-sweep-first-1000" in names["reduced"]
@@ -138,28 +142,29 @@ def test_figures_without_networks_controls_or_full_length(tmp_path):
 
 def test_dots_of_equal_value_lie_side_by_side_within_their_row():
     values = np.array([1.0, 1.0, 1.0, 1.0, 500.0])
-    offsets = figures_sweeps.spread(values)
+    offsets = sweeps.spread(values)
     assert len(set(offsets[:4])) == 4
     assert offsets[4] == 0
-    assert np.max(np.abs(figures_sweeps.spread(np.ones(200)))) <= 0.33
+    assert np.max(np.abs(sweeps.spread(np.ones(200)))) <= 0.33
 
 
 def test_calibration_pools_runs_by_their_counts(studies):
     runs = studies["key-to-door"].runs("c-default")
-    found = figures_network.calibration(runs)
+    found = networks.calibration(runs)
     predicted, observed = (runs.columns[f"calibration_{kind}_3"][:, :, -1] for kind in ("predicted", "observed"))
     counted = runs.columns["calibration_count_3"][:, :, -1]
     assert found.count[3] == counted.sum()
     assert found.predicted[3] == pytest.approx(np.sum(predicted * counted) / counted.sum())
     assert found.observed[3] == pytest.approx(np.sum(observed * counted) / counted.sum())
-    assert figures_network.calibration(studies["key-to-door"].runs("expected-sarsa-0")) is None
+    assert networks.calibration(studies["key-to-door"].runs("expected-sarsa-0")) is None
 
 
 def test_intervals_agree_with_scipys_bootstrap():
     """Both are percentile intervals of the mean from 2,000 resamples; ends differ by resampling noise only."""
     values = np.random.default_rng(1).gamma(2.0, size=(30, 4))
     mean, ours = mean_and_interval(values)
-    theirs = bootstrap_interval(values.T, rng=np.random.default_rng(2))
+    rng = np.random.default_rng(2)
+    theirs = stats.bootstrap((values,), np.mean, n_resamples=2_000, method="percentile", rng=rng).confidence_interval
     width = theirs.high - theirs.low
     assert np.allclose(mean, values.mean(axis=0))
     assert np.all(np.abs(ours.low - theirs.low) < 0.1 * width)
@@ -177,11 +182,13 @@ def test_intervals_leave_missing_runs_out():
 
 def test_replay_repeats_the_papers_procedure(studies):
     study = studies["key-to-door"]
-    arm = study.find("expected-sarsa-0")
-    replay = replay_selection(study, arm)
+    arm, selection = study.find("expected-sarsa-0"), study.about.selection
+    replay = replay_selection(arm.runs, selection, arm.id)
     assert replay.shares.sum() == pytest.approx(1.0)
     assert replay.reported.min() > arm.runs.at().min() - 1e-6
-    assert replay.reported.mean() < loss_of(study, arm).mean()  # selecting makes the reported mean look good
+    assert (
+        replay.reported.mean() < selection_loss(arm.runs, selection, arm.id).mean()
+    )  # selecting makes the reported mean look good
     assert np.argmax(replay.shares) == list(arm.runs.exponents).index(study.selected[arm.id])
 
 

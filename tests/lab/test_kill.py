@@ -48,10 +48,11 @@ def test_twenty_kills(tmp_path, reproduce):
 def test_death_in_the_middle_of_a_write(tmp_path, reproduce, point):
     """Die exactly where a half-written file would show."""
     name = {"before the rename": "replace", "after the rename": "_sync_folder"}[point]
-    target = "directory.os" if name == "replace" else "directory"
+    target = "_files.os" if name == "replace" else "_files"
     code = (
         "import os, signal\n"
-        "from chunked_td.lab import commands, directory, store\n"
+        "from chunked_td import _files\n"
+        "from chunked_td.lab.running.reproduce import reproduce\n"
         f"real = {target}.{name}\n"
         "seen = []\n"
         "def die(*a):\n"
@@ -60,7 +61,7 @@ def test_death_in_the_middle_of_a_write(tmp_path, reproduce, point):
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
         "    return real(*a)\n"
         f"{target}.{name} = die\n"
-        f"commands.reproduce([{TOY!r}], out={str(tmp_path / 'run')!r}, networks=False)\n"
+        f"reproduce([{TOY!r}], out={str(tmp_path / 'run')!r}, networks=False)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
     assert done.returncode == -signal.SIGKILL

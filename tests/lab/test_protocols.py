@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from chunked_td.lab.batches import execute, family_settings
+from chunked_td.lab.description import describe
 from chunked_td.lab.errors import UsageError
-from chunked_td.lab.experiments import CATALOGUE, load_all
-from chunked_td.lab.protocols import Exploration, describe
-from chunked_td.lab.sweep import Options, batches_of, make_plan, size_of
+from chunked_td.lab.experiments import catalogue, load_protocols
+from chunked_td.lab.running.batches import execute
+from chunked_td.lab.running.plan import SweepOptions, batches_of, make_plan, size_of
+from chunked_td.lab.store.family import family_of
+from chunked_td.learners.schedule import Schedule
 
-PROTOCOLS = {protocol.id: protocol for protocol in load_all([])}
+PROTOCOLS = {protocol.id: protocol for protocol in load_protocols()}
 
 
 def test_ids_are_those_of_the_catalogue():
-    assert list(PROTOCOLS) == list(CATALOGUE)
+    assert list(PROTOCOLS) == list(catalogue())
 
 
 def test_exploration_by_hand():
-    assert Exploration(1.0, 0.1, hold=2).epsilons(4).tolist() == [1.0, 1.0, 0.1, 0.1]
-    np.testing.assert_allclose(Exploration(1.0, 0.5, anneal=2).epsilons(4), [1.0, 0.75, 0.5, 0.5])
-    np.testing.assert_allclose(Exploration(1.0, 0.0, hold=1, anneal=2).epsilons(4), [1.0, 1.0, 0.5, 0.0])
-    assert Exploration(0.1, 0.1).epsilons(2).tolist() == [0.1, 0.1]
+    def epsilons(exploration, episodes):
+        return replace(PROTOCOLS["key-to-door"], exploration=exploration).epsilons(episodes)
+
+    assert epsilons(Schedule(((0, 1.0), (2, 0.1)), hold=True), 4).tolist() == [1.0, 1.0, 0.1, 0.1]
+    np.testing.assert_allclose(epsilons(Schedule(((0, 1.0), (2, 0.5))), 4), [1.0, 0.75, 0.5, 0.5])
+    np.testing.assert_allclose(epsilons(Schedule(((0, 1.0), (1, 1.0), (3, 0.0))), 4), [1.0, 1.0, 0.5, 0.0])
+    assert epsilons(0.1, 2).tolist() == [0.1, 0.1]
 
 
 def test_best_possible_scores_follow_from_the_exploration_schemes():
     charge, door = PROTOCOLS["accumulated-charge"], PROTOCOLS["key-to-door"]
-    epsilon = charge.exploration.epsilons(charge.episodes)
+    epsilon = charge.epsilons(charge.episodes)
     assert np.sum(epsilon / 2) == pytest.approx(charge.best)
-    epsilon = door.exploration.epsilons(door.episodes)
+    epsilon = door.epsilons(door.episodes)
     assert np.sum(1 - (1 - epsilon / 2) ** 2) == pytest.approx(door.best, abs=0.5)
 
 
@@ -55,7 +61,7 @@ def test_published_numbers_belong_to_arms_and_grids():
             assert published.source.startswith("Table")
             if published.quantity == "exponent":
                 assert published.value in protocol.exponents_of(arm)
-    paper = PROTOCOLS["key-to-door"].published_score("c-factored")
+    paper = describe(PROTOCOLS["key-to-door"]).published_number("c-factored", "score")
     assert paper is not None
     assert (paper.value, paper.spread) == (669, 17)
 
@@ -64,7 +70,7 @@ def test_a_shorter_run_is_the_beginning_of_a_longer_one():
     for protocol in PROTOCOLS.values():
         half = protocol.record_at(protocol.episodes // 2)
         assert set(half) <= set(protocol.record_at(protocol.episodes))
-        short, long = (protocol.exploration.epsilons(n) for n in (50, 100))
+        short, long = (protocol.epsilons(n) for n in (50, 100))
         np.testing.assert_array_equal(short, long[:50])
 
 
@@ -72,8 +78,8 @@ def test_settings_and_descriptions_are_plain():
     import json
 
     for protocol in PROTOCOLS.values():
-        assert json.loads(json.dumps(describe(protocol)))["id"] == protocol.id
-        families = [json.dumps(family_settings(protocol, arm)) for arm in protocol.arms]
+        assert json.loads(json.dumps(describe(protocol).to_json()))["id"] == protocol.id
+        families = [json.dumps(family_of(protocol, arm)) for arm in protocol.arms]
         assert len(set(families)) == len(families)
 
 
@@ -87,12 +93,12 @@ def test_the_mirrored_control_differs_in_the_mirror_alone():
 def test_profiles_size_the_arms():
     charge = PROTOCOLS["accumulated-charge"]
     network, fixed = charge.arm("chunked"), charge.arm("sarsa-0.9")
-    assert size_of(charge, fixed, Options("quick")) == size_of(charge, fixed, Options("paper"))
-    quick, paper = (size_of(charge, network, Options(profile)) for profile in ("quick", "paper"))
+    assert size_of(charge, fixed, SweepOptions("quick")) == size_of(charge, fixed, SweepOptions("paper"))
+    quick, paper = (size_of(charge, network, SweepOptions(profile)) for profile in ("quick", "paper"))
     assert quick is not None
     assert paper is not None
     assert quick.episodes < paper.episodes == 10_000
-    widened = size_of(charge, fixed, Options("paper", seeds=100))
+    widened = size_of(charge, fixed, SweepOptions("paper", seeds=100))
     assert widened is not None
     assert widened.seeds == 100
     assert len(batches_of(charge, fixed, widened)) == 10
@@ -102,7 +108,7 @@ def test_arms_are_chosen_by_id_pattern_and_group():
     door = [PROTOCOLS["key-to-door"]]
 
     def arms(*patterns, **more):
-        options = Options("paper", arms=patterns, networks=False, **more)
+        options = SweepOptions("paper", arms=patterns, networks=False, **more)
         return [batch.arm.id for batch in make_plan(door, options).wanted]
 
     assert arms("expected-sarsa-0.?") == ["expected-sarsa-0.1", "expected-sarsa-0.5", "expected-sarsa-0.9"]
@@ -111,8 +117,6 @@ def test_arms_are_chosen_by_id_pattern_and_group():
 
 
 def test_ids_are_checked(toy):
-    from dataclasses import replace
-
     with pytest.raises(UsageError, match="must differ"):
         replace(toy, arms=(toy.arms[0], toy.arms[0]))
     with pytest.raises(UsageError, match="letters"):
@@ -120,7 +124,7 @@ def test_ids_are_checked(toy):
 
 
 def smoke(protocol, arm):
-    size = size_of(protocol, arm, Options("smoke"))
+    size = size_of(protocol, arm, SweepOptions("smoke"))
     (batch,) = batches_of(protocol, arm, size)
     columns = execute(batch, 1)
     assert {len(values) for values in columns.values()} == {batch.rows}
@@ -135,7 +139,7 @@ def test_the_papers_first_arm_at_smoke_size(name):
 
 @pytest.mark.slow
 @pytest.mark.skipif("CHUNKED_TD_SLOW" not in os.environ, reason="compiles every arm; set CHUNKED_TD_SLOW=1")
-@pytest.mark.parametrize("name", list(CATALOGUE))
+@pytest.mark.parametrize("name", list(catalogue()))
 def test_every_arm_at_smoke_size(name):
     for arm in PROTOCOLS[name].arms:
         if arm.kind != "network":
@@ -145,7 +149,7 @@ def test_every_arm_at_smoke_size(name):
 def test_chain_and_split_scores_the_gap():
     from types import SimpleNamespace
 
-    from chunked_td.lab.experiments.chain_and_split import action_gap
+    from chunked_td.lab.experiments.chain_and_split.protocol import action_gap
 
     values = np.zeros((1, 1, 10))
     values[0, 0, :4] = 0.5, 0.25, -1.0, 0.375

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,15 +12,16 @@ import browser
 import numpy as np
 import pytest
 from fake_runs import fill
+from markupsafe import escape
 
-from chunked_td.lab import report as report_module
 from chunked_td.lab.errors import DirectoryError
-from chunked_td.lab.report import build_report
-from chunked_td.lab.report_html import as_json, tag, words
-from chunked_td.lab.report_plots import numbers, plots_of
-from chunked_td.lab.store import Store
-from chunked_td.lab.studies import load_studies
-from chunked_td.lab.tables import results_table, step_size_table
+from chunked_td.lab.experiments import catalogue
+from chunked_td.lab.report import page as page_module
+from chunked_td.lab.report.page import build_report, render
+from chunked_td.lab.report.plots import numbers, plots_of
+from chunked_td.lab.results.studies import load_studies
+from chunked_td.lab.results.tables import results_table, step_size_table
+from chunked_td.lab.store.batch_store import Store
 
 BUILD = Path(__file__).parents[2] / "build"
 VOID = {"meta", "link", "input", "br", "img", "hr"}
@@ -107,10 +109,10 @@ def test_every_experiment_is_told_in_full(text, directory):
         part = text.split(f'<section id="{study.id}">')[1].split("</section>")[0]
         for heading in ("What was published", "What we found", "What differs from the paper, and why"):
             assert heading in part, (study.id, heading)
-        for deviation in study.description["deviations"]:
-            assert words(deviation) in part
+        for deviation in study.about.deviations:
+            assert str(escape(deviation)) in part
         for arm in study.arms:
-            assert words(arm.label) in part
+            assert str(escape(arm.label)) in part
     for number in ("1,881 ± 1,950", "2,261 ± 582", "669 ± 17", "0.1 × 2⁻¹¹"):
         assert number in text
 
@@ -129,7 +131,7 @@ def test_files_beside_the_page(path):
 
 
 def test_missing_arms_are_named(bare, tmp_path, monkeypatch):
-    monkeypatch.setattr(report_module, "save_all", lambda studies, folder: [])
+    monkeypatch.setattr(page_module, "save_all", lambda *_: [])
     text = build_report(bare, tmp_path / "elsewhere").read_text()
     assert not (bare / "report.html").exists()
     assert "Arms of the paper that were not run at this profile" in text
@@ -138,7 +140,7 @@ def test_missing_arms_are_named(bare, tmp_path, monkeypatch):
 
 
 def test_reduced_and_shortened_runs_are_not_passed_off_as_full(tmp_path, monkeypatch):
-    monkeypatch.setattr(report_module, "save_all", lambda studies, folder: [])
+    monkeypatch.setattr(page_module, "save_all", lambda *_: [])
     reduced = fill(tmp_path / "reduced", ("key-to-door",), reduced=1_000, seeds=2)
     text = build_report(reduced).read_text()
     assert "ran at a reduced size (2 seeds, 1,000 episodes" in text
@@ -156,7 +158,7 @@ def test_an_empty_directory_is_refused(tmp_path):
 
 
 def test_a_protocol_of_ones_own_has_a_report_too(reproduce, tmp_path, monkeypatch):
-    monkeypatch.setattr(report_module, "save_all", lambda studies, folder: [])
+    monkeypatch.setattr(page_module, "save_all", lambda *_: [])
     assert reproduce(seeds=3) == 0
     text = build_report(tmp_path / "run").read_text()
     assert '<section id="toy">' in text
@@ -184,22 +186,54 @@ def test_plots_are_plotlys(directory):
 
     studies = load_studies(Store.read(directory))
     for study in studies.values():
-        for plot in plots_of(study, studies):
+        for plot in plots_of(study, studies, catalogue()):
             go.Figure({"data": plot.data, "layout": plot.layout})
             names = [trace["name"] for trace in plot.data if trace.get("showlegend", True)]
             assert len(set(names)) == len(names), plot.id
-            json.loads(as_json(plot.data))
-    sweep = next(p for p in plots_of(studies["accumulated-charge"], studies) if p.id == "accumulated-charge-sweep")
+            json.loads(json.dumps(plot.data, allow_nan=False))
+    sweep = next(
+        p for p in plots_of(studies["accumulated-charge"], studies, catalogue()) if p.id == "accumulated-charge-sweep"
+    )
     line = next(trace for trace in sweep.data if trace["name"] == "SARSA(0.3)")
     runs = studies["accumulated-charge"].runs("sarsa-0.3")
     assert np.allclose(line["y"], runs.at().mean(axis=1), rtol=1e-5)
     assert np.allclose(line["x"], runs.step_sizes, rtol=1e-5)
 
 
-def test_text_cannot_break_out_of_the_page():
-    assert tag("p", words("<b>&"), title='"><script>') == '<p title="&quot;&gt;&lt;script&gt;">&lt;b&gt;&amp;</p>'
-    assert "</script" not in as_json({"a": "</script>"})
+HOSTILE = "</script><script>alert(1)</script>\"'<b>&"
+
+
+def test_text_cannot_break_out_of_the_page(bare, tmp_path, monkeypatch):
+    """Every text of an experiment, whatever it holds, is shown as it is."""
+    store = Store.read(bare)
+    studies = load_studies(store)
+    study = studies["key-to-door"]
+    arms = tuple(replace(arm, about=replace(arm.about, label=HOSTILE, note=HOSTILE)) for arm in study.arms)
+    texts = {name: HOSTILE for name in ("title", "description", "score_label", "best_label")}
+    about = replace(study.about, deviations=(HOSTILE,), references=(HOSTILE,), **texts)
+    monkeypatch.setattr(page_module, "save_all", lambda *_: [])
+    monkeypatch.setattr(
+        page_module, "load_studies", lambda _: {**studies, study.id: replace(study, about=about, arms=arms)}
+    )
+    text = build_report(bare, tmp_path / "hostile").read_text(encoding="utf-8")
+    assert HOSTILE not in text
+    assert "alert(1)" in text
+    assert "<script>alert" not in text
+    assert text.count("</script>") == text.count("<script")
+    outline = Outline()
+    outline.feed(text)
+    assert outline.open == []
+
+
+def test_numbers_are_json():
     assert numbers([1.0, np.nan, np.inf]) == [1.0, None, None]
+
+
+def test_a_template_that_names_something_unknown_is_an_error(monkeypatch):
+    from jinja2 import UndefinedError
+
+    with pytest.raises(UndefinedError):
+        render("page.html", title="nothing else")
 
 
 @pytest.mark.slow

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from chunked_td.lab.batches import digest_columns
-from chunked_td.lab.store import Store
+from chunked_td.lab.store.batch_store import Store
+from chunked_td.lab.store.settings import digest_columns
 
 RESULTS = Path(__file__).parents[2] / "results"
 

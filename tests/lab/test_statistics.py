@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from chunked_td.lab import statistics as st
-from chunked_td.lab.studies import Arm, Runs, Study
+from chunked_td.lab.description import describe, describe_arm
+from chunked_td.lab.experiments import load_protocols
+from chunked_td.lab.protocol import Selection
+from chunked_td.lab.results import statistics as st
+from chunked_td.lab.results.selection import select_step_size
+from chunked_td.lab.results.studies import ArmResults, RunArrays, Study
 
 NAN = float("nan")
 
@@ -88,51 +93,54 @@ def test_bootstrap_interval_covers_as_often_as_it_says():
     1,200 trials have a standard error of 0.7 %: outside 91.4 %..95.8 % (three of them) once in 370 seeds.
     """
     scores = np.random.default_rng(1).normal(size=(1_200, 30))
-    interval = st.bootstrap_interval(scores, rng=np.random.default_rng(2), resamples=500)
+    interval = st.mean_and_interval(scores.T, resamples=500)[1]
     coverage = np.mean((interval.low <= 0) & (interval.high >= 0))
     assert 0.914 < coverage < 0.958
 
 
 def test_bootstrap_interval_edge_cases():
     scores = np.array([[4.0, 4.0, 4.0], [1.0, NAN, NAN], [NAN, NAN, NAN]])
-    interval = st.bootstrap_interval(scores, rng=np.random.default_rng(0))
+    mean, interval = st.mean_and_interval(scores.T)
+    np.testing.assert_array_equal(mean, [4, 1, NAN])
     np.testing.assert_array_equal(interval.low, [4, 1, NAN])
     np.testing.assert_array_equal(interval.high, [4, 1, NAN])
 
 
 def test_bootstrap_is_reproducible():
     scores = np.random.default_rng(0).normal(size=(2, 10))
-    first, second = (st.bootstrap_interval(scores, rng=np.random.default_rng(1)) for _ in range(2))
+    first, second = (st.mean_and_interval(scores.T)[1] for _ in range(2))
     np.testing.assert_array_equal(first.low, second.low)
 
 
 def test_selection_by_hand():
     scores = np.array([[[1.0, 5.0], [2.0, 2.0], [NAN, NAN]], [[9.0, NAN], [NAN, NAN], [8.0, 8.0]]])
-    assert st.select_step_size(scores, rule="least mean").tolist() == [1, 2]
+    assert select_step_size(scores, rule="least mean").tolist() == [1, 2]
     # Against truth 3: squares 4 and 4 (mean 4), 1 and 1 (mean 1); the mean score 3 of the first is exact.
-    assert st.select_step_size(scores[:1], rule="least squared error", truth=3.0).tolist() == [1]
-    assert st.select_step_size(scores[:1], rule="least error of mean", truth=3.0).tolist() == [0]
-    assert st.select_step_size(np.full((1, 2, 3), NAN), rule="least mean").tolist() == [-1]
+    assert select_step_size(scores[:1], rule="least squared error", truth=3.0).tolist() == [1]
+    assert select_step_size(scores[:1], rule="least error of mean", truth=3.0).tolist() == [0]
+    assert select_step_size(np.full((1, 2, 3), NAN), rule="least mean").tolist() == [-1]
 
 
 def test_selection_needs_sense():
     with pytest.raises(ValueError, match="needs truth"):
-        st.select_step_size(np.zeros((1, 1, 1)), rule="least squared error")
+        select_step_size(np.zeros((1, 1, 1)), rule="least squared error")
     with pytest.raises(ValueError, match="'best'"):
-        st.select_step_size(np.zeros((1, 1, 1)), rule="best", truth=1.0)
+        select_step_size(np.zeros((1, 1, 1)), rule="best", truth=1.0)
 
 
 def test_selection_reads_the_checkpoint_and_the_rule_that_the_protocol_names():
     exponents = np.array([0, -1])
     scores = np.array([[[1.0, 9.0], [3.0, 9.0]], [[4.0, 2.0], [4.0, 2.0]]])  # [exponent, seed, checkpoint 10 or 20]
-    runs = Runs(exponents, 2.0**exponents, np.arange(2), np.array([10, 20]), {"score": scores})
-    arms = tuple(Arm(name, name, "fixed", "0.5", True, "", runs) for name in "ab")
+    runs = RunArrays(exponents, 2.0**exponents, np.arange(2), np.array([10, 20]), {"score": scores})
+    protocol = load_protocols(["key-to-door"])[0]
+    some = describe_arm(protocol, protocol.arms[0])
+    arms = tuple(ArmResults(replace(some, id=name), runs) for name in "ab")
 
-    def selected(rule, at, **rest):
-        selection = {"rule": rule, "at": at, "truth": None, "exceptions": {}, **rest}
-        return Study("toy", {"selection": selection}, arms).selected
+    def selected(*arguments, **rest):
+        selection = Selection(*arguments, **rest) if arguments else None
+        return Study(replace(describe(protocol), selection=selection), arms).selected
 
     assert selected("least mean", None) == {"a": -1, "b": -1}
     assert selected("least mean", 10, exceptions={"b": 20}) == {"a": 0, "b": -1}
     assert selected("least squared error", 10, truth=4.5) == {"a": -1, "b": -1}
-    assert Study("toy", {"selection": None}, arms).selected == {"a": -1, "b": -1}
+    assert selected() == {"a": -1, "b": -1}

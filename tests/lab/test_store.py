@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 from lab_helpers import TOY, contents, start
 
-from chunked_td.lab import directory as directory_module
-from chunked_td.lab.batches import Batch, execute, load_npz, save_npz
-from chunked_td.lab.directory import Directory
 from chunked_td.lab.errors import DirectoryError, LabError, WriteError
-from chunked_td.lab.store import Store, Wanted, encode, inspect_file
+from chunked_td.lab.running.batches import Batch, execute
+from chunked_td.lab.store.batch_store import Store, Wanted, encode, inspect_file
+from chunked_td.lab.store.directory import RunDirectory
+from chunked_td.lab.store.npz import load_npz, save_npz
 
 
 def batch_of(toy, seeds=(0, 1), episodes=40):
@@ -26,9 +26,9 @@ def batch_of(toy, seeds=(0, 1), episodes=40):
 def test_the_table_is_what_the_batch_gave(toy, tmp_path):
     batch = batch_of(toy)
     columns = execute(batch)
-    with Directory.for_writing(tmp_path) as directory:
-        Store(directory).write(batch.settings(), columns)
-        table = Store(directory).frame([Wanted.from_batch(batch)])
+    with RunDirectory.for_writing(tmp_path) as directory:
+        Store(directory).write(batch.settings, columns)
+        table = Store(directory).frame([Wanted.from_settings(batch.settings)])
     assert table.columns == ["arm", "seed", "exponent", "step_size", "episode", "score", "mean_return"]
     assert table.height == batch.rows == 2 * 2 * 4
     row = table.row(
@@ -41,11 +41,11 @@ def test_the_table_is_what_the_batch_gave(toy, tmp_path):
 
 def test_the_same_numbers_give_the_same_bytes(toy):
     batch = batch_of(toy)
-    first, second = (encode(batch.settings(), execute(batch)) for _ in range(2))
+    first, second = (encode(batch.settings, execute(batch)) for _ in range(2))
     assert first == second
     changed = execute(batch)
     changed["score"][0] += 1
-    assert encode(batch.settings(), changed) != first
+    assert encode(batch.settings, changed) != first
 
 
 @pytest.mark.parametrize("part", ["seeds", "episodes", "arm", "protocol"])
@@ -59,8 +59,8 @@ def test_whatever_determines_a_batch_changes_its_key(toy, part):
         "arm": replace(batch, arm=replace(batch.arm, lambda_source=0.25)),
         "protocol": replace(batch, protocol=replace(toy, discount=0.9)),
     }[part]
-    assert other.key != batch.key
-    assert (other.family == batch.family) == (part in ("seeds", "episodes"))
+    assert other.settings.key != batch.settings.key
+    assert (other.settings.family_key == batch.settings.family_key) == (part in ("seeds", "episodes"))
 
 
 def truncate(path):
@@ -141,7 +141,7 @@ def test_a_table_holds_what_was_last_asked_for(reproduce, tmp_path):
 
 
 def test_a_second_process_is_turned_away(reproduce, tmp_path):
-    with Directory.for_writing(tmp_path / "run"):
+    with RunDirectory.for_writing(tmp_path / "run"):
         process = start(tmp_path / "run")
         _, said = process.communicate(timeout=60)
     assert process.returncode == 3
@@ -154,16 +154,43 @@ def test_a_lock_left_by_a_dead_process_is_taken_over(reproduce, tmp_path, capsys
 
     (tmp_path / "run").mkdir()
     owner = {"pid": 999_999_999, "host": socket.gethostname(), "since": "yesterday"}
-    (tmp_path / "run" / "lock").write_text(json.dumps(owner))
+    (tmp_path / "run" / "owner.json").write_text(json.dumps(owner))
     assert reproduce() == 0
     assert "process 999999999" in capsys.readouterr().err
-    assert (tmp_path / "run" / "lock").read_text() == ""
+    assert not (tmp_path / "run" / "owner.json").exists()
 
 
 def test_a_lock_left_on_another_host_is_not(tmp_path):
-    (tmp_path / "lock").write_text(json.dumps({"pid": 1, "host": "elsewhere", "since": "yesterday"}))
+    (tmp_path / "owner.json").write_text(json.dumps({"pid": 1, "host": "elsewhere", "since": "yesterday"}))
     with pytest.raises(DirectoryError, match=r"process 1 on elsewhere.*delete"):
-        Directory.for_writing(tmp_path)
+        RunDirectory.for_writing(tmp_path)
+
+
+@pytest.mark.parametrize("why", ["no filelock", "no locks on this file system"])
+def test_without_a_system_lock_a_live_owner_is_respected(tmp_path, monkeypatch, why):
+    import socket
+    import sys
+
+    import filelock
+
+    def unsupported(*_, **__):
+        raise NotImplementedError("no flock")
+
+    if why == "no filelock":
+        monkeypatch.setitem(sys.modules, "filelock", None)
+    else:
+        monkeypatch.setattr(filelock.FileLock, "acquire", unsupported)
+    for pid, alive in ((os.getppid(), True), (999_999_999, False)):
+        owner = {"pid": pid, "host": socket.gethostname(), "since": "today"}
+        (tmp_path / "owner.json").write_text(json.dumps(owner))
+        if alive:
+            with pytest.raises(DirectoryError, match=f"in use by process {pid}"):
+                RunDirectory.for_writing(tmp_path)
+            assert (tmp_path / "owner.json").exists()
+        else:
+            with RunDirectory.for_writing(tmp_path) as directory:
+                assert "was killed or crashed" in directory.notes[0]
+            assert not (tmp_path / "owner.json").exists()
 
 
 @pytest.mark.parametrize("edit", ["number", "nonsense"])
@@ -190,7 +217,9 @@ def test_a_full_disk_stops_the_sweep_and_keeps_what_is_done(tmp_path, reproduce)
     """The stand-in: a limit on the size of files, set after the start of a process of its own."""
     code = (
         "import resource, sys\n"
-        "from chunked_td.lab import commands, store\n"
+        "from chunked_td.lab.errors import leave\n"
+        "from chunked_td.lab.running.reproduce import reproduce\n"
+        "from chunked_td.lab.store import batch_store as store\n"
         "encode, done = store.encode, []\n"
         "def fill(settings, columns):\n"
         "    done.append(1)\n"
@@ -198,7 +227,7 @@ def test_a_full_disk_stops_the_sweep_and_keeps_what_is_done(tmp_path, reproduce)
         "        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "    return encode(settings, columns)\n"
         "store.encode = fill\n"
-        f"commands.leave(commands.reproduce([{TOY!r}], out={str(tmp_path / 'run')!r}, networks=False))\n"
+        f"leave(reproduce([{TOY!r}], out={str(tmp_path / 'run')!r}, networks=False))\n"
     )
     import subprocess
     import sys
@@ -222,12 +251,12 @@ def test_no_space_leaves_no_half_file(toy, tmp_path, monkeypatch, number):
         write(handle, data[:10])
         raise OSError(number, os.strerror(number))
 
-    with Directory.for_writing(tmp_path) as directory:
+    with RunDirectory.for_writing(tmp_path) as directory:
         store = Store(directory)
         with monkeypatch.context() as patch:
-            patch.setattr(directory_module.os, "write", fail)
+            patch.setattr(os, "write", fail)
             with pytest.raises(WriteError, match="Free some space"):
-                store.write(batch_of(toy).settings(), execute(batch_of(toy)))
+                store.write(batch_of(toy).settings, execute(batch_of(toy)))
     assert [p for p in tmp_path.rglob("*") if p.is_file() and p.name != "lock"] == []
 
 
@@ -240,7 +269,7 @@ def test_a_read_only_directory_is_named(reproduce, tmp_path, monkeypatch, capsys
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
         return real(path, flags, *rest, **more)
 
-    monkeypatch.setattr(directory_module.os, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     assert reproduce() == 4
     said = capsys.readouterr().err
     assert "Read-only file system" in said
@@ -263,9 +292,9 @@ def test_npz_files_travel(toy, tmp_path):
     batch = batch_of(toy)
     columns = execute(batch)
     path = tmp_path / "one.npz"
-    path.write_bytes(save_npz(columns, batch.settings()))
+    path.write_bytes(save_npz(columns, batch.settings))
     found, settings = load_npz(path)
-    assert settings == batch.settings()
+    assert settings == batch.settings
     assert list(found) == list(columns)
     assert all(np.array_equal(found[name], columns[name]) for name in columns)
     path.write_bytes(path.read_bytes()[:-30])

@@ -12,16 +12,21 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from chunked_td.lab.protocols import (
+from chunked_td.lab.protocol import (
     Arm,
     Environment,
-    Exploration,
+    NetworkSpec,
     Protocol,
     Selection,
     Size,
     constant_arms,
     misses_and_returns,
 )
+from chunked_td.learners.schedule import Schedule
+
+
+def network(dynamics):
+    raise NotImplementedError("the toy has no network; tests stand in for it")
 
 
 class Nothing:
@@ -57,12 +62,12 @@ PROTOCOL = Protocol(
     environment=Environment(Nothing),
     arms=(
         *constant_arms("sarsa", "SARSA", (0.0, 0.5, 1.0), "sarsa"),
-        Arm("net", "With a network", "sarsa", 0.2, "network:toy"),
+        Arm("net", "With a network", "sarsa", 0.2, NetworkSpec("toy", network)),
     ),
     exponents=(0, -1),
     episodes=40,
     record=((100, 10),),
-    exploration=Exploration(1.0, 0.5, hold=10),
+    exploration=Schedule(((0, 1.0), (10, 0.5)), hold=True),
     scoring=misses_and_returns,
     score_label="misses",
     selection=Selection("least mean"),

@@ -11,17 +11,19 @@ import numpy as np
 import optax
 
 from chunked_td.envs.dynamics import AccumulatedCharge, KeyToDoor
+from chunked_td.lab.experiments.accumulated_charge.network import network_config as charge_network
+from chunked_td.lab.experiments.key_to_door.network import network_config as door_network
 from chunked_td.lab.neural import PRECISION
 from chunked_td.models import networks
-from chunked_td.models.networks import CategoricalNetwork, accumulated_charge, key_to_door
+from chunked_td.models.networks import CategoricalNetwork
 from chunked_td.models.world import World, model_seed
 
 LENGTH = 8
 CHARGE_DYNAMICS = AccumulatedCharge.make(horizon=LENGTH, points=2)
 DOOR_DYNAMICS = KeyToDoor.make(horizon=LENGTH, distractors=1)
 _SMALL = {"batch_size": 6, "capacity": 20, "learning_rate": 1e-2}
-CHARGE = dataclasses.replace(accumulated_charge(CHARGE_DYNAMICS.nvec, 2, 4), hidden=(8, 8, 8), **_SMALL)
-DOOR = dataclasses.replace(key_to_door(DOOR_DYNAMICS.nvec, 2), hidden=(8, 8), **_SMALL)
+CHARGE = dataclasses.replace(charge_network(CHARGE_DYNAMICS.nvec, 2, 4), hidden=(8, 8, 8), **_SMALL)
+DOOR = dataclasses.replace(door_network(DOOR_DYNAMICS.nvec, 2), hidden=(8, 8), **_SMALL)
 
 
 def small_world(config, seeds, **settings):

@@ -16,21 +16,13 @@ from chunked_td.envs.face import DynamicsEnv
 from chunked_td.fleet import turn_many
 from chunked_td.lab import neural
 from chunked_td.lab.errors import LabError
+from chunked_td.lab.experiments.accumulated_charge.network import network_config as charge_network
 from chunked_td.models import world as world_module
 from chunked_td.models.diagnostics import Diagnostics
-from chunked_td.models.networks import ACCUMULATED_CHARGE
 from chunked_td.simulate import check_settings, simulate
 
 EPISODES = 25
 STARTS = ((0, 0), (0, 1))  # both actions in the start state, whose id is 0
-
-
-@pytest.fixture(autouse=True)
-def small_networks(monkeypatch):
-    """The lab's network arms with the small networks, whose programs other tests have compiled."""
-    monkeypatch.setattr(
-        neural, "config_for", lambda model, dynamics: {"accumulated-charge": CHARGE, "key-to-door": DOOR}[model]
-    )
 
 
 # ---- the truth planted in place of a network
@@ -89,7 +81,7 @@ def planted(monkeypatch, dynamics, learner, source, epsilon, *, shift=0):
         patch.setattr(neural, "_fleet", fleet)
         neural.run_batch(
             dynamics,
-            model="accumulated-charge" if learner == "sarsa" else "key-to-door",
+            config=CHARGE if learner == "sarsa" else DOOR,
             learner=learner,
             lambda_source=source,
             step_sizes=np.array([0.5, 0.25]),
@@ -146,7 +138,7 @@ def test_planted_truth_is_the_oracle_for_sarsa(monkeypatch):
 def charge_runs(seeds, episodes=EPISODES, **settings):
     return neural.run_batch(
         CHARGE_DYNAMICS,
-        model="accumulated-charge",
+        config=CHARGE,
         learner="sarsa",
         lambda_source=ctd.ForwardLambda(),
         step_sizes=np.full(len(seeds), 0.5),
@@ -161,7 +153,7 @@ def charge_runs(seeds, episodes=EPISODES, **settings):
 
 
 DOOR_SETTINGS = {
-    "model": "key-to-door",
+    "config": DOOR,
     "learner": "expected_sarsa",
     "epsilon": 0.3,
     "discount": 1.0,
@@ -214,6 +206,15 @@ def test_arms_that_cannot_share_a_program_are_refused():
     crews = [crew(ctd.FactoredLambda(), 3), crew(ctd.FactoredLambda(((0, 3), 1, 2, 3, 4)), 4)]
     with pytest.raises(LabError, match="different components"):
         neural.run_together(DOOR_DYNAMICS, crews, **DOOR_SETTINGS)
+
+
+def test_which_arms_can_share_a_program():
+    forward, factored, expected = ctd.ForwardLambda(), ctd.FactoredLambda(), ctd.ExpectedLambda()
+    for sources in ([forward], [expected, expected], [forward, factored], [factored, forward, forward]):
+        assert neural.can_share(sources), sources
+    other = ctd.FactoredLambda(((0, 3), 1, 2, 3, 4))
+    for sources in ([forward, expected], [factored, expected], [factored, other], [forward, factored, other]):
+        assert not neural.can_share(sources), sources
 
 
 def test_one_learner_with_a_model_object_is_a_run_of_the_arm():
@@ -278,14 +279,14 @@ def test_a_broken_network_is_recorded_and_spares_the_others(monkeypatch):
 
 
 def test_a_broken_run_has_no_score_from_there_on():
-    from chunked_td.lab.batches import Batch, _columns
-    from chunked_td.lab.experiments import load
+    from chunked_td.lab.experiments import load_protocols
+    from chunked_td.lab.running.batches import Batch, columns_of
 
-    protocol = load("key-to-door")[0]
+    (protocol,) = load_protocols(["key-to-door"])
     batch = Batch(protocol, protocol.arm("c-default"), ((0, 0), (1, 0)), 20, (10, 20))
     broken = np.array([[0.0, 0.0], [0.0, 150.0]])
     runs = SimpleNamespace(misses_at=np.full((2, 2), 5), returns_at=np.ones((2, 2)), diagnostics={"broken": broken})
-    score = _columns(batch, runs)["score"].reshape(2, 2)
+    score = columns_of(batch, runs)["score"].reshape(2, 2)
     np.testing.assert_array_equal(score, [[5.0, 5.0], [5.0, np.nan]])
 
 
@@ -319,13 +320,13 @@ def device(monkeypatch, gibibytes, platform="gpu"):
 def test_a_program_that_cannot_fit_is_refused_before_it_begins(monkeypatch):
     device(monkeypatch, 1)
     with pytest.raises(neural.NoRoom, match=r"^2000 networks need about .* GiB, A small card has 1\.0 GiB") as refusal:
-        neural.check_memory(ACCUMULATED_CHARGE, 200, 2000)
-    neural.check_memory(ACCUMULATED_CHARGE, 200, refusal.value.fit)
+        neural.check_memory(charge_network(), 200, 2000)
+    neural.check_memory(charge_network(), 200, refusal.value.fit)
     with pytest.raises(neural.NoRoom):
-        neural.check_memory(ACCUMULATED_CHARGE, 200, refusal.value.fit + 1)
-    neural.check_memory(ACCUMULATED_CHARGE, 200, 20)
+        neural.check_memory(charge_network(), 200, refusal.value.fit + 1)
+    neural.check_memory(charge_network(), 200, 20)
     device(monkeypatch, 100)
-    neural.check_memory(ACCUMULATED_CHARGE, 200, 2000)
+    neural.check_memory(charge_network(), 200, 2000)
 
 
 def test_what_does_not_fit_runs_in_portions(monkeypatch, capsys):

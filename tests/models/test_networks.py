@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from chunked_td.lab.experiments.accumulated_charge.network import network_config as charge_network
+from chunked_td.lab.experiments.key_to_door.network import network_config as door_network
 from chunked_td.models import networks, readings
 from chunked_td.models.networks import (
-    ACCUMULATED_CHARGE,
-    KEY_TO_DOOR,
     CategoricalNetwork,
     Head,
     NetworkConfig,
@@ -23,6 +23,7 @@ from chunked_td.models.networks import (
 )
 from chunked_td.models.world import Plan, training_step
 
+ACCUMULATED_CHARGE, KEY_TO_DOOR = charge_network(), door_network()
 BOTH = pytest.mark.parametrize("config", [ACCUMULATED_CHARGE, KEY_TO_DOOR], ids=["accumulated-charge", "key-to-door"])
 MIXED = NetworkConfig(
     (2, 2, 4, 5), 3, (boolean(), boolean(), categorical(4), difference(-1, 2)), hidden=(6,), embedding=2

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from chunked_td.lab.experiments.accumulated_charge.network import network_config as charge_network
+from chunked_td.lab.experiments.key_to_door.network import network_config as door_network
 from chunked_td.models import replay
-from chunked_td.models.networks import accumulated_charge, key_to_door
 
 
 def naive_ring(numbers, capacity):
@@ -50,10 +51,10 @@ def test_draws_are_uniform_over_the_window():
 
 
 def test_rows_survive_packing_in_the_smallest_type():
-    config = accumulated_charge()
+    config = charge_network()
     assert replay.row_dtype(config) == np.uint8
     assert replay.row_dtype(dataclasses.replace(config, nvec=(2, 300, 201))) == np.uint16
-    assert replay.row_dtype(key_to_door()) == np.uint8
+    assert replay.row_dtype(door_network()) == np.uint8
     states = np.array([[1, 0, 0], [1, 20, 1], [1, 200, 200]], np.uint8)
     actions = np.array([1, 0], np.uint8)
     rows = replay.pack(jnp.asarray(states), jnp.asarray(actions))

@@ -1,13 +1,15 @@
 """The lab: experiments as data, and the machinery that runs, stores and compares them.
 
-    protocols    what an experiment is; `experiments/` holds the paper's three and our controls
-    batches      the unit of work: settings in, plain arrays out
-    store        finished batches on disk, one Parquet file each
-    engines      where batches execute: this machine's threads, or Ray
-    sweep        plan, run, keep
-    statistics   intervals, comparisons, step-size selection
-    commands     what the command line calls
+    protocol      what an experiment is: environment, arms, step sizes, seeds, scoring
+    description   a protocol as a manifest holds it and a report reads it
+    identity      names under which stored results know code
+    experiments/  one folder per experiment: protocol, network, claims, choice of figures, text
+    store/        run directories: finished batches, manifest, log, import
+    running/      from protocols to batches to results: planning, engines, progress, remote hosts
+    results/      from stored rows to numbers: statistics, step-size selection, tables, claims
+    report/       from numbers to figures and the report page
+    comparison    learners side by side on any Gymnasium environment
 
-Nothing here imports more than NumPy until it is needed, so that a bare GPU host can run batches too
-(`python -m chunked_td.lab.remote`).
+Nothing here imports more than NumPy until it is needed, so that a host without storage and plotting packages can run
+batches (`python -m chunked_td.lab.running.remote`).
 """

@@ -1,4 +1,4 @@
-"""What can go wrong in the lab, each with the exit code a script can act on.
+"""Errors of the lab, and the exit codes of its commands.
 
 0  done, or nothing to do          3  the run directory cannot be used (locked, settings edited)
 1  some batches failed             4  writing failed (disk full, read-only directory)
@@ -6,6 +6,11 @@
 """
 
 from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import NoReturn
 
 DONE, FAILED, USAGE, DIRECTORY, WRITE, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
@@ -32,3 +37,25 @@ class WriteError(LabError):
     """The run directory cannot be written: disk full, read-only, no permission."""
 
     code = WRITE
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """Call `work()` and return its exit code; an error that a user can act on becomes a message and its code."""
+    try:
+        return work()
+    except LabError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        return error.code
+    except KeyboardInterrupt:
+        text = "interrupted; every finished batch is kept, the same command continues from there"
+        print(text, file=sys.stderr, flush=True)
+        return INTERRUPTED
+
+
+def leave(code: int) -> NoReturn:
+    """End the process now with this exit code, also while compiled code is busy in other threads."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if code == INTERRUPTED:
+        os._exit(code)
+    sys.exit(code)

@@ -21,7 +21,7 @@ import numpy as np
 from chunked_td.compiled import code
 from chunked_td.fleet import Fleet, turn_many
 from chunked_td.lab.errors import LabError
-from chunked_td.lambdas import EXPECTED, FACTORED, SARSA, LambdaSource
+from chunked_td.lambdas import EXPECTED, FACTORED, SARSA, ForwardLambda, LambdaSource
 from chunked_td.learners.setup import component_groups
 from chunked_td.run import BOOTSTRAPS, compiled_for
 from chunked_td.simulate import check_settings, record_marks
@@ -59,31 +59,29 @@ class Crew:
     step_sizes: np.ndarray
 
 
-def config_for(model: str, dynamics: Any) -> Any:
-    """The network configuration called `model`, in the sizes of this environment."""
-    from chunked_td.models import networks
+Config = Any
+"""A `NetworkConfig`, or a function `config(dynamics)` that gives one: it is called while Numba compiles elsewhere."""
 
-    if model == "accumulated-charge":
-        return networks.accumulated_charge(dynamics.nvec, dynamics.actions, dynamics.trials)
-    if model == "key-to-door":
-        return networks.key_to_door(dynamics.nvec, dynamics.actions)
-    raise LabError(f"model: no network called {model!r}; there are 'accumulated-charge' and 'key-to-door'")
+NoisySteps = Callable[[Any, Any, int], np.ndarray]
+"""`noisy_steps(dynamics, envs, runs)` gives bool[runs, T]: transitions whose outcome is random, for the diagnostics."""
 
 
-def noisy_steps(dynamics: Any, envs: Any, runs: int) -> np.ndarray:
-    """bool[B, T]: transitions whose outcome is random, for the diagnostics."""
-    T = dynamics.horizon
-    if hasattr(envs, "charging"):
-        return np.asarray(envs.charging, bool)[:, :T]
-    noisy = np.zeros(T, bool)
-    noisy[: T - 2] = True  # Key-to-Door: coins are thrown on the way, not at the door and not at the end
-    return np.broadcast_to(noisy, (runs, T))
+def can_share(sources: Sequence[LambdaSource]) -> bool:
+    """Whether arms with these λ sources can run as one program.
+
+    They can if all are equal, or if each is ForwardLambda() or one and the same FactoredLambda: then the device reads
+    off the probability of the whole percept beside those of its components.
+    """
+    different = {source for source in sources if source != ForwardLambda()}
+    together = ForwardLambda() in sources
+    return len(different) <= 1 and (not together or all(source.code == FACTORED for source in different))
 
 
 def run_batch(
     dynamics: Any,
     *,
-    model: str,
+    config: Config,
+    noisy_steps: NoisySteps | None = None,
     learner: str,
     lambda_source: LambdaSource,
     step_sizes: np.ndarray,
@@ -94,12 +92,13 @@ def run_batch(
     record_at: Sequence[int],
     probes: Sequence[tuple[int, int]] = (),
 ) -> NetworkRuns:
-    """Runs of one arm; arguments as in `chunked_td.simulate.simulate`, `model` names a network configuration."""
+    """Runs of one arm; arguments as in `chunked_td.simulate.simulate` and `run_together`."""
     crew = Crew(lambda_source, np.asarray(seeds), np.asarray(step_sizes, np.float64))
     return run_together(
         dynamics,
         [crew],
-        model=model,
+        config=config,
+        noisy_steps=noisy_steps,
         learner=learner,
         epsilon=epsilon,
         discount=discount,
@@ -113,7 +112,8 @@ def run_together(
     dynamics: Any,
     crews: Sequence[Crew],
     *,
-    model: str,
+    config: Config,
+    noisy_steps: NoisySteps | None = None,
     learner: str,
     epsilon: float | np.ndarray,
     discount: float,
@@ -127,6 +127,8 @@ def run_together(
 
     Args:
       crews: λ source, seeds and step sizes of each arm.
+      config: the network, see `Config`.
+      noisy_steps: which steps are noisy, see `NoisySteps`; None: none are.
       precision: of matrix products on a GPU, one of `chunked_td.models.world.PRECISIONS`.
       report: called with the number of finished episodes at every record.
     """
@@ -137,7 +139,7 @@ def run_together(
     rows = np.array([s * dynamics.actions + a for s, a in probes], np.int64)
 
     def run(crews: Sequence[Crew]) -> list[NetworkRuns]:
-        world, fleet = _assemble(dynamics, crews, model, checked, precision)
+        world, fleet = _assemble(dynamics, crews, config, noisy_steps, checked, precision)
         records = _train(world, fleet, dynamics, marks, rows, report)
         bounds = np.cumsum([0, *(len(crew.seeds) for crew in crews)])
         return [_result(fleet, records, slice(first, last)) for first, last in pairwise(bounds)]
@@ -210,7 +212,12 @@ def _train(
 
 
 def _assemble(
-    dynamics: Any, crews: Sequence[Crew], model: str, checked: dict[str, Any], precision: str
+    dynamics: Any,
+    crews: Sequence[Crew],
+    config: Config,
+    noisy_steps: NoisySteps | None,
+    checked: dict[str, Any],
+    precision: str,
 ) -> tuple[Any, Fleet]:
     """The device's program and the host's fleet. Both compile at the same time, in a process each."""
     expected = {crew.lambda_source.code == EXPECTED for crew in crews}
@@ -221,7 +228,7 @@ def _assemble(
     with _elsewhere(warm_up, dynamics, crews[0], {**checked, "epsilons": checked["epsilons"][:1]}):
         from chunked_td.models.world import World
 
-        config = config_for(model, dynamics)
+        config = config(dynamics) if callable(config) else config
         check_memory(config, dynamics.horizon, len(seeds))
         world = World(
             config,
@@ -234,7 +241,8 @@ def _assemble(
         )
         world.compile()
         fleet = _fleet(dynamics, crews, reading, checked)
-    world.mark_noisy(noisy_steps(dynamics, fleet.envs, fleet.size))
+    shape = (fleet.size, dynamics.horizon)
+    world.mark_noisy(np.zeros(shape, bool) if noisy_steps is None else noisy_steps(dynamics, fleet.envs, fleet.size))
     return world, fleet
 
 

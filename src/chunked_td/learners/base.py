@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from chunked_td._checks import check_choice, check_not_negative, check_seed, check_unit
 from chunked_td.compiled import Draws
 from chunked_td.indexing import Indexer, make_indexer
 from chunked_td.lambdas import BACKWARD, EXPECTED, EXTERNAL, FACTORED, SARSA, STATE, ForwardLambda, LambdaSource
@@ -30,12 +31,8 @@ from chunked_td.learners.recursion import (
 from chunked_td.learners.schedule import Schedule, at_episode, check_schedule
 from chunked_td.learners.setup import (
     as_lambda_source,
-    check_choice,
-    check_not_negative,
     check_policy_table,
     check_reward_vector,
-    check_seed,
-    check_unit,
     component_groups,
     count_origins,
     count_outcomes,

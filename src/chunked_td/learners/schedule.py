@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.learners.setup import check_positive, check_unit
+from chunked_td._checks import check_positive, check_unit
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,15 @@ class Schedule:
 
     def over(self, episodes: np.ndarray) -> np.ndarray:
         """The values in many episodes."""
-        at = np.array([episode for episode, _ in self.points])
+        episodes = np.asarray(episodes)
+        at = np.array([episode for episode, _ in self.points], dtype=np.float64)
         values = np.array([value for _, value in self.points])
-        if self.hold:
-            return values[np.maximum(np.searchsorted(at, episodes, side="right") - 1, 0)]
-        return np.interp(episodes, at, values)
+        before = np.clip(np.searchsorted(at, episodes, side="right") - 1, 0, len(at) - 1)
+        if self.hold or len(at) == 1:
+            return values[before]
+        before = np.minimum(before, len(at) - 2)
+        fraction = np.clip((episodes - at[before]) / (at[before + 1] - at[before]), 0.0, 1.0)
+        return values[before] * (1.0 - fraction) + values[before + 1] * fraction  # exact at both ends
 
 
 def linear(start: float, end: float, episodes: int) -> Schedule:

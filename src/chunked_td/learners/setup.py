@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-import math
-from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+from chunked_td._checks import check_choice, check_unit
 from chunked_td.lambdas import (
     BACKWARD,
     EXPECTED,
@@ -29,33 +27,11 @@ from chunked_td.learners.recursion import SAMPLED, Rule, Tables
 from chunked_td.policies import GREEDY, UNIFORM
 
 
-def check_choice(name: str, value: Any, choices: Iterable[str]) -> Any:
-    """Return `value` if it is one of `choices`; otherwise an error that names the nearest one."""
-    names = list(choices)
-    if value in names:
-        return value
-    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.4)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"{name} must be one of {', '.join(map(repr, names))}, got {value!r}{hint}")
-
-
 def learner_by_name(name: str) -> Any:
     """The learner class called `name`; an unknown name is an error that offers the nearest one."""
     import chunked_td
 
     return getattr(chunked_td, check_choice("learner", name, chunked_td.LEARNERS))
-
-
-def check_seed(seed: Any) -> int:
-    """A whole number from 0."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed must be a whole number from 0, got {seed!r}")
-    return int(seed)
-
-
-def check_not_negative(name: str, value: Any) -> float:
-    """A finite number from 0."""
-    return _check_number(name, value, 0.0, math.inf, "a finite number from 0")
 
 
 def check_policy_table(policy: Any, indexer: Any, actions: int) -> np.ndarray:
@@ -81,26 +57,6 @@ def check_reward_vector(reward: Any, components: int) -> np.ndarray:
     if not np.isfinite(values).all():
         raise ValueError(f"reward must be finite in every component, got {reward!r}")
     return values
-
-
-def check_unit(name: str, value: Any) -> float:
-    """A number in [0, 1]."""
-    return _check_number(name, value, 0.0, 1.0, "a number in [0, 1]")
-
-
-def check_positive(name: str, value: Any) -> float:
-    """A finite number above zero."""
-    return _check_number(name, value, math.ulp(0.0), math.inf, "a positive finite number")
-
-
-def _check_number(name: str, value: Any, low: float, high: float, accepted: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if isinstance(value, bool) or not low <= number <= high or math.isinf(number):
-        raise ValueError(f"{name} must be {accepted}, got {value!r}")
-    return number
 
 
 def as_lambda_source(value: Any, default: LambdaSource) -> LambdaSource:

@@ -8,8 +8,7 @@ maximum, and the action; it predicts the components of the next state independen
 What it predicts of a component is its `Head`: a Boolean, one of n categories, or the difference x'ⁱ − xⁱ within a
 stated range. Products of many components are sums of logarithms here, until the number λ itself is asked for.
 
-`NetworkConfig` holds everything that defines such a model and its training; `accumulated_charge` and `key_to_door`
-build the two of the paper for any size of their environments.
+`NetworkConfig` holds everything that defines such a model and its training.
 """
 
 from __future__ import annotations
@@ -138,44 +137,6 @@ class NetworkConfig:
         sizes = [len(self.nvec) + (self.embedding or self.actions), *self.hidden, self.outputs]
         dense = sum((a + 1) * b for a, b in pairwise(sizes))
         return dense + self.embedding * self.actions
-
-
-def accumulated_charge(nvec: Sequence[int] = (2, 201, 201), actions: int = 2, largest: int = 20) -> NetworkConfig:
-    """The network of App. A.2: a softmax over 0..largest for the change of each component.
-
-    Args:
-      nvec: sizes of (first action was a₁, charge, time).
-      actions: how many actions there are.
-      largest: the greatest change of a component in one step, H/k.
-    """
-    heads = tuple(difference(0, largest) for _ in nvec)
-    return NetworkConfig(tuple(nvec), actions, heads, weight_decay=1e-6, train_every=4)
-
-
-def key_to_door(nvec: Sequence[int] = (2,) * 7 + (101,), actions: int = 2) -> NetworkConfig:
-    """The network of App. A.3: Bernoulli heads for the Booleans, a softmax for the time.
-
-    The paper gives the time H categories; the time runs over 0..H, so ours has H + 1.
-
-    Args:
-      nvec: sizes of (key, door, distractors…, treasure, time).
-      actions: how many actions there are.
-    """
-    heads = (*(boolean() for _ in nvec[:-1]), categorical(nvec[-1]))
-    return NetworkConfig(
-        tuple(nvec),
-        actions,
-        heads,
-        hidden=(128, 128),
-        embedding=4,
-        learning_rate=2e-4,
-        batch_size=64,
-        capacity=10_000,
-    )
-
-
-ACCUMULATED_CHARGE = accumulated_charge()
-KEY_TO_DOOR = key_to_door()
 
 
 class CategoricalNetwork(eqx.Module):

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from chunked_td._checks import check_finite, check_flag, check_probability, check_whole
 from chunked_td.compiled import Stream, kernel, uniform
-from chunked_td.envs.dynamics._checks import chance, finite, flag, whole
 from chunked_td.envs.dynamics.protocol import Outcome
 
 _GUIDE = 256  # entries of the table that says where to begin the search in the distribution function
@@ -50,15 +50,15 @@ class AccumulatedCharge(NamedTuple):
           bonus: b, how much more a₁ is worth than a₂.
           mirrored: change the sign of c₀. No expected return from the start changes.
         """
-        horizon, points = whole("horizon", horizon, 2), whole("points", points, 1)
+        horizon, points = check_whole("horizon", horizon, 2), check_whole("points", points, 1)
         if points >= horizon:
             raise ValueError(f"points must be less than horizon = {horizon}, got {points}")
         if horizon % points:
             raise ValueError(
                 f"points must divide horizon = {horizon} (each charging step has horizon / points trials), got {points}"
             )
-        success, bonus = chance("success", success), finite("bonus", bonus)
-        slope = -0.5 if flag("mirrored", mirrored) else 0.5
+        success, bonus = check_probability("success", success), check_finite("bonus", bonus)
+        slope = -0.5 if check_flag("mirrored", mirrored) else 0.5
         pmf = _binomial(horizon // points, success)
         cdf = np.minimum(np.cumsum(pmf), 1.0)
         cdf[-1] = 1.0  # every uniform is below it: the search ends

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from chunked_td._checks import check_finite, check_whole
 from chunked_td.compiled import Stream, kernel, uniform
-from chunked_td.envs.dynamics._checks import finite, whole
 from chunked_td.envs.dynamics.protocol import Outcome
 
 
@@ -34,12 +34,12 @@ class ChainAndSplit(NamedTuple):
           width: w, the number of leaves.
           chain_reward: what the last transition of the chain pays.
         """
-        horizon, actions = whole("horizon", horizon, 2), whole("actions", actions, 2)
-        width = whole("width", width, 2)
+        horizon, actions = check_whole("horizon", horizon, 2), check_whole("actions", actions, 2)
+        width = check_whole("width", width, 2)
         spaced = np.linspace(-1.0, 1.0, width)
         # Antisymmetric to the last bit, so that the rewards of the leaves sum to exactly zero in pairs.
         leaf_rewards = (spaced - spaced[::-1]) / 2
-        return cls(horizon, actions, width, finite("chain_reward", chain_reward), leaf_rewards)
+        return cls(horizon, actions, width, check_finite("chain_reward", chain_reward), leaf_rewards)
 
     @property
     def nvec(self) -> tuple[int, ...]:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from chunked_td._checks import check_finite, check_flag, check_whole
 from chunked_td.compiled import Stream, kernel, uniform
-from chunked_td.envs.dynamics._checks import finite, flag, whole
 from chunked_td.envs.dynamics.protocol import Outcome
 
 PICK_KEY, UNLOCK = 0, 1
@@ -49,11 +49,11 @@ class KeyToDoor(NamedTuple):
           distractor_reward: what all distractors together pay when all of them are on.
           scalar_reward: pay the sum of the reward vector.
         """
-        horizon, distractors = whole("horizon", horizon, 2), whole("distractors", distractors, 0, 32)
-        each = finite("distractor_reward", distractor_reward) / max(distractors, 1)
-        treasure = finite("treasure_reward", treasure_reward)
+        horizon, distractors = check_whole("horizon", horizon, 2), check_whole("distractors", distractors, 0, 32)
+        each = check_finite("distractor_reward", distractor_reward) / max(distractors, 1)
+        treasure = check_finite("treasure_reward", treasure_reward)
         weights = np.array([0.0, 0.0] + [each] * distractors + [treasure, 0.0])
-        return cls(horizon, distractors, flag("scalar_reward", scalar_reward), weights)
+        return cls(horizon, distractors, check_flag("scalar_reward", scalar_reward), weights)
 
     @property
     def nvec(self) -> tuple[int, ...]:

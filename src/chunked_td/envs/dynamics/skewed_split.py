@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from chunked_td._checks import check_finite, check_probability, check_whole
 from chunked_td.compiled import Stream, kernel, uniform
-from chunked_td.envs.dynamics._checks import chance, finite, whole
 from chunked_td.envs.dynamics.protocol import Outcome
 
 
@@ -36,8 +36,8 @@ class SkewedSplit(NamedTuple):
           reward: what branch B pays.
           length: how many certain transitions lead to the branch.
         """
-        length = whole("length", length, 0)
-        return cls(length, chance("probability", probability), finite("reward", reward))
+        length = check_whole("length", length, 0)
+        return cls(length, check_probability("probability", probability), check_finite("reward", reward))
 
     @property
     def nvec(self) -> tuple[int, ...]:

@@ -1,0 +1,104 @@
+"""Checks of arguments, in one error dialect: "<name> must be <what is accepted>, got <value>".
+
+A value that is out of range is a ValueError. A value of the wrong type is a TypeError in the checks of environment
+settings (`check_whole`, `check_finite`, `check_probability`, `check_flag`) and a ValueError elsewhere.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+
+def did_you_mean(value: Any, names: Iterable[str], cutoff: float = 0.4) -> str:
+    """A hint to append to an error: "; did you mean 'x'?", or "" if no name is near."""
+    near = difflib.get_close_matches(str(value), list(names), n=1, cutoff=cutoff)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> Any:
+    """Return `value` if it is one of `choices`; the error names the nearest one."""
+    names = list(choices)
+    if value in names:
+        return value
+    hint = did_you_mean(value, names)
+    raise ValueError(f"{name} must be one of {', '.join(map(repr, names))}, got {value!r}{hint}")
+
+
+def check_seed(seed: Any) -> int:
+    """Return a whole number from 0 as an int."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed must be a whole number from 0, got {seed!r}")
+    return int(seed)
+
+
+def check_unit(name: str, value: Any) -> float:
+    """Return a number in [0, 1] as a float."""
+    return _check_number(name, value, 0.0, 1.0, "a number in [0, 1]")
+
+
+def check_positive(name: str, value: Any) -> float:
+    """Return a finite number above zero as a float."""
+    return _check_number(name, value, math.ulp(0.0), math.inf, "a positive finite number")
+
+
+def check_not_negative(name: str, value: Any) -> float:
+    """Return a finite number from 0 as a float."""
+    return _check_number(name, value, 0.0, math.inf, "a finite number from 0")
+
+
+def _check_number(name: str, value: Any, low: float, high: float, accepted: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, bool) or not low <= number <= high or math.isinf(number):
+        raise ValueError(f"{name} must be {accepted}, got {value!r}")
+    return number
+
+
+def check_whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Return a whole number in [least, most] as an int; no `most` means no upper limit."""
+    accepted = f"an integer >= {least}" if most is None else f"an integer in [{least}, {most}]"
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise _wrong_type(name, value, accepted)
+    number = int(value)
+    if number < least or (most is not None and number > most):
+        raise ValueError(f"{name} must be {accepted}, got {value!r}")
+    return number
+
+
+def check_finite(name: str, value: Any) -> float:
+    """Return a finite number as a float."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise _wrong_type(name, value, "a finite number")
+    if not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value!r}")
+    return float(value)
+
+
+def check_probability(name: str, value: Any) -> float:
+    """Return a probability as a float."""
+    accepted = "a probability in [0, 1]"
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise _wrong_type(name, value, accepted)
+    number = float(value)
+    if not 0 <= number <= 1:  # also refuses NaN
+        raise ValueError(f"{name} must be {accepted}, got {value!r}")
+    return number
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return `value` if it is True or False."""
+    if not isinstance(value, bool):
+        raise _wrong_type(name, value, "True or False")
+    return value
+
+
+def _wrong_type(name: str, value: Any, accepted: str) -> TypeError:
+    return TypeError(f"{name} must be {accepted}, got {value!r} ({type(value).__name__})")

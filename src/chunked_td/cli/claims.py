@@ -1,0 +1,31 @@
+"""`chunked-td claims`: which claims hold, by stored runs and stated criteria."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Which claims of the paper hold, by stored runs and a stated criterion."""
+
+    directory: tyro.conf.Positional[Path | None] = None
+    """Run directory; default: the committed results, or runs/quick."""
+    experiments: tuple[str, ...] = ()
+    """Files and folders of experiments of your own, for their claims."""
+
+    def run(self) -> int:
+        """Print every claim with its status, numbers and criterion."""
+        from chunked_td.lab.errors import guarded
+        from chunked_td.lab.experiments import known
+        from chunked_td.lab.results.claims import print_claims
+
+        directory = self.directory or next((p for p in (Path("results/paper"), Path("runs/quick")) if p.exists()), None)
+        if directory is None:
+            print("error: no run directory; run `chunked-td reproduce` first, or name one", file=sys.stderr)
+            return 2
+        return guarded(lambda: print_claims(directory, known(self.experiments)))

@@ -1,0 +1,57 @@
+"""`chunked-td report`: rebuild figures and report.html from stored runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+
+@dataclass(frozen=True)
+class Report:
+    """Rebuild figures and report.html from stored runs."""
+
+    directory: tyro.conf.Positional[Path]
+    """Run directory."""
+    experiments: tuple[str, ...] = ()
+    """Files and folders of experiments of your own, for their claims, figures and texts."""
+    open: bool = False
+    """Open the report in a browser."""
+
+    def run(self) -> int:
+        """Build it."""
+        return build(self.directory, self.experiments, only_if_stale=False, open_it=self.open)
+
+
+def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, open_it: bool) -> int:
+    """Build the report and print where it is; returns the exit code.
+
+    Args:
+      experiments: as for `chunked-td reproduce`.
+      only_if_stale: leave a page that is newer than every stored batch as it is.
+      open_it: open it in a browser.
+    """
+    from chunked_td.lab.errors import guarded
+
+    def work() -> int:
+        page = directory / "report.html"
+        if not (only_if_stale and page.exists() and page.stat().st_mtime >= _newest(directory)):
+            from chunked_td.lab.experiments import known
+            from chunked_td.lab.report.page import build_report
+
+            page = build_report(directory, None, known(experiments))
+        print(f"report: {page}")
+        if open_it:
+            import webbrowser
+
+            webbrowser.open(page.resolve().as_uri())
+        return 0
+
+    return guarded(work)
+
+
+def _newest(directory: Path) -> float:
+    """When the stored runs last changed."""
+    return max((path.stat().st_mtime for path in directory.rglob("*.parquet")), default=0.0)

@@ -1,0 +1,109 @@
+"""Claims about Chain-and-Split: the paper's figures and its table of step sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from chunked_td.lab.experiments.chain_and_split.protocol import TRUTH
+from chunked_td.lab.results.claims import Claim
+from chunked_td.lab.results.criteria import (
+    SAME_TEXT,
+    Verdict,
+    all_hold,
+    inside,
+    interval_text,
+    runs_of,
+    same_step_sizes,
+    selected_curves,
+    selected_of,
+    smaller,
+)
+from chunked_td.lab.results.studies import Study
+
+EARLY = 100_000
+ARMS = {"sarsa-0": "SARSA(0)", "sarsa-1": "SARSA(1)", "chunked": "Chunked SARSA"}
+
+
+def fastest(study: Study, _: Mapping[str, Study]) -> Verdict:
+    """Share of early checkpoints with ΔQ ≤ 0, against SARSA(0) and SARSA(1)."""
+    ids = ("chunked", "sarsa-0", "sarsa-1")
+    early = runs_of(study, "chunked").episodes <= EARLY
+    curves = selected_of(study, ids)
+    wrong = {ARMS[arm]: 100 * np.mean(part[:, early] <= 0, axis=1) for arm, part in zip(ids, curves, strict=True)}
+    shares = ", ".join(f"{label} {np.mean(values):.0f} %" for label, values in wrong.items())
+    status, evidence = smaller(wrong.pop(ARMS["chunked"]), wrong)
+    return Verdict(status, f"checkpoints with a wrong order: {shares}; difference {evidence}")
+
+
+def approaches(study: Study, _: Mapping[str, Study]) -> Verdict:
+    """ΔQ of Chunked SARSA at 100,000 episodes, and at the end for information."""
+    episodes, curves = selected_curves(study, "chunked")
+    parts = []
+    for episode in (EARLY, int(episodes[-1])):
+        low, high, text = interval_text(curves[:, episodes == episode][:, 0])
+        parts.append((inside(low, high, 0.5 * TRUTH, 1.5 * TRUTH), f"ΔQ after {episode:,} episodes {text}"))
+    return Verdict(parts[0][0], "; ".join(text for _, text in parts))
+
+
+def monte_carlo_negative(study: Study, _: Mapping[str, Study]) -> Verdict:
+    """Mean ΔQ of SARSA(1) over the first 50,000 episodes."""
+    episodes, curves = selected_curves(study, "sarsa-1")
+    low, high, text = interval_text(curves[:, episodes <= EARLY // 2].mean(axis=1))
+    status = inside(low, high, -np.inf, 0.0)
+    return Verdict(status, f"mean ΔQ of SARSA(1) over the first {EARLY // 2:,} episodes {text}")
+
+
+def positive_in_the_end(study: Study, _: Mapping[str, Study]) -> Verdict:
+    """ΔQ of SARSA(0) and SARSA(1) at the last checkpoint."""
+    states, texts = [], []
+    for arm in ("sarsa-0", "sarsa-1"):
+        low, high, text = interval_text(selected_curves(study, arm)[1][:, -1])
+        states.append(inside(low, high, 0.0, np.inf))
+        texts.append(f"{ARMS[arm]} {text}")
+    return Verdict(all_hold(states), "; ".join(texts))
+
+
+CLAIMS = (
+    Claim(
+        "gap-fastest",
+        "§5.1, Figure 4",
+        "Chunked SARSA finds that a₁ is best sooner than SARSA(0) and SARSA(1) do.",
+        f"ΔQ ≤ 0 at a smaller share of the checkpoints up to {EARLY:,} episodes than either (paired tests, Holm).",
+        tuple(ARMS),
+        fastest,
+    ),
+    Claim(
+        "gap-approaches",
+        "§5.1, Figure 4",
+        "Chunked SARSA approaches the true gap of 0.01.",
+        f"The interval of ΔQ after {EARLY:,} episodes lies within half of the truth on either side.",
+        ("chunked",),
+        approaches,
+    ),
+    Claim(
+        "gap-monte-carlo",
+        "§5.1, Figure 4",
+        "SARSA(1) has negative values of ΔQ early on.",
+        f"The interval of the mean ΔQ over the first {EARLY // 2:,} episodes lies below 0.",
+        ("sarsa-1",),
+        monte_carlo_negative,
+    ),
+    Claim(
+        "gap-in-the-end",
+        "App. A.1, Figure 6",
+        "SARSA(0) and SARSA(1) reach positive gaps with ten times the data.",
+        "The intervals of both lie above 0 after 1,000,000 episodes.",
+        ("sarsa-0", "sarsa-1"),
+        positive_in_the_end,
+    ),
+    Claim(
+        "gap-step-sizes",
+        "App. A.1, Table 2",
+        "The selected step sizes are the paper's.",
+        SAME_TEXT,
+        tuple(ARMS),
+        lambda study, _: same_step_sizes(study),
+    ),
+)

@@ -1,0 +1,100 @@
+"""Claims about Key-to-Door: the paper's table, its figure and its table of step sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from chunked_td.lab.experiments.key_to_door.protocol import BEST, LAMBDAS
+from chunked_td.lab.results.claims import Claim
+from chunked_td.lab.results.criteria import (
+    RELIABLE_TEXT,
+    SAME_TEXT,
+    SEVERAL,
+    Verdict,
+    inside,
+    interval_text,
+    low_at_several_step_sizes,
+    no_fixed_reliable,
+    none_reliable,
+    reliability,
+    same_step_sizes,
+    scores_of,
+    selected_of,
+    smaller,
+)
+from chunked_td.lab.results.statistics import mean_sd
+from chunked_td.lab.results.studies import Study
+from chunked_td.lab.results.wording import number_text
+
+NEAR = 1.05  # near the best possible number: at most 5 % above it
+FIXED = tuple(f"expected-sarsa-{value:g}" for value in LAMBDAS)
+
+
+def near_floor(study: Study, _: Mapping[str, Study]) -> Verdict:
+    """Mean of C-factored against the best possible number."""
+    scores = scores_of(study, "c-factored")
+    low, high, text = interval_text(scores)
+    sd = float(mean_sd(scores)[1])
+    status = inside(low, high, -np.inf, NEAR * BEST)
+    return Verdict(status, f"{text}, standard deviation {number_text(sd, 100)}; {reliability(study, 'c-factored')[1]}")
+
+
+def factored_best(study: Study, _: Mapping[str, Study]) -> Verdict:
+    """C-factored against every other arm of the paper."""
+    rivals = [arm for arm in study.present if arm.in_paper and arm.id != "c-factored"]
+    ours, *others = (curves[:, -1] for curves in selected_of(study, ("c-factored", *(arm.id for arm in rivals))))
+    return Verdict(*smaller(ours, {arm.label: scores for arm, scores in zip(rivals, others, strict=True)}))
+
+
+CLAIMS = (
+    Claim(
+        "treasure-fixed",
+        "§5.3, Table 1",
+        "No fixed λ reliably learns to collect the treasure.",
+        RELIABLE_TEXT + ", for every fixed λ at its selected step size.",
+        FIXED,
+        lambda study, _: no_fixed_reliable(study),
+    ),
+    Claim(
+        "treasure-default",
+        "§5.3, Table 1",
+        "C-default does not reliably learn either.",
+        RELIABLE_TEXT + ".",
+        ("c-default",),
+        lambda study, _: none_reliable(study, ["c-default"]),
+    ),
+    Claim(
+        "treasure-floor",
+        "§5.3, Table 1",
+        "C-factored comes near the best possible number, 668.",
+        f"The interval of the mean lies below {NEAR:g} × 668.",
+        ("c-factored",),
+        near_floor,
+    ),
+    Claim(
+        "treasure-best",
+        "§5.3, Table 1",
+        "C-factored misses fewer treasures than every other arm.",
+        "Paired tests against every other arm of the paper, each at its selected step size (Holm).",
+        ("c-default", "c-factored", *FIXED),
+        factored_best,
+    ),
+    Claim(
+        "treasure-robust",
+        "App. A.3, Figure 8",
+        "C-factored does well at many step sizes.",
+        f"At {SEVERAL} or more of its step sizes the interval of the mean lies below twice 668.",
+        ("c-factored",),
+        lambda study, _: low_at_several_step_sizes(study, "c-factored", 2.0),
+    ),
+    Claim(
+        "treasure-step-sizes",
+        "App. A.3, Table 5",
+        "The selected step sizes are the paper's.",
+        SAME_TEXT,
+        ("c-default", "c-factored", *FIXED),
+        lambda study, _: same_step_sizes(study),
+    ),
+)

@@ -1,0 +1,284 @@
+"""What an experiment is: environment, arms, step sizes, seeds, scoring, selection; with a small size for tests.
+
+A protocol is a frozen dataclass. The paper's experiments and our controls are in `chunked_td.lab.experiments`. Yours
+may be a folder or a Python file with a module-level `PROTOCOL`, run by the same command:
+
+    chunked-td reproduce my_experiment.py --out runs/mine
+
+Step sizes are exponents j of `step_size_base` × 2^j, as the paper lists them. Seeds are 0, 1, 2, …
+Exploration and checkpoints are stated in absolute episodes, so a shorter run is the beginning of a longer one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from chunked_td.lab.errors import UsageError
+from chunked_td.lab.identity import check_id, identity, is_ours, resolve, source_hash
+from chunked_td.learners.schedule import Schedule, check_schedule
+
+Scores = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Dynamics to simulate: a class with `make(**arguments)`, or its address "package.module:Name".
+
+    An address is resolved when a batch runs. That keeps planning fast.
+    """
+
+    dynamics: Any
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def build(self) -> Any:
+        """Construct the dynamics."""
+        return resolve(self.dynamics).make(**self.arguments)
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """A network that arms use as their model.
+
+    Args:
+      name: stable short name, part of stored settings.
+      config: `config(dynamics)` gives the `NetworkConfig` for an environment. Import JAX inside it, not before.
+      noisy_steps: `noisy_steps(dynamics, envs, runs)` gives bool[runs, T], the steps whose outcome is random, for
+        diagnostics of λ; None counts every step as predictable.
+    """
+
+    name: str
+    config: Callable[[Any], Any]
+    noisy_steps: Callable[[Any, Any, int], np.ndarray] | None = None
+
+    @property
+    def stored_name(self) -> str:
+        """How stored settings name it; the source of a user's `config` counts."""
+        return f"network:{self.name}{'' if is_ours(self.config) else source_hash(self.config)}"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One method that an experiment compares.
+
+    Args:
+      id: stable short name, used in file names and on the command line.
+      label: what figures and tables show.
+      learner: "sarsa", "expected_sarsa" or "td".
+      lambda_source: a number (constant λ), the name of a class in `chunked_td.lambdas`, or an instance of one.
+      model: what the λ source asks: None, "counts", "oracle" or a `NetworkSpec`.
+      exponents: step sizes of this arm, if not the protocol's.
+      in_paper: False for arms we added.
+      episodes: length of this arm's runs, if shorter than the protocol's.
+      note: one sentence for the report.
+      quick: whether the `quick` profile has it, for arms with a network.
+    """
+
+    id: str
+    label: str
+    learner: str
+    lambda_source: Any
+    model: str | NetworkSpec | None = None
+    exponents: tuple[int, ...] | None = None
+    in_paper: bool = True
+    episodes: int | None = None
+    note: str = ""
+    quick: bool = True
+
+    @property
+    def kind(self) -> str:
+        """Where λ comes from: "fixed", "counts", "oracle" or "network"."""
+        if isinstance(self.model, NetworkSpec):
+            return "network"
+        return self.model or "fixed"
+
+    @property
+    def network(self) -> NetworkSpec:
+        """Its network."""
+        if not isinstance(self.model, NetworkSpec):
+            raise UsageError(f"model of arm {self.id!r} must be a NetworkSpec, got {self.model!r}")
+        return self.model
+
+    @property
+    def stored_model(self) -> str | None:
+        """How stored settings name its model."""
+        return self.model.stored_name if isinstance(self.model, NetworkSpec) else self.model
+
+    def source(self) -> Any:
+        """Its λ source: a number, or an object of `chunked_td.lambdas`."""
+        named = isinstance(self.lambda_source, str)
+        return resolve(f"chunked_td.lambdas:{self.lambda_source}")() if named else self.lambda_source
+
+    @property
+    def source_name(self) -> str:
+        """How stored settings name its λ source."""
+        return identity(self.lambda_source)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How the step size of an arm is chosen from the sweep.
+
+    Args:
+      rule: "least mean" of the score over seeds, or "least squared error" of the score against `truth`,
+        averaged over seeds.
+      at: episode at which the score is read; None is the last one.
+      truth: what the score should be, for "least squared error".
+      exceptions: {arm id: episode} for arms that are selected at another episode.
+    """
+
+    rule: str
+    at: int | None = None
+    truth: float | None = None
+    exceptions: Mapping[str, int] = field(default_factory=dict)
+
+    def episode(self, arm_id: str) -> int | None:
+        """Episode at which this arm is selected; None is the last one."""
+        return self.exceptions.get(arm_id, self.at)
+
+
+@dataclass(frozen=True)
+class Published:
+    """A number from the paper: `quantity` is "score" or "exponent" (the selected j), `source` where it stands."""
+
+    arm: str
+    quantity: str
+    value: float
+    source: str
+    spread: float | None = None
+
+
+@dataclass(frozen=True)
+class Size:
+    """A reduced size: this many seeds and episodes; `exponents` None keeps the step sizes."""
+
+    seeds: int
+    episodes: int
+    exponents: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """An experiment.
+
+    Args:
+      id: stable short name.
+      title: heading in the report.
+      environment: what is simulated.
+      arms: the competitors, in the order figures show them.
+      exponents: the step sizes, as exponents j.
+      episodes: length of a run.
+      scoring: function `(runs, record_at) -> {column: float64[R, K]}` (or its address "module:function") from what
+        the simulation returns and the K checkpoints to columns of the table; it must give "score".
+      score_label: what the score is, for axes and headings.
+      smoke: the size that tests run.
+      record: checkpoints as `(until, every)` pieces: ((1_000, 100), (10_000, 500)) is 100, 200, … 1,000, 1,500, …
+      exploration: ε, a number or a `Schedule` over episodes.
+      probes: (state id, action) pairs whose value is recorded at every checkpoint.
+      selection: how a step size is chosen; None where all are shown.
+      seeds: how many.
+      network_quick: size of the network arms in the `quick` profile.
+      steps_per_episode: for the estimate of running time.
+      best: best possible expected score, where known.
+      best_label: what that number is.
+      published: the paper's numbers.
+      deviations: what differs from the paper, and why.
+      references: which figures and tables of the paper this reproduces.
+      description: a paragraph for the report.
+      runner: what runs a batch of arms without networks, called like `chunked_td.simulate.simulate`; put your own
+        here (or its address) for runs that the compiled simulation does not cover.
+    """
+
+    id: str
+    title: str
+    environment: Environment
+    arms: tuple[Arm, ...]
+    exponents: tuple[int, ...]
+    episodes: int
+    scoring: Callable[[Any, np.ndarray], Scores] | str
+    score_label: str
+    smoke: Size
+    record: tuple[tuple[int, int], ...]
+    exploration: float | Schedule = 0.1
+    discount: float = 1.0
+    probes: tuple[tuple[int, int], ...] = ()
+    selection: Selection | None = None
+    seeds: int = 10
+    step_size_base: float = 0.1
+    network_quick: Size | None = None
+    steps_per_episode: float = 100.0
+    best: float | None = None
+    best_label: str = ""
+    published: tuple[Published, ...] = ()
+    deviations: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    description: str = ""
+    runner: Callable[..., Any] | str = "chunked_td.simulate:simulate"
+
+    def __post_init__(self):
+        names = [arm.id for arm in self.arms]
+        if len(set(names)) != len(names):
+            raise UsageError(f"protocol {self.id!r}: arm ids must differ, got {names}")
+        try:
+            check_id("id of a protocol", self.id)
+            for name in names:
+                check_id(f"id of an arm of protocol {self.id!r}", name)
+            check_schedule("exploration", self.exploration, positive=False)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        if self.seeds < 1 or self.episodes < 1:
+            raise UsageError(
+                f"seeds and episodes of protocol {self.id!r} must be whole numbers from 1, "
+                f"got {self.seeds!r} and {self.episodes!r}"
+            )
+
+    @property
+    def schedule(self) -> Schedule:
+        """ε over episodes."""
+        fixed = self.exploration
+        return fixed if isinstance(fixed, Schedule) else Schedule(((0, fixed),))
+
+    def epsilons(self, episodes: int) -> np.ndarray:
+        """ε of each of the first `episodes` episodes, float64[episodes]."""
+        return self.schedule.over(np.arange(episodes))
+
+    def arm(self, arm_id: str) -> Arm:
+        """The arm with this id."""
+        for arm in self.arms:
+            if arm.id == arm_id:
+                return arm
+        raise UsageError(f"protocol {self.id!r} has no arm {arm_id!r}; it has {[a.id for a in self.arms]}")
+
+    def exponents_of(self, arm: Arm) -> tuple[int, ...]:
+        """Step-size exponents of `arm`."""
+        return self.exponents if arm.exponents is None else arm.exponents
+
+    def step_size(self, exponent: int) -> float:
+        """The step size with this exponent."""
+        return self.step_size_base * 2.0**exponent
+
+    def record_at(self, episodes: int) -> tuple[int, ...]:
+        """Checkpoints of a run of `episodes` episodes; the last is `episodes`."""
+        points: set[int] = {episodes}
+        start = 0
+        for until, every in self.record:
+            points.update(range(start + every, until + 1, every))
+            start = until
+        return tuple(sorted(point for point in points if point <= episodes))
+
+
+def misses_and_returns(runs: Any, record_at: np.ndarray) -> Scores:
+    """Scoring for control: regretful episodes so far ("score"), and the mean return since the last checkpoint."""
+    lengths = np.diff(np.asarray(record_at), prepend=0)
+    return {
+        "score": np.asarray(runs.misses_at, dtype=np.float64),
+        "mean_return": np.asarray(runs.returns_at) / lengths,
+    }
+
+
+def constant_arms(learner: str, label: str, values: Sequence[float], prefix: str) -> tuple[Arm, ...]:
+    """Fixed-λ arms named "{prefix}-{λ}", labelled "{label}(λ)"."""
+    return tuple(Arm(f"{prefix}-{value:g}", f"{label}({value:g})", learner, float(value)) for value in values)

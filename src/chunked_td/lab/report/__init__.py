@@ -1,0 +1,1 @@
+"""From numbers to figures for print, interactive plots and the report page."""

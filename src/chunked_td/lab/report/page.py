@@ -1,0 +1,173 @@
+"""The report: one page with every figure and table beside the published numbers, from stored runs.
+
+    build_report(Path("runs/paper"))      # writes runs/paper/report.html and runs/paper/figures/*.{svg,pdf,png}
+
+The page is one file that works without a network: interactive plots, tables, the verdict on every claim, what
+differs from the paper and why, and how it was made. Its HTML, CSS and JavaScript are in `templates/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chunked_td._durations import duration_text
+from chunked_td.lab.errors import DirectoryError
+from chunked_td.lab.experiments import Experiment, catalogue
+from chunked_td.lab.report.choice import Drawing, Plot
+from chunked_td.lab.report.figures import save_all
+from chunked_td.lab.report.plots import plots_of
+from chunked_td.lab.report.style import FORMATS
+from chunked_td.lab.report.text import PAPER, findings, summary
+from chunked_td.lab.results.claims import JudgedClaim, judge_all
+from chunked_td.lab.results.studies import Study, load_studies
+from chunked_td.lab.results.tables import Table, tables_of
+from chunked_td.lab.results.wording import list_text, seeds_text
+from chunked_td.lab.store.batch_store import Store
+from chunked_td.lab.store.directory import write_or_explain
+from chunked_td.lab.store.log import BatchRecord, SessionRecord
+
+TITLE = "Chunked-TD: the paper's experiments, run again"
+SWITCHES = {"bands": "intervals", "logx": "logarithmic episodes", "logy": "logarithmic scores"}
+"""What the page calls the switches of a plot."""
+
+
+@dataclass(frozen=True)
+class ExperimentSection:
+    """What the page shows of one experiment."""
+
+    study: Study
+    published: str
+    findings: Sequence[str]
+    tables: Sequence[Table]
+    plots: Sequence[Plot]
+    drawings: Sequence[Drawing]
+
+
+def build_report(directory: Path, out: Path | None = None, experiments: Mapping[str, Experiment] | None = None) -> Path:
+    """Write the report of a run directory.
+
+    Args:
+      directory: a run directory.
+      out: folder to write to; None is the run directory itself.
+      experiments: by id, whose claims, choice of figures and texts are used; None is the catalogue.
+    Returns:
+      the path of report.html; figures and tables (Markdown) lie beside it in figures/ and tables/. Every file is
+      written whole or not at all, the page last.
+    """
+    directory = Path(directory)
+    known = catalogue() if experiments is None else experiments
+    store = Store.read(directory)
+    studies = load_studies(store)
+    if not studies:
+        raise DirectoryError(f"{directory} has no finished runs yet, so there is nothing to report")
+    folder = directory if out is None else Path(out)
+    drawings = save_all(studies, known, folder / "figures")
+    tables = {study.id: tables_of(study) for study in studies.values()}
+    for table in (table for found in tables.values() for table in found):
+        write_or_explain(folder / "tables" / f"{table.name}.md", table.markdown().encode())
+    text = report_page(store, studies, known, tables, drawings)
+    write_or_explain(folder / "report.html", text.encode())
+    return folder / "report.html"
+
+
+def report_page(
+    store: Store,
+    studies: Mapping[str, Study],
+    experiments: Mapping[str, Experiment],
+    tables: Mapping[str, Sequence[Table]],
+    drawings: Sequence[Drawing],
+) -> str:
+    """The page as text."""
+    claims = judge_all(studies, experiments)
+    sections = [
+        ExperimentSection(
+            study=study,
+            published=experiments[name].published if name in experiments else "",
+            findings=findings(study, claims),
+            tables=tables[name],
+            plots=plots_of(study, studies, experiments),
+            drawings=[drawing for drawing in drawings if drawing.study == name],
+        )
+        for name, study in studies.items()
+    ]
+    return render(
+        "page.html",
+        title=TITLE,
+        paper=PAPER,
+        introduction=introduction(studies, claims),
+        claims=claims,
+        studies=studies,
+        sections=sections,
+        time_table=time_table(store.directory.log.batches()),
+        sessions=distinct(store.directory.log.sessions()),
+        damaged=store.damaged,
+    )
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill in one of `templates/`. Text is escaped everywhere; only our own CSS and JavaScript go in as they are."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+    from plotly.offline import get_plotlyjs
+
+    environment = Environment(
+        loader=PackageLoader("chunked_td.lab.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
+    environment.globals.update(
+        seeds_text=seeds_text,
+        switches=SWITCHES,
+        formats=FORMATS,
+        style=Markup(_source(environment, "page.css")),
+        script=Markup(_source(environment, "plots.js")),
+        plotly=Markup(get_plotlyjs().replace("</script", "<\\/script")),
+    )
+    return environment.get_template(template).render(**values)
+
+
+def _source(environment: Any, name: str) -> str:
+    return environment.loader.get_source(environment, name)[0]
+
+
+def introduction(studies: Mapping[str, Study], claims: Sequence[JudgedClaim]) -> list[str]:
+    """What the page is about and what was run, one paragraph each."""
+    sizes = [f"{study.about.title}: {seeds_text(study.seeds)}, {study.length:,} episodes" for study in studies.values()]
+    absent = [
+        f"{list_text(labels)} ({study.about.title})"
+        for study in studies.values()
+        if (labels := [arm.label for arm in study.absent if arm.in_paper])
+    ]
+    texts = [
+        f"Every experiment of {PAPER}, beside what was published, with our controls.",
+        summary(claims),
+        "; ".join(sizes) + ".",
+    ]
+    if absent:
+        texts.append(f"Arms of the paper that were not run at this profile: {', '.join(absent)}.")
+    return texts
+
+
+def time_table(batches: Sequence[BatchRecord]) -> Table:
+    """Where the time went: runs, steps and seconds per protocol, kind of arm and host."""
+    groups: dict[tuple[str, str, str], list[BatchRecord]] = {}
+    for record in batches:
+        groups.setdefault((record.protocol, record.kind, record.host), []).append(record)
+    rows = []
+    for names, records in groups.items():
+        runs, steps = sum(record.runs for record in records), sum(record.steps for record in records)
+        seconds = sum(record.seconds for record in records)
+        rows.append((*names, f"{runs:,}", f"{steps / 1e6:,.3g} million", duration_text(seconds)))
+    caption = "Batches finished in this directory, with the wall time of each summed."
+    return Table("time", caption, ("experiment", "arms", "host", "runs", "steps", "time"), tuple(rows))
+
+
+def distinct(sessions: Sequence[SessionRecord]) -> list[SessionRecord]:
+    """Sessions without repeats of the same command on the same commit; the last of each."""
+    return list({(session.command, session.commit, session.host): session for session in sessions}.values())

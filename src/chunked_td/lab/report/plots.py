@@ -1,0 +1,293 @@
+"""Interactive plots, as plain Plotly descriptions (dicts of data and layout).
+
+Every arm is a legend group: a line, and a band for its interval that goes with it. Hovering shows the mean, the
+interval and the number of seeds. The page adds switches for bands and logarithmic axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chunked_td.lab.report.choice import Plot, choice_of, original_of
+from chunked_td.lab.report.networks import LOSS, NOISY, PREDICTABLE, calibration, diagnosed, pick
+from chunked_td.lab.report.style import GREY, Style, styles
+from chunked_td.lab.report.sweeps import best_fixed_and_models, spread
+from chunked_td.lab.results.statistics import Interval, mean_and_interval
+from chunked_td.lab.results.studies import ArmResults, RunArrays, Study, evenly
+from chunked_td.lab.results.wording import step_size_text
+
+if TYPE_CHECKING:
+    from chunked_td.lab.experiments import Experiment
+
+PlotlyTrace = dict[str, Any]
+CONTROL_CAPTION = "The same arms on both problems. An unbiased learner has the same line twice."
+SYMBOLS = {
+    "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down", "P": "cross", "X": "x",
+    "<": "triangle-left", ">": "triangle-right", "p": "pentagon", "h": "hexagon", "d": "diamond-tall",
+}  # fmt: skip
+
+
+def plots_of(study: Study, studies: Mapping[str, Study], experiments: Mapping[str, Experiment]) -> list[Plot]:
+    """The interactive plots of one experiment: those that it chooses, and diagnostics of its networks."""
+    original = original_of(study.id, studies, experiments)
+    return choice_of(study.id, experiments).plots(study, original) + network_plots(study)
+
+
+def sweep_plots(study: Study, original: Study | None) -> list[Plot]:
+    """Score against the step size, runs seed by seed, early checkpoints; beside the original for a control."""
+    found = [sweep_plot(study), seeds_plot(study)]
+    found += [sweep_plot(study.until(episode), study, episode) for episode in study.early]
+    return found if original is None else [*found, control_plot(original, study)]
+
+
+def axis(title: str, *, log: bool = False, **more: Any) -> dict[str, Any]:
+    """An axis with a title; margins grow to fit it."""
+    look = {"gridcolor": "#e6e6e6", "zerolinecolor": "#999999", "linecolor": "#444444", "ticks": "outside"}
+    kind = {"type": "log", "dtick": 1, "exponentformat": "power"} if log else {}
+    return {"title": {"text": title, "standoff": 8}, "automargin": True, **look, **kind, **more}
+
+
+def layout(x: dict[str, Any], y: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """What all plots have in common."""
+    return {
+        "xaxis": x,
+        "yaxis": y,
+        "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#1a1a1a"},
+        "paper_bgcolor": "#ffffff",
+        "plot_bgcolor": "#ffffff",
+        "margin": {"l": 60, "r": 16, "t": 34, "b": 48},
+        "hovermode": "closest",
+        "hoverlabel": {"namelength": -1},
+        "legend": {"groupclick": "togglegroup", "tracegroupgap": 0},
+        **more,
+    }
+
+
+def numbers(values: Any) -> list[float | None]:
+    """Floats for JSON, six digits; None for NaN and infinities."""
+    return [float(f"{x:.6g}") if np.isfinite(x) else None for x in np.asarray(values, dtype=np.float64).ravel()]
+
+
+def faint(color: str, alpha: float = 0.18) -> str:
+    """A colour as rgba."""
+    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{alpha})"
+
+
+def line_with_band(
+    name: str,
+    x: Any,
+    mean: Any,
+    interval: Interval,
+    look: Style,
+    *,
+    seeds: int,
+    markers: bool,
+    group: str | None = None,
+) -> list[PlotlyTrace]:
+    """Traces of a mean and its interval; the band comes first, so that the line lies over it."""
+    group = group or name
+    there = ~np.isnan(mean)
+    x, mean = np.asarray(x)[there], np.asarray(mean)[there]
+    low, high = interval.low[there], interval.high[there]
+    band = {
+        "type": "scatter", "x": numbers(np.concatenate([x, x[::-1]])), "y": numbers(np.concatenate([high, low[::-1]])),
+        "fill": "toself", "fillcolor": faint(look.color), "line": {"width": 0}, "mode": "lines", "hoverinfo": "skip",
+        "legendgroup": group, "showlegend": False, "meta": "band", "name": f"{name}, interval",
+    }  # fmt: skip
+    line = {
+        "type": "scatter", "x": numbers(x), "y": numbers(mean), "name": name, "legendgroup": group,
+        "mode": "lines+markers" if markers or len(x) == 1 else "lines",
+        "line": {"color": look.color, "width": 1.6 * look.width, "dash": look.dash},
+        "marker": {"symbol": SYMBOLS[look.marker], "size": 7},
+        "customdata": [list(pair) for pair in zip(numbers(low), numbers(high), strict=True)],
+        "hovertemplate": "%{x:,.6~g}: <b>%{y:,.5~g}</b><br>95 %: %{customdata[0]:,.5~g} to %{customdata[1]:,.5~g}"
+        f"<br>{seeds} seeds<extra>{name}</extra>",
+    }  # fmt: skip
+    return [band, line]
+
+
+def level(y: float, text: str, color: str = GREY, dash: str = "dash") -> dict[str, Any]:
+    """Additions to a layout: a horizontal line across the plot with a text at its right end."""
+    shape = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y,
+             "line": {"color": color, "width": 1.5, "dash": dash}}  # fmt: skip
+    note = {"xref": "paper", "x": 1, "y": y, "text": text, "showarrow": False, "xanchor": "right", "yanchor": "bottom",
+            "font": {"color": color, "size": 12}}  # fmt: skip
+    return {"shapes": [shape], "annotations": [note]}
+
+
+def curve_traces(study: Study, curves: Sequence[tuple[ArmResults, int]], until: int) -> list[PlotlyTrace]:
+    """A line with a band per arm, over episodes."""
+    looks = styles(study.arms)
+    traces: list[PlotlyTrace] = []
+    for arm, exponent in curves:
+        runs = arm.require_runs()
+        inside = evenly(runs.episodes, until)
+        mean, interval = mean_and_interval(runs.of(exponent)[:, inside])
+        name = f"{arm.label}, α = {step_size_text(exponent, study.about.step_size_base)}"
+        traces += line_with_band(name, runs.episodes[inside], mean, interval, looks[arm.id],
+                                 seeds=len(runs.seeds), markers=False)  # fmt: skip
+    return traces
+
+
+def error_plot(study: Study, truth: float) -> Plot:
+    """Root mean squared error of the score at the end of training against the step size."""
+    looks = styles(study.arms)
+    traces: list[PlotlyTrace] = []
+    for arm in study.present:
+        runs = arm.require_runs()
+        square, interval = mean_and_interval((runs.at().T - truth) ** 2)
+        root = Interval(np.sqrt(interval.low), np.sqrt(interval.high))
+        traces += line_with_band(arm.label, runs.step_sizes, np.sqrt(square), root, looks[arm.id],
+                                 seeds=len(runs.seeds), markers=True)  # fmt: skip
+    form = layout(axis("step size α", log=True), axis("root mean squared error", log=True))
+    caption = f"Distance of the score from the truth, {truth:g}, after {study.length:,} episodes, for every step size."
+    title = "Error against step size"
+    return Plot(f"{study.id}-error", title, caption, traces, form, ("bands", "logy"), ("logy",))
+
+
+def sweep_traces(study: Study, style_from: Study, arms: Sequence[ArmResults], suffix: str = "") -> list[PlotlyTrace]:
+    """Mean score against step size, a line with a band per arm."""
+    looks = styles(style_from.arms)
+    traces: list[PlotlyTrace] = []
+    for arm in arms:
+        runs = arm.require_runs()
+        mean, interval = mean_and_interval(runs.at().T)
+        found = line_with_band(arm.label + suffix, runs.step_sizes, mean, interval, looks[arm.id],
+                               seeds=len(runs.seeds), markers=True)  # fmt: skip
+        if arm.fixed_lambda is not None:
+            found[0]["visible"] = False  # a dozen bands hide each other, so they start switched off
+        traces += found
+    return traces
+
+
+def sweep_plot(study: Study, style_from: Study | None = None, episode: int | None = None) -> Plot:
+    """Scores against the step size; `episode` says that this is an early checkpoint of longer runs."""
+    label, best = study.about.score_label, study.best
+    lines = level(best, f"best possible {best:,g}") if best is not None and episode is None else {}
+    form = layout(axis("step size α", log=True), axis(label, rangemode="tozero", tickformat=",d"), **lines)
+    when = f"after the first {episode:,} episodes" if episode else f"after {study.length:,} episodes"
+    caption = f"{label[0].upper()}{label[1:]} {when}, mean over seeds, against the step size."
+    traces = sweep_traces(study, style_from or study, study.present)
+    name = f"{study.id}-sweep" + (f"-first-{episode}" if episode else "")
+    title = f"First {episode:,} episodes, with the arms at reduced size" if episode else "Every arm and step size"
+    return Plot(name, title, caption, traces, form, ("bands", "logy"), height=480)
+
+
+def control_plot(original: Study, control: Study, name: str = "control", caption: str = CONTROL_CAPTION) -> Plot:
+    """Arms with a model (and the best fixed λ) on the original (solid) and on the control (open markers).
+
+    Args:
+      name: what the control is called in the legend and the title.
+    """
+    traces: list[PlotlyTrace] = []
+    chosen_ids = best_fixed_and_models([original, control])
+    for study, suffix in ((original, ""), (control, f", {name}")):
+        chosen = study.with_arms(arm for arm in study.arms if arm.id in chosen_ids)
+        found = sweep_traces(chosen, study, chosen.present, suffix)
+        for trace in found:
+            if suffix and trace.get("meta") != "band":
+                trace["marker"]["symbol"] += "-open"
+                trace["line"]["dash"] = "longdashdot"
+        traces += found
+    best = original.best
+    form = layout(
+        axis("step size α", log=True),
+        axis(original.about.score_label, rangemode="tozero", tickformat=",d"),
+        **(level(best, f"best possible {best:,g}") if best is not None else {}),
+    )
+    return Plot(f"{control.id}-control", f"Original and {name}", caption, traces, form, ("bands", "logy"), height=480)
+
+
+def seeds_plot(study: Study) -> Plot:
+    """One dot per seed at the selected (or best) step size, a row per arm."""
+    looks = styles(study.arms)
+    base = study.about.step_size_base
+    traces: list[PlotlyTrace] = []
+    for row, arm in enumerate(study.present):
+        runs = arm.require_runs()
+        exponent = study.selected[arm.id]
+        values = runs.at()[list(runs.exponents).index(exponent)]
+        color = looks[arm.id].color
+        text = [f"seed {seed}, α = {step_size_text(exponent, base)}" for seed in runs.seeds]
+        traces.append({
+            "type": "scatter", "mode": "markers", "x": numbers(values), "y": numbers(row + spread(values)),
+            "text": text,
+            "marker": {"color": faint(color, 0.65), "size": 7}, "name": arm.label, "showlegend": False,
+            "hovertemplate": "%{text}: <b>%{x:,}</b><extra>" + arm.label + "</extra>",
+        })  # fmt: skip
+        mean = float(np.nanmean(values))
+        traces.append({
+            "type": "scatter", "mode": "lines", "x": [mean, mean], "y": [row - 0.38, row + 0.38], "showlegend": False,
+            "line": {"color": color, "width": 4}, "name": f"{arm.label}, mean",
+            "hovertemplate": "mean <b>%{x:,.0f}</b><extra>" + arm.label + "</extra>",
+        })  # fmt: skip
+    best = study.best
+    rows = {"tickvals": list(range(len(study.present))), "ticktext": [arm.label for arm in study.present]}
+    floor = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": best, "x1": best,
+             "line": {"color": GREY, "width": 1.5, "dash": "dash"}}  # fmt: skip
+    form = layout(
+        axis(study.about.score_label, rangemode="tozero", tickformat=",d"),
+        axis("", range=[len(study.present) - 0.4, -0.6], zeroline=False, **rows),
+        shapes=[floor] if best is not None else [],
+    )
+    how = "selected" if study.about.selection else "best"
+    caption = (
+        f"One dot per seed at the {how} step size of each arm; bars are means, the dashed line is the best possible."
+    )
+    return Plot(f"{study.id}-seeds", "Seed by seed", caption, traces, form, height=130 + 27 * len(study.present))
+
+
+def network_plots(study: Study) -> list[Plot]:
+    """Loss, λ and calibration of the world models, where they were recorded."""
+    arms = diagnosed(study)
+    looks = styles(study.arms)
+    loss: list[PlotlyTrace] = []
+    lambdas: list[PlotlyTrace] = []
+    points: list[PlotlyTrace] = []
+    for arm in arms:
+        runs = arm.require_runs()
+        loss += _diagnostic(runs, LOSS, arm.label, looks[arm.id])
+        lambdas += _diagnostic(runs, PREDICTABLE, f"{arm.label}, predictable", looks[arm.id])
+        dashed = Style(looks[arm.id].color, "dash", looks[arm.id].marker, looks[arm.id].width)
+        lambdas += _diagnostic(runs, NOISY, f"{arm.label}, noisy", dashed)
+        points += _calibration(arm, looks[arm.id].color)
+    episodes = axis("episodes", tickformat=",d")
+    unit: Any = {"range": [0, 1.04]}
+    diagonal = {"type": "line", "x0": 0, "x1": 1, "y0": 0, "y1": 1, "line": {"color": GREY, "dash": "dash", "width": 1}}
+    found = [
+        Plot(f"{study.id}-loss", "World model: training loss", "Mean over all runs, with 95 % interval.", loss,
+             layout(episodes, axis("loss", log=True)), ("bands", "logy"), ("logy",)),
+        Plot(f"{study.id}-lambda", "World model: λ on predictable and on noisy steps",
+             "Mean λ since the last checkpoint, over all runs.", lambdas,
+             layout(episodes, axis("mean λ", **unit)), ("bands",)),
+        Plot(f"{study.id}-calibration", "World model: calibration",
+             "Probability of the most probable outcome against how often it came, at the end of training.", points,
+             layout(axis("predicted probability", **unit), axis("observed frequency", **unit), shapes=[diagonal])),
+    ]  # fmt: skip
+    return [plot for plot in found if plot.data]
+
+
+def _diagnostic(runs: RunArrays, name: str, label: str, look: Style) -> list[PlotlyTrace]:
+    values = pick(runs, name)
+    if values is None:
+        return []
+    mean, interval = mean_and_interval(values)
+    return line_with_band(label, runs.episodes, mean, interval, look, seeds=len(runs.seeds), markers=False)
+
+
+def _calibration(arm: ArmResults, color: str) -> list[PlotlyTrace]:
+    found = calibration(arm.require_runs())
+    if found is None:
+        return []
+    size = 7 + 22 * np.sqrt(found.count / max(found.count.max(), 1))
+    return [{
+        "type": "scatter", "mode": "markers", "x": numbers(found.predicted), "y": numbers(found.observed),
+        "marker": {"color": faint(color, 0.65), "size": numbers(size)}, "name": arm.label,
+        "customdata": numbers(found.count),
+        "hovertemplate": "predicted %{x:.3f}, observed <b>%{y:.3f}</b><br>%{customdata:,} predictions<extra></extra>",
+        "showlegend": True,
+    }]  # fmt: skip

@@ -1,0 +1,120 @@
+"""Sentences of the report: what the stored runs say, computed from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from chunked_td.lab.results.claims import JudgedClaim
+from chunked_td.lab.results.criteria import LEVEL, selected_of
+from chunked_td.lab.results.statistics import holm, paired_test
+from chunked_td.lab.results.studies import ArmResults, Study
+from chunked_td.lab.results.tables import PAPER_SEEDS, selected_scores
+from chunked_td.lab.results.wording import list_text, seeds_text
+
+PAPER = (
+    "“Sequence Compression Speeds Up Credit Assignment in Reinforcement Learning”, Ramesh, Young, Kirsch and "
+    "Schmidhuber, ICML 2024"
+)
+
+
+def findings(study: Study, claims: Sequence[JudgedClaim]) -> list[str]:
+    """What the stored runs say, one paragraph each."""
+    found = []
+    judged = [claim for claim in claims if claim.experiment == study.id]
+    for status in ("holds", "does not hold", "undecided", "not run"):
+        texts = [claim.text.rstrip(".") for claim in judged if claim.status == status]
+        texts = [*texts[:1], *(re.sub(r"^(The|No) ", lambda word: word[0].lower(), text) for text in texts[1:])]
+        if texts:
+            found.append(f"{status[0].upper()}{status[1:]}: {'; '.join(texts)}.")
+    found += order(study)
+    found += _sizes(study)
+    return found
+
+
+def order(study: Study) -> list[str]:
+    """The order of the arms beside the paper's, and which pairs our seeds tell apart."""
+    published = {arm.id: number for arm in study.present if (number := study.published(arm.id, "score")) is not None}
+    arms = [arm for arm in study.present if arm.id in published]
+    if len(arms) < 2:
+        return []
+    theirs = {arm.id: published[arm.id].value for arm in arms}
+    scores = {arm.id: values for arm in arms if (values := selected_scores(study, arm.id)) is not None}
+    ours = {name: float(np.nanmean(values)) for name, values in scores.items()}
+    pairs = list(combinations([arm.id for arm in arms], 2))
+    p = holm([_compare(study, a, b) for a, b in pairs])
+    told = [pair for pair, value in zip(pairs, p, strict=True) if value < LEVEL]
+    against = [(a, b) for a, b in told if (ours[a] < ours[b]) != (theirs[a] < theirs[b])]
+    names = {arm.id: arm.label for arm in arms}
+    lists = [", ".join(names[a] for a in sorted(names, key=means.__getitem__)) for means in (theirs, ours)]
+    sizes = sorted({len(values) for values in scores.values()})
+    seeds = f"{sizes[0]} seeds tell" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} seeds per arm tell"
+    text = (
+        f"Order in the paper, best first: {lists[0]}. Ours: {lists[1]}. Of {len(pairs)} pairs our {seeds} "
+        f"{len(told)} apart (paired tests over common seeds, Holm)"
+    )
+    if not against:
+        return [text + ("; none of these is ordered against the paper." if told else ".")]
+    listed = "; ".join(f"{names[a]} and {names[b]}" for a, b in against)
+    return [f"{text}; ordered against the paper: {listed}."]
+
+
+def _compare(study: Study, one: str, other: str) -> float:
+    """p-value that two arms, each at its selected step size, score the same over the seeds that both have."""
+    ours, theirs = selected_of(study, (one, other))
+    return paired_test(ours[:, -1], theirs[:, -1], resamples=5_000)
+
+
+def _sizes(study: Study) -> list[str]:
+    """What was run at another size than the protocol says, or not at all."""
+    found = []
+    if study.shortened:
+        found.append(
+            f"These runs are shorter than the protocol: {study.length:,} of {study.about.episodes:,} episodes. "
+            "They show that the code runs; they are too short to judge a claim."
+        )
+    if study.absent:
+        found.append(f"Not run at this profile: {list_text([arm.label for arm in study.absent])}.")
+    found += [_reduced(arm) for arm in study.reduced]
+    found += [text for arm in study.arms if (text := _broken(arm))]
+    if study.seeds > PAPER_SEEDS:
+        found.append(
+            f"Arms have up to {study.seeds} seeds, the paper {PAPER_SEEDS}. Tables give both; plots and claims use all."
+        )
+    return found
+
+
+def _reduced(arm: ArmResults) -> str:
+    runs = arm.require_runs()
+    tried = "1 step size" if len(runs.exponents) == 1 else f"{len(runs.exponents)} step sizes"
+    return (
+        f"{arm.label} ran at a reduced size ({seeds_text(len(runs.seeds))}, {runs.length:,} episodes, {tried}) and is "
+        "left out of comparisons at the end of training."
+    )
+
+
+def _broken(arm: ArmResults) -> str:
+    """A sentence about runs whose network broke down; "" if there are none."""
+    if arm.runs is None or "broken" not in arm.runs.columns:
+        return ""
+    count = int(np.sum(arm.runs.at(column="broken") > 0))
+    why = "(its loss was not finite); their scores are left out from there"
+    return f"{arm.label}: the network of {count} runs broke down {why}." if count else ""
+
+
+def summary(claims: Sequence[JudgedClaim]) -> str:
+    """One sentence about all claims."""
+    parts = []
+    for status, words in (
+        ("holds", ("holds", "hold")),
+        ("does not hold", ("does not hold", "do not hold")),
+        ("undecided", ("is undecided with this many seeds", "are undecided with this many seeds")),
+        ("not run", ("could not be judged from these runs",) * 2),
+    ):
+        count = sum(claim.status == status for claim in claims)
+        if count:
+            parts.append(f"{count} {words[count > 1]}")
+    return f"Of {len(claims)} claims, " + ", ".join(parts) + "."

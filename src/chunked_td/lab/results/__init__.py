@@ -1,0 +1,1 @@
+"""From stored rows to numbers: statistics, step-size selection, tables, claims."""

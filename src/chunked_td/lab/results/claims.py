@@ -1,0 +1,113 @@
+"""Claims of the paper and of ours, each judged from stored runs by a criterion that is stated beforehand.
+
+    for claim in judge_all(load_studies(Store.read("runs/paper")), catalogue()):
+        print(claim.status, claim.text)
+
+A claim holds, does not hold, or is undecided with this many seeds; it is not run where an arm is missing, or ran
+shorter than the protocol says. Every experiment lists its own claims (see `chunked_td.lab.experiments`); `criteria` has
+what they are made of.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chunked_td.lab.errors import DONE
+from chunked_td.lab.results.criteria import NOT_RUN, Verdict
+from chunked_td.lab.results.studies import Study, load_studies
+from chunked_td.lab.results.wording import seeds_text
+from chunked_td.lab.store.batch_store import Store
+
+if TYPE_CHECKING:
+    from chunked_td.lab.experiments import Experiment
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim before it is judged.
+
+    Args:
+      id: stable short name.
+      source: where the paper says it, or "ours".
+      text: the claim.
+      criterion: when it holds.
+      arms: ids of the arms that must have runs of full length.
+      judge: `judge(study, studies)` gives the verdict from the experiment's runs and those of all experiments.
+    """
+
+    id: str
+    source: str
+    text: str
+    criterion: str
+    arms: tuple[str, ...]
+    judge: Callable[[Study, Mapping[str, Study]], Verdict]
+
+
+@dataclass(frozen=True)
+class JudgedClaim:
+    """A claim and what the runs say about it.
+
+    Attributes:
+      experiment: id of its protocol.
+      status: "holds", "does not hold", "undecided" or "not run".
+      evidence: the numbers.
+      seeds: how many runs per setting it is judged from.
+    """
+
+    claim: Claim
+    experiment: str
+    status: str
+    evidence: str
+    seeds: int
+
+    @property
+    def id(self) -> str:
+        """The claim's id."""
+        return self.claim.id
+
+    @property
+    def text(self) -> str:
+        """The claim's text."""
+        return self.claim.text
+
+
+def judge_all(studies: Mapping[str, Study], experiments: Mapping[str, Experiment]) -> list[JudgedClaim]:
+    """Every claim of these experiments, judged from loaded studies."""
+    return [judge_claim(claim, name, studies) for name, e in experiments.items() for claim in e.claims]
+
+
+def judge_claim(claim: Claim, experiment: str, studies: Mapping[str, Study]) -> JudgedClaim:
+    """Judge one claim of an experiment."""
+    study = studies.get(experiment)
+    if study is None:
+        return JudgedClaim(claim, experiment, NOT_RUN, "this experiment has no runs here", 0)
+    missing = [arm.label for arm in study.arms if arm.id in claim.arms and study.find(arm.id) is None]
+    if study.shortened:
+        verdict = Verdict(NOT_RUN, f"runs are shorter ({study.length:,} episodes) than the protocol says")
+    elif missing:
+        verdict = Verdict(NOT_RUN, f"no runs of full length: {', '.join(missing)}")
+    else:
+        counts = [len(runs.seeds) for name in claim.arms if (runs := study.runs(name)) is not None]
+        verdict = claim.judge(study, studies)
+        return JudgedClaim(claim, experiment, verdict.status, verdict.evidence, min(counts, default=0))
+    return JudgedClaim(claim, experiment, verdict.status, verdict.evidence, 0)
+
+
+def print_claims(directory: str | Path, experiments: Mapping[str, Experiment]) -> int:
+    """Print every claim, judged from a run directory; returns the exit code."""
+    for judged in judge_all(load_studies(Store.read(directory)), experiments):
+        claim = judged.claim
+        seeds = f", {seeds_text(judged.seeds)}" if judged.seeds else ""
+        print(f"{judged.status.upper():14}{claim.text}")
+        for text in (
+            f"{judged.experiment}, {claim.source}{seeds}",
+            judged.evidence,
+            f"Criterion: {claim.criterion}",
+        ):
+            print(textwrap.fill(text, width=110, initial_indent=" " * 14, subsequent_indent=" " * 16))
+        print()
+    return DONE

@@ -1,0 +1,235 @@
+"""Criteria that claims are judged by, and the pieces they are made of.
+
+Intervals are 95 % bootstrap intervals over seeds; tests are two-sided sign-flip tests over common seeds, at 5 % after
+Holm's correction; shares of runs have exact (Clopper–Pearson) 95 % intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chunked_td.lab.results.selection import replay_selection, selection_loss
+from chunked_td.lab.results.statistics import (
+    holm,
+    mean_and_interval,
+    mean_sd,
+    paired_test,
+    probability_of_improvement,
+)
+from chunked_td.lab.results.studies import RunArrays, Study
+from chunked_td.lab.results.tables import selected_scores
+from chunked_td.lab.results.wording import number_text, step_size_text
+
+HOLDS, FAILS, UNDECIDED, NOT_RUN = "holds", "does not hold", "undecided", "not run"
+LEVEL = 0.05
+RELIABLE = 0.9  # a learner is reliable if at least this share of its runs learns
+MANY = 10  # … or if all of this many runs do
+SEVERAL = 3  # "across several learning rates"
+
+SEVERAL_TEXT = (
+    f"At {SEVERAL} or more step sizes its mean is below that of the best fixed λ at that step size (paired test, "
+    f"Holm over step sizes). It does not hold if its mean is least at fewer than {SEVERAL}."
+)
+"""Criterion of `best_across_step_sizes`."""
+
+RELIABLE_TEXT = (
+    f"A run learns if it misses fewer than twice the best possible number; an arm is reliable if {RELIABLE:.0%} of its "
+    "runs do (or all of ten or more). Holds if the interval of the share lies below that"
+)
+"""Criterion of `none_reliable`, without a full stop."""
+
+SAME_TEXT = (
+    "The selected exponents are equal. It does not hold if for some arm the paper's step size is shown to be worse "
+    "than ours by the measure of selection (paired test, Holm); undecided otherwise."
+)
+"""Criterion of `same_step_sizes`."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a criterion found: a status and the numbers behind it."""
+
+    status: str
+    evidence: str
+
+
+def selected_curves(study: Study, arm_id: str) -> tuple[np.ndarray, np.ndarray]:
+    """Checkpoints [K] and curves [S, K] of an arm at its selected step size."""
+    runs = runs_of(study, arm_id)
+    return runs.episodes, runs.of(study.selected[arm_id])
+
+
+def shared(*runs: RunArrays) -> list[RunArrays]:
+    """The same runs, of the seeds that all of them have: what paired tests may be asked about."""
+    seeds = set.intersection(*(set(part.seeds.tolist()) for part in runs))
+    return [part.only(seeds) for part in runs]
+
+
+def selected_of(study: Study, arm_ids: Sequence[str]) -> list[np.ndarray]:
+    """Curves [S, K] of several arms, each at its selected step size, over the seeds that all have."""
+    together = shared(*(runs_of(study, arm_id) for arm_id in arm_ids))
+    return [part.of(study.selected[arm_id]) for arm_id, part in zip(arm_ids, together, strict=True)]
+
+
+def runs_of(study: Study, arm_id: str) -> RunArrays:
+    """Runs of full length; `judge_claim` has made sure that they are there."""
+    runs = study.runs(arm_id)
+    if runs is None:
+        raise ValueError(f"arm {arm_id!r} of {study.id} has no runs of full length")
+    return runs
+
+
+def scores_of(study: Study, arm_id: str) -> np.ndarray:
+    """Scores [S] at the selected (or best) step size."""
+    scores = selected_scores(study, arm_id)
+    if scores is None:
+        raise ValueError(f"arm {arm_id!r} of {study.id} has no runs of full length")
+    return scores
+
+
+def interval_text(values: np.ndarray) -> tuple[float, float, str]:
+    """Ends of the 95 % interval of the mean over seeds, and "mean [low, high]"."""
+    mean, interval = mean_and_interval(values)
+    low, high = float(interval.low), float(interval.high)
+    numbers = [number_text(x, float(mean)) for x in (float(mean), low, high)]
+    return low, high, f"{numbers[0]} [{numbers[1]}, {numbers[2]}]"
+
+
+def inside(low: float, high: float, least: float, most: float) -> str:
+    """Holds if the interval lies within [least, most], fails if it lies outside, else undecided."""
+    if least <= low and high <= most:
+        return HOLDS
+    return FAILS if high < least or low > most else UNDECIDED
+
+
+def smaller(ours: np.ndarray, others: Mapping[str, np.ndarray]) -> tuple[str, str]:
+    """Whether our scores are smaller than each of the others', seed by seed, after Holm's correction."""
+    p = holm([paired_test(ours, theirs) for theirs in others.values()])
+    gaps = [float(np.nanmean(ours - theirs)) for theirs in others.values()]
+    better = [gap < 0 and value < LEVEL for gap, value in zip(gaps, p, strict=True)]
+    worse = [gap > 0 and value < LEVEL for gap, value in zip(gaps, p, strict=True)]
+    chances = [probability_of_improvement(ours, theirs) for theirs in others.values()]
+    evidence = "; ".join(
+        f"against {name}: {number_text(gap)} (p = {value:.2g}), better in {chance:.0%} of pairs of runs"
+        for name, gap, value, chance in zip(others, gaps, p, chances, strict=True)
+    )
+    return HOLDS if all(better) else FAILS if any(worse) else UNDECIDED, evidence
+
+
+def share_interval(successes: int, count: int) -> tuple[float, float]:
+    """Exact (Clopper–Pearson) 95 % interval of a share."""
+    from scipy.stats import beta
+
+    tail = LEVEL / 2
+    low = 0.0 if successes == 0 else float(beta.ppf(tail, successes, count - successes + 1))
+    high = 1.0 if successes == count else float(beta.ppf(1 - tail, successes + 1, count - successes))
+    return low, high
+
+
+def reliability(study: Study, arm_id: str) -> tuple[str, str]:
+    """Whether an arm is reliable: HOLDS, FAILS or UNDECIDED, and the numbers.
+
+    A run has learned if its score is below twice the best possible one.
+    """
+    scores = scores_of(study, arm_id)
+    scores = scores[~np.isnan(scores)]
+    learned = int(np.sum(scores < 2 * _best(study)))
+    low, high = share_interval(learned, len(scores))
+    all_of_many = learned == len(scores) >= MANY
+    status = HOLDS if low >= RELIABLE or all_of_many else FAILS if high < RELIABLE else UNDECIDED
+    arm = study.find(arm_id)
+    return status, f"{arm.label if arm else arm_id}: {learned} of {len(scores)} runs learn"
+
+
+def _best(study: Study) -> float:
+    if study.about.best is None:
+        raise ValueError(f"best of {study.id} must be a number for this criterion, got None")
+    return study.about.best
+
+
+def none_reliable(study: Study, arm_ids: Sequence[str]) -> Verdict:
+    """Holds if every one of these arms is shown not to be reliable."""
+    found = [reliability(study, arm_id) for arm_id in arm_ids]
+    states = [status for status, _ in found]
+    status = HOLDS if all(s == FAILS for s in states) else FAILS if HOLDS in states else UNDECIDED
+    return Verdict(status, "; ".join(text for _, text in found))
+
+
+def best_across_step_sizes(study: Study, arm_id: str) -> Verdict:
+    """At how many step sizes an arm beats the best fixed λ there."""
+    fixed = [arm.runs for arm in study.present if arm.fixed_lambda is not None and arm.runs is not None]
+    ours, *others = shared(runs_of(study, arm_id), *fixed)
+    p_values, gaps = [], []
+    for i, exponent in enumerate(ours.exponents):
+        rivals = [runs.at()[runs.exponents == exponent][0] for runs in others if exponent in runs.exponents]
+        best = min(rivals, key=lambda values: float(mean_sd(values)[0]))
+        p_values.append(paired_test(ours.at()[i], best))
+        gaps.append(float(mean_sd(ours.at()[i])[0] - mean_sd(best)[0]))
+    p = holm(p_values)
+    lowest = sum(gap < 0 for gap in gaps)
+    shown = sum(gap < 0 and value < LEVEL for gap, value in zip(gaps, p, strict=True))
+    status = HOLDS if shown >= SEVERAL else FAILS if lowest < SEVERAL else UNDECIDED
+    mean, sd = mean_sd(scores_of(study, arm_id))
+    evidence = (
+        f"least mean of all at {lowest} of {len(gaps)} step sizes, shown against the best fixed λ there at {shown}; "
+        f"at its best step size {number_text(float(mean))} ± {number_text(float(sd), float(mean))}"
+    )
+    return Verdict(status, evidence)
+
+
+def same_step_sizes(study: Study) -> Verdict:
+    """Whether the selected step sizes are the paper's, and if not, whether ours are shown to be better."""
+    base = study.about.step_size_base
+    same, texts, p_values = 0, [], []
+    for arm in study.present:
+        number = study.published(arm.id, "exponent")
+        if number is None:
+            continue
+        theirs, ours, runs = int(number.value), study.selected[arm.id], runs_of(study, arm.id)
+        if ours == theirs:
+            same += 1
+            continue
+        loss = selection_loss(runs, study.about.selection, arm.id)
+        p_values.append(paired_test(loss[runs.exponents == ours][0], loss[runs.exponents == theirs][0]))
+        share = float(replay_selection(runs, study.about.selection, arm.id).shares[runs.exponents == theirs].sum())
+        texts.append(
+            f"{arm.label}: ours {step_size_text(ours, base)}, paper's {step_size_text(theirs, base)} (selected from "
+            f"ten of our seeds {share:.0%} of the time; "
+        )
+    p = holm(p_values)
+    texts = [f"{text}p = {value:.2g})" for text, value in zip(texts, p, strict=True)]
+    status = HOLDS if not texts else FAILS if np.any(p < LEVEL) else UNDECIDED
+    return Verdict(status, "; ".join([f"{same} of {same + len(texts)} the same", *texts]))
+
+
+def all_hold(states: Sequence[str]) -> str:
+    """The status of several parts that must all hold."""
+    return FAILS if FAILS in states else UNDECIDED if UNDECIDED in states else HOLDS
+
+
+def low_at_several_step_sizes(study: Study, arm_id: str, factor: float) -> Verdict:
+    """Whether an arm's mean is below `factor` times the best possible score at several step sizes."""
+    runs = runs_of(study, arm_id)
+    limit = factor * _best(study)
+    mean, interval = mean_and_interval(runs.at().T)
+    shown, possible = int(np.sum(interval.high < limit)), int(np.sum(interval.low < limit))
+    status = HOLDS if shown >= SEVERAL else FAILS if possible < SEVERAL else UNDECIDED
+    listed = ", ".join(f"α = {a:.2g}: {number_text(float(m))}" for a, m in zip(runs.step_sizes, mean, strict=True))
+    return Verdict(status, f"at {shown} of {len(mean)} step sizes; {listed}")
+
+
+def settles_at(study: Study, arm_id: str, target: float, margin: float) -> Verdict:
+    """Whether an arm's score over the second half of its runs, at the smallest step size, is within `margin`."""
+    runs = runs_of(study, arm_id)
+    late = runs.columns["score"][-1][:, runs.episodes > runs.length // 2].mean(axis=1)
+    low, high, text = interval_text(late)
+    status = inside(low, high, target - margin, target + margin)
+    return Verdict(status, f"{study.about.score_label} over the second half, α = {runs.step_sizes[-1]:.2g}: {text}")
+
+
+def no_fixed_reliable(study: Study) -> Verdict:
+    """Holds if every fixed λ is shown not to be reliable."""
+    return none_reliable(study, [arm.id for arm in study.present if arm.fixed_lambda is not None])

@@ -1,0 +1,32 @@
+"""Numbers and lists as text, for tables, claims and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def number_text(value: float, scale: float | None = None) -> str:
+    """A score as text: whole numbers where `scale` (by default the value) is large, four decimals where small."""
+    if np.isnan(value):
+        return "–"
+    large = abs(value if scale is None else scale) >= 20
+    return (f"{value:,.0f}" if large else f"{value:.4f}").replace("-", "−")
+
+
+def seeds_text(count: int) -> str:
+    """How many seeds: "1 seed", "10 seeds"."""
+    return "1 seed" if count == 1 else f"{count} seeds"
+
+
+def step_size_text(exponent: int, base: float = 0.1) -> str:
+    """A step size as the paper writes it: "0.1 × 2⁻⁵"."""
+    return f"{base:g} × 2{str(exponent).translate(_SUPERSCRIPTS)}"
+
+
+def list_text(names: Sequence[str]) -> str:
+    """A list in words: "A, B and C"."""
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1] if names else ""

@@ -1,0 +1,1 @@
+"""From protocols to stored runs: planning, batches, engines, progress, remote hosts."""

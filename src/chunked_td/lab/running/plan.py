@@ -1,0 +1,200 @@
+"""Planning: from protocols and options to the batches that are not stored yet."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from chunked_td._checks import did_you_mean
+from chunked_td.lab.description import describe
+from chunked_td.lab.errors import UsageError
+from chunked_td.lab.protocol import Arm, Protocol, Size
+from chunked_td.lab.running.batches import SEEDS_PER_BATCH, Batch
+from chunked_td.lab.store.batch_store import Store, Wanted
+from chunked_td.lab.store.directory import RunDirectory
+from chunked_td.lab.store.log import BatchRecord
+from chunked_td.lab.store.manifest import ArmRequest, Request
+
+PROFILES = ("quick", "paper", "smoke")
+GROUPS = ("fixed", "counts", "oracle", "network", "paper")
+"""Groups of arms: by where λ comes from, and "paper", the paper's own."""
+
+TYPICAL_SPEED = {"fixed": 2e7, "counts": 1e7, "oracle": 1.2e7, "network": 1e3}
+"""Steps per second of one core, for estimates before anything has been measured in the directory."""
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """What of the protocols to run.
+
+    Args:
+      profile: "paper" is the full protocol; "quick" the same with the paper's network arms at a reduced size and
+        without our own; "smoke" tiny.
+      arms: ids, patterns ("sarsa-*") or names of `GROUPS`; empty is all.
+      seeds, episodes: instead of the protocol's.
+      networks: False leaves network arms out.
+    """
+
+    profile: str = "quick"
+    arms: tuple[str, ...] = ()
+    seeds: int | None = None
+    episodes: int | None = None
+    networks: bool = True
+
+    def __post_init__(self):
+        if self.profile not in PROFILES:
+            raise UsageError(f"--profile must be one of {', '.join(PROFILES)}, got {self.profile!r}")
+        for name in ("seeds", "episodes"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"--{name} must be a whole number from 1, got {value}")
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """What there is to do: `wanted` is all that was asked for, `batches` what is not stored yet."""
+
+    wanted: tuple[Batch, ...]
+    batches: tuple[Batch, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def runs_wanted(self) -> int:
+        """Runs asked for."""
+        return sum(len(batch.pairs) for batch in self.wanted)
+
+    @property
+    def runs_left(self) -> int:
+        """Runs to do."""
+        return sum(len(batch.pairs) for batch in self.batches)
+
+
+def make_plan(protocols: Sequence[Protocol], options: SweepOptions, store: Store | None = None) -> SweepPlan:
+    """What to run, given what is stored."""
+    check_patterns(protocols, options)
+    wanted: list[Batch] = []
+    left_out: list[str] = []
+    for protocol in protocols:
+        for arm in choose_arms(protocol, options):
+            batches = _batches_asked_for(protocol, arm, options, store)
+            if arm.kind == "network" and not network_support() and (store is None or _missing(store, batches)):
+                left_out.append(f"{protocol.id} {arm.id}")
+                continue
+            wanted += batches
+    left = wanted if store is None else _missing(store, wanted)
+    notes = [f"network arms need JAX, which is not installed; left out: {', '.join(left_out)}"]
+    return SweepPlan(tuple(wanted), tuple(left), tuple(notes if left_out else ()))
+
+
+def check_patterns(protocols: Sequence[Protocol], options: SweepOptions) -> None:
+    """Refuse arm patterns that match nothing in any protocol."""
+    arms = [arm for protocol in protocols for arm in protocol.arms]
+    for pattern in options.arms:
+        if pattern not in GROUPS and not any(_matches(arm, pattern) for arm in arms):
+            known = sorted({arm.id for arm in arms})
+            hint = did_you_mean(pattern, [*known, *GROUPS], cutoff=0.6) or "."
+            listed = f"Accepted are {', '.join(known)}, patterns of them, and the groups {', '.join(GROUPS)}"
+            raise UsageError(f"--arms {pattern!r} matches no arm{hint} {listed}")
+
+
+def choose_arms(protocol: Protocol, options: SweepOptions) -> list[Arm]:
+    """The arms of `protocol` that `options` ask for."""
+
+    def chosen(arm: Arm) -> bool:
+        if arm.kind == "network" and not options.networks:
+            return False
+        return not options.arms or any(_matches(arm, pattern) for pattern in options.arms)
+
+    return [arm for arm in protocol.arms if chosen(arm)]
+
+
+def _matches(arm: Arm, pattern: str) -> bool:
+    return arm.kind == pattern or (pattern == "paper" and arm.in_paper) or fnmatchcase(arm.id, pattern)
+
+
+def size_of(protocol: Protocol, arm: Arm, options: SweepOptions) -> Size | None:
+    """Seeds, episodes and step sizes of an arm under a profile; None if the profile leaves it out."""
+    size: Size | None = Size(protocol.seeds, arm.episodes or protocol.episodes)
+    if options.profile == "smoke":
+        size = protocol.smoke
+    elif options.profile == "quick" and arm.kind == "network":
+        size = protocol.network_quick if arm.quick else None
+    if size is None:
+        return None
+    return Size(
+        options.seeds or size.seeds,
+        options.episodes or size.episodes,
+        size.exponents or protocol.exponents_of(arm),
+    )
+
+
+def batches_of(protocol: Protocol, arm: Arm, size: Size) -> list[Batch]:
+    """Batches of an arm: blocks of seeds, all step sizes of each."""
+    record_at = protocol.record_at(size.episodes)
+    exponents = size.exponents or protocol.exponents_of(arm)
+    blocks = []
+    for start in range(0, size.seeds, SEEDS_PER_BATCH):
+        seeds = range(start, min(start + SEEDS_PER_BATCH, size.seeds))
+        pairs = tuple((seed, exponent) for seed in seeds for exponent in exponents)
+        blocks.append(Batch(protocol, arm, pairs, size.episodes, record_at))
+    return blocks
+
+
+def _batches_asked_for(protocol: Protocol, arm: Arm, options: SweepOptions, store: Store | None) -> list[Batch]:
+    """Batches of an arm under a profile. A network arm that is stored in full is not asked for in less."""
+    if arm.kind == "network" and options.profile == "quick" and store is not None:
+        full = size_of(protocol, arm, replace(options, profile="paper"))
+        batches = batches_of(protocol, arm, full) if full else []
+        if batches and not _missing(store, batches):
+            return batches
+    size = size_of(protocol, arm, options)
+    return batches_of(protocol, arm, size) if size else []
+
+
+def network_support() -> bool:
+    """Whether network arms can run here."""
+    return importlib.util.find_spec("jax") is not None
+
+
+def _missing(store: Store, wanted: Sequence[Batch]) -> list[Batch]:
+    left = []
+    for batch in wanted:
+        pairs = store.missing(Wanted.from_settings(batch.settings))
+        if pairs:
+            left.append(replace(batch, pairs=pairs))
+    return left
+
+
+def record_request(directory: RunDirectory, plan: SweepPlan) -> None:
+    """Write what was asked for into the manifest."""
+    by_protocol: dict[str, tuple[Protocol, dict[str, ArmRequest]]] = {}
+    for batch in plan.wanted:
+        arms = by_protocol.setdefault(batch.protocol.id, (batch.protocol, {}))[1]
+        before = arms.get(batch.arm.id)
+        seeds = {seed for seed, _ in batch.pairs} | set(before.seeds if before else ())
+        exponents = before.exponents if before else sorted({exponent for _, exponent in batch.pairs}, reverse=True)
+        arms[batch.arm.id] = ArmRequest(
+            family=batch.settings.family_key,
+            seeds=tuple(sorted(seeds)),
+            exponents=tuple(exponents),
+            episodes=batch.episodes,
+            record_at=batch.record_at,
+        )
+    for protocol, arms in by_protocol.values():
+        directory.ask(Request(describe(protocol), arms))
+
+
+def expected_seconds(batches: Sequence[Batch], log: Sequence[BatchRecord], threads: int | None = None) -> float:
+    """About how long batches will take: from speeds measured in this directory, else typical ones."""
+    cores = threads or os.cpu_count() or 1
+    total = 0.0
+    for batch in batches:
+        past = [record for record in log if record.kind == batch.arm.kind]
+        same = [record for record in past if record.protocol == batch.protocol.id] or past
+        seconds = sum(record.seconds for record in same)
+        typical = TYPICAL_SPEED.get(batch.arm.kind, TYPICAL_SPEED["fixed"]) * cores
+        total += batch.steps / (sum(record.steps for record in same) / seconds if seconds > 0 else typical)
+    return total

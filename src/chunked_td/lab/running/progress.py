@@ -1,0 +1,113 @@
+"""Progress of a sweep: a bar on a terminal, a line per batch elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TextIO
+
+from chunked_td._durations import duration_text
+from chunked_td.lab.running.batches import Batch
+from chunked_td.lab.running.engines import BatchResult
+
+_PRIOR = 10.0
+"""Seconds for which the estimate counts as measured, so that compiling the first batch does not look like its pace."""
+
+
+class SweepProgress:
+    """Shows arms, runs, steps per second and time left.
+
+    Args:
+      batches: what will run.
+      seconds: `seconds(batches)` says how long batches should take; the measured pace corrects it.
+      stream: where to write; a terminal gets a bar.
+      quiet: say nothing but failures.
+    """
+
+    def __init__(
+        self,
+        batches: Sequence[Batch],
+        seconds: Callable[[Sequence[Batch]], float],
+        stream: TextIO | None = None,
+        quiet: bool = False,
+    ):
+        self.stream = stream or sys.stderr
+        self.quiet = quiet
+        self.left = list(batches)
+        self.total = len(self.left)
+        self.runs_total = sum(len(batch.pairs) for batch in self.left)
+        self.arms_total = len({(batch.protocol.id, batch.arm.id) for batch in self.left})
+        self.runs = 0
+        self.steps = 0.0
+        self._expected = {id(batch): seconds([batch]) for batch in self.left}
+        self._expected_done = 0.0
+        self._start = time.perf_counter()
+        self._bar: Any = None
+        self._task: Any = None
+        if self.stream.isatty() and not quiet:
+            self._open_bar()
+
+    def _open_bar(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[status]}"),
+            console=Console(file=self.stream),
+            transient=False,
+        )
+        self._bar.start()
+        name = _name(self.left[0]) if self.left else ""
+        self._task = self._bar.add_task(name, total=sum(self._expected.values()), status=self.status())
+
+    def status(self) -> str:
+        """Arms, runs, speed and time left, in one line."""
+        elapsed = time.perf_counter() - self._start
+        arms_left = len({(batch.protocol.id, batch.arm.id) for batch in self.left})
+        parts = [f"arms {self.arms_total - arms_left}/{self.arms_total}", f"runs {self.runs:,}/{self.runs_total:,}"]
+        if self.steps:
+            parts.append(f"{self.steps / elapsed / 1e6:.1f} M steps/s")
+        parts.append(f"{duration_text(self.time_left())} left")
+        return " · ".join(parts)
+
+    def time_left(self) -> float:
+        """Seconds left: what is expected, corrected by the pace so far."""
+        expected = sum(self._expected[id(batch)] for batch in self.left)
+        elapsed = time.perf_counter() - self._start if self._expected_done > 0 else 0.0
+        return expected * (elapsed + _PRIOR) / (self._expected_done + _PRIOR)
+
+    def batch_done(self, result: BatchResult) -> None:
+        """Count a finished batch and show it."""
+        self.left = [batch for batch in self.left if batch is not result.batch]
+        self.runs += len(result.batch.pairs)
+        self.steps += result.batch.steps
+        self._expected_done += self._expected.get(id(result.batch), 0.0)
+        if result.error is not None:
+            self.say(f"FAILED {_name(result.batch)}: {result.error}")
+        if self._bar is not None:
+            name = _name(self.left[0]) if self.left else "done"
+            self._bar.update(self._task, completed=self._expected_done, status=self.status(), description=name)
+        elif not self.quiet:
+            self.say(f"{_name(result.batch)}: {result.seconds:.1f} s · {self.status()}")
+
+    def say(self, text: str) -> None:
+        """Write a line, above the bar if there is one."""
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False)
+        else:
+            print(text, file=self.stream, flush=True)
+
+    def close(self) -> None:
+        """Close the bar."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def _name(batch: Batch) -> str:
+    seeds = [seed for seed, _ in batch.pairs]
+    named = f"seed {seeds[0]}" if min(seeds) == max(seeds) else f"seeds {min(seeds)}–{max(seeds)}"
+    return f"{batch.protocol.id} {batch.arm.label} {named}"

@@ -1,0 +1,160 @@
+"""Run experiments and keep every finished batch: plain functions that print, and return an exit code (see `errors`).
+
+reproduce(["my_experiment.py"], out="runs/mine", profile="paper", seeds=100)
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from chunked_td._durations import duration_text
+from chunked_td.lab import errors
+from chunked_td.lab.errors import UsageError, guarded
+from chunked_td.lab.experiments import load_protocols
+from chunked_td.lab.protocol import Protocol
+from chunked_td.lab.running.batches import Batch
+from chunked_td.lab.running.plan import SweepOptions, SweepPlan, expected_seconds, make_plan, record_request
+from chunked_td.lab.running.progress import SweepProgress
+from chunked_td.lab.running.sweep import run_plan
+from chunked_td.lab.store.batch_store import Store
+from chunked_td.lab.store.directory import RunDirectory
+from chunked_td.lab.store.log import BatchRecord
+from chunked_td.lab.store.provenance import provenance
+
+
+@dataclass(frozen=True)
+class HowToRun:
+    """Where and how batches run. Results do not depend on it; arguments as in `reproduce`."""
+
+    engine: str = "local"
+    address: str | None = None
+    threads: int | None = None
+    log: tuple[str, ...] = ()
+    quiet: bool = False
+
+    def say(self, text: str) -> None:
+        """Print, unless told to be quiet."""
+        if not self.quiet:
+            print(text, flush=True)
+
+
+def reproduce(
+    experiments: Sequence[str] = (),
+    *,
+    out: str | Path = "runs/reproduce",
+    profile: str = "quick",
+    engine: str = "local",
+    address: str | None = None,
+    arms: Sequence[str] = (),
+    seeds: int | None = None,
+    episodes: int | None = None,
+    networks: bool = True,
+    threads: int | None = None,
+    log: Sequence[str] = (),
+    dry_run: bool = False,
+    quiet: bool = False,
+) -> int:
+    """Run experiments, keeping every finished batch in `out`; what is there already is not repeated.
+
+    Args:
+      experiments: ids, .py files or folders (see `chunked_td.lab.experiments`); empty is all of the catalogue.
+      out: run directory.
+      profile: "quick" (network arms reduced), "paper" (full) or "smoke" (tiny).
+      engine: "local" or "ray".
+      address: of a Ray cluster.
+      arms: ids, patterns or groups (see `SweepOptions`).
+      seeds: how many, instead of the protocol's.
+      episodes: how many, instead of the protocol's.
+      networks: False leaves network arms out.
+      threads: of the local engine, or cores per batch on Ray.
+      log: "wandb" and/or "tensorboard".
+      dry_run: print the plan and its estimated time, change nothing.
+      quiet: print failures only.
+    Returns:
+      exit code: 0 done, 1 some batches failed, 2 usage, 3 directory, 4 writing, 130 interrupted.
+    """
+
+    def work() -> int:
+        protocols = load_protocols(experiments)
+        options = SweepOptions(profile, tuple(arms), seeds, episodes, networks)
+        if threads is not None and threads < 1:
+            raise UsageError(f"--threads must be a whole number from 1, got {threads}")
+        if dry_run:
+            return _show(protocols, options, Path(out), threads)
+        return _reproduce(protocols, options, Path(out), HowToRun(engine, address, threads, tuple(log), quiet))
+
+    return guarded(work)
+
+
+def _show(protocols: Sequence[Protocol], options: SweepOptions, out: Path, threads: int | None) -> int:
+    store = Store.read(out) if (out / "manifest.json").exists() else None
+    show_plan(make_plan(protocols, options, store), store.directory.log.batches() if store else [], threads)
+    return errors.DONE
+
+
+def _reproduce(protocols: Sequence[Protocol], options: SweepOptions, out: Path, how: HowToRun) -> int:
+    with RunDirectory.for_writing(out) as directory:
+        store = Store(directory)
+        store.report_findings()
+        plan = make_plan(protocols, options, store)
+        for note in plan.notes:
+            how.say(f"note: {note}")
+        record_request(directory, plan)
+        if not plan.batches:
+            how.say(f"nothing to do: all {plan.runs_wanted:,} runs are in {out}")
+            return errors.DONE
+        return _run(plan, store, how)
+
+
+def _run(plan: SweepPlan, store: Store, how: HowToRun) -> int:
+    from chunked_td.lab.running.engines import make_engine
+    from chunked_td.lab.running.live_logging import listeners
+
+    directory = store.directory
+    engine = make_engine(how.engine, address=how.address, threads=how.threads)
+    watching = listeners(how.log, directory.path)
+    estimate = partial(expected_seconds, log=directory.log.batches(), threads=how.threads)
+    known = plan.runs_wanted - plan.runs_left
+    how.say(f"{plan.runs_left:,} runs in {len(plan.batches)} batches, {known:,} runs are there already")
+    directory.log.write("session", **provenance(), engine=engine.name, threads=how.threads, runs=plan.runs_left)
+    start = time.perf_counter()
+    progress = SweepProgress(plan.batches, estimate, quiet=how.quiet)
+    try:
+        outcome = run_plan(plan, store, engine, progress, watching)
+    finally:
+        progress.close()
+        for listener in watching:
+            listener.close()
+        engine.close()
+    seconds = time.perf_counter() - start
+    directory.log.write("end", seconds=round(seconds, 3), finished=outcome.finished, failed=len(outcome.failures))
+    if outcome.failures:
+        print(f"{len(outcome.failures)} of {len(plan.batches)} batches failed:", file=sys.stderr)
+        for result in outcome.failures:
+            print(f"  {result.batch.name}: {result.error}", file=sys.stderr)
+        return errors.FAILED
+    how.say(f"done: {plan.runs_left:,} runs in {duration_text(seconds)}; stored in {directory.path}")
+    return errors.DONE
+
+
+def show_plan(plan: SweepPlan, log: Sequence[BatchRecord], threads: int | None) -> None:
+    """Print what would run, arm by arm, and about how long it would take."""
+    width = max((len(batch.title) for batch in plan.wanted), default=0)
+    arms: dict[str, list[Batch]] = {}
+    for batch in plan.wanted:
+        arms.setdefault(batch.title, []).append(batch)
+    for name, wanted in arms.items():
+        todo = [batch for batch in plan.batches if batch.title == name]
+        runs, left = (sum(len(batch.pairs) for batch in part) for part in (wanted, todo))
+        cost = duration_text(expected_seconds(todo, log, threads)) if todo else "all stored"
+        print(f"{name:{width}}  {runs:6,} runs × {wanted[0].episodes:,} episodes, {left:,} to do, {cost}")
+    for note in plan.notes:
+        print(f"note: {note}")
+    total = expected_seconds(plan.batches, log, threads)
+    work = f"{plan.runs_left:,} of {plan.runs_wanted:,} runs to do in {len(plan.batches)} batches"
+    print(f"{work}; estimate: {duration_text(total)}")

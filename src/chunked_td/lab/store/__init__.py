@@ -1,0 +1,1 @@
+"""Run directories: batches on disk, manifest, log, provenance, import."""

@@ -1,0 +1,110 @@
+"""What determines the numbers of a batch, as plain JSON values; its hash names the stored file.
+
+The form of these values is a contract with every stored file: the same settings give the same hash for ever. The part
+that describes the code (`family`) is kept as it was written and never interpreted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from chunked_td.lab.identity import check_id
+from chunked_td.lab.json_fields import JsonObject, is_whole
+
+_RUNS = ("pairs", "episodes", "record_at")
+
+Columns = dict[str, np.ndarray]
+"""A batch's numbers: columns of equal length, runs × checkpoints rows."""
+
+
+@dataclass(frozen=True)
+class BatchSettings:
+    """Settings of a batch.
+
+    Args:
+      family: what determines one run apart from seed, step size, length and checkpoints. Batches of one family mean
+        the same by a row.
+      pairs: (seed, step-size exponent) of each run.
+      episodes: length of each run.
+      record_at: checkpoints.
+    """
+
+    family: Mapping[str, Any]
+    pairs: tuple[tuple[int, int], ...]
+    episodes: int
+    record_at: tuple[int, ...]
+
+    @property
+    def protocol(self) -> str:
+        """Id of the protocol."""
+        return self.family["protocol"]
+
+    @property
+    def arm(self) -> str:
+        """Id of the arm."""
+        return self.family["arm"]
+
+    @cached_property
+    def family_key(self) -> str:
+        """Hash of `family`."""
+        return digest_of(self.family)
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of all settings, 64 hexadecimal digits."""
+        return digest_of(self.to_json())
+
+    @property
+    def name(self) -> str:
+        """File name without suffix: a readable part and the beginning of the hash."""
+        seeds = [seed for seed, _ in self.pairs]
+        return f"{self.arm}-seeds{min(seeds)}to{max(seeds)}-{self.episodes}-{self.key[:16]}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            **self.family,
+            "pairs": [list(pair) for pair in self.pairs],
+            "episodes": self.episodes,
+            "record_at": list(self.record_at),
+        }
+
+    @classmethod
+    def from_json(cls, values: Any) -> BatchSettings:
+        """Read them from a file; ValueError says what is wrong."""
+        read = JsonObject("settings of a batch", values)
+        check_id("protocol in the settings of a batch", read.text("protocol"))
+        check_id("arm in the settings of a batch", read.text("arm"))
+        family = {key: value for key, value in read.values.items() if key not in _RUNS}
+        pairs = read.items("pairs", _pair)
+        if not pairs:
+            raise ValueError("pairs of settings of a batch must not be empty")
+        return cls(family, pairs, read.whole("episodes", 1), read.wholes("record_at"))
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    if isinstance(value, list) and len(value) == 2 and all(map(is_whole, value)):
+        return value[0], value[1]
+    raise ValueError(f"each of pairs of settings of a batch must be [seed, exponent], got {value!r}")
+
+
+def digest_of(values: Mapping[str, Any]) -> str:
+    """SHA-256 of JSON values in a canonical form."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def digest_columns(columns: Columns) -> str:
+    """SHA-256 of names, types and values of a batch's numbers."""
+    digest = hashlib.sha256()
+    for name in columns:
+        values = np.ascontiguousarray(columns[name])
+        digest.update(f"{name}:{values.dtype.str}:{values.size};".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()
