@@ -40,7 +40,8 @@ def core_modules():
 
 def needs_jax(module):
     """Networks, and what is built on them, are the only rooms that may load JAX."""
-    return module.startswith("chunked_td.models.") and module != "chunked_td.models.counts"
+    networks = ("chunked_td.models.", "chunked_td.compression.")
+    return module.startswith(networks) and module != "chunked_td.models.counts"
 
 
 def import_without(blocked, modules):
