@@ -84,8 +84,15 @@ def pass_up(items: jax.Array, keep: jax.Array) -> tuple[jax.Array, jax.Array]:
     return jnp.zeros_like(timed).at[place].set(timed, mode="drop"), jnp.sum(keep, dtype=jnp.int32)
 
 
+def take_up(items: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """`pass_up` of one sequence in NumPy, for any length: int32[n, 1 + level] to int32[kept, 2 + level]."""
+    place = np.flatnonzero(keep)
+    dropped = np.diff(place, prepend=-1) - 1
+    return np.column_stack([items[place], dropped]).astype(np.int32)
+
+
 def put_back(items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The reverse of `pass_up`: where the items of a level stood in the level below.
+    """The reverse of `take_up`: where the items of a level stood in the level below.
 
     Args:
       items: int32[k, 2 + level], k ≥ 1.

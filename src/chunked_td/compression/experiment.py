@@ -21,7 +21,7 @@ import numpy as np
 
 from chunked_td.compression.predictor import log_probabilities
 from chunked_td.compression.tasks import LABELS, Task, draw, pairs
-from chunked_td.compression.training import Level, Plan, Reading, read_batch, start_levels, train_batch
+from chunked_td.compression.training import Level, Plan, Reading, map_runs, read_batch, start_levels, train_batch
 
 
 class Block(NamedTuple):
@@ -100,16 +100,17 @@ def run_block(
     """
 
     def one_run(levels: Any, task: Task, rate: jax.Array, seed: jax.Array) -> Any:
-        data, choices, tests = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1_000), 3)
+        key = jax.random.fold_in(jax.random.key(seed), 1_000)
 
         def update(levels: Any, number: jax.Array) -> Any:
-            items, counts = draw(task, jax.random.fold_in(data, number), block.batch)
-            return train_batch(plan, levels, items, counts, rate, jax.random.fold_in(choices, number))[0], None
+            now = jax.random.fold_in(key, number)
+            items, counts = draw(task, now, block.batch)
+            return train_batch(plan, levels, items, counts, rate, now)[0], None
 
         levels, _ = jax.lax.scan(update, levels, first + jnp.arange(block.updates))
-        return levels, check(plan, levels, task, block.tests, jax.random.fold_in(tests, first))
+        return levels, check(plan, levels, task, block.tests, jax.random.fold_in(key, -1 - first))
 
-    return jax.vmap(one_run)(levels, runs.tasks, runs.learning_rates, runs.seeds)
+    return map_runs(one_run, levels, runs.tasks, runs.learning_rates, runs.seeds)
 
 
 def run_arm(plan: Plan, block: Block, runs: Runs, blocks: int, passes: Any, program: Any = None) -> tuple[Any, Check]:

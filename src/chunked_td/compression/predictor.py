@@ -20,6 +20,7 @@ a softmax for the symbol and a Bernoulli variable for each digit, independent gi
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import equinox as eqx
@@ -101,19 +102,24 @@ class Predictor(eqx.Module):
 
     def __init__(self, shape: Shape, *, key: jax.Array) -> None:
         width = shape.hidden * (3 if shape.cell == "gru" else 1)
-        keys = jax.random.split(key, 8)
+        # One draw for all arrays: each draw more takes the compiler seconds when it is mapped over runs.
+        bound = shape.hidden**-0.5
+        numbers = jax.random.uniform(key, (shape.parameters,), minval=-bound, maxval=bound)
+        taken = 0
 
-        def uniform(i: int, *size: int) -> jax.Array:
-            return jax.random.uniform(keys[i], size, minval=-1.0, maxval=1.0) / jnp.sqrt(shape.hidden)
+        def take(*size: int) -> jax.Array:
+            nonlocal taken
+            taken += math.prod(size)
+            return numbers[taken - math.prod(size) : taken].reshape(size)
 
-        self.symbol_in = uniform(0, shape.alphabet + 2, width)
-        self.time_in = uniform(1, shape.level * shape.time_bits, width)
-        self.recurrent = uniform(2, shape.hidden, width)
-        self.bias = uniform(3, width)
-        self.out = uniform(4, shape.hidden, shape.outputs)
-        self.out_bias = uniform(5, shape.outputs)
-        self.state_out = uniform(6, shape.hidden, shape.hidden) if shape.foresees else None
-        self.state_out_bias = uniform(7, shape.hidden) if shape.foresees else None
+        self.symbol_in = take(shape.alphabet + 2, width)
+        self.time_in = take(shape.level * shape.time_bits, width)
+        self.recurrent = take(shape.hidden, width)
+        self.bias = take(width)
+        self.out = take(shape.hidden, shape.outputs)
+        self.out_bias = take(shape.outputs)
+        self.state_out = take(shape.hidden, shape.hidden) if shape.foresees else None
+        self.state_out_bias = take(shape.hidden) if shape.foresees else None
         self.shape = shape
 
     def drive(self, read: jax.Array) -> jax.Array:
@@ -159,7 +165,8 @@ class Predictor(eqx.Module):
 
     def foreseen(self, states: jax.Array) -> jax.Array:
         """The predicted state of the level above, [..., hidden]."""
-        assert self.state_out is not None and self.state_out_bias is not None
+        assert self.state_out is not None
+        assert self.state_out_bias is not None
         return jnp.matmul(states, self.state_out, precision=HIGHEST) + self.state_out_bias
 
     def initial_state(self, batch: int) -> jax.Array:

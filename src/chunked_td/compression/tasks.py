@@ -7,7 +7,7 @@ reads before its first item. The tasks differ in their middle:
     known        a cycle of four symbols: predictable from the symbol before.
     distinct     N − 1 different symbols, as the paper writes it. Here the symbol before the last also says *when* the
                  last comes, so only its identity is uncertain. The alphabet grows with N.
-    noise        as known, but the ten symbols in the very middle (all of them, if there are fewer) are coin tosses.
+    noise        as known, but the five symbols in the very middle (all of them, if there are fewer) are coin tosses.
     half-noise   as known, but half of the middle is coin tosses: a stretch that no predictor can compress.
     distractors  as known, and two of three sequences are of four other kinds: another first symbol, another order of
                  the cycle, and a last symbol that is the same for all four.
@@ -80,7 +80,7 @@ def make_task(name: str, n: int, room: int, alphabet: int) -> Task:
         first, middle, last = _parts(name, kind, n)
         kinds[kind, : n + 1] = [first, *middle, last]
     coins = np.zeros(room, bool)
-    length = {"noise": min(10, n - 1), "half-noise": n // 2}.get(name, 0)
+    length = {"noise": min(5, n - 1), "half-noise": n // 2}.get(name, 0)
     begin = 1 + (n - 1 - length) // 2
     coins[begin : begin + length] = True
     return Task(kinds, coins, np.array(2 / 3 if name == "distractors" else 0.0, np.float32), np.array(n, np.int32))
@@ -103,20 +103,21 @@ def _parts(name: str, kind: int, n: int) -> tuple[int, list[int], int]:
 
 def draw(task: Task, key: jax.Array, batch: int) -> tuple[jax.Array, jax.Array]:
     """Training sequences of one run: (int32[batch, room, 1], int32[batch] lengths with `end`)."""
-    for_pair, for_other, for_which, for_coins = jax.random.split(key, 4)
-    pair = jax.random.randint(for_pair, (batch,), 0, 2)
-    other = jax.random.randint(for_other, (batch,), 2, _KINDS)
-    kind = jnp.where(jax.random.uniform(for_which, (batch,)) < task.distracts, other, pair)
-    return _toss(task, kind, for_coins)
+    uniform = jax.random.uniform(key, (batch, task.kinds.shape[-1] + 3))
+    pair = (2 * uniform[:, 0]).astype(jnp.int32)
+    other = 2 + ((_KINDS - 2) * uniform[:, 1]).astype(jnp.int32)
+    kind = jnp.where(uniform[:, 2] < task.distracts, other, pair)
+    return _toss(task, kind, uniform[:, 3:])
 
 
 def pairs(task: Task, key: jax.Array, each: int) -> tuple[jax.Array, jax.Array]:
     """Test sequences of one run: `each` of either kind of the pair, in turns; as from `draw`."""
-    return _toss(task, jnp.arange(2 * each) % 2, key)
+    return _toss(task, jnp.arange(2 * each) % 2, jax.random.uniform(key, (2 * each, task.kinds.shape[-1])))
 
 
-def _toss(task: Task, kind: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _toss(task: Task, kind: jax.Array, uniform: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Sequences of these kinds, with their coins tossed by uniform numbers [S, room]."""
     sequences = jnp.asarray(task.kinds)[kind]
-    coins = jnp.where(jax.random.bernoulli(key, 0.5, sequences.shape), *_COINS)
+    coins = jnp.where(uniform < 0.5, *_COINS)
     sequences = jnp.where(task.coins, coins, sequences)
     return sequences[..., None], jnp.full(len(kind), task.n + 2, jnp.int32)

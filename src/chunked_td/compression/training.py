@@ -319,7 +319,18 @@ def train_runs(
 
         return jax.lax.scan(one_batch, levels, (jnp.arange(len(items)), items, counts))
 
-    return jax.vmap(one_run)(levels, items, counts, learning_rate, keys)
+    return map_runs(one_run, levels, items, counts, learning_rate, keys)
+
+
+def map_runs(function: Any, *arguments: Any) -> Any:
+    """`jax.vmap` over runs, with the same bits for a run however many there are.
+
+    A single run has a copy of itself beside it: without a batch axis, XLA's products on a CPU round differently.
+    """
+    if jax.tree.leaves(arguments)[0].shape[0] > 1:
+        return jax.vmap(function)(*arguments)
+    pair = jax.tree.map(lambda array: jnp.concatenate([array, array]), arguments)
+    return jax.tree.map(lambda array: array[:1], jax.vmap(function)(*pair))
 
 
 def start_runs(plan: Plan, keys: jax.Array) -> tuple[Level, ...]:
