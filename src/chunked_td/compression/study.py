@@ -41,6 +41,7 @@ import argparse
 import dataclasses
 import itertools
 import json
+import logging
 import math
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -57,6 +58,8 @@ from chunked_td.compression.experiment import Block, Check, Runs, run_arm, run_b
 from chunked_td.compression.predictor import CELLS, Shape
 from chunked_td.compression.tasks import alphabet_of, make_task
 from chunked_td.compression.training import Plan, start_runs, train_runs
+
+log = logging.getLogger(__name__)
 
 SHARE = 0.9
 IN_A_ROW = 3
@@ -293,7 +296,9 @@ def _run_jobs(settings: Settings, jobs: list[Job], stop_early: bool = True) -> T
         return run_block.lower(job.plan, block, start(job.plan, run.seeds), run, jnp.zeros((), jnp.int32)).compile()
 
     with ThreadPoolExecutor() as pool:
+        began = time.perf_counter()
         programs = list(pool.map(build, jobs, [run for run, _ in runs]))
+        log.info("%d programs compiled: %.1f s", len(programs), time.perf_counter() - began)
     rows = []
     for job, (run, which), program in zip(jobs, runs, programs, strict=True):
         began, blocks = time.perf_counter(), job.group.updates // block.updates
@@ -303,6 +308,7 @@ def _run_jobs(settings: Settings, jobs: list[Job], stop_early: bool = True) -> T
 
         _, checks = run_arm(job.plan, block, run, blocks, passed, program)
         spent = {"job_seconds": time.perf_counter() - began}
+        log.info("%s, N = %s: %.1f s", job.columns, job.group.ns, spent["job_seconds"])
         rows += [{**job.columns, **w, **r, **spent} for w, r in zip(which, _rows(block, checks), strict=True)]
     return _columns(rows)
 
@@ -347,6 +353,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     chosen = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     settings = SIZES[chosen.size]
     record: dict[str, Any] = {}
     chosen.out.mkdir(parents=True, exist_ok=True)
@@ -355,10 +362,9 @@ def main(arguments: list[str] | None = None) -> None:
         table = TABLES[name](settings)
         np.savez_compressed(chosen.out / f"{name}.npz", **table)  # type: ignore[arg-type]
         record[name] = {"seconds": round(time.perf_counter() - began, 1), "rows": len(next(iter(table.values())))}
-        print(name, record[name], flush=True)
         if name == "comparison":
-            record["verdict"] = verdict(table)
-            print(record["verdict"], flush=True)
+            record[name]["verdict"] = verdict(table)
+        log.info("%s: %s", name, record[name])
     about = {"size": chosen.size, "device": str(jax.devices()[0].device_kind), "jax": jax.__version__}
     text = json.dumps({**about, "settings": dataclasses.asdict(settings), "tables": record}, indent=1)
     (chosen.out / "study.json").write_text(text + "\n")
