@@ -7,10 +7,13 @@ a higher one. What is predictable no longer lies between a cause and its effect.
     predictor   one level: a recurrent network that predicts its next item
     criteria    which items go up, and with what time
     training    gradients within windows, updates, many runs side by side
+    replay      reading and putting back, by one program
     compressor  `HistoryCompressor`: fit, compress, decompress
     tasks       the sequences of the study
+    experiment  the compiled part of the study
     study       the paper's claim put to the test
     drawing     Figure 1 from a trained compressor, static and interactive
+    percepts    P(next percept | history, action) where one percept does not tell the state
 
 Names load when they are first used, because JAX takes long to import.
 """

@@ -124,7 +124,7 @@ SIZES = {
         cost_ns=(50, 200, 800),
         seeds=4,
         learning_rates=(0.01,),
-        arms=tuple(arm for arm in ARMS if arm != ("truncated", "tanh")),
+        arms=(("compressor", "gru"), ("truncated", "gru"), ("full", "gru"), ("full", "tanh")),
         variants=("hard", "automatizer"),
     ),
     "full": Settings(
@@ -353,7 +353,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     chosen = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logging.basicConfig(format="%(message)s")
+    log.setLevel(logging.INFO)
     settings = SIZES[chosen.size]
     record: dict[str, Any] = {}
     chosen.out.mkdir(parents=True, exist_ok=True)
