@@ -55,10 +55,9 @@ def core_modules():
 
 
 def needs_jax(module):
-    """Networks, what is built on them and the returns of JAX arrays are the only modules that may load JAX."""
-    if module == "chunked_td.returns._jax":
-        return True
-    return module.startswith("chunked_td.models.") and module != "chunked_td.models.counts"
+    """Networks, and what is built on them, are the only rooms that may load JAX."""
+    networks = ("chunked_td.models.", "chunked_td.compression.")
+    return module.startswith(networks) and module != "chunked_td.models.counts"
 
 
 def import_without(blocked, modules):

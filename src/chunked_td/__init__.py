@@ -35,6 +35,7 @@ _HOMES = {
         "discounted_returns sample_keep chunked_targets gae retrace vtrace"
     ),
     "chunked_td.indexing": "Discretise make_indexer indexer_from_state",
+    "chunked_td.compression.compressor": "HistoryCompressor",
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}
 

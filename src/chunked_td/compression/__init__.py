@@ -1,0 +1,35 @@
+"""History compression: predictors stacked in levels, each of which reads only what the one below failed to predict.
+
+This is the architecture that Chunked-TD comes from (Sec. 2.2 and Figure 1; Schmidhuber 1991, 1992): a lower
+recurrent network predicts the next symbol, and only the symbols that it failed to predict go up, with their time, to
+a higher one. What is predictable no longer lies between a cause and its effect.
+
+    predictor   one level: a recurrent network that predicts its next item
+    criteria    which items go up, and with what time
+    training    gradients within windows, updates, many runs side by side
+    replay      reading and putting back, by one program
+    compressor  `HistoryCompressor`: fit, compress, decompress
+    tasks       the sequences of the study
+    experiment  the compiled part of the study
+    study       the paper's claim put to the test
+    drawing     Figure 1 from a trained compressor, static and interactive
+    percepts    P(next percept | history, action) where one percept does not tell the state
+
+Names load when they are first used, because JAX takes long to import.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chunked_td.compression.compressor import Compressed, HistoryCompressor, LevelReading
+
+__all__ = ["Compressed", "HistoryCompressor", "LevelReading"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'chunked_td.compression' has no attribute {name!r}")
+    return getattr(importlib.import_module("chunked_td.compression.compressor"), name)

@@ -1,0 +1,306 @@
+"""`HistoryCompressor`: fit, compress and decompress sequences of symbols (Sec. 2.2 and Figure 1).
+
+What is kept of a sequence is what reaches the highest level: with two levels, what the lower one failed to predict,
+each symbol with its time, and `end`. With the predictors at hand the sequence can be had back from that, symbol by
+symbol.
+
+Its description length is the number of bits that an ideal code takes for what was kept, if the highest level
+predicts it:
+
+    bits = symbol_bits + time_bits
+    symbol_bits = Σᵢ −log₂ P(symbol of item i | items before i)
+    time_bits   = Σᵢ −log₂ P(times of item i | items before i)
+
+over all kept items i, `end` among them, with P from the predictor of the highest level: its cross-entropy on what
+was kept, and on the positions at which it was kept. The predictors themselves are not counted. With one level
+everything is kept, there are no times, and the description length is the cross-entropy of the sequence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chunked_td.compression.criteria import CRITERIA, Criterion, put_back, take_up
+from chunked_td.compression.predictor import CELLS, Shape
+from chunked_td.compression.replay import Replayed, replay
+from chunked_td.compression.training import Level, Plan, start_runs, train_runs
+
+END = "<end>"
+"""What closes every sequence, where a symbol is to be shown."""
+
+
+@dataclass(frozen=True)
+class LevelReading:
+    """What one level read, and what it made of it. One entry per item; the last item is `end`.
+
+    Attributes:
+      positions: where the items stand in the sequence, counted from 0; `end` stands after the last symbol.
+      symbols, predicted: the symbols, and those that the level predicted; `END` for `end`.
+      probabilities: of the items that came, times included.
+      keep: which items go up to the next level, or would if there were one.
+      states: the hidden states from which the items were predicted, float32[n, hidden].
+    """
+
+    positions: np.ndarray
+    symbols: list[Any]
+    predicted: list[Any]
+    probabilities: np.ndarray
+    keep: np.ndarray
+    states: np.ndarray
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """What is kept of a sequence, and how well the levels predicted it.
+
+    `items` alone is what `HistoryCompressor.decompress` needs: int32[k, levels], one row per kept item with the number
+    of its symbol (`end` is the size of the alphabet) and its times, lowest level first.
+
+    Attributes:
+      positions, symbols: what was kept; `end` is left out.
+      items: the same with `end` and as numbers.
+      length: of the sequence.
+      predictions: what the lowest level predicted at each position of the sequence.
+      probabilities: the probability it gave to what came there.
+      symbol_bits, time_bits: the two parts of the description length (see the module).
+      readings: everything, level by level.
+    """
+
+    positions: np.ndarray
+    symbols: list[Any]
+    items: np.ndarray
+    length: int
+    predictions: list[Any]
+    probabilities: np.ndarray
+    symbol_bits: float
+    time_bits: float
+    readings: tuple[LevelReading, ...]
+
+    @property
+    def bits(self) -> float:
+        """The description length: symbol_bits + time_bits."""
+        return self.symbol_bits + self.time_bits
+
+
+class HistoryCompressor:
+    """Levels of recurrent predictors, each of which reads only what the one below failed to predict.
+
+    Args:
+      levels: how many; with one, nothing is dropped.
+      hidden: units of the recurrent state of each level. cell: "gru" (gated) or "tanh" (plain).
+      criterion: what goes up: "threshold", "hard" or "sampled" (see `criteria`).
+      threshold: for "threshold", the probability below which an item goes up in any case.
+      window: items per gradient. online: an update per window, or one per batch (see `training`).
+      learning_rate: of Adam.
+      automatize: weight of the loss by which a level learns to predict the state of the level above; 0 for none.
+      time_bits: binary digits of a time.
+      alphabet: all symbols there can be, any hashable values; None takes those of the sequences of the first `fit`.
+      seed: fixes the initial networks, the order of training and the draws of "sampled".
+    """
+
+    def __init__(
+        self,
+        levels: int = 2,
+        *,
+        hidden: int = 32,
+        cell: str = "gru",
+        criterion: str = "threshold",
+        threshold: float = 0.75,
+        window: int = 10,
+        online: bool = True,
+        learning_rate: float = 0.01,
+        automatize: float = 0.0,
+        time_bits: int = 16,
+        alphabet: Iterable[Hashable] | None = None,
+        seed: int = 0,
+    ) -> None:
+        _check_count("levels", levels, 1, 16)
+        _check_count("hidden", hidden, 1)
+        _check_count("window", window, 1)
+        _check_count("time_bits", time_bits, 1, 30)
+        _check_count("seed", seed, 0, 2**31 - 1)
+        _check_choice("cell", cell, CELLS)
+        _check_choice("criterion", criterion, CRITERIA)
+        _check_real("threshold", threshold, 0.0, 1.0)
+        _check_real("learning_rate", learning_rate, 0.0, math.inf)
+        _check_real("automatize", automatize, 0.0, math.inf, least_allowed=True)
+        self.levels, self.hidden, self.cell, self.time_bits = levels, hidden, cell, time_bits
+        self.criterion, self.window, self.online = Criterion(criterion, float(threshold)), window, bool(online)
+        self.learning_rate, self.automatize, self.seed = float(learning_rate), float(automatize), seed
+        self.alphabet: list[Any] | None = None
+        self.batches_seen = 0
+        if alphabet is not None:
+            self._begin(alphabet)
+
+    def _begin(self, alphabet: Iterable[Hashable]) -> None:
+        """Numbers the symbols and makes fresh networks."""
+        symbols = list(dict.fromkeys(alphabet))
+        if not symbols:
+            raise ValueError("alphabet is empty; it takes at least one symbol")
+        self.alphabet, self._number = symbols, {symbol: i for i, symbol in enumerate(symbols)}
+        above = [self.automatize > 0 and level < self.levels - 1 for level in range(self.levels)]
+        shapes = tuple(
+            Shape(len(symbols), level, self.hidden, self.cell, self.time_bits, above[level])
+            for level in range(self.levels)
+        )
+        foresight = self.automatize if self.levels > 1 else 0.0
+        self._plan = Plan(shapes, self.criterion, self.window, self.online, foresight)
+        self._levels = start_runs(self._plan, self._key()[None])
+
+    def _key(self) -> jax.Array:
+        return jax.random.key(self.seed)
+
+    def fit(
+        self,
+        sequences: Iterable[Sequence[Hashable]],
+        *,
+        epochs: int = 1,
+        batch_size: int = 1,
+        shuffle: bool = True,
+    ) -> HistoryCompressor:
+        """Trains all levels; a further call goes on where the last one ended.
+
+        Args:
+          sequences: of any lengths. A string is a sequence of characters. Empty sequences are allowed: they teach that
+            a sequence may end at once.
+          epochs: how often each sequence is read.
+          batch_size: sequences that are trained on together; the last batch of an epoch is filled with its first.
+          shuffle: a new order in every epoch.
+        """
+        sequences = [list(sequence) for sequence in sequences]
+        _check_count("epochs", epochs, 1)
+        _check_count("batch_size", batch_size, 1)
+        if not sequences:
+            raise ValueError("sequences is empty; it takes at least one sequence")
+        if self.alphabet is None:
+            self._begin(symbol for sequence in sequences for symbol in sequence)
+        numbered = [self._numbers(sequence, f"sequences[{i}]") for i, sequence in enumerate(sequences)]
+        items, counts = _stacked(numbered)
+        generator = np.random.default_rng([self.seed, self.batches_seen])
+        for _ in range(epochs):
+            order = generator.permutation(len(items)) if shuffle else np.arange(len(items))
+            rows = np.resize(order, (-(-len(order) // batch_size), batch_size))
+            self._train(items[rows], counts[rows])
+        return self
+
+    def _train(self, items: np.ndarray, counts: np.ndarray) -> None:
+        """One epoch: items int32[batches, S, n, 1], counts int32[batches, S]."""
+        key = jax.random.fold_in(self._key(), 1 + self.batches_seen)[None]
+        rate = jnp.full(1, self.learning_rate)
+        self._levels, _ = train_runs(self._plan, self._levels, items[None], counts[None], rate, key)
+        self.batches_seen += len(items)
+
+    def compress(self, sequence: Sequence[Hashable]) -> Compressed:
+        """What has to be kept of a sequence, and how well it was predicted. Needs `fit`, or an `alphabet`."""
+        items = self._numbers(list(sequence), "sequence")[:, None]
+        levels = self._trained()
+        length, positions = len(items) - 1, np.arange(len(items))
+        replays, readings = [], []
+        for number, level in enumerate(levels):
+            said = replay(level.predictor, self.criterion, items, np.ones(len(items), bool), self._draws(number))
+            replays.append(said)
+            readings.append(self._reading(said, positions))
+            if number < self.levels - 1:
+                items, positions = take_up(items, said.keep), positions[said.keep]
+        top, lowest = replays[-1], readings[0]
+        return Compressed(
+            positions=positions[:-1],
+            symbols=readings[-1].symbols[:-1],
+            items=items,
+            length=length,
+            predictions=lowest.predicted[:-1],
+            probabilities=lowest.probabilities[:-1],
+            symbol_bits=_bits(top.log_symbol),
+            time_bits=_bits(top.log_times),
+            readings=tuple(readings),
+        )
+
+    def decompress(self, compressed: Compressed | np.ndarray) -> list[Any]:
+        """The sequence, from what `compress` kept of it: a `Compressed`, or its `items` alone."""
+        levels = self._trained()
+        items = compressed.items if isinstance(compressed, Compressed) else np.asarray(compressed)
+        self._check_items(items)
+        for number in reversed(range(self.levels - 1)):
+            below, given = put_back(items)
+            items = replay(levels[number].predictor, self.criterion, below, given, self._draws(number)).items
+        assert self.alphabet is not None
+        return [self.alphabet[number] for number in items[:-1, 0]]
+
+    def _numbers(self, sequence: list[Any], name: str) -> np.ndarray:
+        """Symbols as numbers, closed by `end`: int32[n + 1]."""
+        if self.alphabet is None:
+            raise ValueError("the compressor has no alphabet yet; call fit(sequences), or give alphabet= at the start")
+        for place, symbol in enumerate(sequence):
+            if symbol not in self._number:
+                few = ", ".join(map(repr, self.alphabet[:8])) + (", …" if len(self.alphabet) > 8 else "")
+                raise ValueError(f"{name}[{place}] is {symbol!r}; it takes a symbol of the alphabet: {few}")
+        return np.array([*(self._number[symbol] for symbol in sequence), len(self.alphabet)], np.int32)
+
+    def _trained(self) -> tuple[Level, ...]:
+        if self.alphabet is None:
+            raise ValueError("the compressor has no alphabet yet; call fit(sequences), or give alphabet= at the start")
+        return jax.tree.map(lambda array: array[0], self._levels)
+
+    def _draws(self, level: int) -> jax.Array:
+        """The key of the draws of "sampled" at a level: the same for every sequence, and for encoder and decoder."""
+        return jax.random.fold_in(jax.random.fold_in(self._key(), 0), level)
+
+    def _reading(self, said: Replayed, positions: np.ndarray) -> LevelReading:
+        assert self.alphabet is not None
+        names = [*self.alphabet, END]
+        return LevelReading(
+            positions=positions,
+            symbols=[names[number] for number in said.items[:, 0]],
+            predicted=[names[number] for number in said.predicted[:, 0]],
+            probabilities=np.exp(said.log_symbol + said.log_times),
+            keep=said.keep,
+            states=said.states,
+        )
+
+    def _check_items(self, items: np.ndarray) -> None:
+        assert self.alphabet is not None
+        shaped = items.ndim == 2 and items.shape[1] == self.levels and len(items) and items.dtype.kind in "iu"
+        if not shaped or items[-1, 0] != len(self.alphabet) or items.min() < 0 or items[:, 0].max() > items[-1, 0]:
+            got = f"an array {items.dtype}{list(items.shape)}"
+            raise ValueError(
+                f"compressed is {got}; it takes what compress gave: int32[kept, {self.levels}], "
+                f"symbols below {len(self.alphabet)}, the last row's symbol {len(self.alphabet)}"
+            )
+
+
+def _stacked(numbered: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Sequences of different lengths in one array: int32[sequences, room, 1], and their lengths with `end`."""
+    counts = np.array([len(sequence) for sequence in numbered], np.int32)
+    items = np.zeros((len(numbered), 1 << int(counts.max() - 1).bit_length(), 1), np.int32)
+    for row, sequence in zip(items, numbered, strict=True):
+        row[: len(sequence), 0] = sequence
+    return items, counts
+
+
+def _bits(log_p: np.ndarray) -> float:
+    """Σ −log₂ P from natural logarithms, in double precision."""
+    return float(max(0.0, -np.sum(log_p, dtype=np.float64) / math.log(2.0)))
+
+
+def _check_count(name: str, value: Any, least: int, most: int | None = None) -> None:
+    fits = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= least
+    if not fits or (most is not None and value > most):
+        raise ValueError(f"{name} is {value!r}; it takes an integer from {least}" + (f" to {most}" if most else ""))
+
+
+def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}; it takes one of {', '.join(choices)}")
+
+
+def _check_real(name: str, value: Any, low: float, high: float, least_allowed: bool = False) -> None:
+    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not number or not (low < value < high or (least_allowed and value == low)):
+        word = "from" if least_allowed else "above"
+        raise ValueError(f"{name} is {value!r}; it takes a number {word} {low:g} and below {high:g}")
