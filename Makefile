@@ -12,7 +12,7 @@ help:
 	@echo "make setup      the locked environment in $(VENV) (every other target does this first)"
 	@echo "make test       all tests, warnings as errors"
 	@echo "make reproduce  every experiment of the paper at its quick size, with a report, in $(OUT)"
-	@echo "make lint       style and types"
+	@echo "make lint       style, types, import directions"
 	@echo "make format     rewrite the code in the house style"
 	@echo "make docs       the documentation in site/, broken links as errors"
 	@echo "make bench      speed against plain Python, NumPy and C"
@@ -38,6 +38,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/lint-imports --no-color
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.run import Run
+from chunked_td.simulation import Run
 
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC")
 NOTICE = "no C compiler (cc) found: comparisons with C are left out"
@@ -61,8 +61,8 @@ class Rival:
 
     def __init__(self, run: Run, kind: str, episodes: int):
         self.run, self.kind, self.episodes = run, kind, episodes
-        self.values = np.zeros_like(run.tables.values)
-        self.totals = np.zeros(run.tables.values.shape[0], np.int64)
+        self.values = np.zeros_like(run.values)
+        self.totals = np.zeros(run.values.shape[0], np.int64)
         slots = 1
         while slots < 8 * self.values.size and slots < 1 << 19:
             slots *= 2
@@ -70,7 +70,7 @@ class Rival:
         T, d = run.env.horizon, self.values.shape[1]
         self.rows, self.delta, self.lambda_ = np.zeros(T, np.int64), np.zeros((T, d)), np.zeros((T, d))
         self.uniforms = []
-        for draws, need in zip(run.draws[:2], run.needs[:2].tolist(), strict=True):
+        for draws, need in zip(run.draws[:2], run.room[:2], strict=True):
             stream = draws.reserve(min(need, 2 * T) * episodes + need)
             self.uniforms.append(stream.block[stream.position[0] :].copy())
 
@@ -78,14 +78,14 @@ class Rival:
         """Play all episodes; returns the regretful ones."""
         env, run = self.run.env, self.run
         rest = (*self.uniforms, self.episodes, float(run.epsilons[0]))
-        learning = (run.rule.discount, run.step_size)
+        learning = (run.agent.rule.discount, run.step_size)
         counting = (self.table, self.mask, self.totals, self.rows, self.delta, self.lambda_)
         if self.kind == "accumulated_charge":
             numbers = (env.horizon, env.success, env.bonus, env.slope, env.cdf, env.guide, env.charging)
-            constant = (run.rule.constant, *learning, self.rows, self.delta)
+            constant = (run.agent.source.value, *learning, self.rows, self.delta)
             return call(self.kind, self.values, *numbers, *rest, *constant)
         if self.kind == "chain_and_split":
-            numbers = (env.horizon, env.actions, env.width, env.chain_reward, env.leaf_rewards)
+            numbers = (env.horizon, env.n_actions, env.width, env.chain_reward, env.leaf_rewards)
         else:
             numbers = (env.horizon, env.distractors, env.weights)
         return call(self.kind, self.values, *numbers, *rest, *learning, *counting)

@@ -10,9 +10,11 @@ import numpy as np
 
 from c_rivals import NOTICE, Rival, library
 from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, KeyToDoor
-from chunked_td.lambdas import ConstantLambda, FactoredLambda, ForwardLambda
-from chunked_td.run import Run
-from chunked_td.simulate import simulate
+from chunked_td.lambdas.base import MODEL
+from chunked_td.lambdas.constant import ConstantLambda
+from chunked_td.lambdas.factored import FactoredLambda
+from chunked_td.lambdas.forward import ForwardLambda
+from chunked_td.simulation import Run, simulate
 from python_rivals import dense_sarsa
 from timing import Row, at_least, at_most, fastest
 
@@ -30,7 +32,7 @@ def make_run(kind: str, episodes: int, seed: int = 0, **sizes) -> Run:
         make(**sizes),
         learner=learner,
         lambda_source=source,
-        model="counts" if source.needs_model else None,
+        model="counts" if source.needs & MODEL else None,
         view="offline",
         step_size=0.1,
         discount=1.0,
@@ -53,9 +55,9 @@ def against_c(kind: str, episodes: int, turns: int) -> Row:
     for _ in range(turns):
         run = make_run(kind, episodes)
         rival = Rival(run, kind, episodes)
-        ours.append(stopwatch(lambda run=run: run.play_to(episodes), lambda run=run: int(run.progress.steps[0])))
-        theirs.append(stopwatch(rival.play, lambda run=run: int(run.progress.steps[0])))
-        np.testing.assert_array_equal(run.tables.values, rival.values)
+        ours.append(stopwatch(lambda run=run: run.play_to(episodes), lambda run=run: int(run.totals.steps[0])))
+        theirs.append(stopwatch(rival.play, lambda run=run: int(run.totals.steps[0])))
+        np.testing.assert_array_equal(run.values, rival.values)
     return at_most(KINDS[kind][3], min(ours), min(theirs), 1.5, "C -O3, one thread")
 
 
@@ -67,7 +69,7 @@ def against_numpy(quick: bool) -> Row:
     def ours() -> int:
         run = make_run("accumulated_charge", episodes)
         run.play_to(episodes)
-        return int(run.progress.steps[0])
+        return int(run.totals.steps[0])
 
     def dense() -> int:
         run = make_run("accumulated_charge", few)
@@ -110,8 +112,8 @@ def as_episodes_grow(quick: bool) -> Row:
         def turn(horizon=horizon, episodes=episodes) -> float:
             run = make_run("accumulated_charge", episodes, horizon=horizon, success=0.01)
             run.play_to(1)  # touches fresh memory for the first time
-            before = int(run.progress.steps[0])
-            return stopwatch(lambda: run.play_to(episodes), lambda: int(run.progress.steps[0]) - before)
+            before = int(run.totals.steps[0])
+            return stopwatch(lambda: run.play_to(episodes), lambda: int(run.totals.steps[0]) - before)
 
         times.append(min(turn() for _ in range(3)))
     note = f"least of H = {horizons}: " + ", ".join(f"{t * 1e9:.1f} ns" for t in times)

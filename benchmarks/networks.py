@@ -83,7 +83,7 @@ def floor(config, runs: int, bandwidth: float, rate: float) -> dict[str, float]:
     Each parameter is read by the forward and the backward pass; its gradient is written; Adam reads parameter,
     gradient and two moments and writes all but the gradient: ten transfers of four bytes.
     """
-    from chunked_td.models.networks import training_flops
+    from chunked_td.models.neural.networks import training_flops
 
     return {
         "floor_memory_us": 1e6 * 40 * runs * config.parameters / bandwidth,
@@ -96,7 +96,7 @@ def ceilings(precision: str) -> tuple[float, float]:
     import jax
     import jax.numpy as jnp
 
-    from chunked_td.models.world import matmul_precision
+    from chunked_td.models.neural.world import matmul_precision
 
     size, side = (1 << 28, 8192) if jax.default_backend() == "gpu" else (1 << 22, 512)
     data = jax.random.normal(jax.random.key(0), (size,))
@@ -162,11 +162,12 @@ def measure(name: str, precision: str, settings: dict, options) -> dict:
     import jax
     import numpy as np
 
-    from chunked_td.models.world import World
+    from chunked_td.lambdas.on_device import Reading
+    from chunked_td.models.neural.world import World
 
     config, reading, runs, length, episodes = problem(name, options.toy)
     begin = time.perf_counter()
-    world = World(config, range(runs), length, reading=reading, precision=precision, **settings)
+    world = World(config, range(runs), length, reading=Reading(reading), precision=precision, **settings)
     jax.block_until_ready(world.state)
     started = time.perf_counter() - begin
     compile_s = world.compile()
@@ -219,7 +220,8 @@ def agreement() -> dict:
     import jax
     import numpy as np
 
-    from chunked_td.models.world import PRECISIONS, World
+    from chunked_td.lambdas.on_device import Reading
+    from chunked_td.models.neural.world import PRECISIONS, World
 
     name, result = "accumulated-charge", {}
     config, reading, _, length, _ = problem(name, False)
@@ -228,7 +230,7 @@ def agreement() -> dict:
     made = [synthetic(name, config, 2, length, rng) for _ in range(8)]
 
     def lambdas(precision):
-        world = World(config, (0, 1), length, reading=reading, precision=precision)
+        world = World(config, (0, 1), length, reading=Reading(reading), precision=precision)
         return np.stack([np.asarray(world.episode(*episode)) for episode in made])
 
     with jax.default_device(jax.devices("cpu")[0]):
@@ -245,7 +247,7 @@ def worker(options) -> None:
     """Run the variants of one process; a line of JSON for each."""
     import jax
 
-    from chunked_td.models import world
+    from chunked_td.models.neural import world
 
     if options.flags == "in-turn":
         world.GPU_OPTIONS.clear()

@@ -55,7 +55,7 @@ def dense_sarsa(env, draws, policy_draws, episodes: int, epsilon: float, lambda_
       env: dynamics, prepared. draws, policy_draws: Streams.
     """
     kind, strides = type(env), np.append(np.cumprod(env.nvec[:0:-1])[::-1], 1)
-    q = np.zeros((int(np.prod(env.nvec)), env.actions))
+    q = np.zeros((int(np.prod(env.nvec)), env.n_actions))
     state, reward, steps = np.zeros(len(env.nvec), np.int64), np.zeros(1), 0
 
     def choose(s: int) -> int:

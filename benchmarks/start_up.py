@@ -14,7 +14,7 @@ SCRIPT = """
 import time
 begin = time.perf_counter()
 from chunked_td.envs.dynamics import AccumulatedCharge
-from chunked_td.simulate import simulate
+from chunked_td.simulation import simulate
 simulate(AccumulatedCharge.make(), lambda_source=0.9, step_sizes=0.1, seeds=0, episodes=10)
 """
 

@@ -7,7 +7,7 @@ Three loops are timed in turn, round by round, so that other load on the machine
 
   torch   one transition at a time, as the paper describes it: store in a ring, draw a batch, Adam step, read λ. The
           environment and the tabular learner are ours (`agent.learn`), so only the network's side differs.
-  ours    the same run as the lab does it for network arms: `chunked_td.lab.neural`, one seed.
+  ours    the same run as the lab does it for network arms: `chunked_td.simulation.networks`, one seed.
   bare    a compiled JAX scan over the same number of optimiser steps on batches made in advance, and nothing else, with
           Adam in one pass or in two; the faster counts.
 
@@ -156,8 +156,8 @@ class Bare:
         import jax
         import jax.numpy as jnp
 
-        from chunked_td.models import networks
-        from chunked_td.models.world import adam_change
+        from chunked_td.models.neural import networks
+        from chunked_td.models.neural.world import adam_change
 
         dynamics, config, _, _, _ = problem(name)
         steps = dynamics.horizon // config.train_every
@@ -197,8 +197,8 @@ def compare(name: str, episodes: int, rounds: int, single: bool) -> dict[str, fl
     """
     import torch
 
-    from chunked_td.lab.neural import Crew, run_together
     from chunked_td.models.neural import NeuralModel
+    from chunked_td.simulation.networks import Crew, run_together
 
     others: dict[str, Any] = {
         "torch": Agent(name, lambda env, config: TorchModel(config)),

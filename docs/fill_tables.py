@@ -1,9 +1,10 @@
-"""Put the tables of `results/` into README.md, between `<!-- table: PATH -->` and `<!-- end -->`."""
+"""Put the tables of `results/` into pages, between `<!-- table: PATH -->` and `<!-- end -->`."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+PAGES = (ROOT / "README.md", ROOT / "docs" / "guide" / "history-compression.md")
 
 
 def filled(text: str) -> str:
@@ -13,5 +14,5 @@ def filled(text: str) -> str:
 
 
 if __name__ == "__main__":
-    readme = ROOT / "README.md"
-    readme.write_text(filled(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -37,8 +37,8 @@ def test_runs_in_c_give_the_same_values_to_the_last_bit(kind, sizes):
     run = fused.make_run(kind, 200, seed=3, **sizes)
     rival = c_rivals.Rival(run, kind, 200)
     run.play_to(200)
-    assert rival.play() == run.progress.misses[0]
-    np.testing.assert_array_equal(rival.values, run.tables.values)
+    assert rival.play() == run.totals.misses[0]
+    np.testing.assert_array_equal(rival.values, run.values)
     assert np.count_nonzero(rival.values) > 5
 
 
@@ -59,8 +59,8 @@ def test_dense_traces_give_the_same_values_up_to_rounding():
     copies = [type(stream)(stream.block.copy(), stream.position.copy()) for stream in streams]
     run.play_to(100)
     values, steps = dense_sarsa(run.env, *copies, 100, 0.1, 0.9, 1.0, 0.1)
-    assert steps == run.progress.steps[0] == 1_200
-    np.testing.assert_allclose(values.ravel(), run.tables.values[:, 0], rtol=1e-12, atol=1e-14)
+    assert steps == run.totals.steps[0] == 1_200
+    np.testing.assert_allclose(values.ravel(), run.values[:, 0], rtol=1e-12, atol=1e-14)
     assert np.count_nonzero(values) > 20
 
 

@@ -55,9 +55,9 @@ def core_modules():
 
 
 def needs_jax(module):
-    """Networks, and what is built on them, are the only rooms that may load JAX."""
-    networks = ("chunked_td.models.", "chunked_td.compression.")
-    return module.startswith(networks) and module != "chunked_td.models.counts"
+    """Networks, what is built on them and the returns of JAX arrays are the only modules that may load JAX."""
+    rooms = ("chunked_td.models.neural.", "chunked_td.compression.")
+    return module.startswith(rooms) or module in ("chunked_td.returns._jax", "chunked_td.lambdas.on_device")
 
 
 def import_without(blocked, modules):
@@ -68,19 +68,19 @@ def import_without(blocked, modules):
 def test_the_core_imports_with_numpy_and_numba_alone():
     modules = [name for name in core_modules() if not needs_jax(name)]
     assert "chunked_td.returns" in modules
-    assert "chunked_td.compiled" in modules
+    assert {"chunked_td._numba.compiler", "chunked_td.simulation.networks"} <= set(modules)
     done = import_without(COMFORTS + NUMERICS, modules)
     assert done.returncode == 0, done.stderr
 
 
 def test_the_networks_need_jax_and_no_comforts():
     modules = [name for name in core_modules() if needs_jax(name)]
-    assert "chunked_td.models.networks" in modules
+    assert "chunked_td.models.neural.networks" in modules
     done = import_without(COMFORTS, modules)
     assert done.returncode == 0, done.stderr
 
 
 def test_what_is_taken_away_is_missed():
-    done = import_without(["numba"], ["chunked_td.returns"])
+    done = import_without(["numba"], ["chunked_td.traces"])
     assert done.returncode != 0
     assert "No module named 'numba'" in done.stderr

@@ -14,8 +14,8 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunked_td.canonical import encode
 from chunked_td.indexing import Discretise, HashedIndexer, indexer_from_state, make_indexer
+from chunked_td.indexing.canonical import encode
 
 FINITE = {
     "discrete": (spaces.Discrete(5), (5,)),

@@ -9,10 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunked_td import lambdas
-from chunked_td.lambdas import SOURCES, ConstantLambda, FactoredLambda, ForwardLambda, WatkinsLambda, group_value
-from chunked_td.learners.recursion import Tables
-from chunked_td.learners.setup import as_lambda_source, component_groups
+from chunked_td.lambdas import SOURCES, as_lambda_source
+from chunked_td.lambdas.base import MODEL
+from chunked_td.lambdas.constant import ConstantLambda
+from chunked_td.lambdas.factored import FactoredLambda
+from chunked_td.lambdas.forward import ForwardLambda
+from chunked_td.lambdas.watkins import WatkinsLambda
+from chunked_td.learners.count_models import component_parts
+from chunked_td.learners.state import Tables
+from chunked_td.models.counts import part_value
 
 
 @pytest.mark.parametrize("source", [ConstantLambda, WatkinsLambda])
@@ -22,11 +27,12 @@ def test_lambda_out_of_range(source, value):
         source(value)
 
 
-def test_every_source_has_its_own_code():
+def test_every_file_of_the_room_is_found():
+    expected = "Backward Constant Expected Factored Forward Visit Watkins"
+    assert set(SOURCES) >= {f"{name}Lambda" for name in expected.split()}
     made = [cls(0.5) if cls in (ConstantLambda, WatkinsLambda) else cls() for cls in SOURCES.values()]
-    assert len({source.code for source in made} | {lambdas.EXTERNAL}) == len(SOURCES) + 1
-    assert [source.constant for source in made].count(0.5) == 2
-    assert {type(s).__name__ for s in made if not s.needs_model} == {"ConstantLambda", "WatkinsLambda"}
+    assert all(source.is_compiled for source in made)
+    assert {type(s).__name__ for s in made if not s.needs & MODEL} == {"ConstantLambda", "WatkinsLambda"}
 
 
 @pytest.mark.parametrize("value", [0.5, np.float32(0.5), np.float64(0.5), 1, np.int64(1), 0])
@@ -44,15 +50,15 @@ def test_what_is_not_a_source():
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.data())
-def test_group_values_tell_the_chosen_components_apart(nvec, data):
+def test_part_values_tell_the_chosen_components_apart(nvec, data):
     members = data.draw(st.lists(st.integers(0, len(nvec) - 1), unique=True))
-    groups = component_groups(FactoredLambda((tuple(members),)), 1, len(nvec))
+    groups = component_parts(FactoredLambda((tuple(members),)), 1, len(nvec))
     tables = Tables(np.zeros((1, 1)), np.zeros((0, 1), bool), np.array(nvec), groups)
     seen = {}
     for state in range(math.prod(nvec)):
         digits = np.unravel_index(state, nvec)
         key = tuple(int(digits[j]) for j in sorted(members))
-        assert seen.setdefault(key, group_value(tables, 0, state)) == group_value(tables, 0, state)
+        assert seen.setdefault(key, part_value(None, tables, 0, state)) == part_value(None, tables, 0, state)
     assert len(set(seen.values())) == len(seen) == math.prod(nvec[j] for j in members)
     assert set(seen.values()) == set(range(len(seen)))
 
@@ -68,9 +74,9 @@ def test_group_values_tell_the_chosen_components_apart(nvec, data):
 )
 def test_wrong_components(components, match):
     with pytest.raises(ValueError, match=match):
-        component_groups(FactoredLambda(components), 2, 3)
+        component_parts(FactoredLambda(components), 2, 3)
 
 
 def test_default_components_pair_rewards_with_state_components():
-    np.testing.assert_array_equal(component_groups(FactoredLambda(), 3, 3), np.eye(3, dtype=bool))
-    np.testing.assert_array_equal(component_groups(FactoredLambda((np.int64(1), (0, 1))), 2, 2), [[0, 1], [1, 1]])
+    np.testing.assert_array_equal(component_parts(FactoredLambda(), 3, 3), np.eye(3, dtype=bool))
+    np.testing.assert_array_equal(component_parts(FactoredLambda((np.int64(1), (0, 1))), 2, 2), [[0, 1], [1, 1]])

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from chunked_td.compiled import Stream
 from chunked_td.policies import draw, epsilon_greedy, only_legal, uniform_legal
+from chunked_td.seeding import Stream
 
 values = st.sampled_from([-1.0, 0.0, 0.5, 2.0])
 
@@ -76,3 +76,25 @@ def test_frequencies_of_draws_among_ties():
     numbers = stream(*rng.random(n))
     counts = np.bincount([draw(probabilities, numbers) for _ in range(n)], minlength=3)
     assert ((counts - n * probabilities) ** 2 / (n * probabilities)).sum() < 18.4
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+def test_values_that_are_no_numbers_still_give_a_policy(epsilon):
+    """Learning that has diverged must not draw an action that does not exist."""
+    out, legal = np.zeros(3), np.array([True, False, True])
+    epsilon_greedy(np.array([[np.nan], [0.0], [1.0]]), legal, epsilon, out)
+    assert out.tolist() == [epsilon / 2, 0.0, 1.0 - epsilon / 2]
+    epsilon_greedy(np.full((3, 1), np.nan), legal, epsilon, out)
+    assert out.tolist() == [0.5, 0.0, 0.5]
+    epsilon_greedy(np.full((3, 1), np.inf), legal, epsilon, out)
+    assert out.tolist() == [0.5, 0.0, 0.5]
+
+
+def test_a_run_that_diverges_does_not_crash():
+    from chunked_td.envs.dynamics import AccumulatedCharge
+    from chunked_td.simulation import simulate
+
+    runs = simulate(
+        AccumulatedCharge.make(), lambda_source=0.9, step_sizes=3.0, seeds=0, epsilon=0.0, episodes=3000, threads=1
+    )
+    assert runs.misses[0] <= 3000

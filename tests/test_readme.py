@@ -36,8 +36,18 @@ def test_the_readme_shows_code():
 TABLE = re.compile(r"<!-- table: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
-def test_tables_in_the_readme_are_those_of_the_results():
-    found = TABLE.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+def test_the_tables_of_the_history_compressor_come_from_its_data():
+    from chunked_td.compression.tables import all_tables
+
+    folder = ROOT / "results" / "compression"
+    for name, text in all_tables(folder).items():
+        stored = (folder / "tables" / f"{name}.md").read_text(encoding="utf-8")
+        assert stored.strip() == text, f"run python -m chunked_td.compression.tables {folder}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guide/history-compression.md"])
+def test_tables_in_pages_are_those_of_the_results(page):
+    found = TABLE.findall((ROOT / page).read_text(encoding="utf-8"))
     assert found
     for path, text in found:
         assert text.strip() == (ROOT / path).read_text(encoding="utf-8").strip(), f"run docs/fill_tables.py: {path}"

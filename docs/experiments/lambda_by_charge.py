@@ -14,10 +14,11 @@ import argparse
 import numpy as np
 
 from chunked_td.envs.dynamics import AccumulatedCharge
-from chunked_td.fleet import Fleet
 from chunked_td.lab.experiments.accumulated_charge.network import network_config
 from chunked_td.lambdas import ForwardLambda
-from chunked_td.models.world import World
+from chunked_td.lambdas.on_device import Reading
+from chunked_td.models.neural.world import World
+from chunked_td.simulation.lockstep import Fleet
 
 CHARGE = 1  # which component of the state it is
 STRETCH = 100  # episodes per line
@@ -45,7 +46,7 @@ def main(seeds: int, episodes: int) -> None:
         seeds=range(seeds),
         step_sizes=[0.0125] * seeds,
     )
-    world = World(network_config(), range(seeds), T)
+    world = World(network_config(), range(seeds), T, reading=Reading())
     charging = np.asarray(fleet.envs.charging, bool)[:, :T]
     charges, lambdas = np.zeros((2, episodes, seeds, T))
     for k in range(episodes):

@@ -3,46 +3,35 @@
 TD(λ) needs a λ. Chunked-TD takes it, step by step, from a learned model of the world: near 1 where the world is
 predictable, so that credit jumps across, and near 0 where it is not, so that values are bootstrapped.
 
-Names load when they are first used; importing the package registers the environments with Gymnasium, if that is
-installed.
+The public names are listed in `__init__.pyi` and load when they are first used. Importing the package registers its
+environments with Gymnasium, if that is installed.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
+from pathlib import Path
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
-_HOMES = {
-    "chunked_td.learners.named": (
-        "TDLambda SarsaLambda ExpectedSarsaLambda ChunkedTD ChunkedSarsa ChunkedExpectedSarsa "
-        "FactoredChunkedExpectedSarsa NStepChunkedTD NStepChunkedSarsa"
-    ),
-    "chunked_td.learners.sutton_singh": "NaiveTD0 TDOneOverN TDNOverN CorrectedTD",
-    "chunked_td.learners.base": "Learner",
-    "chunked_td.learners.training": "History",
-    "chunked_td.learners.schedule": "Schedule linear",
-    "chunked_td.learners.saving": "load",
-    "chunked_td.lambdas": (
-        "ConstantLambda ForwardLambda ExpectedLambda BackwardLambda FactoredLambda VisitLambda WatkinsLambda"
-    ),
-    "chunked_td.models": "Model TableModel",
-    "chunked_td.models.neural": "NeuralModel",
-    "chunked_td.returns": (
-        "lambda_returns td_lambda n_step_bootstrapped_returns truncated_generalized_advantage_estimation "
-        "discounted_returns sample_keep chunked_targets gae retrace vtrace"
-    ),
-    "chunked_td.indexing": "Discretise make_indexer indexer_from_state",
-    "chunked_td.compression.compressor": "HistoryCompressor",
-}
-_NAMES = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-LEARNERS = tuple(name for home in ("named", "sutton_singh") for name in _HOMES[f"chunked_td.learners.{home}"].split())
-"""Names of all learners."""
+def _public_names() -> dict[str, str]:
+    """Where each public name is defined: the imports of `__init__.pyi`."""
+    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom) and node.module]
+    return {alias.name: node.module for node in imports for alias in node.names if node.module}
 
-__all__ = ["LEARNERS", "__version__", *_NAMES]
+
+_NAMES = _public_names()
+
+LEARNERS = tuple(
+    name for name, home in _NAMES.items() if home in ("chunked_td.learners.named", "chunked_td.learners.sutton_singh")
+)
+
+__all__ = ["LEARNERS", "__version__", *_NAMES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
@@ -56,6 +45,6 @@ def __dir__() -> list[str]:
 
 
 if importlib.util.find_spec("gymnasium") is not None:
-    from chunked_td.envs import register
+    from chunked_td.registration import register
 
     register()

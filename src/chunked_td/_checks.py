@@ -54,10 +54,10 @@ def check_not_negative(name: str, value: Any) -> float:
 
 def _check_number(name: str, value: Any, low: float, high: float, accepted: str) -> float:
     try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if isinstance(value, bool) or not low <= number <= high or math.isinf(number):
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:  # a whole number beyond all floats
+        number = math.inf
+    if not low <= number <= high or math.isinf(number):
         raise ValueError(f"{name} must be {accepted}, got {value!r}")
     return number
 

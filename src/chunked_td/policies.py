@@ -8,7 +8,8 @@ Drawing takes one uniform number if more than one action is legal, and none othe
 
 from __future__ import annotations
 
-from chunked_td.compiled import kernel, uniform
+from chunked_td._numba import kernel
+from chunked_td.seeding import uniform
 
 GREEDY, UNIFORM, GIVEN = 0, 1, 2
 """How action probabilities come about: ε-greedy on the values, uniform, or written by the caller."""
@@ -36,6 +37,8 @@ def epsilon_greedy(q, legal, epsilon, out):
 
         π(a) = ε/|legal| + (1 − ε)/|greedy| · [a is greedy],   0 where masked
 
+    An action whose value is NaN is not greedy, unless all are.
+
     Args:
       q: float64[A, d], one column per reward component.
       legal: bool[A], at least one true.
@@ -51,15 +54,18 @@ def epsilon_greedy(q, legal, epsilon, out):
             for i in range(q.shape[1]):
                 out[a] += q[a, i]
             count += 1
-            if ties == 0 or out[a] > best:
+            if out[a] == out[a] and (ties == 0 or out[a] > best):
                 best = out[a]
                 ties = 1
             elif out[a] == best:
                 ties += 1
+    lost = ties == 0  # every value is NaN: learning has diverged, and all actions are alike
+    if lost:
+        ties = count
     for a in range(legal.size):
         if not legal[a]:
             out[a] = 0.0
-        elif out[a] == best:
+        elif lost or out[a] == best:
             out[a] = epsilon / count + (1.0 - epsilon) / ties
         else:
             out[a] = epsilon / count

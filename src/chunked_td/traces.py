@@ -3,7 +3,7 @@
 `Trace` holds only the entries that are not zero, so a step costs the number of live entries, never |S||A|. A row
 is a state (state values) or a state-action pair (action values); each row carries d reward components.
 
-`backward_pass` is the other road to the same numbers. In an acyclic episode nothing that a step reads has been
+`backward_pass` gives the same numbers in another way. In an acyclic episode nothing that a step reads has been
 written in that episode, so all TD errors may be computed first and all updates made in one sweep from the end,
 in O(1) per step (Prop. 1). In a cyclic episode it is the offline λ-return update (Eq. 2 and 4) with values held
 still during the episode.
@@ -11,20 +11,20 @@ still during the episode.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from chunked_td.compiled import kernel
+from chunked_td._numba import kernel
 
 
 class Trace(NamedTuple):
     """Live entries `rows[:count]` with weights `weight[:count]`; `slot[row]` is a row's place, or −1."""
 
-    rows: np.ndarray  # int64[capacity]
-    weight: np.ndarray  # float64[capacity, d]
-    slot: np.ndarray  # int32[number of rows]
-    count: np.ndarray  # int64[1]  # pyright: ignore[reportIncompatibleMethodOverride]
+    rows: Annotated[np.ndarray, "int64[capacity]"]
+    weight: Annotated[np.ndarray, "float64[capacity, d]"]
+    slot: Annotated[np.ndarray, "int32[rows]"]
+    count: Annotated[np.ndarray, "int64[1]"]  # pyright: ignore[reportIncompatibleMethodOverride]
 
     @classmethod
     def empty(cls, rows: int, components: int, capacity: int = 64) -> Trace:
@@ -35,6 +35,11 @@ class Trace(NamedTuple):
             np.full(rows, -1, np.int32),
             np.zeros(1, np.int64),
         )
+
+    def clear(self) -> None:
+        """Set every trace to zero, as the kernel `clear` does; for the end of an episode that Python plays."""
+        self.slot[self.rows[: self.count[0]]] = -1
+        self.count[0] = 0
 
     def grown(self, rows: int, capacity: int) -> Trace:
         """The same trace with room for more table rows and more live entries."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from chunked_td.compiled import Draws
 from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, KeyToDoor, SkewedSplit
+from chunked_td.seeding import Draws
 
 
 def prepared(env, seed=0):

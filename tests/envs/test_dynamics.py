@@ -17,7 +17,6 @@ import pytest
 from scipy import stats
 from small_envs import SMALL, all_pairs, array, component_probability, prepared, start
 
-from chunked_td.compiled import Draws, Stream
 from chunked_td.envs.dynamics import (
     AccumulatedCharge,
     ChainAndSplit,
@@ -26,6 +25,7 @@ from chunked_td.envs.dynamics import (
     SkewedSplit,
     independent_copy,
 )
+from chunked_td.seeding import Draws, Stream
 
 ERROR_RATE = 1e-6
 each_small = pytest.mark.parametrize("env", SMALL.values(), ids=SMALL.keys())
@@ -33,7 +33,7 @@ each_small = pytest.mark.parametrize("env", SMALL.values(), ids=SMALL.keys())
 
 def sample(env, state, action, count, seed):
     """`count` transitions from (state, action) by the kernel: (next state, reward, ended) each."""
-    draws, reward = Draws(np.random.default_rng(seed)), np.zeros(env.rewards)
+    draws, reward = Draws(np.random.default_rng(seed)), np.zeros(env.n_rewards)
     for _ in range(count):
         at = array(state)
         reward[:] = np.nan  # every entry has to be written
@@ -96,7 +96,7 @@ def test_component_probabilities_are_the_marginals(env):
 
 @each_small
 def test_episodes_keep_the_promised_bounds(env):
-    state, reward = array(start(env)), np.zeros(env.rewards)
+    state, reward = array(start(env)), np.zeros(env.n_rewards)
     rng = np.random.default_rng(5)
     draws, longest = Draws(np.random.default_rng(6)), 0
     for _ in range(50):
@@ -118,7 +118,7 @@ def test_episodes_keep_the_promised_bounds(env):
 
 def test_chain_and_split_has_the_papers_sizes():
     env = ChainAndSplit.make()
-    assert (env.horizon, env.actions, env.width, env.nvec) == (20, 10, 101, (123,))
+    assert (env.horizon, env.n_actions, env.width, env.nvec) == (20, 10, 101, (123,))
     split = [r for _, _, (r,), _ in env.outcomes((21,), 0)]
     assert split == pytest.approx(np.arange(-50, 51) / 50)
     assert math.fsum(env.leaf_rewards) == 0
@@ -159,7 +159,7 @@ def test_charge_inverts_the_distribution_function(horizon, points, success):
 
 def test_key_to_door_has_the_papers_sizes_and_rewards():
     env = KeyToDoor.make()
-    assert (env.horizon, env.distractors, env.rewards, env.actions) == (100, 4, 8, 2)
+    assert (env.horizon, env.distractors, env.n_rewards, env.n_actions) == (100, 4, 8, 2)
     assert int(np.prod(env.nvec)) == 12_928
     assert env.weights.tolist() == [0, 0, 0.0025, 0.0025, 0.0025, 0.0025, 0.01, 0]
 
@@ -197,12 +197,12 @@ def test_key_to_door_needs_the_key_at_the_start_and_unlock_at_the_door():
 @pytest.mark.parametrize("env", [SMALL["chain"], SMALL["charge"]])
 def test_a_first_action_other_than_a1_is_a_miss(env):
     end = array(start(env))
-    assert [env.miss(env, a, end) for a in range(env.actions)] == [a != 0 for a in range(env.actions)]
+    assert [env.miss(env, a, end) for a in range(env.n_actions)] == [a != 0 for a in range(env.n_actions)]
 
 
 def test_skewed_split_never_misses():
     env = SkewedSplit.make()
-    assert (env.nvec, env.horizon, env.actions) == ((4,), 2, 1)
+    assert (env.nvec, env.horizon, env.n_actions) == ((4,), 2, 1)
     assert not env.miss(env, 0, array([2]))
 
 
@@ -304,13 +304,13 @@ def test_copies_share_no_array():
 WALK = """
 import json, sys
 import numpy as np
-from chunked_td.compiled import Draws
+from chunked_td.seeding import Draws
 sys.path.insert(0, {root!r})
 from small_envs import SMALL
 record = []
 for name, env in SMALL.items():
     draws, rng = Draws(np.random.default_rng(1)), np.random.default_rng(2)
-    state, reward, out = np.zeros(len(env.nvec), np.int64), np.zeros(env.rewards), np.zeros(len(env.nvec))
+    state, reward, out = np.zeros(len(env.nvec), np.int64), np.zeros(env.n_rewards), np.zeros(len(env.nvec))
     env.prepare(env, draws.reserve(env.draws))
     for _ in range(20):
         env.reset(env, draws.reserve(env.draws), state)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from small_envs import SMALL, all_pairs, legal, prepared, start
 
+from chunked_td.analysis.exact import ExactModel
 from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, KeyToDoor, SkewedSplit
-from chunked_td.envs.exact import ExactModel
 
 each_small = pytest.mark.parametrize("env", SMALL.values(), ids=SMALL.keys())
 
@@ -77,7 +77,7 @@ def test_states_come_after_those_that_lead_to_them():
     for env in SMALL.values():
         model = ExactModel(env)
         assert (model.source < model.target).all()
-        assert (np.diff(model.source * env.actions + model.action) >= 0).all()
+        assert (np.diff(model.source * env.n_actions + model.action) >= 0).all()
         assert model.ids.tolist() == np.ravel_multi_index(tuple(model.states.T), env.nvec).tolist()
         assert len(set(model.ids.tolist())) == len(model.ids)
 
@@ -205,8 +205,8 @@ class Loop(NamedTuple):
     """Dynamics with a cycle: 0 → 1 → 0 or the end."""
 
     nvec: tuple[int, ...] = (3,)
-    actions: int = 1
-    rewards: int = 1
+    n_actions: int = 1
+    n_rewards: int = 1
     draws: int = 1
     horizon: int = 10
 
@@ -234,8 +234,8 @@ class Shortcut(NamedTuple):
 
     toll: float
     nvec: tuple[int, ...] = (4,)
-    actions: int = 2
-    rewards: int = 1
+    n_actions: int = 2
+    n_rewards: int = 1
     draws: int = 1
     horizon: int = 3
 

@@ -17,12 +17,13 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 from mo_gymnasium.wrappers import LinearReward, MORecordEpisodeStatistics
 from mo_gymnasium.wrappers.vector import MOSyncVectorEnv
 
-from chunked_td import envs
-from chunked_td.compiled import Draws, kernel
+from chunked_td import envs, registration
+from chunked_td._numba import kernel
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.envs.key_to_door import KeyToDoorEnv
+from chunked_td.seeding import Draws
 
-envs.register()
+registration.register()
 
 OPTIONS = {
     "ChunkedTD/ChainAndSplit-v0": [{}, {"horizon": 3, "actions": 2, "width": 4, "chain_reward": 0.5}],
@@ -55,7 +56,11 @@ def rollout(env, seed, episodes=3, action_seed=0):
 
 
 def test_every_id_is_tried():
-    assert set(OPTIONS) == set(envs.IDS) == {name for name in gym.registry if name.startswith("ChunkedTD/")}
+    assert (
+        set(OPTIONS)
+        == set(registration.ENVIRONMENTS)
+        == {name for name in gym.registry if name.startswith("ChunkedTD/")}
+    )
 
 
 def test_importing_the_package_registers():
@@ -67,7 +72,7 @@ def test_importing_the_package_registers():
 
 def test_registering_again_changes_nothing():
     before = dict(gym.registry)
-    envs.register()
+    registration.register()
     assert gym.registry == before
 
 
@@ -129,7 +134,7 @@ def test_the_face_makes_the_episodes_of_the_kernels(name, options):
     draws = Draws(np.random.Generator(np.random.PCG64(np.random.SeedSequence(11))), size=13)
     actions = np.random.default_rng(0)
     dynamics.prepare(dynamics, draws.reserve(dynamics.draws))
-    state, reward = np.zeros(len(dynamics.nvec), np.int64), np.zeros(dynamics.rewards)
+    state, reward = np.zeros(len(dynamics.nvec), np.int64), np.zeros(dynamics.n_rewards)
     for episode in range(10):
         observation, _ = env.reset(seed=11 if episode == 0 else None)
         dynamics.reset(dynamics, draws.reserve(dynamics.draws), state)
@@ -363,8 +368,8 @@ class Countdown(NamedTuple):
 
     horizon: int = 3
     nvec: tuple[int, int] = (2, 4)
-    actions: int = 2
-    rewards: int = 2
+    n_actions: int = 2
+    n_rewards: int = 2
     draws: int = 1
 
     @staticmethod

@@ -127,11 +127,11 @@ def test_networks_that_share_a_program_bring_a_result_per_arm(monkeypatch):
 
     import numpy as np
 
-    from chunked_td.lab import neural
     from chunked_td.lab.experiments import load_protocols
     from chunked_td.lab.running.plan import SweepOptions, make_plan
     from chunked_td.lab.running.remote import run_networks
     from chunked_td.lambdas import FactoredLambda, ForwardLambda
+    from chunked_td.simulation import networks as neural
 
     calls, sources = [], [ForwardLambda(), FactoredLambda()]
 
@@ -143,6 +143,7 @@ def test_networks_that_share_a_program_bring_a_result_per_arm(monkeypatch):
         return [SimpleNamespace(misses_at=m, returns_at=m, diagnostics={"loss": m + 1}) for m in made]
 
     monkeypatch.setattr(neural, "run_together", run_together)
+    monkeypatch.setattr(neural, "can_share", lambda *_: True)
     (toy,) = load_protocols([TOY])
     arms = (
         replace(toy.arm("net"), lambda_source=sources[0]),

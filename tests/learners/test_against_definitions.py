@@ -12,9 +12,9 @@ from naive import EXPECTED_SARSA, SARSA, ForwardView, Naive, TrueModel, V
 from worlds import World, assert_same_values, side_by_side
 
 import chunked_td as ctd
-from chunked_td.compiled import Stream
 from chunked_td.indexing import HashedIndexer
-from chunked_td.learners.recursion import finish
+from chunked_td.learners.update import finish
+from chunked_td.seeding import Stream
 
 CLASSES = {V: ctd.ChunkedTD, SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
 SOURCES = {
@@ -148,12 +148,12 @@ def test_expected_chunked_target_is_the_lambda_return(problem):
             return  # components with λs of their own share a coin: covered by the marginals above
         # a coin just below 1 keeps any state with λ < 1; one of −1 drops any state (uniforms are never negative)
         coins = np.array([-1.0 if drop else 2.0 for drop in pattern] + [0.0])
-        tables = agent.tables._replace(values=values)
-        finish(agent.rule, tables, agent.trace, scratch, Stream(coins, np.zeros(1, np.int64)), agent._alpha)
+        state = agent._state._replace(tables=agent.tables._replace(values=values), memory=scratch)
+        finish(state, Stream(coins, np.zeros(1, np.int64)), agent._rates[1])
         expected = reference.targets(np.array([*(not drop for drop in pattern), True])[:, None].repeat(d, axis=1))
         for t, (place, *_) in enumerate(reference.story):
             row = np.ravel_multi_index(place, (world.states, world.actions)) if isinstance(place, tuple) else place
-            moved = agent._alpha * (expected[t] - before[row])
+            moved = agent._rates[1] * (expected[t] - before[row])
             np.testing.assert_allclose(values[row], before[row] + moved, rtol=1e-9, atol=1e-11)
         total += chance[0] * values
     learned = reference.values.reshape(reference.rows, d)
@@ -163,8 +163,11 @@ def test_expected_chunked_target_is_the_lambda_return(problem):
 class NoCoins:
     """Coins that keep every state, for the episode whose patterns are enumerated afterwards."""
 
+    stream = None
+
     def reserve(self, count):
-        return Stream(np.full(max(count, 1), 2.0), np.zeros(1, np.int64))
+        self.stream = Stream(np.full(max(count, 1), 2.0), np.zeros(1, np.int64))
+        return self.stream
 
 
 def side_by_side_one_episode(agent, reference, world):

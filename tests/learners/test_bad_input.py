@@ -10,7 +10,7 @@ import pytest
 from worlds import World
 
 import chunked_td as ctd
-from chunked_td.learners.setup import learner_by_name
+from chunked_td.learners.inputs import learner_by_name
 
 LAKE = gym.make("FrozenLake-v1")
 
@@ -101,7 +101,7 @@ def test_schedule_values():
 
 def everything(agent):
     """All that a learner has learned and will use, as bytes."""
-    parts = [*agent.tables, *agent.counts, *agent.trace, *agent.memory]
+    parts = [*agent.tables, *(agent.counts or ()), *(agent.trace or ()), *agent.memory]
     draws = str(agent.policy_draws.state()), str(agent.chunk_draws.state())
     return [part.tobytes() for part in parts], draws, agent.state, agent.action, agent.episode
 

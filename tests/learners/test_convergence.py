@@ -8,7 +8,7 @@ from worlds import World
 
 import chunked_td as ctd
 from chunked_td.envs.dynamics import SkewedSplit
-from chunked_td.simulate import simulate
+from chunked_td.simulation import simulate
 
 GAMMA = 0.9
 
@@ -85,7 +85,6 @@ def skewed(source, model, learner="td"):
         episodes=8000,
         probes=[(0, 0)],
         threads=1,
-        specialise=False,
     )
     values = runs.probes_at[:, -1, 0]
     return values.mean(), values.std() / 8

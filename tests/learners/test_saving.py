@@ -13,6 +13,7 @@ import gymnasium as gym
 import minigrid  # noqa: F401 (registers its environments)
 import numpy as np
 import pytest
+import saved_by_0_1
 from resume import play_tape
 
 import chunked_td as ctd
@@ -298,3 +299,14 @@ def test_a_failed_save_leaves_the_old_file(saved, monkeypatch):
         ctd.ChunkedSarsa(gym.make("FrozenLake-v1")).save(saved)
     assert saved.read_bytes() == before
     assert [p.name for p in saved.parent.iterdir()] == ["agent.ctd"]
+
+
+@pytest.mark.parametrize("name", saved_by_0_1.AGENTS)
+def test_agents_of_version_0_1_load_and_go_on_as_they_would_have(name):
+    """The files and the numbers were written by version 0.1 (`saved_by_0_1/__init__.py`)."""
+    folder = Path(saved_by_0_1.__file__).parent
+    agent = ctd.load(folder / f"{name}.ctd")
+    saved_by_0_1.walk(agent, 60, 1, name == "factored")
+    rows = agent.tables.values
+    expected = json.loads((folder / "after.json").read_text())[name]
+    np.testing.assert_array_equal(rows[np.abs(rows).sum(axis=1) > 0], expected)

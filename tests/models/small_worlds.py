@@ -13,10 +13,11 @@ import optax
 from chunked_td.envs.dynamics import AccumulatedCharge, KeyToDoor
 from chunked_td.lab.experiments.accumulated_charge.network import network_config as charge_network
 from chunked_td.lab.experiments.key_to_door.network import network_config as door_network
-from chunked_td.lab.neural import PRECISION
-from chunked_td.models import networks
-from chunked_td.models.networks import CategoricalNetwork
-from chunked_td.models.world import World, model_seed
+from chunked_td.lambdas.on_device import Reading
+from chunked_td.models.neural import networks
+from chunked_td.models.neural.networks import CategoricalNetwork
+from chunked_td.models.neural.world import World, model_seed
+from chunked_td.simulation.networks import PRECISION
 
 LENGTH = 8
 CHARGE_DYNAMICS = AccumulatedCharge.make(horizon=LENGTH, points=2)
@@ -28,7 +29,8 @@ DOOR = dataclasses.replace(door_network(DOOR_DYNAMICS.nvec, 2), hidden=(8, 8), *
 
 def small_world(config, seeds, **settings):
     """A world in the arrangement that the lab uses."""
-    world = World(config, seeds, LENGTH, **{"precision": PRECISION, **settings})
+    reading = Reading(settings.pop("reading", "sarsa"), settings.pop("expected", False))
+    world = World(config, seeds, LENGTH, **{"reading": reading, "precision": PRECISION, **settings})
     world.compile()
     return world
 

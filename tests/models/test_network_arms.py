@@ -1,7 +1,7 @@
 """Network arms end to end: the fleet with true probabilities planted is the oracle; arms together are arms alone."""
 
+import dataclasses
 import os
-from pathlib import Path
 from types import SimpleNamespace
 
 import equinox as eqx
@@ -12,14 +12,16 @@ import pytest
 from small_worlds import CHARGE, CHARGE_DYNAMICS, DOOR, DOOR_DYNAMICS, LENGTH
 
 import chunked_td as ctd
+from chunked_td.envs.dynamics import KeyToDoor
 from chunked_td.envs.face import DynamicsEnv
-from chunked_td.fleet import turn_many
-from chunked_td.lab import neural
-from chunked_td.lab.errors import LabError
 from chunked_td.lab.experiments.accumulated_charge.network import network_config as charge_network
-from chunked_td.models import world as world_module
-from chunked_td.models.diagnostics import Diagnostics
-from chunked_td.simulate import check_settings, simulate
+from chunked_td.lambdas.on_device import Reading
+from chunked_td.lambdas.step import WHOLE, expected_mixture, mixture
+from chunked_td.models.neural import world as world_module
+from chunked_td.models.neural.diagnostics import Diagnostics
+from chunked_td.simulation import networks as neural
+from chunked_td.simulation import simulate
+from chunked_td.simulation.lockstep import turn_many
 
 EPISODES = 25
 STARTS = ((0, 0), (0, 1))  # both actions in the start state, whose id is 0
@@ -31,12 +33,12 @@ STARTS = ((0, 0), (0, 1))  # both actions in the start state, whose id is 0
 def true_chances(fleet, dynamics):
     """float64[B, T, A, c]: P(x'ⁱ|x, a) of what happened, from the dynamics of each run."""
     B, T = fleet.actions.shape
-    chances = np.zeros((B, T, dynamics.actions, len(dynamics.nvec)))
+    chances = np.zeros((B, T, dynamics.n_actions, len(dynamics.nvec)))
     for b in range(B):
         env = type(dynamics)(*(part[b] if isinstance(part, np.ndarray) else part for part in fleet.envs))
         states = fleet.states[b].astype(np.int64)
         for t in range(T):
-            for a in range(dynamics.actions):
+            for a in range(dynamics.n_actions):
                 env.probability(env, states[t], a, states[t + 1], chances[b, t, a])
     return chances
 
@@ -106,7 +108,6 @@ def oracle(dynamics, learner, source, epsilon):
         discount=1.0,
         episodes=EPISODES,
         keep_values=True,
-        specialise=False,
         threads=1,
     )
 
@@ -116,20 +117,20 @@ def test_planted_truth_is_the_oracle_bit_for_bit(source, monkeypatch):
     """Coins and ε = ½ make every λ a binary fraction, which no rounding touches."""
     runs = oracle(DOOR_DYNAMICS, "expected_sarsa", source, 0.5)
     fleet = planted(monkeypatch, DOOR_DYNAMICS, "expected_sarsa", source, 0.5)
-    np.testing.assert_array_equal(fleet.tables.values, runs.values)
-    np.testing.assert_array_equal(fleet.progress.misses[:, 0], runs.misses)
+    np.testing.assert_array_equal(fleet.values, runs.values)
+    np.testing.assert_array_equal(fleet.totals.misses[:, 0], runs.misses)
     late = planted(monkeypatch, DOOR_DYNAMICS, "expected_sarsa", source, 0.5, shift=1)
-    assert np.abs(late.tables.values - runs.values).max() > 1e-5
+    assert np.abs(late.values - runs.values).max() > 1e-5
 
 
 def test_planted_truth_is_the_oracle_for_sarsa(monkeypatch):
     """Binomial probabilities are rounded to float32 on the way; decisions are the same."""
     runs = oracle(CHARGE_DYNAMICS, "sarsa", ctd.ForwardLambda(), 0.1)
     fleet = planted(monkeypatch, CHARGE_DYNAMICS, "sarsa", ctd.ForwardLambda(), 0.1)
-    np.testing.assert_allclose(fleet.tables.values, runs.values, atol=1e-6)
-    np.testing.assert_array_equal(fleet.progress.misses[:, 0], runs.misses)
+    np.testing.assert_allclose(fleet.values, runs.values, atol=1e-6)
+    np.testing.assert_array_equal(fleet.totals.misses[:, 0], runs.misses)
     late = planted(monkeypatch, CHARGE_DYNAMICS, "sarsa", ctd.ForwardLambda(), 0.1, shift=1)
-    assert np.abs(late.tables.values - runs.values).max() > 1e-3
+    assert np.abs(late.values - runs.values).max() > 1e-3
 
 
 # ---- arms with networks
@@ -201,20 +202,20 @@ def test_two_arms_in_one_program_are_the_arms_alone(factored_first, components):
 
 def test_arms_that_cannot_share_a_program_are_refused():
     crews = [crew(ctd.ForwardLambda(), 3), crew(ctd.ExpectedLambda(), 4)]
-    with pytest.raises(LabError, match="cannot share a program"):
+    with pytest.raises(ValueError, match="ask networks different questions"):
         neural.run_together(DOOR_DYNAMICS, crews, **DOOR_SETTINGS)
     crews = [crew(ctd.FactoredLambda(), 3), crew(ctd.FactoredLambda(((0, 3), 1, 2, 3, 4)), 4)]
-    with pytest.raises(LabError, match="different components"):
+    with pytest.raises(ValueError, match="different components"):
         neural.run_together(DOOR_DYNAMICS, crews, **DOOR_SETTINGS)
 
 
 def test_which_arms_can_share_a_program():
     forward, factored, expected = ctd.ForwardLambda(), ctd.FactoredLambda(), ctd.ExpectedLambda()
     for sources in ([forward], [expected, expected], [forward, factored], [factored, forward, forward]):
-        assert neural.can_share(sources), sources
+        assert neural.can_share(sources, "expected_sarsa", DOOR_DYNAMICS), sources
     other = ctd.FactoredLambda(((0, 3), 1, 2, 3, 4))
     for sources in ([forward, expected], [factored, expected], [factored, other], [forward, factored, other]):
-        assert not neural.can_share(sources), sources
+        assert not neural.can_share(sources, "expected_sarsa", DOOR_DYNAMICS), sources
 
 
 def test_one_learner_with_a_model_object_is_a_run_of_the_arm():
@@ -291,19 +292,20 @@ def test_a_broken_run_has_no_score_from_there_on():
 
 
 def test_warming_up_compiles_what_the_runs_will_call():
-    checked = check_settings(CHARGE_DYNAMICS, "sarsa", ctd.ForwardLambda(), "counts", "offline", 1.0, 0.1, EPISODES)
-    neural.warm_up(CHARGE_DYNAMICS, neural.Crew(ctd.ForwardLambda(), np.array([0]), np.array([0.5])), checked)
-    known = list(turn_many.signatures)
-    charge_runs([3, 4])
-    assert turn_many.signatures == known
+    charge_runs([3, 4], episodes=5)
+    known = list(turn_many.for_python().signatures)
+    settings = neural.check_settings(CHARGE_DYNAMICS, "sarsa", ctd.ForwardLambda(), "counts", "offline", 1.0, 0.1, 2)
+    question = neural.question_of([ctd.ForwardLambda()], "sarsa", CHARGE_DYNAMICS)
+    neural.warm_up(CHARGE_DYNAMICS, [crew(ctd.ForwardLambda(), 0)], CHARGE, question, settings)
+    assert turn_many.for_python().signatures == known
 
 
 def test_what_cannot_be_done_elsewhere_is_not_done(monkeypatch):
-    monkeypatch.setattr(neural, "turn_many", SimpleNamespace(signatures=[]))
-    monkeypatch.setattr(neural, "compiled_for", lambda dynamics, loop: loop)
+    fresh = SimpleNamespace(for_python=lambda: SimpleNamespace(signatures=[]))
+    monkeypatch.setattr(neural, "turn_many", fresh)
     inside = []
     for work in (lambda dynamics: None, os.chdir):  # cannot be sent; fails there
-        with neural._elsewhere(work, Path("/no/such/folder")):
+        with neural._elsewhere(work, CHARGE_DYNAMICS):
             inside.append(work)
     assert len(inside) == 2
 
@@ -347,7 +349,7 @@ def test_what_does_not_fit_runs_in_portions(monkeypatch, capsys):
         raise neural.NoRoom(f"{runs} networks need too much", 0)
 
     monkeypatch.setattr(neural, "check_memory", nothing)
-    with pytest.raises(LabError, match="3 networks need too much"):
+    with pytest.raises(neural.NoRoom, match="3 networks need too much"):
         charge_runs([3, 4, 5])
 
 
@@ -361,9 +363,11 @@ def test_portions_hold_every_run_once(most):
 
 def test_the_estimate_of_memory_covers_what_a_world_holds(monkeypatch):
     """Least: the arrays that stay between episodes."""
-    held = sum(leaf.nbytes for leaf in jax.tree.leaves(world_module.World(CHARGE, [0, 1], LENGTH).state))
+    held = sum(
+        leaf.nbytes for leaf in jax.tree.leaves(world_module.World(CHARGE, [0, 1], LENGTH, reading=Reading()).state)
+    )
     device(monkeypatch, held / 2**30)
-    with pytest.raises(LabError):
+    with pytest.raises(neural.NoRoom):
         neural.check_memory(CHARGE, LENGTH, 2)
 
 
@@ -373,3 +377,67 @@ def test_many_networks_on_a_cpu_get_a_word_of_advice(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
     neural.check_memory(CHARGE, LENGTH, 65)
     assert "65 networks on a CPU are slow" in capsys.readouterr().err
+
+
+# ---- λ sources that the device does not know
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnForward(ctd.LambdaSource):
+    """The paper's λ for Expected-SARSA, from the probabilities that networks hand out."""
+
+    needs = ctd.Needs.OUTCOME | ctd.Needs.POLICY
+
+    @staticmethod
+    @ctd.kernel
+    def lambda_t(source, step, i):
+        return mixture(step, WHOLE)
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnExpected(ctd.LambdaSource):
+    """Σ_{x'} P̂^π(x'|x)², from all outcomes that networks give a probability."""
+
+    needs = ctd.Needs.OUTCOMES | ctd.Needs.POLICY
+
+    @staticmethod
+    @ctd.kernel
+    def lambda_t(source, step, i):
+        return expected_mixture(step, WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("own", "ours"), [(OwnForward(), ctd.ForwardLambda()), (OwnExpected(), ctd.ExpectedLambda())], ids=["one", "all"]
+)
+def test_a_source_of_the_users_own_runs_with_networks(own, ours):
+    """Computed on the host from what the networks hand out, it is what the device computes for ours."""
+    pair = [neural.run_together(DOOR_DYNAMICS, [crew(source, 3)], **DOOR_SETTINGS)[0] for source in (own, ours)]
+    np.testing.assert_array_equal(pair[0].misses_at, pair[1].misses_at)
+    np.testing.assert_allclose(pair[0].probes_at, pair[1].probes_at, atol=1e-5)
+    assert np.abs(pair[0].probes_at).max() > 1e-3
+
+
+def test_expected_lambda_for_sarsa_where_every_state_offers_a_choice():
+    """Lists the networks' outcomes on the host; one learner with a model object gives the same values."""
+    dynamics = KeyToDoor.make(horizon=LENGTH, distractors=1, scalar_reward=True)
+    settings = {**DOOR_SETTINGS, "learner": "sarsa"}
+    runs = neural.run_together(dynamics, [crew(ctd.ExpectedLambda(), 3)], **settings)[0]
+    env = DynamicsEnv(dynamics)
+    agent = ctd.ChunkedSarsa(
+        env,
+        model=ctd.NeuralModel(env, DOOR, seed=3),
+        lambda_source=ctd.ExpectedLambda(),
+        step_size=0.5,
+        discount=1.0,
+        epsilon=0.3,
+        seed=3,
+        view="offline",
+    )
+    agent.learn(env, EPISODES, progress=False)
+    np.testing.assert_allclose(agent.q_values(np.zeros(5, int)), runs.probes_at[0, -1], atol=1e-5)
+    assert np.abs(runs.probes_at).max() > 1e-3
+
+
+def test_sources_that_count_are_refused_with_networks():
+    with pytest.raises(ValueError, match="take counts"):
+        neural.run_together(DOOR_DYNAMICS, [crew(ctd.VisitLambda(), 3)], **DOOR_SETTINGS)

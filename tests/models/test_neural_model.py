@@ -11,8 +11,8 @@ from small_worlds import CHARGE, DOOR, DOOR_DYNAMICS, LENGTH, episodes_of, onlin
 
 import chunked_td as ctd
 from chunked_td.envs.face import DynamicsEnv
-from chunked_td.models.networks import boolean, categorical
-from chunked_td.models.neural import _resolve
+from chunked_td.models.neural.networks import boolean, categorical
+from chunked_td.models.neural.online import _resolve
 
 CHARGE_SPACE, DOOR_SPACE = spaces.MultiDiscrete(CHARGE.nvec), spaces.MultiDiscrete(DOOR.nvec)
 
@@ -57,7 +57,7 @@ def test_questions_change_nothing_and_need_not_be_asked(trained):
     model, before, after, _ = trained
     first = model.probabilities(before, after, 0.0)
     model.probabilities(0, after, 0.0)
-    model.expected_probabilities(1, np.array([0.5, 0.5]))
+    model.overlaps(1)
     np.testing.assert_array_equal(model.probabilities(before, after, 0.0), first)
     assert model.loss > 0.0
 
@@ -72,12 +72,10 @@ def test_distributions_hold_every_next_state_once(trained):
     assert dict(pairs)[after] == pytest.approx(model.probabilities(before, after, 0.0)[action], rel=1e-4)
 
 
-def test_expected_probabilities_by_summing_over_next_states(trained):
+def test_overlaps_by_summing_over_next_states(trained):
     model, before, _, _ = trained
-    policy = np.array([0.3, 0.7])
     each = np.array([[p for _, p in sorted(model.distribution(before, a))] for a in range(2)])
-    expected = [*(each**2).sum(1), ((policy @ each) ** 2).sum()]
-    np.testing.assert_allclose(model.expected_probabilities(before, policy), expected, rtol=1e-4)
+    np.testing.assert_allclose(model.overlaps(before), each @ each.T, rtol=1e-4)
 
 
 def test_distributions_of_differences_stay_in_range():
@@ -213,9 +211,9 @@ def test_errors_name_the_argument():
     low, high = ids(CHARGE, (0, 0, 0), (0, 5, 1))
     with pytest.raises(ValueError, match=r"next_state: component 1 changes by 5 .* its head takes changes of 0\.\.4"):
         model.observe(low, 0, 0.0, high, False)
-    with pytest.raises(ValueError, match=r"action is 2; it takes 0\.\.1"):
+    with pytest.raises(ValueError, match=r"action must be in 0\.\.1, got 2"):
         model.observe(0, 2, 0.0, 1, False)
-    with pytest.raises(ValueError, match=r"state is 162; it takes 0\.\.161"):
+    with pytest.raises(ValueError, match=r"state must be in 0\.\.161, .*, got 162"):
         model.probabilities(162, 0, 0.0)
     assert model.transitions == 0
     with pytest.raises(ValueError, match="actions: not known from a space alone"):
@@ -224,7 +222,7 @@ def test_errors_name_the_argument():
         ctd.NeuralModel(DOOR_SPACE, width=3)
     with pytest.raises(ValueError, match="config is for nvec"):
         ctd.NeuralModel(CHARGE_SPACE, DOOR)
-    with pytest.raises(ValueError, match=r"seed is 1\.5; it takes an integer from 0"):
+    with pytest.raises(ValueError, match=r"seed must be a whole number from 0, got 1\.5"):
         ctd.NeuralModel(CHARGE_SPACE, CHARGE, seed=1.5)
     odd = SimpleNamespace(observation_space=CHARGE_SPACE, action_space=spaces.MultiBinary(2))
     with pytest.raises(ValueError, match=r"env\.action_space must be Discrete, got MultiBinary"):

@@ -9,7 +9,7 @@ import pytest
 
 from chunked_td.lab.experiments.accumulated_charge.network import network_config as charge_network
 from chunked_td.lab.experiments.key_to_door.network import network_config as door_network
-from chunked_td.models import replay
+from chunked_td.models.neural import replay
 
 
 def naive_ring(numbers, capacity):

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from small_worlds import CHARGE, DOOR, LENGTH, episodes_of, online_loop, small_world, transitions_of
 
-from chunked_td.models.world import World
+from chunked_td.lambdas.on_device import Reading
+from chunked_td.models.neural.world import World
 
 
 def lambdas_of(world, episodes):
@@ -136,22 +137,22 @@ def test_a_certain_network_is_perfectly_calibrated():
 
 
 def test_errors_name_the_argument():
-    with pytest.raises(ValueError, match="episode_length is 7; it takes a positive multiple of train_every, 4"):
-        World(CHARGE, [1], 7)
-    with pytest.raises(ValueError, match="reading is 'q'"):
-        World(CHARGE, [1], LENGTH, reading="q")
-    with pytest.raises(ValueError, match="precision is 'half'"):
-        World(CHARGE, [1], LENGTH, precision="half")
-    world = World(CHARGE, [1], LENGTH, reading="expected_sarsa")
-    with pytest.raises(ValueError, match="policy is None"):
+    with pytest.raises(ValueError, match="episode_length must be a positive multiple of train_every = 4, got 7"):
+        World(CHARGE, [1], 7, reading=Reading())
+    with pytest.raises(ValueError, match=r"question must be one of .*, got 'q'"):
+        Reading("q")
+    with pytest.raises(ValueError, match=r"precision must be one of .*, got 'half'"):
+        World(CHARGE, [1], LENGTH, reading=Reading(), precision="half")
+    world = World(CHARGE, [1], LENGTH, reading=Reading("expected_sarsa"))
+    with pytest.raises(ValueError, match=r"policy must be .*, got None"):
         world.episode(np.zeros((1, LENGTH + 1, 3)), np.zeros((1, LENGTH)))
-    with pytest.raises(ValueError, match="states has the shape"):
+    with pytest.raises(ValueError, match="states must have the shape"):
         world.episode(np.zeros((1, LENGTH, 3)), np.zeros((1, LENGTH)))
     states, actions = np.zeros((1, LENGTH + 1, 3), int), np.zeros((1, LENGTH), int)
-    with pytest.raises(ValueError, match=r"policy has the shape \(1, 2\); it takes"):
+    with pytest.raises(ValueError, match=r"policy must have the shape .*, got \(1, 2\)"):
         world.episode(states, actions, np.zeros((1, 2)))
-    with pytest.raises(ValueError, match=r"actions has values outside 0\.\.1"):
+    with pytest.raises(ValueError, match=r"actions must have values in 0\.\.1"):
         world.episode(states, actions + 2, np.zeros((1, LENGTH, 2)))
     states[0, 1, 2] = CHARGE.nvec[2]
-    with pytest.raises(ValueError, match=r"states has values outside 0\.\.\["):
+    with pytest.raises(ValueError, match=r"states must have values in 0\.\.\["):
         world.episode(states, actions, np.zeros((1, LENGTH, 2)))

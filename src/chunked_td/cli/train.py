@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 if TYPE_CHECKING:
-    from chunked_td.learners.base import Learner
-    from chunked_td.learners.training import History
+    from chunked_td.learners.learner import Learner
+    from chunked_td.learners.loop import History
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Train:
     def _agent(self, env: Any, out: Path) -> Any:
         """A new learner, or the one saved in the folder."""
         import chunked_td
-        from chunked_td.learners.setup import learner_by_name
+        from chunked_td.learners.inputs import learner_by_name
 
         learner = learner_by_name(self.learner)
         saved = out / "agent.ctd"
@@ -88,12 +88,12 @@ class Train:
 
 def learner_settings(learner: type[Learner], settings: Train) -> dict[str, Any]:
     """The settings that this learner takes; an error for one that it would ignore."""
-    from chunked_td.learners.named import _FixedLambda
-    from chunked_td.learners.sutton_singh import _SuttonSingh
+    from chunked_td.learners.named import FixedLambda
+    from chunked_td.learners.sutton_singh import SuttonSingh
 
     chosen: dict[str, Any] = {"discount": settings.discount, "seed": settings.seed}
     given = {"step_size": settings.step_size, "epsilon": settings.epsilon}
-    if issubclass(learner, _SuttonSingh):
+    if issubclass(learner, SuttonSingh):
         for name, value in given.items():
             if value is not None:
                 raise ValueError(
@@ -102,7 +102,7 @@ def learner_settings(learner: type[Learner], settings: Train) -> dict[str, Any]:
     else:
         chosen |= {name: 0.1 if value is None else value for name, value in given.items()}
     if settings.lambda_ is not None:
-        if not issubclass(learner, _FixedLambda):
+        if not issubclass(learner, FixedLambda):
             raise ValueError(f"--lambda goes with fixed-λ learners; {learner.__name__} finds its own")
         chosen["lambda_"] = settings.lambda_
     return chosen
@@ -134,7 +134,7 @@ def read_curve(out: Path) -> History | None:
     """What `write_curve` wrote, if it is there."""
     import polars as pl
 
-    from chunked_td.learners.training import History
+    from chunked_td.learners.loop import History
 
     path = out / "curve.parquet"
     if not path.exists():
@@ -147,6 +147,6 @@ def joined(first: History, second: History) -> History:
     """Two stretches of training as one."""
     import numpy as np
 
-    from chunked_td.learners.training import History
+    from chunked_td.learners.loop import History
 
     return History(np.append(first.returns, second.returns), np.append(first.lengths, second.lengths))

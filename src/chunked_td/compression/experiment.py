@@ -21,7 +21,15 @@ import numpy as np
 
 from chunked_td.compression.predictor import log_probabilities
 from chunked_td.compression.tasks import LABELS, Task, draw, pairs
-from chunked_td.compression.training import Level, Plan, Reading, map_runs, read_batch, start_levels, train_batch
+from chunked_td.compression.training import (
+    Level,
+    Plan,
+    SequenceReading,
+    map_runs,
+    read_batch,
+    start_levels,
+    train_batch,
+)
 
 
 class Block(NamedTuple):
@@ -32,7 +40,7 @@ class Block(NamedTuple):
     tests: int  # test sequences of either kind
 
 
-class Runs(NamedTuple):
+class ExperimentRuns(NamedTuple):
     """What differs between the runs of an arm. Arrays lead with the run."""
 
     tasks: Task
@@ -66,7 +74,7 @@ def check(plan: Plan, levels: tuple[Level, ...], task: Task, tests: int, key: ja
     return Check(jnp.min(qs[-1]), jnp.min(qs[0]), bits, jnp.mean(top.counts))
 
 
-def label_shares(readings: list[Reading], task: Task) -> list[jax.Array]:
+def label_shares(readings: list[SequenceReading], task: Task) -> list[jax.Array]:
     """q of every test sequence at the highest level it reached, among the levels up to each: a list of float32[S]."""
     sequences = jnp.arange(readings[0].items.shape[0])
     right = jnp.asarray(LABELS)[sequences % 2]
@@ -91,7 +99,7 @@ def start(plan: Plan, seeds: jax.Array) -> tuple[Level, ...]:
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def run_block(
-    plan: Plan, block: Block, levels: tuple[Level, ...], runs: Runs, first: jax.Array
+    plan: Plan, block: Block, levels: tuple[Level, ...], runs: ExperimentRuns, first: jax.Array
 ) -> tuple[tuple[Level, ...], Check]:
     """A block of updates of all runs, and the check after it.
 
@@ -113,7 +121,9 @@ def run_block(
     return map_runs(one_run, levels, runs.tasks, runs.learning_rates, runs.seeds)
 
 
-def run_arm(plan: Plan, block: Block, runs: Runs, blocks: int, passes: Any, program: Any = None) -> tuple[Any, Check]:
+def run_arm(
+    plan: Plan, block: Block, runs: ExperimentRuns, blocks: int, passes: Any, program: Any = None
+) -> tuple[Any, Check]:
     """Blocks until every run has passed, or the budget is spent.
 
     Args:

@@ -54,7 +54,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chunked_td.compression.criteria import Criterion
-from chunked_td.compression.experiment import Block, Check, Runs, run_arm, run_block, stack_tasks, start
+from chunked_td.compression.experiment import Block, Check, ExperimentRuns, run_arm, run_block, stack_tasks, start
 from chunked_td.compression.predictor import CELLS, Shape
 from chunked_td.compression.tasks import alphabet_of, make_task
 from chunked_td.compression.training import Plan, start_runs, train_runs
@@ -277,7 +277,7 @@ def _job(settings: Settings, arm: str, cell: str, group: Group) -> Job:
     return Job({"arm": arm, "cell": cell, "parameters": size}, plan, group, room, alphabet)
 
 
-def _runs(settings: Settings, job: Job) -> tuple[Runs, list[dict[str, Any]]]:
+def _runs(settings: Settings, job: Job) -> tuple[ExperimentRuns, list[dict[str, Any]]]:
     """All runs of a job, and the columns that say which is which."""
     design = itertools.product(job.group.tasks, job.group.ns, settings.learning_rates, range(settings.seeds))
     names = ("task", "n", "learning_rate", "seed")
@@ -285,7 +285,7 @@ def _runs(settings: Settings, job: Job) -> tuple[Runs, list[dict[str, Any]]]:
     made = {(r["task"], r["n"]): make_task(r["task"], r["n"], job.room, job.alphabet) for r in rows}
     tasks = stack_tasks([made[r["task"], r["n"]] for r in rows])
     rates = np.array([r["learning_rate"] for r in rows], np.float32)
-    return Runs(tasks, rates, np.array([r["seed"] for r in rows], np.int32)), rows
+    return ExperimentRuns(tasks, rates, np.array([r["seed"] for r in rows], np.int32)), rows
 
 
 def _run_jobs(settings: Settings, jobs: list[Job], stop_early: bool = True) -> Table:
@@ -293,7 +293,7 @@ def _run_jobs(settings: Settings, jobs: list[Job], stop_early: bool = True) -> T
     block = Block(settings.check_every, settings.batch, settings.tests)
     runs = [_runs(settings, job) for job in jobs]
 
-    def build(job: Job, run: Runs) -> Any:
+    def build(job: Job, run: ExperimentRuns) -> Any:
         return run_block.lower(job.plan, block, start(job.plan, run.seeds), run, jnp.zeros((), jnp.int32)).compile()
 
     with ThreadPoolExecutor() as pool:
@@ -348,7 +348,7 @@ TABLES = {"comparison": comparison, "variants": variants, "costs": costs}
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the study and writes one .npz file per table, and study.json with the settings and the verdicts."""
+    """Run the study and write one .npz file per table, and study.json with the settings and the verdicts."""
     parser = argparse.ArgumentParser(prog="python -m chunked_td.compression.study", description=main.__doc__)
     parser.add_argument("--size", choices=SIZES, default="quick")
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")

@@ -68,7 +68,7 @@ class Level(NamedTuple):
     moments: Any
 
 
-class Reading(NamedTuple):
+class SequenceReading(NamedTuple):
     """What a level made of the items it read. Leading axes: sequence, item."""
 
     items: jax.Array  # int32[S, n, 1 + level]
@@ -78,7 +78,7 @@ class Reading(NamedTuple):
     keep: jax.Array  # bool[S, n], what goes up
 
 
-class Outcome(NamedTuple):
+class TrainingOutcome(NamedTuple):
     """What a batch cost one level."""
 
     nats: jax.Array  # float32[], −ln P of all items, before the updates that they caused
@@ -99,7 +99,7 @@ def start_levels(plan: Plan, key: jax.Array) -> tuple[Level, ...]:
 
 def train_batch(
     plan: Plan, levels: tuple[Level, ...], items: jax.Array, counts: jax.Array, learning_rate: jax.Array, key: jax.Array
-) -> tuple[tuple[Level, ...], tuple[Outcome, ...]]:
+) -> tuple[tuple[Level, ...], tuple[TrainingOutcome, ...]]:
     """One batch of sequences through all levels.
 
     Args:
@@ -115,14 +115,14 @@ def train_batch(
         noise = _noise(plan, level.predictor.shape, items, key)
         level, keep, nats = train_level(plan, level, items, counts, target, noise, learning_rate)
         trained.append(level)
-        outcomes.append(Outcome(nats, jnp.sum(counts), jnp.sum(keep, dtype=jnp.int32)))
+        outcomes.append(TrainingOutcome(nats, jnp.sum(counts), jnp.sum(keep, dtype=jnp.int32)))
         items, counts = jax.vmap(pass_up)(items, keep)
     return tuple(trained), tuple(outcomes)
 
 
 def read_batch(
     plan: Plan, levels: tuple[Level, ...], items: jax.Array, counts: jax.Array, key: jax.Array
-) -> list[Reading]:
+) -> list[SequenceReading]:
     """What every level makes of a batch of sequences, without training. Arguments as for `train_batch`."""
     items = _whole_windows(items, plan.window)
     readings = []
@@ -236,7 +236,7 @@ def apply(level: Level, gradient: Predictor, items: jax.Array, learning_rate: ja
 
 def read_level(
     plan: Plan, predictor: Predictor, items: jax.Array, counts: jax.Array, noise: jax.Array | None
-) -> Reading:
+) -> SequenceReading:
     """One batch through one level, without training. Arguments as for `train_level`."""
 
     def more(now: tuple[_Place, jax.Array]) -> jax.Array:
@@ -257,7 +257,7 @@ def read_level(
     failed = goes_up(plan.criterion, predictor.shape, logits, items, 0.0 if noise is None else noise)
     position = jnp.arange(items.shape[1])
     keep = failed | must_go_up(predictor.shape, position, counts[:, None])
-    return Reading(items, counts, states, logits, keep & (position < counts[:, None]))
+    return SequenceReading(items, counts, states, logits, keep & (position < counts[:, None]))
 
 
 def _states_above(
@@ -303,7 +303,7 @@ def train_runs(
     counts: jax.Array,
     learning_rate: jax.Array,
     keys: jax.Array,
-) -> tuple[tuple[Level, ...], tuple[Outcome, ...]]:
+) -> tuple[tuple[Level, ...], tuple[TrainingOutcome, ...]]:
     """Several batches through the levels of several runs. Arrays lead with the run.
 
     Args:

@@ -7,16 +7,19 @@ uniforms of the Generator that `reset(seed=...)` makes, read in order.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import error, spaces
 
-from chunked_td.compiled import Draws
+from chunked_td._numba import formed
 from chunked_td.envs import rendering
 from chunked_td.envs.dynamics import Dynamics, independent_copy
-from chunked_td.envs.exact import ExactModel
+from chunked_td.seeding import Draws
+
+if TYPE_CHECKING:
+    from chunked_td.analysis.exact import ExactModel
 
 
 class LegalActions(spaces.Discrete):
@@ -56,10 +59,11 @@ class DynamicsEnv(gym.Env[Any, Any]):
         if render_mode is not None and render_mode not in modes:
             raise ValueError(f"render_mode must be one of {modes} or None, got {render_mode!r}")
         self.dynamics = independent_copy(dynamics)
+        self._env: Any = formed(self.dynamics)  # the same arrays, in the form that kernels are compiled for
         self.render_mode = render_mode
-        nvec, d = dynamics.nvec, dynamics.rewards
+        nvec, d = dynamics.nvec, dynamics.n_rewards
         self.observation_space = spaces.Discrete(nvec[0]) if len(nvec) == 1 else spaces.MultiDiscrete(list(nvec))
-        self.action_space = self._actions = LegalActions(dynamics.actions)
+        self.action_space = self._actions = LegalActions(dynamics.n_actions)
         if d > 1:
             self.reward_space = spaces.Box(-np.inf, np.inf, (d,), dtype=np.float64)
         self._state = np.zeros(len(nvec), dtype=np.int64)
@@ -67,7 +71,7 @@ class DynamicsEnv(gym.Env[Any, Any]):
         self._draws: Draws | None = None
         self._exact: ExactModel | None = None
         self._running = False
-        self._scene: rendering.Scene | None = None
+        self._scene: rendering.EpisodeView | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode. A seed also draws anew what the environment fixes per seed; without one, that stays."""
@@ -76,11 +80,11 @@ class DynamicsEnv(gym.Env[Any, Any]):
         if self._draws is None or self._draws.generator is not self._np_random:
             self._draws = Draws(self.np_random)
             self._exact = None
-            env.prepare(env, self._draws.reserve(env.draws))
-        env.reset(env, self._draws.reserve(env.draws), self._state)
+            self._env.prepare(self._env, self._draws.reserve(env.draws))
+        self._env.reset(self._env, self._draws.reserve(env.draws), self._state)
         self._running = True
         if self.render_mode is not None:
-            self._scene = rendering.Scene(env, self._state)
+            self._scene = rendering.EpisodeView(env, self._state)
         return self._observation(), self._info()
 
     @property
@@ -108,11 +112,11 @@ class DynamicsEnv(gym.Env[Any, Any]):
                 f"action must be an integer in 0..{legal - 1} in state {self._state.tolist()} "
                 f'(see info["action_mask"]), got {action!r}'
             )
-        terminated = env.step(env, self._draws.reserve(env.draws), self._state, int(action), self._reward)
+        terminated = self._env.step(self._env, self._draws.reserve(env.draws), self._state, int(action), self._reward)
         self._running = not terminated
         if self._scene is not None:
             self._scene.add(int(action), self._state, self._reward, bool(terminated))
-        reward = float(self._reward[0]) if env.rewards == 1 else self._reward.copy()
+        reward = float(self._reward[0]) if env.n_rewards == 1 else self._reward.copy()
         return self._observation(), reward, bool(terminated), False, self._info()
 
     def render(self) -> Any:
@@ -132,6 +136,8 @@ class DynamicsEnv(gym.Env[Any, Any]):
         if self._draws is None:
             raise error.ResetNeeded("exact() was called before the first reset(): the seed may decide the model")
         if self._exact is None:
+            from chunked_td.analysis.exact import ExactModel
+
             self._exact = ExactModel(self.dynamics)
         return self._exact
 
@@ -145,5 +151,5 @@ class DynamicsEnv(gym.Env[Any, Any]):
 
     def _info(self) -> dict[str, Any]:
         env = self.dynamics
-        legal = self._actions.legal = int(env.legal(env, self._state))
-        return {"action_mask": (np.arange(env.actions) < legal).astype(np.int8)}
+        legal = self._actions.legal = int(self._env.legal(self._env, self._state))
+        return {"action_mask": (np.arange(env.n_actions) < legal).astype(np.int8)}

@@ -17,7 +17,7 @@ INK, FAINT, NOW, GOOD, BAD = "#1f2933", "#c8d0d9", "#f08a24", "#2f855a", "#c0392
 _CELLS = 60  # longest bar in a text
 
 
-class Scene:
+class EpisodeView:
     """An episode so far: what a drawing needs to know.
 
     Args:
@@ -29,7 +29,7 @@ class Scene:
         self.env = env
         self.states: list[tuple[int, ...]] = [tuple(state.tolist())]
         self.actions: list[int] = []
-        self.reward = np.zeros(env.rewards)
+        self.reward = np.zeros(env.n_rewards)
         self.total = 0.0
         self.ended = False
 
@@ -59,13 +59,13 @@ class Scene:
         return "   ".join([*parts, "the episode has ended"] if self.ended else parts)
 
 
-def text(scene: Scene) -> str:
+def text(scene: EpisodeView) -> str:
     """Draw `scene` as text."""
     body = _TEXTS.get(type(scene.env), _components_text)(scene)
     return f"{_title(scene.env)} | {scene.headline}\n{body}\n"
 
 
-def picture(scene: Scene) -> np.ndarray:
+def picture(scene: EpisodeView) -> np.ndarray:
     """Draw `scene` as an image, uint8[400, 800, 3]."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -106,7 +106,7 @@ def _bar(position: int, length: int, marks: tuple[int, ...] = ()) -> str:
 # Chain-and-Split ------------------------------------------------------------------------------------------------------
 
 
-def _chain_text(scene: Scene) -> str:
+def _chain_text(scene: EpisodeView) -> str:
     env, s = scene.env, scene.state[0]
     chain = _bar(s, env.horizon) if s <= env.horizon else "○" + "─" * min(env.horizon, _CELLS)
     lines = [f"a1    {chain}  pays {env.chain_reward:+g}"]
@@ -120,7 +120,7 @@ def _chain_text(scene: Scene) -> str:
     return "\n".join([*lines, f"a2..  {split}"])
 
 
-def _chain_picture(axes: Any, scene: Scene) -> None:
+def _chain_picture(axes: Any, scene: EpisodeView) -> None:
     from matplotlib import colormaps
 
     env = scene.env
@@ -147,7 +147,7 @@ def _chain_picture(axes: Any, scene: Scene) -> None:
     for x, y, label in ((-0.15, -0.35, "start"), (3.0, -1.3, "$s_L$"), (10.15, 1.1, f"{env.chain_reward:+g}")):
         axes.text(x, y, label, ha="left" if x > 10 else "center", va="center", fontsize=11, color=INK)
     axes.text(0.05, 0.6, "$a_1$", ha="right", fontsize=11, color=INK)
-    axes.text(1.2, -0.75, f"$a_2..a_{{{env.actions}}}$", ha="right", fontsize=11, color=INK)
+    axes.text(1.2, -0.75, f"$a_2..a_{{{env.n_actions}}}$", ha="right", fontsize=11, color=INK)
     axes.text(8.7, leaf_y[-1], "+1", va="center", fontsize=10, color=INK)
     axes.text(8.7, leaf_y[0], "−1", va="center", fontsize=10, color=INK)
     _mark(axes, [place(s[0]) for s in scene.states])
@@ -160,7 +160,7 @@ def _chain_picture(axes: Any, scene: Scene) -> None:
 # Accumulated-Charge ---------------------------------------------------------------------------------------------------
 
 
-def _charge_text(scene: Scene) -> str:
+def _charge_text(scene: EpisodeView) -> str:
     env, (first, charge, t) = scene.env, scene.state
     steps = tuple(np.flatnonzero(env.charging).tolist())
     expected = env.success * env.trials * sum(step < t for step in steps)
@@ -172,7 +172,7 @@ def _charge_text(scene: Scene) -> str:
     )
 
 
-def _charge_picture(axes: Any, scene: Scene) -> None:
+def _charge_picture(axes: Any, scene: EpisodeView) -> None:
     env, (first, charge, t) = scene.env, scene.state
     steps = np.flatnonzero(env.charging)
     times, charges = np.array([s[2] for s in scene.states]), np.array([s[1] for s in scene.states])
@@ -205,7 +205,7 @@ def _charge_picture(axes: Any, scene: Scene) -> None:
 # Key-to-Door ----------------------------------------------------------------------------------------------------------
 
 
-def _key_text(scene: Scene) -> str:
+def _key_text(scene: EpisodeView) -> str:
     env, state = scene.env, scene.state
     key, door, *coins, treasure, t = state
     lamps = " ".join("●" if coin else "○" for coin in coins) or "none"
@@ -219,14 +219,14 @@ def _key_text(scene: Scene) -> str:
     )
 
 
-def _key_picture(axes: Any, scene: Scene) -> None:
+def _key_picture(axes: Any, scene: EpisodeView) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     env, state = scene.env, scene.state
     n, t = env.distractors, state[-1]
     names = ["key", "door", *(f"$d_{{{i + 1}}}$" for i in range(n)), "treasure"]
     colours = [GOOD, "#2b6cb0", *["#b7791f"] * n, "#805ad5"]
-    paid = scene.reward if env.rewards > 1 else np.array(state) * env.weights * bool(scene.actions)
+    paid = scene.reward if env.n_rewards > 1 else np.array(state) * env.weights * bool(scene.actions)
     width = 11.0 / len(names)
     axes.set(xlim=(0, 11), ylim=(-1.6, 2.4))
     for i, (name, colour) in enumerate(zip(names, colours, strict=True)):
@@ -261,7 +261,7 @@ def _key_picture(axes: Any, scene: Scene) -> None:
 # Skewed split ---------------------------------------------------------------------------------------------------------
 
 
-def _skewed_text(scene: Scene) -> str:
+def _skewed_text(scene: EpisodeView) -> str:
     env, s = scene.env, scene.state[0]
     lead = _bar(s, env.length) if s <= env.length else "━" * (min(env.length, _CELLS) + 1)
     branch_a = f"{'◆' if s == env.length + 1 else ' '}A (p = {env.likely:g}, pays 0)"
@@ -269,7 +269,7 @@ def _skewed_text(scene: Scene) -> str:
     return f"{lead} ─┬─ {branch_a}\n{' ' * len(lead)}  └─ {branch_b}"
 
 
-def _skewed_picture(axes: Any, scene: Scene) -> None:
+def _skewed_picture(axes: Any, scene: EpisodeView) -> None:
     env = scene.env
     axes.set(xlim=(-0.6, 11), ylim=(-1.6, 1.6))
 
@@ -295,11 +295,11 @@ def _skewed_picture(axes: Any, scene: Scene) -> None:
 # Anything else --------------------------------------------------------------------------------------------------------
 
 
-def _components_text(scene: Scene) -> str:
+def _components_text(scene: EpisodeView) -> str:
     return "state " + " ".join(f"{x}/{n - 1}" for x, n in zip(scene.state, scene.env.nvec, strict=True))
 
 
-def _components_picture(axes: Any, scene: Scene) -> None:
+def _components_picture(axes: Any, scene: EpisodeView) -> None:
     nvec = np.array(scene.env.nvec)
     rows = np.arange(len(nvec))
     axes.barh(rows, np.ones(len(nvec)), color="white", edgecolor=FAINT)
@@ -317,13 +317,13 @@ def _mark(axes: Any, path: list[tuple[float, float]]) -> None:
     axes.scatter(*points[-1], s=190, color=NOW, zorder=3)
 
 
-_TEXTS: dict[type, Callable[[Scene], str]] = {
+_TEXTS: dict[type, Callable[[EpisodeView], str]] = {
     ChainAndSplit: _chain_text,
     AccumulatedCharge: _charge_text,
     KeyToDoor: _key_text,
     SkewedSplit: _skewed_text,
 }
-_PICTURES: dict[type, Callable[[Any, Scene], None]] = {
+_PICTURES: dict[type, Callable[[Any, EpisodeView], None]] = {
     ChainAndSplit: _chain_picture,
     AccumulatedCharge: _charge_picture,
     KeyToDoor: _key_picture,

@@ -157,7 +157,7 @@ def _ignore_interrupts() -> None:
 def _environment_and_agent(job: _Job) -> tuple[Any, Any]:
     import chunked_td
     from chunked_td.lab.gym_environments import make_environment
-    from chunked_td.learners.setup import learner_by_name
+    from chunked_td.learners.inputs import learner_by_name
 
     settings = job.settings
     env = make_environment(settings.env, settings.max_steps)

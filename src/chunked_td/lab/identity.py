@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 STORED_MODULES = {
     "chunked_td.lab.protocols": "chunked_td.lab.protocol",
+    "chunked_td.simulate": "chunked_td.simulation.simulate",
 }
 """{stored name of a module: where it is now}."""
 

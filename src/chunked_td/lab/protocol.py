@@ -188,7 +188,7 @@ class Protocol:
       deviations: what differs from the paper, and why.
       references: which figures and tables of the paper this reproduces.
       description: a paragraph for the report.
-      runner: what runs a batch of arms without networks, called like `chunked_td.simulate.simulate`; put your own
+      runner: what runs a batch of arms without networks, called like `chunked_td.simulation.simulate`; put your own
         here (or its address) for runs that the compiled simulation does not cover.
     """
 

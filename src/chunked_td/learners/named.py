@@ -1,24 +1,20 @@
-"""The named algorithms: each picks a bootstrap, a λ source and a view for the common recursion."""
+"""The named algorithms: each picks a bootstrap, a λ source and a view for the common update."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
-from chunked_td.lambdas import (
-    EXPECTED_SARSA,
-    SARSA,
-    STATE,
-    ConstantLambda,
-    FactoredLambda,
-    ForwardLambda,
-)
-from chunked_td.learners.base import Learner
+from chunked_td.bootstraps import EXPECTED_SARSA, SARSA, STATE
+from chunked_td.lambdas.constant import ConstantLambda
+from chunked_td.lambdas.factored import FactoredLambda
+from chunked_td.lambdas.forward import ForwardLambda
+from chunked_td.learners.learner import Learner, LearnerSettings
 
 
-class _FixedLambda(Learner):
+class FixedLambda(Learner):
     """A learner with the same λ everywhere."""
 
-    def __init__(self, env: Any, *, lambda_: float | None = None, **settings: Any):
+    def __init__(self, env: Any, *, lambda_: float | None = None, **settings: Unpack[LearnerSettings]):
         if lambda_ is not None and settings.get("lambda_source") is not None:
             raise ValueError("lambda_ and lambda_source both say what λ is; give one of them")
         if settings.get("lambda_source") is None:
@@ -26,7 +22,7 @@ class _FixedLambda(Learner):
         super().__init__(env, **settings)
 
 
-class TDLambda(_FixedLambda):
+class TDLambda(FixedLambda):
     """TD(λ) (§2.1): state values of a given policy. λ = 0 is TD(0), λ = 1 is Monte Carlo.
 
     Args:
@@ -38,7 +34,7 @@ class TDLambda(_FixedLambda):
     bootstrap = STATE
 
 
-class SarsaLambda(_FixedLambda):
+class SarsaLambda(FixedLambda):
     """SARSA(λ) (§2.1): action values of the ε-greedy policy it follows.
 
     Args:
@@ -50,7 +46,7 @@ class SarsaLambda(_FixedLambda):
     bootstrap = SARSA
 
 
-class ExpectedSarsaLambda(_FixedLambda):
+class ExpectedSarsaLambda(FixedLambda):
     """Expected-SARSA(λ) (§2.1): bootstraps from Σ_a π(a|s') Q(s',a).
 
     Args:

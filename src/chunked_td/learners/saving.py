@@ -7,38 +7,42 @@ It is written to a temporary file first and renamed, so a crash leaves the old f
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
-import os
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from chunked_td.compiled import Draws
+from chunked_td._files import write_atomically
 from chunked_td.indexing import indexer_from_state
-from chunked_td.lambdas import SOURCES, FactoredLambda, LambdaSource
-from chunked_td.learners.base import Learner
-from chunked_td.learners.recursion import Memory
+from chunked_td.lambdas import SOURCES, LambdaSource
+from chunked_td.learners.learner import Learner
 from chunked_td.learners.schedule import Schedule
-from chunked_td.learners.sutton_singh import _SuttonSingh
-from chunked_td.models.counts import Counts
+from chunked_td.learners.state import Memory
+from chunked_td.learners.sutton_singh import SuttonSingh
+from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts
+from chunked_td.seeding import Draws
 from chunked_td.traces import Trace
 
 FORMAT = 1
-_SETTINGS = (
-    "discount",
-    "seed",
-    "view",
-    "percept",
-    "prior",
-    "replacing",
-    "cutoff",
-    "actions",
-    "action_start",
-    "rewards",
-)
+_SETTINGS = {
+    "discount": "discount",
+    "seed": "seed",
+    "view": "view",
+    "percept": "percept",
+    "prior": "prior",
+    "replacing": "replacing",
+    "cutoff": "cutoff",
+    "actions": "n_actions",
+    "action_start": "action_start",
+    "rewards": "n_rewards",
+}
+"""Settings by their name in a file, and the attribute of a learner that holds each."""
+
+_PAIRS = {"origin": ORIGIN, "target": TARGET, "number": NUMBER, "following": FOLLOWING}
+"""Columns of the counted pairs by their name in a file."""
 
 
 class _Space:
@@ -56,10 +60,10 @@ def save(agent: Learner, path: Any) -> None:
     header = {
         "format": FORMAT,
         "learner": type(agent).__name__,
-        "settings": {name: getattr(agent, name) for name in _SETTINGS},
+        "settings": {name: getattr(agent, attribute) for name, attribute in _SETTINGS.items()},
         "step_size": _number_out(agent.step_size),
         "epsilon": _number_out(agent.epsilon),
-        "lambda_source": {"name": type(agent.lambda_source).__name__, **dataclasses.asdict(agent.lambda_source)},
+        "lambda_source": {"name": _source_name(agent.lambda_source), **agent.lambda_source.settings()},
         "policy": _policy_out(agent, arrays),
         "indexer": _pack(agent.indexer.state(), arrays, "indexer"),
         "model": _model_out(agent, arrays),
@@ -67,8 +71,8 @@ def save(agent: Learner, path: Any) -> None:
             agent.episode,
             agent.state,
             agent.action,
-            getattr(agent, "_alpha", 0.0),
-            getattr(agent, "_epsilon", 0.0),
+            float(agent._rates[1]),
+            float(agent._rates[0]),
         ],
         "policy_draws": agent.policy_draws.state(),
         "chunk_draws": agent.chunk_draws.state(),
@@ -77,14 +81,17 @@ def save(agent: Learner, path: Any) -> None:
     }
     _tables_out(agent, arrays)
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    _write(Path(path), arrays)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    write_atomically(path, buffer.getvalue())
 
 
-def load(path: Any, *, model: Any = None, policy: Any = None) -> Learner:
+def load(path: Any, *, lambda_source: LambdaSource | None = None, model: Any = None, policy: Any = None) -> Learner:
     """Read a learner that `save` wrote; it continues bit for bit as the saved one would have.
 
     Args:
       path: the file.
+      lambda_source: the λ source, where the learner was built with one of your own.
       model: the model object, where the learner was built with one that cannot be rebuilt from the file.
       policy: the policy, where the learner was built with a function.
 
@@ -96,11 +103,11 @@ def load(path: Any, *, model: Any = None, policy: Any = None) -> Learner:
         header = json.loads(bytes(arrays["header"]))
         if header["format"] != FORMAT:
             raise ValueError(f"{path}: written in format {header['format']}, this version reads format {FORMAT}")
-        agent = _rebuild(header, arrays, model, policy)
+        agent = _rebuild(header, arrays, lambda_source, model, policy)
         _tables_in(agent, arrays)
         agent.policy_draws = Draws.from_state(header["policy_draws"])
         agent.chunk_draws = Draws.from_state(header["chunk_draws"])
-        agent.episode, agent.state, agent.action, agent._alpha, agent._epsilon = header["progress"]
+        agent.episode, agent.state, agent.action, agent._rates[1], agent._rates[0] = header["progress"]
         agent.env_state = header["env_state"]
         agent.percepts = {(*key[:-1], key[-1]): k for k, key in enumerate(header["percepts"])}
     except (KeyError, TypeError, IndexError, AttributeError, UnicodeDecodeError, json.JSONDecodeError) as problem:
@@ -108,7 +115,9 @@ def load(path: Any, *, model: Any = None, policy: Any = None) -> Learner:
     return agent
 
 
-def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray], model: Any, policy: Any) -> Learner:
+def _rebuild(
+    header: dict[str, Any], arrays: dict[str, np.ndarray], source: LambdaSource | None, model: Any, policy: Any
+) -> Learner:
     import chunked_td
 
     if header["learner"] not in chunked_td.LEARNERS:
@@ -118,13 +127,13 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray], model: Any, 
     space = _Space(settings.pop("actions"), settings.pop("action_start"), settings.pop("rewards"))
     indexer = indexer_from_state(_unpack(header["indexer"], arrays))
     policy = _policy_in(header["policy"], arrays, policy)
-    if issubclass(cls, _SuttonSingh):
+    if issubclass(cls, SuttonSingh):
         return cls(space, discount=settings["discount"], seed=settings["seed"], policy=policy, indexer=indexer)
     return cls(
         space,
         step_size=_number_in(header["step_size"]),
         epsilon=_number_in(header["epsilon"]),
-        lambda_source=_source_in(header["lambda_source"]),
+        lambda_source=_source_in(header["lambda_source"], source),
         model=_model_in(header["model"], arrays, model),
         policy=policy,
         indexer=indexer,
@@ -136,17 +145,22 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray], model: Any, 
 
 
 def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
-    size, live = int(agent.counts.size[0]), int(agent.trace.count[0])
+    counts, trace = agent.counts, agent.trace
+    counts = Counts.empty(0) if counts is None else counts
+    trace = Trace.empty(0, agent.n_rewards, 0) if trace is None else trace
+    size, live = int(counts.size[0]), int(trace.count[0])
     arrays["values"], arrays["legal"] = agent.tables.values, agent.tables.legal
-    arrays["capacity"] = np.array([agent._capacity, agent.counts.head.size])
-    for name in ("origin", "target", "number", "following"):
-        arrays[f"counts_{name}"] = getattr(agent.counts, name)[:size]
+    arrays["capacity"] = np.array([agent._capacity, counts.head.size])
+    for name, column in _PAIRS.items():
+        arrays[f"counts_{name}"] = counts.pairs[:size, column]
     for name in ("head", "total", "prior"):
-        arrays[f"counts_{name}"] = getattr(agent.counts, name)
-    arrays["trace_rows"], arrays["trace_weight"] = agent.trace.rows[:live], agent.trace.weight[:live]
+        arrays[f"counts_{name}"] = getattr(counts, name)
+    arrays["trace_rows"], arrays["trace_weight"] = trace.rows[:live], trace.weight[:live]
     for name, field in zip(Memory._fields, agent.memory, strict=True):
         arrays[f"memory_{name}"] = field
-    if isinstance(agent, _SuttonSingh):
+    for name in agent.lambda_source.arrays:
+        arrays[f"lambda_{name}"] = getattr(agent._state.source, name)
+    if isinstance(agent, SuttonSingh):
         arrays["stale"] = agent.stale[:size]
         arrays["visited"] = np.array(agent.visited, np.int64).reshape(-1, 2)
 
@@ -155,49 +169,65 @@ def _check_tables(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     """Refuse tables that do not fit together: compiled code does not look where it reads."""
     capacity, origins = (int(n) for n in arrays["capacity"])
     rows, legal, pairs = agent._rows(capacity), agent.tables.legal.shape[0], arrays["counts_origin"].size
-    shapes = {"values": (rows, agent.rewards), "legal": (capacity if legal else 0, agent.actions)}
+    shapes = {"values": (rows, agent.n_rewards), "legal": (capacity if legal else 0, agent.n_actions)}
     shapes |= {f"counts_{name}": (origins,) for name in ("head", "total")}
-    shapes |= {f"counts_{name}": (pairs,) for name in ("origin", "target", "number", "following")}
-    shapes["counts_prior"] = agent.counts.prior.shape
-    shapes["trace_weight"] = (arrays["trace_rows"].size, agent.rewards)
+    shapes |= {f"counts_{name}": (pairs,) for name in _PAIRS}
+    if agent.counts is not None:
+        shapes["counts_prior"] = agent.counts.prior.shape
+    shapes["trace_weight"] = (arrays["trace_rows"].size, agent.n_rewards)
     room = arrays["memory_rows"].size
-    shapes |= {"memory_rows": (room,), "memory_delta": (room, agent.rewards), "memory_lambda_": (room, agent.rewards)}
+    shapes |= {"memory_rows": (room,)}
+    shapes |= {"memory_delta": (room, agent.n_rewards), "memory_lambda_": (room, agent.n_rewards)}
     for name in Memory._fields:
         shapes.setdefault(f"memory_{name}", getattr(agent.memory, name).shape)
     ranges = {"counts_origin": (0, origins), "counts_following": (-1, pairs), "counts_head": (-1, pairs)}
     ranges |= {"trace_rows": (0, rows), "memory_rows": (0, rows), "memory_length": (0, room + 1)}
     wrong = [name for name, shape in shapes.items() if arrays[name].shape != shape]
     wrong += [name for name, (low, end) in ranges.items() if ((arrays[name] < low) | (arrays[name] >= end)).any()]
-    if wrong or capacity < agent.indexer.size or origins < agent.counts.head.size:
+    if wrong or capacity < agent.indexer.size or (agent.counts is not None and origins < agent.counts.head.size):
         raise ValueError(f"the tables of the saved learner do not fit together: {', '.join(wrong) or 'capacity'}")
 
 
 def _tables_in(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     _check_tables(agent, arrays)
     agent._capacity, origins = (int(n) for n in arrays["capacity"])
-    agent.tables = agent.tables._replace(values=arrays["values"], legal=arrays["legal"])
-    size = arrays["counts_origin"].size
-    prior = arrays["counts_prior"]
+    agent._replace(
+        tables=agent.tables._replace(values=arrays["values"], legal=arrays["legal"]),
+        memory=Memory(*(arrays[f"memory_{name}"] for name in Memory._fields)),
+    )
+    if agent.trace is not None:
+        agent._replace(trace=_trace_in(agent, arrays))
+    if agent.lambda_source.arrays:
+        learned = {name: arrays[f"lambda_{name}"] for name in agent.lambda_source.arrays}
+        agent._replace(source=agent._state.source._replace(**learned))
+    agent._room = 0
+    if isinstance(agent, SuttonSingh):
+        agent._counts = _counts_in(arrays, origins)
+        agent.stale = np.zeros(agent.counts.pairs.shape[0])
+        agent.stale[: arrays["stale"].size] = arrays["stale"]
+        agent.visited = [(int(pair), int(state)) for pair, state in arrays["visited"]]
+    elif agent.counts is not None:
+        agent._replace_counts(_counts_in(arrays, origins))
+
+
+def _counts_in(arrays: dict[str, np.ndarray], origins: int) -> Counts:
+    size, prior = arrays["counts_origin"].size, arrays["counts_prior"]
     counts = Counts.empty(origins, float(prior[0]), prior[1:].astype(int).tolist(), max(2 * size, 256))
-    for name in ("origin", "target", "number", "following"):
-        getattr(counts, name)[:size] = arrays[f"counts_{name}"]
+    for name, column in _PAIRS.items():
+        counts.pairs[:size, column] = arrays[f"counts_{name}"]
     for name in ("head", "total"):
         getattr(counts, name)[:] = arrays[f"counts_{name}"]
     counts.size[0] = size
-    agent.counts = counts.grown(origins, counts.origin.size)  # builds the hash table
+    return counts.grown(origins, counts.pairs.shape[0])  # builds the hash table
+
+
+def _trace_in(agent: Learner, arrays: dict[str, np.ndarray]) -> Trace:
     live = arrays["trace_rows"].size
-    slots = agent.tables.values.shape[0] if agent.trace.slot.size else 0
-    trace = Trace.empty(slots, agent.rewards, max(2 * live, 256))
+    trace = Trace.empty(agent.tables.values.shape[0], agent.n_rewards, max(2 * live, 256))
     trace.rows[:live], trace.weight[:live] = arrays["trace_rows"], arrays["trace_weight"]
     trace.slot[arrays["trace_rows"]] = np.arange(live)
     trace.count[0] = live
-    agent.trace = trace
-    agent.memory = Memory(*(arrays[f"memory_{name}"] for name in Memory._fields))
-    agent._room = 0
-    if isinstance(agent, _SuttonSingh):
-        agent.stale = np.zeros(agent.counts.origin.size)
-        agent.stale[:size] = arrays["stale"]
-        agent.visited = [(int(pair), int(state)) for pair, state in arrays["visited"]]
+    return trace
 
 
 # ---- settings
@@ -211,13 +241,31 @@ def _number_in(value: Any) -> float | Schedule:
     return Schedule(tuple(map(tuple, value["points"])), value["hold"]) if isinstance(value, dict) else value
 
 
-def _source_in(value: dict[str, Any]) -> LambdaSource:
+def _source_name(source: LambdaSource) -> str:
+    """Name of a λ source in a file: that of its class, with its module where it is not ours."""
+    cls = type(source)
+    return cls.__name__ if SOURCES.get(cls.__name__) is cls else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _source_in(value: dict[str, Any], given: LambdaSource | None) -> LambdaSource:
     settings = dict(value)
-    cls = SOURCES[settings.pop("name")]
-    if cls is FactoredLambda and settings["components"] is not None:
-        chosen = settings["components"]
-        settings["components"] = tuple(tuple(c) if isinstance(c, list) else c for c in chosen)
-    return cls(**settings)
+    name = settings.pop("name")
+    if given is not None:
+        ours = {"name": _source_name(given), **json.loads(json.dumps(given.settings()))}
+        if ours != value:
+            raise ValueError(f"lambda_source: the saved learner uses {value}, got {ours}")
+        return given
+    if name not in SOURCES:
+        raise ValueError(
+            f"lambda_source: the saved learner uses {name}, which is not part of chunked_td; build it and pass it as "
+            f"load(…, lambda_source=…)"
+        )
+    return SOURCES[name](**{key: _as_tuples(setting) for key, setting in settings.items()})
+
+
+def _as_tuples(value: Any) -> Any:
+    """JSON's lists as tuples, as settings have them."""
+    return tuple(_as_tuples(item) for item in value) if isinstance(value, list) else value
 
 
 def _policy_out(agent: Learner, arrays: dict[str, np.ndarray]) -> Any:
@@ -286,19 +334,6 @@ def _unpack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 # ---- files
-
-
-def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:

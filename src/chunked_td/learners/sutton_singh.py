@@ -15,53 +15,54 @@ t: that is the next step's γλ of the other learners. The paper's γ is 1; ours
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from chunked_td.compiled import kernel
-from chunked_td.lambdas import STATE, ConstantLambda
-from chunked_td.learners.base import Learner
-from chunked_td.learners.recursion import Rule, arrive
-from chunked_td.learners.setup import make_rule
-from chunked_td.models.counts import Counts, increment
-from chunked_td.policies import GIVEN, UNIFORM
-from chunked_td.traces import clear, decay, mark, reinforce
+from chunked_td._numba import kernel
+from chunked_td.bootstraps import STATE
+from chunked_td.lambdas.constant import ConstantLambda
+from chunked_td.learners.learner import Learner
+from chunked_td.learners.update import ONGOING, TERMINATED
+from chunked_td.models.counts import NUMBER, Counts, increment
+from chunked_td.traces import Trace, decay, mark, reinforce
 
 NAIVE, ONE_OVER_N, N_OVER_N, CORRECTED = range(4)
 
 
-@kernel
-def sutton_singh_step(values, trace, counts, stale, factor, algorithm, discount, s, s2, reward, terminated):
-    """One step of Alg. 5, Alg. 6 and their relatives.
+class Averages(NamedTuple):
+    """What these algorithms learn."""
 
-    Args:
-      values: float64[S, 1], updated.
-      counts: n(s → s'), with room for one pair more.
-      stale: float64[capacity of counts]: V(s',s) per counted pair (CORRECTED).
-      factor: float64[1], scratch.
-    Returns:
-      The counted pair.
-    """
+    values: Annotated[np.ndarray, "float64[S, d]"]
+    trace: Trace
+    counts: Counts  # n(s → s')
+    stale: Annotated[np.ndarray, "float64[capacity]"]  # V(s',s) per counted pair (CORRECTED)
+    scratch: Annotated[np.ndarray, "float64[one]"]
+
+
+@kernel
+def sutton_singh_step(averages, algorithm, discount, s, s2, reward, terminated):
+    """One step of Alg. 5, Alg. 6 and their relatives; returns the counted pair. The counts have room for one more."""
+    values, trace, counts, scratch = averages.values, averages.trace, averages.counts, averages.scratch
     pair = increment(counts, s, -1 if terminated else s2)  # the end is a state of its own, whatever is shown there
     n = counts.total[s]
     mark(trace, s, True)
     ahead = 0.0 if terminated else values[s2, 0]
     delta = reward[0] + discount * ahead - values[s, 0]
     if algorithm == CORRECTED and not terminated:
-        delta += discount * (counts.number[pair] - 1) * (ahead - stale[pair])
-    factor[0] = delta
-    reinforce(values, trace, 1.0 / n, factor)
-    factor[0] = 0.0
+        delta += discount * (counts.pairs[pair, NUMBER] - 1) * (ahead - averages.stale[pair])
+    scratch[0] = delta
+    reinforce(values, trace, 1.0 / n, scratch)
+    scratch[0] = 0.0
     if algorithm == ONE_OVER_N:
-        factor[0] = 1.0 / n
+        scratch[0] = 1.0 / n
     elif algorithm != NAIVE:
-        factor[0] = counts.number[pair] / n
-    decay(trace, discount, factor, 0.0)
+        scratch[0] = counts.pairs[pair, NUMBER] / n
+    decay(trace, discount, scratch, 0.0)
     return pair
 
 
-class _SuttonSingh(Learner):
+class SuttonSingh(Learner):
     """State values of a given policy, averaged rather than stepped.
 
     Args:
@@ -75,52 +76,44 @@ class _SuttonSingh(Learner):
 
     def __init__(self, env: Any, *, discount: float = 1.0, seed: int = 0, policy: Any = None, indexer: Any = None):
         super().__init__(env, discount=discount, seed=seed, policy=policy, indexer=indexer)
-        if self.rewards != 1:
-            raise ValueError(f"{type(self).__name__} takes scalar rewards, this environment pays {self.rewards}")
-
-    def _make_rule(self) -> Rule:
-        policy = UNIFORM if isinstance(self.policy, str) else GIVEN
-        return make_rule(STATE, self.lambda_source, 0, self.actions, self.discount, policy=policy)
+        if self.n_rewards != 1:
+            raise ValueError(f"{type(self).__name__} takes scalar rewards, this environment pays {self.n_rewards}")
 
     def _allocate(self) -> None:
         super()._allocate()
-        self.counts = Counts.empty(self._capacity)
-        self.stale = np.zeros(self.counts.origin.size)
+        self._counts = Counts.empty(self._capacity)
+        self.stale = np.zeros(self._counts.pairs.shape[0])
         self.visited: list[tuple[int, int]] = []
-        self._factor = np.zeros(1)
+        self._scratch = np.zeros(1)
+
+    @property
+    def counts(self) -> Counts:
+        """n(s → s')."""
+        return self._counts
 
     def _make_room(self) -> None:
         super()._make_room()
-        self._match_stale()
+        if self._counts.room < self._room + 1:
+            self._grow_counts(self._counts.head.size, 2 * self._counts.pairs.shape[0])
 
     def _grow_states(self) -> None:
         super()._grow_states()
-        self.counts = self.counts.grown(self._capacity, self.counts.origin.size)
-        self._match_stale()
+        self._grow_counts(self._capacity, self._counts.pairs.shape[0])
 
-    def _match_stale(self) -> None:
-        if self.stale.size < self.counts.origin.size:
-            self.stale = np.concatenate([self.stale, np.zeros(self.counts.origin.size - self.stale.size)])
+    def _grow_counts(self, origins: int, capacity: int) -> None:
+        self._counts = self._counts.grown(origins, capacity)
+        self.stale = np.concatenate([self.stale, np.zeros(capacity - self.stale.size)])
 
     def _update(self, state: int, percept: int, legal: np.ndarray, ended: int) -> int:
         action = -1
-        if ended != 1:
-            rng = self.policy_draws.reserve(1)
-            action = arrive(self.rule, self.tables, self.memory, rng, state, legal, 0.0, ended == 0)
-        pair = sutton_singh_step(
-            self.tables.values,
-            self.trace,
-            self.counts,
-            self.stale,
-            self._factor,
-            self.algorithm,
-            self.discount,
-            self.state,
-            state,
-            self._reward,
-            ended == 1,
-        )
-        if self.algorithm == CORRECTED and ended != 1:
+        if ended != TERMINATED:
+            self.policy_draws.reserve(1)
+            places, entries = self._entries()
+            action = entries.select(places, state, legal, ended == ONGOING)
+        averages = Averages(self.tables.values, self.trace, self._counts, self.stale, self._scratch)  # type: ignore[arg-type]
+        terminated = ended == TERMINATED
+        pair = sutton_singh_step(averages, self.algorithm, self.discount, self.state, state, self._reward, terminated)
+        if self.algorithm == CORRECTED and not terminated:
             self.visited.append((int(pair), state))
         return action
 
@@ -130,33 +123,31 @@ class _SuttonSingh(Learner):
             self._finish()
 
     def _finish(self) -> None:
-        clear(self.trace)
         for pair, state in self.visited:
             self.stale[pair] = self.tables.values[state, 0]
         self.visited.clear()
-        self.state = self.action = -1
-        self.episode += 1
+        self._forget()
 
 
-class NaiveTD0(_SuttonSingh):
+class NaiveTD0(SuttonSingh):
     """TD(0) with step size 1/n(s) (App. C.1): the plain average of the targets seen."""
 
     algorithm = NAIVE
 
 
-class TDOneOverN(_SuttonSingh):
+class TDOneOverN(SuttonSingh):
     """TD(1/n) (Alg. 5): targets use the values at the end of the episode."""
 
     algorithm = ONE_OVER_N
 
 
-class TDNOverN(_SuttonSingh):
+class TDNOverN(SuttonSingh):
     """TD(n/n) (Related Work): TDC's traces and step sizes with the plain TD error."""
 
     algorithm = N_OVER_N
 
 
-class CorrectedTD(_SuttonSingh):
+class CorrectedTD(SuttonSingh):
     """TDC (Alg. 6): also replaces the out-of-date values that past targets used."""
 
     algorithm = CORRECTED

@@ -1,37 +1,40 @@
 """Count models: P̂(x'|x,a) = n(x,a,x') / n(x,a) (App. A.1), sparse and compiled.
 
-One structure serves every count model of the package. It counts pairs (origin → target):
+`Counts` counts pairs (origin → target). Three models are made of it:
 
-- forward: origin = (x, a), target = x';
-- backward (§3.2): origin = x or (x, a), target = the predecessor x or (x, a);
-- per component: origin = (x, a, i), target = the value x'^i.
+| model | origin | target | answers |
+|---|---|---|---|
+| `ForwardCounts` | (x, a) | x' | the probability of what came, all outcomes, visits |
+| `PartCounts` | (x, a, i) | the components of x' that decide reward i | the probability of each part of what came |
+| `BackwardCounts` (§3.2) | x, or (x, a) | the predecessor x, or (x, a) | the probability of where we came from |
 
-Memory grows with the distinct pairs seen. Counts are incremented before they are queried (App. A.1), so an
-observed transition never has probability zero.
+Memory grows with the distinct pairs seen. Counts are incremented before they are queried (App. A.1), so an observed
+transition never has probability zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from chunked_td.compiled import kernel
+from chunked_td._numba import code, kernel
+from chunked_td.bootstraps import SARSA
+
+ORIGIN, TARGET, NUMBER, FOLLOWING = range(4)
+"""Columns of `Counts.pairs`."""
 
 
 class Counts(NamedTuple):
     """A hash table of counted pairs, with the pairs of one origin linked in a list."""
 
-    table: np.ndarray  # int64[2^m]: pair + 1, or 0 where free
-    origin: np.ndarray  # int64[capacity], in order of first sight
-    target: np.ndarray  # int64[capacity]
-    number: np.ndarray  # int64[capacity]: n(origin → target)
-    following: np.ndarray  # int64[capacity]: next pair of the same origin, or −1
-    head: np.ndarray  # int64[origins]: first pair of an origin, or −1
-    total: np.ndarray  # int64[origins]: n(origin)
-    size: np.ndarray  # int64[1]: distinct pairs
-    prior: np.ndarray  # float64[1 + k]: Dirichlet pseudo-count per outcome; number of outcomes of origins ≡ i mod k
+    table: Annotated[np.ndarray, "int32[slots]"]  # pair + 1, or 0 where free; the number of slots is a power of 2
+    pairs: Annotated[np.ndarray, "int64[capacity, 4]"]  # origin, target, n(origin → target), next pair of it or −1
+    head: Annotated[np.ndarray, "int64[origins]"]  # first pair of an origin, or −1
+    total: Annotated[np.ndarray, "int64[origins]"]  # n(origin)
+    size: Annotated[np.ndarray, "int64[1]"]  # distinct pairs
+    prior: Annotated[np.ndarray, "float64[k]"]  # Dirichlet pseudo-count; number of outcomes of origins ≡ i mod k − 1
 
     @classmethod
     def empty(cls, origins: int, prior: float = 0.0, outcomes: int | Sequence[int] = 1, capacity: int = 256) -> Counts:
@@ -47,11 +50,8 @@ class Counts(NamedTuple):
         while slots < 2 * capacity:
             slots *= 2
         return cls(
-            table=np.zeros(slots, np.int64),
-            origin=np.zeros(capacity, np.int64),
-            target=np.zeros(capacity, np.int64),
-            number=np.zeros(capacity, np.int64),
-            following=np.zeros(capacity, np.int64),
+            table=np.zeros(slots, np.int32),
+            pairs=np.zeros((capacity, 4), np.int64),
             head=np.full(origins, -1, np.int64),
             total=np.zeros(origins, np.int64),
             size=np.zeros(1, np.int64),
@@ -62,28 +62,30 @@ class Counts(NamedTuple):
         """The same counts with room for more origins and more distinct pairs."""
         larger = Counts.empty(origins, self.prior[0], self.prior[1:].astype(int).tolist(), capacity)
         size = int(self.size[0])
-        for old, new in zip(self[1:5], larger[1:5], strict=True):
-            new[:size] = old[:size]
-        for old, new in zip(self[5:7], larger[5:7], strict=True):
-            new[: old.size] = old
+        larger.pairs[:size] = self.pairs[:size]
+        larger.head[: self.head.size] = self.head
+        larger.total[: self.total.size] = self.total
         larger.size[0] = size
         rehash(larger)
         return larger
 
-    def copy(self) -> Counts:
-        """An independent copy."""
-        return Counts(*(field.copy() for field in self))
+    @property
+    def room(self) -> int:
+        """How many more distinct pairs fit in."""
+        return self.pairs.shape[0] - int(self.size[0])
 
 
 @kernel
 def _slot(counts, origin, target):
-    """Place of the pair in the hash table, or the free place where it belongs."""
+    """Place of the pair in the hash table, or the free place where it belongs.
+
+    Neighbouring origins with the same target have neighbouring places: the parts of one state lie in one cache line.
+    """
     mask = counts.table.size - 1
-    mixed = origin * 2654435761 + target * 40503
-    k = (mixed ^ (mixed >> 17)) & mask
+    k = (origin + ((target * 2654435761) >> 11)) & mask
     while counts.table[k] != 0:
         pair = counts.table[k] - 1
-        if counts.origin[pair] == origin and counts.target[pair] == target:
+        if counts.pairs[pair, ORIGIN] == origin and counts.pairs[pair, TARGET] == target:
             return k
         k = (k + 1) & mask
     return k
@@ -93,7 +95,7 @@ def _slot(counts, origin, target):
 def rehash(counts):
     """Enter every stored pair into an empty hash table."""
     for pair in range(counts.size[0]):
-        counts.table[_slot(counts, counts.origin[pair], counts.target[pair])] = pair + 1
+        counts.table[_slot(counts, counts.pairs[pair, ORIGIN], counts.pairs[pair, TARGET])] = pair + 1
 
 
 @kernel
@@ -111,12 +113,12 @@ def increment(counts, origin, target):
         pair = counts.size[0]
         counts.size[0] = pair + 1
         counts.table[k] = pair + 1
-        counts.origin[pair] = origin
-        counts.target[pair] = target
-        counts.number[pair] = 0
-        counts.following[pair] = counts.head[origin]
+        counts.pairs[pair, ORIGIN] = origin
+        counts.pairs[pair, TARGET] = target
+        counts.pairs[pair, NUMBER] = 0
+        counts.pairs[pair, FOLLOWING] = counts.head[origin]
         counts.head[origin] = pair
-    counts.number[pair] += 1
+    counts.pairs[pair, NUMBER] += 1
     counts.total[origin] += 1
     return pair
 
@@ -139,50 +141,213 @@ def probability(counts, origin, target):
 def pair_probability(counts, origin, pair):
     """`probability` for a pair that was found already (−1 if it was never seen); the origin was, or has a prior."""
     c = counts.prior[0]
-    number = counts.number[pair] if pair >= 0 else 0
+    number = counts.pairs[pair, NUMBER] if pair >= 0 else 0
     if c == 0.0:
         return number / counts.total[origin]
     return (number + c) / (counts.total[origin] + c * outcome_number(counts, origin))
 
 
 @kernel
-def mixed_probability(counts, base, stride, policy, target):
-    """Σ_a π(a) P̂(target | origin_a), origin_a = base + a·stride: P̂^π(x'|x)."""
-    total = 0.0
-    for a in range(policy.size):
-        if policy[a] > 0.0:
-            total += policy[a] * probability(counts, base + a * stride, target)
-    return total
+def unseen_share(counts, origin):
+    """P̂ of one outcome that was never seen: 0 without a prior."""
+    c = counts.prior[0]
+    return 0.0 if c == 0.0 else c / (counts.total[origin] + c * outcome_number(counts, origin))
 
 
 @kernel
-def expected_mixed_probability(counts, base, stride, policy):
-    """Σ_target (Σ_a π(a) P̂(target | origin_a))²: the expectation of `mixed_probability` over outcomes.
-
-    With a prior, the mass on targets never seen is spread evenly over the outcomes that are left.
-    """
-    total = 0.0
-    seen_mass = 0.0
+def unseen_number(counts, origin):
+    """How many outcomes of an origin were never seen; at least 0."""
     seen = 0
-    for a in range(policy.size):
-        pair = counts.head[base + a * stride] if policy[a] > 0.0 else -1
-        while pair >= 0:
-            if _first_to_reach(counts, base, stride, policy, a, counts.target[pair]):
-                p = mixed_probability(counts, base, stride, policy, counts.target[pair])
-                total += p * p
-                seen_mass += p
-                seen += 1
-            pair = counts.following[pair]
-    left = outcome_number(counts, base) - seen
-    if counts.prior[0] > 0.0 and left > 0.0:
-        total += (1.0 - seen_mass) ** 2 / left
-    return total
+    pair = counts.head[origin]
+    while pair >= 0:
+        seen += 1
+        pair = counts.pairs[pair, FOLLOWING]
+    return max(outcome_number(counts, origin) - seen, 0.0)
 
 
 @kernel
-def _first_to_reach(counts, base, stride, policy, a, target):
-    """Whether no action before `a` is known to reach `target` (each target is to be summed once)."""
-    for b in range(a):
-        if policy[b] > 0.0 and find(counts, base + b * stride, target) >= 0:
-            return False
-    return True
+def _has_room(model, pairs):
+    """Whether so many new pairs fit in."""
+    return model.counts.pairs.shape[0] - model.counts.size[0] >= pairs
+
+
+class ForwardCounts(NamedTuple):
+    """The forward model of the paper: counts of (x, a → x')."""
+
+    counts: Counts
+    latest: Annotated[np.ndarray, "int64[one]"]  # the pair of the transition observed last
+
+    has_room = staticmethod(_has_room)
+
+    @staticmethod
+    @kernel
+    def observe(model, step):
+        """Count the transition."""
+        row = step.state * code(step.n_actions) + step.action
+        model.latest[0] = increment(model.counts, row, step.percept)
+
+    @staticmethod
+    @kernel
+    def chance(model, step, action, part):
+        """P̂(x'|x, action) of what came."""
+        row = step.state * code(step.n_actions) + action
+        if action == step.action:
+            return pair_probability(model.counts, row, model.latest[0])
+        return probability(model.counts, row, step.percept)
+
+    @staticmethod
+    @kernel
+    def tried(model, step, action):
+        """Whether `action` was ever taken in x, or has a prior."""
+        return model.counts.total[step.state * code(step.n_actions) + action] > 0 or model.counts.prior[0] > 0.0
+
+    @staticmethod
+    @kernel
+    def overlap(model, step, a, b, part):
+        """Σ_{x'} P̂(x'|x,a) P̂(x'|x,b)."""
+        counts, row = model.counts, step.state * code(step.n_actions)
+        total = 0.0
+        pair = counts.head[row + a]
+        while pair >= 0:
+            p = pair_probability(counts, row + a, pair)
+            total += p * (p if a == b else probability(counts, row + b, counts.pairs[pair, TARGET]))
+            pair = counts.pairs[pair, FOLLOWING]
+        share = unseen_share(counts, row + a)
+        if share > 0.0:
+            total += share * _mass_beyond(counts, row + a, row + b)
+        return total
+
+    @staticmethod
+    @kernel
+    def first(model, step, action):
+        """First outcome of (x, action), or −1."""
+        return model.counts.head[step.state * code(step.n_actions) + action]
+
+    @staticmethod
+    @kernel
+    def following(model, step, action, outcome):
+        """The outcome after `outcome`, or −1."""
+        return model.counts.pairs[outcome, FOLLOWING]
+
+    @staticmethod
+    @kernel
+    def target(model, step, action, outcome):
+        """The next state of an outcome."""
+        return model.counts.pairs[outcome, TARGET]
+
+    @staticmethod
+    @kernel
+    def weight(model, step, action, outcome):
+        """P̂ of an outcome."""
+        return pair_probability(model.counts, step.state * code(step.n_actions) + action, outcome)
+
+    @staticmethod
+    @kernel
+    def unlisted_squares(model, step, action):
+        """Σ P̂² over the outcomes that have a prior but were never seen."""
+        origin = step.state * code(step.n_actions) + action
+        share = unseen_share(model.counts, origin)
+        return 0.0 if share == 0.0 else unseen_number(model.counts, origin) * share * share
+
+    @staticmethod
+    @kernel
+    def visits(model, step):
+        """n(x_t)."""
+        total = 0
+        for b in range(code(step.n_actions)):
+            total += model.counts.total[step.state * code(step.n_actions) + b]
+        return total
+
+
+@kernel
+def _mass_beyond(counts, a, b):
+    """P̂(·|b) of all outcomes that were never seen from `a`."""
+    mass = 1.0
+    pair = counts.head[a]
+    while pair >= 0:
+        mass -= probability(counts, b, counts.pairs[pair, TARGET])
+        pair = counts.pairs[pair, FOLLOWING]
+    return max(mass, 0.0)
+
+
+class PartCounts(NamedTuple):
+    """A forward model per reward component: counts of (x, a → the components of x' that decide reward i) (Alg. 4)."""
+
+    counts: Counts
+    latest: Annotated[np.ndarray, "int64[d]"]  # the pairs of the transition observed last
+    value: Annotated[np.ndarray, "int64[d]"]  # what each part came to be
+
+    has_room = staticmethod(_has_room)
+
+    @staticmethod
+    @kernel
+    def observe(model, step):
+        """Count the transition once for every part."""
+        d = model.latest.size
+        row = (step.state * code(step.n_actions) + step.action) * d
+        for i in range(d):
+            model.value[i] = part_value(step.components, step.tables, i, step.next_state)
+            model.latest[i] = increment(model.counts, row + i, model.value[i])
+
+    @staticmethod
+    @kernel
+    def chance(model, step, action, part):
+        """P̂(x'^part|x, action) of what came."""
+        origin = (step.state * code(step.n_actions) + action) * model.latest.size + part
+        if action == step.action:
+            return pair_probability(model.counts, origin, model.latest[part])
+        return probability(model.counts, origin, model.value[part])
+
+    @staticmethod
+    @kernel
+    def tried(model, step, action):
+        """Whether `action` was ever taken in x, or has a prior."""
+        origin = (step.state * code(step.n_actions) + action) * model.latest.size
+        return model.counts.total[origin] > 0 or model.counts.prior[0] > 0.0
+
+
+@kernel
+def part_value(components, tables, i, state):
+    """The state components that decide reward i, as one number.
+
+    Args:
+      components: int64[c], those of `state`; None where only its id is at hand.
+    """
+    value = 0
+    stride = 1
+    below = 1  # product of the sizes of the components that run faster
+    for j in range(tables.parts.shape[1] - 1, -1, -1):
+        if tables.parts[i, j]:  # divisions cost more than all else here
+            value += stride * (state // below % tables.nvec[j] if components is None else components[j])
+            stride *= tables.nvec[j]
+        below *= tables.nvec[j]
+    return value
+
+
+class BackwardCounts(NamedTuple):
+    """The backward model (§3.2): counts of where transitions came from."""
+
+    counts: Counts
+
+    has_room = staticmethod(_has_room)
+
+    @staticmethod
+    @kernel
+    def observe(model, step):
+        """Count the transition from its end: x' ← x, or (x', a') ← (x, a)."""
+        A = code(step.n_actions)
+        if code(step.bootstrap) != SARSA:
+            increment(model.counts, step.next_state, step.state)
+        elif step.next_action >= 0:
+            increment(model.counts, step.next_state * A + step.next_action, step.state * A + step.action)
+
+    @staticmethod
+    @kernel
+    def came_from(model, step):
+        """P̂^π(x_{t−1}|x_t) or P̂^π(x_{t−1},a_{t−1}|x_t,a_t); 0 at the start, where the traces are empty."""
+        A = code(step.n_actions)
+        if step.previous < 0:
+            return 0.0
+        if code(step.bootstrap) == SARSA:
+            return probability(model.counts, step.state * A + step.action, step.previous)
+        return probability(model.counts, step.state, step.previous // A)

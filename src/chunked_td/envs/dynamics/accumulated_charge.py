@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_finite, check_flag, check_probability, check_whole
-from chunked_td.compiled import Stream, kernel, uniform
+from chunked_td._numba import kernel
 from chunked_td.envs.dynamics.protocol import Outcome
+from chunked_td.seeding import Stream, uniform
 
 _GUIDE = 256  # entries of the table that says where to begin the search in the distribution function
 
@@ -72,12 +73,12 @@ class AccumulatedCharge(NamedTuple):
         return (2, self.horizon + 1, self.horizon + 1)
 
     @property
-    def actions(self) -> int:
+    def n_actions(self) -> int:
         """Two at time 0, one afterwards."""
         return 2
 
     @property
-    def rewards(self) -> int:
+    def n_rewards(self) -> int:
         """A scalar reward."""
         return 1
 

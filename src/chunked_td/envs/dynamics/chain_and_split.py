@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_finite, check_whole
-from chunked_td.compiled import Stream, kernel, uniform
+from chunked_td._numba import kernel
 from chunked_td.envs.dynamics.protocol import Outcome
+from chunked_td.seeding import Stream, uniform
 
 
 class ChainAndSplit(NamedTuple):
@@ -19,7 +20,7 @@ class ChainAndSplit(NamedTuple):
     """
 
     horizon: int
-    actions: int
+    n_actions: int
     width: int
     chain_reward: float
     leaf_rewards: np.ndarray  # float64[w], evenly spaced on [−1, 1]
@@ -47,7 +48,7 @@ class ChainAndSplit(NamedTuple):
         return (self.horizon + 2 + self.width,)
 
     @property
-    def rewards(self) -> int:
+    def n_rewards(self) -> int:
         """A scalar reward."""
         return 1
 
@@ -91,7 +92,7 @@ class ChainAndSplit(NamedTuple):
     @kernel
     def legal(env: Any, state: np.ndarray) -> int:
         """Count the actions: n in the start state, one elsewhere."""
-        return env.actions if state[0] == 0 else 1
+        return env.n_actions if state[0] == 0 else 1
 
     @staticmethod
     @kernel

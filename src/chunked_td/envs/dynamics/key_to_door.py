@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_finite, check_flag, check_whole
-from chunked_td.compiled import Stream, kernel, uniform
+from chunked_td._numba import kernel
 from chunked_td.envs.dynamics.protocol import Outcome
+from chunked_td.seeding import Stream, uniform
 
 PICK_KEY, UNLOCK = 0, 1
 
@@ -61,12 +62,12 @@ class KeyToDoor(NamedTuple):
         return (2,) * (self.distractors + 3) + (self.horizon + 1,)
 
     @property
-    def actions(self) -> int:
+    def n_actions(self) -> int:
         """Pick key (0) and unlock (1)."""
         return 2
 
     @property
-    def rewards(self) -> int:
+    def n_rewards(self) -> int:
         """One per state component, or their sum."""
         return 1 if self.scalar_reward else self.distractors + 4
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from chunked_td.compiled import Stream
+from chunked_td.seeding import Stream
 
 #: (probability, next state, reward vector, terminated)
 Outcome = tuple[float, tuple[int, ...], tuple[float, ...], bool]
@@ -37,12 +37,12 @@ class Dynamics(Protocol):
         ...
 
     @property
-    def actions(self) -> int:
+    def n_actions(self) -> int:
         """The most actions that any state offers."""
         ...
 
     @property
-    def rewards(self) -> int:
+    def n_rewards(self) -> int:
         """Length d of the reward vector; 1 for a scalar reward."""
         ...
 

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_finite, check_probability, check_whole
-from chunked_td.compiled import Stream, kernel, uniform
+from chunked_td._numba import kernel
 from chunked_td.envs.dynamics.protocol import Outcome
+from chunked_td.seeding import Stream, uniform
 
 
 class SkewedSplit(NamedTuple):
@@ -45,12 +46,12 @@ class SkewedSplit(NamedTuple):
         return (self.length + 3,)
 
     @property
-    def actions(self) -> int:
+    def n_actions(self) -> int:
         """One action everywhere."""
         return 1
 
     @property
-    def rewards(self) -> int:
+    def n_rewards(self) -> int:
         """A scalar reward."""
         return 1
 

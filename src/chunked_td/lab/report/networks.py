@@ -1,7 +1,7 @@
 """What the world models learned: loss, calibration, and λ on predictable and on noisy steps over training.
 
-Network arms may add these columns to the table (see `chunked_td.models.diagnostics` for the definitions), each a mean
-over the episodes since the last checkpoint; whatever is missing is left out:
+Network arms may add these columns to the table (see `chunked_td.models.neural.diagnostics` for the definitions), each a
+mean over the episodes since the last checkpoint; whatever is missing is left out:
 
     loss                                    training loss
     lambda_predictable, lambda_noisy        λ on steps whose outcome is certain, and on the others

@@ -91,12 +91,12 @@ def execute_together(
     Args:
       batches: that may share a program, see `shared_programs`.
       report: called with the number of finished episodes at every checkpoint.
-      settings: further arguments of `chunked_td.lab.neural.run_together`.
+      settings: further arguments of `chunked_td.simulation.networks.run_together`.
     Returns:
       what `execute` gives, for each batch. Rounding depends on the size of a program, so on some devices the numbers
       are close to those of batches run alone, not equal.
     """
-    from chunked_td.lab.neural import Crew, run_together
+    from chunked_td.simulation.networks import Crew, run_together
 
     crews = [Crew(**_own_arguments(batch)) for batch in batches]
     first = batches[0]
@@ -115,7 +115,7 @@ def execute_together(
 
 def shared_programs(batches: Sequence[Batch]) -> list[list[Batch]]:
     """Network batches grouped into programs: same protocol, network, learner, length and block of seeds."""
-    from chunked_td.lab.neural import can_share
+    from chunked_td.simulation.networks import can_share
 
     groups: dict[Any, list[list[Batch]]] = {}
     for batch in batches:
@@ -123,7 +123,8 @@ def shared_programs(batches: Sequence[Batch]) -> list[list[Batch]]:
         key = (batch.protocol.id, arm.learner, arm.network, batch.episodes, batch.record_at, batch.pairs[0][0])
         programs = groups.setdefault(key, [])
         for program in programs:
-            if can_share([other.arm.source() for other in (*program, batch)]):
+            sources = [other.arm.source() for other in (*program, batch)]
+            if can_share(sources, arm.learner, batch.protocol.environment.build()):
                 program.append(batch)
                 break
         else:

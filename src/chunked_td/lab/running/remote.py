@@ -36,7 +36,7 @@ def run_here(
     """Run what `options` ask of `protocols`; results go to `out` as .npz files. Returns an exit code.
 
     Args:
-      networks: further arguments of `chunked_td.lab.neural.run_together`.
+      networks: further arguments of `chunked_td.simulation.networks.run_together`.
     """
     plan = make_plan(load_protocols(protocols), options)
     for note in plan.notes:
@@ -72,7 +72,7 @@ def _device(precision: str | None = None) -> dict[str, str]:
     """What the networks ran on, and in which precision."""
     import jax
 
-    from chunked_td.lab.neural import PRECISION
+    from chunked_td.simulation.networks import PRECISION
 
     device = jax.devices()[0]
     used = "float32" if device.platform == "cpu" else precision or PRECISION

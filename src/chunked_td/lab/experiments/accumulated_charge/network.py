@@ -10,7 +10,7 @@ import numpy as np
 from chunked_td.lab.protocol import NetworkSpec
 
 if TYPE_CHECKING:
-    from chunked_td.models.networks import NetworkConfig
+    from chunked_td.models.neural.networks import NetworkConfig
 
 
 def network_config(nvec: Sequence[int] = (2, 201, 201), actions: int = 2, largest: int = 20) -> NetworkConfig:
@@ -21,7 +21,7 @@ def network_config(nvec: Sequence[int] = (2, 201, 201), actions: int = 2, larges
       actions: how many actions there are.
       largest: the greatest change of a component in one step, H/k.
     """
-    from chunked_td.models.networks import NetworkConfig, difference
+    from chunked_td.models.neural.networks import NetworkConfig, difference
 
     heads = tuple(difference(0, largest) for _ in nvec)
     return NetworkConfig(tuple(nvec), actions, heads, weight_decay=1e-6, train_every=4)
@@ -29,7 +29,7 @@ def network_config(nvec: Sequence[int] = (2, 201, 201), actions: int = 2, larges
 
 def config_for(dynamics: Any) -> NetworkConfig:
     """The network in the sizes of an environment."""
-    return network_config(dynamics.nvec, dynamics.actions, dynamics.trials)
+    return network_config(dynamics.nvec, dynamics.n_actions, dynamics.trials)
 
 
 def noisy_steps(dynamics: Any, envs: Any, runs: int) -> np.ndarray:

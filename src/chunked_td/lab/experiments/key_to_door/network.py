@@ -10,7 +10,7 @@ import numpy as np
 from chunked_td.lab.protocol import NetworkSpec
 
 if TYPE_CHECKING:
-    from chunked_td.models.networks import NetworkConfig
+    from chunked_td.models.neural.networks import NetworkConfig
 
 
 def network_config(nvec: Sequence[int] = (2,) * 7 + (101,), actions: int = 2) -> NetworkConfig:
@@ -22,7 +22,7 @@ def network_config(nvec: Sequence[int] = (2,) * 7 + (101,), actions: int = 2) ->
       nvec: sizes of (key, door, distractors…, treasure, time).
       actions: how many actions there are.
     """
-    from chunked_td.models.networks import NetworkConfig, boolean, categorical
+    from chunked_td.models.neural.networks import NetworkConfig, boolean, categorical
 
     heads = (*(boolean() for _ in nvec[:-1]), categorical(nvec[-1]))
     return NetworkConfig(
@@ -39,7 +39,7 @@ def network_config(nvec: Sequence[int] = (2,) * 7 + (101,), actions: int = 2) ->
 
 def config_for(dynamics: Any) -> NetworkConfig:
     """The network in the sizes of an environment."""
-    return network_config(dynamics.nvec, dynamics.actions)
+    return network_config(dynamics.nvec, dynamics.n_actions)
 
 
 def noisy_steps(dynamics: Any, envs: Any, runs: int) -> np.ndarray:

@@ -1,0 +1,41 @@
+"""The Numba room: the only place that touches Numba's options or internals.
+
+| file | what it holds |
+|---|---|
+| `compiler` | `kernel`, the decorator of every compiled loop, and the two ways in which a kernel is compiled |
+| `caching` | where compiled code is kept on disk, and the message on the screen while code is being compiled |
+| `forms` | types that kernels are compiled for: stand-ins for classes that live outside the package |
+| `static` | numbers that the compiler knows by their type, and functions that are chosen by the type of an argument |
+| `layouts` | the arrays of a NamedTuple: their declared types, checked; on the stack; by address; stacked |
+
+Every hot loop of the package is a `kernel`: a plain Python function on arrays, scalars and NamedTuples of those.
+Kernels never allocate memory. Therefore they are compiled without reference counting, which would cost tens of
+nanoseconds whenever one kernel passes a NamedTuple of arrays to another.
+
+Set `NUMBA_DISABLE_JIT=1` to run every kernel as ordinary Python.
+"""
+
+from chunked_td._numba.compiler import is_kernel, kernel
+from chunked_td._numba.forms import form, formed, is_cacheable
+from chunked_td._numba.layouts import Form, Packed, at, check_layout, entry, on_stack, read, stacked
+from chunked_td._numba.static import by_type, code, static, static_if_small
+
+__all__ = [
+    "Form",
+    "Packed",
+    "at",
+    "by_type",
+    "check_layout",
+    "code",
+    "entry",
+    "form",
+    "formed",
+    "is_cacheable",
+    "is_kernel",
+    "kernel",
+    "on_stack",
+    "read",
+    "stacked",
+    "static",
+    "static_if_small",
+]

@@ -1,0 +1,103 @@
+"""Where compiled code is kept on disk, and what the screen says while code is being compiled."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from numba.core import config as numba_config
+from numba.misc.appdirs import AppDirs
+
+_PACKAGE = Path(__file__).parent.parent
+_CONFIG: Any = numba_config  # Numba sets its attributes when it is imported; type checkers do not see them
+_LOCK = threading.Lock()
+
+
+@functools.cache
+def cache_folder() -> str:
+    """Folder of the compiled code, named by a digest of the sources.
+
+    Numba looks only at the file that defines a function when it decides whether its cache is fresh. A kernel that calls
+    a kernel of another file would keep its old machine code after an edit there. So the folder's name is a digest of
+    every file of the package that defines a kernel.
+    """
+    if _CONFIG.CACHE_DIR:
+        return _CONFIG.CACHE_DIR
+    digest = hashlib.sha256()
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        source = path.read_bytes()
+        if b"kernel" in source:
+            digest.update(source)
+    return os.path.join(AppDirs("chunked_td", appauthor=False).user_cache_dir, "numba", digest.hexdigest()[:16])
+
+
+@contextlib.contextmanager
+def caching_here() -> Iterator[None]:
+    """Inside, `numba.njit(cache=True)` keeps compiled code in our folder."""
+    with _LOCK:
+        previous, _CONFIG.CACHE_DIR = _CONFIG.CACHE_DIR, cache_folder()
+        try:
+            yield
+        finally:
+            _CONFIG.CACHE_DIR = previous
+
+
+class Notice:
+    """Says on the screen that code is being compiled, if it takes longer than `patience` seconds.
+
+    Only where a person is watching: standard error is a terminal, or the code runs in a notebook.
+    """
+
+    patience = 2.0
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._local = threading.Lock()
+
+    @contextlib.contextmanager
+    def compiling(self, what: str) -> Iterator[None]:
+        """Around one compilation; nested ones are part of the outermost."""
+        with self._local:
+            self._depth += 1
+            outermost = self._depth == 1
+        if not outermost or not _watched():
+            try:
+                yield
+            finally:
+                self._leave()
+            return
+        begun, shown = time.perf_counter(), threading.Event()
+        timer = threading.Timer(self.patience, self._show, (what, shown))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            self._leave()
+            if shown.is_set():
+                print(f"chunked_td: compiled in {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
+
+    def _leave(self) -> None:
+        with self._local:
+            self._depth -= 1
+
+    def _show(self, what: str, shown: threading.Event) -> None:
+        shown.set()
+        text = f"chunked_td: compiling {what} for its first use on this machine; later runs start at once …"
+        print(text, file=sys.stderr, flush=True)
+
+
+def _watched() -> bool:
+    return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
+
+
+NOTICE = Notice()

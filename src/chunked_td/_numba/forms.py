@@ -1,0 +1,85 @@
+"""Types that kernels are compiled for.
+
+Kernels know environments, models and λ sources by the class of a NamedTuple. Compiled code is kept on disk under the
+names of those classes. That is right for classes of this package, whose sources name the folder. A class from outside
+gets a stand-in here, whose name ends in a digest of the files that define its kernels: after an edit it has another
+name, so that old machine code is not used for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import itertools
+import re
+from collections import namedtuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from chunked_td._numba.compiler import DISABLED, is_kernel
+
+_PACKAGE = __name__.partition(".")[0] + "."
+_CLASS_NAME = re.compile(r"[A-Z]\w*")
+_NO_SOURCE = "_unsaved"
+_unsaved = itertools.count()
+
+
+def formed(value: Any) -> Any:
+    """What kernels are given for the NamedTuple `value`: itself, or a stand-in for a class from outside the package."""
+    if DISABLED or type(value).__module__.startswith(_PACKAGE):
+        return value
+    return form(type(value), type(value)._fields)(*value)
+
+
+@functools.cache
+def form(cls: type, fields: Sequence[str]) -> Any:
+    """A NamedTuple class with these fields and the static kernels of `cls`."""
+    name = cls.__name__
+    if not cls.__module__.startswith(_PACKAGE):
+        digest = _digest(cls)
+        name = f"{name}{_NO_SOURCE}{next(_unsaved)}" if digest is None else f"{name}_{digest}"
+    made: Any = namedtuple(name, tuple(fields))  # type: ignore[misc]
+    for attribute in dir(cls):
+        if is_kernel(getattr(cls, attribute, None)):
+            setattr(made, attribute, staticmethod(getattr(cls, attribute)) if DISABLED else getattr(cls, attribute))
+    made.__module__, made.__doc__ = __name__, cls.__doc__
+    globals()[name] = made  # where the cache on disk looks for it
+    return made
+
+
+def is_cacheable(*values: Any) -> bool:
+    """Whether code compiled for these may be kept on disk: the sources of their classes could be read."""
+    return not any(_NO_SOURCE in type(value).__name__ for value in values)
+
+
+def _digest(cls: type) -> str | None:
+    """Digest of the files that define the kernels of `cls` and the kernels that those call; None if one has no file."""
+    todo = [getattr(cls, name) for name in dir(cls) if is_kernel(getattr(cls, name, None))]
+    seen: set[int] = set()
+    files: set[str] = set()
+    while todo:
+        function = inspect.unwrap(todo.pop())
+        if id(function) in seen or function.__module__.startswith(_PACKAGE):
+            continue
+        seen.add(id(function))
+        file = inspect.getsourcefile(function)
+        if file is None or not Path(file).is_file():
+            return None
+        files.add(file)
+        todo += [function.__globals__.get(name) for name in function.__code__.co_names]
+        todo = [item for item in todo if is_kernel(item)]
+    digest = hashlib.sha256(f"{cls.__module__}.{cls.__qualname__}".encode())
+    for file in sorted(files):
+        digest.update(Path(file).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def __getattr__(name: str) -> Any:
+    """A placeholder for a form that the index of the cache on disk names and that this process has not made (yet)."""
+    if _CLASS_NAME.fullmatch(name):
+        placeholder = globals()[name] = namedtuple(name, ())  # type: ignore[misc]
+        placeholder.__module__ = __name__
+        return placeholder
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

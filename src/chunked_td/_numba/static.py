@@ -1,0 +1,113 @@
+"""Numbers that the compiler knows by their type, and functions chosen by the type of an argument.
+
+A branch on `code(static(k))` costs nothing: the kernel is compiled for that number.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
+
+from numba import types
+from numba.core.datamodel import models
+from numba.core.errors import TypingError
+from numba.core.imputils import lower_constant
+from numba.extending import lower_builtin, register_model, type_callable
+
+from chunked_td._numba.compiler import OPTIONS, Subroutine, is_kernel
+
+AS_SUBROUTINE: Any = {**OPTIONS, "pipeline_class": Subroutine}
+
+_CODES = tuple(namedtuple(f"_Code{number}", "value") for number in range(16))
+globals().update({cls.__name__: cls for cls in _CODES})  # where the cache on disk looks for them
+
+
+def static(value: int) -> Any:
+    """A small number that compiled code knows by its type."""
+    return _CODES[value](int(value))
+
+
+def static_if_small(value: int) -> Any:
+    """`static(value)` where there is a type for it, otherwise the number itself."""
+    return static(value) if 0 <= value < len(_CODES) else int(value)
+
+
+def static_number(kind: Any) -> int | None:
+    """The number that a Numba type stands for, if it is that of a `static` one."""
+    return _CODES.index(kind.instance_class) if isinstance(kind, types.BaseTuple) else None  # type: ignore[attr-defined]
+
+
+def code(value: Any) -> Any:
+    """The number behind a plain int or a `static` one."""
+    return value[0] if isinstance(value, tuple) else value
+
+
+@type_callable(code)
+def _type_of_code(context):
+    return lambda value: value if static_number(value) is None else types.int64
+
+
+@lower_builtin(code, types.Any)
+def _make_code(context, builder, signature, arguments):
+    number = static_number(signature.args[0])
+    return arguments[0] if number is None else context.get_constant(types.int64, number)
+
+
+class ByType:
+    """A function that calls the static kernel of its first argument's class; see `by_type`."""
+
+    def __init__(self, name: str, default: Any) -> None:
+        self.name, self.default = name, default
+
+    def __call__(self, item: Any, *arguments: Any) -> Any:
+        return (getattr(type(item), self.name, None) or self.default)(item, *arguments)
+
+    def chosen(self, kind: Any) -> Any:
+        """Numba's type of the kernel for a first argument of this type."""
+        target = getattr(getattr(kind, "instance_class", None), self.name, None) or self.default
+        if target is None or not is_kernel(target):
+            raise TypingError(f"no kernel {self.name!r} for a first argument of type {kind}")
+        return target._numba_type_
+
+    @property
+    def _numba_type_(self) -> ByTypeType:
+        return ByTypeType(self)
+
+
+class ByTypeType(types.Callable, types.Opaque):
+    """Numba's type of a `ByType`: calls are resolved to the chosen kernel, without a function in between."""
+
+    def __init__(self, function: ByType) -> None:
+        self.function = function
+        super().__init__(name=f"by_type({function.name}, {id(function)})")
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        """The signature of the chosen kernel."""
+        return self.function.chosen(args[0]).get_call_type(context, args, kws)
+
+    def get_call_signatures(self) -> Any:
+        """None that are known beforehand."""
+        return (), True
+
+    def get_impl_key(self, sig: Any) -> Any:
+        """Where the compiled code of the chosen kernel is found."""
+        return self.function.chosen(sig.args[0]).get_impl_key(sig)
+
+
+register_model(ByTypeType)(models.OpaqueModel)
+
+
+@lower_constant(ByTypeType)
+def _constant_by_type(context, builder, kind, value):
+    return context.get_dummy_value()
+
+
+def by_type(name: str, default: Any = None) -> Callable[..., Any]:
+    """A function that calls the static kernel `name` of its first argument's class, compiled or not.
+
+    Args:
+      name: of the kernel.
+      default: what to call for a class without such a kernel, and for None; None makes that an error.
+    """
+    return ByType(name, default)

@@ -1,0 +1,279 @@
+"""Exact values by dynamic programming: the truth that estimates are held against.
+
+`ExactModel` lists every state that can be reached and every transition between them, straight from the plain-Python
+`outcomes` of an environment. No state returns within an episode, so one backward pass over the transitions gives exact
+values:
+
+    Q(s, a) = Σ_s' P(s' | s, a) [r + γ V(s')],      V(s) = Σ_a π(a | s) Q(s, a),
+
+with π given (`evaluate`), greedy (`optimal`) or the best that still explores (`epsilon_optimal`). With a reward vector
+every component has its own Q, and policies are greedy in their sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from chunked_td.envs.dynamics import Dynamics
+from chunked_td.seeding import Draws
+
+State = tuple[int, ...]
+
+#: "uniform", float64[N, A] over the rows of a model, or a function from a state to one probability per action
+Policy = str | np.ndarray | Callable[[State], Sequence[float]]
+
+_TIE = 1e-12  # sums of the same numbers in another order may differ by less than this
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """Action values of every reachable state under one policy.
+
+    Attributes:
+      model: the model that the rows belong to.
+      policy: float64[N, A], the policy evaluated; zero for actions that are not legal.
+      q: float64[N, A, d], zero where an action is not legal and in terminal states.
+      v: float64[N, d].
+    """
+
+    model: ExactModel
+    policy: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+
+    def value(self, state: State) -> float:
+        """V(state), summed over reward components."""
+        return float(self.v[self.model.row(state)].sum())
+
+    def action_values(self, state: State) -> np.ndarray:
+        """Q(state, a) for the legal actions a, summed over reward components."""
+        row = self.model.row(state)
+        return self.q[row, : self.model.legal[row]].sum(axis=-1)
+
+    def table(self) -> np.ndarray:
+        """Q over all state ids, float64[S, A, d]; zero for states that cannot be reached."""
+        table = np.zeros((int(np.prod(self.model.env.nvec)), *self.q.shape[1:]))
+        table[self.model.ids] = self.q
+        return table
+
+
+class ExactModel:
+    """Every reachable state and transition of an environment.
+
+    Args:
+      env: prepared dynamics.
+      starts: the states in which episodes begin; by default the one that `reset` gives.
+
+    Attributes:
+      states: int64[N, c], each after every state that leads to it; terminal ones included.
+      ids: int64[N], their state ids.
+      legal: int64[N], how many actions each offers; 0 in terminal states.
+      source, action, target: int64[M], one entry per transition, sorted by source row and action. Source and target
+        are rows of `states`.
+      chance: float64[M], P(target | source, action).
+      reward: float64[M, d].
+      ended: bool[M], whether the transition terminates the episode.
+    """
+
+    def __init__(self, env: Dynamics, starts: Sequence[State] | None = None):
+        self.env = env
+        self.starts = [_start(env)] if starts is None else [tuple(int(x) for x in s) for s in starts]
+        found, legal, transitions = _explore(env, self.starts)
+        source, action, target, ended = (np.array([t[i] for t in transitions], dtype=np.int64) for i in (0, 1, 2, 5))
+        waves = _waves(len(found), source, target)
+        order = np.argsort(waves, kind="stable")  # row -> found
+        row = np.empty_like(order)
+        row[order] = np.arange(len(order))
+        by_row = np.lexsort((action, row[source]))
+        self.states = np.array(found, dtype=np.int64)[order]
+        self.ids = np.asarray(np.ravel_multi_index(tuple(self.states.T), env.nvec))
+        self.legal = np.array(legal, dtype=np.int64)[order]
+        self.source, self.action, self.target = row[source][by_row], action[by_row], row[target][by_row]
+        self.chance = np.array([t[3] for t in transitions])[by_row]
+        self.reward = np.array([t[4] for t in transitions]).reshape(-1, env.n_rewards)[by_row]
+        self.ended = ended[by_row].astype(bool)
+        self._wave_rows = np.searchsorted(waves[order], np.arange(waves.max() + 2))
+
+    def row(self, state: State) -> int:
+        """Row of `state` in the tables of this model."""
+        key = tuple(int(x) for x in np.atleast_1d(np.asarray(state)))
+        try:
+            return self._rows[key]
+        except KeyError:
+            raise KeyError(f"state must be one that an episode can reach, got {key}") from None
+
+    @cached_property
+    def _rows(self) -> dict[State, int]:
+        return {tuple(state): row for row, state in enumerate(self.states.tolist())}
+
+    @cached_property
+    def P(self) -> dict[int, dict[int, list[tuple[float, int, Any, bool]]]]:
+        """The model as Gymnasium's toy-text environments give it: `P[id][action] = [(probability, id, reward, end)]`.
+
+        The reward is a float, or an array where the environment pays a vector. Terminal states have no actions.
+        """
+        p: dict[int, dict[int, list[tuple[float, int, Any, bool]]]] = {
+            s: {a: [] for a in range(n)} for s, n in zip(self.ids.tolist(), self.legal.tolist(), strict=True)
+        }
+        rewards = self.reward[:, 0].tolist() if self.env.n_rewards == 1 else list(self.reward.copy())
+        columns = (self.ids[self.source], self.action, self.chance, self.ids[self.target])
+        for s, a, chance, s_next, r, end in zip(
+            *(column.tolist() for column in columns), rewards, self.ended.tolist(), strict=True
+        ):
+            p[s][a].append((chance, s_next, r, end))
+        return p
+
+    def uniform(self) -> np.ndarray:
+        """Choose every legal action alike: float64[N, A]."""
+        return self._mask / np.maximum(self.legal, 1)[:, None]
+
+    def epsilon_greedy(self, table: np.ndarray, epsilon: float) -> np.ndarray:
+        """ε-greedy policy of a Q-table over state ids, ties split evenly: float64[N, A].
+
+        Args:
+          table: S·A numbers, or S·A·d with reward components, state id first, in any shape of that order.
+          epsilon: how often to choose uniformly.
+        """
+        pairs = int(np.prod(self.env.nvec)) * self.env.n_actions
+        table = np.asarray(table, dtype=np.float64)
+        if table.size not in (pairs, pairs * self.env.n_rewards):
+            raise ValueError(f"table must hold {pairs} values per reward component, got shape {table.shape}")
+        q = table.reshape(-1, self.env.n_actions, table.size // pairs)[self.ids].sum(axis=-1)
+        return _soften(q, self._mask, epsilon, tie=0.0)
+
+    def evaluate(self, policy: Policy = "uniform", discount: float = 1.0) -> Values:
+        """Q^π and V^π of a given policy.
+
+        Args:
+          policy: "uniform", float64[N, A] over the rows of this model, or a function from a state tuple to the
+            probabilities of its legal actions.
+          discount: γ.
+        """
+        pi = self._probabilities(policy)
+        return self._backward(lambda rows, q: pi[rows], discount)
+
+    def optimal(self, discount: float = 1.0) -> Values:
+        """Q* and V*, with the greedy policy that splits ties evenly."""
+        return self.epsilon_optimal(0.0, discount)
+
+    def epsilon_optimal(self, epsilon: float, discount: float = 1.0) -> Values:
+        """Find the best values that an ε-greedy policy can have: it explores in every state, and knows that it will."""
+        if not 0 <= epsilon <= 1:
+            raise ValueError(f"epsilon must be in [0, 1], got {epsilon!r}")
+        return self._backward(lambda rows, q: _soften(q.sum(axis=-1), self._mask[rows], epsilon, _TIE), discount)
+
+    def visits(self, policy: Policy = "uniform") -> np.ndarray:
+        """How likely an episode under `policy` is to pass through each state: float64[N]."""
+        pi = self._probabilities(policy)
+        likely = np.zeros(len(self.ids))
+        for state in self.starts:
+            likely[self.row(state)] += 1 / len(self.starts)
+        for first, last in zip(self._wave_rows[:-1], self._wave_rows[1:], strict=True):
+            m = slice(*np.searchsorted(self.source, (first, last)))
+            flow = likely[self.source[m]] * pi[self.source[m], self.action[m]] * self.chance[m]
+            np.add.at(likely, self.target[m], flow)
+        return likely
+
+    @cached_property
+    def _mask(self) -> np.ndarray:
+        return np.arange(self.env.n_actions) < self.legal[:, None]
+
+    def _probabilities(self, policy: Policy) -> np.ndarray:
+        shape = (len(self.ids), self.env.n_actions)
+        if isinstance(policy, str):
+            if policy != "uniform":
+                raise ValueError(f'policy must be "uniform", an array of shape {shape} or a function, got {policy!r}')
+            return self.uniform()
+        if callable(policy):
+            pi = np.zeros(shape)
+            for row in np.flatnonzero(self.legal):
+                given = np.asarray(policy(tuple(self.states[row].tolist())), dtype=np.float64)
+                pi[row, : given.size] = given
+        else:
+            pi = np.asarray(policy, dtype=np.float64)
+        if pi.shape != shape:
+            raise ValueError(f"policy must have shape {shape}, got {pi.shape}")
+        total = np.where(self._mask, pi, 0.0).sum(axis=1)
+        wrong = (self.legal > 0) & ~(np.isclose(total, 1) & (pi >= 0).all(axis=1))
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise ValueError(
+                "policy must give probabilities that sum to 1 over the legal actions, "
+                f"got {pi[row]} in state {tuple(self.states[row].tolist())} with {self.legal[row]} legal"
+            )
+        return np.where(self._mask, pi, 0.0)
+
+    def _backward(self, choose: Callable[[slice, np.ndarray], np.ndarray], discount: float) -> Values:
+        if not 0 <= discount <= 1:
+            raise ValueError(f"discount must be in [0, 1], got {discount!r}")
+        n, d = len(self.ids), self.env.n_rewards
+        pi, q, v = np.zeros((n, self.env.n_actions)), np.zeros((n, self.env.n_actions, d)), np.zeros((n, d))
+        for first, last in zip(self._wave_rows[-2::-1], self._wave_rows[:0:-1], strict=True):
+            rows = slice(first, last)
+            m = slice(*np.searchsorted(self.source, (first, last)))
+            later = np.where(self.ended[m, None], 0.0, v[self.target[m]])
+            np.add.at(q, (self.source[m], self.action[m]), self.chance[m, None] * (self.reward[m] + discount * later))
+            pi[rows] = choose(rows, q[rows])
+            v[rows] = (pi[rows, :, None] * q[rows]).sum(axis=1)
+        return Values(self, pi, q, v)
+
+
+def _start(env: Dynamics) -> State:
+    """Start state of `env`; the same whatever the random numbers in all environments of this package."""
+    state = np.zeros(len(env.nvec), dtype=np.int64)
+    env.reset(env, Draws(np.random.default_rng(0)).reserve(env.draws), state)
+    return tuple(state.tolist())
+
+
+def _explore(env: Dynamics, starts: Sequence[State]) -> tuple[list[State], list[int], list[tuple[Any, ...]]]:
+    """Reachable states, their numbers of legal actions, and all transitions between their positions in the list."""
+    place = {state: i for i, state in enumerate(dict.fromkeys(starts))}
+    found, transitions = list(place), []
+    legal, open_states, opened = [0] * len(found), list(found), set(found)
+    for state in open_states:  # grows as we go
+        i = place[state]
+        legal[i] = env.legal(env, np.array(state, dtype=np.int64))
+        for action in range(legal[i]):
+            for chance, successor, reward, ended in env.outcomes(state, action):
+                j = place.get(successor)
+                if j is None:
+                    j = place[successor] = len(found)
+                    found.append(successor)
+                    legal.append(0)
+                if not ended and successor not in opened:
+                    opened.add(successor)
+                    open_states.append(successor)
+                transitions.append((i, action, j, chance, reward, ended))
+    return found, legal, transitions
+
+
+def _waves(count: int, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Length of the longest path to every state, so that each wave depends on later ones only."""
+    waiting = np.bincount(target, minlength=count)
+    wave, wave_number, settled = np.flatnonzero(waiting == 0), np.zeros(count, dtype=np.int64), 0
+    by_source = np.argsort(source, kind="stable")
+    bounds = np.searchsorted(source[by_source], np.arange(count + 1))
+    step = 0
+    while wave.size:
+        settled += wave.size
+        wave_number[wave] = step
+        edges = np.concatenate([by_source[bounds[s] : bounds[s + 1]] for s in wave])
+        waiting -= np.bincount(target[edges], minlength=count)
+        reached = np.unique(target[edges])
+        wave, step = reached[waiting[reached] == 0], step + 1
+    if settled < count:
+        raise ValueError("a state returns within an episode; exact values here need dynamics without cycles")
+    return wave_number
+
+
+def _soften(q: np.ndarray, legal: np.ndarray, epsilon: float, tie: float) -> np.ndarray:
+    """ε-greedy probabilities, float64[n, A], of summed values q, float64[n, A]."""
+    masked = np.where(legal, q, -np.inf)
+    greedy = legal & (masked >= masked.max(axis=1, keepdims=True) - tie)
+    count, ties = np.maximum(legal.sum(axis=1), 1), np.maximum(greedy.sum(axis=1), 1)
+    return legal * (epsilon / count)[:, None] + greedy * ((1 - epsilon) / ties)[:, None]

@@ -1,0 +1,170 @@
+"""Bins for real-valued observations, so that tables can be used on problems such as CartPole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from chunked_td.indexing.indexers import HashedIndexer, Indexer, checked_id
+
+_LARGEST_TABLE = 10_000_000
+_AS_GOOD_AS_INFINITE = 1e30  # some environments write the largest float32 where they mean no bound
+
+
+class Discretise(Indexer):
+    """Cuts each dimension of a Box into equal bins; values outside the bounds go to the outermost bins.
+
+    It is an indexer, to be passed to a learner as `indexer=`; `wrap` gives an environment whose observations are
+    already bin numbers. With more than ten million cells only cells that are visited get an id.
+
+        bins = Discretise(env, bins=[3, 4, 8, 6], low=[None, -2, None, -2], high=[None, 2, None, 2])
+
+    Args:
+      space: a Box, or an environment that shows one. None if `low` and `high` say everything.
+      bins: number of bins of each dimension, or one number for all.
+      low, high: bounds of each dimension, or one for all. None, or None at one dimension, takes the space's bound;
+        where the space has no finite bound a number is needed.
+    """
+
+    def __init__(
+        self,
+        space: Any = None,
+        bins: int | Sequence[int] = 8,
+        low: float | Sequence[float | None] | None = None,
+        high: float | Sequence[float | None] | None = None,
+    ):
+        space = getattr(space, "observation_space", space)
+        if space is not None and not all(hasattr(space, name) for name in ("low", "high", "shape")):
+            raise ValueError(f"space: got {space!r}, takes a Box or an environment whose observations are a Box")
+        self.shape = _shape_of(space, bins, low, high)
+        count = math.prod(self.shape)
+        self.low = _bounds("low", low, getattr(space, "low", None), count)
+        self.high = _bounds("high", high, getattr(space, "high", None), count)
+        self.bins = _bin_counts(bins, count)
+        for i, (a, b) in enumerate(zip(self.low, self.high, strict=True)):
+            if not a < b:
+                raise ValueError(f"low, high: got {a} and {b} in dimension {i}, low must be less than high")
+        self._cells = math.prod(self.bins)
+        self._seen = None if self._cells <= _LARGEST_TABLE else HashedIndexer()
+        self.fixed = self._seen is None
+        self.nvec = self.bins if self.fixed else None
+        self._cuts = tuple((a, b, n / (b - a), n - 1) for a, b, n in zip(self.low, self.high, self.bins, strict=True))
+
+    @property
+    def size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Number of cells, or of cells seen where there are too many."""
+        return self._cells if self._seen is None else self._seen.size
+
+    def __call__(self, observation: Any) -> int:
+        """The id of the cell that an observation falls into."""
+        digits = self._digits(observation)
+        if self._seen is not None:
+            return self._seen(digits)
+        state = 0
+        for digit, n in zip(digits, self.bins):  # noqa: B905 - lengths are equal; strict costs
+            state = state * n + digit
+        return state
+
+    def find(self, observation: Any) -> int:
+        """The id of the cell, or −1 where cells get ids on first sight and this one has none."""
+        return self(observation) if self._seen is None else self._seen.find(self._digits(observation))
+
+    def _digits(self, observation: Any) -> list[int]:
+        values = np.asarray(observation).ravel().tolist()
+        if len(values) != len(self._cuts):
+            raise ValueError(f"observation: got {observation!r}, takes an array of shape {self.shape}")
+        digits = []
+        for x, (low, high, scale, last) in zip(values, self._cuts):  # noqa: B905 - lengths compared above
+            if x <= low:
+                digits.append(0)
+            elif x >= high:
+                digits.append(last)
+            elif x == x:
+                digits.append(min(int((x - low) * scale), last))
+            else:
+                raise ValueError(f"observation: got {observation!r}, takes numbers that are not NaN")
+        return digits
+
+    def transform(self, observation: Any) -> np.ndarray:
+        """The bin numbers of an observation, one per dimension: int64 of the observation's shape."""
+        return np.array(self._digits(observation), dtype=np.int64).reshape(self.shape)
+
+    @property
+    def space(self) -> Any:
+        """The Gymnasium space of what `transform` returns: MultiDiscrete."""
+        from gymnasium.spaces import MultiDiscrete
+
+        return MultiDiscrete(np.reshape(self.bins, self.shape))
+
+    def wrap(self, env: Any) -> Any:
+        """An environment that shows bin numbers (`gymnasium.wrappers.TransformObservation`)."""
+        from gymnasium.wrappers import TransformObservation
+
+        return TransformObservation(env, self.transform, self.space)
+
+    def decode(self, state: int) -> np.ndarray:
+        """The centre of a cell."""
+        centres = [
+            a + (digit + 0.5) / n * (b - a)
+            for digit, a, b, n in zip(
+                self.components(checked_id(state, self.size)), self.low, self.high, self.bins, strict=True
+            )
+        ]
+        return np.reshape(centres, self.shape)
+
+    def state(self) -> dict[str, Any]:
+        """JSON values and arrays for `indexer_from_state`."""
+        return {
+            "kind": "discretise",
+            "shape": list(self.shape),
+            "bins": list(self.bins),
+            "low": list(self.low),
+            "high": list(self.high),
+            "seen": None if self._seen is None else self._seen.state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Discretise:
+        """Rebuild from `state()`."""
+        indexer = cls(None, list(state["bins"]), list(state["low"]), list(state["high"]))
+        indexer.shape = tuple(int(n) for n in state["shape"])
+        if state["seen"] is not None:
+            indexer._seen = HashedIndexer.from_state(state["seen"])
+        return indexer
+
+
+def _shape_of(space: Any, *arguments: Any) -> tuple[int, ...]:
+    """The observation's shape: the space's, or the length of the first argument that has one."""
+    if space is not None:
+        return tuple(int(n) for n in space.shape)
+    for argument in arguments:
+        if argument is not None and np.ndim(np.asarray(argument, dtype=object)) > 0:
+            return (len(argument),)
+    return (1,)
+
+
+def _bin_counts(bins: int | Sequence[int], count: int) -> tuple[int, ...]:
+    given = np.asarray(bins)
+    if given.dtype.kind not in "iu" or np.any(given < 1) or given.size not in (1, count):
+        raise ValueError(f"bins: got {bins!r}, takes positive integers, one for all or one for each of {count}")
+    return tuple(np.broadcast_to(given.ravel(), count).tolist())
+
+
+def _bounds(name: str, given: Any, natural: Any, count: int) -> tuple[float, ...]:
+    """Bounds of every dimension: what the user gave, else what the space says; finite or an error."""
+    values = np.asarray(given, dtype=object).ravel()
+    if values.size not in (1, count):
+        raise ValueError(f"{name}: got {values.size} numbers, takes one for all or one for each of {count}")
+    values = np.broadcast_to(values, count).tolist()
+    fallback = [None] * count if natural is None else np.ravel(natural).tolist()
+    bounds: list[Any] = [b if a is None else a for a, b in zip(values, fallback, strict=True)]
+    for i, bound in enumerate(bounds):
+        if bound is None or not abs(float(bound)) < _AS_GOOD_AS_INFINITE:
+            raise ValueError(
+                f"{name}: dimension {i} of {count} has no finite bound (got {bound}); give {name}= a number there, "
+                f"such as the range you expect to see. Values outside go to the outermost bins"
+            )
+    return tuple(float(bound) for bound in bounds)

@@ -1,0 +1,127 @@
+"""Which indexer suits a Gymnasium space.
+
+Finite Gymnasium spaces map by arithmetic: an observation's components are the digits of its id, row-major (the last
+component runs fastest, as in `np.ravel_multi_index`). Everything else that can be compared gets the next free id on
+first sight, and tables grow. Real-valued observations have to be cut into bins first: `Discretise`.
+
+Spaces are told by their class names, so nothing here needs Gymnasium to be installed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from chunked_td.indexing.discretise import Discretise
+from chunked_td.indexing.indexers import DiscreteIndexer, GridIndexer, HashedIndexer, Indexer, ProductIndexer
+
+LIMIT = 10_000_000
+"""Largest number of states that is indexed by arithmetic; beyond it only states that are seen get an id."""
+
+
+def make_indexer(space: Any = None, *, limit: int = LIMIT) -> Indexer:
+    """Choose how the observations of a space become ids.
+
+    Args:
+      space: a Gymnasium space, or None when nothing is known in advance.
+      limit: largest number of states to index by arithmetic; larger spaces get ids on first sight.
+
+    Raises:
+      ValueError: for a continuous Box, anywhere in the space.
+    """
+    _refuse_continuous(space, "observation_space")
+    if space is None or not 0 < _count(space) <= limit:
+        return HashedIndexer()
+    return _arithmetic(space)
+
+
+def _kind(space: Any) -> str:
+    names = {base.__name__ for base in type(space).__mro__}
+    for name in ("Discrete", "MultiDiscrete", "MultiBinary", "Box", "Tuple", "Dict"):
+        if name in names:
+            return name
+    return ""
+
+
+def _children(space: Any) -> list[tuple[Any, Any]]:
+    spaces = space.spaces
+    return list(spaces.items()) if _kind(space) == "Dict" else list(enumerate(spaces))
+
+
+def _refuse_continuous(space: Any, path: str) -> None:
+    kind = _kind(space)
+    if kind in ("Tuple", "Dict"):
+        for key, child in _children(space):
+            _refuse_continuous(child, f"{path}[{key!r}]")
+    elif kind == "Box" and np.dtype(space.dtype).kind not in "iub":
+        raise ValueError(
+            f"{path}: a continuous Box of shape {space.shape} has no finite table of states. Cut it into bins:\n"
+            f"    indexer = chunked_td.Discretise(env, bins=8, low=…, high=…)   # per dimension, or one for all\n"
+            f"    agent = chunked_td.ChunkedSarsa(env, indexer=indexer, …)"
+        )
+
+
+def _count(space: Any) -> int:
+    """Number of elements of a space; 0 where it cannot be counted."""
+    kind = _kind(space)
+    if kind == "Discrete":
+        return int(space.n)
+    if kind in ("Tuple", "Dict"):
+        return math.prod(_count(child) for _, child in _children(space))
+    if kind in ("MultiDiscrete", "MultiBinary", "Box"):
+        return math.prod(n for n, _ in _grid(space))
+    return 0
+
+
+def _grid(space: Any) -> list[tuple[int, int]]:
+    """(number of values, least value) of every entry of an array space."""
+    kind = _kind(space)
+    if kind == "MultiBinary":
+        return [(2, 0)] * math.prod(space.shape)
+    if kind == "MultiDiscrete":
+        nvec = np.asarray(space.nvec)
+        start = np.broadcast_to(getattr(space, "start", 0), nvec.shape)
+        return list(zip(nvec.ravel().tolist(), start.ravel().tolist(), strict=True))
+    lows, highs = np.ravel(space.low).tolist(), np.ravel(space.high).tolist()
+    return [(int(high) - int(low) + 1, int(low)) for low, high in zip(lows, highs, strict=True)]
+
+
+def _arithmetic(space: Any) -> Indexer:
+    kind = _kind(space)
+    if kind == "Discrete":
+        return DiscreteIndexer(space.n, getattr(space, "start", 0))
+    if kind in ("Tuple", "Dict"):
+        children = _children(space)
+        keys = [key for key, _ in children] if kind == "Dict" else None
+        return ProductIndexer([_arithmetic(child) for _, child in children], keys)
+    grid = _grid(space)
+    return GridIndexer([n for n, _ in grid], [low for _, low in grid], space.shape, np.dtype(space.dtype).name)
+
+
+def indexer_from_state(state: Mapping[str, Any]) -> Indexer:
+    """Rebuild an indexer from its `state()`.
+
+    Args:
+      state: JSON values and NumPy arrays.
+
+    Raises:
+      ValueError: if `state` is not what an indexer wrote.
+    """
+    try:
+        kind = state["kind"]
+        if kind == "discrete":
+            return DiscreteIndexer(state["n"], state["start"])
+        if kind == "grid":
+            return GridIndexer(state["nvec"], state["low"], state["shape"], state["dtype"])
+        if kind == "product":
+            return ProductIndexer([indexer_from_state(part) for part in state["parts"]], state["keys"])
+        if kind == "hashed":
+            return HashedIndexer.from_state(state)
+        if kind == "discretise":
+            return Discretise.from_state(state)
+    except (KeyError, TypeError) as problem:
+        raise ValueError(f"state: not the state of an indexer ({problem!r})") from problem
+    raise ValueError(f"state: got an indexer of kind {kind!r}, which this version does not know")

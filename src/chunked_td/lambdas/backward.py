@@ -1,0 +1,26 @@
+"""λ from a backward model (§3.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chunked_td._numba import kernel
+from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.step import came_from
+
+
+@dataclass(frozen=True)
+class BackwardLambda(LambdaSource):
+    """The probability, given where we are, of where we came from (§3.2). Depends on the policy.
+
+    state values, Expected-SARSA:  λ_t = P̂^π(x_{t−1}|x_t)
+    SARSA:                         λ_t = P̂^π(x_{t−1},a_{t−1}|x_t,a_t)
+    """
+
+    needs = Needs.PREDECESSORS
+
+    @staticmethod
+    @kernel
+    def lambda_t(source, step, i):
+        """The probability of the predecessor."""
+        return came_from(step)

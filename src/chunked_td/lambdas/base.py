@@ -1,0 +1,121 @@
+"""What a λ source is: settings, needs, and a function from a transition to λ."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from chunked_td._checks import check_unit
+from chunked_td._numba import form, is_kernel
+
+
+class Needs(enum.Flag):
+    """What has to be known of a transition before its λ can be computed."""
+
+    NOTHING = 0
+    POLICY = enum.auto()
+    """π(·|x_t), the probabilities of all actions."""
+    LEGAL = enum.auto()
+    """The legal actions of states other than the present one, and so the policy there."""
+    OUTCOME = enum.auto()
+    """P̂ of what came, from a forward model."""
+    PARTS = enum.auto()
+    """P̂ of each part of what came: the state components that decide one reward component."""
+    OUTCOMES = enum.auto()
+    """P̂ of everything that could have come."""
+    PREDECESSORS = enum.auto()
+    """P̂ of where we came from, from a backward model."""
+    VISITS = enum.auto()
+    """How often each state was visited."""
+
+
+MODEL = Needs.OUTCOME | Needs.PARTS | Needs.OUTCOMES | Needs.PREDECESSORS | Needs.VISITS
+"""The needs that a model meets."""
+
+COUNTED = Needs.PREDECESSORS | Needs.VISITS
+"""The needs that only counts can meet."""
+
+
+@dataclass(frozen=True)
+class LambdaSource:
+    """Base of the λ sources. A source is a frozen dataclass of its settings with these members.
+
+    Attributes:
+      needs: what has to be known of a transition.
+      per_component: whether each reward component has a λ of its own.
+      arrays: what the source learns, as a layout by name, e.g. {"mean": "float64[S]"}: S states, T steps of an
+        episode. The arrays start at zero, grow with the tables and are saved with the learner.
+
+    `lambda_t` is one of two things:
+
+    - a kernel `lambda_t(source, step, i)`, a static method, which runs everywhere; `step` is a
+      `chunked_td.lambdas.step.Step` and i the reward component;
+    - a plain method `lambda_t(self, step)`, which runs in `agent.step` and `agent.learn`; `step` is a
+      `chunked_td.lambdas.plain.PlainStep`.
+
+    A source that learns also has a kernel `after_step(source, step, reward, td_error, ended)`, called after every
+    transition; `ended` is 0 while the episode goes on, 1 on termination, 2 on truncation.
+    """
+
+    needs: ClassVar[Needs] = Needs.NOTHING
+    per_component: ClassVar[bool] = False
+    arrays: ClassVar[Mapping[str, str]] = {}
+
+    def needs_with(self, bootstrap: int) -> Needs:
+        """What this source needs with a bootstrap (`chunked_td.bootstraps`)."""
+        return self.needs
+
+    def device_question(self, bootstrap: int) -> tuple[str, bool] | None:
+        """The one number that a network can compute for this source where it runs; see `on_device`.
+
+        Returns:
+          (question, expected), or None where the network has to hand out the probabilities themselves.
+        """
+        return None
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether `lambda_t` is a kernel."""
+        return is_kernel(getattr(type(self), "lambda_t", None))
+
+    def settings(self) -> dict[str, Any]:
+        """The settings by name, as plain values."""
+        return dataclasses.asdict(self)
+
+    def compiled(self, sizes: Mapping[str, int]) -> Any:
+        """What kernels see: a NamedTuple of the numbers among the settings and of the arrays, all zero."""
+        numbers = {name: value for name, value in self.settings().items() if isinstance(value, (int, float))}
+        made = {name: new_array(layout, sizes) for name, layout in self.arrays.items()}
+        return form(type(self), (*numbers, *made))(*numbers.values(), *made.values())
+
+
+def new_array(layout: str, sizes: Mapping[str, int]) -> np.ndarray:
+    """Zeros for a layout such as "float64[S, A]"; dimensions are names in `sizes` or numbers."""
+    dtype, _, dims = layout.rstrip("]").partition("[")
+    return np.zeros([sizes[dim.strip()] if dim.strip() in sizes else int(dim) for dim in dims.split(",")], dtype)
+
+
+def as_lambda_source(value: Any, default: LambdaSource) -> LambdaSource:
+    """A λ source from a source, a number (constant λ) or None (the default)."""
+    if value is None:
+        return default
+    if isinstance(value, LambdaSource):
+        if not callable(getattr(value, "lambda_t", None)):
+            raise ValueError(f"lambda_source must have a method lambda_t, got {value!r}")
+        return value
+    from chunked_td.lambdas import SOURCES
+    from chunked_td.lambdas.constant import ConstantLambda
+
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return ConstantLambda(check_unit("lambda_source", value))
+    hint = f"; did you mean {value.__name__}()?" if isinstance(value, type) and issubclass(value, LambdaSource) else ""
+    raise ValueError(
+        f"lambda_source must be a number in [0, 1], one of {', '.join(SOURCES)}, or a LambdaSource of yours, "
+        f"got {value!r}{hint}"
+    )

@@ -1,0 +1,25 @@
+"""The same λ everywhere: TD(λ), SARSA(λ), Expected-SARSA(λ) (§2.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chunked_td._checks import check_unit
+from chunked_td._numba import kernel
+from chunked_td.lambdas.base import LambdaSource
+
+
+@dataclass(frozen=True)
+class ConstantLambda(LambdaSource):
+    """The same λ everywhere. λ = 0 is TD(0), λ = 1 is Monte Carlo."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", check_unit("lambda", self.value))
+
+    @staticmethod
+    @kernel
+    def lambda_t(source, step, i):
+        """λ."""
+        return source.value

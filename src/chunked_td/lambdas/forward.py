@@ -1,0 +1,40 @@
+"""The paper's λ: the probability of what happened under a forward model (Eq. 4, Alg. 1 to 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chunked_td._numba import code, kernel
+from chunked_td.bootstraps import SARSA
+from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.step import WHOLE, chance, choice, mixture
+
+
+@dataclass(frozen=True)
+class ForwardLambda(LambdaSource):
+    """The probability of what happened under a forward model.
+
+        state values, Expected-SARSA:  λ_t = P̂^π(x'|x) = Σ_a π(a|x) P̂(x'|x,a)   (Alg. 1, 3)
+        SARSA:                         λ_t = P̂(x'|x,a) π(a'|x')                  (Alg. 2)
+
+    It depends on the outcome of the very transition whose TD error it weighs, so the two are correlated, and the fixed
+    point is not V^π even with a perfect model. `ExpectedLambda` does not have that bias.
+    """
+
+    needs = Needs.OUTCOME | Needs.POLICY
+
+    def needs_with(self, bootstrap: int) -> Needs:
+        """SARSA asks about the action taken alone."""
+        return Needs.OUTCOME if bootstrap == SARSA else self.needs
+
+    def device_question(self, bootstrap: int) -> tuple[str, bool] | None:
+        """One number."""
+        return ("sarsa" if bootstrap == SARSA else "expected_sarsa"), False
+
+    @staticmethod
+    @kernel
+    def lambda_t(source, step, i):
+        """The probability of what happened."""
+        if code(step.bootstrap) == SARSA:
+            return chance(step, step.action, WHOLE) * choice(step)
+        return mixture(step, WHOLE)

@@ -1,0 +1,111 @@
+"""What λ sources ask of networks, computed where the networks are (§3 and App. B).
+
+A `Reading` turns a network's logits into numbers for one λ source. "sarsa", "expected_sarsa" and "factored" are the
+questions of `chunked_td.lambdas.step` in JAX, for the sources that need one number per step (or one per part):
+
+| question | realised | expected, which asks how probable the next percept will be on average |
+|---|---|---|
+| "sarsa" | P̂(x'|x,a) | Πᵢ Σᵥ P̂ᵢ(v|x,a)² |
+| "expected_sarsa" | Σₐ π(a|x) Πᵢ P̂ᵢ(x'ⁱ|x,a) | Σₐ Σ_b π(a|x) π(b|x) Πᵢ Σᵥ P̂ᵢ(v|x,a) P̂ᵢ(v|x,b) |
+| "factored" | Σₐ π(a|x) P̂ᵢ(x'ⁱ|x,a), per part | the same with one sum over v, per part |
+| "both" | the parts and then the whole, for runs of both kinds in one program | likewise |
+
+"chances" and "outcomes" hand out the probabilities themselves, for every other source: P̂ᵢ(x'ⁱ|x,a) of what came, and
+P̂ᵢ(v|x,a) of everything that could have come, for every action or (`only_taken`) the one taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from chunked_td._checks import check_choice
+from chunked_td.models.neural.networks import NetworkConfig, log_likelihood, log_overlap, outcome_probabilities
+
+QUESTIONS = ("sarsa", "expected_sarsa", "factored", "both", "chances", "outcomes")
+
+Groups = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A question to a network about every step.
+
+    Args:
+      question: one of `QUESTIONS`.
+      expected: ask for the expected probability instead of that of what happened.
+      groups: the state components of each part, for "factored" and "both". None: each component stands alone.
+      only_taken: ask about the action taken only ("chances" and "outcomes"; "sarsa" always does).
+    """
+
+    question: str = "sarsa"
+    expected: bool = False
+    groups: Groups | None = None
+    only_taken: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice("question", self.question, QUESTIONS)
+        if self.question == "sarsa":
+            object.__setattr__(self, "only_taken", True)
+
+    def width(self, config: NetworkConfig) -> int:
+        """How many numbers one step has."""
+        parts, rows = len(config.nvec if self.groups is None else self.groups), 1 if self.only_taken else config.actions
+        lengths = {"factored": parts, "both": parts + 1, "chances": rows * len(config.nvec)}
+        lengths["outcomes"] = rows * sum(head.outcomes for head in config.heads)
+        return lengths.get(self.question, 1)
+
+    def __call__(self, config: NetworkConfig, logits: jax.Array, outcome: jax.Array, policy: jax.Array) -> jax.Array:
+        """The numbers of every step.
+
+        Args:
+          logits: float32[..., rows, outputs]; rows is 1 for the action taken, else one per action.
+          outcome: int32[..., c], what came. policy: float32[..., actions]; not used where only the action taken counts.
+        Returns:
+          float32[...] where a step has one number, else float32[..., width].
+        """
+        if self.question == "outcomes":
+            each = outcome_probabilities(config, logits)
+            return each.reshape(*each.shape[:-2], -1)
+        if self.question == "chances":
+            each = jnp.exp(log_likelihood(config, logits, outcome[..., None, :]))
+            return each.reshape(*each.shape[:-2], -1)
+        return (_expected if self.expected else _realised)(self, self.question, config, logits, outcome, policy)
+
+
+def _grouped(log_p: jax.Array, groups: Groups | None) -> jax.Array:
+    """log of the probability of each group, from those of the components, on the last axis."""
+    if groups is None:
+        return log_p
+    return jnp.stack([jnp.sum(log_p[..., list(group)], -1) for group in groups], -1)
+
+
+def _realised(reading: Reading, question: str, config: NetworkConfig, logits, outcome, policy) -> jax.Array:
+    """The probability of what happened."""
+    if question == "both":
+        ask = (_realised(reading, kind, config, logits, outcome, policy) for kind in ("factored", "expected_sarsa"))
+        parts, whole = ask
+        return jnp.concatenate([parts, whole[..., None]], -1)
+    log_p = log_likelihood(config, logits, outcome[..., None, :])
+    if question == "sarsa":
+        return jnp.exp(jnp.sum(log_p[..., 0, :], -1))
+    if question == "factored":
+        return jnp.sum(policy[..., None] * jnp.exp(_grouped(log_p, reading.groups)), -2)
+    return jnp.sum(policy * jnp.exp(jnp.sum(log_p, -1)), -1)
+
+
+def _expected(reading: Reading, question: str, config: NetworkConfig, logits, outcome, policy) -> jax.Array:
+    """The probability that is expected before the step: E over x' of what `_realised` would give."""
+    if question == "both":
+        ask = (_expected(reading, kind, config, logits, outcome, policy) for kind in ("factored", "expected_sarsa"))
+        parts, whole = ask
+        return jnp.concatenate([parts, whole[..., None]], -1)
+    if question == "sarsa":
+        return jnp.exp(jnp.sum(log_overlap(config, logits, logits)[..., 0, :], -1))
+    overlap = log_overlap(config, logits[..., :, None, :], logits[..., None, :, :])
+    pairs = policy[..., :, None] * policy[..., None, :]
+    if question == "factored":
+        return jnp.sum(pairs[..., None] * jnp.exp(_grouped(overlap, reading.groups)), (-3, -2))
+    return jnp.sum(pairs * jnp.exp(jnp.sum(overlap, -1)), (-2, -1))

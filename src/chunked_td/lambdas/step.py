@@ -1,0 +1,189 @@
+"""A transition as a λ source sees it, and what a source may ask about it.
+
+Models hand out probabilities; mixing them with the policy happens here, once for counts, the true model and networks.
+
+| question | answer |
+|---|---|
+| `chance(step, a, part)` | P̂(x'|x, a) of what came, or of a part of it |
+| `mixture(step, part)` | Σ_a π(a|x) P̂(x'|x, a) |
+| `expected_mixture(step, part)` | Σ_{x'} (Σ_a π(a|x) P̂(x'|x, a))², the mixture that is expected before the step |
+| `choice(step)` | π(a'|x'), 1 on the last transition |
+| `expected_choice(step)` | Σ_{x'} P̂(x'|x, a)² Σ_{a'} π(a'|x')² |
+| `first(step, a)`, `following(step, a, k)` | the outcomes of action a one by one, until it is −1 |
+| `target(step, a, k)`, `weight(step, a, k)` | the next state of outcome k, and its probability |
+| `visits(step)` | n(x_t) |
+| `came_from(step)` | P̂ of the predecessor |
+
+A part is the number of a reward component, or `WHOLE`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from chunked_td._numba import by_type, code, kernel
+from chunked_td.models.components import WHOLE
+from chunked_td.policies import epsilon_greedy
+
+__all__ = ["WHOLE", "Step"]
+
+
+class Step(NamedTuple):
+    """Transition t: from x_t by a_t to x_{t+1}, where a_{t+1} has been chosen already."""
+
+    state: int
+    action: int
+    next_state: int
+    components: Any  # int64[c], the components of next_state where they are at hand, else None
+    percept: int  # what the model predicts: the next state, or an id for the pair of reward and next state
+    next_action: int  # −1 on the last transition
+    previous: int  # x_{t−1}·A + a_{t−1}, or −1 at the start
+    policy: Annotated[np.ndarray, "float64[A]"]  # π(·|x_t), as it was when a_t was drawn; where the source needs it
+    next_policy: Annotated[np.ndarray, "float64[A]"]  # π(·|x_{t+1}); of a_{t+1} at least
+    scratch: Annotated[np.ndarray, "float64[A]"]
+    epsilon: float
+    bootstrap: Any  # see chunked_td.bootstraps
+    n_actions: Any
+    tables: Any  # values, legal actions, sizes and parts of the state components
+    model: Any
+    scene: Any  # environment, state before, state after: where the simulation plays, else None
+
+
+_chance, _overlap, _tried = by_type("chance"), by_type("overlap"), by_type("tried")
+_first, _following, _target, _weight = by_type("first"), by_type("following"), by_type("target"), by_type("weight")
+
+
+@kernel
+def _none_unlisted(model, step, action):
+    return 0.0
+
+
+_unlisted = by_type("unlisted_squares", _none_unlisted)
+_visits, _came_from = by_type("visits"), by_type("came_from")
+
+
+@kernel
+def chance(step, action, part):
+    """P̂(x'|x, action) of what came."""
+    return _chance(step.model, step, action, part)
+
+
+@kernel
+def overlap(step, a, b, part):
+    """Σ_{x'} P̂(x'|x,a) P̂(x'|x,b)."""
+    return _overlap(step.model, step, a, b, part)
+
+
+@kernel
+def first(step, action):
+    """The first outcome of (x, action), or −1."""
+    return _first(step.model, step, action)
+
+
+@kernel
+def following(step, action, outcome):
+    """The outcome after `outcome`, or −1."""
+    return _following(step.model, step, action, outcome)
+
+
+@kernel
+def target(step, action, outcome):
+    """The next state of an outcome."""
+    return _target(step.model, step, action, outcome)
+
+
+@kernel
+def weight(step, action, outcome):
+    """P̂ of an outcome."""
+    return _weight(step.model, step, action, outcome)
+
+
+@kernel
+def visits(step):
+    """n(x_t)."""
+    return _visits(step.model, step)
+
+
+@kernel
+def came_from(step):
+    """P̂^π(x_{t−1}|x_t), or for SARSA P̂^π(x_{t−1},a_{t−1}|x_t,a_t)."""
+    return _came_from(step.model, step)
+
+
+@kernel
+def choice(step):
+    """π(a'|x'); 1 on the last transition, where there is no a'."""
+    return step.next_policy[step.next_action] if step.next_action >= 0 else 1.0
+
+
+@kernel
+def _mixture(model, step, part):
+    total = 0.0
+    for a in range(code(step.n_actions)):
+        if step.policy[a] > 0.0:
+            total += step.policy[a] * _chance(model, step, a, part)
+    return min(total, 1.0)  # policies sum to 1 up to rounding
+
+
+@kernel
+def _expected_mixture(model, step, part):
+    total = 0.0
+    for a in range(code(step.n_actions)):
+        if step.policy[a] > 0.0:
+            total += step.policy[a] * step.policy[a] * _overlap(model, step, a, a, part)
+            for b in range(a):
+                if step.policy[b] > 0.0:
+                    total += 2.0 * step.policy[a] * step.policy[b] * _overlap(model, step, a, b, part)
+    return min(total, 1.0)
+
+
+@kernel
+def _expected_choice(model, step):
+    total = 0.0
+    k = _first(model, step, step.action)
+    while k >= 0:
+        p = _weight(model, step, step.action, k)
+        total += p * p * squared_policy(step, _target(model, step, step.action, k))
+        k = _following(model, step, step.action, k)
+    return total + _unlisted(model, step, step.action)  # never seen from here: the policy factor is left out
+
+
+_mixture_of = by_type("mixture", _mixture)
+_expected_mixture_of = by_type("expected_mixture", _expected_mixture)
+_expected_choice_of = by_type("expected_choice", _expected_choice)
+
+
+@kernel
+def mixture(step, part):
+    """Σ_a π(a|x) P̂(x'|x,a): P̂^π(x'|x)."""
+    return _mixture_of(step.model, step, part)
+
+
+@kernel
+def expected_mixture(step, part):
+    """Σ_{x'} P̂^π(x'|x)² = Σ_a Σ_b π(a|x) π(b|x) Σ_{x'} P̂(x'|x,a) P̂(x'|x,b)."""
+    return _expected_mixture_of(step.model, step, part)
+
+
+@kernel
+def expected_choice(step):
+    """Σ_{x'} P̂(x'|x,a)² Σ_{a'} π(a'|x')²."""
+    return _expected_choice_of(step.model, step)
+
+
+@kernel
+def squared_policy(step, state):
+    """Σ_a π(a|state)² of the ε-greedy policy; 1 for states never acted in, terminal ones among them."""
+    if state >= step.tables.legal.shape[0]:
+        return 1.0
+    A = code(step.n_actions)
+    epsilon_greedy(
+        step.tables.values[state * A : (state + 1) * A], step.tables.legal[state], step.epsilon, step.scratch
+    )
+    total = 0.0
+    for a in range(A):
+        if step.tables.legal[state, a]:
+            total += step.scratch[a] * step.scratch[a]
+    return total if total > 0.0 else 1.0

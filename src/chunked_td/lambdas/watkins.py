@@ -1,0 +1,33 @@
+"""Watkins' Q(λ): a constant λ that exploratory actions cut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chunked_td._checks import check_unit
+from chunked_td._numba import code, kernel
+from chunked_td.lambdas.base import LambdaSource, Needs
+
+
+@dataclass(frozen=True)
+class WatkinsLambda(LambdaSource):
+    """A constant λ, cut to zero where the action that leaves a state was exploratory.
+
+    An action is exploratory if another one was more probable when it was drawn; under ε = 1 none is.
+    """
+
+    value: float
+
+    needs = Needs.POLICY
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", check_unit("lambda", self.value))
+
+    @staticmethod
+    @kernel
+    def lambda_t(source, step, i):
+        """λ, or 0 after an exploratory action."""
+        for b in range(code(step.n_actions)):
+            if step.policy[b] > step.policy[step.action]:
+                return 0.0
+        return source.value

@@ -1,0 +1,96 @@
+"""The count model that a λ source needs, for tables that grow."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from chunked_td.bootstraps import SARSA
+from chunked_td.lambdas.base import COUNTED, MODEL, LambdaSource, Needs
+from chunked_td.models.counts import BackwardCounts, Counts, ForwardCounts, PartCounts
+
+
+def kind_of_counts(source: LambdaSource, bootstrap: int) -> Any:
+    """Which count model meets the needs of a source: a class of `chunked_td.models.counts`, or None for no model."""
+    needs = source.needs_with(bootstrap) & MODEL
+    if not needs:
+        return None
+    kinds = {PartCounts: Needs.PARTS, BackwardCounts: Needs.PREDECESSORS}
+    kinds[ForwardCounts] = Needs.OUTCOME | Needs.OUTCOMES | Needs.VISITS
+    for kind, met in kinds.items():
+        if not needs & ~met:
+            return kind
+    raise ValueError(f"lambda_source {source!r} needs {needs}, which no single count model meets; give it a model=")
+
+
+def count_origins(kind: Any, bootstrap: int, states: int, n_actions: int, rewards: int) -> int:
+    """How many origins a count model of this kind has."""
+    if kind is BackwardCounts:
+        return states * n_actions if bootstrap == SARSA else states
+    return states * n_actions * (rewards if kind is PartCounts else 1)
+
+
+def make_counts(
+    kind: Any, bootstrap: int, states: int, n_actions: int, parts: np.ndarray, nvec: np.ndarray, *, prior: float = 0.0,
+    known_states: int = 1, capacity: int = 256,
+) -> Any:  # fmt: skip
+    """An empty count model of this kind (None for None).
+
+    Args:
+      states: rows to make room for. known_states: how many states there are, for a prior to spread over.
+      parts: bool[d, c], which state components decide reward i. nvec: sizes of the state components.
+    """
+    if kind is None:
+        return None
+    d = parts.shape[0]
+    outcomes: Any = known_states
+    if kind is PartCounts:
+        outcomes = [int(np.prod(nvec[part])) for part in parts]
+    elif kind is BackwardCounts and bootstrap == SARSA:
+        outcomes = known_states * n_actions
+    counts = Counts.empty(count_origins(kind, bootstrap, states, n_actions, d), prior, outcomes, capacity)
+    if kind is BackwardCounts:
+        return BackwardCounts(counts)
+    if kind is PartCounts:
+        return PartCounts(counts, np.full(d, -1, np.int64), np.zeros(d, np.int64))
+    return ForwardCounts(counts, np.full(1, -1, np.int64))
+
+
+def pairs_per_step(model: Any) -> int:
+    """The most distinct pairs that one transition adds to a model."""
+    if model is None or not hasattr(model, "counts"):
+        return 0
+    return model.latest.size if isinstance(model, PartCounts) else 1
+
+
+def component_parts(source: LambdaSource, rewards: int, components: int) -> np.ndarray:
+    """bool[d, c]: which state components decide reward i (Alg. 4). All false where the source has one λ for all."""
+    parts = np.zeros((rewards, components), bool)
+    if not source.per_component:
+        return parts
+    chosen = getattr(source, "components", None)
+    if chosen is None:
+        if rewards != components:
+            raise ValueError(
+                f"lambda_source {type(source).__name__}() needs as many rewards as state components, or components=… "
+                f"that says which state components decide each reward; got {rewards} rewards and {components} state "
+                f"components"
+            )
+        chosen = tuple(range(rewards))
+    name = type(source).__name__
+    if len(chosen) != rewards:
+        raise ValueError(f"{name} components must have one entry per reward ({rewards}), got {chosen!r}")
+    for i, members in enumerate(chosen):
+        listed: Any = (members,) if isinstance(members, Integral) else members
+        for j in listed:
+            if not 0 <= j < components:
+                raise ValueError(f"{name} components must lie in 0..{components - 1}, got {j!r} for reward {i}")
+            parts[i, j] = True
+    return parts
+
+
+def only_counted(source: LambdaSource, bootstrap: int) -> bool:
+    """Whether counts alone can meet the needs of a source."""
+    return bool(source.needs_with(bootstrap) & COUNTED)

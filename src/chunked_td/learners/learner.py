@@ -1,0 +1,465 @@
+"""A learner: settings, tables, and one update per call.
+
+`start` and `step` serve a loop of the user's own; `learn` is that loop for Gymnasium environments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, TypedDict
+
+import numpy as np
+
+from chunked_td._checks import check_choice, check_not_negative, check_seed, check_unit
+from chunked_td._numba import Packed, is_cacheable
+from chunked_td.bootstraps import SARSA, STATE
+from chunked_td.indexing import Indexer, make_indexer
+from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source
+from chunked_td.lambdas.forward import ForwardLambda
+from chunked_td.learners.count_models import (
+    component_parts,
+    count_origins,
+    kind_of_counts,
+    make_counts,
+    pairs_per_step,
+)
+from chunked_td.learners.entries import EMPTY, Entries, entries_for
+from chunked_td.learners.inputs import check_policy_table, check_reward_vector, legal_actions, policy_row
+from chunked_td.learners.loop import History, train
+from chunked_td.learners.python_steps import advance_in_python, check_model
+from chunked_td.learners.queries import Queries
+from chunked_td.learners.schedule import Schedule, at_episode, check_schedule
+from chunked_td.learners.state import VIEWS, AgentState, Memory, Rule, Tables, grown_arrays, make_rule
+from chunked_td.learners.update import ONGOING, TERMINATED, TRUNCATED, Workspace
+from chunked_td.models.asked import Answers
+from chunked_td.models.counts import Counts
+from chunked_td.policies import GIVEN, GREEDY, UNIFORM
+from chunked_td.seeding import Draws, generator, split_seed
+from chunked_td.traces import Trace
+
+Policy = str | np.ndarray | Callable[[Any], Any]
+
+_ROOM = 64
+
+
+class LearnerSettings(TypedDict, total=False):
+    """The keyword arguments of every learner; see `Learner`."""
+
+    step_size: float | Schedule
+    discount: float
+    epsilon: float | Schedule
+    seed: int
+    lambda_source: LambdaSource | float | None
+    model: Any
+    policy: Policy | None
+    view: str | None
+    percept: str
+    prior: float
+    replacing: bool
+    cutoff: float
+    indexer: Indexer | None
+
+
+class Learner(Queries):
+    """Base of all learners.
+
+    Args:
+      env: a Gymnasium environment (or anything with `observation_space` and `action_space`).
+      step_size: α, a number or a `Schedule` over episodes.
+      discount: γ.
+      epsilon: exploration of the ε-greedy policy, a number or a `Schedule`. Not used by state-value learners.
+      seed: of the policy and the model; `learn` seeds the environment with it too.
+      lambda_source: where λ comes from: a source from `chunked_td.lambdas`, one of your own, or a number.
+      model: None for counts, or an object that follows `chunked_td.models.Model`.
+      policy: state-value learners only: "uniform", probabilities float[S, A], or a function from observation to
+        float[A].
+      view: "traces" (online), "offline" (λ-return at the end of an episode) or "sampled" (§3.1).
+      percept: what the count model predicts: "state" or "reward-state".
+      prior: Dirichlet pseudo-count per outcome of the count model.
+      replacing: replacing instead of accumulating traces.
+      cutoff: traces at or below it are dropped. 0 is exact.
+      indexer: how observations become ids; by default chosen from `env.observation_space`.
+    """
+
+    bootstrap: ClassVar[int] = SARSA
+    default_source: ClassVar[LambdaSource] = ForwardLambda()
+    default_view: ClassVar[str] = "traces"
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        step_size: float | Schedule = 0.1,
+        discount: float = 0.99,
+        epsilon: float | Schedule = 0.1,
+        seed: int = 0,
+        lambda_source: LambdaSource | float | None = None,
+        model: Any = None,
+        policy: Policy | None = None,
+        view: str | None = None,
+        percept: str = "state",
+        prior: float = 0.0,
+        replacing: bool = False,
+        cutoff: float = 0.0,
+        indexer: Indexer | None = None,
+    ):
+        self.seed = check_seed(seed)
+        self.step_size = check_schedule("step_size", step_size, positive=True)
+        self.epsilon = check_schedule("epsilon", epsilon, positive=False)
+        self.discount = check_unit("discount", discount)
+        self.lambda_source = as_lambda_source(lambda_source, self.default_source)
+        self.view = check_choice("view", view or self.default_view, VIEWS)
+        self.percept = check_choice("percept", percept, ("state", "reward-state"))
+        self.prior = check_not_negative("prior", prior)
+        self.cutoff = check_not_negative("cutoff", cutoff)
+        self.replacing = bool(replacing)
+        self._read_spaces(env, indexer)
+        self.model, self.policy = model, self._check_policy(policy)
+        self._check_combination()
+        self._allocate()
+
+    # ---- set-up
+
+    def _check_policy(self, policy: Policy | None) -> Policy | None:
+        if self.bootstrap != STATE:
+            if policy is not None:
+                raise ValueError(f"policy goes with state-value learners; {type(self).__name__} acts ε-greedily")
+            return None
+        if policy is None or isinstance(policy, str):
+            return check_choice("policy", policy or "uniform", ("uniform",))
+        return policy if callable(policy) else check_policy_table(policy, self.indexer, self.n_actions)
+
+    def _read_spaces(self, env: Any, indexer: Indexer | None) -> None:
+        actions = getattr(env, "action_space", None)
+        if actions is None or not hasattr(env, "observation_space"):
+            raise ValueError(f"env must be a Gymnasium environment (see gymnasium.make), got {env!r}")
+        if not hasattr(actions, "n") or type(actions).__name__ == "MultiBinary":
+            raise ValueError(f"env.action_space must be Discrete, got {actions!r}")
+        self.n_actions, self.action_start = int(actions.n), int(getattr(actions, "start", 0))
+        reward_space = getattr(getattr(env, "unwrapped", env), "reward_space", None)
+        self.n_rewards = 1 if reward_space is None else int(np.prod(reward_space.shape))
+        self.indexer = indexer if indexer is not None else make_indexer(env.observation_space)
+
+    def _check_combination(self) -> None:
+        source, needs = self.lambda_source, self.lambda_source.needs_with(self.bootstrap)
+        if Needs.PARTS in needs and self.indexer.nvec is None:
+            raise ValueError(f"lambda_source {type(source).__name__}() needs observations with countable components")
+        if self.percept == "reward-state" and needs & (Needs.PREDECESSORS | Needs.PARTS):
+            raise ValueError(f"percept 'reward-state' does not go with {source!r}, which counts states")
+        if self.percept == "reward-state" and Needs.LEGAL in needs:
+            raise ValueError(
+                f"percept 'reward-state' does not go with {type(source).__name__} for SARSA; use Expected-SARSA"
+            )
+        if self.prior > 0.0 and not self.indexer.fixed:
+            raise ValueError("prior needs a known number of states; this environment's states get ids on first sight")
+        if self.prior > 0.0 and self.percept == "reward-state":
+            raise ValueError("prior needs a known number of outcomes; percept 'reward-state' has none")
+        if self._asks_model():
+            if self.percept != "state" or self.prior > 0.0:
+                raise ValueError(
+                    "percept and prior are settings of the count model; they do not go with a model= of its own"
+                )
+            check_model(self.model, source, self.bootstrap)
+
+    def _asks_model(self) -> bool:
+        """Whether λ comes from a model object."""
+        return self.model is not None and bool(self.lambda_source.needs_with(self.bootstrap) & MODEL)
+
+    def _make_rule(self) -> Rule:
+        policy = GREEDY if self.bootstrap != STATE else (UNIFORM if isinstance(self.policy, str) else GIVEN)
+        return make_rule(
+            self.bootstrap,
+            self.lambda_source,
+            self.view,
+            self.n_actions,
+            self.discount,
+            policy=policy,
+            cutoff=self.cutoff,
+            replacing=self.replacing,
+        )
+
+    def _allocate(self) -> None:
+        A, d = self.n_actions, self.n_rewards
+        self._capacity = states = max(self.indexer.size, _ROOM)
+        rule, online = self._make_rule(), self.view == "traces"
+        nvec = np.array(self.indexer.nvec if self.indexer.nvec else (1,), np.int64)
+        legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
+        parts = component_parts(self.lambda_source, d, nvec.size)
+        source = self.lambda_source
+        self._state = AgentState(
+            rule=rule,
+            source=source.compiled(self._sizes()) if source.is_compiled else None,
+            model=self._make_model(parts, nvec),
+            tables=Tables(np.zeros((self._rows(states), d)), legal, nvec, parts),
+            trace=Trace.empty(self._rows(states), d, _ROOM) if online else None,
+            memory=Memory.empty(A, d, 1 if online else _ROOM),
+        )
+        seeds = split_seed(self.seed)
+        self.policy_draws = Draws(generator(seeds.policy))
+        self.chunk_draws = Draws(generator(seeds.model), _ROOM)
+        self.percepts: dict[tuple[Any, ...], int] = {}
+        self.episode, self.state, self.action = 0, -1, -1
+        self.env_state: dict[str, Any] | None = None  # the environment's random numbers after `learn`
+        self.trained_in: Any = None
+        self._reward, self._rates = np.zeros(d), np.zeros(2)
+        self._all_legal = np.ones(A, bool)
+        self._room = 0
+        self._packed: Packed | None = None
+
+    def _make_model(self, parts: np.ndarray, nvec: np.ndarray) -> Any:
+        """The compiled form of the model: counts, or a place for the answers of a model object."""
+        needs = self.lambda_source.needs_with(self.bootstrap)
+        if self._asks_model():
+            return Answers.empty(self.n_actions, nvec.size if Needs.PARTS in needs else 1)
+        return make_counts(
+            kind_of_counts(self.lambda_source, self.bootstrap),
+            self.bootstrap,
+            self._capacity,
+            self.n_actions,
+            parts,
+            nvec,
+            prior=self.prior,
+            known_states=max(self.indexer.size, 1),
+            capacity=_ROOM,
+        )
+
+    # ---- state
+
+    @property
+    def rule(self) -> Rule:
+        """The learner's choices, as compiled code sees them."""
+        return self._state.rule
+
+    @property
+    def tables(self) -> Tables:
+        """The tables of values."""
+        return self._state.tables
+
+    @property
+    def trace(self) -> Trace | None:
+        """The eligibility traces; None for updates at the end of an episode."""
+        return self._state.trace
+
+    @property
+    def memory(self) -> Memory:
+        """What is carried from step to step within an episode."""
+        return self._state.memory
+
+    @property
+    def counts(self) -> Counts | None:
+        """The count model's table; None where λ is not counted."""
+        return getattr(self._state.model, "counts", None)
+
+    def _replace(self, **parts: Any) -> None:
+        """Put other arrays in place of some; compiled code learns of it at the next step."""
+        self._state, self._packed = self._state._replace(**parts), None
+
+    def _sizes(self) -> dict[str, int]:
+        """Dimensions of the arrays that a λ source may have."""
+        length = self._state.memory.rows.size if hasattr(self, "_state") else _ROOM
+        return {"S": self._capacity, "A": self.n_actions, "d": self.n_rewards, "T": max(length, _ROOM)}
+
+    def _rows(self, states: int) -> int:
+        return states if self.bootstrap == STATE else states * self.n_actions
+
+    def _make_room(self) -> None:
+        """Grow what the next steps might overfill. Every step adds at most one entry (d count pairs) to each."""
+        trace, memory, counts = self.trace, self.memory, getattr(self._state.model, "counts", None)
+        if trace is not None:
+            if trace.rows.size - trace.count[0] < _ROOM:
+                self._replace(trace=trace.grown(trace.slot.size, 2 * trace.rows.size + _ROOM))
+        elif memory.rows.size - memory.length[0] < _ROOM:
+            self._replace(memory=memory.grown(2 * memory.rows.size + _ROOM))
+            self._grow_source()
+        if counts is not None and counts.room < _ROOM * pairs_per_step(self._state.model):
+            capacity = 2 * counts.pairs.shape[0] + _ROOM * pairs_per_step(self._state.model)
+            self._replace_counts(counts.grown(counts.head.size, capacity))
+        self._room = _ROOM - 1
+
+    def _grow_states(self) -> None:
+        """Room for twice as many states (observations that get ids on first sight)."""
+        old, self._capacity = self._capacity, 2 * max(self.indexer.size, self._capacity)
+        values = np.zeros((self._rows(self._capacity), self.n_rewards))
+        values[: self._rows(old)] = self.tables.values
+        legal = np.zeros((self._capacity if self.tables.legal.shape[0] else 0, self.n_actions), bool)
+        legal[: self.tables.legal.shape[0]] = self.tables.legal
+        self._replace(tables=self.tables._replace(values=values, legal=legal))
+        if self.trace is not None:
+            self._replace(trace=self.trace.grown(values.shape[0], self.trace.rows.size))
+        self._grow_source()
+        counts = getattr(self._state.model, "counts", None)
+        if counts is not None:
+            kind = type(self._state.model)
+            origins = count_origins(kind, self.bootstrap, self._capacity, self.n_actions, self.n_rewards)
+            self._replace_counts(counts.grown(origins, counts.pairs.shape[0]))
+
+    def _replace_counts(self, counts: Counts) -> None:
+        self._replace(model=self._state.model._replace(counts=counts))
+
+    def _grow_source(self) -> None:
+        if self._state.source is not None:
+            arrays = self.lambda_source.arrays
+            self._replace(source=grown_arrays(self._state.source, arrays, self._sizes()))
+
+    def _entries(self) -> tuple[Any, Entries]:
+        """Where the learner's arrays lie, and the compiled code for its combination of choices."""
+        if self._packed is None:
+            streams = self.policy_draws.stream, self.chunk_draws.stream
+            packed = Packed(Workspace(self._state, *streams, self._reward, self._rates))
+            packed.entries = entries_for(packed.form, is_cacheable(self._state.source))
+            self._packed = packed
+        return self._packed.places, self._packed.entries
+
+    # ---- one step at a time
+
+    def start(self, observation: Any, info: dict[str, Any] | None = None) -> int:
+        """Begin an episode; returns the first action.
+
+        An episode that was under way is abandoned without its updates at the end.
+
+        Args:
+          observation, info: as returned by `env.reset`. `info["action_mask"]` is obeyed.
+        """
+        legal = self._legal(info)
+        state = self._index(observation)
+        self._given_policy(observation, legal)
+        self._abandon()
+        self._rates[:] = at_episode(self.epsilon, self.episode), at_episode(self.step_size, self.episode)
+        self.policy_draws.reserve(1)
+        places, entries = self._entries()
+        self.state, self.action = state, int(entries.start(places, state, legal))
+        return self.action + self.action_start
+
+    def step(
+        self,
+        reward: Any,
+        observation: Any,
+        terminated: bool,
+        truncated: bool = False,
+        info: dict[str, Any] | None = None,
+    ) -> int | None:
+        """Learn from a transition; returns the next action, or None at the end of an episode.
+
+        Args:
+          reward: a finite number, or float[d] where rewards have components.
+          observation, terminated, truncated, info: as returned by `env.step`. `info["action_mask"]` is obeyed.
+        """
+        if self.state < 0:
+            raise RuntimeError("step() before start(): begin every episode with action = agent.start(observation)")
+        self._take_reward(reward)
+        ended = TERMINATED if terminated else (TRUNCATED if truncated else ONGOING)
+        legal = self._all_legal if info is None or ended == TERMINATED else self._legal(info)
+        state = self._index(observation)
+        self._room -= 1
+        if self._room < 0:
+            self._make_room()
+        if self.policy is not None and ended != TERMINATED:
+            self._given_policy(observation, legal)
+        percept = state if self.percept == "state" else self._percept(state)
+        action = self._update(state, percept, legal, ended)
+        if ended:
+            self._finish()
+            return None
+        self.state, self.action = state, int(action)
+        return self.action + self.action_start
+
+    def _update(self, state: int, percept: int, legal: np.ndarray, ended: int) -> int:
+        """Learn from the transition to `state`; returns the next action, or −1."""
+        if self._state.source is None or type(self._state.model) is Answers:
+            return advance_in_python(self, state, percept, legal, ended)
+        places, entries = self._entries()
+        action = entries.step(places, self.state, self.action, state, percept, legal, ended)
+        if action == EMPTY:
+            self.policy_draws.reserve(1)
+            action = entries.step(places, self.state, self.action, state, percept, legal, ended)
+        return action
+
+    def _finish(self) -> None:
+        """Make the updates that wait for the end of an episode."""
+        if self.trace is None:
+            coins = self.chunk_draws.stream
+            if self.view == "sampled" and self.chunk_draws.reserve(int(self.memory.length[0])) is not coins:
+                self._packed = None
+            places, entries = self._entries()
+            entries.finish(places, self._rates[1])
+        self._forget()
+
+    def _abandon(self) -> None:
+        """Leave an unfinished episode without the updates at its end. It counts for the schedules."""
+        if self.state >= 0:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Nothing of this episode is carried into the next."""
+        if self.trace is not None:
+            self.trace.clear()
+        self.memory.length[0], self.memory.previous[0] = 0, -1
+        self.state = self.action = -1
+        self.episode += 1
+
+    def _take_reward(self, reward: Any) -> None:
+        if self.n_rewards == 1:
+            if isinstance(reward, np.ndarray) and reward.shape == (1,):
+                reward = reward[0]
+            try:
+                value = float(reward)
+            except (TypeError, ValueError):
+                raise ValueError(f"reward must be a number, got {reward!r}") from None
+            if not math.isfinite(value):
+                raise ValueError(f"reward must be finite, got {value!r}")
+            self._reward[0] = value
+            return
+        self._reward[:] = check_reward_vector(reward, self.n_rewards)
+
+    def _legal(self, info: dict[str, Any] | None) -> np.ndarray:
+        mask = None if info is None else info.get("action_mask")
+        return self._all_legal if mask is None else legal_actions(mask, self.n_actions)
+
+    def _given_policy(self, observation: Any, legal: np.ndarray) -> None:
+        """Write a user's policy for this observation where the kernels expect it."""
+        if self.policy is not None and not isinstance(self.policy, str):
+            self.memory.next_policy[:] = self._given_row(observation, legal)
+
+    def _given_row(self, observation: Any, legal: np.ndarray) -> np.ndarray:
+        """A user's policy for this observation, over the legal actions."""
+        given: Any = self.policy
+        row = given(observation) if callable(given) else given[self.indexer.find(observation)]
+        return policy_row(row, legal)
+
+    def _index(self, observation: Any) -> int:
+        state = self.indexer(observation)
+        if state >= self._capacity:
+            self._grow_states()
+        return state
+
+    def _percept(self, state: int) -> int:
+        """An id for the pair of reward and state."""
+        return self.percepts.setdefault((*self._reward.tolist(), state), len(self.percepts))
+
+    def learn(
+        self,
+        env: Any,
+        episodes: int,
+        *,
+        progress: bool = True,
+        callback: Callable[[int, float, int], Any] | None = None,
+    ) -> History:
+        """Train in a Gymnasium environment.
+
+        Args:
+          env: the environment; it is seeded with the learner's seed before the first episode.
+          episodes: how many episodes to play now.
+          progress: show a bar, if a person is watching (standard error is a terminal).
+          callback: called as callback(episode, return, length) after each episode; training stops if it returns True.
+        """
+        return train(self, env, episodes, progress=progress, callback=callback)
+
+    def save(self, path: Any) -> None:
+        """Write everything to one file, so that `chunked_td.load` goes on exactly from here."""
+        from chunked_td.learners.saving import save
+
+        save(self, path)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.lambda_source!r}, episode={self.episode}, states={self.indexer.size})"

@@ -1,0 +1,154 @@
+"""Steps in which Python has a part: λ from a model object, or from a λ source that is plain Python.
+
+The rest of the step is the compiled code of `update`, in the same order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chunked_td.bootstraps import SARSA, STATE
+from chunked_td.lambdas.base import COUNTED, LambdaSource, Needs
+from chunked_td.lambdas.plain import PlainStep, checked_lambda
+from chunked_td.learners.entries import EMPTY
+from chunked_td.learners.update import ONGOING, TERMINATED
+from chunked_td.models.asked import Answers, ask_chances, ask_outcomes, ask_overlaps
+from chunked_td.models.counts import FOLLOWING, TARGET, ForwardCounts, probability
+
+
+def check_model(model: Any, source: LambdaSource, bootstrap: int) -> None:
+    """Refuse a model object that cannot answer what this λ source asks."""
+    needs = source.needs_with(bootstrap)
+    if needs & COUNTED:
+        raise ValueError(f"lambda_source {source!r} is read off counts; it takes no model, got {model!r}")
+    asked: list[tuple[str, ...]] = [("observe",)]
+    if Needs.OUTCOME in needs:
+        asked.append(("probabilities", "component_probabilities"))
+    if Needs.PARTS in needs:
+        asked.append(("component_probabilities",))
+    if Needs.OUTCOMES in needs:
+        asked.append(("overlaps", "distribution") if _overlaps_suffice(source, bootstrap) else ("distribution",))
+    for names in asked:
+        if not any(callable(getattr(model, name, None)) for name in names):
+            raise ValueError(f"model must have a method {'() or '.join(names)}() for {source!r}, got {model!r}")
+
+
+def _overlaps_suffice(source: LambdaSource, bootstrap: int) -> bool:
+    """Whether λ is the expected mixture alone, so that outcomes need not be listed."""
+    return bootstrap != SARSA and source.device_question(bootstrap) is not None
+
+
+def advance_in_python(agent: Any, state: int, percept: int, legal: np.ndarray, ended: int) -> int:
+    """One transition with λ from Python; returns the next action, or −1.
+
+    An error in the user's code leaves the learner as it was, apart from what a model has observed.
+    """
+    rng, memory, action = agent.policy_draws.reserve(1), agent.memory, -1
+    position, policy = int(rng.position[0]), memory.next_policy.copy()
+    places, entries = agent._entries()
+    try:
+        if ended != TERMINATED:
+            action = int(entries.select(places, state, legal, ended == ONGOING))
+            assert action != EMPTY
+        here = agent.state, agent.action, state, percept, action, legal
+        if type(agent._state.model) is Answers:
+            _ask(agent, state, ended)
+            places, entries = agent._entries()  # the outcomes may have needed more room
+        elif agent._state.model is not None:
+            entries.observe(places, *here)
+        if agent._state.source is None:
+            step = _plain_step(agent, state, percept, action, ended)
+            given = checked_lambda(agent.lambda_source, agent.lambda_source.lambda_t(step), agent.n_rewards)
+            memory.lambda_t[:] = given
+        else:
+            entries.write_lambda(places, *here)
+    except BaseException:
+        rng.position[0] = position
+        memory.next_policy[:] = policy
+        raise
+    entries.conclude(places, *here, ended)
+    return action
+
+
+def _ask(agent: Any, state: int, ended: int) -> None:
+    """Train the model object on the transition, and write down its answers for the compiled formula."""
+    model, answers, A = agent.model, agent._state.model, agent.n_actions
+    reward = float(agent._reward[0]) if agent.n_rewards == 1 else agent._reward.copy()
+    model.observe(agent.state, agent.action, reward, state, ended == TERMINATED)
+    source, bootstrap = agent.lambda_source, agent.bootstrap
+    needs = source.needs_with(bootstrap)
+    if needs & (Needs.OUTCOME | Needs.PARTS):
+        parts = answers.chances.shape[1] if Needs.PARTS in needs else 0
+        chances = ask_chances(model, agent.state, state, reward, A, parts)
+        if chances.shape != answers.chances.shape:
+            answers = answers._replace(chances=np.zeros(chances.shape))
+            agent._replace(model=answers)
+        answers.chances[:] = chances
+    if Needs.OUTCOMES in needs:
+        if _overlaps_suffice(source, bootstrap):
+            answers.overlaps[:] = ask_overlaps(model, agent.state, A)
+        else:
+            _list_outcomes(agent, [agent.action] if bootstrap == SARSA else range(A))
+
+
+def _list_outcomes(agent: Any, actions: Any) -> None:
+    """Write the outcomes of some actions into the answers; enlarge them where they do not fit."""
+    answers, empty = agent._state.model, (np.zeros(0, np.int64), np.zeros(0))
+    each = [ask_outcomes(agent.model, agent.state, a) if a in actions else empty for a in range(agent.n_actions)]
+    total = sum(targets.size for targets, _ in each)
+    if total > answers.targets.size:
+        answers = answers._replace(targets=np.zeros(2 * total, np.int64), weights=np.zeros(2 * total))
+        agent._replace(model=answers)
+    answers.start[1:] = np.cumsum([targets.size for targets, _ in each])
+    answers.targets[:total] = np.concatenate([targets for targets, _ in each])
+    answers.weights[:total] = np.concatenate([weights for _, weights in each])
+
+
+def _plain_step(agent: Any, state: int, percept: int, action: int, ended: int) -> PlainStep:
+    """The transition for a λ source that is plain Python."""
+    model, A = agent._state.model, agent.n_actions
+    row = agent.state * A
+
+    def chances() -> np.ndarray:
+        if type(model) is Answers:
+            return model.chances.prod(axis=1)
+        _check_forward(agent, model)
+        return np.array([probability(model.counts, row + a, percept) for a in range(A)])
+
+    def outcomes(a: int) -> tuple[np.ndarray, np.ndarray]:
+        if type(model) is Answers:
+            part = slice(int(model.start[a]), int(model.start[a + 1]))
+            return model.targets[part], model.weights[part]
+        _check_forward(agent, model)
+        targets, pair = [], int(model.counts.head[row + a])
+        while pair >= 0:
+            targets.append(int(model.counts.pairs[pair, TARGET]))
+            pair = int(model.counts.pairs[pair, FOLLOWING])
+        return np.array(targets, np.int64), np.array([probability(model.counts, row + a, t) for t in targets])
+
+    def values(s: int) -> np.ndarray:
+        width = 1 if agent.bootstrap == STATE else A
+        return agent.tables.values[s * width : (s + 1) * width].sum(axis=1)
+
+    return PlainStep(
+        state=agent.state,
+        action=agent.action,
+        next_state=state,
+        next_action=action if action >= 0 else None,
+        reward=agent._reward.copy(),
+        terminated=ended == TERMINATED,
+        policy=agent.memory.policy.copy(),
+        next_policy=agent.memory.next_policy.copy(),
+        bootstrap=agent.bootstrap,
+        _chances=chances,
+        _outcomes=outcomes,
+        _values=values,
+    )
+
+
+def _check_forward(agent: Any, model: Any) -> None:
+    if type(model) is not ForwardCounts:
+        name = type(agent.lambda_source).__name__
+        raise ValueError(f"{name}.needs must have Needs.OUTCOME or Needs.OUTCOMES to ask for probabilities")

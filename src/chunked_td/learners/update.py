@@ -1,0 +1,260 @@
+"""The one update behind every algorithm of the paper, as a choice of four.
+
+| choice | values |
+|---|---|
+| bootstrap B(x') | V(s'), Q(s',a'), Σ_a π(a|s') Q(s',a) (`chunked_td.bootstraps`) |
+| λ source | see `chunked_td.lambdas` |
+| view | traces (online), offline λ-return, sampled chunks |
+| step size | α, or 1/n(s) (`learners.sutton_singh`) |
+
+Per transition t, in this order (Alg. 1 to 4):
+
+1. choose a_{t+1} from the values as they stand; 2. train the model on transition t; 3. read λ_t; e ← γ λ_t e;
+4. e(s_t,a_t) += 1; 5. δ_t = r_{t+1} + γ B(x_{t+1}) − Q(s_t,a_t); 6. Q ← Q + α δ_t e.
+
+The offline view stores δ_t and λ_t, holds the values still during the episode and makes all updates at its end
+(Eq. 2 and 4). Sampled chunks (§3.1) are the offline view with λ_t replaced by a coin that falls heads with
+probability λ_t: heads drops the state at t from the compressed episode, tails keeps it to bootstrap from.
+
+For V and SARSA the offline view is Eq. 4. Expected-SARSA subtracts Q(s_t,a_t) in δ_t but bootstraps from
+B(x_t) = Σ_a π(a|s_t) Q(s_t,a), so the updates of Alg. 3 add up to another return, which the offline view uses too:
+
+    G_t = r_{t+1} + γ[B(x_{t+1}) + λ_{t+1}(G_{t+1} − Q(s_{t+1},a_{t+1}))]
+
+The two have the same expectation over a_{t+1} where λ_{t+1} does not depend on it.
+
+On termination B = 0. On truncation the episode ends but the value does not: B(x_T) is V(s_T), or Σ_a π(a|s_T) Q(s_T,a)
+for both action-value bootstraps, since no a_T is drawn.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from chunked_td._numba import by_type, code, kernel
+from chunked_td.bootstraps import SARSA, STATE
+from chunked_td.lambdas.step import Step
+from chunked_td.policies import GIVEN, GREEDY, draw, epsilon_greedy, only_legal, uniform_legal
+from chunked_td.seeding import uniform
+from chunked_td.traces import backward_pass, clear, decay, mark, reinforce
+
+ONGOING, TERMINATED, TRUNCATED = range(3)
+"""Whether an episode has ended, and how."""
+
+
+class Arrival(NamedTuple):
+    """A transition, as the environment gives it."""
+
+    state: int
+    action: int
+    reward: Annotated[np.ndarray, "float64[d]"]
+    next_state: int
+    components: Any  # int64[c], the components of next_state where they are at hand, else None
+    percept: int  # next_state, or an id for the pair of reward and next state
+    legal: Annotated[np.ndarray, "bool[A]"]  # the legal actions in next_state
+    only: int  # the one legal action, or −1 where there are several
+    ended: int  # ONGOING, TERMINATED or TRUNCATED
+
+
+class Rates(NamedTuple):
+    """The numbers that may change from episode to episode."""
+
+    epsilon: float
+    step_size: float
+
+
+@kernel
+def _nothing(item, step):
+    pass
+
+
+@kernel
+def _learn_nothing(source, step, reward, td_error, ended):
+    pass
+
+
+observe = by_type("observe", _nothing)
+lambda_of = by_type("lambda_t")
+after_step = by_type("after_step", _learn_nothing)
+
+
+@kernel
+def select_action(agent, rng, state, legal, only, epsilon, acting):
+    """Write π(·|state) into `memory.next_policy` and draw the next action; −1 if none is to be taken.
+
+    Args:
+      legal: bool[A]. only: the one legal action, or −1 where there are several.
+      acting: False on truncation, where only the probabilities are needed.
+    """
+    rule, memory, A = agent.rule, agent.memory, code(agent.rule.n_actions)
+    if code(rule.keeps_legal):
+        for a in range(A):
+            agent.tables.legal[state, a] = legal[a]
+    if code(rule.policy) != GIVEN and only >= 0:
+        if code(rule.bootstrap) == SARSA and acting and not code(rule.keeps_policy):
+            memory.next_policy[only] = 1.0  # all that is read: π(a_{t+1}|x_{t+1})
+            return only
+        for a in range(A):
+            memory.next_policy[a] = 1.0 if a == only else 0.0
+        return only if acting else -1
+    if code(rule.policy) == GREEDY:
+        epsilon_greedy(agent.tables.values[state * A : (state + 1) * A], legal, epsilon, memory.next_policy)
+    elif code(rule.policy) != GIVEN:
+        uniform_legal(legal, memory.next_policy)
+    return draw(memory.next_policy, rng) if acting else -1
+
+
+@kernel
+def begin(agent, rng, state, legal, epsilon):
+    """The first action of an episode."""
+    memory = agent.memory
+    action = select_action(agent, rng, state, legal, only_legal(legal), epsilon, True)
+    for a in range(code(agent.rule.n_actions)):
+        memory.policy[a] = memory.next_policy[a]
+    return action
+
+
+@kernel
+def advance(agent, rng, arrival, rates, scene):
+    """Learn from one transition; returns the next action, or −1.
+
+    Args:
+      agent: AgentState. rng: a Stream for the policy. arrival: Arrival. rates: Rates.
+      scene: where the simulation plays, for the true model; None otherwise.
+    """
+    action = -1
+    if arrival.ended != TERMINATED:
+        acting = arrival.ended == ONGOING
+        action = select_action(agent, rng, arrival.next_state, arrival.legal, arrival.only, rates.epsilon, acting)
+    step = make_step(agent, arrival, action, rates.epsilon, scene)
+    observe(agent.model, step)
+    write_lambda(agent, step)
+    conclude(agent, step, arrival.reward, arrival.ended, rates.step_size)
+    return action
+
+
+@kernel
+def make_step(agent, arrival, next_action, epsilon, scene):
+    """The transition as λ sources and models see it."""
+    memory = agent.memory
+    return Step(
+        arrival.state,
+        arrival.action,
+        arrival.next_state,
+        arrival.components,
+        arrival.percept,
+        next_action,
+        memory.previous[0],
+        memory.policy,
+        memory.next_policy,
+        memory.scratch,
+        epsilon,
+        agent.rule.bootstrap,
+        agent.rule.n_actions,
+        agent.tables,
+        agent.model,
+        scene,
+    )
+
+
+@kernel
+def write_lambda(agent, step):
+    """λ_t into `memory.lambda_t`: one number for all reward components, or one each."""
+    out = agent.memory.lambda_t
+    if code(agent.rule.per_component):
+        for i in range(out.size):
+            out[i] = lambda_of(agent.source, step, i)
+    else:
+        value = lambda_of(agent.source, step, 0)
+        for i in range(out.size):
+            out[i] = value
+
+
+@kernel
+def conclude(agent, step, reward, ended, step_size):
+    """The part of a step that follows once λ_t stands in `memory.lambda_t`."""
+    A = code(agent.rule.n_actions)
+    row = step.state if code(agent.rule.bootstrap) == STATE else step.state * A + step.action
+    td_error(agent, step, row, reward, ended == TERMINATED)
+    learn(agent.trace, agent, row, step_size)
+    after_step(agent.source, step, reward, agent.memory.delta_t, ended)
+    agent.memory.previous[0] = step.state * A + step.action
+    if code(agent.rule.keeps_policy):
+        for b in range(A):
+            agent.memory.policy[b] = agent.memory.next_policy[b]
+
+
+@kernel
+def td_error(agent, step, row, reward, terminated):
+    """δ_t^i = r^i + γ B^i(x_{t+1}) − Q^i(row), into `memory.delta_t`."""
+    rule, values, memory, A = agent.rule, agent.tables.values, agent.memory, code(agent.rule.n_actions)
+    for i in range(reward.size):
+        ahead = 0.0
+        if not terminated:
+            if code(rule.bootstrap) == STATE:
+                ahead = values[step.next_state, i]
+            elif code(rule.bootstrap) == SARSA and step.next_action >= 0:
+                ahead = values[step.next_state * A + step.next_action, i]
+            else:
+                for a in range(A):
+                    if memory.next_policy[a] > 0.0:
+                        ahead += memory.next_policy[a] * values[step.next_state * A + a, i]
+        memory.delta_t[i] = reward[i] + rule.discount * ahead - values[row, i]
+
+
+@kernel
+def learn(trace, agent, row, step_size):
+    """Use λ_t and δ_t: update through the traces, or keep both for the end of the episode if there are none."""
+    rule, memory = agent.rule, agent.memory
+    if trace is not None:
+        decay(trace, rule.discount, memory.lambda_t, rule.cutoff)
+        mark(trace, row, rule.replacing)
+        reinforce(agent.tables.values, trace, step_size, memory.delta_t)
+        return
+    t = memory.length[0]
+    memory.rows[t] = row
+    for i in range(memory.delta_t.size):
+        memory.delta[t, i] = memory.delta_t[i]
+        memory.lambda_[t, i] = memory.lambda_t[i]
+    memory.length[0] = t + 1
+
+
+@kernel
+def finish(agent, coins, step_size):
+    """End of an episode: make the updates that wait for it and forget the episode.
+
+    Args:
+      coins: a Stream with T − 1 numbers for sampled chunks, not read otherwise. Components with a λ of their own
+        share the number, so that each is dropped with its own probability.
+    """
+    _make_updates(agent.trace, agent, coins, step_size)
+    agent.memory.length[0] = 0
+    agent.memory.previous[0] = -1
+
+
+@kernel
+def _make_updates(trace, agent, coins, step_size):
+    """The updates at the end of an episode: none with traces, which are cleared."""
+    if trace is not None:
+        clear(trace)
+        return
+    memory, discount = agent.memory, agent.rule.discount
+    length = memory.length[0]
+    if agent.rule.sampled:
+        for t in range(1, length):
+            u = uniform(coins)
+            for i in range(memory.delta_t.size):
+                memory.lambda_[t, i] = 1.0 if u < memory.lambda_[t, i] else 0.0
+    backward_pass(agent.tables.values, memory.rows, memory.delta, memory.lambda_, length, discount, step_size)
+
+
+class Workspace(NamedTuple):
+    """What the entry points below are given by address: a learner, its random numbers, and a place for the reward."""
+
+    agent: Any
+    rng: Any
+    coins: Any
+    reward: Annotated[np.ndarray, "float64[d]"]
+    rates: Annotated[np.ndarray, "float64[2]"]  # ε, α

@@ -1,0 +1,107 @@
+"""Models that are Python objects: what a learner asks them, and their answers as compiled code reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from chunked_td._numba import kernel
+from chunked_td.models.components import part_chance
+
+
+class Answers(NamedTuple):
+    """What a model object answered about one transition."""
+
+    chances: Annotated[np.ndarray, "float64[A, k]"]  # P̂(x'^j|x,a) of what came; one column for the whole percept
+    overlaps: Annotated[np.ndarray, "float64[A, A]"]  # Σ_{x'} P̂(x'|x,a) P̂(x'|x,b)
+    targets: Annotated[np.ndarray, "int64[n]"]  # next states, action by action
+    weights: Annotated[np.ndarray, "float64[n]"]  # P̂ of each
+    start: Annotated[np.ndarray, "int64[k]"]  # outcomes of action a begin at start[a]; k = A + 1
+
+    @classmethod
+    def empty(cls, n_actions: int, columns: int = 1, outcomes: int = 0) -> Answers:
+        """Nothing answered yet."""
+        return cls(
+            np.zeros((n_actions, columns)),
+            np.zeros((n_actions, n_actions)),
+            np.zeros(outcomes, np.int64),
+            np.zeros(outcomes),
+            np.zeros(n_actions + 1, np.int64),
+        )
+
+    @staticmethod
+    @kernel
+    def chance(model, step, action, part):
+        """P̂(x'|x, action) of what came, or of a part of it."""
+        return part_chance(model.chances[action], step.tables.parts, part)
+
+    @staticmethod
+    @kernel
+    def overlap(model, step, a, b, part):
+        """Σ_{x'} P̂(x'|x,a) P̂(x'|x,b)."""
+        return model.overlaps[a, b]
+
+    @staticmethod
+    @kernel
+    def first(model, step, action):
+        """First outcome of (x, action), or −1."""
+        return model.start[action] if model.start[action] < model.start[action + 1] else -1
+
+    @staticmethod
+    @kernel
+    def following(model, step, action, outcome):
+        """The outcome after `outcome`, or −1."""
+        return outcome + 1 if outcome + 1 < model.start[action + 1] else -1
+
+    @staticmethod
+    @kernel
+    def target(model, step, action, outcome):
+        """The next state of an outcome."""
+        return model.targets[outcome]
+
+    @staticmethod
+    @kernel
+    def weight(model, step, action, outcome):
+        """P̂ of an outcome."""
+        return model.weights[outcome]
+
+
+def check_chances(name: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Probabilities from a model: of this shape, cut to [0, 1]; an error if one lies outside by more than rounding."""
+    values = np.asarray(given, np.float64)
+    if values.shape != shape:
+        raise ValueError(f"model.{name}() must give an array of shape {shape}, got shape {values.shape}")
+    if not (values >= -1e-6).all() or not (values <= 1.0 + 1e-6).all():
+        raise ValueError(f"model.{name}() must give probabilities in [0, 1], got {given!r}")
+    return np.clip(values, 0.0, 1.0)
+
+
+def ask_chances(model: Any, state: int, next_state: int, reward: Any, n_actions: int, parts: int) -> np.ndarray:
+    """float64[A, columns]: P̂ of the percept that came (parts = 0), or of each of its `parts` components."""
+    if parts:
+        each = model.component_probabilities(state, next_state, reward)
+        return check_chances("component_probabilities", each, (n_actions, parts))
+    if not hasattr(model, "probabilities"):
+        each = np.asarray(model.component_probabilities(state, next_state, reward), np.float64)
+        return check_chances("component_probabilities", each, (n_actions, *each.shape[1:]))
+    return check_chances("probabilities", model.probabilities(state, next_state, reward), (n_actions,))[:, None]
+
+
+def ask_outcomes(model: Any, state: int, action: int) -> tuple[np.ndarray, np.ndarray]:
+    """Next states of (state, action) and their probabilities."""
+    listed = model.distribution(state, action)
+    pairs = list(listed.items() if isinstance(listed, Mapping) else listed)
+    targets = np.array([target for target, _ in pairs], np.int64)
+    weights = check_chances("distribution", np.array([weight for _, weight in pairs], np.float64), (len(pairs),))
+    return targets, weights
+
+
+def ask_overlaps(model: Any, state: int, n_actions: int) -> np.ndarray:
+    """float64[A, A]: Σ_{x'} P̂(x'|x,a) P̂(x'|x,b), from the model's own `overlaps`, or from its `distribution`."""
+    if hasattr(model, "overlaps"):
+        return check_chances("overlaps", model.overlaps(state), (n_actions, n_actions))
+    listed = [ask_outcomes(model, state, a) for a in range(n_actions)]
+    each = [dict(zip(targets.tolist(), weights.tolist(), strict=True)) for targets, weights in listed]
+    return np.array([[sum(p * b.get(target, 0.0) for target, p in a.items()) for b in each] for a in each])

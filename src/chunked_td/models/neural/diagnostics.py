@@ -1,0 +1,99 @@
+"""What is recorded of a world model's training: loss, calibration, and λ on predictable and on noisy steps.
+
+Sums are kept beside the networks and read once per stretch of episodes; see `Tally` for the definitions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chunked_td.models.neural.networks import NetworkConfig, log_confidence, log_likelihood
+
+BINS = 10
+
+
+class Tally(NamedTuple):
+    """Sums for the diagnostics of a stretch of training, per run; `m` is 1, or c where λ is per component.
+
+    Attributes:
+      loss, updates: sum of training losses and how many.
+      lambdas, steps: sums of λ and counts, on predictable [:, 0] and on noisy [:, 1] steps.
+      predicted, observed, counted: of all predictions (one per step and component), by the probability of the most
+        probable outcome in ten equal bins: sum of that probability, how often that outcome came, how many.
+    """
+
+    loss: Any  # float32[B]
+    updates: Any  # int32[B]
+    lambdas: Any  # float32[B, 2, m]
+    steps: Any  # int32[B, 2]
+    predicted: Any  # float32[B, 10]
+    observed: Any  # int32[B, 10]
+    counted: Any  # int32[B, 10]
+
+
+class Diagnostics(NamedTuple):
+    """Means over a stretch of training, per run; NaN where nothing was counted. See `Tally` for the definitions."""
+
+    loss: np.ndarray  # [B]
+    lambda_predictable: np.ndarray  # [B, m]
+    lambda_noisy: np.ndarray  # [B, m]
+    predicted: np.ndarray  # [B, 10]
+    observed: np.ndarray  # [B, 10]
+    counted: np.ndarray  # [B, 10]
+
+
+def no_tally(runs: int, m: int) -> Tally:
+    """Sums of nothing."""
+    return Tally(
+        jnp.zeros(runs),
+        jnp.zeros(runs, jnp.int32),
+        jnp.zeros((runs, 2, m)),
+        jnp.zeros((runs, 2), jnp.int32),
+        jnp.zeros((runs, BINS)),
+        jnp.zeros((runs, BINS), jnp.int32),
+        jnp.zeros((runs, BINS), jnp.int32),
+    )
+
+
+def add_episode(
+    config: NetworkConfig, tally: Tally, lambdas: jax.Array, logits: jax.Array, outcome: jax.Array, noisy: jax.Array
+) -> Tally:
+    """Add the steps of one episode of every run.
+
+    Args:
+      lambdas: float32[B, T] or [B, T, c]. logits: float32[B, T, outputs], of the action taken.
+      outcome: int32[B, T, c]. noisy: bool[B, T].
+    """
+    top = log_confidence(config, logits)
+    came = log_likelihood(config, logits, outcome) >= top
+    confidence = jnp.exp(top)
+    place = jnp.minimum((confidence * BINS).astype(jnp.int32), BINS - 1)
+    inside = place[..., None] == jnp.arange(BINS)
+    wide = lambdas if lambdas.ndim == 3 else lambdas[..., None]
+    kind = jnp.stack([~noisy, noisy], axis=1)  # [B, 2, T]
+    return tally._replace(
+        lambdas=tally.lambdas + jnp.sum(jnp.where(kind[..., None], wide[:, None], 0.0), 2),
+        steps=tally.steps + jnp.sum(kind, 2),
+        predicted=tally.predicted + jnp.sum(jnp.where(inside, confidence[..., None], 0.0), (1, 2)),
+        observed=tally.observed + jnp.sum(inside & came[..., None], (1, 2)),
+        counted=tally.counted + jnp.sum(inside, (1, 2)),
+    )
+
+
+def means(tally: Tally) -> Diagnostics:
+    """The sums as means, on the host."""
+    tally = Tally(*(np.asarray(part) for part in tally))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = tally.lambdas / tally.steps[..., None]
+        return Diagnostics(
+            tally.loss / tally.updates,
+            mean[:, 0],
+            mean[:, 1],
+            tally.predicted / tally.counted,
+            tally.observed / tally.counted,
+            tally.counted,
+        )

@@ -1,0 +1,314 @@
+"""Categorical networks over factored states: the world models of App. A.2 and App. A.3.
+
+A state is a tuple of integers x = (x¹, …, xᶜ). The network reads the state, each component divided by its
+maximum, and the action; it predicts the components of the next state independently given both:
+
+    P̂(x'|x, a) = Πᵢ P̂ᵢ(x'ⁱ|x, a)
+
+What it predicts of a component is its `Head`: a Boolean, one of n categories, or the difference x'ⁱ − xⁱ within a
+stated range. Products of many components are sums of logarithms here, until the number λ itself is asked for.
+
+`NetworkConfig` holds everything that defines such a model and its training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from chunked_td._checks import check_choice, check_not_negative, check_positive
+
+ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "gelu": jax.nn.gelu, "silu": jax.nn.silu}
+_KINDS = ("boolean", "categorical", "difference")
+
+
+@dataclass(frozen=True)
+class Head:
+    """What the network predicts of one component of the next state.
+
+    Attributes:
+      kind: "boolean" (one logit), "categorical" (the value itself) or "difference" (next value − present value).
+      outcomes: how many values are possible.
+      low: the least of them; the outcomes are low..low+outcomes−1.
+    """
+
+    kind: str
+    outcomes: int
+    low: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, _KINDS)
+        if self.outcomes < 1 or (self.kind == "boolean" and self.outcomes != 2):
+            raise ValueError(f"outcomes must be a positive count, and 2 for a boolean, got {self.outcomes}")
+
+    @property
+    def logits(self) -> int:
+        """How many outputs of the network belong to this head."""
+        return 1 if self.kind == "boolean" else self.outcomes
+
+
+def boolean() -> Head:
+    """A component that is 0 or 1: one logit, a Bernoulli variable."""
+    return Head("boolean", 2)
+
+
+def categorical(values: int) -> Head:
+    """A component with values 0..values−1: a softmax over them."""
+    return Head("categorical", values)
+
+
+def difference(low: int, high: int) -> Head:
+    """A component that changes by low..high in one step: a softmax over the change."""
+    return Head("difference", high - low + 1, low)
+
+
+def is_count(value: Any) -> bool:
+    """Whether this is a whole number, of Python or NumPy."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """A categorical network and how it is trained.
+
+    Attributes:
+      nvec: sizes of the state components; component i takes the values 0..nvec[i]−1.
+      actions: how many actions there are.
+      heads: what is predicted of each component.
+      hidden: sizes of the hidden layers.
+      activation: "tanh", "relu", "gelu" or "silu".
+      embedding: length of the learned vector per action; 0 feeds the action in as a one-hot vector.
+      learning_rate, weight_decay: Adam's; the decay is added to the gradient, as PyTorch's `Adam(weight_decay=)`.
+      batch_size: transitions per training step, drawn with replacement.
+      capacity: how many of the latest transitions the replay buffer holds.
+      train_every: one training step every so many transitions, once more than batch_size are stored.
+    """
+
+    nvec: tuple[int, ...]
+    actions: int
+    heads: tuple[Head, ...]
+    hidden: tuple[int, ...] = (256, 256, 256)
+    activation: str = "tanh"
+    embedding: int = 0
+    learning_rate: float = 1e-4
+    weight_decay: float = 0.0
+    batch_size: int = 128
+    capacity: int = 100_000
+    train_every: int = 1
+
+    def __post_init__(self) -> None:
+        if len(self.heads) != len(self.nvec):
+            raise ValueError(f"heads must have one entry per component ({len(self.nvec)}), got {len(self.heads)}")
+        check_choice("activation", self.activation, ACTIVATIONS)
+        for name in ("nvec", "hidden"):
+            value = getattr(self, name)
+            if not isinstance(value, Sequence) or not all(is_count(n) and n >= 1 for n in value):
+                raise ValueError(f"{name} must be a tuple of positive integers, got {value!r}")
+            object.__setattr__(self, name, tuple(value))
+        for name, least in (("actions", 1), ("batch_size", 1), ("capacity", 1), ("train_every", 1), ("embedding", 0)):
+            if not is_count(getattr(self, name)) or getattr(self, name) < least:
+                raise ValueError(f"{name} must be an integer from {least}, got {getattr(self, name)!r}")
+        check_positive("learning_rate", self.learning_rate)
+        check_not_negative("weight_decay", self.weight_decay)
+        for i, (n, head) in enumerate(zip(self.nvec, self.heads, strict=True)):
+            if head.kind != "difference" and head.outcomes < n:
+                raise ValueError(f"heads[{i}] has {head.outcomes} outcomes; component {i} takes {n} values")
+
+    @property
+    def outputs(self) -> int:
+        """Length of the network's output: the logits of all heads, side by side."""
+        return sum(head.logits for head in self.heads)
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are learned."""
+        sizes = [len(self.nvec) + (self.embedding or self.actions), *self.hidden, self.outputs]
+        dense = sum((a + 1) * b for a, b in pairwise(sizes))
+        return dense + self.embedding * self.actions
+
+
+class CategoricalNetwork(eqx.Module):
+    """A multilayer perceptron from (state, action) to the logits of all heads, with PyTorch's initialisation.
+
+    Linear weights and biases are uniform on ±1/√inputs, embeddings are standard normal.
+    """
+
+    layers: tuple[eqx.nn.Linear, ...]
+    embedding: jax.Array | None
+    config: NetworkConfig = eqx.field(static=True)
+
+    def __init__(self, config: NetworkConfig, *, key: jax.Array) -> None:
+        sizes = [len(config.nvec) + (config.embedding or config.actions), *config.hidden, config.outputs]
+        keys = jax.random.split(key, len(sizes))
+        pairs = zip(sizes[:-1], sizes[1:], keys[1:], strict=True)
+        self.layers = tuple(eqx.nn.Linear(a, b, key=k) for a, b, k in pairs)
+        shape = (config.actions, config.embedding)
+        self.embedding = jax.random.normal(keys[0], shape) if config.embedding else None
+        self.config = config
+
+    def __call__(self, x: jax.Array, *, precision: Any = None) -> jax.Array:
+        """Logits for a batch of inputs.
+
+        Args:
+          x: float32[rows, c + actions], as made by `features`.
+          precision: of the matrix products, as for `jax.numpy.matmul`.
+        Returns:
+          float32[rows, outputs].
+        """
+        activation = ACTIVATIONS[self.config.activation]
+        last = len(self.layers) - 1
+        for i, layer in enumerate(self.layers):
+            weight = self._first_weight(precision) if i == 0 else layer.weight
+            assert layer.bias is not None
+            x = jnp.matmul(x, weight.T, precision=precision) + layer.bias
+            x = x if i == last else activation(x)
+        return x
+
+    def _first_weight(self, precision: Any) -> jax.Array:
+        """First layer's weight on (state, one-hot action); an embedding is a factor of its action columns."""
+        weight = self.layers[0].weight
+        if self.embedding is None:
+            return weight
+        c = len(self.config.nvec)
+        by_action = jnp.matmul(weight[:, c:], self.embedding.T, precision=precision)
+        return jnp.concatenate([weight[:, :c], by_action], axis=1)
+
+
+def optimiser(config: NetworkConfig) -> optax.GradientTransformation:
+    """PyTorch's `Adam(lr, weight_decay)`: the decay joins the gradient before the moments see it."""
+    adam = optax.adam(config.learning_rate)
+    if not config.weight_decay:
+        return adam
+    return optax.chain(optax.add_decayed_weights(config.weight_decay), adam)
+
+
+def features(config: NetworkConfig, state: jax.Array, action: jax.Array) -> jax.Array:
+    """Inputs of the network: state / its maximum, then the action as a one-hot vector.
+
+    Args:
+      state: int[..., c]. action: int[...].
+    Returns:
+      float32[..., c + actions].
+    """
+    top = np.maximum(np.asarray(config.nvec) - 1, 1).astype(np.float32)
+    one_hot = action[..., None] == jnp.arange(config.actions, dtype=action.dtype)
+    return jnp.concatenate([state.astype(jnp.float32) / top, one_hot.astype(jnp.float32)], axis=-1)
+
+
+def outcomes(config: NetworkConfig, state: jax.Array, next_state: jax.Array) -> jax.Array:
+    """Index of what happened to each component, in its head: int32[..., c]; out of range if its head has no such."""
+    is_difference = np.array([head.kind == "difference" for head in config.heads])
+    low = np.array([head.low for head in config.heads], np.int32)
+    before = jnp.where(is_difference, state.astype(jnp.int32), 0)
+    return next_state.astype(jnp.int32) - before - low
+
+
+class _Group(NamedTuple):
+    """Neighbouring heads of one shape, treated as one array."""
+
+    boolean: bool
+    outcomes: int
+    members: int
+
+
+def _groups(config: NetworkConfig) -> list[_Group]:
+    shapes = [(head.kind == "boolean", head.outcomes) for head in config.heads]
+    return [_Group(b, n, len(list(same))) for (b, n), same in groupby(shapes)]
+
+
+def _split(config: NetworkConfig, logits: jax.Array) -> list[tuple[_Group, jax.Array]]:
+    """Logits per group: [..., members] for Booleans, [..., members, outcomes] for the rest."""
+    parts, start = [], 0
+    for group in _groups(config):
+        width = group.members * (1 if group.boolean else group.outcomes)
+        part = logits[..., start : start + width]
+        start += width
+        shape = (*part.shape[:-1], group.members, group.outcomes)
+        parts.append((group, part if group.boolean else part.reshape(shape)))
+    return parts
+
+
+def log_likelihood(config: NetworkConfig, logits: jax.Array, outcome: jax.Array) -> jax.Array:
+    """log P̂ᵢ(outcome) for each component.
+
+    Args:
+      logits: float32[..., outputs]. outcome: int32[..., c], as made by `outcomes`.
+    Returns:
+      float32[..., c]; −∞ for an outcome that its head does not have.
+    """
+    result, start = [], 0
+    for group, part in _split(config, logits):
+        index = outcome[..., start : start + group.members]
+        start += group.members
+        if group.boolean:
+            value = jax.nn.log_sigmoid(jnp.where(index == 1, part, -part))
+        else:
+            hit = index[..., None] == jnp.arange(group.outcomes)
+            value = jnp.sum(jnp.where(hit, part, 0.0), -1) - jax.nn.logsumexp(part, -1)
+        known = (index >= 0) & (index < group.outcomes)
+        result.append(jnp.where(known, value, -jnp.inf))
+    return jnp.concatenate(result, axis=-1)
+
+
+def log_confidence(config: NetworkConfig, logits: jax.Array) -> jax.Array:
+    """log of the greatest probability of each component: float32[..., c]."""
+    result = []
+    for group, part in _split(config, logits):
+        if group.boolean:
+            result.append(jax.nn.log_sigmoid(jnp.abs(part)))
+        else:
+            result.append(jnp.max(part, -1) - jax.nn.logsumexp(part, -1))
+    return jnp.concatenate(result, axis=-1)
+
+
+def outcome_probabilities(config: NetworkConfig, logits: jax.Array) -> jax.Array:
+    """P̂ᵢ(v) of every outcome v of every component, side by side: float32[..., Σ outcomes]."""
+    result = []
+    for group, part in _split(config, logits):
+        each = jax.nn.softmax(part, -1)
+        if group.boolean:
+            each = jnp.stack([jax.nn.sigmoid(-part), jax.nn.sigmoid(part)], -1)
+        result.append(each.reshape(*each.shape[:-2], -1))
+    return jnp.concatenate(result, axis=-1)
+
+
+def log_overlap(config: NetworkConfig, logits_a: jax.Array, logits_b: jax.Array) -> jax.Array:
+    """log Σᵥ Pᵢ(v) Qᵢ(v) for each component: float32[..., c].
+
+    With both arguments the same it is the log of the expected probability of what will happen.
+    """
+    result = []
+    pairs = zip(_split(config, logits_a), _split(config, logits_b), strict=True)
+    for (group, a), (_, b) in pairs:
+        if group.boolean:
+            yes = jax.nn.log_sigmoid(a) + jax.nn.log_sigmoid(b)
+            result.append(jnp.logaddexp(yes, jax.nn.log_sigmoid(-a) + jax.nn.log_sigmoid(-b)))
+        else:
+            result.append(jax.nn.logsumexp(jax.nn.log_softmax(a, -1) + jax.nn.log_softmax(b, -1), -1))
+    return jnp.concatenate(result, axis=-1)
+
+
+def mean_cross_entropy(config: NetworkConfig, logits: jax.Array, outcome: jax.Array) -> jax.Array:
+    """The training loss: −log P̂ᵢ(outcome), averaged over components and batch."""
+    return -jnp.mean(log_likelihood(config, logits, outcome))
+
+
+def network_bytes(config: NetworkConfig) -> int:
+    """Bytes that one network takes in training: parameters, gradient and two moments, float32."""
+    return 4 * 4 * config.parameters
+
+
+def training_flops(config: NetworkConfig) -> int:
+    """Floating-point operations of one training step: forward, and the two products of the backward pass."""
+    sizes = [len(config.nvec) + config.actions, *config.hidden, config.outputs]
+    products = [a * b for a, b in pairwise(sizes)]
+    return 2 * config.batch_size * (3 * sum(products) - products[0])

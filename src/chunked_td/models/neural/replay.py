@@ -1,0 +1,74 @@
+"""Replay: the latest transitions of a run as compact integers, kept where the network is.
+
+A transition is one packed row (x, a, x'). Transitions are numbered 1, 2, …; after transition n a ring of capacity C
+holds the last min(n, C), and a training batch is drawn from those with replacement.
+
+Whole episodes of length T go in at once. That would be wrong in a ring of C slots: the end of the episode would
+replace rows that the training steps before it may still draw. So there are at least C + T slots, and the ring is
+a moving window over them: the rows that an episode overwrites have already left every window it will be asked for,
+and rows that lie ahead of the window are not drawn. The draws then equal those of a ring filled step by step.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chunked_td.models.neural.networks import NetworkConfig
+
+
+def row_dtype(config: NetworkConfig) -> np.dtype:
+    """The smallest unsigned integer type that holds every state component and action."""
+    return np.min_scalar_type(max(*config.nvec, config.actions) - 1)
+
+
+def row_width(config: NetworkConfig) -> int:
+    """Integers per transition: state, action, next state."""
+    return 2 * len(config.nvec) + 1
+
+
+def slots(capacity: int, episode_length: int) -> int:
+    """Rows to allocate: a multiple of the episode's length, at least capacity + one episode."""
+    return (-(-capacity // episode_length) + 1) * episode_length
+
+
+def pack(states: jax.Array, actions: jax.Array) -> jax.Array:
+    """Rows of an episode.
+
+    Args:
+      states: int[T+1, c], of times 0..T. actions: int[T], of times 0..T−1.
+    Returns:
+      int[T, 2c+1], of the dtype of states.
+    """
+    return jnp.concatenate([states[:-1], actions[:, None].astype(states.dtype), states[1:]], axis=1)
+
+
+def unpack(config: NetworkConfig, rows: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(state int[..., c], action int[...], next state int[..., c]) of packed rows."""
+    c = len(config.nvec)
+    return rows[..., :c], rows[..., c], rows[..., c + 1 :]
+
+
+def insert(buffer: jax.Array, rows: jax.Array, n: jax.Array) -> jax.Array:
+    """Write transitions n+1, …, n+T.
+
+    Args:
+      buffer: int[slots, width]. rows: int[T, width], with slots a multiple of T. n: a multiple of T.
+    """
+    start = n % buffer.shape[0]
+    return jax.lax.dynamic_update_slice_in_dim(buffer, rows, start, axis=0)
+
+
+def draw(key: jax.Array, n: jax.Array, batch_size: int, capacity: int, slots: int) -> jax.Array:
+    """Slots of a training batch after transition n: uniform over the last min(n, capacity), with replacement.
+
+    The draw depends on the key and on n alone, so it does not matter how transitions are grouped into calls.
+
+    Args:
+      key: the run's sampling key. n: how many transitions have been stored.
+    Returns:
+      int32[batch_size].
+    """
+    age = jax.random.randint(jax.random.fold_in(key, n), (batch_size,), 0, jnp.minimum(n, capacity))
+    return (n - 1 - age) % slots

@@ -1,0 +1,382 @@
+"""World models of many runs, trained together: one compiled call per episode.
+
+The runs of an arm (seeds × step sizes) have networks of one shape and episodes of one length T, so they advance in
+lockstep: a single program trains all networks on the episode that each run has just seen, step by step, and returns
+each run's λ for every step. What it computes is exactly the online loop, for transition n = 1, 2, …:
+
+    store transition n;
+    if n is a multiple of train_every and n > batch_size: one training step on a batch of what is stored;
+    λₙ = probability of transition n under the parameters of now.
+
+How it is arranged for speed:
+  - an episode goes into the replay buffer at once, so all its batches are drawn and gathered before the loop;
+  - parameters change every train_every transitions only, so the λs of such a block are read by one forward pass, beside
+    that of the next training step, which uses the same parameters;
+  - the loop keeps only the logits of those rows; probabilities and diagnostics are computed after it, for all steps.
+
+A run whose loss is not finite is frozen and marked in `broken_at`; its λ is 0 from that episode on. The others do not
+notice.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from numpy.typing import ArrayLike
+
+from chunked_td._checks import check_choice
+from chunked_td.models.neural import replay
+from chunked_td.models.neural.diagnostics import Diagnostics, Tally, add_episode, means, no_tally
+from chunked_td.models.neural.networks import (
+    CategoricalNetwork,
+    NetworkConfig,
+    features,
+    mean_cross_entropy,
+    optimiser,
+    outcomes,
+)
+from chunked_td.seeding import model_seed
+
+PRECISIONS = ("float32", "tf32x3", "tf32")
+
+GPU_OPTIONS = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
+"""Kernels that do not wait for each other run side by side: reads beside training, the layers' updates beside each
+other. A training step has some 35 kernels, most of them too small to fill a GPU."""
+
+
+def matmul_precision(name: str) -> Any:
+    """JAX's name for a precision of matrix products; a CPU computes in float32 whatever is asked."""
+    if name == "float32" or jax.default_backend() == "cpu":
+        return jax.lax.Precision.HIGHEST
+    return jax.lax.Precision.DEFAULT if name == "tf32" else jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3
+
+
+class WorldState(NamedTuple):
+    """Everything that training changes. Arrays lead with the run, except the two counters."""
+
+    networks: CategoricalNetwork
+    moments: Any
+    buffer: jax.Array  # int[B, slots, width]
+    keys: jax.Array  # sampling keys [B]
+    n: jax.Array  # int32[], transitions stored by each run
+    broken_at: jax.Array  # int32[B], the transition at which the loss was not finite; 0 for none
+    tally: Tally
+
+
+class Program(NamedTuple):
+    """What is fixed at compile time."""
+
+    config: NetworkConfig
+    episode_length: int
+    reading: Any  # a Reading of chunked_td.lambdas.on_device
+    precision: str
+    staged: bool
+
+
+def _start(config: NetworkConfig, episode_length: int, width: int, seeds: jax.Array) -> WorldState:
+    """Fresh networks and empty buffers; a run's part depends on its own seed only. `width`: λs per step."""
+    runs = seeds.shape[0]
+    keys = jax.vmap(lambda seed: jax.random.split(jax.random.key(seed)))(seeds)
+    networks = eqx.filter_vmap(lambda key: CategoricalNetwork(config, key=key))(keys[:, 0])
+    shape = (runs, replay.slots(config.capacity, episode_length), replay.row_width(config))
+    return WorldState(
+        networks,
+        optimiser(config).init(eqx.filter(networks, eqx.is_array)),
+        jnp.zeros(shape, replay.row_dtype(config)),
+        keys[:, 1],
+        jnp.zeros((), jnp.int32),
+        jnp.zeros(runs, jnp.int32),
+        no_tally(runs, width),
+    )
+
+
+def loss_and_reads(
+    network: CategoricalNetwork, x: jax.Array, outcome: jax.Array, reads: jax.Array, precision: Any
+) -> tuple[jax.Array, jax.Array]:
+    """Training loss of a batch, and the logits of some more rows under the same parameters.
+
+    Args:
+      x: float32[batch, inputs]. outcome: int32[batch, c]. reads: float32[r, inputs].
+    Returns:
+      (loss float32[], logits float32[r, outputs]).
+    """
+    logits, read = network(x, precision=precision), network(reads, precision=precision)
+    return mean_cross_entropy(network.config, logits, outcome), jax.lax.stop_gradient(read)
+
+
+def _choose(keep: jax.Array, new: Any, old: Any) -> Any:
+    """Per run, the new arrays where keep, else the old."""
+
+    def pick(a: jax.Array, b: jax.Array) -> jax.Array:
+        if a.ndim == 0:  # Adam's count, the same for all runs
+            return a
+        return jnp.where(keep.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
+
+    return jax.tree.map(pick, new, old)
+
+
+def adam_change(config: NetworkConfig, moments: Any) -> Any:
+    """Adam's step from the moments after their update."""
+    count, mean, square = (optax.tree_utils.tree_get(moments, name) for name in ("count", "mu", "nu"))
+    first, second = 1 - 0.9 ** count.astype(jnp.float32), 1 - 0.999 ** count.astype(jnp.float32)
+
+    def change(m: jax.Array, v: jax.Array) -> jax.Array:
+        return -config.learning_rate * (m / first) / (jnp.sqrt(v / second) + 1e-8)
+
+    return jax.tree.map(change, mean, square)
+
+
+def training_step(program: Program, carry: Any, xs: Any) -> tuple[Any, jax.Array]:
+    """One training step of all runs, reading some rows with the parameters from before it."""
+    networks, moments, broken_at, loss_sum, updates = carry
+    n, x, outcome, reads = xs
+    precision = matmul_precision(program.precision)
+    both = jax.value_and_grad(loss_and_reads, has_aux=True)
+    (loss, read), gradient = jax.vmap(lambda *a: both(*a, precision))(networks, x, outcome, reads)
+    due = n > program.config.batch_size
+    finite = jnp.isfinite(loss) & jnp.all(jnp.isfinite(gradient.layers[0].bias), axis=1)
+    broken_at = jnp.where(due & ~finite & (broken_at == 0), n, broken_at)
+    keep = due & (broken_at == 0)
+    change, new_moments = optimiser(program.config).update(gradient, moments, networks)
+    moments = jax.tree.map(
+        lambda a, b: jnp.where(due, a, b) if a.ndim == 0 else a, _choose(keep, new_moments, moments), moments
+    )
+    if program.staged:
+        moments = jax.lax.optimization_barrier(moments)
+        change = adam_change(program.config, moments)
+    networks = _choose(keep, eqx.apply_updates(networks, change), networks)
+    loss_sum = loss_sum + jnp.where(keep, loss, 0.0)
+    return (networks, moments, broken_at, loss_sum, updates + keep), read
+
+
+def _batches(program: Program, state: WorldState, buffer: jax.Array, ns: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Inputs float32[U, B, batch, ·] and outcomes int32[U, B, batch, c] of the training steps at transitions ns."""
+    config = program.config
+
+    def rows_of(key: jax.Array, rows: jax.Array) -> jax.Array:
+        size = (config.batch_size, config.capacity, rows.shape[0])
+        return rows[jax.vmap(lambda n: replay.draw(key, n, *size))(ns)]
+
+    rows = jax.vmap(rows_of, out_axes=1)(state.keys, buffer)
+    before, action, after = replay.unpack(config, rows)
+    return features(config, before, action), outcomes(config, before, after)
+
+
+def _read_inputs(program: Program, rows: jax.Array) -> jax.Array:
+    """Inputs float32[T, B, r, ·] whose logits give the λ of each step: the action taken, or every action."""
+    before, action, _ = replay.unpack(program.config, rows.swapaxes(0, 1))
+    every = action[..., None]
+    if not program.reading.only_taken:
+        every = jnp.broadcast_to(
+            jnp.arange(program.config.actions, dtype=rows.dtype), (*action.shape, program.config.actions)
+        )
+    states = jnp.broadcast_to(before[:, :, None], (*every.shape, before.shape[-1]))
+    return features(program.config, states, every)
+
+
+def _blocks(program: Program, reads: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Group reads by the training step that follows them.
+
+    Transition n is read after the training step at n. So the step at transition k·j is preceded by the reads of
+    k·(j−1)..k·j−1, and the last transition is read after the loop. There is no transition 0 of this episode (its λ
+    belongs to the episode before): a stand-in keeps the blocks equal.
+
+    Args:
+      reads: [T, B, r, ·].
+    Returns:
+      ([T/k, B, k·r, ·], [B, r, ·]).
+    """
+    k = program.config.train_every
+    shifted = jnp.concatenate([reads[:1], reads[:-1]])
+    blocks = shifted.reshape(-1, k, *reads.shape[1:]).swapaxes(1, 2)
+    return blocks.reshape(*blocks.shape[:2], -1, reads.shape[-1]), reads[-1]
+
+
+def _unblock(program: Program, blocks: jax.Array, last: jax.Array, r: int) -> jax.Array:
+    """Undo `_blocks`: logits [T/k, B, k·r, ·] and [B, r, ·] to [B, T, r, ·]."""
+    per_step = blocks.reshape(*blocks.shape[:2], program.config.train_every, r, -1)
+    series = per_step.swapaxes(0, 1).reshape(blocks.shape[1], program.episode_length, r, -1)
+    return jnp.concatenate([series[:, 1:], last[:, None]], axis=1)
+
+
+def _taken(program: Program, logits: jax.Array, action: jax.Array) -> jax.Array:
+    """Of logits [B, T, r, ·], those of the action that was taken: [B, T, ·]."""
+    if program.reading.only_taken:
+        return logits[:, :, 0]
+    return jnp.take_along_axis(logits, action[..., None, None].astype(jnp.int32), axis=2)[:, :, 0]
+
+
+def _episode(program: Program, state: WorldState, states, actions, policy, noisy) -> tuple[WorldState, jax.Array]:
+    """Train on one episode of every run; λ of each step. Shapes as for `World.episode`."""
+    config, k = program.config, program.config.train_every
+    rows = jax.vmap(replay.pack)(states, actions)
+    buffer = jax.vmap(replay.insert, in_axes=(0, 0, None))(state.buffer, rows, state.n)
+    ns = state.n + k * (1 + jnp.arange(program.episode_length // k, dtype=jnp.int32))
+    x, outcome = _batches(program, state, buffer, ns)
+    blocks, last = _blocks(program, _read_inputs(program, rows))
+    networks, static = eqx.partition(state.networks, eqx.is_array)
+    carry = (networks, state.moments, state.broken_at, state.tally.loss, state.tally.updates)
+
+    def body(carry: Any, xs: Any) -> tuple[Any, jax.Array]:
+        (nets, *rest), read = training_step(program, (eqx.combine(carry[0], static), *carry[1:]), xs)
+        return (eqx.filter(nets, eqx.is_array), *rest), read
+
+    carry, read = jax.lax.scan(body, carry, (ns, x, outcome, blocks))
+    networks, moments, broken_at, loss, updates = carry
+    networks = eqx.combine(networks, static)
+    forward = functools.partial(CategoricalNetwork.__call__, precision=matmul_precision(program.precision))
+    rows_per_step = 1 if program.reading.only_taken else config.actions
+    logits = _unblock(program, read, jax.vmap(forward)(networks, last), rows_per_step)
+
+    before, action, after = replay.unpack(config, rows)
+    seen = outcomes(config, before, after)
+    lambdas = program.reading(config, logits, seen, policy)
+    whole = broken_at.reshape(-1, *(1,) * (lambdas.ndim - 1)) == 0
+    lambdas = jnp.where(whole, lambdas, 0.0)
+    tally = state.tally._replace(loss=loss, updates=updates)
+    taken = _taken(program, logits, action)
+    tally = add_episode(config, tally, lambdas, taken, seen, noisy)
+    n = state.n + program.episode_length
+    return WorldState(networks, moments, buffer, state.keys, n, broken_at, tally), lambdas
+
+
+# Compiled once per plan and number of runs, however many worlds there are.
+_start_program = jax.jit(_start, static_argnums=(0, 1, 2))
+_episode_program = jax.jit(_episode, static_argnums=0, donate_argnums=1)
+_compiled_ahead: dict[Any, Any] = {}
+
+
+def _compiled(program: Any) -> Any:
+    """Compile a lowered program, on a GPU with `GPU_OPTIONS` if this version of the compiler knows them."""
+    if jax.default_backend() != "gpu":
+        return program.compile()
+    try:
+        return program.compile(compiler_options=GPU_OPTIONS)
+    except jax.errors.JaxRuntimeError as error:
+        if "No such compile option" not in str(error):
+            raise
+        return program.compile()
+
+
+def _whole(name: str, given: ArrayLike, shape: tuple[int, ...], limit: Any) -> np.ndarray:
+    """An array of whole numbers of this shape, each at least 0 and below its limit."""
+    values = np.asarray(given)
+    if values.shape != shape:
+        raise ValueError(f"{name} must have the shape {shape}, got {values.shape}")
+    if values.min() < 0 or not (values < np.asarray(limit, np.min_scalar_type(np.max(limit)))).all():
+        raise ValueError(f"{name} must have values in 0..{np.asarray(limit) - 1}, got others")
+    return values
+
+
+class World:
+    """The world models of a batch of runs.
+
+    Args:
+      config: the network and its training.
+      seeds: the runs' seeds; runs with the same seed start with the same network and draw the same batches.
+      episode_length: T, the number of transitions of every episode; a multiple of config.train_every.
+      reading: what is asked of the networks about every step, a `chunked_td.lambdas.on_device.Reading`.
+      precision: of the matrix products on a GPU: "float32", "tf32x3" or "tf32". A CPU always uses float32.
+      staged: update Adam's moments first and the parameters from them, instead of all in one pass. Default: on a CPU,
+        for networks that its cache holds with both moments (10 % faster there, 10 % slower for larger ones).
+    """
+
+    def __init__(
+        self,
+        config: NetworkConfig,
+        seeds: Sequence[int],
+        episode_length: int,
+        *,
+        reading: Any,
+        precision: str = "float32",
+        staged: bool | None = None,
+    ) -> None:
+        check_choice("precision", precision, PRECISIONS)
+        if episode_length < 1 or episode_length % config.train_every:
+            raise ValueError(
+                f"episode_length must be a positive multiple of train_every = {config.train_every}, got "
+                f"{episode_length}"
+            )
+        if staged is None:
+            staged = jax.default_backend() == "cpu" and 12 * config.parameters < 1 << 20
+        self.program = Program(config, int(episode_length), reading, precision, bool(staged))
+        self.runs = len(seeds)
+        numbers = jnp.asarray(np.array([model_seed(seed) for seed in seeds], np.uint32))
+        self.state: WorldState = _start_program(config, int(episode_length), reading.width(config), numbers)
+        self._compiled: Any = functools.partial(_episode_program, self.program)
+        self._no_policy = jnp.zeros((self.runs, episode_length, config.actions))
+        self._noisy = jnp.zeros((self.runs, episode_length), bool)
+
+    def mark_noisy(self, noisy: ArrayLike) -> None:
+        """Say which steps count as noisy in the diagnostics: bool[T] or bool[B, T]. None do until then."""
+        shape = (self.runs, self.program.episode_length)
+        self._noisy = jnp.asarray(np.broadcast_to(np.asarray(noisy, bool), shape))
+
+    def episode(self, states: ArrayLike, actions: ArrayLike, policy: ArrayLike | None = None) -> jax.Array:
+        """Train every run on its episode and read its λs. Returns at once; the result is waited for when it is used.
+
+        Args:
+          states: int[B, T+1, c], of times 0..T.
+          actions: int[B, T], of times 0..T−1.
+          policy: float[B, T, actions], π(a|xₜ) for t in 0..T−1; not needed where only the action taken counts.
+        Returns:
+          what the reading makes of transition t in 0..T−1: float32[B, T], or float32[B, T, width].
+        """
+        arguments = self._arguments(states, actions, policy)
+        self.state, lambdas = self._compiled(self.state, *arguments)
+        return lambdas
+
+    def compile(self) -> float:
+        """Compile the episode's program ahead of its first use; the seconds that took."""
+        start = time.perf_counter()
+        shape = (self.runs, self.program.episode_length)
+        states = np.zeros((shape[0], shape[1] + 1, len(self.program.config.nvec)), np.int64)
+        arguments = self._arguments(states, np.zeros(shape, np.int64), self._no_policy)
+        key = (self.program, self.runs, *self.state.n.devices())
+        if key not in _compiled_ahead:
+            _compiled_ahead[key] = _compiled(_episode_program.lower(self.program, self.state, *arguments))
+        self._compiled = _compiled_ahead[key]
+        return time.perf_counter() - start
+
+    def program_text(self) -> str:
+        """The compiled program in the compiler's language, to see what runs."""
+        if not hasattr(self._compiled, "as_text"):
+            self.compile()
+        return self._compiled.as_text()
+
+    def _arguments(self, states: ArrayLike, actions: ArrayLike, policy: ArrayLike | None) -> tuple[Any, ...]:
+        """Arrays in the types that travel, checked."""
+        config, shape = self.program.config, (self.runs, self.program.episode_length)
+        dtype = replay.row_dtype(config)
+        states = _whole("states", states, (shape[0], shape[1] + 1, len(config.nvec)), np.array(config.nvec))
+        actions = _whole("actions", actions, shape, config.actions)
+        if policy is None and not self.program.reading.only_taken:
+            raise ValueError(f"policy must be float{[*shape, config.actions]} for {self.program.reading}, got None")
+        mixed = self._no_policy if policy is None else np.asarray(policy, np.float32)
+        if mixed.shape != (*shape, config.actions):
+            raise ValueError(f"policy must have the shape {(*shape, config.actions)}, got {mixed.shape}")
+        return states.astype(dtype), actions.astype(dtype), mixed, self._noisy
+
+    @property
+    def transitions(self) -> int:
+        """How many transitions each run has stored so far (waits for the last call)."""
+        return int(self.state.n)
+
+    @property
+    def broken_at(self) -> np.ndarray:
+        """int[B]: the transition at which a run's loss was not finite and it was frozen; 0 for none."""
+        return np.asarray(self.state.broken_at)
+
+    def diagnostics(self) -> Diagnostics:
+        """Means since the last call of this; starts the next stretch."""
+        result = means(self.state.tally)
+        self.state = self.state._replace(tally=no_tally(self.runs, self.state.tally.lambdas.shape[-1]))
+        return result

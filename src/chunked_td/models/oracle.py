@@ -1,0 +1,177 @@
+"""The true model of compiled dynamics, for the simulation.
+
+An environment's dynamics give the probability of each component's next value (`Dynamics.probability`); components are
+independent given state and action. `Oracle` asks for it once per transition and answers what λ sources ask.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from chunked_td._numba import by_type, code, kernel
+from chunked_td.bootstraps import SARSA
+from chunked_td.models.components import part_chance
+
+env_probability = by_type("probability")
+
+
+class Scene(NamedTuple):
+    """Where a transition of the simulation took place."""
+
+    env: Any
+    before: Annotated[np.ndarray, "int64[c]"]  # the state that the transition left
+    after: Annotated[np.ndarray, "int64[c]"]
+
+
+class Oracle(NamedTuple):
+    """The environment's own probabilities; `marginals` are filled only where a source needs all outcomes."""
+
+    chances: Annotated[np.ndarray, "float64[A, c]"]  # P(x'^j|x,a) of what came
+    marginals: Annotated[np.ndarray, "float64[A, m]"]  # P(x'^j = v|x,a), components side by side; m is 0 if not needed
+    start: Annotated[np.ndarray, "int64[k]"]  # component j's values begin at start[j]; k = c + 1
+    imagined: Annotated[np.ndarray, "int64[c]"]  # scratch: a next state
+    scratch: Annotated[np.ndarray, "float64[c]"]
+
+    @classmethod
+    def empty(cls, nvec: np.ndarray, n_actions: int, all_outcomes: bool) -> Oracle:
+        """Before the first transition."""
+        c = nvec.size
+        start = np.concatenate([[0], np.cumsum(nvec)]).astype(np.int64)
+        width = int(start[-1]) if all_outcomes else 0
+        return cls(np.zeros((n_actions, c)), np.zeros((n_actions, width)), start, np.zeros(c, np.int64), np.zeros(c))
+
+    @staticmethod
+    @kernel
+    def leave(model, state, before):
+        """Remember the state that the next transition leaves."""
+        for j in range(state.size):
+            before[j] = state[j]
+
+    @staticmethod
+    @kernel
+    def scene(model, env, before, after):
+        """What this model has to see of a transition."""
+        return Scene(env, before, after)
+
+    @staticmethod
+    @kernel
+    def observe(model, step):
+        """Ask the environment about the transition: the action taken for SARSA, otherwise what the policy may do."""
+        if code(step.bootstrap) == SARSA:
+            ask(model, step.scene, step.action)
+        else:
+            for b in range(code(step.n_actions)):
+                if step.policy[b] > 0.0:
+                    ask(model, step.scene, b)
+
+    @staticmethod
+    @kernel
+    def chance(model, step, action, part):
+        """P(x'|x, action) of what came, or of a part of it."""
+        return part_chance(model.chances[action], step.tables.parts, part)
+
+    @staticmethod
+    @kernel
+    def overlap(model, step, a, b, part):
+        """Σ_{x'} P(x'|x,a) P(x'|x,b): a product over independent components."""
+        product = 1.0
+        for j in range(model.imagined.size):
+            if part < 0 or step.tables.parts[part, j]:
+                total = 0.0
+                for k in range(model.start[j], model.start[j + 1]):
+                    total += model.marginals[a, k] * model.marginals[b, k]
+                product *= total
+        return product
+
+    @staticmethod
+    @kernel
+    def first(model, step, action):
+        """First outcome of (x, action). Outcomes are numbered as states are."""
+        return following_outcome(model, step, action, -1)
+
+    @staticmethod
+    @kernel
+    def following(model, step, action, outcome):
+        """The outcome after `outcome`, or −1."""
+        return following_outcome(model, step, action, outcome)
+
+    @staticmethod
+    @kernel
+    def target(model, step, action, outcome):
+        """The next state of an outcome."""
+        return outcome
+
+    @staticmethod
+    @kernel
+    def weight(model, step, action, outcome):
+        """P of an outcome."""
+        product = 1.0
+        left = outcome
+        for j in range(model.imagined.size - 1, -1, -1):
+            size = step.tables.nvec[j]
+            product *= model.marginals[action, model.start[j] + left % size]
+            left //= size
+        return product
+
+
+@kernel
+def ask(model, scene, action):
+    """The probability of what came, and of all that could have come where it is needed."""
+    env_probability(scene.env, scene.before, action, scene.after, model.chances[action])
+    if model.marginals.shape[1] > 0:
+        fill_marginals(model, scene, action)
+
+
+@kernel
+def fill_marginals(model, scene, action):
+    """P(x'^j = v|x, action) for every component j and value v."""
+    c = model.imagined.size
+    for j in range(c):
+        for i in range(c):
+            model.imagined[i] = scene.after[i]
+        for k in range(model.start[j], model.start[j + 1]):
+            model.imagined[j] = k - model.start[j]
+            env_probability(scene.env, scene.before, action, model.imagined, model.scratch)
+            model.marginals[action, k] = model.scratch[j]
+
+
+@kernel
+def following_outcome(model, step, action, outcome):
+    """The next state after `outcome`, in the order of ids, that can come of `action`; −1 if there is none.
+
+    `outcome` is −1 for the first. Counts up like an odometer over the values that have a probability above zero.
+    """
+    c = model.imagined.size
+    left = outcome
+    for j in range(c - 1, -1, -1):
+        size = step.tables.nvec[j]
+        if outcome < 0:
+            model.imagined[j] = next_value(model, action, j, -1)
+        else:
+            model.imagined[j] = left % size
+            left //= size
+    carry = outcome >= 0
+    for j in range(c - 1, -1, -1):
+        if carry:
+            value = next_value(model, action, j, model.imagined[j])
+            carry = value < 0
+            model.imagined[j] = next_value(model, action, j, -1) if carry else value
+    if carry:
+        return -1
+    found = 0
+    for j in range(c):
+        if model.imagined[j] < 0:
+            return -1
+        found = found * step.tables.nvec[j] + model.imagined[j]
+    return found
+
+
+@kernel
+def next_value(model, action, j, value):
+    """The next value of component j with a probability above zero, or −1."""
+    for k in range(model.start[j] + value + 1, model.start[j + 1]):
+        if model.marginals[action, k] > 0.0:
+            return k - model.start[j]
+    return -1

@@ -1,0 +1,103 @@
+"""Randomness: from a seed to the streams of numbers that compiled loops read.
+
+A NumPy `Generator` is an object that compiled code cannot afford to count references to, so kernels read a `Stream`
+instead: a block of uniforms drawn ahead from the Generator. A block holds the numbers that single draws would have
+given, in the same order. Who reads them, and in blocks of what size, never changes a result.
+
+Run `s` draws its environment from `SeedSequence(s)`, exactly as `env.reset(seed=s)` does in Gymnasium, its policy from
+the first child of that sequence, and its model (sampled chunks, networks) from the second.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from chunked_td._numba import kernel
+
+
+class SeedSequences(NamedTuple):
+    """The sequences of one run."""
+
+    environment: np.random.SeedSequence
+    policy: np.random.SeedSequence
+    model: np.random.SeedSequence
+
+
+def split_seed(seed: int) -> SeedSequences:
+    """The three sequences of the run with this seed."""
+    root = np.random.SeedSequence(seed)
+    return SeedSequences(root, *root.spawn(2))
+
+
+def generator(sequence: np.random.SeedSequence) -> np.random.Generator:
+    """NumPy's default Generator, from a sequence."""
+    return np.random.Generator(np.random.PCG64(sequence))
+
+
+def model_seed(seed: int) -> int:
+    """The number that seeds the network of the run with this seed."""
+    return int(split_seed(seed).model.generate_state(1)[0])
+
+
+class Stream(NamedTuple):
+    """Uniform numbers drawn ahead: `block[position[0]:]` are still unread."""
+
+    block: Annotated[np.ndarray, "float64[n]"]
+    position: Annotated[np.ndarray, "int64[one]"]
+
+
+@kernel
+def uniform(rng):
+    """Take the next number in [0, 1) from a `Stream`."""
+    i = rng.position[0]
+    rng.position[0] = i + 1
+    return rng.block[i]
+
+
+class Draws:
+    """Keeps a `Stream` filled from a NumPy Generator (PCG64, NumPy's default).
+
+    Args:
+      generator: where the numbers come from. It runs ahead of what has been read; `sync` takes it back.
+      size: how many numbers to hold.
+    """
+
+    def __init__(self, generator: np.random.Generator, size: int = 256):
+        self.generator = generator
+        self.stream = Stream(np.empty(size), np.full(1, size, dtype=np.int64))
+        self._start: Any = None  # the Generator's state just before the block was drawn
+
+    def reserve(self, count: int) -> Stream:
+        """Make sure that at least `count` unread numbers are there, and return the stream."""
+        block, position = self.stream
+        if block.size - position[0] < count:
+            self.sync()
+            if count > block.size:
+                self.stream = Stream(np.empty(2 * count), position)
+            self._start = self.generator.bit_generator.state
+            self.generator.random(out=self.stream.block)
+            position[0] = 0
+        return self.stream
+
+    def sync(self) -> np.random.Generator:
+        """Wind the Generator back to just after the last number read, and return it."""
+        if self._start is not None:
+            bits = self.generator.bit_generator
+            bits.state = self._start
+            bits.advance(int(self.stream.position[0]))  # type: ignore[attr-defined]
+            self._start = None
+            self.stream.position[0] = self.stream.block.size
+        return self.generator
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to go on from here, as plain numbers and strings."""
+        return self.sync().bit_generator.state  # type: ignore[return-value]
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], size: int = 256) -> Draws:
+        """Rebuild from `state()`."""
+        bits: Any = np.random.PCG64()
+        bits.state = state
+        return cls(np.random.Generator(bits), size)

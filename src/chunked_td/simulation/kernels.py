@@ -1,0 +1,232 @@
+"""Kernels of the simulation: an episode, and a block of episodes, without touching Python.
+
+They call the kernels that `agent.step` calls, in the same order, on the same random numbers. An environment is a
+NamedTuple with static kernels (`envs.dynamics.protocol`). One loop is compiled per combination of environment,
+bootstrap, λ source, model and view; everything that is known beforehand is known to the compiler.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from chunked_td._numba import by_type, code, kernel, on_stack, static, static_if_small
+from chunked_td.learners.update import ONGOING, TERMINATED, Arrival, Rates, advance, finish, select_action
+
+env_reset, env_step, env_legal, env_miss = by_type("reset"), by_type("step"), by_type("legal"), by_type("miss")
+
+
+@kernel
+def _no_scene(model, env, before, after):
+    return None
+
+
+@kernel
+def _leave_nothing(model, state, before):
+    pass
+
+
+scene_for, leave = by_type("scene", _no_scene), by_type("leave", _leave_nothing)
+
+
+class Sizes(NamedTuple):
+    """Lengths of the small arrays of a run, `static` where they are small."""
+
+    c: Any  # state components
+    A: Any  # actions
+    d: Any  # reward components
+    one: Any  # 1
+
+
+class Record(NamedTuple):
+    """The latest episode, step by step."""
+
+    states: Annotated[np.ndarray, "int16[k, c]"]  # k = T + 1
+    actions: Annotated[np.ndarray, "int16[T]"]
+    policies: Annotated[np.ndarray, "float64[k, A]"]  # π(·|x_t)
+
+    @classmethod
+    def empty(cls, components: int, n_actions: int, horizon: int) -> Record:
+        """Before the first episode."""
+        return cls(
+            np.zeros((horizon + 1, components), np.int16),
+            np.zeros(horizon, np.int16),
+            np.zeros((horizon + 1, n_actions)),
+        )
+
+
+class Stage(NamedTuple):
+    """Where a run plays: the environment's state, and a record of the latest episode where one is kept."""
+
+    sizes: Sizes
+    state: Annotated[np.ndarray, "int64[c]"]
+    before: Annotated[np.ndarray, "int64[c]"]  # the state that the transition left; for the true model
+    reward: Annotated[np.ndarray, "float64[d]"]
+    strides: Annotated[np.ndarray, "int64[n]"]  # id = Σ state · stride
+    legal: Annotated[np.ndarray, "bool[m, A]"]  # row m allows the first m actions
+    record: Any  # Record, or None
+
+    @classmethod
+    def empty(cls, nvec: np.ndarray, n_actions: int, rewards: int, record: Record | None) -> Stage:
+        """Before the first episode."""
+        c = nvec.size
+        return cls(
+            sizes=Sizes(static_if_small(c), static_if_small(n_actions), static_if_small(rewards), static(1)),
+            state=np.zeros(c, np.int64),
+            before=np.zeros(c, np.int64),
+            reward=np.zeros(rewards),
+            strides=np.append(np.cumprod(nvec[:0:-1])[::-1], 1).astype(np.int64),
+            legal=np.tril(np.ones((n_actions + 1, n_actions), bool), -1),
+            record=record,
+        )
+
+
+class EpisodeOutcome(NamedTuple):
+    """What came of an episode."""
+
+    returned: float
+    missed: bool
+    length: int
+
+
+class Streams(NamedTuple):
+    """Random numbers of a run."""
+
+    env: Any
+    policy: Any
+    coins: Any  # for sampled chunks
+
+
+class Totals(NamedTuple):
+    """Running totals of a run."""
+
+    misses: Annotated[np.ndarray, "int64[1]"]
+    returned: Annotated[np.ndarray, "float64[1]"]  # since the latest record
+    steps: Annotated[np.ndarray, "int64[1]"]
+
+    @classmethod
+    def zero(cls) -> Totals:
+        """Before the first episode."""
+        return cls(np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64))
+
+
+@kernel
+def encode(state, strides):
+    """Id of a state: the mixed-radix number of its components."""
+    total = 0
+    for i in range(state.size):
+        total += state[i] * strides[i]
+    return total
+
+
+@kernel
+def _write_record(record, stage, memory, t, action):
+    """Write down the state at t and the policy there, and the action that led to it."""
+    if record is not None:
+        for i in range(stage.state.size):
+            record.states[t, i] = stage.state[i]
+        for a in range(memory.next_policy.size):
+            record.policies[t, a] = memory.next_policy[a]
+        if t > 0:
+            record.actions[t - 1] = action
+
+
+@kernel
+def play(env, agent, stage, streams, rates):
+    """One episode, up to but not including the updates at its end; returns its EpisodeOutcome.
+
+    The small arrays are put on the stack, where the compiler keeps them in registers.
+    """
+    sizes = stage.sizes
+    here, stage_here = on_stack(agent, sizes), on_stack(stage, sizes)
+    env_rng, policy_rng = on_stack(streams.env, sizes), on_stack(streams.policy, sizes)
+    env_rng.position[0], policy_rng.position[0] = streams.env.position[0], streams.policy.position[0]
+    here.memory.previous[0], here.memory.length[0] = -1, 0
+    outcome = _play(env, here, stage_here, env_rng, policy_rng, rates)
+    streams.env.position[0], streams.policy.position[0] = env_rng.position[0], policy_rng.position[0]
+    agent.memory.length[0] = here.memory.length[0]
+    return outcome
+
+
+@kernel
+def _play(env, agent, stage, env_rng, policy_rng, rates):
+    """The loop of `play`."""
+    memory, state = agent.memory, stage.state
+    env_reset(env, env_rng, state)
+    s = encode(state, stage.strides)
+    choices = env_legal(env, state)
+    only = 0 if choices == 1 else -1
+    a = first = select_action(agent, policy_rng, s, stage.legal[choices], only, rates.epsilon, True)
+    if code(agent.rule.keeps_policy):
+        for b in range(code(agent.rule.n_actions)):
+            memory.policy[b] = memory.next_policy[b]
+    _write_record(stage.record, stage, memory, 0, a)
+    total = 0.0
+    t = 0
+    ended = False
+    while not ended:
+        leave(agent.model, state, stage.before)
+        ended = env_step(env, env_rng, state, a, stage.reward)
+        s2 = encode(state, stage.strides)
+        choices = 0 if ended else env_legal(env, state)
+        end, only = TERMINATED if ended else ONGOING, 0 if choices == 1 else -1
+        arrival = Arrival(s, a, stage.reward, s2, state, s2, stage.legal[choices], only, end)
+        a2 = advance(agent, policy_rng, arrival, rates, scene_for(agent.model, env, stage.before, state))
+        for i in range(stage.reward.size):
+            total += stage.reward[i]
+        t += 1
+        _write_record(stage.record, stage, memory, t, a)
+        s = s2
+        a = a2
+    return EpisodeOutcome(total, env_miss(env, first, state), t)
+
+
+@kernel
+def add_outcome(totals, outcome):
+    """Add an episode to the totals."""
+    totals.returned[0] += outcome.returned
+    totals.misses[0] += 1 if outcome.missed else 0
+    totals.steps[0] += outcome.length
+
+
+class Room(NamedTuple):
+    """The most that an episode takes of each stream, and the most new pairs that it adds to a count model."""
+
+    env: int
+    policy: int
+    coins: int
+    pairs: int
+
+
+@kernel
+def _unread(stream):
+    return stream.block.size - stream.position[0]
+
+
+@kernel
+def _always(model, pairs):
+    return True
+
+
+room_for = by_type("has_room", _always)
+
+
+@kernel
+def play_block(env, agent, stage, streams, room, epsilons, step_size, first, last, totals):
+    """Episodes first..last−1, or as many as the random numbers and the count model have room for.
+
+    Returns:
+      The first episode not played.
+    """
+    for episode in range(first, last):
+        if _unread(streams.env) < room.env or _unread(streams.policy) < room.policy:
+            return episode
+        if _unread(streams.coins) < room.coins or not room_for(agent.model, room.pairs):
+            return episode
+        outcome = play(env, agent, stage, streams, Rates(epsilons[episode], step_size))
+        here = on_stack(agent, stage.sizes)
+        here.memory.length[0] = agent.memory.length[0]
+        finish(here, streams.coins, step_size)
+        add_outcome(totals, outcome)
+    return last

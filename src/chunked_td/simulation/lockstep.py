@@ -1,0 +1,266 @@
+"""Many runs in lockstep, one episode at a time: for λ that networks compute for all runs together.
+
+    fleet.roll_out()              # every run plays an episode; nothing is learned yet
+    answers = …                   # of fleet.states, fleet.actions, fleet.policies: what a reading makes of the episodes
+    fleet.learn(answers)          # every run computes its λs and makes its updates (Prop. 1)
+
+The runs are those of `chunked_td.simulation.run.Run`, laid side by side in memory so that one compiled call serves all.
+λ is computed by the same formula as everywhere, from what the networks answered (`readers`).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from chunked_td._numba import at, check_layout, code, kernel, stacked
+from chunked_td.lambdas.base import LambdaSource
+from chunked_td.lambdas.step import Step
+from chunked_td.learners.update import Rates, finish, lambda_of
+from chunked_td.seeding import Stream
+from chunked_td.simulation.kernels import Streams, add_outcome, encode, play
+from chunked_td.simulation.readers import NumberReader, answers_at
+from chunked_td.simulation.run import Run, compiled_for
+
+
+class Later(NamedTuple):
+    """The λ source of a run whose λs are computed after the episode."""
+
+    zero: float = 0.0
+
+    @staticmethod
+    @kernel
+    def lambda_t(source, step, i):
+        """Not known yet."""
+        return 0.0
+
+
+class Sources(NamedTuple):
+    """The λ sources of a fleet: for runs with one λ, and for runs with a λ per reward component."""
+
+    whole: Any
+    parts: Any
+
+
+class Turn(NamedTuple):
+    """What the runs do in one call."""
+
+    answers: Annotated[np.ndarray, "float32[B, T, m]"]  # of the networks, read-only
+    columns: Annotated[np.ndarray, "int64[B]"]  # where a run finds the number for the whole percept; −1: one per part
+    past_epsilon: float  # ε of the episode behind
+    epsilon: float  # ε of the episode ahead
+    learning: bool
+    playing: bool
+
+
+@kernel
+def turn_many(envs, agents, sources, reader, stages, streams, step_sizes, totals, turn, first, last):
+    """Let the runs first..last−1 learn from the episode behind them, play the next one, or both."""
+    for b in range(first, last):
+        agent, stage, own = at(agents, b), at(stages, b), at(streams, b)
+        if turn.learning:
+            enter_lambda(agent, sources, at(reader, b), stage, turn, b)
+            finish(agent, own.coins, step_sizes[b])
+        if turn.playing:
+            add_outcome(at(totals, b), play(at(envs, b), agent, stage, own, Rates(turn.epsilon, step_sizes[b])))
+
+
+@kernel
+def enter_lambda(agent, sources, reader, stage, turn, b):
+    """λ of every step of the episode behind, from what the networks answered about it."""
+    memory, record, A = agent.memory, stage.record, code(agent.rule.n_actions)
+    length = memory.length[0]
+    previous = -1
+    for t in range(length):
+        state = encode(record.states[t], stage.strides)
+        next_state = encode(record.states[t + 1], stage.strides)
+        action = int(record.actions[t])
+        next_action = int(record.actions[t + 1]) if t + 1 < length else -1
+        step = Step(
+            state,
+            action,
+            next_state,
+            None,
+            next_state,
+            next_action,
+            previous,
+            record.policies[t],
+            record.policies[t + 1],
+            memory.scratch,
+            turn.past_epsilon,
+            agent.rule.bootstrap,
+            agent.rule.n_actions,
+            agent.tables,
+            answers_at(reader, turn.answers[b, t], turn.columns[b], record.states[t]),
+            None,
+        )
+        for i in range(memory.lambda_.shape[1]):
+            if turn.columns[b] < 0:
+                memory.lambda_[t, i] = lambda_of(sources.parts, step, i)
+            else:
+                memory.lambda_[t, i] = lambda_of(sources.whole, step, 0)
+        previous = state * A + action
+
+
+class Fleet:
+    """Runs of one environment and learner, with a seed and a step size each.
+
+    Args:
+      dynamics, learner, discount, epsilons: as in `chunked_td.simulation.run.Run`.
+      lambda_source: of runs with one λ. part_source: of runs with a λ per reward component, where there are both.
+      reader: turns the networks' answers into a model, see `chunked_td.simulation.readers`.
+      seeds, step_sizes: one of each per run.
+      columns: where a run finds the number for the whole percept among the answers; −1 for runs with a λ per reward
+        component. Default: column 0.
+      threads: at a time; default: as many as pay, at most one per core. Results do not depend on it.
+    """
+
+    def __init__(
+        self,
+        dynamics: Any,
+        *,
+        learner: str,
+        lambda_source: LambdaSource,
+        discount: float,
+        epsilons: np.ndarray,
+        seeds: Sequence[int],
+        step_sizes: Sequence[float],
+        reader: Any = None,
+        part_source: LambdaSource | None = None,
+        columns: Sequence[int] | None = None,
+        threads: int | None = None,
+    ):
+        runs = [
+            Run(
+                dynamics,
+                learner=learner,
+                lambda_source=lambda_source,
+                model=None,
+                source=Later(),
+                view="offline",
+                step_size=float(step_size),
+                discount=discount,
+                epsilons=epsilons,
+                seed=int(seed),
+                record=True,
+            )
+            for seed, step_size in zip(seeds, step_sizes, strict=True)
+        ]
+        self.size, self.episode = len(runs), 0
+        reader = NumberReader() if reader is None else reader
+        sizes = {"S": 0, "A": dynamics.n_actions, "d": dynamics.n_rewards, "T": 0}
+        self.sources = Sources(*(source.compiled(sizes) for source in (lambda_source, part_source or lambda_source)))
+        self.reader = stacked([reader] * self.size)
+        self.step_sizes, self.epsilons = np.asarray(step_sizes, np.float64), epsilons
+        self.room = runs[0].room
+        self.envs, self.agents = stacked([run.env for run in runs]), stacked([run.agent for run in runs])
+        self.stages, self.totals = stacked([run.stage for run in runs]), stacked([run.totals for run in runs])
+        self._gather_streams(runs)
+        self._kernel = compiled_for(turn_many, runs[0].env, *self.sources)
+        self.columns = np.zeros(self.size, np.int64) if columns is None else np.asarray(columns, np.int64)
+        self._no_answers = np.zeros((self.size, 0, 1), np.float32)
+        each = dynamics.n_rewards if (self.columns < 0).any() else 1
+        self._width = max(each, int(self.columns.max()) + 1, reader.width)  # numbers per step that are read
+        # w threads take work/w and w times what it costs to wake one, about 2,000 updates of a number: least at √
+        numbers = self.size * dynamics.horizon * dynamics.n_rewards
+        workers = max(1, min(threads or os.cpu_count() or 1, round(math.sqrt(numbers / 2000))))
+        self._bounds = np.linspace(0, self.size, workers + 1).astype(int).tolist()
+        self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
+
+    def _gather_streams(self, runs: Sequence[Run]) -> None:
+        """Lay the random numbers of all runs side by side; each run's draws go on filling its part."""
+        self.draws = [[run.draws[k] for run in runs] for k in range(3)]
+        self.streams = Streams(*(stacked([draws.stream for draws in group]) for group in self.draws))
+        for group, streams in zip(self.draws, self.streams, strict=True):
+            for b, draws in enumerate(group):
+                draws.stream = Stream(streams.block[b], streams.position[b])
+
+    @property
+    def states(self) -> np.ndarray:
+        """int16[B, T + 1, c]: states of the latest episode."""
+        return self.stages.record.states
+
+    @property
+    def actions(self) -> np.ndarray:
+        """int16[B, T]."""
+        return self.stages.record.actions
+
+    @property
+    def policies(self) -> np.ndarray:
+        """float64[B, T, A]: π(·|x_t), t in 0..T−1."""
+        return self.stages.record.policies[:, :-1]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """int64[B]: transitions of the latest episode."""
+        return self.agents.memory.length[:, 0]
+
+    @property
+    def values(self) -> np.ndarray:
+        """float64[B, rows, d]: the tables of values."""
+        return self.agents.tables.values
+
+    def draw_ahead(self) -> None:
+        """Draw the random numbers of the next episode. `roll_out` does it if you do not; do it while you wait."""
+        for group, streams, need in zip(self.draws, self.streams, self.room[:3], strict=True):
+            low = streams.block.shape[1] - streams.position[:, 0] < need
+            for b in np.flatnonzero(low):
+                group[b].reserve(int(need))
+
+    def roll_out(self) -> None:
+        """Every run plays one episode; its updates wait for `learn`."""
+        self._turn(self._no_answers, learning=False, playing=True)
+
+    def learn(self, answers: np.ndarray, *, roll_on: bool = False) -> None:
+        """Finish the episode of `roll_out`, and play the next one if you are to `roll_on`.
+
+        Args:
+          answers: of the networks about every step, float32[B, T], or float32[B, T, m] to choose `columns` from.
+        """
+        values = np.asarray(answers, np.float32)
+        values = values if values.ndim == 3 else values[..., None]
+        if values.ndim != 3 or values.shape[:2] != self.actions.shape or values.shape[2] < self._width:
+            runs, steps = self.actions.shape
+            raise ValueError(
+                f"answers must have the shape ({runs}, {steps}), or ({runs}, {steps}, m) with m at least "
+                f"{self._width}, got {np.shape(answers)}"
+            )
+        if not np.isfinite(values).all():
+            raise ValueError("answers must be finite, got entries that are not")
+        self._turn(np.ascontiguousarray(values), learning=True, playing=roll_on)
+
+    def _turn(self, answers: np.ndarray, *, learning: bool, playing: bool) -> None:
+        answers = answers.view()
+        answers.flags.writeable = False  # as JAX's arrays are: one type, one compilation
+        past, ahead = float(self.epsilons[max(self.episode - 1, 0)]), 0.0
+        if playing:
+            self.draw_ahead()
+            ahead = float(self.epsilons[self.episode])
+            self.episode += 1
+        turn = check_layout(Turn(answers, self.columns, past, ahead, learning, playing))
+        runs = (
+            self.envs,
+            self.agents,
+            self.sources,
+            self.reader,
+            self.stages,
+            self.streams,
+            self.step_sizes,
+            self.totals,
+        )
+        self._spread(lambda first, last: self._kernel(*runs, turn, first, last))
+
+    def _spread(self, work: Callable[[int, int], Any]) -> None:
+        """Call work(first, last) over slices of the runs, in threads if there are several."""
+        slices = list(zip(self._bounds[:-1], self._bounds[1:], strict=True))
+        if self._pool is None:
+            for first, last in slices:
+                work(first, last)
+        else:
+            for _ in self._pool.map(lambda bounds: work(*bounds), slices):
+                pass

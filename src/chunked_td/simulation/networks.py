@@ -1,0 +1,438 @@
+"""Runs whose λ comes from networks: all runs of one or several arms as one fleet and one program on the device.
+
+Per episode: every run plays (host, compiled), the networks train on what each has seen and answer (device), every run
+computes its λs and learns (host). Arms that share environment, learner and network travel together: the device takes
+hardly longer for more networks.
+"""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from chunked_td._numba import formed
+from chunked_td.bootstraps import BOOTSTRAPS, SARSA
+from chunked_td.envs.dynamics.protocol import independent_copy
+from chunked_td.lambdas.base import COUNTED, LambdaSource, Needs
+from chunked_td.learners.count_models import component_parts
+from chunked_td.seeding import Draws
+from chunked_td.simulation.lockstep import Fleet, turn_many
+from chunked_td.simulation.readers import ChanceReader, NumberReader, OutcomeReader
+from chunked_td.simulation.simulate import check_settings, record_marks
+
+PRECISION = "tf32"
+"""Of matrix products on a GPU, unless told; `results/README.md` says what that does to results. CPUs use float32."""
+
+Config = Any
+"""A `NetworkConfig`, or a function `config(dynamics)` that gives one: it is called while Numba compiles elsewhere."""
+
+NoisySteps = Callable[[Any, Any, int], np.ndarray]
+"""(dynamics, environments of all runs, number of runs) -> bool[B, T]: steps that count as noisy in the diagnostics."""
+
+
+@dataclass(frozen=True)
+class NetworkRuns:
+    """What `chunked_td.simulation.simulate.Runs` has, of runs whose λ came from networks, and how the networks did.
+
+    Attributes:
+      diagnostics: float64[R, K] each: training loss, λ on predictable and on noisy steps, calibration by tenths of
+        predicted probability (`calibration_count_3`, `calibration_predicted_3`, `calibration_observed_3` hold the
+        predictions between 0.3 and 0.4), and `broken`, the transition at which the run's loss was not finite and
+        the run was stopped, 0 for none.
+    """
+
+    misses: np.ndarray
+    misses_at: np.ndarray
+    probes_at: np.ndarray
+    returns_at: np.ndarray
+    steps: np.ndarray
+    values: None
+    diagnostics: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Crew:
+    """The runs of one arm within a fleet."""
+
+    lambda_source: LambdaSource
+    seeds: np.ndarray
+    step_sizes: np.ndarray
+
+    def first(self) -> Crew:
+        """The first run alone."""
+        return Crew(self.lambda_source, self.seeds[:1], self.step_sizes[:1])
+
+
+def run_batch(
+    dynamics: Any,
+    *,
+    config: Config,
+    learner: str,
+    lambda_source: LambdaSource,
+    step_sizes: np.ndarray,
+    seeds: np.ndarray,
+    epsilon: float | np.ndarray,
+    discount: float,
+    episodes: int,
+    record_at: Sequence[int],
+    probes: Sequence[tuple[int, int]] = (),
+    noisy_steps: NoisySteps | None = None,
+) -> NetworkRuns:
+    """Runs of one arm; arguments as in `run_together` and `chunked_td.simulation.simulate`."""
+    crew = Crew(lambda_source, np.asarray(seeds), np.asarray(step_sizes, np.float64))
+    return run_together(
+        dynamics,
+        [crew],
+        config=config,
+        learner=learner,
+        epsilon=epsilon,
+        discount=discount,
+        episodes=episodes,
+        record_at=record_at,
+        probes=probes,
+        noisy_steps=noisy_steps,
+    )[0]
+
+
+def run_together(
+    dynamics: Any,
+    crews: Sequence[Crew],
+    *,
+    config: Config,
+    learner: str,
+    epsilon: float | np.ndarray,
+    discount: float,
+    episodes: int,
+    record_at: Sequence[int],
+    probes: Sequence[tuple[int, int]] = (),
+    noisy_steps: NoisySteps | None = None,
+    precision: str = PRECISION,
+    report: Callable[[int], None] | None = None,
+) -> list[NetworkRuns]:
+    """Runs of several arms as one program, or as several where the device has no room; a result for each arm.
+
+    Args:
+      crews: λ source, seeds and step sizes of each arm.
+      precision: of matrix products on a GPU, one of `chunked_td.models.neural.world.PRECISIONS`.
+      report: called with the number of finished episodes at every record.
+    """
+    settings = check_settings(
+        dynamics, learner, crews[0].lambda_source, "counts", "offline", discount, epsilon, episodes
+    )
+    question = question_of([crew.lambda_source for crew in crews], learner, dynamics)
+    marks = record_marks(record_at, episodes)
+    rows = np.array([s * dynamics.n_actions + a for s, a in probes], np.int64)
+
+    def run(crews: Sequence[Crew]) -> list[NetworkRuns]:
+        world, fleet = _assemble(dynamics, crews, config, question, settings, precision)
+        if noisy_steps is not None:
+            world.mark_noisy(noisy_steps(dynamics, fleet.envs, fleet.size))
+        records = _train(world, fleet, dynamics, marks, rows, report)
+        bounds = np.cumsum([0, *(len(crew.seeds) for crew in crews)])
+        return [_result(fleet, records, slice(first, last)) for first, last in pairwise(bounds)]
+
+    try:
+        return run(crews)
+    except NoRoom as problem:
+        if problem.fit < 1:
+            raise
+        print(f"note: {problem}; {problem.fit} at a time, then", file=sys.stderr)
+        fit = problem.fit
+    found: list[list[NetworkRuns]] = [[] for _ in crews]
+    for portion in portions([len(crew.seeds) for crew in crews], fit):
+        parts = [
+            Crew(crews[i].lambda_source, crews[i].seeds[part], crews[i].step_sizes[part]) for i, part in portion.items()
+        ]
+        for i, runs in zip(portion, run(parts), strict=True):
+            found[i].append(runs)
+    return [_joined(parts) for parts in found]
+
+
+def portions(sizes: Sequence[int], most: int) -> list[dict[int, slice]]:
+    """Arms of these sizes cut into programs of at most `most` runs: which part of which arm is in each."""
+    bounds = np.cumsum([0, *sizes])
+    result = []
+    for first in range(0, int(bounds[-1]), most):
+        last = min(first + most, int(bounds[-1]))
+        inside = [(i, max(first, low) - low, min(last, high) - low) for i, (low, high) in enumerate(pairwise(bounds))]
+        result.append({i: slice(int(low), int(high)) for i, low, high in inside if low < high})
+    return result
+
+
+def _joined(parts: Sequence[NetworkRuns]) -> NetworkRuns:
+    """Runs of one arm that came from several programs."""
+    names = ("misses", "misses_at", "probes_at", "returns_at", "steps")
+    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    numbers = {name: np.concatenate([part.diagnostics[name] for part in parts]) for name in parts[0].diagnostics}
+    return NetworkRuns(**arrays, values=None, diagnostics=numbers)
+
+
+def _train(
+    world: Any,
+    fleet: Fleet,
+    dynamics: Any,
+    marks: Sequence[int],
+    rows: np.ndarray,
+    report: Callable[[int], None] | None,
+) -> list[Any]:
+    """Play up to the last of `marks`; a record at each."""
+    records: list[Any] = []
+    fleet.roll_out()
+    for episode in range(1, marks[-1] + 1):
+        if (fleet.lengths != dynamics.horizon).any():
+            raise ValueError(f"networks in lockstep need episodes of one length, {dynamics.horizon}, got other lengths")
+        answer = world.episode(fleet.states, fleet.actions, fleet.policies)
+        answer.copy_to_host_async()
+        due = episode == marks[len(records)]
+        if not due:
+            fleet.draw_ahead()  # while the device is at work
+        fleet.learn(np.asarray(answer), roll_on=not due)
+        if due:
+            records.append(_record(world, fleet, rows))
+            if report is not None:
+                report(episode)
+            if episode < marks[-1]:
+                fleet.roll_out()
+    return records
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the device has to answer for some arms, and where each arm finds its answer.
+
+    Attributes:
+      name, expected, groups, only_taken: of a `chunked_td.lambdas.on_device.Reading`.
+      whole: the column of the number for the whole percept.
+    """
+
+    name: str
+    expected: bool = False
+    groups: tuple[tuple[int, ...], ...] | None = None
+    only_taken: bool = False
+    whole: int = 0
+
+    def column(self, source: LambdaSource) -> int:
+        """Where runs with this source find their λ: −1 for one per reward."""
+        return -1 if source.per_component else self.whole
+
+
+def question_of(sources: Sequence[LambdaSource], learner: str, dynamics: Any) -> Question:
+    """The one question that serves arms with these λ sources; an error if there is none."""
+    bootstrap = BOOTSTRAPS[learner]
+    needs = [source.needs_with(bootstrap) for source in sources]
+    if any(need & COUNTED for need in needs):
+        raise ValueError(f"lambda_source: networks predict what comes next, but {sources} needs {needs}: take counts")
+    asked = {source.device_question(bootstrap) for source in sources}
+    asked |= {None for need in needs if Needs.LEGAL in need and _has_choices(dynamics)}
+    parts = {_groups(source, dynamics) for source in sources if source.per_component}
+    if len(parts) > 1:
+        raise ValueError("lambda_source: arms with different components cannot share a program; run them one by one")
+    groups = parts.pop() if parts else None
+    if None not in asked:
+        names, expected = {name for name, _ in asked}, {flag for _, flag in asked}  # type: ignore[misc]
+        if len(expected) == 1 and len(names) == 1:
+            return Question(names.pop(), expected.pop(), groups)
+        if expected == {False} and names == {"factored", "expected_sarsa"}:
+            return Question("both", False, groups, whole=dynamics.n_rewards)
+    if len(set(sources)) > 1:
+        raise ValueError(f"lambda_source: {sources} ask networks different questions; run these arms one by one")
+    every = Needs.OUTCOMES in needs[0]
+    if not every and not needs[0] & (Needs.OUTCOME | Needs.PARTS):
+        raise ValueError(f"lambda_source: {sources[0]!r} asks no model; it needs no network")
+    return Question("outcomes" if every else "chances", only_taken=every and bootstrap == SARSA)
+
+
+def can_share(sources: Sequence[LambdaSource], learner: str, dynamics: Any) -> bool:
+    """Whether arms with these λ sources can run as one program."""
+    try:
+        question_of(sources, learner, dynamics)
+    except ValueError:
+        return False
+    return True
+
+
+def _has_choices(dynamics: Any, episodes: int = 3) -> bool:
+    """Whether states after the first offer more than one action, as far as some random episodes tell."""
+    env, rng = formed(independent_copy(dynamics)), np.random.default_rng(0)
+    kind, draws = type(env), Draws(rng)
+    state, reward = np.zeros(len(dynamics.nvec), np.int64), np.zeros(dynamics.n_rewards)
+    kind.prepare(env, draws.reserve(dynamics.draws))
+    for _ in range(episodes):
+        kind.reset(env, draws.reserve(dynamics.draws), state)
+        legal, ended = kind.legal(env, state), False
+        while not ended:
+            action = int(draws.sync().integers(legal))
+            ended = kind.step(env, draws.reserve(dynamics.draws), state, action, reward)
+            legal = 1 if ended else kind.legal(env, state)
+            if legal > 1:
+                return True
+    return False
+
+
+def _groups(source: LambdaSource, dynamics: Any) -> tuple[tuple[int, ...], ...] | None:
+    """Which state components decide each reward; None where it is one each."""
+    table = component_parts(source, dynamics.n_rewards, len(dynamics.nvec))
+    groups = tuple(tuple(np.flatnonzero(row).tolist()) for row in table)
+    return None if groups == tuple((i,) for i in range(len(dynamics.nvec))) else groups
+
+
+def _assemble(
+    dynamics: Any, crews: Sequence[Crew], config: Config, question: Question, settings: dict[str, Any], precision: str
+) -> tuple[Any, Fleet]:
+    """The device's program and the host's fleet. Both compile at the same time, in a process each."""
+    seeds = np.concatenate([crew.seeds for crew in crews])
+    first = {**settings, "epsilons": settings["epsilons"][:1]}
+    with _elsewhere(warm_up, dynamics, [crew.first() for crew in crews], config, question, first):
+        from chunked_td.lambdas.on_device import Reading
+        from chunked_td.models.neural.world import World
+
+        config = _resolved(config, dynamics)
+        check_memory(config, dynamics.horizon, len(seeds))
+        reading = Reading(question.name, question.expected, question.groups, question.only_taken)
+        numbers = [int(seed) for seed in seeds]
+        world = World(config, numbers, dynamics.horizon, reading=reading, precision=precision)
+        world.compile()
+        fleet = _fleet(dynamics, crews, config, question, settings)
+    return world, fleet
+
+
+def _resolved(config: Config, dynamics: Any) -> Any:
+    return config(dynamics) if callable(config) else config
+
+
+def _fleet(dynamics: Any, crews: Sequence[Crew], config: Config, question: Question, settings: dict[str, Any]) -> Fleet:
+    sources = [crew.lambda_source for crew in crews]
+    whole = next((source for source in sources if not source.per_component), sources[0])
+    parts = next((source for source in sources if source.per_component), None)
+    reader: Any = NumberReader()
+    if question.name in ("chances", "outcomes"):
+        config = _resolved(config, dynamics)
+    if question.name == "chances":
+        reader = ChanceReader.make(len(config.nvec), config.actions)
+    elif question.name == "outcomes":
+        reader = OutcomeReader.make(config, question.only_taken)
+    return Fleet(
+        dynamics,
+        learner=settings["learner"],
+        lambda_source=whole,
+        part_source=parts,
+        discount=settings["discount"],
+        epsilons=settings["epsilons"],
+        seeds=np.concatenate([crew.seeds for crew in crews]).tolist(),
+        step_sizes=np.concatenate([crew.step_sizes for crew in crews]).tolist(),
+        reader=reader,
+        columns=[question.column(crew.lambda_source) for crew in crews for _ in crew.seeds],
+    )
+
+
+def warm_up(dynamics: Any, crews: Sequence[Crew], config: Config, question: Question, settings: dict[str, Any]) -> None:
+    """Compile what the fleet will call, into the cache on disk, with a throw-away run."""
+    _fleet(dynamics, crews, config, question, settings).roll_out()
+
+
+@contextmanager
+def _elsewhere(work: Callable[..., None], dynamics: Any, *arguments: Any) -> Iterator[None]:
+    """Call `work` in a process of its own meanwhile; a thread would fight JAX for the interpreter's lock.
+
+    For work that saves time and that nothing depends on: if it cannot be done there, it is not done. The code of an
+    environment that is not ours is not kept on disk, and what this process has compiled it need not look up.
+    """
+    try:
+        letter = pickle.dumps((work, (dynamics, *arguments)))
+    except Exception:
+        letter = b""
+    loop: Any = turn_many
+    known = not hasattr(loop, "for_python") or loop.for_python().signatures
+    if not letter or known or not type(dynamics).__module__.startswith("chunked_td."):
+        yield
+        return
+    command = "import pickle, sys; work, arguments = pickle.load(sys.stdin.buffer); work(*arguments)"
+    quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([sys.executable, "-c", command], stdin=subprocess.PIPE, **quiet) as process:
+        assert process.stdin is not None
+        with suppress(BrokenPipeError), process.stdin as pipe:
+            pipe.write(letter)
+        try:
+            yield
+        except BaseException:
+            process.kill()
+            raise
+
+
+class NoRoom(MemoryError):
+    """A program that the device has no room for; `fit` is how many networks it has room for."""
+
+    def __init__(self, message: str, fit: int) -> None:
+        super().__init__(message)
+        self.fit = fit
+
+
+def check_memory(config: Config, horizon: int, runs: int) -> None:
+    """Refuse a program that cannot fit on the device, before it is begun."""
+    import jax
+
+    from chunked_td.models.neural import networks, replay
+
+    device = jax.devices()[0]
+    limit = (device.memory_stats() or {}).get("bytes_limit")
+    rows = replay.slots(config.capacity, horizon) * replay.row_width(config) * replay.row_dtype(config).itemsize
+    batches = (horizon // config.train_every) * config.batch_size * (len(config.nvec) + config.actions) * 4
+    each = 2 * networks.network_bytes(config) + rows + 3 * batches
+    if limit is not None and runs * each > 0.9 * limit:
+        raise NoRoom(
+            f"{runs} networks need about {runs * each / 2**30:.1f} GiB, {device.device_kind} has "
+            f"{limit / 2**30:.1f} GiB",
+            int(0.9 * limit / each),
+        )
+    if device.platform == "cpu" and runs > 64:
+        print(f"note: {runs} networks on a CPU are slow; a GPU trains them together (extra: cuda)", file=sys.stderr)
+
+
+def _record(world: Any, fleet: Fleet, rows: np.ndarray) -> tuple[Any, ...]:
+    """Where every run stands: misses, probed values, returns, and how its network did since the last record."""
+    seen = world.diagnostics()
+    numbers = {
+        "loss": seen.loss,
+        "lambda_predictable": _mean_lambda(seen.lambda_predictable, fleet.columns),
+        "lambda_noisy": _mean_lambda(seen.lambda_noisy, fleet.columns),
+        "broken": world.broken_at.astype(float),
+    }
+    for k in range(seen.counted.shape[1]):
+        numbers[f"calibration_count_{k}"] = seen.counted[:, k]
+        numbers[f"calibration_predicted_{k}"] = seen.predicted[:, k]
+        numbers[f"calibration_observed_{k}"] = seen.observed[:, k]
+    misses, returned = fleet.totals.misses[:, 0].copy(), fleet.totals.returned[:, 0].copy()
+    fleet.totals.returned[:] = 0.0
+    return misses, fleet.values[:, rows].sum(axis=2), returned, numbers
+
+
+def _mean_lambda(lambdas: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """float[B]: the λ that each run uses, averaged over components where it uses one each."""
+    each = lambdas if columns.max() < 1 else lambdas[:, :-1]
+    return np.where(columns < 0, each.mean(axis=1), lambdas[np.arange(len(columns)), np.maximum(columns, 0)])
+
+
+def _result(fleet: Fleet, records: Sequence[Any], part: slice) -> NetworkRuns:
+    """The runs of one arm."""
+    misses, probed, returned, numbers = zip(*records, strict=True)
+    misses_at = np.stack(misses, axis=1)[part]
+    return NetworkRuns(
+        misses_at[:, -1],
+        misses_at,
+        np.stack(probed, axis=1)[part],
+        np.stack(returned, axis=1)[part],
+        fleet.totals.steps[part, 0].copy(),
+        None,
+        {name: np.stack([np.asarray(n[name], np.float64) for n in numbers], axis=1)[part] for name in numbers[0]},
+    )
+
+
+__all__ = ["Crew", "NetworkRuns", "NoRoom", "can_share", "run_batch", "run_together"]

@@ -1,0 +1,140 @@
+"""One run of the simulation: its tables, its random numbers, and how far it has come. See `chunked_td.seeding`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chunked_td._numba import check_layout, formed, is_cacheable, static, static_if_small
+from chunked_td.bootstraps import BOOTSTRAPS, STATE
+from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy
+from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.learners.count_models import component_parts, kind_of_counts, make_counts, pairs_per_step
+from chunked_td.learners.state import AgentState, Memory, Tables, make_rule
+from chunked_td.models.oracle import Oracle
+from chunked_td.seeding import Draws, generator, split_seed
+from chunked_td.simulation.kernels import Record, Room, Stage, Streams, Totals, play_block
+from chunked_td.traces import Trace
+
+_BLOCK = 1 << 14  # uniforms drawn ahead per stream
+
+
+def compiled_for(loop: Any, *forms: Any) -> Any:
+    """`loop` for arguments of these forms; kept on disk unless a form has no source that could be read."""
+    return loop.for_python(is_cacheable(*forms)) if hasattr(loop, "for_python") else loop
+
+
+class Run:
+    """One run. Arguments as in `simulate`.
+
+    Args:
+      model: "counts", "oracle", or None for a λ that needs no model or comes from outside (`lockstep`).
+      source: the compiled λ source, where it is not `lambda_source`'s own.
+      record: keep the states, actions and policies of the latest episode in `stage.record`.
+    """
+
+    def __init__(
+        self,
+        dynamics: Dynamics,
+        *,
+        learner: str,
+        lambda_source: LambdaSource,
+        model: str | None,
+        view: str,
+        step_size: float,
+        discount: float,
+        epsilons: np.ndarray,
+        seed: int,
+        source: Any = None,
+        record: bool = False,
+    ):
+        self.env: Any = formed(independent_copy(dynamics))
+        self.step_size, self.epsilons = float(step_size), epsilons
+        A, d, T = dynamics.n_actions, dynamics.n_rewards, dynamics.horizon
+        nvec, bootstrap = np.array(dynamics.nvec, np.int64), BOOTSTRAPS[learner]
+        states, offline = int(nvec.prod()), view != "traces"
+        rule = make_rule(bootstrap, lambda_source, view, static_if_small(A), discount)
+        if source is not None:  # λ is computed after the episode, from the policies as they were
+            rule = rule._replace(keeps_policy=static(1))
+        rows = states if bootstrap == STATE else states * A
+        parts = component_parts(lambda_source, d, nvec.size)
+        legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
+        sizes = {"S": states, "A": A, "d": d, "T": T}
+        self.agent = check_layout(
+            AgentState(
+                rule=rule,
+                source=lambda_source.compiled(sizes) if source is None else source,
+                model=_make_model(model, lambda_source, bootstrap, states, A, parts, nvec),
+                tables=Tables(np.zeros((rows, d)), legal, nvec, parts),
+                trace=None if offline else Trace.empty(rows, d, T),
+                memory=Memory.empty(A, d, T if offline else 0),
+            )
+        )
+        self.stage = Stage.empty(nvec, A, d, Record.empty(nvec.size, A, T) if record else None)
+        self._prepare(dynamics, seed, view)
+        self.loop = compiled_for(play_block, self.env, self.agent.source)
+        self.totals = Totals.zero()
+        self.episode = 0
+
+    def _prepare(self, dynamics: Dynamics, seed: int, view: str) -> None:
+        """Random numbers, and what the environment draws once."""
+        T = dynamics.horizon
+        sampled = T if view == "sampled" else 0
+        self.room = Room(dynamics.draws * (T + 1), T + 1, sampled, T * pairs_per_step(self.agent.model))
+        sizes = max(_BLOCK, 4 * self.room.env), max(_BLOCK, 4 * self.room.policy), 4 * sampled
+        seeds = split_seed(seed)
+        self.draws = [Draws(generator(sequence), size) for sequence, size in zip(seeds, sizes, strict=True)]
+        type(self.env).prepare(self.env, self.draws[0].reserve(dynamics.draws))
+
+    def _make_room(self) -> None:
+        """Refill random numbers and grow the count model where the next episode might run out."""
+        needed = self.room.env, self.room.policy, self.room.coins
+        self.streams = Streams(*(draws.reserve(count) for draws, count in zip(self.draws, needed, strict=True)))
+        model = self.agent.model
+        if self.room.pairs and model.counts.room < self.room.pairs:
+            counts = model.counts.grown(model.counts.head.size, 2 * model.counts.pairs.shape[0] + self.room.pairs)
+            self.agent = self.agent._replace(model=model._replace(counts=counts))
+
+    def play_to(self, episode: int) -> None:
+        """Play until `episode` episodes are done."""
+        while self.episode < episode:
+            self._make_room()
+            self.episode = self.loop(
+                self.env,
+                self.agent,
+                self.stage,
+                self.streams,
+                self.room,
+                self.epsilons,
+                self.step_size,
+                self.episode,
+                episode,
+                self.totals,
+            )
+
+    @property
+    def values(self) -> np.ndarray:
+        """The table of values, float64[rows, d]."""
+        return self.agent.tables.values
+
+    def probe(self, rows: np.ndarray) -> np.ndarray:
+        """Σ_i Q^i of the given rows."""
+        return self.values[rows].sum(axis=1)
+
+
+def _make_model(
+    model: str | None,
+    source: LambdaSource,
+    bootstrap: int,
+    states: int,
+    n_actions: int,
+    parts: np.ndarray,
+    nvec: np.ndarray,
+) -> Any:
+    """The compiled form of the model."""
+    if model == "oracle":
+        return Oracle.empty(nvec, n_actions, Needs.OUTCOMES in source.needs_with(bootstrap))
+    if model is None:
+        return None
+    return make_counts(kind_of_counts(source, bootstrap), bootstrap, states, n_actions, parts, nvec)

@@ -1,0 +1,199 @@
+"""λ sources written by a user: plain Python and kernels, saved and loaded, learning, and beside ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from worlds import World
+
+import chunked_td as ctd
+from chunked_td._numba import code
+from chunked_td.bootstraps import SARSA
+from chunked_td.envs.dynamics import KeyToDoor
+from chunked_td.indexing import HashedIndexer
+from chunked_td.lambdas.step import WHOLE, chance, choice, mixture
+from chunked_td.simulation import simulate
+
+
+@dataclass(frozen=True)
+class PlainForward(ctd.LambdaSource):
+    """The paper's λ, as anyone would write it down."""
+
+    needs = ctd.Needs.OUTCOME | ctd.Needs.POLICY
+
+    def lambda_t(self, step):
+        return step.chance() * step.choice() if step.bootstrap == SARSA else step.mixture()
+
+
+@dataclass(frozen=True)
+class CompiledForward(ctd.LambdaSource):
+    """The same as a kernel, with a setting."""
+
+    factor: float = 1.0
+    needs = ctd.Needs.OUTCOME | ctd.Needs.POLICY
+
+    @staticmethod
+    @ctd.kernel
+    def lambda_t(source, step, i):
+        if code(step.bootstrap) == SARSA:
+            return source.factor * chance(step, step.action, WHOLE) * choice(step)
+        return source.factor * mixture(step, WHOLE)
+
+
+@dataclass(frozen=True)
+class PlainExpected(ctd.LambdaSource):
+    """Σ P̂(x'|x,a)² of the action taken, by listing what may come."""
+
+    needs = ctd.Needs.OUTCOMES
+
+    def lambda_t(self, step):
+        return sum(p * p for _, p in step.outcomes(step.action))
+
+
+@dataclass(frozen=True)
+class Surprise(ctd.LambdaSource):
+    """λ(x) = 1/(1 + number of visits so far): learns an array of its own."""
+
+    arrays: ClassVar[dict[str, str]] = {"number": "float64[S]", "seen": "int64[T]"}
+
+    @staticmethod
+    @ctd.kernel
+    def lambda_t(source, step, i):
+        return 1.0 / (1.0 + source.number[step.state])
+
+    @staticmethod
+    @ctd.kernel
+    def after_step(source, step, reward, td_error, ended):
+        source.number[step.state] += 1.0
+
+
+def play(agent, world, episodes=8):
+    for _ in range(episodes):
+        s = world.reset()
+        action, ended = agent.start(world.observe(s), world.info(s)), 0
+        while not ended:
+            reward, s, ended = world.step(action)
+            action = agent.step(float(reward[0]), world.observe(s), ended == 1, ended == 2, world.info(s))
+    return agent.tables.values.copy()
+
+
+@pytest.mark.parametrize("cls", [ctd.ChunkedTD, ctd.ChunkedSarsa, ctd.ChunkedExpectedSarsa])
+def test_ours_written_by_a_user_is_ours(cls):
+    values = []
+    for source in (ctd.ForwardLambda(), PlainForward(), CompiledForward()):
+        agent = cls(World(4, (3, 2), actions=3), lambda_source=source, epsilon=0.3, seed=2)
+        values.append(play(agent, World(4, (3, 2), actions=3)))
+    np.testing.assert_allclose(values[1], values[0], rtol=1e-12)
+    np.testing.assert_array_equal(values[2], values[0])
+    assert values[0].any()
+
+
+def test_a_plain_source_may_list_outcomes_with_counts_and_with_a_model():
+    world = World(4, (6,), actions=2)
+    table = {s: {a: [(p, t, 0.0, False) for p, t, _ in world.table[s, a]] for a in range(2)} for s in range(6)}
+    for model in (None, ctd.TableModel(table, 2)):
+        agent = ctd.ChunkedSarsa(World(4, (6,), actions=2), lambda_source=PlainExpected(), model=model, seed=1)
+        assert play(agent, World(4, (6,), actions=2)).any()
+
+
+def test_a_subclass_of_ours_is_a_source_of_its_own():
+    @dataclass(frozen=True)
+    class Halved(ctd.ConstantLambda):
+        @staticmethod
+        @ctd.kernel
+        def lambda_t(source, step, i):
+            return 0.5 * source.value
+
+    values = [
+        play(ctd.SarsaLambda(World(4, (6,)), lambda_source=source, seed=1), World(4, (6,)))
+        for source in (Halved(0.8), ctd.ConstantLambda(0.4))
+    ]
+    np.testing.assert_array_equal(*values)
+
+
+def test_settings_of_a_kernel_reach_it():
+    values = [
+        play(ctd.ChunkedSarsa(World(4, (6,)), lambda_source=CompiledForward(factor), seed=1), World(4, (6,)))
+        for factor in (0.0, 1.0)
+    ]
+    zero = play(ctd.SarsaLambda(World(4, (6,)), lambda_=0.0, seed=1), World(4, (6,)))
+    np.testing.assert_array_equal(values[0], zero)
+    assert not np.array_equal(values[0], values[1])
+
+
+@pytest.mark.parametrize("model", ["counts", "oracle"])
+def test_a_kernel_runs_in_the_simulation(model):
+    problem = KeyToDoor.make(horizon=5, distractors=2, scalar_reward=True)
+    common: dict[str, Any] = {"learner": "expected_sarsa", "model": model, "step_sizes": 0.3, "seeds": [1, 2]}
+    runs = [
+        simulate(problem, lambda_source=source, episodes=20, keep_values=True, **common)
+        for source in (ctd.ForwardLambda(), CompiledForward())
+    ]
+    np.testing.assert_array_equal(runs[0].values, runs[1].values)
+
+
+def test_a_plain_source_is_refused_by_the_simulation():
+    problem = KeyToDoor.make(horizon=5)
+    with pytest.raises(ValueError, match=r"PlainForward.* is plain Python.*takes sources whose lambda_t is a kernel"):
+        simulate(problem, lambda_source=PlainForward(), step_sizes=0.1, seeds=0, episodes=2)
+
+
+def test_a_source_that_learns_grows_with_the_states_and_is_saved(tmp_path):
+    world = World(7, (300,), actions=2, sudden=0.02)
+    world.limit = 40
+    agent = ctd.ChunkedSarsa(world, lambda_source=Surprise(), indexer=HashedIndexer(), epsilon=0.5, seed=3)
+    play(agent, world, 40)
+    number = agent._state.source.number
+    assert number.size >= agent.indexer.size > 64
+    assert number.sum() > 100
+    agent.save(tmp_path / "a.ctd")
+    with pytest.raises(
+        ValueError, match=r"uses .*Surprise, which is not part of chunked_td.*load\(…, lambda_source=…\)"
+    ):
+        ctd.load(tmp_path / "a.ctd")
+    with pytest.raises(ValueError, match=r"lambda_source: the saved learner uses .*Surprise.*got .*ConstantLambda"):
+        ctd.load(tmp_path / "a.ctd", lambda_source=ctd.ConstantLambda(0.5))
+    twin = ctd.load(tmp_path / "a.ctd", lambda_source=Surprise())
+    np.testing.assert_array_equal(twin._state.source.number, number)
+    first, second = World(9, (300,), actions=2), World(9, (300,), actions=2)
+    np.testing.assert_array_equal(play(agent, first, 3), play(twin, second, 3))
+
+
+@pytest.mark.parametrize("given", [1.5, float("nan"), "0.5", [0.1, 0.2], None])
+def test_what_a_plain_source_gives_is_checked(given):
+    @dataclass(frozen=True)
+    class Wrong(ctd.LambdaSource):
+        def lambda_t(self, step):
+            return given
+
+    agent = ctd.ChunkedSarsa(World(4, (6,)), lambda_source=Wrong(), seed=1)
+    agent.start(0)
+    before = agent.tables.values.copy()
+    with pytest.raises((ValueError, TypeError)):
+        agent.step(1.0, 1, False)
+    np.testing.assert_array_equal(agent.tables.values, before)
+
+
+def test_a_source_without_a_formula_and_a_class_instead_of_an_instance_are_refused():
+    class Nothing(ctd.LambdaSource):
+        pass
+
+    with pytest.raises(ValueError, match="must have a method lambda_t"):
+        ctd.ChunkedSarsa(World(4, (6,)), lambda_source=Nothing())
+    with pytest.raises(ValueError, match=r"did you mean ForwardLambda\(\)\?"):
+        ctd.ChunkedSarsa(World(4, (6,)), lambda_source=ctd.ForwardLambda)
+
+
+def test_needs_that_no_count_model_meets():
+    @dataclass(frozen=True)
+    class Both(ctd.LambdaSource):
+        needs = ctd.Needs.OUTCOME | ctd.Needs.PREDECESSORS
+
+        def lambda_t(self, step):
+            return 0.5
+
+    with pytest.raises(ValueError, match="which no single count model meets"):
+        ctd.ChunkedSarsa(World(4, (6,)), lambda_source=Both())

@@ -1,0 +1,100 @@
+"""Random streams for compiled code, and codes known by their type."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chunked_td._numba import at, code, kernel, stacked, static
+from chunked_td.seeding import Draws, uniform
+
+
+def generator(seed=3):
+    return np.random.Generator(np.random.PCG64(seed))
+
+
+@kernel
+def take(rng, out):
+    for k in range(out.size):
+        out[k] = uniform(rng)
+
+
+@kernel
+def read(value):
+    return code(value) + 1
+
+
+def taken(draws, count):
+    out = np.empty(count)
+    take(draws.reserve(count), out)
+    return out.tolist()
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 256])
+def test_blocks_of_any_size_give_the_numbers_of_single_draws(size):
+    draws, single = Draws(generator(), size), generator()
+    for count in (0, 1, 3, 8, 1, 300, 2, 0, 5):
+        assert taken(draws, count) == [single.random() for _ in range(count)]
+
+
+def test_sync_gives_the_generator_back_after_the_last_number_read():
+    draws, single = Draws(generator(), 16), generator()
+    for count in (3, 0, 20):
+        taken(draws, count)
+        single.random(count)
+        assert draws.sync().normal() == single.normal()
+        assert taken(draws, 2) == single.random(2).tolist()
+
+
+def test_state_goes_on_where_it_was_written():
+    draws = Draws(generator(), 16)
+    taken(draws, 5)
+    twin = Draws.from_state(draws.state(), size=3)
+    assert taken(twin, 9) == taken(draws, 9)
+
+
+@pytest.mark.parametrize("value", range(8))
+def test_a_known_code_is_the_number(value):
+    assert code(static(value)) == code(value) == value
+    if value in (0, 7):
+        assert read(static(value)) == read(value) == value + 1
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="is what it runs")
+def test_kernels_pass_without_compilation():
+    """The kernel tests once more as plain Python, in a process of their own."""
+    folder = Path(__file__).parent
+    kernels = ["test_traces.py", "test_policies.py", "test_lambdas.py", "test_seeding.py", "test_numba_room.py"]
+    kernels.append("models/test_counts.py")
+    learners = ["learners/test_against_definitions.py", "learners/test_sutton_singh.py", "test_simulate.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+    command += [str(folder / name) for name in kernels + learners]
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=folder.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@kernel
+def total_of(batch, index):
+    stream = at(batch, index)
+    total = 0.0
+    for k in range(stream.block.size):
+        total += stream.block[k]
+    stream.position[0] += 1
+    return total
+
+
+def test_items_of_a_stack_are_views():
+    streams = [Draws(generator(seed), 4).reserve(4) for seed in range(3)]
+    batch = stacked(streams)
+    assert batch.block.shape == (3, 4)
+    for index, stream in enumerate(streams):
+        assert total_of(batch, index) == pytest.approx(stream.block.sum())
+        assert at(batch, index).block.tolist() == stream.block.tolist()
+    assert batch.position[:, 0].tolist() == [1, 1, 1]
+    assert [int(stream.position[0]) for stream in streams] == [0, 0, 0]
