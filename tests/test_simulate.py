@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ import chunked_td as ctd
 from chunked_td._numba import kernel
 from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, KeyToDoor, SkewedSplit
 from chunked_td.envs.face import DynamicsEnv
+from chunked_td.lambdas.step import WHOLE, chance, expected_mixture, first, following, mixture, weight
 from chunked_td.seeding import uniform
 from chunked_td.simulation import simulate
 from chunked_td.simulation.lockstep import Fleet
@@ -37,13 +39,70 @@ COUNTED = [ctd.ForwardLambda(), ctd.ExpectedLambda(), ctd.BackwardLambda(), ctd.
 FIXED = [ctd.ConstantLambda(0.7), ctd.ConstantLambda(0.0), ctd.ConstantLambda(1.0), ctd.WatkinsLambda(0.8)]
 
 
+@dataclass(frozen=True)
+class Taken(ctd.LambdaSource):
+    """The probability of what came, for the action taken; the policy is left out."""
+
+    needs = ctd.Needs.OUTCOME
+
+    @staticmethod
+    @kernel
+    def lambda_t(source, step, i):
+        return chance(step, step.action, WHOLE)
+
+
+@dataclass(frozen=True)
+class Mixed(ctd.LambdaSource):
+    """The mixture under the policy, with every bootstrap."""
+
+    needs = ctd.Needs.OUTCOME | ctd.Needs.POLICY
+
+    @staticmethod
+    @kernel
+    def lambda_t(source, step, i):
+        return mixture(step, WHOLE)
+
+
+@dataclass(frozen=True)
+class MixedExpected(ctd.LambdaSource):
+    """The expected mixture, with every bootstrap."""
+
+    needs = ctd.Needs.OUTCOMES | ctd.Needs.POLICY
+
+    @staticmethod
+    @kernel
+    def lambda_t(source, step, i):
+        return expected_mixture(step, WHOLE)
+
+
+@dataclass(frozen=True)
+class Listed(ctd.LambdaSource):
+    """Σ P̂² of the action taken, by listing its outcomes."""
+
+    needs = ctd.Needs.OUTCOMES
+
+    @staticmethod
+    @kernel
+    def lambda_t(source, step, i):
+        total = 0.0
+        k = first(step, step.action)
+        while k >= 0:
+            total += weight(step, step.action, k) ** 2
+            k = following(step, step.action, k)
+        return total
+
+
+OWN = [Taken(), Mixed(), MixedExpected(), Listed()]
+
+
 def combinations(dynamics, learner):
     """(λ source, model, view) that this learner takes here."""
     components = None if dynamics.n_rewards == len(dynamics.nvec) else ((0, len(dynamics.nvec) - 1),)
     factored = [] if learner == "sarsa" else [ctd.FactoredLambda(components)]
     views = ["offline", "traces"] + ([] if learner == "expected_sarsa" else ["sampled"])
     asked = [(source, "counts") for source in COUNTED + factored] + [(source, None) for source in FIXED]
-    asked += [(source, "oracle") for source in [ctd.ForwardLambda(), ctd.ExpectedLambda(), *factored]]
+    asked += [(source, "oracle") for source in [ctd.ForwardLambda(), ctd.ExpectedLambda(), *OWN, *factored]]
+    asked += [(source, "counts") for source in OWN]
     return [(*pair, view) for pair, view in itertools.product(asked, views)]
 
 
@@ -83,8 +142,8 @@ class Oracle:
         for combination in itertools.product(*each):
             values, chances = zip(*combination, strict=True)
             product = 1.0
-            for chance in reversed(chances):
-                product *= chance
+            for each_chance in reversed(chances):
+                product *= each_chance
             yield int(np.ravel_multi_index(values, env.nvec)), product
 
 

@@ -34,7 +34,7 @@ LAKE = gym.make("FrozenLake-v1")
         ({"prior": 1.0, "percept": "reward-state"}, "prior needs a known number of outcomes"),
         (
             {"lambda_source": ctd.ExpectedLambda(), "percept": "reward-state"},
-            "does not go with ExpectedLambda for SARSA",
+            "does not go with ExpectedLambda for ChunkedSarsa",
         ),
         ({"lambda_source": ctd.BackwardLambda(), "percept": "reward-state"}, "which counts states"),
         ({"lambda_source": ctd.FactoredLambda()}, "not with SARSA"),

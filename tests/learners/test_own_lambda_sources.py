@@ -57,7 +57,7 @@ class PlainExpected(ctd.LambdaSource):
 class Surprise(ctd.LambdaSource):
     """λ(x) = 1/(1 + number of visits so far): learns an array of its own."""
 
-    arrays: ClassVar[dict[str, str]] = {"number": "float64[S]", "seen": "int64[T]"}
+    arrays: ClassVar[dict[str, str]] = {"number": "float64[S]", "seen": "int64[S, A]"}
 
     @staticmethod
     @ctd.kernel

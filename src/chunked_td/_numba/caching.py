@@ -27,16 +27,13 @@ def cache_folder() -> str:
 
     Numba looks only at the file that defines a function when it decides whether its cache is fresh. A kernel that calls
     a kernel of another file would keep its old machine code after an edit there. So the folder's name is a digest of
-    every file of the package that defines a kernel.
+    every file of the package.
     """
-    if _CONFIG.CACHE_DIR:
-        return _CONFIG.CACHE_DIR
     digest = hashlib.sha256()
     for path in sorted(_PACKAGE.rglob("*.py")):
-        source = path.read_bytes()
-        if b"kernel" in source:
-            digest.update(source)
-    return os.path.join(AppDirs("chunked_td", appauthor=False).user_cache_dir, "numba", digest.hexdigest()[:16])
+        digest.update(path.read_bytes())
+    base = _CONFIG.CACHE_DIR or os.path.join(AppDirs("chunked_td", appauthor=False).user_cache_dir, "numba")
+    return os.path.join(base, digest.hexdigest()[:16])
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ import hashlib
 import inspect
 import itertools
 import re
+import threading
 from collections import namedtuple
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,8 +23,10 @@ from chunked_td._numba.compiler import DISABLED, is_kernel
 
 _PACKAGE = __name__.partition(".")[0] + "."
 _CLASS_NAME = re.compile(r"[A-Z]\w*")
+_LIBRARIES = ("chunked_td", "numpy", "math", "numba")  # of which the version of Numba's cache, or ours, keeps account
 _NO_SOURCE = "_unsaved"
 _unsaved = itertools.count()
+_LOCK = threading.Lock()
 
 
 def formed(value: Any) -> Any:
@@ -33,14 +36,19 @@ def formed(value: Any) -> Any:
     return form(type(value), type(value)._fields)(*value)
 
 
-@functools.cache
 def form(cls: type, fields: Sequence[str]) -> Any:
     """A NamedTuple class with these fields and the static kernels of `cls`."""
+    with _LOCK:
+        return _form(cls, tuple(fields))
+
+
+@functools.cache
+def _form(cls: type, fields: tuple[str, ...]) -> Any:
     name = cls.__name__
     if not cls.__module__.startswith(_PACKAGE):
         digest = _digest(cls)
         name = f"{name}{_NO_SOURCE}{next(_unsaved)}" if digest is None else f"{name}_{digest}"
-    made: Any = namedtuple(name, tuple(fields))  # type: ignore[misc]
+    made: Any = namedtuple(name, fields)  # type: ignore[misc]
     for attribute in dir(cls):
         if is_kernel(getattr(cls, attribute, None)):
             setattr(made, attribute, staticmethod(getattr(cls, attribute)) if DISABLED else getattr(cls, attribute))
@@ -55,8 +63,13 @@ def is_cacheable(*values: Any) -> bool:
 
 
 def _digest(cls: type) -> str | None:
-    """Digest of the files that define the kernels of `cls` and the kernels that those call; None if one has no file."""
+    """Digest of all that the kernels of `cls` are made of; None if one of them has no file.
+
+    That is the files that define them, the kernels and modules that they name, and the values of the numbers that they
+    name, wherever those come from.
+    """
     todo = [getattr(cls, name) for name in dir(cls) if is_kernel(getattr(cls, name, None))]
+    digest = hashlib.sha256(f"{cls.__module__}.{cls.__qualname__}".encode())
     seen: set[int] = set()
     files: set[str] = set()
     while todo:
@@ -68,12 +81,23 @@ def _digest(cls: type) -> str | None:
         if file is None or not Path(file).is_file():
             return None
         files.add(file)
-        todo += [function.__globals__.get(name) for name in function.__code__.co_names]
-        todo = [item for item in todo if is_kernel(item)]
-    digest = hashlib.sha256(f"{cls.__module__}.{cls.__qualname__}".encode())
-    for file in sorted(files):
+        for name, thing in _named_by(function):
+            if is_kernel(thing):
+                todo.append(thing)
+            elif inspect.ismodule(thing) and not thing.__name__.startswith(_LIBRARIES):
+                files.add(getattr(thing, "__file__", None) or "")
+            elif isinstance(thing, (int, float, str, tuple)):
+                digest.update(f"{name}={thing!r};".encode())
+    for file in sorted(files - {""}):
         digest.update(Path(file).read_bytes())
     return digest.hexdigest()[:16]
+
+
+def _named_by(function: Any) -> list[tuple[str, Any]]:
+    """The globals and the variables around it that a function names."""
+    found = [(name, function.__globals__[name]) for name in function.__code__.co_names if name in function.__globals__]
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return found + [(name, cell.cell_contents) for name, cell in cells]
 
 
 def __getattr__(name: str) -> Any:

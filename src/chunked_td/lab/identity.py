@@ -48,7 +48,8 @@ def identity(thing: Any) -> str:
     if isinstance(thing, (int, float)):
         return repr(float(thing))
     if not (inspect.isclass(thing) or inspect.isroutine(thing)):
-        return repr(thing)
+        ours = is_ours(type(thing)) or type(thing).__module__ == "builtins"
+        return repr(thing) if ours else f"{thing!r}{source_hash(type(thing))}"
     if is_ours(thing):
         return f"{stored_module(thing.__module__)}:{thing.__qualname__}"
     return f"{thing.__qualname__}{source_hash(thing)}"

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -49,8 +49,8 @@ class LambdaSource:
     Attributes:
       needs: what has to be known of a transition.
       per_component: whether each reward component has a λ of its own.
-      arrays: what the source learns, as a layout by name, e.g. {"mean": "float64[S]"}: S states, T steps of an
-        episode. The arrays start at zero, grow with the tables and are saved with the learner.
+      arrays: what the source learns, as a layout by name, e.g. {"mean": "float64[S]"}: S states, A actions, d reward
+        components. The arrays start at zero, grow with the tables and are saved with the learner.
 
     `lambda_t` is one of two things:
 
@@ -79,6 +79,18 @@ class LambdaSource:
         """
         return None
 
+    def question_for_device(self, bootstrap: int) -> tuple[str, bool] | None:
+        """`device_question`, unless a subclass has changed the formula that it belongs to."""
+        order = type(self).__mro__
+        formula = next((cls for cls in order if "lambda_t" in vars(cls)), None)
+        question = next(cls for cls in order if "device_question" in vars(cls))
+        return self.device_question(bootstrap) if formula is question else None
+
+    @property
+    def learns(self) -> bool:
+        """Whether the source learns from step to step."""
+        return bool(self.arrays) or hasattr(type(self), "after_step")
+
     @property
     def is_compiled(self) -> bool:
         """Whether `lambda_t` is a kernel."""
@@ -90,15 +102,37 @@ class LambdaSource:
 
     def compiled(self, sizes: Mapping[str, int]) -> Any:
         """What kernels see: a NamedTuple of the numbers among the settings and of the arrays, all zero."""
-        numbers = {name: value for name, value in self.settings().items() if isinstance(value, (int, float))}
+        numbers = {name: _plain(value) for name, value in self.settings().items() if isinstance(value, Real)}
         made = {name: new_array(layout, sizes) for name, layout in self.arrays.items()}
         return form(type(self), (*numbers, *made))(*numbers.values(), *made.values())
+
+
+def _plain(value: Any) -> bool | int | float:
+    """A number of NumPy's or Python's as one of Python's."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def new_array(layout: str, sizes: Mapping[str, int]) -> np.ndarray:
     """Zeros for a layout such as "float64[S, A]"; dimensions are names in `sizes` or numbers."""
     dtype, _, dims = layout.rstrip("]").partition("[")
-    return np.zeros([sizes[dim.strip()] if dim.strip() in sizes else int(dim) for dim in dims.split(",")], dtype)
+    shape = [dim.strip() for dim in dims.split(",")]
+    for dim in shape:
+        if dim not in sizes and not dim.isdigit():
+            raise ValueError(f"arrays: dimensions must be numbers or one of {', '.join(sizes)}, got {layout!r}")
+    return np.zeros([sizes[dim] if dim in sizes else int(dim) for dim in shape], dtype)
+
+
+def _checked(source: LambdaSource) -> LambdaSource:
+    """Refuse a source that could not work."""
+    if not callable(getattr(source, "lambda_t", None)):
+        raise ValueError(f"lambda_source must have a method lambda_t, got {source!r}")
+    if source.arrays and not hasattr(type(source), "after_step"):
+        raise ValueError(f"lambda_source {source!r} has arrays and no after_step that would fill them")
+    if source.learns and not (source.is_compiled and is_kernel(getattr(type(source), "after_step", None))):
+        raise ValueError(f"lambda_source {source!r} learns: its lambda_t and after_step must both be kernels")
+    return source
 
 
 def as_lambda_source(value: Any, default: LambdaSource) -> LambdaSource:
@@ -106,9 +140,7 @@ def as_lambda_source(value: Any, default: LambdaSource) -> LambdaSource:
     if value is None:
         return default
     if isinstance(value, LambdaSource):
-        if not callable(getattr(value, "lambda_t", None)):
-            raise ValueError(f"lambda_source must have a method lambda_t, got {value!r}")
-        return value
+        return _checked(value)
     from chunked_td.lambdas import SOURCES
     from chunked_td.lambdas.constant import ConstantLambda
 

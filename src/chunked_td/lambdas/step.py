@@ -9,6 +9,7 @@ Models hand out probabilities; mixing them with the policy happens here, once fo
 | `expected_mixture(step, part)` | Σ_{x'} (Σ_a π(a|x) P̂(x'|x, a))², the mixture that is expected before the step |
 | `choice(step)` | π(a'|x'), 1 on the last transition |
 | `expected_choice(step)` | Σ_{x'} P̂(x'|x, a)² Σ_{a'} π(a'|x')² |
+| `overlap(step, a, b, part)` | Σ_{x'} P̂(x'|x, a) P̂(x'|x, b) |
 | `first(step, a)`, `following(step, a, k)` | the outcomes of action a one by one, until it is −1 |
 | `target(step, a, k)`, `weight(step, a, k)` | the next state of outcome k, and its probability |
 | `visits(step)` | n(x_t) |
@@ -27,7 +28,22 @@ from chunked_td._numba import by_type, code, kernel
 from chunked_td.models.components import WHOLE
 from chunked_td.policies import epsilon_greedy
 
-__all__ = ["WHOLE", "Step"]
+__all__ = [
+    "WHOLE",
+    "Step",
+    "came_from",
+    "chance",
+    "choice",
+    "expected_choice",
+    "expected_mixture",
+    "first",
+    "following",
+    "mixture",
+    "overlap",
+    "target",
+    "visits",
+    "weight",
+]
 
 
 class Step(NamedTuple):
@@ -51,7 +67,7 @@ class Step(NamedTuple):
     scene: Any  # environment, state before, state after: where the simulation plays, else None
 
 
-_chance, _overlap, _tried = by_type("chance"), by_type("overlap"), by_type("tried")
+_chance, _overlap = by_type("chance"), by_type("overlap")
 _first, _following, _target, _weight = by_type("first"), by_type("following"), by_type("target"), by_type("weight")
 
 
@@ -175,7 +191,12 @@ def expected_choice(step):
 
 @kernel
 def squared_policy(step, state):
-    """Σ_a π(a|state)² of the ε-greedy policy; 1 for states never acted in, terminal ones among them."""
+    """Σ_a π(a|state)² of the ε-greedy policy; 1 for states never acted in, terminal ones among them.
+
+    NaN where the source did not say that it needs LEGAL.
+    """
+    if step.tables.legal.shape[0] == 0:
+        return np.nan
     if state >= step.tables.legal.shape[0]:
         return 1.0
     A = code(step.n_actions)

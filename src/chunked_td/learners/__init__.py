@@ -1,1 +1,1 @@
-"""Learners: the recursion (`recursion`), its named algorithms (`named`), Sutton & Singh 1994 (`sutton_singh`)."""
+"""Learners: the update (`update`), its named algorithms (`named`), Sutton & Singh 1994 (`sutton_singh`)."""

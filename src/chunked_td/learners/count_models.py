@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td.bootstraps import SARSA
-from chunked_td.lambdas.base import COUNTED, MODEL, LambdaSource, Needs
+from chunked_td.lambdas.base import MODEL, LambdaSource, Needs
 from chunked_td.models.counts import BackwardCounts, Counts, ForwardCounts, PartCounts
 
 
@@ -68,7 +68,7 @@ def pairs_per_step(model: Any) -> int:
 def component_parts(source: LambdaSource, rewards: int, components: int) -> np.ndarray:
     """bool[d, c]: which state components decide reward i (Alg. 4). All false where the source has one λ for all."""
     parts = np.zeros((rewards, components), bool)
-    if not source.per_component:
+    if Needs.PARTS not in source.needs:
         return parts
     chosen = getattr(source, "components", None)
     if chosen is None:
@@ -89,8 +89,3 @@ def component_parts(source: LambdaSource, rewards: int, components: int) -> np.n
                 raise ValueError(f"{name} components must lie in 0..{components - 1}, got {j!r} for reward {i}")
             parts[i, j] = True
     return parts
-
-
-def only_counted(source: LambdaSource, bootstrap: int) -> bool:
-    """Whether counts alone can meet the needs of a source."""
-    return bool(source.needs_with(bootstrap) & COUNTED)

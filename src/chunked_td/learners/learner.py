@@ -147,9 +147,11 @@ class Learner(Queries):
             raise ValueError(f"lambda_source {type(source).__name__}() needs observations with countable components")
         if self.percept == "reward-state" and needs & (Needs.PREDECESSORS | Needs.PARTS):
             raise ValueError(f"percept 'reward-state' does not go with {source!r}, which counts states")
-        if self.percept == "reward-state" and Needs.LEGAL in needs:
+        mixed = self.bootstrap != SARSA and source.question_for_device(self.bootstrap) is not None
+        if self.percept == "reward-state" and Needs.OUTCOMES in needs and not mixed:
             raise ValueError(
-                f"percept 'reward-state' does not go with {type(source).__name__} for SARSA; use Expected-SARSA"
+                f"percept 'reward-state' does not go with {type(source).__name__} for {type(self).__name__}: outcomes "
+                f"would not be states; with ExpectedLambda use Expected-SARSA"
             )
         if self.prior > 0.0 and not self.indexer.fixed:
             raise ValueError("prior needs a known number of states; this environment's states get ids on first sight")
@@ -257,8 +259,7 @@ class Learner(Queries):
 
     def _sizes(self) -> dict[str, int]:
         """Dimensions of the arrays that a λ source may have."""
-        length = self._state.memory.rows.size if hasattr(self, "_state") else _ROOM
-        return {"S": self._capacity, "A": self.n_actions, "d": self.n_rewards, "T": max(length, _ROOM)}
+        return {"S": self._capacity, "A": self.n_actions, "d": self.n_rewards}
 
     def _rows(self, states: int) -> int:
         return states if self.bootstrap == STATE else states * self.n_actions
@@ -271,7 +272,6 @@ class Learner(Queries):
                 self._replace(trace=trace.grown(trace.slot.size, 2 * trace.rows.size + _ROOM))
         elif memory.rows.size - memory.length[0] < _ROOM:
             self._replace(memory=memory.grown(2 * memory.rows.size + _ROOM))
-            self._grow_source()
         if counts is not None and counts.room < _ROOM * pairs_per_step(self._state.model):
             capacity = 2 * counts.pairs.shape[0] + _ROOM * pairs_per_step(self._state.model)
             self._replace_counts(counts.grown(counts.head.size, capacity))

@@ -14,7 +14,7 @@ from chunked_td.lambdas.base import COUNTED, LambdaSource, Needs
 from chunked_td.lambdas.plain import PlainStep, checked_lambda
 from chunked_td.learners.entries import EMPTY
 from chunked_td.learners.update import ONGOING, TERMINATED
-from chunked_td.models.asked import Answers, ask_chances, ask_outcomes, ask_overlaps
+from chunked_td.models.asked import Answers, ask_chances, ask_outcomes, ask_overlaps, overlaps_of
 from chunked_td.models.counts import FOLLOWING, TARGET, ForwardCounts, probability
 
 
@@ -37,7 +37,7 @@ def check_model(model: Any, source: LambdaSource, bootstrap: int) -> None:
 
 def _overlaps_suffice(source: LambdaSource, bootstrap: int) -> bool:
     """Whether λ is the expected mixture alone, so that outcomes need not be listed."""
-    return bootstrap != SARSA and source.device_question(bootstrap) is not None
+    return bootstrap != SARSA and source.question_for_device(bootstrap) is not None
 
 
 def advance_in_python(agent: Any, state: int, percept: int, legal: np.ndarray, ended: int) -> int:
@@ -90,7 +90,7 @@ def _ask(agent: Any, state: int, ended: int) -> None:
         if _overlaps_suffice(source, bootstrap):
             answers.overlaps[:] = ask_overlaps(model, agent.state, A)
         else:
-            _list_outcomes(agent, [agent.action] if bootstrap == SARSA else range(A))
+            _list_outcomes(agent, range(A) if Needs.POLICY in needs else [agent.action])
 
 
 def _list_outcomes(agent: Any, actions: Any) -> None:
@@ -104,6 +104,8 @@ def _list_outcomes(agent: Any, actions: Any) -> None:
     answers.start[1:] = np.cumsum([targets.size for targets, _ in each])
     answers.targets[:total] = np.concatenate([targets for targets, _ in each])
     answers.weights[:total] = np.concatenate([weights for _, weights in each])
+    listed = [dict(zip(targets.tolist(), weights.tolist(), strict=True)) for targets, weights in each]
+    answers.overlaps[:] = overlaps_of(listed)
 
 
 def _plain_step(agent: Any, state: int, percept: int, action: int, ended: int) -> PlainStep:

@@ -18,6 +18,7 @@ import numpy as np
 from chunked_td._files import write_atomically
 from chunked_td.indexing import indexer_from_state
 from chunked_td.lambdas import SOURCES, LambdaSource
+from chunked_td.lambdas.base import new_array
 from chunked_td.learners.learner import Learner
 from chunked_td.learners.schedule import Schedule
 from chunked_td.learners.state import Memory
@@ -108,6 +109,8 @@ def load(path: Any, *, lambda_source: LambdaSource | None = None, model: Any = N
         agent.policy_draws = Draws.from_state(header["policy_draws"])
         agent.chunk_draws = Draws.from_state(header["chunk_draws"])
         agent.episode, agent.state, agent.action, agent._rates[1], agent._rates[0] = header["progress"]
+        if not (-1 <= agent.state < agent._capacity and -1 <= agent.action < agent.n_actions):
+            raise ValueError(f"{path}: the saved learner stands in state {agent.state} with action {agent.action}")
         agent.env_state = header["env_state"]
         agent.percepts = {(*key[:-1], key[-1]): k for k, key in enumerate(header["percepts"])}
     except (KeyError, TypeError, IndexError, AttributeError, UnicodeDecodeError, json.JSONDecodeError) as problem:
@@ -182,8 +185,15 @@ def _check_tables(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
         shapes.setdefault(f"memory_{name}", getattr(agent.memory, name).shape)
     ranges = {"counts_origin": (0, origins), "counts_following": (-1, pairs), "counts_head": (-1, pairs)}
     ranges |= {"trace_rows": (0, rows), "memory_rows": (0, rows), "memory_length": (0, room + 1)}
+    sizes = {"S": capacity, "A": agent.n_actions, "d": agent.n_rewards}
+    for name, layout in agent.lambda_source.arrays.items():
+        wanted = new_array(layout, sizes)
+        shapes[f"lambda_{name}"] = wanted.shape if arrays[f"lambda_{name}"].dtype == wanted.dtype else (-1,)
     wrong = [name for name, shape in shapes.items() if arrays[name].shape != shape]
     wrong += [name for name, (low, end) in ranges.items() if ((arrays[name] < low) | (arrays[name] >= end)).any()]
+    following = arrays["counts_following"]
+    if following.shape == (pairs,) and (following >= np.arange(pairs)).any():  # links lead to pairs of before
+        wrong.append("counts_following")
     if wrong or capacity < agent.indexer.size or (agent.counts is not None and origins < agent.counts.head.size):
         raise ValueError(f"the tables of the saved learner do not fit together: {', '.join(wrong) or 'capacity'}")
 

@@ -21,7 +21,6 @@ class Rule(NamedTuple):
 
     bootstrap: Any  # static: STATE, SARSA or EXPECTED_SARSA
     policy: Any  # static: GREEDY, UNIFORM or GIVEN
-    online: Any  # static: 1 with traces, 0 for updates at the end of an episode
     per_component: Any  # static: 1 if every reward component has a λ of its own
     keeps_policy: Any  # static: 1 if λ needs π(·|x_t)
     keeps_legal: Any  # static: 1 if λ needs the legal actions of other states
@@ -108,6 +107,8 @@ def make_rule(
     name = f"lambda_source {type(source).__name__}()"
     if source.per_component and bootstrap == SARSA:
         raise ValueError(f"{name} goes with state values and Expected-SARSA, not with SARSA")
+    if source.per_component and needs & Needs.OUTCOME and Needs.PARTS not in needs:
+        raise ValueError(f"{name} has a λ per reward component: it must need PARTS, not OUTCOME")
     if Needs.LEGAL in needs and bootstrap == STATE:
         raise ValueError(f"{name} needs the ε-greedy policy of other states; it goes with action values")
     if view == "sampled" and bootstrap == EXPECTED_SARSA:
@@ -117,7 +118,6 @@ def make_rule(
     return Rule(
         bootstrap=static(bootstrap),
         policy=static(policy),
-        online=static(int(view == "traces")),
         per_component=static(int(source.per_component)),
         keeps_policy=static(int(Needs.POLICY in needs)),
         keeps_legal=static(int(Needs.LEGAL in needs)),

@@ -111,8 +111,8 @@ def begin(agent, rng, state, legal, epsilon):
     """The first action of an episode."""
     memory = agent.memory
     action = select_action(agent, rng, state, legal, only_legal(legal), epsilon, True)
-    for a in range(code(agent.rule.n_actions)):
-        memory.policy[a] = memory.next_policy[a]
+    for a in range(code(agent.rule.n_actions)):  # a source that does not need the policy must not read it
+        memory.policy[a] = memory.next_policy[a] if code(agent.rule.keeps_policy) else np.nan
     return action
 
 
@@ -251,7 +251,7 @@ def _make_updates(trace, agent, coins, step_size):
 
 
 class Workspace(NamedTuple):
-    """What the entry points below are given by address: a learner, its random numbers, and a place for the reward."""
+    """What the entry points (`entries`) are given by address: a learner, its random numbers, a place for the reward."""
 
     agent: Any
     rng: Any

@@ -104,4 +104,9 @@ def ask_overlaps(model: Any, state: int, n_actions: int) -> np.ndarray:
         return check_chances("overlaps", model.overlaps(state), (n_actions, n_actions))
     listed = [ask_outcomes(model, state, a) for a in range(n_actions)]
     each = [dict(zip(targets.tolist(), weights.tolist(), strict=True)) for targets, weights in listed]
+    return overlaps_of(each)
+
+
+def overlaps_of(each: list[dict[int, float]]) -> np.ndarray:
+    """float64[A, A]: Σ_{x'} P̂(x'|x,a) P̂(x'|x,b), from the distribution of every action."""
     return np.array([[sum(p * b.get(target, 0.0) for target, p in a.items()) for b in each] for a in each])

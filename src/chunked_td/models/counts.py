@@ -197,12 +197,6 @@ class ForwardCounts(NamedTuple):
 
     @staticmethod
     @kernel
-    def tried(model, step, action):
-        """Whether `action` was ever taken in x, or has a prior."""
-        return model.counts.total[step.state * code(step.n_actions) + action] > 0 or model.counts.prior[0] > 0.0
-
-    @staticmethod
-    @kernel
     def overlap(model, step, a, b, part):
         """Σ_{x'} P̂(x'|x,a) P̂(x'|x,b)."""
         counts, row = model.counts, step.state * code(step.n_actions)
@@ -292,18 +286,22 @@ class PartCounts(NamedTuple):
     @staticmethod
     @kernel
     def chance(model, step, action, part):
-        """P̂(x'^part|x, action) of what came."""
-        origin = (step.state * code(step.n_actions) + action) * model.latest.size + part
-        if action == step.action:
-            return pair_probability(model.counts, origin, model.latest[part])
-        return probability(model.counts, origin, model.value[part])
+        """P̂(x'^part|x, action) of what came; for WHOLE the product over all parts."""
+        if part >= 0:
+            return _chance_of_part(model, step, action, part)
+        product = 1.0
+        for i in range(model.latest.size):
+            product *= _chance_of_part(model, step, action, i)
+        return product
 
-    @staticmethod
-    @kernel
-    def tried(model, step, action):
-        """Whether `action` was ever taken in x, or has a prior."""
-        origin = (step.state * code(step.n_actions) + action) * model.latest.size
-        return model.counts.total[origin] > 0 or model.counts.prior[0] > 0.0
+
+@kernel
+def _chance_of_part(model, step, action, part):
+    """P̂(x'^part|x, action) of what came."""
+    origin = (step.state * code(step.n_actions) + action) * model.latest.size + part
+    if action == step.action:
+        return pair_probability(model.counts, origin, model.latest[part])
+    return probability(model.counts, origin, model.value[part])
 
 
 @kernel

@@ -10,8 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import by_type, code, kernel
-from chunked_td.bootstraps import SARSA
+from chunked_td._numba import by_type, code, kernel, static
 from chunked_td.models.components import part_chance
 
 env_probability = by_type("probability")
@@ -28,6 +27,7 @@ class Scene(NamedTuple):
 class Oracle(NamedTuple):
     """The environment's own probabilities; `marginals` are filled only where a source needs all outcomes."""
 
+    every: Any  # static: 1 if all actions that the policy may take are asked about, 0 for the one taken alone
     chances: Annotated[np.ndarray, "float64[A, c]"]  # P(x'^j|x,a) of what came
     marginals: Annotated[np.ndarray, "float64[A, m]"]  # P(x'^j = v|x,a), components side by side; m is 0 if not needed
     start: Annotated[np.ndarray, "int64[k]"]  # component j's values begin at start[j]; k = c + 1
@@ -35,12 +35,13 @@ class Oracle(NamedTuple):
     scratch: Annotated[np.ndarray, "float64[c]"]
 
     @classmethod
-    def empty(cls, nvec: np.ndarray, n_actions: int, all_outcomes: bool) -> Oracle:
+    def empty(cls, nvec: np.ndarray, n_actions: int, *, all_actions: bool, all_outcomes: bool) -> Oracle:
         """Before the first transition."""
         c = nvec.size
         start = np.concatenate([[0], np.cumsum(nvec)]).astype(np.int64)
         width = int(start[-1]) if all_outcomes else 0
-        return cls(np.zeros((n_actions, c)), np.zeros((n_actions, width)), start, np.zeros(c, np.int64), np.zeros(c))
+        chances, marginals = np.zeros((n_actions, c)), np.zeros((n_actions, width))
+        return cls(static(int(all_actions)), chances, marginals, start, np.zeros(c, np.int64), np.zeros(c))
 
     @staticmethod
     @kernel
@@ -58,13 +59,13 @@ class Oracle(NamedTuple):
     @staticmethod
     @kernel
     def observe(model, step):
-        """Ask the environment about the transition: the action taken for SARSA, otherwise what the policy may do."""
-        if code(step.bootstrap) == SARSA:
-            ask(model, step.scene, step.action)
-        else:
+        """Ask the environment about the transition, for the actions that the source may ask about."""
+        if code(model.every):
             for b in range(code(step.n_actions)):
-                if step.policy[b] > 0.0:
+                if step.policy[b] > 0.0 or b == step.action:
                     ask(model, step.scene, b)
+        else:
+            ask(model, step.scene, step.action)
 
     @staticmethod
     @kernel

@@ -158,9 +158,8 @@ def _play(env, agent, stage, env_rng, policy_rng, rates):
     choices = env_legal(env, state)
     only = 0 if choices == 1 else -1
     a = first = select_action(agent, policy_rng, s, stage.legal[choices], only, rates.epsilon, True)
-    if code(agent.rule.keeps_policy):
-        for b in range(code(agent.rule.n_actions)):
-            memory.policy[b] = memory.next_policy[b]
+    for b in range(code(agent.rule.n_actions)):  # a source that does not need the policy must not read it
+        memory.policy[b] = memory.next_policy[b] if code(agent.rule.keeps_policy) else np.nan
     _write_record(stage.record, stage, memory, 0, a)
     total = 0.0
     t = 0

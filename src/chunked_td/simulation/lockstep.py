@@ -99,11 +99,13 @@ def enter_lambda(agent, sources, reader, stage, turn, b):
             answers_at(reader, turn.answers[b, t], turn.columns[b], record.states[t]),
             None,
         )
-        for i in range(memory.lambda_.shape[1]):
-            if turn.columns[b] < 0:
+        if turn.columns[b] < 0:
+            for i in range(memory.lambda_.shape[1]):
                 memory.lambda_[t, i] = lambda_of(sources.parts, step, i)
-            else:
-                memory.lambda_[t, i] = lambda_of(sources.whole, step, 0)
+        else:
+            value = lambda_of(sources.whole, step, 0)
+            for i in range(memory.lambda_.shape[1]):
+                memory.lambda_[t, i] = value
         previous = state * A + action
 
 
@@ -153,7 +155,7 @@ class Fleet:
         ]
         self.size, self.episode = len(runs), 0
         reader = NumberReader() if reader is None else reader
-        sizes = {"S": 0, "A": dynamics.n_actions, "d": dynamics.n_rewards, "T": 0}
+        sizes = {"S": 0, "A": dynamics.n_actions, "d": dynamics.n_rewards}
         self.sources = Sources(*(source.compiled(sizes) for source in (lambda_source, part_source or lambda_source)))
         self.reader = stacked([reader] * self.size)
         self.step_sizes, self.epsilons = np.asarray(step_sizes, np.float64), epsilons

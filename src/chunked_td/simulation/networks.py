@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from chunked_td._numba import formed
-from chunked_td.bootstraps import BOOTSTRAPS, SARSA
+from chunked_td.bootstraps import BOOTSTRAPS
 from chunked_td.envs.dynamics.protocol import independent_copy
 from chunked_td.lambdas.base import COUNTED, LambdaSource, Needs
 from chunked_td.learners.count_models import component_parts
 from chunked_td.seeding import Draws
 from chunked_td.simulation.lockstep import Fleet, turn_many
 from chunked_td.simulation.readers import ChanceReader, NumberReader, OutcomeReader
-from chunked_td.simulation.simulate import check_settings, record_marks
+from chunked_td.simulation.simulate import check_settings, probe_rows, record_marks
 
 PRECISION = "tf32"
 """Of matrix products on a GPU, unless told; `results/README.md` says what that does to results. CPUs use float32."""
@@ -129,7 +129,7 @@ def run_together(
     )
     question = question_of([crew.lambda_source for crew in crews], learner, dynamics)
     marks = record_marks(record_at, episodes)
-    rows = np.array([s * dynamics.n_actions + a for s, a in probes], np.int64)
+    rows = probe_rows(dynamics, learner, probes)
 
     def run(crews: Sequence[Crew]) -> list[NetworkRuns]:
         world, fleet = _assemble(dynamics, crews, config, question, settings, precision)
@@ -228,9 +228,14 @@ def question_of(sources: Sequence[LambdaSource], learner: str, dynamics: Any) ->
     """The one question that serves arms with these λ sources; an error if there is none."""
     bootstrap = BOOTSTRAPS[learner]
     needs = [source.needs_with(bootstrap) for source in sources]
+    for source in sources:
+        if source.learns:
+            raise ValueError(
+                f"lambda_source: {source!r} learns from step to step; with networks λ comes after the episode"
+            )
     if any(need & COUNTED for need in needs):
         raise ValueError(f"lambda_source: networks predict what comes next, but {sources} needs {needs}: take counts")
-    asked = {source.device_question(bootstrap) for source in sources}
+    asked = {source.question_for_device(bootstrap) for source in sources}
     asked |= {None for need in needs if Needs.LEGAL in need and _has_choices(dynamics)}
     parts = {_groups(source, dynamics) for source in sources if source.per_component}
     if len(parts) > 1:
@@ -245,9 +250,13 @@ def question_of(sources: Sequence[LambdaSource], learner: str, dynamics: Any) ->
     if len(set(sources)) > 1:
         raise ValueError(f"lambda_source: {sources} ask networks different questions; run these arms one by one")
     every = Needs.OUTCOMES in needs[0]
+    if every and needs[0] & (Needs.OUTCOME | Needs.PARTS):
+        raise ValueError(
+            f"lambda_source: with networks {sources[0]!r} may need OUTCOMES, or OUTCOME and PARTS, not all"
+        )
     if not every and not needs[0] & (Needs.OUTCOME | Needs.PARTS):
         raise ValueError(f"lambda_source: {sources[0]!r} asks no model; it needs no network")
-    return Question("outcomes" if every else "chances", only_taken=every and bootstrap == SARSA)
+    return Question("outcomes" if every else "chances", only_taken=every and Needs.POLICY not in needs[0])
 
 
 def can_share(sources: Sequence[LambdaSource], learner: str, dynamics: Any) -> bool:

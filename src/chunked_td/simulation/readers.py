@@ -91,11 +91,9 @@ class ChanceReader(NamedTuple):
 class NetworkOutcomes(NamedTuple):
     """All outcomes that a network gives a probability; components are independent, as in `Oracle`."""
 
-    chances: Annotated[np.ndarray, "float64[A, c]"]
     marginals: Annotated[np.ndarray, "float64[A, m]"]
     start: Annotated[np.ndarray, "int64[k]"]
     imagined: Annotated[np.ndarray, "int64[c]"]
-    scratch: Annotated[np.ndarray, "float64[c]"]
 
     overlap = staticmethod(Oracle.overlap)
     first = staticmethod(Oracle.first)
@@ -119,11 +117,18 @@ class OutcomeReader(NamedTuple):
         """For a `NetworkConfig`."""
         heads, A = config.heads, config.actions
         count = np.array([head.outcomes for head in heads], np.int64)
-        empty = Oracle.empty(np.array(config.nvec, np.int64), A, all_outcomes=True)
+        empty = Oracle.empty(np.array(config.nvec, np.int64), A, all_actions=True, all_outcomes=True)
         rows = np.full(1, -1, np.int64) if only_taken else np.arange(A)
         low = np.array([head.low for head in heads], np.int64)
         relative = np.array([head.kind == "difference" for head in heads])
-        return cls(int(rows.size * count.sum()), NetworkOutcomes(*empty), rows, count, low, relative)
+        return cls(
+            int(rows.size * count.sum()),
+            NetworkOutcomes(empty.marginals, empty.start, empty.imagined),
+            rows,
+            count,
+            low,
+            relative,
+        )
 
     @staticmethod
     @kernel

@@ -60,7 +60,7 @@ class Run:
         rows = states if bootstrap == STATE else states * A
         parts = component_parts(lambda_source, d, nvec.size)
         legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
-        sizes = {"S": states, "A": A, "d": d, "T": T}
+        sizes = {"S": states, "A": A, "d": d}
         self.agent = check_layout(
             AgentState(
                 rule=rule,
@@ -134,7 +134,9 @@ def _make_model(
 ) -> Any:
     """The compiled form of the model."""
     if model == "oracle":
-        return Oracle.empty(nvec, n_actions, Needs.OUTCOMES in source.needs_with(bootstrap))
+        needs = source.needs_with(bootstrap)
+        everything = {"all_actions": Needs.POLICY in needs, "all_outcomes": Needs.OUTCOMES in needs}
+        return Oracle.empty(nvec, n_actions, **everything)
     if model is None:
         return None
     return make_counts(kind_of_counts(source, bootstrap), bootstrap, states, n_actions, parts, nvec)

@@ -1,6 +1,6 @@
 """The environments' dynamics as compiled functions: the one definition that both faces share.
 
-`Dynamics` says what an environment has to offer. The Gymnasium classes and the fused simulation call the same
+`Dynamics` says what an environment has to offer. The Gymnasium classes and the compiled simulation call the same
 kernels on the same random numbers, so one seed gives the same episodes through either.
 """
 
