@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -90,6 +92,7 @@ def test_values_that_are_no_numbers_still_give_a_policy(epsilon):
     assert out.tolist() == [0.5, 0.0, 0.5]
 
 
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="only compiled code could crash")
 def test_a_run_that_diverges_does_not_crash():
     from chunked_td.envs.dynamics import AccumulatedCharge
     from chunked_td.simulation import simulate
