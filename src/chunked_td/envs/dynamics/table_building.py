@@ -139,7 +139,7 @@ def _checked_lists(S: int, A: int, pairs: Any, chance: Any, target: Any, reward:
         s, a = divmod(int(listed[wrong][0]), A)
         raise ValueError(
             f"probabilities must sum to 1 for every state and action (within {TOLERANCE:g}), "
-            f"got {total[wrong][0]!r} in state {s} for action {a}"
+            f"got {float(total[wrong][0])!r} in state {s} for action {a}"
         )
     rewards_ = np.ascontiguousarray(rewards[keep][some])
     return Lists(S, A, first, merged, np.ascontiguousarray(target_), rewards_, ends_.astype(bool))
@@ -150,7 +150,9 @@ def _refuse(wrong: Any, pairs: np.ndarray, accepted: str, given: Any) -> None:
     found = np.flatnonzero(wrong)
     if found.size:
         s, a = pairs[found[0]].tolist()
-        raise ValueError(f"{accepted}, got {given[found[0]]!r} in state {s} for action {a}")
+        got = given[found[0]]
+        got = got.tolist() if isinstance(got, (np.generic, np.ndarray)) else got
+        raise ValueError(f"{accepted}, got {got!r} in state {s} for action {a}")
 
 
 def check_nvec(nvec: Any, S: int) -> np.ndarray:
