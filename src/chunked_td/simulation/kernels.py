@@ -77,7 +77,7 @@ class Stage(NamedTuple):
     before: Annotated[np.ndarray, "int64[c]"]  # the state that the transition left; for the true model
     reward: Annotated[np.ndarray, "float64[d]"]
     strides: Annotated[np.ndarray, "int64[n]"]  # id = Σ state · stride
-    legal: Annotated[np.ndarray, "bool[m, A]"]  # row m allows the first m actions, unless the dynamics say more (`legal_masks`)
+    legal: Annotated[np.ndarray, "bool[m, A]"]  # rows of `legal_masks`: row m allows the first m actions
     record: Any  # Record, or None
 
     @classmethod
