@@ -23,6 +23,7 @@ from chunked_td.learners.named import ExpectedSarsaLambda as ExpectedSarsaLambda
 from chunked_td.learners.named import FactoredChunkedExpectedSarsa as FactoredChunkedExpectedSarsa
 from chunked_td.learners.named import NStepChunkedSarsa as NStepChunkedSarsa
 from chunked_td.learners.named import NStepChunkedTD as NStepChunkedTD
+from chunked_td.learners.named import QLambda as QLambda
 from chunked_td.learners.named import SarsaLambda as SarsaLambda
 from chunked_td.learners.named import TDLambda as TDLambda
 from chunked_td.learners.saving import load as load

@@ -19,7 +19,7 @@ VIEWS = ("traces", "offline", "sampled")
 class Rule(NamedTuple):
     """The choices of a learner, and the numbers that go with them."""
 
-    bootstrap: Any  # static: STATE, SARSA or EXPECTED_SARSA
+    bootstrap: Any  # static, see chunked_td.bootstraps
     policy: Any  # static: GREEDY, UNIFORM or GIVEN
     per_component: Any  # static: 1 if every reward component has a λ of its own
     keeps_policy: Any  # static: 1 if λ needs π(·|x_t)
@@ -106,13 +106,14 @@ def make_rule(
         needs |= Needs.POLICY
     name = f"lambda_source {type(source).__name__}()"
     if source.per_component and bootstrap == SARSA:
-        raise ValueError(f"{name} goes with state values and Expected-SARSA, not with SARSA")
+        raise ValueError(f"{name} goes with state values, Expected-SARSA and Q-learning, not with SARSA")
     if source.per_component and needs & Needs.OUTCOME and Needs.PARTS not in needs:
         raise ValueError(f"{name} has a λ per reward component: it must need PARTS, not OUTCOME")
     if Needs.LEGAL in needs and bootstrap == STATE:
         raise ValueError(f"{name} needs the ε-greedy policy of other states; it goes with action values")
-    if view == "sampled" and bootstrap == EXPECTED_SARSA:
-        raise ValueError("view 'sampled' goes with state values and SARSA (§3.1, App. B.1), not with Expected-SARSA")
+    if view == "sampled" and bootstrap not in (STATE, SARSA):
+        other = "Expected-SARSA" if bootstrap == EXPECTED_SARSA else "Q-learning"
+        raise ValueError(f"view 'sampled' goes with state values and SARSA (§3.1, App. B.1), not with {other}")
     if policy is None:
         policy = UNIFORM if bootstrap == STATE else GREEDY
     return Rule(

@@ -2,7 +2,7 @@
 
 | choice | values |
 |---|---|
-| bootstrap B(x') | V(s'), Q(s',a'), Σ_a π(a|s') Q(s',a) (`chunked_td.bootstraps`) |
+| bootstrap B(x') | V(s'), Q(s',a'), Σ_a π(a|s') Q(s',a), max_a Q(s',a) (`chunked_td.bootstraps`) |
 | λ source | see `chunked_td.lambdas` |
 | view | traces (online), offline λ-return, sampled chunks |
 | step size | α, or 1/n(s) (`learners.sutton_singh`) |
@@ -23,8 +23,8 @@ B(x_t) = Σ_a π(a|s_t) Q(s_t,a), so the updates of Alg. 3 add up to another ret
 
 The two have the same expectation over a_{t+1} where λ_{t+1} does not depend on it.
 
-On termination B = 0. On truncation the episode ends but the value does not: B(x_T) is V(s_T), or Σ_a π(a|s_T) Q(s_T,a)
-for both action-value bootstraps, since no a_T is drawn.
+On termination B = 0. On truncation the episode ends but the value does not: B(x_T) stands, and is Σ_a π(a|s_T) Q(s_T,a)
+for SARSA too, since no a_T is drawn.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ import numpy as np
 
 from chunked_td._numba import by_type, code, kernel
 from chunked_td.bootstraps import SARSA, STATE
-from chunked_td.lambdas.step import Step
+from chunked_td.lambdas.step import Step, bootstrap_value
 from chunked_td.policies import GIVEN, GREEDY, draw, epsilon_greedy, only_legal, uniform_legal
 from chunked_td.seeding import uniform
 from chunked_td.traces import backward_pass, clear, decay, mark, reinforce
@@ -189,18 +189,12 @@ def conclude(agent, step, reward, ended, step_size):
 @kernel
 def td_error(agent, step, row, reward, terminated):
     """δ_t^i = r^i + γ B^i(x_{t+1}) − Q^i(row), into `memory.delta_t`."""
-    rule, values, memory, A = agent.rule, agent.tables.values, agent.memory, code(agent.rule.n_actions)
+    rule, values, memory = agent.rule, agent.tables.values, agent.memory
     for i in range(reward.size):
         ahead = 0.0
         if not terminated:
-            if code(rule.bootstrap) == STATE:
-                ahead = values[step.next_state, i]
-            elif code(rule.bootstrap) == SARSA and step.next_action >= 0:
-                ahead = values[step.next_state * A + step.next_action, i]
-            else:
-                for a in range(A):
-                    if memory.next_policy[a] > 0.0:
-                        ahead += memory.next_policy[a] * values[step.next_state * A + a, i]
+            s, a = step.next_state, step.next_action
+            ahead = bootstrap_value(rule.bootstrap, rule.n_actions, values, s, a, memory.next_policy, i)
         memory.delta_t[i] = reward[i] + rule.discount * ahead - values[row, i]
 
 

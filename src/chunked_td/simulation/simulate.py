@@ -66,7 +66,7 @@ def simulate(
 
     Args:
       dynamics: a dynamics NamedTuple, see `chunked_td.envs.dynamics`.
-      learner: "sarsa", "expected_sarsa" (both act ε-greedily) or "td" (values of the uniform policy).
+      learner: "sarsa", "expected_sarsa", "q_learning" (all act ε-greedily) or "td" (values of the uniform policy).
       lambda_source: where λ comes from; a number is a constant λ. Default: the paper's forward model.
       model: "counts" (learned), "oracle" (the true dynamics).
       step_sizes, seeds: broadcast against each other; one run each.
