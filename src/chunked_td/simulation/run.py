@@ -46,6 +46,7 @@ class Run:
         discount: float,
         epsilons: np.ndarray,
         seed: int,
+        replacing: bool = False,
         source: Any = None,
         record: bool = False,
     ):
@@ -54,7 +55,7 @@ class Run:
         A, d, T = dynamics.n_actions, dynamics.n_rewards, dynamics.horizon
         nvec, bootstrap = np.array(dynamics.nvec, np.int64), BOOTSTRAPS[learner]
         states, offline = int(nvec.prod()), view != "traces"
-        rule = make_rule(bootstrap, lambda_source, view, static_if_small(A), discount)
+        rule = make_rule(bootstrap, lambda_source, view, static_if_small(A), discount, replacing=replacing)
         if source is not None:  # λ is computed after the episode, from the policies as they were
             rule = rule._replace(keeps_policy=static(1))
         rows = states if bootstrap == STATE else states * A

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td._checks import check_choice, check_unit
+from chunked_td._checks import check_choice, check_flag, check_unit
 from chunked_td.bootstraps import BOOTSTRAPS
 from chunked_td.envs.dynamics.protocol import Dynamics
 from chunked_td.lambdas.base import COUNTED, MODEL, LambdaSource, as_lambda_source
@@ -59,6 +59,7 @@ def simulate(
     record_at: Sequence[int] = (),
     probes: Sequence[tuple[int, int]] = (),
     view: str = "offline",
+    replacing: bool = False,
     threads: int | None = None,
     keep_values: bool = False,
 ) -> Runs:
@@ -76,10 +77,11 @@ def simulate(
       record_at: numbers of finished episodes at which to record; the end is always added.
       probes: (state id, action) pairs whose values are recorded.
       view: "offline" (O(1) per step; exact for acyclic problems), "traces" or "sampled".
+      replacing: replacing instead of accumulating traces, with view "traces".
       threads: runs at a time; default: one per core. Results do not depend on it.
       keep_values: return the final tables too.
     """
-    settings = check_settings(dynamics, learner, lambda_source, model, view, discount, epsilon, episodes)
+    settings = check_settings(dynamics, learner, lambda_source, model, view, discount, epsilon, episodes, replacing)
     seeds_, sizes = check_runs(seeds, step_sizes)
     marks = record_marks(record_at, episodes)
     rows = probe_rows(dynamics, learner, probes)
@@ -170,6 +172,7 @@ def check_settings(
     discount: float,
     epsilon: float | np.ndarray,
     episodes: int,
+    replacing: bool = False,
 ) -> dict[str, Any]:
     """Validate what all runs share; returns keyword arguments for `Run`."""
     check_choice("learner", learner, BOOTSTRAPS)
@@ -194,6 +197,7 @@ def check_settings(
     if not np.all((epsilons >= 0.0) & (epsilons <= 1.0)):
         raise ValueError(f"epsilon must lie in [0, 1], got {epsilon!r}")
     return {
+        "replacing": check_flag("replacing", replacing),
         "learner": learner,
         "lambda_source": source,
         "model": model,
