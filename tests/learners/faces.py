@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 import chunked_td as ctd
+from chunked_td._numba import kernel
 from chunked_td.envs.dynamics import KeyToDoor
 from chunked_td.envs.face import DynamicsEnv
+from chunked_td.seeding import uniform
 from chunked_td.simulation import simulate
 
 SCALAR = KeyToDoor.make(horizon=5, distractors=2, scalar_reward=True)
@@ -14,7 +18,47 @@ VECTOR = KeyToDoor.make(horizon=5, distractors=2, distractor_reward=0.03)
 EPISODES = 25
 
 
-def check_both_faces(cls, learner, dynamics=SCALAR, *, source, view="traces", seed=3, **settings):
+class Ring(NamedTuple):
+    """Five places in a ring, left or right or a slip; states return. Ends at a place's odds or after twelve steps."""
+
+    clock: np.ndarray
+
+    nvec, n_actions, n_rewards, draws, horizon = (5,), 2, 2, 2, 12
+
+    @staticmethod
+    @kernel
+    def prepare(env, rng):
+        pass
+
+    @staticmethod
+    @kernel
+    def reset(env, rng, state):
+        state[0], env.clock[0] = 0, 0
+
+    @staticmethod
+    @kernel
+    def step(env, rng, state, action, reward):
+        go = 1 if (action == 1) != (uniform(rng) < 0.2) else -1
+        state[0] = (state[0] + go) % 5
+        env.clock[0] += 1
+        reward[0], reward[1] = 1.0 * (state[0] == 3), 0.3 * go
+        return uniform(rng) < 0.05 * state[0] or env.clock[0] == 12
+
+    @staticmethod
+    @kernel
+    def legal(env, state):
+        return 2
+
+    @staticmethod
+    @kernel
+    def miss(env, first_action, state):
+        return state[0] == 0
+
+
+RING = Ring(np.zeros(1, np.int64))
+
+
+def check_both_faces(cls, learner, dynamics=RING, *, source, view="traces", seed=3, **settings):
     """Play both and compare; returns the agent."""
     common = {"lambda_source": source, "view": view, "discount": 0.95, "epsilon": 0.3, **settings}
     agent = cls(DynamicsEnv(dynamics), step_size=0.3, seed=seed, **common)

@@ -23,6 +23,7 @@ from chunked_td.learners.learner import Learner
 from chunked_td.learners.schedule import Schedule
 from chunked_td.learners.state import Memory
 from chunked_td.learners.sutton_singh import SuttonSingh
+from chunked_td.learners.views import empty_trace
 from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts
 from chunked_td.seeding import Draws
 from chunked_td.traces import Trace
@@ -151,6 +152,9 @@ def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     counts, trace = agent.counts, agent.trace
     counts = Counts.empty(0) if counts is None else counts
     trace = Trace.empty(0, agent.n_rewards, 0) if trace is None else trace
+    for name in _own_arrays(trace):
+        arrays[f"trace_{name}"] = getattr(trace, name)
+    trace = getattr(trace, "entries", trace)
     size, live = int(counts.size[0]), int(trace.count[0])
     arrays["values"], arrays["legal"] = agent.tables.values, agent.tables.legal
     arrays["capacity"] = np.array([agent._capacity, counts.head.size])
@@ -168,6 +172,13 @@ def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
         arrays["visited"] = np.array(agent.visited, np.int64).reshape(-1, 2)
 
 
+def _own_arrays(trace: Any) -> list[str]:
+    """What a kind of trace has besides the entries that all have."""
+    return (
+        [] if not hasattr(trace, "entries") else [n for n in trace._fields if isinstance(getattr(trace, n), np.ndarray)]
+    )
+
+
 def _check_tables(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     """Refuse tables that do not fit together: compiled code does not look where it reads."""
     capacity, origins = (int(n) for n in arrays["capacity"])
@@ -178,6 +189,9 @@ def _check_tables(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     if agent.counts is not None:
         shapes["counts_prior"] = agent.counts.prior.shape
     shapes["trace_weight"] = (arrays["trace_rows"].size, agent.n_rewards)
+    if _own_arrays(agent.trace) and arrays["values"].shape == shapes["values"]:
+        trace = empty_trace(agent.view, rows, agent.n_rewards, 1)
+        shapes |= {f"trace_{name}": getattr(trace, name).shape for name in _own_arrays(trace)}
     room = arrays["memory_rows"].size
     shapes |= {"memory_rows": (room,)}
     shapes |= {"memory_delta": (room, agent.n_rewards), "memory_lambda_": (room, agent.n_rewards)}
@@ -231,13 +245,15 @@ def _counts_in(arrays: dict[str, np.ndarray], origins: int) -> Counts:
     return counts.grown(origins, counts.pairs.shape[0])  # builds the hash table
 
 
-def _trace_in(agent: Learner, arrays: dict[str, np.ndarray]) -> Trace:
+def _trace_in(agent: Learner, arrays: dict[str, np.ndarray]) -> Any:
     live = arrays["trace_rows"].size
     trace = Trace.empty(agent.tables.values.shape[0], agent.n_rewards, max(2 * live, 256))
     trace.rows[:live], trace.weight[:live] = arrays["trace_rows"], arrays["trace_weight"]
     trace.slot[arrays["trace_rows"]] = np.arange(live)
     trace.count[0] = live
-    return trace
+    if not hasattr(agent.trace, "entries"):
+        return trace
+    return agent.trace._replace(entries=trace, **{name: arrays[f"trace_{name}"] for name in _own_arrays(agent.trace)})
 
 
 # ---- settings

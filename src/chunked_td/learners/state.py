@@ -10,10 +10,8 @@ import numpy as np
 from chunked_td._numba import static
 from chunked_td.bootstraps import EXPECTED_SARSA, SARSA, STATE
 from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.learners.views import View
 from chunked_td.policies import GREEDY, UNIFORM
-
-VIEWS = ("traces", "offline", "sampled")
-"""Online with traces; λ-return at the end of an episode; sampled chunks at the end of an episode (§3.1)."""
 
 
 class Rule(NamedTuple):
@@ -85,14 +83,14 @@ class AgentState(NamedTuple):
     source: Any  # the compiled form of a λ source
     model: Any  # ForwardCounts, PartCounts, BackwardCounts, Oracle, Answers, or None
     tables: Tables
-    trace: Any  # Trace, or None for updates at the end of an episode
+    trace: Any  # a kind of trace (`learners.views`), or None for updates at the end of an episode
     memory: Memory
 
 
 def make_rule(
     bootstrap: int,
     source: LambdaSource,
-    view: str,
+    view: View,
     n_actions: Any,
     discount: float,
     *,

@@ -4,7 +4,7 @@
 |---|---|
 | bootstrap B(x') | V(s'), Q(s',a'), Σ_a π(a|s') Q(s',a), max_a Q(s',a) (`chunked_td.bootstraps`) |
 | λ source | see `chunked_td.lambdas` |
-| view | traces (online), offline λ-return, sampled chunks |
+| view | traces (online), of several kinds; offline λ-return, sampled chunks (`learners.views`) |
 | step size | α, or 1/n(s) (`learners.sutton_singh`) |
 
 Per transition t, in this order (Alg. 1 to 4):
@@ -38,7 +38,7 @@ from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.step import Step, bootstrap_value
 from chunked_td.policies import GIVEN, GREEDY, draw, epsilon_greedy, only_legal, uniform_legal
 from chunked_td.seeding import uniform
-from chunked_td.traces import backward_pass, clear, decay, mark, reinforce
+from chunked_td.traces import backward_pass
 
 ONGOING, TERMINATED, TRUNCATED = range(3)
 """Whether an episode has ended, and how."""
@@ -178,7 +178,7 @@ def conclude(agent, step, reward, ended, step_size):
     A = code(agent.rule.n_actions)
     row = step.state if code(agent.rule.bootstrap) == STATE else step.state * A + step.action
     td_error(agent, step, row, reward, ended == TERMINATED)
-    learn(agent.trace, agent, row, step_size)
+    learn(agent.trace, agent, step, row, step_size)
     after_step(agent.source, step, reward, agent.memory.delta_t, ended)
     agent.memory.previous[0] = step.state * A + step.action
     if code(agent.rule.keeps_policy):
@@ -199,20 +199,32 @@ def td_error(agent, step, row, reward, terminated):
 
 
 @kernel
-def learn(trace, agent, row, step_size):
-    """Use λ_t and δ_t: update through the traces, or keep both for the end of the episode if there are none."""
-    rule, memory = agent.rule, agent.memory
-    if trace is not None:
-        decay(trace, rule.discount, memory.lambda_t, rule.cutoff)
-        mark(trace, row, rule.replacing)
-        reinforce(agent.tables.values, trace, step_size, memory.delta_t)
-        return
+def _keep(no_trace, agent, step, row, step_size):
+    """Without traces, λ_t and δ_t are kept for the end of the episode."""
+    memory = agent.memory
     t = memory.length[0]
     memory.rows[t] = row
     for i in range(memory.delta_t.size):
         memory.delta[t, i] = memory.delta_t[i]
         memory.lambda_[t, i] = memory.lambda_t[i]
     memory.length[0] = t + 1
+
+
+@kernel
+def _make_updates(no_trace, agent, coins, step_size):
+    """The updates of a whole episode, or of chunks sampled from it."""
+    memory, discount = agent.memory, agent.rule.discount
+    length = memory.length[0]
+    if agent.rule.sampled:
+        for t in range(1, length):
+            u = uniform(coins)
+            for i in range(memory.delta_t.size):
+                memory.lambda_[t, i] = 1.0 if u < memory.lambda_[t, i] else 0.0
+    backward_pass(agent.tables.values, memory.rows, memory.delta, memory.lambda_, length, discount, step_size)
+
+
+learn, end_episode = by_type("update", _keep), by_type("end", _make_updates)
+"""Use λ_t and δ_t as the kind of trace does; the end of an episode."""
 
 
 @kernel
@@ -223,25 +235,9 @@ def finish(agent, coins, step_size):
       coins: a Stream with T − 1 numbers for sampled chunks, not read otherwise. Components with a λ of their own
         share the number, so that each is dropped with its own probability.
     """
-    _make_updates(agent.trace, agent, coins, step_size)
+    end_episode(agent.trace, agent, coins, step_size)
     agent.memory.length[0] = 0
     agent.memory.previous[0] = -1
-
-
-@kernel
-def _make_updates(trace, agent, coins, step_size):
-    """The updates at the end of an episode: none with traces, which are cleared."""
-    if trace is not None:
-        clear(trace)
-        return
-    memory, discount = agent.memory, agent.rule.discount
-    length = memory.length[0]
-    if agent.rule.sampled:
-        for t in range(1, length):
-            u = uniform(coins)
-            for i in range(memory.delta_t.size):
-                memory.lambda_[t, i] = 1.0 if u < memory.lambda_[t, i] else 0.0
-    backward_pass(agent.tables.values, memory.rows, memory.delta, memory.lambda_, length, discount, step_size)
 
 
 class Workspace(NamedTuple):

@@ -12,10 +12,10 @@ from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.learners.count_models import component_parts, kind_of_counts, make_counts, pairs_per_step
 from chunked_td.learners.state import AgentState, Memory, Tables, make_rule
+from chunked_td.learners.views import View, empty_trace
 from chunked_td.models.oracle import Oracle
 from chunked_td.seeding import Draws, generator, split_seed
 from chunked_td.simulation.kernels import Record, Room, Stage, Streams, Totals, play_block
-from chunked_td.traces import Trace
 
 _BLOCK = 1 << 14  # uniforms drawn ahead per stream
 
@@ -41,7 +41,7 @@ class Run:
         learner: str,
         lambda_source: LambdaSource,
         model: str | None,
-        view: str,
+        view: View,
         step_size: float,
         discount: float,
         epsilons: np.ndarray,
@@ -54,7 +54,7 @@ class Run:
         self.step_size, self.epsilons = float(step_size), epsilons
         A, d, T = dynamics.n_actions, dynamics.n_rewards, dynamics.horizon
         nvec, bootstrap = np.array(dynamics.nvec, np.int64), BOOTSTRAPS[learner]
-        states, offline = int(nvec.prod()), view != "traces"
+        states = int(nvec.prod())
         rule = make_rule(bootstrap, lambda_source, view, static_if_small(A), discount, replacing=replacing)
         if source is not None:  # λ is computed after the episode, from the policies as they were
             rule = rule._replace(keeps_policy=static(1))
@@ -62,14 +62,15 @@ class Run:
         parts = component_parts(lambda_source, d, nvec.size)
         legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
         sizes = {"S": states, "A": A, "d": d}
+        trace = empty_trace(view, rows, d, T)
         self.agent = check_layout(
             AgentState(
                 rule=rule,
                 source=lambda_source.compiled(sizes) if source is None else source,
                 model=_make_model(model, lambda_source, bootstrap, states, A, parts, nvec),
                 tables=Tables(np.zeros((rows, d)), legal, nvec, parts),
-                trace=None if offline else Trace.empty(rows, d, T),
-                memory=Memory.empty(A, d, T if offline else 0),
+                trace=trace,
+                memory=Memory.empty(A, d, T if trace is None else 0),
             )
         )
         self.stage = Stage.empty(nvec, A, d, Record.empty(nvec.size, A, T) if record else None)
@@ -78,7 +79,7 @@ class Run:
         self.totals = Totals.zero()
         self.episode = 0
 
-    def _prepare(self, dynamics: Dynamics, seed: int, view: str) -> None:
+    def _prepare(self, dynamics: Dynamics, seed: int, view: View) -> None:
         """Random numbers, and what the environment draws once."""
         T = dynamics.horizon
         sampled = T if view == "sampled" else 0

@@ -20,7 +20,7 @@ from chunked_td.bootstraps import BOOTSTRAPS
 from chunked_td.envs.dynamics.protocol import Dynamics
 from chunked_td.lambdas.base import COUNTED, MODEL, LambdaSource, as_lambda_source
 from chunked_td.lambdas.forward import ForwardLambda
-from chunked_td.learners.state import VIEWS
+from chunked_td.learners.views import View, check_view
 from chunked_td.simulation.run import Run
 
 
@@ -58,7 +58,7 @@ def simulate(
     episodes: int,
     record_at: Sequence[int] = (),
     probes: Sequence[tuple[int, int]] = (),
-    view: str = "offline",
+    view: View = "offline",
     replacing: bool = False,
     threads: int | None = None,
     keep_values: bool = False,
@@ -76,7 +76,7 @@ def simulate(
       episodes: episodes per run.
       record_at: numbers of finished episodes at which to record; the end is always added.
       probes: (state id, action) pairs whose values are recorded.
-      view: "offline" (O(1) per step; exact for acyclic problems), "traces" or "sampled".
+      view: "offline" (O(1) per step; exact for acyclic problems), "traces", "true_online" or "sampled".
       replacing: replacing instead of accumulating traces, with view "traces".
       threads: runs at a time; default: one per core. Results do not depend on it.
       keep_values: return the final tables too.
@@ -168,7 +168,7 @@ def check_settings(
     learner: str,
     lambda_source: LambdaSource | float | None,
     model: str | None,
-    view: str,
+    view: View,
     discount: float,
     epsilon: float | np.ndarray,
     episodes: int,
@@ -176,7 +176,7 @@ def check_settings(
 ) -> dict[str, Any]:
     """Validate what all runs share; returns keyword arguments for `Run`."""
     check_choice("learner", learner, BOOTSTRAPS)
-    check_choice("view", view, VIEWS)
+    view = check_view(view)
     if isinstance(episodes, bool) or not isinstance(episodes, int | np.integer) or episodes < 1:
         raise ValueError(f"episodes must be a whole number from 1, got {episodes!r}")
     source = as_lambda_source(lambda_source, ForwardLambda())
