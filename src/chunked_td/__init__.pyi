@@ -5,6 +5,7 @@ from chunked_td.compression import HistoryCompressor as HistoryCompressor
 from chunked_td.indexing import Discretise as Discretise
 from chunked_td.indexing import indexer_from_state as indexer_from_state
 from chunked_td.indexing import make_indexer as make_indexer
+from chunked_td.lambdas.adaptive import AdaptiveLambda as AdaptiveLambda
 from chunked_td.lambdas.backward import BackwardLambda as BackwardLambda
 from chunked_td.lambdas.base import LambdaSource as LambdaSource
 from chunked_td.lambdas.base import Needs as Needs
@@ -12,6 +13,8 @@ from chunked_td.lambdas.constant import ConstantLambda as ConstantLambda
 from chunked_td.lambdas.expected import ExpectedLambda as ExpectedLambda
 from chunked_td.lambdas.factored import FactoredLambda as FactoredLambda
 from chunked_td.lambdas.forward import ForwardLambda as ForwardLambda
+from chunked_td.lambdas.greedy import GreedyLambda as GreedyLambda
+from chunked_td.lambdas.signal import SignalLambda as SignalLambda
 from chunked_td.lambdas.visit import VisitLambda as VisitLambda
 from chunked_td.lambdas.watkins import WatkinsLambda as WatkinsLambda
 from chunked_td.learners.learner import Learner as Learner

@@ -30,7 +30,7 @@ from chunked_td.learners.loop import History, train
 from chunked_td.learners.python_steps import advance_in_python, check_model
 from chunked_td.learners.queries import Queries
 from chunked_td.learners.schedule import Schedule, at_episode, check_schedule
-from chunked_td.learners.state import AgentState, Memory, Rule, Tables, grown_arrays, make_rule
+from chunked_td.learners.state import AgentState, Memory, Rule, Tables, empty_episode, grown_arrays, make_rule
 from chunked_td.learners.update import ONGOING, TERMINATED, TRUNCATED, Workspace
 from chunked_td.learners.views import View, check_view, empty_trace
 from chunked_td.models.asked import Answers
@@ -196,6 +196,7 @@ class Learner(Queries):
             tables=Tables(np.zeros((self._rows(states), d)), legal, nvec, parts),
             trace=trace,
             memory=Memory.empty(A, d, _ROOM if trace is None else 1),
+            episode=empty_episode(source, rule, d, _ROOM),
         )
         seeds = split_seed(self.seed)
         self.policy_draws = Draws(generator(seeds.policy))
@@ -259,7 +260,8 @@ class Learner(Queries):
 
     def _sizes(self) -> dict[str, int]:
         """Dimensions of the arrays that a λ source may have."""
-        return {"S": self._capacity, "A": self.n_actions, "d": self.n_rewards}
+        rows = self._rows(self._capacity)
+        return {"S": self._capacity, "A": self.n_actions, "d": self.n_rewards, "rows": rows}
 
     def _rows(self, states: int) -> int:
         return states if self.bootstrap == STATE else states * self.n_actions
@@ -272,6 +274,9 @@ class Learner(Queries):
                 self._replace(trace=trace.grown(self._rows(self._capacity), 2 * trace.capacity + _ROOM))
         elif memory.rows.size - memory.length[0] < _ROOM:
             self._replace(memory=memory.grown(2 * memory.rows.size + _ROOM))
+        episode = self._state.episode
+        if episode is not None and episode.states.size - episode.length[0] < _ROOM:
+            self._replace(episode=episode.grown(2 * episode.states.size + _ROOM))
         if counts is not None and counts.room < _ROOM * pairs_per_step(self._state.model):
             capacity = 2 * counts.pairs.shape[0] + _ROOM * pairs_per_step(self._state.model)
             self._replace_counts(counts.grown(counts.head.size, capacity))
@@ -377,7 +382,7 @@ class Learner(Queries):
 
     def _finish(self) -> None:
         """Make the updates that wait for the end of an episode."""
-        if self.trace is None:
+        if self.trace is None or self._state.episode is not None:
             coins = self.chunk_draws.stream
             if self.view == "sampled" and self.chunk_draws.reserve(int(self.memory.length[0])) is not coins:
                 self._packed = None
@@ -395,6 +400,8 @@ class Learner(Queries):
         if self.trace is not None:
             self.trace.clear()
         self.memory.length[0], self.memory.previous[0] = 0, -1
+        if self._state.episode is not None:
+            self._state.episode.length[0] = 0
         self.state = self.action = -1
         self.episode += 1
 

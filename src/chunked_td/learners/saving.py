@@ -165,6 +165,8 @@ def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     arrays["trace_rows"], arrays["trace_weight"] = trace.rows[:live], trace.weight[:live]
     for name, field in zip(Memory._fields, agent.memory, strict=True):
         arrays[f"memory_{name}"] = field
+    for name in _episode_arrays(agent):
+        arrays[f"episode_{name}"] = getattr(agent._state.episode, name)
     for name in agent.lambda_source.arrays:
         arrays[f"lambda_{name}"] = getattr(agent._state.source, name)
     if isinstance(agent, SuttonSingh):
@@ -177,6 +179,12 @@ def _own_arrays(trace: Any) -> list[str]:
     return (
         [] if not hasattr(trace, "entries") else [n for n in trace._fields if isinstance(getattr(trace, n), np.ndarray)]
     )
+
+
+def _episode_arrays(agent: Learner) -> list[str]:
+    """The arrays of the episode under way, where the λ source is shown it."""
+    episode = agent._state.episode
+    return [] if episode is None else [name for name in episode._fields[:5]]
 
 
 def _check_tables(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
@@ -199,7 +207,17 @@ def _check_tables(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
         shapes.setdefault(f"memory_{name}", getattr(agent.memory, name).shape)
     ranges = {"counts_origin": (0, origins), "counts_following": (-1, pairs), "counts_head": (-1, pairs)}
     ranges |= {"trace_rows": (0, rows), "memory_rows": (0, rows), "memory_length": (0, room + 1)}
-    sizes = {"S": capacity, "A": agent.n_actions, "d": agent.n_rewards}
+    if _episode_arrays(agent):
+        room = arrays["episode_states"].size
+        shapes |= {f"episode_{name}": (room,) for name in ("states", "actions")}
+        shapes |= {
+            "episode_rewards": (room, agent.n_rewards),
+            "episode_ahead": (agent.n_rewards,),
+            "episode_length": (1,),
+        }
+        ranges |= {"episode_states": (0, capacity), "episode_actions": (0, agent.n_actions)}
+        ranges["episode_length"] = (0, room + 1)
+    sizes = {"S": capacity, "A": agent.n_actions, "d": agent.n_rewards, "rows": rows}
     for name, layout in agent.lambda_source.arrays.items():
         wanted = new_array(layout, sizes)
         shapes[f"lambda_{name}"] = wanted.shape if arrays[f"lambda_{name}"].dtype == wanted.dtype else (-1,)
@@ -221,6 +239,9 @@ def _tables_in(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     )
     if agent.trace is not None:
         agent._replace(trace=_trace_in(agent, arrays))
+    if _episode_arrays(agent):
+        kept = {name: arrays[f"episode_{name}"] for name in _episode_arrays(agent)}
+        agent._replace(episode=agent._state.episode._replace(**kept))
     if agent.lambda_source.arrays:
         learned = {name: arrays[f"lambda_{name}"] for name in agent.lambda_source.arrays}
         agent._replace(source=agent._state.source._replace(**learned))

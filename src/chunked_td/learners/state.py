@@ -10,6 +10,7 @@ import numpy as np
 from chunked_td._numba import static
 from chunked_td.bootstraps import EXPECTED_SARSA, SARSA, STATE
 from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.episode import Episode
 from chunked_td.learners.views import View
 from chunked_td.policies import GREEDY, UNIFORM
 
@@ -85,6 +86,7 @@ class AgentState(NamedTuple):
     tables: Tables
     trace: Any  # a kind of trace (`learners.views`), or None for updates at the end of an episode
     memory: Memory
+    episode: Any = None  # Episode, where the λ source learns from whole episodes
 
 
 def make_rule(
@@ -128,6 +130,11 @@ def make_rule(
         replacing=bool(replacing),
         sampled=view == "sampled",
     )
+
+
+def empty_episode(source: LambdaSource, rule: Rule, components: int, capacity: int) -> Episode | None:
+    """A place for the episode under way, where the λ source is shown it."""
+    return Episode.empty(components, capacity, rule.discount, rule.bootstrap) if source.learns_from_episodes else None
 
 
 def grown_arrays(form: Any, layouts: Mapping[str, str], sizes: Mapping[str, int]) -> Any:

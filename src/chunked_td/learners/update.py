@@ -75,9 +75,20 @@ def _learn_nothing(source, step, reward, td_error, ended):
     pass
 
 
+@kernel
+def _learn_nothing_more(source, episode):
+    pass
+
+
+@kernel
+def _record_nothing(no_episode, step, reward, truncated):
+    pass
+
+
 observe = by_type("observe", _nothing)
 lambda_of = by_type("lambda_t")
-after_step = by_type("after_step", _learn_nothing)
+after_step, after_episode = by_type("after_step", _learn_nothing), by_type("after_episode", _learn_nothing_more)
+record = by_type("record", _record_nothing)
 
 
 @kernel
@@ -178,6 +189,7 @@ def conclude(agent, step, reward, ended, step_size):
     A = code(agent.rule.n_actions)
     row = step.state if code(agent.rule.bootstrap) == STATE else step.state * A + step.action
     td_error(agent, step, row, reward, ended == TERMINATED)
+    record(agent.episode, step, reward, ended == TRUNCATED)
     learn(agent.trace, agent, step, row, step_size)
     after_step(agent.source, step, reward, agent.memory.delta_t, ended)
     agent.memory.previous[0] = step.state * A + step.action
@@ -228,6 +240,14 @@ learn, end_episode = by_type("update", _keep), by_type("end", _make_updates)
 
 
 @kernel
+def show_episode(episode, source):
+    """Show the episode to a λ source that learns from it."""
+    if episode is not None:
+        after_episode(source, episode)
+        episode.length[0] = 0
+
+
+@kernel
 def finish(agent, coins, step_size):
     """End of an episode: make the updates that wait for it and forget the episode.
 
@@ -236,6 +256,7 @@ def finish(agent, coins, step_size):
         share the number, so that each is dropped with its own probability.
     """
     end_episode(agent.trace, agent, coins, step_size)
+    show_episode(agent.episode, agent.source)
     agent.memory.length[0] = 0
     agent.memory.previous[0] = -1
 

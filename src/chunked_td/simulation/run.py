@@ -11,7 +11,7 @@ from chunked_td.bootstraps import BOOTSTRAPS, STATE
 from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.learners.count_models import component_parts, kind_of_counts, make_counts, pairs_per_step
-from chunked_td.learners.state import AgentState, Memory, Tables, make_rule
+from chunked_td.learners.state import AgentState, Memory, Tables, empty_episode, make_rule
 from chunked_td.learners.views import View, empty_trace
 from chunked_td.models.oracle import Oracle
 from chunked_td.seeding import Draws, generator, split_seed
@@ -61,7 +61,7 @@ class Run:
         rows = states if bootstrap == STATE else states * A
         parts = component_parts(lambda_source, d, nvec.size)
         legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
-        sizes = {"S": states, "A": A, "d": d}
+        sizes = {"S": states, "A": A, "d": d, "rows": rows}
         trace = empty_trace(view, rows, d, T)
         self.agent = check_layout(
             AgentState(
@@ -71,6 +71,7 @@ class Run:
                 tables=Tables(np.zeros((rows, d)), legal, nvec, parts),
                 trace=trace,
                 memory=Memory.empty(A, d, T if trace is None else 0),
+                episode=empty_episode(lambda_source, rule, d, T),
             )
         )
         self.stage = Stage.empty(nvec, A, d, Record.empty(nvec.size, A, T) if record else None)
