@@ -65,6 +65,7 @@ class Step(NamedTuple):
     epsilon: float
     bootstrap: Any  # see chunked_td.bootstraps
     n_actions: Any
+    discount: float  # γ
     tables: Any  # values, legal actions, sizes and parts of the state components
     model: Any
     scene: Any  # environment, state before, state after: where the simulation plays, else None

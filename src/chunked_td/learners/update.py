@@ -164,6 +164,7 @@ def make_step(agent, arrival, next_action, epsilon, scene):
         epsilon,
         agent.rule.bootstrap,
         agent.rule.n_actions,
+        agent.rule.discount,
         agent.tables,
         agent.model,
         scene,
