@@ -18,6 +18,7 @@ from chunked_td.lambdas.meta_gradient import MetaGradientLambda as MetaGradientL
 from chunked_td.lambdas.signal import SignalLambda as SignalLambda
 from chunked_td.lambdas.visit import VisitLambda as VisitLambda
 from chunked_td.lambdas.watkins import WatkinsLambda as WatkinsLambda
+from chunked_td.learners.expected_traces import ExpectedTraces as ExpectedTraces
 from chunked_td.learners.learner import Learner as Learner
 from chunked_td.learners.loop import History as History
 from chunked_td.learners.named import ChunkedExpectedSarsa as ChunkedExpectedSarsa

@@ -74,7 +74,8 @@ class Learner(Queries):
       model: None for counts, or an object that follows `chunked_td.models.Model`.
       policy: state-value learners only: "uniform", probabilities float[S, A], or a function from observation to
         float[A].
-      view: "traces" or "true_online" (both online), "offline" (λ-return at the end of an episode) or "sampled" (§3.1).
+      view: "traces", "true_online" or "expected_traces" (online; see `chunked_td.learners.views`), "offline" (λ-return
+        at the end of an episode) or "sampled" (§3.1).
       percept: what the count model predicts: "state" or "reward-state".
       prior: Dirichlet pseudo-count per outcome of the count model.
       replacing: replacing instead of accumulating traces.

@@ -23,7 +23,7 @@ from chunked_td.learners.learner import Learner
 from chunked_td.learners.schedule import Schedule
 from chunked_td.learners.state import Memory
 from chunked_td.learners.sutton_singh import SuttonSingh
-from chunked_td.learners.views import empty_trace
+from chunked_td.learners.views import empty_trace, view_from, view_settings
 from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts
 from chunked_td.seeding import Draws
 from chunked_td.traces import Trace
@@ -32,7 +32,6 @@ FORMAT = 1
 _SETTINGS = {
     "discount": "discount",
     "seed": "seed",
-    "view": "view",
     "percept": "percept",
     "prior": "prior",
     "replacing": "replacing",
@@ -62,7 +61,8 @@ def save(agent: Learner, path: Any) -> None:
     header = {
         "format": FORMAT,
         "learner": type(agent).__name__,
-        "settings": {name: getattr(agent, attribute) for name, attribute in _SETTINGS.items()},
+        "settings": {name: getattr(agent, attribute) for name, attribute in _SETTINGS.items()}
+        | {"view": view_settings(agent.view)},
         "step_size": _number_out(agent.step_size),
         "epsilon": _number_out(agent.epsilon),
         "lambda_source": {"name": _source_name(agent.lambda_source), **agent.lambda_source.settings()},
@@ -128,6 +128,7 @@ def _rebuild(
         raise ValueError(f"the file holds a {header['learner']!r}, which this version does not know")
     cls = getattr(chunked_td, header["learner"])
     settings = dict(header["settings"])
+    settings["view"] = view_from(settings["view"])
     space = _Space(settings.pop("actions"), settings.pop("action_start"), settings.pop("rewards"))
     indexer = indexer_from_state(_unpack(header["indexer"], arrays))
     policy = _policy_in(header["policy"], arrays, policy)
