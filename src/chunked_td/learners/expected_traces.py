@@ -7,8 +7,8 @@ After van Hasselt, Madjiheurem, Hessel, Silver, Barreto and Borsa (2021), "Expec
     y_t = η(γ λ_t y_{t−1} + 1 at row_t) + (1 − η) z(row_t)
     Q ← Q + α δ_t y_t
 
-η = 1 is TD(λ); η = 0 is ET(λ). What differs from the paper: z is a table with a trace per row, so that memory grows with
-the square of the number of rows; β is at least 1/n(row), so that z is the plain average where β = 0; z(row_t) has seen
+η = 1 is TD(λ); η = 0 is ET(λ). What differs from the paper: z is a table with a trace per row, so that memory grows
+with the square of the number of rows; β is at least 1/n(row), so that z is the plain average where β = 0; z(row_t) has seen
 e_t when it is used. With action values a row is a pair of state and action.
 """
 
@@ -47,8 +47,8 @@ class ExpectedTraces:
         """Traces of this kind before the first episode."""
         if rows * rows * components > MOST:
             raise ValueError(
-                f"view 'expected_traces' keeps rows × rows × rewards numbers, at most {MOST:,}; there are {rows:,} rows "
-                f"in the table of values and {components} rewards"
+                f"view 'expected_traces' keeps rows × rows × rewards numbers, at most {MOST:,}; the table of "
+                f"values has {rows:,} rows and {components} rewards"
             )
         return ExpectedTrace(
             Trace.empty(rows, components, capacity),
