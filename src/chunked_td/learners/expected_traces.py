@@ -8,8 +8,8 @@ After van Hasselt, Madjiheurem, Hessel, Silver, Barreto and Borsa (2021), "Expec
     Q ← Q + α δ_t y_t
 
 η = 1 is TD(λ); η = 0 is ET(λ). What differs from the paper: z is a table with a trace per row, so that memory grows
-with the square of the number of rows; β is at least 1/n(row), so that z is the plain average where β = 0; z(row_t) has seen
-e_t when it is used. With action values a row is a pair of state and action.
+with the square of the number of rows; β is at least 1/n(row), so that z is the plain average where β = 0; z(row_t) has
+seen e_t when it is used. With action values a row is a pair of state and action.
 """
 
 from __future__ import annotations

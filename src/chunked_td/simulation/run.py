@@ -8,7 +8,7 @@ import numpy as np
 
 from chunked_td._numba import check_layout, formed, is_cacheable, static, static_if_small
 from chunked_td.bootstraps import BOOTSTRAPS, STATE
-from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy
+from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy, legal_masks
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.learners.count_models import component_parts, kind_of_counts, make_counts, pairs_per_step
 from chunked_td.learners.state import AgentState, Memory, Tables, empty_episode, make_rule
@@ -55,7 +55,8 @@ class Run:
         A, d, T = dynamics.n_actions, dynamics.n_rewards, dynamics.horizon
         nvec, bootstrap = np.array(dynamics.nvec, np.int64), BOOTSTRAPS[learner]
         states = int(nvec.prod())
-        rule = make_rule(bootstrap, lambda_source, view, static_if_small(A), discount, replacing=replacing)
+        n_actions = A if getattr(dynamics, "is_fixed", False) else static_if_small(A)
+        rule = make_rule(bootstrap, lambda_source, view, n_actions, discount, replacing=replacing)
         if source is not None:  # λ is computed after the episode, from the policies as they were
             rule = rule._replace(keeps_policy=static(1))
         rows = states if bootstrap == STATE else states * A
@@ -74,7 +75,8 @@ class Run:
                 episode=empty_episode(lambda_source, rule, d, T),
             )
         )
-        self.stage = Stage.empty(nvec, A, d, Record.empty(nvec.size, A, T) if record else None)
+        kept = Record.empty(nvec.size, A, T) if record else None
+        self.stage = Stage.empty(nvec, n_actions, d, legal_masks(dynamics), kept)
         self._prepare(dynamics, seed, view)
         self.loop = compiled_for(play_block, self.env, self.agent.source)
         self.totals = Totals.zero()
