@@ -23,6 +23,7 @@ from chunked_td.learners.learner import Learner
 from chunked_td.learners.schedule import Schedule
 from chunked_td.learners.state import Memory
 from chunked_td.learners.sutton_singh import SuttonSingh
+from chunked_td.learners.views import empty_trace, view_from, view_settings
 from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts
 from chunked_td.seeding import Draws
 from chunked_td.traces import Trace
@@ -31,7 +32,6 @@ FORMAT = 1
 _SETTINGS = {
     "discount": "discount",
     "seed": "seed",
-    "view": "view",
     "percept": "percept",
     "prior": "prior",
     "replacing": "replacing",
@@ -61,7 +61,8 @@ def save(agent: Learner, path: Any) -> None:
     header = {
         "format": FORMAT,
         "learner": type(agent).__name__,
-        "settings": {name: getattr(agent, attribute) for name, attribute in _SETTINGS.items()},
+        "settings": {name: getattr(agent, attribute) for name, attribute in _SETTINGS.items()}
+        | {"view": view_settings(agent.view)},
         "step_size": _number_out(agent.step_size),
         "epsilon": _number_out(agent.epsilon),
         "lambda_source": {"name": _source_name(agent.lambda_source), **agent.lambda_source.settings()},
@@ -127,6 +128,7 @@ def _rebuild(
         raise ValueError(f"the file holds a {header['learner']!r}, which this version does not know")
     cls = getattr(chunked_td, header["learner"])
     settings = dict(header["settings"])
+    settings["view"] = view_from(settings["view"])
     space = _Space(settings.pop("actions"), settings.pop("action_start"), settings.pop("rewards"))
     indexer = indexer_from_state(_unpack(header["indexer"], arrays))
     policy = _policy_in(header["policy"], arrays, policy)
@@ -151,6 +153,9 @@ def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     counts, trace = agent.counts, agent.trace
     counts = Counts.empty(0) if counts is None else counts
     trace = Trace.empty(0, agent.n_rewards, 0) if trace is None else trace
+    for name in _own_arrays(trace):
+        arrays[f"trace_{name}"] = getattr(trace, name)
+    trace = getattr(trace, "entries", trace)
     size, live = int(counts.size[0]), int(trace.count[0])
     arrays["values"], arrays["legal"] = agent.tables.values, agent.tables.legal
     arrays["capacity"] = np.array([agent._capacity, counts.head.size])
@@ -161,11 +166,26 @@ def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     arrays["trace_rows"], arrays["trace_weight"] = trace.rows[:live], trace.weight[:live]
     for name, field in zip(Memory._fields, agent.memory, strict=True):
         arrays[f"memory_{name}"] = field
+    for name in _episode_arrays(agent):
+        arrays[f"episode_{name}"] = getattr(agent._state.episode, name)
     for name in agent.lambda_source.arrays:
         arrays[f"lambda_{name}"] = getattr(agent._state.source, name)
     if isinstance(agent, SuttonSingh):
         arrays["stale"] = agent.stale[:size]
         arrays["visited"] = np.array(agent.visited, np.int64).reshape(-1, 2)
+
+
+def _own_arrays(trace: Any) -> list[str]:
+    """What a kind of trace has besides the entries that all have."""
+    return (
+        [] if not hasattr(trace, "entries") else [n for n in trace._fields if isinstance(getattr(trace, n), np.ndarray)]
+    )
+
+
+def _episode_arrays(agent: Learner) -> list[str]:
+    """The arrays of the episode under way, where the λ source is shown it."""
+    episode = agent._state.episode
+    return [] if episode is None else [name for name in episode._fields[:5]]
 
 
 def _check_tables(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
@@ -178,6 +198,9 @@ def _check_tables(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     if agent.counts is not None:
         shapes["counts_prior"] = agent.counts.prior.shape
     shapes["trace_weight"] = (arrays["trace_rows"].size, agent.n_rewards)
+    if _own_arrays(agent.trace) and arrays["values"].shape == shapes["values"]:
+        trace = empty_trace(agent.view, rows, agent.n_rewards, 1)
+        shapes |= {f"trace_{name}": getattr(trace, name).shape for name in _own_arrays(trace)}
     room = arrays["memory_rows"].size
     shapes |= {"memory_rows": (room,)}
     shapes |= {"memory_delta": (room, agent.n_rewards), "memory_lambda_": (room, agent.n_rewards)}
@@ -185,7 +208,17 @@ def _check_tables(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
         shapes.setdefault(f"memory_{name}", getattr(agent.memory, name).shape)
     ranges = {"counts_origin": (0, origins), "counts_following": (-1, pairs), "counts_head": (-1, pairs)}
     ranges |= {"trace_rows": (0, rows), "memory_rows": (0, rows), "memory_length": (0, room + 1)}
-    sizes = {"S": capacity, "A": agent.n_actions, "d": agent.n_rewards}
+    if _episode_arrays(agent):
+        room = arrays["episode_states"].size
+        shapes |= {f"episode_{name}": (room,) for name in ("states", "actions")}
+        shapes |= {
+            "episode_rewards": (room, agent.n_rewards),
+            "episode_ahead": (agent.n_rewards,),
+            "episode_length": (1,),
+        }
+        ranges |= {"episode_states": (0, capacity), "episode_actions": (0, agent.n_actions)}
+        ranges["episode_length"] = (0, room + 1)
+    sizes = {"S": capacity, "A": agent.n_actions, "d": agent.n_rewards, "rows": rows}
     for name, layout in agent.lambda_source.arrays.items():
         wanted = new_array(layout, sizes)
         shapes[f"lambda_{name}"] = wanted.shape if arrays[f"lambda_{name}"].dtype == wanted.dtype else (-1,)
@@ -207,6 +240,9 @@ def _tables_in(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     )
     if agent.trace is not None:
         agent._replace(trace=_trace_in(agent, arrays))
+    if _episode_arrays(agent):
+        kept = {name: arrays[f"episode_{name}"] for name in _episode_arrays(agent)}
+        agent._replace(episode=agent._state.episode._replace(**kept))
     if agent.lambda_source.arrays:
         learned = {name: arrays[f"lambda_{name}"] for name in agent.lambda_source.arrays}
         agent._replace(source=agent._state.source._replace(**learned))
@@ -231,13 +267,15 @@ def _counts_in(arrays: dict[str, np.ndarray], origins: int) -> Counts:
     return counts.grown(origins, counts.pairs.shape[0])  # builds the hash table
 
 
-def _trace_in(agent: Learner, arrays: dict[str, np.ndarray]) -> Trace:
+def _trace_in(agent: Learner, arrays: dict[str, np.ndarray]) -> Any:
     live = arrays["trace_rows"].size
     trace = Trace.empty(agent.tables.values.shape[0], agent.n_rewards, max(2 * live, 256))
     trace.rows[:live], trace.weight[:live] = arrays["trace_rows"], arrays["trace_weight"]
     trace.slot[arrays["trace_rows"]] = np.arange(live)
     trace.count[0] = live
-    return trace
+    if not hasattr(agent.trace, "entries"):
+        return trace
+    return agent.trace._replace(entries=trace, **{name: arrays[f"trace_{name}"] for name in _own_arrays(agent.trace)})
 
 
 # ---- settings
