@@ -16,7 +16,7 @@ from chunked_td.envs.dynamics import KeyToDoor, SkewedSplit, TransitionTable
 from chunked_td.simulation import simulate
 
 sys.path.append(str(Path(__file__).parents[1] / "envs"))
-from random_tables import random_table
+from random_tables import random_outcomes, random_table
 
 LEARNERS = ("td", "sarsa", "expected_sarsa")
 
@@ -137,7 +137,7 @@ def test_rate_and_variance_of_known_cases():
 SOURCES = [0.6, ctd.ForwardLambda(), ctd.ExpectedLambda(), ctd.WatkinsLambda(0.8)]
 
 
-def check_against_simulation(table, source, learner, seeds=120, episodes=2000, step_size=0.02, discount=0.9):
+def check_against_simulation(table, source, learner, seeds=120, episodes=8000, step_size=0.01, discount=0.9):
     """The mean over seeds against the exact fixed point, in rows that are learned well.
 
     The offline view under a fixed policy is linear with independent episodes, so its mean is the fixed point itself for
@@ -159,7 +159,8 @@ def check_against_simulation(table, source, learner, seeds=120, episodes=2000, s
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("source", SOURCES, ids=str)
 def test_long_simulations_settle_there(source, learner):
-    table = random_table(2, horizon=8, states=5, actions=2, masks=False, stop=0.1, starts=5)
+    outcomes = random_outcomes(np.random.default_rng(24), 5, 2, stop=0.1, masks=False)
+    table = TransitionTable.from_outcomes(outcomes, starts=[0, 1, 2, 3, 4], horizon=8)
     off, error = check_against_simulation(table, source, learner)
     if isinstance(source, ctd.ForwardLambda):
         assert (off / error).max() > 10  # and not on the true values

@@ -271,7 +271,7 @@ def _lambdas(
     legal = table.legal_actions if Needs.LEGAL in source.needs_with(bootstrap) else np.zeros((0, A), bool)
     nvec = np.array(table.nvec, np.int64)
     tables = Tables(np.ascontiguousarray(values), legal, nvec, component_parts(source, d, nvec.size))
-    model = TableOracle.make(table.first, table.target, table.chance)
+    model = TableOracle.make(*table.transition_lists())
     out = np.zeros((n, d))
     compiled = source.compiled({"S": table.n_states, "A": A, "d": d})
     arrays = tuple(np.ascontiguousarray(column, np.int64) for column in chain[:4])
