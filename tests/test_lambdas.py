@@ -29,7 +29,8 @@ def test_lambda_out_of_range(source, value):
 
 def test_every_file_of_the_room_is_found():
     modelled = "Backward Expected Factored Forward Visit"
-    model_free = {f"{name}Lambda" for name in "Adaptive Constant Greedy MetaGradient Signal Watkins".split()}
+    free = "Adaptive Constant Greedy MetaGradient Signal Watkins"
+    model_free = {f"{name}Lambda" for name in free.split()}
     assert set(SOURCES) >= {f"{name}Lambda" for name in modelled.split()} | model_free
     made = [cls(0.5) if cls in (ConstantLambda, WatkinsLambda) else cls() for cls in SOURCES.values()]
     assert all(source.is_compiled for source in made)
