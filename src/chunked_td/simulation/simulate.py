@@ -87,17 +87,8 @@ def simulate(
       threads: runs at a time; default: one per core. Results do not depend on it.
       keep_values: return the final tables too.
     """
-    error = model if isinstance(model, ModelError) else None
-    settings = check_settings(
-        dynamics,
-        learner,
-        lambda_source,
-        model if not isinstance(model, ModelError) else "counts",
-        view,
-        discount,
-        epsilon,
-        episodes,
-    )
+    model, error = ("counts", model) if isinstance(model, ModelError) else (model, None)
+    settings = check_settings(dynamics, learner, lambda_source, model, view, discount, epsilon, episodes)
     settings |= {"planner": check_planner(planner), "reward_source": check_reward_source(reward_source), "error": error}
     seeds_, sizes = check_runs(seeds, step_sizes)
     marks = record_marks(record_at, episodes)
