@@ -32,6 +32,11 @@ class Planned(Naive):
         if self.seen is not None:
             super().count(s, a, reward, self.seen, a2)
 
+    def mixture_weights(self, s, part=()):
+        if not any(self.counts[(s, b, *part)] for b in range(self.world.actions)):
+            return np.zeros(self.world.actions)  # the model was never shown this state: λ = 0
+        return super().mixture_weights(s, part)
+
     def learn(self, lambda_t, reward, bootstrap, ended):
         here = self.place
         if self.seen is not None:

@@ -74,7 +74,11 @@ PAIRS = {
 def test_planners_do_what_the_plain_definition_does(name, bootstrap, rewards):
     planner, plain = PAIRS[name]
     world = World(3, (6,), actions=3, rewards=rewards, sudden=0.1)
-    side_by_side(*pair(world, bootstrap, 0.6, ("constant", 0.6), planner=planner, plain=plain), world, 12 if plain == ("certain",) else 40)
+    side_by_side(
+        *pair(world, bootstrap, 0.6, ("constant", 0.6), planner=planner, plain=plain),
+        world,
+        12 if plain == ("certain",) else 40,
+    )
 
 
 @plain_only

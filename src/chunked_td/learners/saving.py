@@ -351,6 +351,8 @@ def _named_in(argument: str, value: dict[str, Any] | None, given: Any, ours: Map
             f"{argument}: the saved learner uses {name}, which is not part of chunked_td; build it and pass it as "
             f"load(…, {argument}=…)"
         )
+    if hasattr(ours[name], "literal"):
+        settings.setdefault("literal", True)  # version 0.1 took actions never tried for impossible
     return ours[name](**{key: _as_tuples(setting) for key, setting in settings.items()})
 
 

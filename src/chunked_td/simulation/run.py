@@ -8,14 +8,15 @@ import numpy as np
 
 from chunked_td._numba import check_layout, formed, is_cacheable, static, static_if_small
 from chunked_td.bootstraps import BOOTSTRAPS, STATE
-from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy
+from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy, legal_masks
+from chunked_td.envs.dynamics.table import TransitionTable
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.learners.count_models import component_parts, kind_of_counts, make_counts, pairs_per_step
 from chunked_td.learners.planning.base import Planner, PlanningStream, make_planning
 from chunked_td.learners.planning.smoothed_reward import SmoothedReward
 from chunked_td.learners.state import AgentState, Memory, Tables, make_rule
 from chunked_td.models.errors import ModelError
-from chunked_td.models.oracle import Oracle
+from chunked_td.models.oracle import Oracle, TableOracle
 from chunked_td.seeding import Draws, SeedSequences, generator, split_seed
 from chunked_td.simulation.kernels import Record, Room, Stage, Streams, Totals, play_block
 from chunked_td.traces import Trace
@@ -61,7 +62,8 @@ class Run:
         A, d, T = dynamics.n_actions, dynamics.n_rewards, dynamics.horizon
         nvec, bootstrap = np.array(dynamics.nvec, np.int64), BOOTSTRAPS[learner]
         states, offline = int(nvec.prod()), view != "traces"
-        rule = make_rule(bootstrap, lambda_source, view, static_if_small(A), discount, plans=planner is not None)
+        n_actions = A if getattr(dynamics, "one_loop", False) else static_if_small(A)
+        rule = make_rule(bootstrap, lambda_source, view, n_actions, discount, plans=planner is not None)
         if source is not None:  # λ is computed after the episode, from the policies as they were
             rule = rule._replace(keeps_policy=static(1))
         rows = states if bootstrap == STATE else states * A
@@ -75,15 +77,16 @@ class Run:
             AgentState(
                 rule=rule,
                 source=lambda_source.compiled(sizes) if source is None else source,
-                model=_make_model(model, lambda_source, bootstrap, states, A, parts, nvec),
+                model=_make_model(model, dynamics, lambda_source, bootstrap, parts),
                 tables=Tables(np.zeros((rows, d)), legal, nvec, parts),
-                trace=None if offline else Trace.empty(rows, d, T),
+                trace=None if offline else Trace.empty(rows, d, min(rows, T)),
                 memory=Memory.empty(A, d, T if offline else 0),
                 planning=make_planning(planner, reward_source, sizes, self.plan_draws.stream),
                 error=None if error is None else error.compiled(states, A),
             )
         )
-        self.stage = Stage.empty(nvec, A, d, Record.empty(nvec.size, A, T) if record else None)
+        kept = Record.empty(nvec.size, A, T) if record else None
+        self.stage = Stage.empty(nvec, n_actions, d, legal_masks(dynamics), kept)
         self._prepare(dynamics, seeds, view, draws)
         planned = () if self.agent.planning is None else (self.agent.planning.planner,)
         self.loop = compiled_for(play_block, self.env, self.agent.source, *planned)
@@ -148,20 +151,15 @@ class Run:
         return self.values[rows].sum(axis=1)
 
 
-def _make_model(
-    model: str | None,
-    source: LambdaSource,
-    bootstrap: int,
-    states: int,
-    n_actions: int,
-    parts: np.ndarray,
-    nvec: np.ndarray,
-) -> Any:
+def _make_model(model: str | None, dynamics: Any, source: LambdaSource, bootstrap: int, parts: np.ndarray) -> Any:
     """The compiled form of the model."""
+    nvec, A = np.array(dynamics.nvec, np.int64), dynamics.n_actions
     if model == "oracle":
+        if isinstance(dynamics, TransitionTable):
+            return TableOracle.make(dynamics.first, dynamics.target, dynamics.chance)
         needs = source.needs_with(bootstrap)
         everything = {"all_actions": Needs.POLICY in needs, "all_outcomes": Needs.OUTCOMES in needs}
-        return Oracle.empty(nvec, n_actions, **everything)
+        return Oracle.empty(nvec, A, **everything)
     if model is None:
         return None
-    return make_counts(kind_of_counts(source, bootstrap), bootstrap, states, n_actions, parts, nvec)
+    return make_counts(kind_of_counts(source, bootstrap), bootstrap, int(nvec.prod()), A, parts, nvec)
