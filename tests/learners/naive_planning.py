@@ -67,8 +67,7 @@ class Planned(Naive):
             kept, self.epsilon = self.epsilon, epsilon
             policy = self.greedy_policy(s2, self.acted_in[s2])
             self.epsilon = kept
-            for a in np.flatnonzero(policy):
-                total += scale * policy[a] * self.values[s2, a]
+            total += scale * sum(policy[a] * self.values[s2, a] for a in np.flatnonzero(policy))
 
     def backup(self, here, only=None, epsilon=None):
         """The mean target of the transitions seen from `here`, or of those to the state `only`.

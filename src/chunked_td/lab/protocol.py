@@ -67,7 +67,7 @@ class Arm:
     Args:
       id: stable short name, used in file names and on the command line.
       label: what figures and tables show.
-      learner: "sarsa", "expected_sarsa" or "td".
+      learner: "sarsa", "expected_sarsa", "q_learning" or "td".
       lambda_source: a number (constant λ), the name of a class in `chunked_td.lambdas`, or an instance of one.
       model: what the λ source asks: None, "counts", "oracle" or a `NetworkSpec`.
       exponents: step sizes of this arm, if not the protocol's.

@@ -14,6 +14,7 @@ Models hand out probabilities; mixing them with the policy happens here, once fo
 | `first(step, a)`, `following(step, a, k)` | the outcomes of action a one by one, until it is −1 |
 | `target(step, a, k)`, `weight(step, a, k)` | the next state of outcome k, and its probability |
 | `visits(step)` | n(x_t) |
+| `present_value(step, i)` | B(x_t), what the learner bootstraps from at x_t |
 | `came_from(step)` | P̂ of the predecessor |
 
 A part is the number of a reward component, or `WHOLE`.
@@ -30,6 +31,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from chunked_td._numba import by_type, code, kernel
+from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
 from chunked_td.models.components import WHOLE
 from chunked_td.policies import epsilon_greedy
 
@@ -45,6 +47,7 @@ __all__ = [
     "following",
     "mixture",
     "overlap",
+    "present_value",
     "target",
     "tried",
     "visits",
@@ -68,9 +71,52 @@ class Step(NamedTuple):
     epsilon: float
     bootstrap: Any  # see chunked_td.bootstraps
     n_actions: Any
+    discount: float  # γ
     tables: Any  # values, legal actions, sizes and parts of the state components
     model: Any
     scene: Any  # environment, state before, state after: where the simulation plays, else None
+
+
+@kernel
+def bootstrap_value(bootstrap, n_actions, values, state, action, policy, i):
+    """B^i(x): V^i(s), Q^i(s,a), Σ_a π(a|s) Q^i(s,a), or Q^i at the action that is best by Σ_i Q^i, the first of ties.
+
+    Args:
+      action: SARSA's; −1 where none was drawn, as on truncation: then the expectation stands for it.
+      policy: float64[A], π(·|x), read by the last two. Actions of probability zero are not legal, or not best.
+    """
+    A = code(n_actions)
+    if code(bootstrap) == STATE:
+        return values[state, i]
+    if code(bootstrap) == SARSA and action >= 0:
+        return values[state * A + action, i]
+    if code(bootstrap) == Q_LEARNING:
+        return values[state * A + _best(values, state * A, policy), i]
+    total = 0.0
+    for a in range(A):
+        if policy[a] > 0.0:
+            total += policy[a] * values[state * A + a, i]
+    return total
+
+
+@kernel
+def _best(values, row, policy):
+    """The first of the actions with the greatest Σ_i Q^i."""
+    best, most = -1, 0.0
+    for a in range(policy.size):
+        if policy[a] > 0.0:
+            total = 0.0
+            for i in range(values.shape[1]):
+                total += values[row + a, i]
+            if best < 0 or total > most:
+                best, most = a, total
+    return best
+
+
+@kernel
+def present_value(step, i):
+    """B^i(x_t), as `bootstrap_value` has it. Learners of other values than V(s) and Q(s,a) need POLICY for it."""
+    return bootstrap_value(step.bootstrap, step.n_actions, step.tables.values, step.state, step.action, step.policy, i)
 
 
 _chance, _overlap = by_type("chance"), by_type("overlap")

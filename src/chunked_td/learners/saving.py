@@ -26,6 +26,7 @@ from chunked_td.learners.planning.smoothed_reward import SmoothedReward
 from chunked_td.learners.schedule import Schedule
 from chunked_td.learners.state import Memory
 from chunked_td.learners.sutton_singh import SuttonSingh
+from chunked_td.learners.views import empty_trace, view_from, view_settings
 from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts
 from chunked_td.models.errors import ERRORS, ModelError
 from chunked_td.models.transitions import TransitionCounts
@@ -36,7 +37,6 @@ FORMAT = 1
 _SETTINGS = {
     "discount": "discount",
     "seed": "seed",
-    "view": "view",
     "percept": "percept",
     "prior": "prior",
     "replacing": "replacing",
@@ -66,7 +66,8 @@ def save(agent: Learner, path: Any) -> None:
     header = {
         "format": FORMAT,
         "learner": type(agent).__name__,
-        "settings": {name: getattr(agent, attribute) for name, attribute in _SETTINGS.items()},
+        "settings": {name: getattr(agent, attribute) for name, attribute in _SETTINGS.items()}
+        | {"view": view_settings(agent.view)},
         "step_size": _number_out(agent.step_size),
         "epsilon": _number_out(agent.epsilon),
         "lambda_source": _named_out(agent.lambda_source, SOURCES),
@@ -150,6 +151,7 @@ def _rebuild(
         raise ValueError(f"the file holds a {header['learner']!r}, which this version does not know")
     cls = getattr(chunked_td, header["learner"])
     settings = dict(header["settings"])
+    settings["view"] = view_from(settings["view"])
     space = _Space(settings.pop("actions"), settings.pop("action_start"), settings.pop("rewards"))
     indexer = indexer_from_state(_unpack(header["indexer"], arrays))
     policy = _policy_in(header["policy"], arrays, policy)
@@ -176,6 +178,9 @@ def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     counts, trace = agent.counts, agent.trace
     counts = Counts.empty(0) if counts is None else counts
     trace = Trace.empty(0, agent.n_rewards, 0) if trace is None else trace
+    for name in _own_arrays(trace):
+        arrays[f"trace_{name}"] = getattr(trace, name)
+    trace = getattr(trace, "entries", trace)
     live = int(trace.count[0])
     arrays["values"], arrays["legal"] = agent.tables.values, agent.tables.legal
     arrays["capacity"] = np.array([agent._capacity, counts.head.size])
@@ -184,6 +189,8 @@ def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     arrays["trace_rows"], arrays["trace_weight"] = trace.rows[:live], trace.weight[:live]
     for name, field in zip(Memory._fields, agent.memory, strict=True):
         arrays[f"memory_{name}"] = field
+    for name in _episode_arrays(agent):
+        arrays[f"episode_{name}"] = getattr(agent._state.episode, name)
     for name in agent.lambda_source.arrays:
         arrays[f"lambda_{name}"] = getattr(agent._state.source, name)
     if isinstance(agent, SuttonSingh):
@@ -212,6 +219,19 @@ def _planning_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
         arrays.update({f"error_{name}": field for name, field in _arrays_of(error).items()})
 
 
+def _own_arrays(trace: Any) -> list[str]:
+    """What a kind of trace has besides the entries that all have."""
+    return (
+        [] if not hasattr(trace, "entries") else [n for n in trace._fields if isinstance(getattr(trace, n), np.ndarray)]
+    )
+
+
+def _episode_arrays(agent: Learner) -> list[str]:
+    """The arrays of the episode under way, where the λ source is shown it."""
+    episode = agent._state.episode
+    return [] if episode is None else [name for name in episode._fields[:5]]
+
+
 def _check_tables(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     """Refuse tables that do not fit together: compiled code does not look where it reads."""
     capacity, origins = (int(n) for n in arrays["capacity"])
@@ -224,6 +244,9 @@ def _check_tables(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     if agent.counts is not None:
         shapes["counts_prior"] = agent.counts.prior.shape
     shapes["trace_weight"] = (arrays["trace_rows"].size, agent.n_rewards)
+    if _own_arrays(agent.trace) and arrays["values"].shape == shapes["values"]:
+        trace = empty_trace(agent.view, rows, agent.n_rewards, 1)
+        shapes |= {f"trace_{name}": getattr(trace, name).shape for name in _own_arrays(trace)}
     room = arrays["memory_rows"].size
     shapes |= {"memory_rows": (room,)}
     shapes |= {"memory_delta": (room, agent.n_rewards), "memory_lambda_": (room, agent.n_rewards)}
@@ -239,7 +262,17 @@ def _check_tables(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     if planning is not None:
         ranges |= {"world_target": (0, capacity), "world_total": (0, np.inf), "world_ends": (0, np.inf)}
     ranges |= {"trace_rows": (0, rows), "memory_rows": (0, rows), "memory_length": (0, room + 1)}
-    sizes = {"S": capacity, "A": agent.n_actions, "d": agent.n_rewards, "R": rows}
+    if _episode_arrays(agent):
+        room = arrays["episode_states"].size
+        shapes |= {f"episode_{name}": (room,) for name in ("states", "actions")}
+        shapes |= {
+            "episode_rewards": (room, agent.n_rewards),
+            "episode_ahead": (agent.n_rewards,),
+            "episode_length": (1,),
+        }
+        ranges |= {"episode_states": (0, capacity), "episode_actions": (0, agent.n_actions)}
+        ranges["episode_length"] = (0, room + 1)
+    sizes = {"S": capacity, "A": agent.n_actions, "d": agent.n_rewards, "rows": rows}
     kept = {f"lambda_{name}": new_array(layout, sizes) for name, layout in agent.lambda_source.arrays.items()}
     if agent.planner is not None:
         kept |= {f"planner_{name}": new_array(layout, sizes) for name, layout in agent.planner.arrays.items()}
@@ -265,6 +298,9 @@ def _tables_in(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     )
     if agent.trace is not None:
         agent._replace(trace=_trace_in(agent, arrays))
+    if _episode_arrays(agent):
+        kept = {name: arrays[f"episode_{name}"] for name in _episode_arrays(agent)}
+        agent._replace(episode=agent._state.episode._replace(**kept))
     if agent.lambda_source.arrays:
         learned = {name: arrays[f"lambda_{name}"] for name in agent.lambda_source.arrays}
         agent._replace(source=agent._state.source._replace(**learned))
@@ -308,13 +344,15 @@ def _counts_in(arrays: dict[str, np.ndarray], origins: int, prefix: str = "count
     return counts.grown(origins, counts.pairs.shape[0])  # builds the hash table
 
 
-def _trace_in(agent: Learner, arrays: dict[str, np.ndarray]) -> Trace:
+def _trace_in(agent: Learner, arrays: dict[str, np.ndarray]) -> Any:
     live = arrays["trace_rows"].size
     trace = Trace.empty(agent.tables.values.shape[0], agent.n_rewards, max(2 * live, 256))
     trace.rows[:live], trace.weight[:live] = arrays["trace_rows"], arrays["trace_weight"]
     trace.slot[arrays["trace_rows"]] = np.arange(live)
     trace.count[0] = live
-    return trace
+    if not hasattr(agent.trace, "entries"):
+        return trace
+    return agent.trace._replace(entries=trace, **{name: arrays[f"trace_{name}"] for name in _own_arrays(agent.trace)})
 
 
 # ---- settings

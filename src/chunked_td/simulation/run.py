@@ -14,12 +14,12 @@ from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.learners.count_models import component_parts, kind_of_counts, make_counts, pairs_per_step
 from chunked_td.learners.planning.base import Planner, PlanningStream, make_planning
 from chunked_td.learners.planning.smoothed_reward import SmoothedReward
-from chunked_td.learners.state import AgentState, Memory, Tables, make_rule
+from chunked_td.learners.state import AgentState, Memory, Tables, empty_episode, make_rule
+from chunked_td.learners.views import View, empty_trace
 from chunked_td.models.errors import ModelError
 from chunked_td.models.oracle import Oracle, TableOracle
 from chunked_td.seeding import Draws, SeedSequences, generator, split_seed
 from chunked_td.simulation.kernels import Record, Room, Stage, Streams, Totals, play_block
-from chunked_td.traces import Trace
 
 _BLOCK = 1 << 14  # uniforms drawn ahead per stream
 
@@ -46,11 +46,12 @@ class Run:
         learner: str,
         lambda_source: LambdaSource,
         model: str | None,
-        view: str,
+        view: View,
         step_size: float,
         discount: float,
         epsilons: np.ndarray,
         seed: int,
+        replacing: bool = False,
         planner: Planner | None = None,
         reward_source: SmoothedReward | None = None,
         error: ModelError | None = None,
@@ -61,26 +62,30 @@ class Run:
         self.step_size, self.epsilons = float(step_size), epsilons
         A, d, T = dynamics.n_actions, dynamics.n_rewards, dynamics.horizon
         nvec, bootstrap = np.array(dynamics.nvec, np.int64), BOOTSTRAPS[learner]
-        states, offline = int(nvec.prod()), view != "traces"
+        states = int(nvec.prod())
         n_actions = A if getattr(dynamics, "one_loop", False) else static_if_small(A)
-        rule = make_rule(bootstrap, lambda_source, view, n_actions, discount, plans=planner is not None)
+        rule = make_rule(
+            bootstrap, lambda_source, view, n_actions, discount, replacing=replacing, plans=planner is not None
+        )
         if source is not None:  # λ is computed after the episode, from the policies as they were
             rule = rule._replace(keeps_policy=static(1))
         rows = states if bootstrap == STATE else states * A
         parts = component_parts(lambda_source, d, nvec.size)
         legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
-        sizes = {"S": states, "A": A, "d": d, "R": rows}
+        sizes = {"S": states, "A": A, "d": d, "rows": rows}
         seeds = split_seed(seed)
         draws = 0 if planner is None else planner.draws * T
         self.plan_draws = Draws(generator(seeds.planning), max(_BLOCK, 2 * draws) if draws else 0)
+        trace = empty_trace(view, rows, d, min(rows, T))
         self.agent = check_layout(
             AgentState(
                 rule=rule,
                 source=lambda_source.compiled(sizes) if source is None else source,
                 model=_make_model(model, dynamics, lambda_source, bootstrap, parts),
                 tables=Tables(np.zeros((rows, d)), legal, nvec, parts),
-                trace=None if offline else Trace.empty(rows, d, min(rows, T)),
-                memory=Memory.empty(A, d, T if offline else 0),
+                trace=trace,
+                memory=Memory.empty(A, d, T if trace is None else 0),
+                episode=empty_episode(lambda_source, rule, d, T),
                 planning=make_planning(planner, reward_source, sizes, self.plan_draws.stream),
                 error=None if error is None else error.compiled(states, A),
             )
@@ -93,7 +98,7 @@ class Run:
         self.totals = Totals.zero()
         self.episode = 0
 
-    def _prepare(self, dynamics: Dynamics, seeds: SeedSequences, view: str, planning: int) -> None:
+    def _prepare(self, dynamics: Dynamics, seeds: SeedSequences, view: View, planning: int) -> None:
         """Random numbers, and what the environment draws once."""
         T = dynamics.horizon
         sampled = T if view == "sampled" else 0

@@ -6,9 +6,9 @@ present transition included. A backup of a row (s, a) is
 
     T(s,a) = Σ_{s'} P̂(s'|s,a) [r̂(s,a,s') + γ (1 − share of ends) B(s')],   B(s') = Σ_{a'} π(a'|s') Q(s',a')
 
-with the ε-greedy policy π as it stands, whichever of the two action-value bootstraps the learner has; B = 0 in states
-that were never acted in. For state values a row is s, and B(s') = V(s'): the model is that of the process under the
-policy, as it was followed.
+with the ε-greedy policy π as it stands, for SARSA as for Expected-SARSA; Q-learning has B(s') = max Q(s',·). B = 0 in
+states that were never acted in. For state values a row is s, and B(s') = V(s'): the model is that of the process under
+the policy, as it was followed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 from chunked_td._numba import by_type, code, form_of, is_kernel, kernel
 from chunked_td.bootstraps import STATE
 from chunked_td.lambdas.base import grown_arrays, new_array
+from chunked_td.lambdas.step import bootstrap_value
 from chunked_td.models.counts import FOLLOWING, NUMBER, TARGET
 from chunked_td.models.transitions import TransitionCounts, record
 from chunked_td.policies import epsilon_greedy
@@ -38,7 +39,7 @@ class Planner:
     It is called after every transition. `row` is the row of the transition, `over` says whether the episode has ended.
 
     Attributes:
-      arrays: what the planner keeps, as a layout by name: R rows of the table of values, S states, A actions, d reward
+      arrays: what the planner keeps, as a layout by name: `rows` of the table of values, S states, A actions, d reward
         components. The arrays start at zero, grow with the tables and are saved with the learner.
       direct: whether the real step's own TD update is made, too.
     """
@@ -182,18 +183,16 @@ def expected_backup(agent, row, epsilon):
 @kernel
 def add_bootstrap(agent, state, epsilon, weight):
     """Add weight · γ · B(state) to `planning.target`."""
-    values, out, A = agent.tables.values, agent.planning.target, code(agent.rule.n_actions)
-    scale = weight * agent.rule.discount
-    if code(agent.rule.bootstrap) == STATE:
-        for i in range(out.size):
-            out[i] += scale * values[state, i]
-        return
+    rule, values, out, A = agent.rule, agent.tables.values, agent.planning.target, code(agent.rule.n_actions)
     policy = agent.memory.scratch
-    epsilon_greedy(values[state * A : (state + 1) * A], agent.tables.legal[state], epsilon, policy)
-    for a in range(A):
-        if policy[a] > 0.0:
-            for i in range(out.size):
-                out[i] += scale * policy[a] * values[state * A + a, i]
+    if code(rule.bootstrap) != STATE:
+        legal = agent.tables.legal[state]
+        if not legal.any():
+            return  # never acted in
+        epsilon_greedy(values[state * A : (state + 1) * A], legal, epsilon, policy)
+    for i in range(out.size):
+        ahead = bootstrap_value(rule.bootstrap, rule.n_actions, values, state, -1, policy, i)
+        out[i] += weight * rule.discount * ahead
 
 
 @kernel
@@ -204,7 +203,7 @@ def state_of(agent, row):
 
 def grown_planning(planning: Planning, planner: Planner | None, sizes: Mapping[str, int], capacity: int) -> Planning:
     """The same with room for larger tables and for more distinct transitions."""
-    larger = planning._replace(world=planning.world.grown(sizes["R"], sizes["S"], capacity))
+    larger = planning._replace(world=planning.world.grown(sizes["rows"], sizes["S"], capacity))
     if planner is None:
         return larger
     return larger._replace(planner=grown_arrays(planning.planner, planner.arrays, sizes))
@@ -216,7 +215,7 @@ def make_planning(
     """An empty model and what goes with it; None where nothing needs it.
 
     Args:
-      sizes: R rows of the table of values, S states, A actions, d reward components.
+      sizes: `rows` of the table of values, S states, A actions, d reward components.
       stream: the planner's random numbers.
       capacity: distinct transitions to make room for.
     """
@@ -226,7 +225,7 @@ def make_planning(
         planner=None if planner is None else planner.compiled(sizes),
         reward_source=None if reward_source is None else form_of(reward_source, {}),
         direct=planner is None or planner.direct,
-        world=TransitionCounts.empty(sizes["R"], sizes["S"], sizes["d"], capacity),
+        world=TransitionCounts.empty(sizes["rows"], sizes["S"], sizes["d"], capacity),
         rng=PlanningStream(*stream),
         target=np.zeros(sizes["d"]),
     )

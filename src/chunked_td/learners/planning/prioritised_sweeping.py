@@ -33,7 +33,7 @@ class PrioritisedSweeping(Planner):
     threshold: float = 1e-4
     direct: bool = field(default=False, kw_only=True)
 
-    arrays = {"queue": "int64[R]", "place": "int64[R]", "priority": "float64[R]", "size": "int64[1]"}  # noqa: RUF012
+    arrays = {"queue": "int64[rows]", "place": "int64[rows]", "priority": "float64[rows]", "size": "int64[1]"}  # noqa: RUF012
 
     def __post_init__(self) -> None:
         check_whole("steps", self.steps, 1)
@@ -79,8 +79,8 @@ def push(heap, row, priority):
     """Enter a row, or change its priority.
 
     Args:
-      heap: `queue` int64[R], rows with the largest priority first (a binary heap); `place` int64[R], a row's position
-        in it plus one, or 0; `priority` float64[R] by row, the lower row first among equals; `size` int64[1].
+      heap: `queue` int64[rows], rows with the largest priority first (a binary heap); `place` int64[rows], a row's
+        position in it plus one, or 0; `priority` float64[rows] by row, the lower row first among equals; `size` int64[1].
     """
     heap.priority[row] = priority
     if heap.place[row] == 0:
