@@ -216,7 +216,8 @@ def _mixture(model, step, part):
     for a in range(code(step.n_actions)):
         if step.policy[a] > 0.0:
             total += step.policy[a] * _chance(model, step, a, part)
-    return min(total / tried(step), 1.0)  # policies sum to 1 up to rounding
+    known = tried(step)
+    return min(total / known, 1.0) if known > 0.0 else 0.0  # policies sum to 1 up to rounding
 
 
 @kernel
@@ -229,7 +230,7 @@ def _expected_mixture(model, step, part):
                 if step.policy[b] > 0.0:
                     total += 2.0 * step.policy[a] * step.policy[b] * _overlap(model, step, a, b, part)
     known = tried(step)
-    return min(total / (known * known), 1.0)
+    return min(total / (known * known), 1.0) if known > 0.0 else 0.0
 
 
 @kernel

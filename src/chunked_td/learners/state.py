@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ class Rule(NamedTuple):
     policy: Any  # static: GREEDY, UNIFORM or GIVEN
     per_component: Any  # static: 1 if every reward component has a λ of its own
     keeps_policy: Any  # static: 1 if λ needs π(·|x_t)
-    keeps_legal: Any  # static: 1 if λ needs the legal actions of other states
+    keeps_legal: Any  # static: 1 if λ or a planner needs the legal actions of other states
     n_actions: Any  # A
     discount: float  # γ
     cutoff: float  # traces at or below it are dropped; 0 is exact
@@ -87,6 +86,8 @@ class AgentState(NamedTuple):
     trace: Any  # a kind of trace (`learners.views`), or None for updates at the end of an episode
     memory: Memory
     episode: Any = None  # Episode, where the λ source learns from whole episodes
+    planning: Any = None  # Planning, where the learner plans or reads rewards off a model
+    error: Any = None  # the compiled form of a model error, where the models are wrong on purpose
 
 
 def make_rule(
@@ -99,8 +100,9 @@ def make_rule(
     policy: int | None = None,
     cutoff: float = 0.0,
     replacing: bool = False,
+    plans: bool = False,
 ) -> Rule:
-    """The choices for one learner, checked against each other."""
+    """The choices for one learner, checked against each other; one that plans needs the policy in all states."""
     needs = source.needs_with(bootstrap)
     if not source.is_compiled:  # a plain Python step shows the policy, whether or not it is asked for
         needs |= Needs.POLICY
@@ -123,7 +125,7 @@ def make_rule(
         policy=static(policy),
         per_component=static(int(source.per_component)),
         keeps_policy=static(int(Needs.POLICY in needs)),
-        keeps_legal=static(int(Needs.LEGAL in needs)),
+        keeps_legal=static(int(Needs.LEGAL in needs or (plans and bootstrap != STATE))),
         n_actions=n_actions,
         discount=float(discount),
         cutoff=float(cutoff),
@@ -135,15 +137,3 @@ def make_rule(
 def empty_episode(source: LambdaSource, rule: Rule, components: int, capacity: int) -> Episode | None:
     """A place for the episode under way, where the λ source is shown it."""
     return Episode.empty(components, capacity, rule.discount, rule.bootstrap) if source.learns_from_episodes else None
-
-
-def grown_arrays(form: Any, layouts: Mapping[str, str], sizes: Mapping[str, int]) -> Any:
-    """The compiled form of a λ source with its arrays enlarged to `sizes`; what they hold stays."""
-    from chunked_td.lambdas.base import new_array
-
-    larger = {}
-    for name, layout in layouts.items():
-        old, new = getattr(form, name), new_array(layout, sizes)
-        new[tuple(slice(0, n) for n in old.shape)] = old
-        larger[name] = new
-    return form._replace(**larger) if larger else form

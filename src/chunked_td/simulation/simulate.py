@@ -20,7 +20,10 @@ from chunked_td.bootstraps import BOOTSTRAPS
 from chunked_td.envs.dynamics.protocol import Dynamics
 from chunked_td.lambdas.base import COUNTED, MODEL, LambdaSource, as_lambda_source
 from chunked_td.lambdas.forward import ForwardLambda
+from chunked_td.learners.planning.base import Planner, check_planner
+from chunked_td.learners.planning.smoothed_reward import SmoothedReward, check_reward_source
 from chunked_td.learners.views import View, check_view
+from chunked_td.models.errors import ModelError
 from chunked_td.simulation.run import Run
 
 
@@ -50,7 +53,9 @@ def simulate(
     *,
     learner: str = "sarsa",
     lambda_source: LambdaSource | float | None = None,
-    model: str | None = "counts",
+    model: str | ModelError | None = "counts",
+    planner: Planner | None = None,
+    reward_source: SmoothedReward | None = None,
     step_sizes: float | Sequence[float] | np.ndarray,
     seeds: int | Sequence[int] | np.ndarray,
     epsilon: float | np.ndarray = 0.1,
@@ -69,7 +74,10 @@ def simulate(
       dynamics: a dynamics NamedTuple, see `chunked_td.envs.dynamics`.
       learner: "sarsa", "expected_sarsa", "q_learning" (all act ε-greedily) or "td" (values of the uniform policy).
       lambda_source: where λ comes from; a number is a constant λ. Default: the paper's forward model.
-      model: "counts" (learned), "oracle" (the true dynamics).
+      model: of the λ source: "counts" (learned), "oracle" (the true dynamics), or counts with an error, such as
+        `CorruptedModel`, which holds for the planner's model, too.
+      planner: what the learner makes of a count model besides λ, such as `Dyna`; None for nothing.
+      reward_source: `SmoothedReward` to read rewards off the planner's model; None for the rewards that come.
       step_sizes, seeds: broadcast against each other; one run each.
       epsilon: exploration, a number or one per episode.
       discount: γ.
@@ -82,7 +90,9 @@ def simulate(
       threads: runs at a time; default: one per core. Results do not depend on it.
       keep_values: return the final tables too.
     """
+    model, error = ("counts", model) if isinstance(model, ModelError) else (model, None)
     settings = check_settings(dynamics, learner, lambda_source, model, view, discount, epsilon, episodes, replacing)
+    settings |= {"planner": check_planner(planner), "reward_source": check_reward_source(reward_source), "error": error}
     seeds_, sizes = check_runs(seeds, step_sizes)
     marks = record_marks(record_at, episodes)
     rows = probe_rows(dynamics, learner, probes)

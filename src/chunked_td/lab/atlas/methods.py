@@ -96,7 +96,9 @@ def methods_in(path: str | Path) -> tuple[Method, ...]:
         if isinstance(thing, type) and issubclass(thing, LambdaSource) and thing.__module__ == name
     ]
     if not found:
-        raise UsageError(f"--method {path} must define METHODS or a class that derives from LambdaSource; it has neither")
+        raise UsageError(
+            f"--method {path} must define METHODS or a class that derives from LambdaSource; it has neither"
+        )
     return tuple(_from_source(path, cls) for cls in found)
 
 

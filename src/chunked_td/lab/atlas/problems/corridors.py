@@ -138,9 +138,7 @@ def charge(*, steps: int, points: int = 4, mirrored: bool = False) -> Transition
         return [(1.0, (chosen, t + 1, collected), 0.0, False)]
 
     wrong = ("end", 1 if mirrored else 0)
-    return TransitionTable.from_outcomes(
-        outcomes, starts=[(0, 0, 0)], n_actions=2, horizon=steps + 1, bad_end=[wrong]
-    )
+    return TransitionTable.from_outcomes(outcomes, starts=[(0, 0, 0)], n_actions=2, horizon=steps + 1, bad_end=[wrong])
 
 
 def key_to_door(*, apples: int, size: float = 1.0, mirrored: bool = False) -> TransitionTable:
