@@ -14,6 +14,8 @@ from chunked_td.lambdas.factored import FactoredLambda as FactoredLambda
 from chunked_td.lambdas.forward import ForwardLambda as ForwardLambda
 from chunked_td.lambdas.visit import VisitLambda as VisitLambda
 from chunked_td.lambdas.watkins import WatkinsLambda as WatkinsLambda
+from chunked_td.learners.divergence import Diverged as Diverged
+from chunked_td.learners.divergence import DivergenceWarning as DivergenceWarning
 from chunked_td.learners.learner import Learner as Learner
 from chunked_td.learners.loop import History as History
 from chunked_td.learners.named import ChunkedExpectedSarsa as ChunkedExpectedSarsa

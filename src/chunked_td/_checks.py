@@ -62,6 +62,17 @@ def _check_number(name: str, value: Any, low: float, high: float, accepted: str)
     return number
 
 
+def check_numbers(name: str, value: Any, accepted: str) -> np.ndarray:
+    """Return real numbers of any shape as float64; `accepted` says in the error which ones are taken."""
+    try:
+        given = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        given = np.array(None)
+    if given.dtype.kind not in "fiu":  # strings would be converted, and so would True and 10**400 fail later
+        raise ValueError(f"{name} must be numbers, {accepted}, got {value!r}")
+    return given.astype(np.float64)
+
+
 def check_whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     """Return a whole number in [least, most] as an int; no `most` means no upper limit."""
     accepted = f"an integer >= {least}" if most is None else f"an integer in [{least}, {most}]"

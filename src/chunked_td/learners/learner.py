@@ -24,6 +24,7 @@ from chunked_td.learners.count_models import (
     make_counts,
     pairs_per_step,
 )
+from chunked_td.learners.divergence import Diverged, divergence_text
 from chunked_td.learners.entries import EMPTY, Entries, entries_for
 from chunked_td.learners.inputs import check_policy_table, check_reward_vector, legal_actions, policy_row
 from chunked_td.learners.loop import History, train
@@ -196,6 +197,7 @@ class Learner(Queries):
             tables=Tables(np.zeros((self._rows(states), d)), legal, nvec, parts),
             trace=Trace.empty(self._rows(states), d, _ROOM) if online else None,
             memory=Memory.empty(A, d, 1 if online else _ROOM),
+            watch=np.zeros(1, np.int64),
         )
         seeds = split_seed(self.seed)
         self.policy_draws = Draws(generator(seeds.policy))
@@ -266,6 +268,7 @@ class Learner(Queries):
 
     def _make_room(self) -> None:
         """Grow what the next steps might overfill. Every step adds at most one entry (d count pairs) to each."""
+        self._check_watch()  # for episodes that do not end
         trace, memory, counts = self.trace, self.memory, getattr(self._state.model, "counts", None)
         if trace is not None:
             if trace.rows.size - trace.count[0] < _ROOM:
@@ -321,6 +324,7 @@ class Learner(Queries):
         Args:
           observation, info: as returned by `env.reset`. `info["action_mask"]` is obeyed.
         """
+        self._check_watch()
         legal = self._legal(info)
         state = self._index(observation)
         self._given_policy(observation, legal)
@@ -377,6 +381,7 @@ class Learner(Queries):
 
     def _finish(self) -> None:
         """Make the updates that wait for the end of an episode."""
+        self._check_watch()
         if self.trace is None:
             coins = self.chunk_draws.stream
             if self.view == "sampled" and self.chunk_draws.reserve(int(self.memory.length[0])) is not coins:
@@ -384,6 +389,13 @@ class Learner(Queries):
             places, entries = self._entries()
             entries.finish(places, self._rates[1])
         self._forget()
+
+    def _check_watch(self) -> None:
+        """Refuse to go on where learning has diverged."""
+        watch = self._state.watch[0]
+        if watch:
+            reason = divergence_text(int(watch), float(self._rates[1]), self.lambda_source)
+            raise Diverged(f"learning diverged in episode {self.episode}: {reason}")
 
     def _abandon(self) -> None:
         """Leave an unfinished episode without the updates at its end. It counts for the schedules."""

@@ -16,6 +16,21 @@ VIEWS = ("traces", "offline", "sampled")
 """Online with traces; λ-return at the end of an episode; sampled chunks at the end of an episode (§3.1)."""
 
 
+NO_NUMBER, NO_LAMBDA = 1, 2
+"""What may go wrong while learning, as bits of `AgentState.watch`: a TD error that is not finite or beyond `LIMIT`, and
+a λ outside [0, 1]."""
+
+LIMIT = 1.0e100
+"""The largest |α δ_t| that counts as learning.
+
+Traces are at most the number of steps while λ lies in [0, 1]. So values stay finite as long as no step exceeds this
+limit: nothing else has to be looked at.
+"""
+
+SLACK = 1.0e-6
+"""How far a λ may lie outside [0, 1] by rounding."""
+
+
 class Rule(NamedTuple):
     """The choices of a learner, and the numbers that go with them."""
 
@@ -87,6 +102,7 @@ class AgentState(NamedTuple):
     tables: Tables
     trace: Any  # Trace, or None for updates at the end of an episode
     memory: Memory
+    watch: Annotated[np.ndarray, "int64[one]"]  # 0 while all is well, else NO_NUMBER, NO_LAMBDA or both
 
 
 def make_rule(

@@ -36,6 +36,7 @@ import numpy as np
 from chunked_td._numba import by_type, code, kernel
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.step import Step
+from chunked_td.learners.state import LIMIT, NO_LAMBDA, NO_NUMBER, SLACK
 from chunked_td.policies import GIVEN, GREEDY, draw, epsilon_greedy, only_legal, uniform_legal
 from chunked_td.seeding import uniform
 from chunked_td.traces import backward_pass, clear, decay, mark, reinforce
@@ -178,6 +179,7 @@ def conclude(agent, step, reward, ended, step_size):
     A = code(agent.rule.n_actions)
     row = step.state if code(agent.rule.bootstrap) == STATE else step.state * A + step.action
     td_error(agent, step, row, reward, ended == TERMINATED)
+    watch_step(agent, step, step_size)
     learn(agent.trace, agent, row, step_size)
     after_step(agent.source, step, reward, agent.memory.delta_t, ended)
     agent.memory.previous[0] = step.state * A + step.action
@@ -202,6 +204,17 @@ def td_error(agent, step, row, reward, terminated):
                     if memory.next_policy[a] > 0.0:
                         ahead += memory.next_policy[a] * values[step.next_state * A + a, i]
         memory.delta_t[i] = reward[i] + rule.discount * ahead - values[row, i]
+
+
+@kernel
+def watch_step(agent, step, step_size):
+    """Note in `agent.watch` a δ_t or λ_t that nothing can be learned from. The first step of an episode has no λ."""
+    memory = agent.memory
+    for i in range(memory.delta_t.size):
+        if not abs(step_size * memory.delta_t[i]) <= LIMIT:  # also true of NaN
+            agent.watch[0] |= NO_NUMBER
+        if step.previous >= 0 and not -SLACK <= memory.lambda_t[i] <= 1.0 + SLACK:
+            agent.watch[0] |= NO_LAMBDA
 
 
 @kernel

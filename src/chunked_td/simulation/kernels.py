@@ -14,6 +14,10 @@ import numpy as np
 from chunked_td._numba import by_type, code, kernel, on_stack, static, static_if_small
 from chunked_td.learners.update import ONGOING, TERMINATED, Arrival, Rates, advance, finish, select_action
 
+NO_STATE, NO_ACTIONS, NO_END, NO_DRAWS = 4, 8, 16, 32
+"""What may be wrong with an environment's dynamics, as bits of `AgentState.watch`: a state outside `nvec`, a number of
+legal actions outside 1..A, an episode longer than `horizon`, more random numbers taken than `draws` says."""
+
 env_reset, env_step, env_legal, env_miss = by_type("reset"), by_type("step"), by_type("legal"), by_type("miss")
 
 
@@ -65,10 +69,11 @@ class Stage(NamedTuple):
     reward: Annotated[np.ndarray, "float64[d]"]
     strides: Annotated[np.ndarray, "int64[n]"]  # id = Σ state · stride
     legal: Annotated[np.ndarray, "bool[m, A]"]  # row m allows the first m actions
+    horizon: int
     record: Any  # Record, or None
 
     @classmethod
-    def empty(cls, nvec: np.ndarray, n_actions: int, rewards: int, record: Record | None) -> Stage:
+    def empty(cls, nvec: np.ndarray, n_actions: int, rewards: int, horizon: int, recording: bool) -> Stage:
         """Before the first episode."""
         c = nvec.size
         return cls(
@@ -78,7 +83,8 @@ class Stage(NamedTuple):
             reward=np.zeros(rewards),
             strides=np.append(np.cumprod(nvec[:0:-1])[::-1], 1).astype(np.int64),
             legal=np.tril(np.ones((n_actions + 1, n_actions), bool), -1),
-            record=record,
+            horizon=horizon,
+            record=Record.empty(c, n_actions, horizon) if recording else None,
         )
 
 
@@ -142,11 +148,22 @@ def play(env, agent, stage, streams, rates):
     here, stage_here = on_stack(agent, sizes), on_stack(stage, sizes)
     env_rng, policy_rng = on_stack(streams.env, sizes), on_stack(streams.policy, sizes)
     env_rng.position[0], policy_rng.position[0] = streams.env.position[0], streams.policy.position[0]
-    here.memory.previous[0], here.memory.length[0] = -1, 0
+    here.memory.previous[0], here.memory.length[0], here.watch[0] = -1, 0, 0
     outcome = _play(env, here, stage_here, env_rng, policy_rng, rates)
     streams.env.position[0], streams.policy.position[0] = env_rng.position[0], policy_rng.position[0]
-    agent.memory.length[0] = here.memory.length[0]
+    agent.memory.length[0], agent.watch[0] = here.memory.length[0], here.watch[0]
     return outcome
+
+
+@kernel
+def fault_in(state, nvec, rng, ended, length, horizon):
+    """What is wrong with the dynamics after a step, or 0: compiled code must not go on from there."""
+    for j in range(state.size):
+        if not 0 <= state[j] < nvec[j]:
+            return NO_STATE
+    if rng.position[0] > rng.block.size:
+        return NO_DRAWS
+    return NO_END if length >= horizon and not ended else 0
 
 
 @kernel
@@ -154,8 +171,12 @@ def _play(env, agent, stage, env_rng, policy_rng, rates):
     """The loop of `play`."""
     memory, state = agent.memory, stage.state
     env_reset(env, env_rng, state)
+    fault = fault_in(state, agent.tables.nvec, env_rng, False, 0, stage.horizon)
     s = encode(state, stage.strides)
-    choices = env_legal(env, state)
+    choices = 1 if fault else env_legal(env, state)
+    if fault or not 0 < choices <= code(agent.rule.n_actions):
+        agent.watch[0] = fault or NO_ACTIONS
+        return EpisodeOutcome(0.0, False, 0)
     only = 0 if choices == 1 else -1
     a = first = select_action(agent, policy_rng, s, stage.legal[choices], only, rates.epsilon, True)
     for b in range(code(agent.rule.n_actions)):  # a source that does not need the policy must not read it
@@ -167,8 +188,12 @@ def _play(env, agent, stage, env_rng, policy_rng, rates):
     while not ended:
         leave(agent.model, state, stage.before)
         ended = env_step(env, env_rng, state, a, stage.reward)
+        fault = fault_in(state, agent.tables.nvec, env_rng, ended, t + 1, stage.horizon)
+        choices = 0 if ended or fault else env_legal(env, state)
+        if fault or not (ended or 0 < choices <= code(agent.rule.n_actions)):
+            agent.watch[0] = fault or NO_ACTIONS
+            return EpisodeOutcome(total, False, t)
         s2 = encode(state, stage.strides)
-        choices = 0 if ended else env_legal(env, state)
         end, only = TERMINATED if ended else ONGOING, 0 if choices == 1 else -1
         arrival = Arrival(s, a, stage.reward, s2, state, s2, stage.legal[choices], only, end)
         a2 = advance(agent, policy_rng, arrival, rates, scene_for(agent.model, env, stage.before, state))
@@ -215,6 +240,8 @@ room_for = by_type("has_room", _always)
 def play_block(env, agent, stage, streams, room, epsilons, step_size, first, last, totals):
     """Episodes first..last−1, or as many as the random numbers and the count model have room for.
 
+    An episode that sets `agent.watch` is the last one; the updates at its end are not made.
+
     Returns:
       The first episode not played.
     """
@@ -224,8 +251,10 @@ def play_block(env, agent, stage, streams, room, epsilons, step_size, first, las
         if _unread(streams.coins) < room.coins or not room_for(agent.model, room.pairs):
             return episode
         outcome = play(env, agent, stage, streams, Rates(epsilons[episode], step_size))
+        add_outcome(totals, outcome)
+        if agent.watch[0] != 0:
+            return episode + 1
         here = on_stack(agent, stage.sizes)
         here.memory.length[0] = agent.memory.length[0]
         finish(here, streams.coins, step_size)
-        add_outcome(totals, outcome)
     return last

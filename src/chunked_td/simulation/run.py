@@ -14,7 +14,17 @@ from chunked_td.learners.count_models import component_parts, kind_of_counts, ma
 from chunked_td.learners.state import AgentState, Memory, Tables, make_rule
 from chunked_td.models.oracle import Oracle
 from chunked_td.seeding import Draws, generator, split_seed
-from chunked_td.simulation.kernels import Record, Room, Stage, Streams, Totals, play_block
+from chunked_td.simulation.kernels import (
+    NO_ACTIONS,
+    NO_DRAWS,
+    NO_END,
+    NO_STATE,
+    Room,
+    Stage,
+    Streams,
+    Totals,
+    play_block,
+)
 from chunked_td.traces import Trace
 
 _BLOCK = 1 << 14  # uniforms drawn ahead per stream
@@ -69,13 +79,14 @@ class Run:
                 tables=Tables(np.zeros((rows, d)), legal, nvec, parts),
                 trace=None if offline else Trace.empty(rows, d, T),
                 memory=Memory.empty(A, d, T if offline else 0),
+                watch=np.zeros(1, np.int64),
             )
         )
-        self.stage = Stage.empty(nvec, A, d, Record.empty(nvec.size, A, T) if record else None)
+        self.stage = Stage.empty(nvec, A, d, T, record)
         self._prepare(dynamics, seed, view)
         self.loop = compiled_for(play_block, self.env, self.agent.source)
         self.totals = Totals.zero()
-        self.episode = 0
+        self.episode, self.diverged = 0, -1
 
     def _prepare(self, dynamics: Dynamics, seed: int, view: str) -> None:
         """Random numbers, and what the environment draws once."""
@@ -97,8 +108,8 @@ class Run:
             self.agent = self.agent._replace(model=model._replace(counts=counts))
 
     def play_to(self, episode: int) -> None:
-        """Play until `episode` episodes are done."""
-        while self.episode < episode:
+        """Play until `episode` episodes are done, or until learning diverges: `diverged` is the episode of that."""
+        while self.episode < episode and self.diverged < 0:
             self._make_room()
             self.episode = self.loop(
                 self.env,
@@ -112,6 +123,9 @@ class Run:
                 episode,
                 self.totals,
             )
+            if self.agent.watch[0]:
+                check_dynamics(self.env, int(self.agent.watch[0]), self.episode - 1)
+                self.diverged = self.episode - 1
 
     @property
     def values(self) -> np.ndarray:
@@ -121,6 +135,19 @@ class Run:
     def probe(self, rows: np.ndarray) -> np.ndarray:
         """Σ_i Q^i of the given rows."""
         return self.values[rows].sum(axis=1)
+
+
+def check_dynamics(env: Any, watch: int, episode: int) -> None:
+    """Refuse dynamics that have not kept to what they declare; compiled code stopped there."""
+    faults = {
+        NO_STATE: "wrote a state component outside 0..nvec − 1",
+        NO_ACTIONS: "offered a number of legal actions outside 1..n_actions",
+        NO_END: "did not end the episode within horizon transitions",
+        NO_DRAWS: "took more random numbers than draws says",
+    }
+    for bit, fault in faults.items():
+        if watch & bit:
+            raise ValueError(f"dynamics {type(env).__name__} {fault}, in episode {episode}")
 
 
 def _make_model(
