@@ -1,10 +1,11 @@
-"""What a user is told when learning diverges. The compiled update notices it (`update.watch_step`)."""
+"""What a user is told when learning diverges. The compiled update notices it (`AgentState.watch`)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from chunked_td.learners.state import LIMIT, NO_LAMBDA
+from chunked_td.learners.state import NO_LAMBDA
+from chunked_td.traces import LIMIT
 
 
 class Diverged(FloatingPointError):
@@ -25,7 +26,7 @@ def divergence_text(watch: int, step_size: float, lambda_source: Any) -> str:
     if watch & NO_LAMBDA:
         return f"{lambda_source!r} gave a λ that is not a number in [0, 1]: its lambda_t is at fault"
     return (
-        f"a TD error times the step size was not finite, or beyond {LIMIT:g}: step_size {step_size:g} is too large for "
+        f"an update was not finite, or beyond {LIMIT:g}: step_size {step_size:g} is too large for "
         f"{lambda_source!r}, for these rewards, or for a λ near 1 where states return within an episode; take a "
         f"smaller step_size, a smaller λ or replacing traces"
     )

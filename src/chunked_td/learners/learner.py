@@ -381,13 +381,13 @@ class Learner(Queries):
 
     def _finish(self) -> None:
         """Make the updates that wait for the end of an episode."""
-        self._check_watch()
         if self.trace is None:
             coins = self.chunk_draws.stream
             if self.view == "sampled" and self.chunk_draws.reserve(int(self.memory.length[0])) is not coins:
                 self._packed = None
             places, entries = self._entries()
             entries.finish(places, self._rates[1])
+        self._check_watch()
         self._forget()
 
     def _check_watch(self) -> None:

@@ -17,15 +17,8 @@ VIEWS = ("traces", "offline", "sampled")
 
 
 NO_NUMBER, NO_LAMBDA = 1, 2
-"""What may go wrong while learning, as bits of `AgentState.watch`: a TD error that is not finite or beyond `LIMIT`, and
-a λ outside [0, 1]."""
-
-LIMIT = 1.0e100
-"""The largest |α δ_t| that counts as learning.
-
-Traces are at most the number of steps while λ lies in [0, 1]. So values stay finite as long as no step exceeds this
-limit: nothing else has to be looked at.
-"""
+"""What may go wrong while learning, as bits of `AgentState.watch`: an update that is not finite or beyond
+`chunked_td.traces.LIMIT`, and a λ outside [0, 1]."""
 
 SLACK = 1.0e-6
 """How far a λ may lie outside [0, 1] by rounding."""
@@ -39,6 +32,7 @@ class Rule(NamedTuple):
     per_component: Any  # static: 1 if every reward component has a λ of its own
     keeps_policy: Any  # static: 1 if λ needs π(·|x_t)
     keeps_legal: Any  # static: 1 if λ needs the legal actions of other states
+    checks_lambda: Any  # static: 1 if the λ source is not one of ours, and might leave [0, 1]
     n_actions: Any  # A
     discount: float  # γ
     cutoff: float  # traces at or below it are dropped; 0 is exact
@@ -137,6 +131,7 @@ def make_rule(
         per_component=static(int(source.per_component)),
         keeps_policy=static(int(Needs.POLICY in needs)),
         keeps_legal=static(int(Needs.LEGAL in needs)),
+        checks_lambda=static(int(not type(source).__module__.startswith("chunked_td."))),
         n_actions=n_actions,
         discount=float(discount),
         cutoff=float(cutoff),

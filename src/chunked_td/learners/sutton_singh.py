@@ -23,10 +23,10 @@ from chunked_td._numba import kernel
 from chunked_td.bootstraps import STATE
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.learners.learner import Learner
-from chunked_td.learners.state import LIMIT, NO_NUMBER
+from chunked_td.learners.state import NO_NUMBER
 from chunked_td.learners.update import ONGOING, TERMINATED
 from chunked_td.models.counts import NUMBER, Counts, increment
-from chunked_td.traces import Trace, decay, mark, reinforce
+from chunked_td.traces import LIMIT, Trace, decay, mark, reinforce
 
 NAIVE, ONE_OVER_N, N_OVER_N, CORRECTED = range(4)
 

@@ -36,10 +36,10 @@ import numpy as np
 from chunked_td._numba import by_type, code, kernel
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.step import Step
-from chunked_td.learners.state import LIMIT, NO_LAMBDA, NO_NUMBER, SLACK
+from chunked_td.learners.state import NO_LAMBDA, NO_NUMBER, SLACK
 from chunked_td.policies import GIVEN, GREEDY, draw, epsilon_greedy, only_legal, uniform_legal
 from chunked_td.seeding import uniform
-from chunked_td.traces import backward_pass, clear, decay, mark, reinforce
+from chunked_td.traces import LIMIT, backward_pass, clear, decay, mark, reinforce
 
 ONGOING, TERMINATED, TRUNCATED = range(3)
 """Whether an episode has ended, and how."""
@@ -171,6 +171,16 @@ def write_lambda(agent, step):
         value = lambda_of(agent.source, step, 0)
         for i in range(out.size):
             out[i] = value
+    if code(agent.rule.checks_lambda):
+        for i in range(out.size):
+            if step.previous >= 0 and not in_unit(out[i]):  # the first step of an episode has no λ
+                agent.watch[0] |= NO_LAMBDA
+
+
+@kernel
+def in_unit(value):
+    """Whether a λ lies in [0, 1], up to rounding; NaN does not."""
+    return -SLACK <= value <= 1.0 + SLACK
 
 
 @kernel
@@ -179,7 +189,6 @@ def conclude(agent, step, reward, ended, step_size):
     A = code(agent.rule.n_actions)
     row = step.state if code(agent.rule.bootstrap) == STATE else step.state * A + step.action
     td_error(agent, step, row, reward, ended == TERMINATED)
-    watch_step(agent, step, step_size)
     learn(agent.trace, agent, row, step_size)
     after_step(agent.source, step, reward, agent.memory.delta_t, ended)
     agent.memory.previous[0] = step.state * A + step.action
@@ -207,17 +216,6 @@ def td_error(agent, step, row, reward, terminated):
 
 
 @kernel
-def watch_step(agent, step, step_size):
-    """Note in `agent.watch` a δ_t or λ_t that nothing can be learned from. The first step of an episode has no λ."""
-    memory = agent.memory
-    for i in range(memory.delta_t.size):
-        if not abs(step_size * memory.delta_t[i]) <= LIMIT:  # also true of NaN
-            agent.watch[0] |= NO_NUMBER
-        if step.previous >= 0 and not -SLACK <= memory.lambda_t[i] <= 1.0 + SLACK:
-            agent.watch[0] |= NO_LAMBDA
-
-
-@kernel
 def learn(trace, agent, row, step_size):
     """Use λ_t and δ_t: update through the traces, or keep both for the end of the episode if there are none."""
     rule, memory = agent.rule, agent.memory
@@ -225,6 +223,9 @@ def learn(trace, agent, row, step_size):
         decay(trace, rule.discount, memory.lambda_t, rule.cutoff)
         mark(trace, row, rule.replacing)
         reinforce(agent.tables.values, trace, step_size, memory.delta_t)
+        for i in range(memory.delta_t.size):
+            if not abs(step_size * memory.delta_t[i]) <= LIMIT:  # true of NaN too
+                agent.watch[0] |= NO_NUMBER
         return
     t = memory.length[0]
     memory.rows[t] = row
@@ -260,7 +261,9 @@ def _make_updates(trace, agent, coins, step_size):
             u = uniform(coins)
             for i in range(memory.delta_t.size):
                 memory.lambda_[t, i] = 1.0 if u < memory.lambda_[t, i] else 0.0
-    backward_pass(agent.tables.values, memory.rows, memory.delta, memory.lambda_, length, discount, step_size)
+    values, rows, delta, lambda_ = agent.tables.values, memory.rows, memory.delta, memory.lambda_
+    if not backward_pass(values, rows, delta, lambda_, length, discount, step_size):
+        agent.watch[0] |= NO_NUMBER
 
 
 class Workspace(NamedTuple):

@@ -70,10 +70,13 @@ class Stage(NamedTuple):
     strides: Annotated[np.ndarray, "int64[n]"]  # id = Σ state · stride
     legal: Annotated[np.ndarray, "bool[m, A]"]  # row m allows the first m actions
     horizon: int
+    trusted: Any  # static: 1 if the dynamics are ours, and keep to what they declare
     record: Any  # Record, or None
 
     @classmethod
-    def empty(cls, nvec: np.ndarray, n_actions: int, rewards: int, horizon: int, recording: bool) -> Stage:
+    def empty(
+        cls, nvec: np.ndarray, n_actions: int, rewards: int, horizon: int, *, trusted: bool, recording: bool
+    ) -> Stage:
         """Before the first episode."""
         c = nvec.size
         return cls(
@@ -84,6 +87,7 @@ class Stage(NamedTuple):
             strides=np.append(np.cumprod(nvec[:0:-1])[::-1], 1).astype(np.int64),
             legal=np.tril(np.ones((n_actions + 1, n_actions), bool), -1),
             horizon=horizon,
+            trusted=static(int(trusted)),
             record=Record.empty(c, n_actions, horizon) if recording else None,
         )
 
@@ -156,14 +160,21 @@ def play(env, agent, stage, streams, rates):
 
 
 @kernel
-def fault_in(state, nvec, rng, ended, length, horizon):
-    """What is wrong with the dynamics after a step, or 0: compiled code must not go on from there."""
-    for j in range(state.size):
-        if not 0 <= state[j] < nvec[j]:
-            return NO_STATE
+def legal_actions(env, stage, nvec, rng, ended, length):
+    """How many actions the state offers, 0 at the end; a negative number says what is wrong with the dynamics."""
+    if code(stage.trusted):
+        return 0 if ended else env_legal(env, stage.state)
+    for j in range(nvec.size):
+        if not 0 <= stage.state[j] < nvec[j]:
+            return -NO_STATE
     if rng.position[0] > rng.block.size:
-        return NO_DRAWS
-    return NO_END if length >= horizon and not ended else 0
+        return -NO_DRAWS
+    if ended:
+        return 0
+    if length >= stage.horizon:
+        return -NO_END
+    choices = env_legal(env, stage.state)
+    return choices if 0 < choices < stage.legal.shape[0] else -NO_ACTIONS
 
 
 @kernel
@@ -171,12 +182,11 @@ def _play(env, agent, stage, env_rng, policy_rng, rates):
     """The loop of `play`."""
     memory, state = agent.memory, stage.state
     env_reset(env, env_rng, state)
-    fault = fault_in(state, agent.tables.nvec, env_rng, False, 0, stage.horizon)
-    s = encode(state, stage.strides)
-    choices = 1 if fault else env_legal(env, state)
-    if fault or not 0 < choices <= code(agent.rule.n_actions):
-        agent.watch[0] = fault or NO_ACTIONS
+    choices = legal_actions(env, stage, agent.tables.nvec, env_rng, False, 0)
+    if choices < 0:
+        agent.watch[0] = -choices
         return EpisodeOutcome(0.0, False, 0)
+    s = encode(state, stage.strides)
     only = 0 if choices == 1 else -1
     a = first = select_action(agent, policy_rng, s, stage.legal[choices], only, rates.epsilon, True)
     for b in range(code(agent.rule.n_actions)):  # a source that does not need the policy must not read it
@@ -188,10 +198,9 @@ def _play(env, agent, stage, env_rng, policy_rng, rates):
     while not ended:
         leave(agent.model, state, stage.before)
         ended = env_step(env, env_rng, state, a, stage.reward)
-        fault = fault_in(state, agent.tables.nvec, env_rng, ended, t + 1, stage.horizon)
-        choices = 0 if ended or fault else env_legal(env, state)
-        if fault or not (ended or 0 < choices <= code(agent.rule.n_actions)):
-            agent.watch[0] = fault or NO_ACTIONS
+        choices = legal_actions(env, stage, agent.tables.nvec, env_rng, ended, t + 1)
+        if choices < 0:
+            agent.watch[0] = -choices
             return EpisodeOutcome(total, False, t)
         s2 = encode(state, stage.strides)
         end, only = TERMINATED if ended else ONGOING, 0 if choices == 1 else -1
@@ -240,7 +249,7 @@ room_for = by_type("has_room", _always)
 def play_block(env, agent, stage, streams, room, epsilons, step_size, first, last, totals):
     """Episodes first..last−1, or as many as the random numbers and the count model have room for.
 
-    An episode that sets `agent.watch` is the last one; the updates at its end are not made.
+    An episode that sets `agent.watch` is the last one.
 
     Returns:
       The first episode not played.
@@ -252,9 +261,10 @@ def play_block(env, agent, stage, streams, room, epsilons, step_size, first, las
             return episode
         outcome = play(env, agent, stage, streams, Rates(epsilons[episode], step_size))
         add_outcome(totals, outcome)
-        if agent.watch[0] != 0:
-            return episode + 1
         here = on_stack(agent, stage.sizes)
-        here.memory.length[0] = agent.memory.length[0]
+        here.memory.length[0], here.watch[0] = agent.memory.length[0], agent.watch[0]
         finish(here, streams.coins, step_size)
+        if here.watch[0] != 0:
+            agent.watch[0] = here.watch[0]
+            return episode + 1
     return last

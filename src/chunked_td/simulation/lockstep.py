@@ -22,8 +22,8 @@ from chunked_td._checks import check_whole
 from chunked_td._numba import at, check_layout, code, kernel, stacked
 from chunked_td.lambdas.base import LambdaSource
 from chunked_td.lambdas.step import Step
-from chunked_td.learners.state import NO_LAMBDA, SLACK
-from chunked_td.learners.update import Rates, finish, lambda_of
+from chunked_td.learners.state import NO_LAMBDA
+from chunked_td.learners.update import Rates, finish, in_unit, lambda_of
 from chunked_td.seeding import Stream
 from chunked_td.simulation.kernels import Streams, add_outcome, encode, play
 from chunked_td.simulation.readers import NumberReader, answers_at
@@ -113,7 +113,7 @@ def enter_lambda(agent, sources, reader, stage, turn, b):
             for i in range(memory.lambda_.shape[1]):
                 memory.lambda_[t, i] = value
         for i in range(memory.lambda_.shape[1]):
-            if t > 0 and not -SLACK <= memory.lambda_[t, i] <= 1.0 + SLACK:
+            if t > 0 and not in_unit(memory.lambda_[t, i]):
                 agent.watch[0] |= NO_LAMBDA
         previous = state * A + action
 
@@ -279,10 +279,10 @@ class Fleet:
         return self.agents.watch[:, 0]
 
     def _note_divergence(self, learned: int) -> None:
-        """Write down which runs have stopped in this turn, in the episode played or in the one learned from."""
+        """Write down which runs have stopped in this turn, after the episode that they learned from."""
         for b in np.flatnonzero((self.watch != 0) & (self.diverged < 0)):
             check_dynamics(self.envs, int(self.watch[b]), self.episode - 1)
-            self.diverged[b] = learned if self.watch[b] & NO_LAMBDA else self.episode - 1
+            self.diverged[b] = learned
 
     def _spread(self, work: Callable[[int, int], Any]) -> None:
         """Call work(first, last) over slices of the runs, in threads if there are several."""

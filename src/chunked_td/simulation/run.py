@@ -82,7 +82,8 @@ class Run:
                 watch=np.zeros(1, np.int64),
             )
         )
-        self.stage = Stage.empty(nvec, A, d, T, record)
+        trusted = type(dynamics).__module__.startswith("chunked_td.")
+        self.stage = Stage.empty(nvec, A, d, T, trusted=trusted, recording=record)
         self._prepare(dynamics, seed, view)
         self.loop = compiled_for(play_block, self.env, self.agent.source)
         self.totals = Totals.zero()
