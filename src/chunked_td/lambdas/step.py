@@ -5,8 +5,9 @@ Models hand out probabilities; mixing them with the policy happens here, once fo
 | question | answer |
 |---|---|
 | `chance(step, a, part)` | P̂(x'|x, a) of what came, or of a part of it |
-| `mixture(step, part)` | Σ_a π(a|x) P̂(x'|x, a) |
-| `expected_mixture(step, part)` | Σ_{x'} (Σ_a π(a|x) P̂(x'|x, a))², the mixture that is expected before the step |
+| `mixture(step, part)` | P̂^π(x'|x) = Σ_a π(a|x) P̂(x'|x, a) / Σ_a π(a|x), over the actions that the model knows |
+| `expected_mixture(step, part)` | Σ_{x'} P̂^π(x'|x)², the mixture that is expected before the step |
+| `tried(step)` | Σ_a π(a|x) over the actions that the model knows: 1 once all were tried |
 | `choice(step)` | π(a'|x'), 1 on the last transition |
 | `expected_choice(step)` | Σ_{x'} P̂(x'|x, a)² Σ_{a'} π(a'|x')² |
 | `overlap(step, a, b, part)` | Σ_{x'} P̂(x'|x, a) P̂(x'|x, b) |
@@ -16,6 +17,10 @@ Models hand out probabilities; mixing them with the policy happens here, once fo
 | `came_from(step)` | P̂ of the predecessor |
 
 A part is the number of a reward component, or `WHOLE`.
+
+Counts know nothing of an action that was never tried in a state. What it would do is left open: the probabilities of
+the tried actions are divided by their sum. Taken for impossible instead, it would lower λ in a deterministic world too.
+Multiply by `tried(step)` for that reading.
 """
 
 from __future__ import annotations
@@ -41,6 +46,7 @@ __all__ = [
     "mixture",
     "overlap",
     "target",
+    "tried",
     "visits",
     "weight",
 ]
@@ -135,12 +141,34 @@ def choice(step):
 
 
 @kernel
+def _all_known(model, step, action):
+    return True
+
+
+_knows = by_type("knows", _all_known)
+
+
+@kernel
+def tried(step):
+    """Σ_a π(a|x) over the actions that the model knows."""
+    total = 0.0
+    missing = False
+    for a in range(code(step.n_actions)):
+        if step.policy[a] > 0.0:
+            if _knows(step.model, step, a):
+                total += step.policy[a]
+            else:
+                missing = True
+    return total if missing else 1.0
+
+
+@kernel
 def _mixture(model, step, part):
     total = 0.0
     for a in range(code(step.n_actions)):
         if step.policy[a] > 0.0:
             total += step.policy[a] * _chance(model, step, a, part)
-    return min(total, 1.0)  # policies sum to 1 up to rounding
+    return min(total / tried(step), 1.0)  # policies sum to 1 up to rounding
 
 
 @kernel
@@ -152,7 +180,8 @@ def _expected_mixture(model, step, part):
             for b in range(a):
                 if step.policy[b] > 0.0:
                     total += 2.0 * step.policy[a] * step.policy[b] * _overlap(model, step, a, b, part)
-    return min(total, 1.0)
+    known = tried(step)
+    return min(total / (known * known), 1.0)
 
 
 @kernel
@@ -173,13 +202,13 @@ _expected_choice_of = by_type("expected_choice", _expected_choice)
 
 @kernel
 def mixture(step, part):
-    """Σ_a π(a|x) P̂(x'|x,a): P̂^π(x'|x)."""
+    """P̂^π(x'|x) = Σ_a π(a|x) P̂(x'|x,a), over the actions that the model knows."""
     return _mixture_of(step.model, step, part)
 
 
 @kernel
 def expected_mixture(step, part):
-    """Σ_{x'} P̂^π(x'|x)² = Σ_a Σ_b π(a|x) π(b|x) Σ_{x'} P̂(x'|x,a) P̂(x'|x,b)."""
+    """Σ_{x'} P̂^π(x'|x)² = Σ_a Σ_b π(a|x) π(b|x) Σ_{x'} P̂(x'|x,a) P̂(x'|x,b), over the actions that the model knows."""
     return _expected_mixture_of(step.model, step, part)
 
 

@@ -270,6 +270,8 @@ def _source_in(value: dict[str, Any], given: LambdaSource | None) -> LambdaSourc
             f"lambda_source: the saved learner uses {name}, which is not part of chunked_td; build it and pass it as "
             f"load(…, lambda_source=…)"
         )
+    if hasattr(SOURCES[name], "literal"):
+        settings.setdefault("literal", True)  # version 0.1 took actions never tried for impossible
     return SOURCES[name](**{key: _as_tuples(setting) for key, setting in settings.items()})
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from chunked_td._numba import check_layout, formed, is_cacheable, static, static_if_small
 from chunked_td.bootstraps import BOOTSTRAPS, STATE
-from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy
+from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy, legal_masks
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.learners.count_models import component_parts, kind_of_counts, make_counts, pairs_per_step
 from chunked_td.learners.state import AgentState, Memory, Tables, make_rule
@@ -19,6 +19,7 @@ from chunked_td.simulation.kernels import (
     NO_DRAWS,
     NO_END,
     NO_STATE,
+    Record,
     Room,
     Stage,
     Streams,
@@ -64,7 +65,8 @@ class Run:
         A, d, T = dynamics.n_actions, dynamics.n_rewards, dynamics.horizon
         nvec, bootstrap = np.array(dynamics.nvec, np.int64), BOOTSTRAPS[learner]
         states, offline = int(nvec.prod()), view != "traces"
-        rule = make_rule(bootstrap, lambda_source, view, static_if_small(A), discount)
+        n_actions = A if getattr(dynamics, "is_fixed", False) else static_if_small(A)
+        rule = make_rule(bootstrap, lambda_source, view, n_actions, discount)
         if source is not None:  # λ is computed after the episode, from the policies as they were
             rule = rule._replace(keeps_policy=static(1))
         rows = states if bootstrap == STATE else states * A
@@ -82,8 +84,9 @@ class Run:
                 watch=np.zeros(1, np.int64),
             )
         )
+        kept = Record.empty(nvec.size, A, T) if record else None
         trusted = type(dynamics).__module__.startswith("chunked_td.")
-        self.stage = Stage.empty(nvec, A, d, T, trusted=trusted, recording=record)
+        self.stage = Stage.empty(nvec, n_actions, d, legal_masks(dynamics), T, trusted, kept)
         self._prepare(dynamics, seed, view)
         self.loop = compiled_for(play_block, self.env, self.agent.source)
         self.totals = Totals.zero()

@@ -7,8 +7,16 @@ Conventions:
   * A state is int64[c], one whole number per component; component i takes the values 0..nvec[i] − 1.
   * Its id is the mixed-radix number of the components, the last one running fastest (`np.ravel_multi_index`).
   * The legal actions of a state are 0..legal − 1. Action 0 is the paper's a₁.
-  * Time is part of the state, so no state returns within an episode, and `horizon` bounds its length.
+  * An episode has at most `horizon` transitions. Where time is part of the state, none is longer by itself; dynamics in
+    which states return (`TransitionTable`) say `time_limit`, after which episodes are truncated.
   * Randomness comes from a `Stream`; each random choice takes one uniform number.
+
+What dynamics may offer besides:
+  * `time_limit(env)`, a kernel: transitions after which an episode is truncated. Values bootstrap there.
+  * `masks`, bool[m, A]: sets of legal actions other than the first n. Rows 0..A must be the first 0..A actions; `legal`
+    then gives the number of a row, and the kernel `only_action(env, row)` the one legal action of a row, or −1.
+  * `starts`: start states with their probabilities, where `reset` has a choice.
+  * `is_fixed`: true where `prepare` changes nothing, so that runs may share the arrays.
 """
 
 from __future__ import annotations
@@ -94,7 +102,15 @@ class Dynamics(Protocol):
 D = TypeVar("D")
 
 
+def legal_masks(env: Any) -> np.ndarray:
+    """The sets of legal actions that `legal` numbers, bool[m, A]: the first 0..A actions, unless `env` has its own."""
+    given = getattr(env, "masks", None)
+    return np.tril(np.ones((env.n_actions + 1, env.n_actions), bool), -1) if given is None else given
+
+
 def independent_copy(env: D) -> D:
-    """Copy dynamics and their arrays, so that two runs can `prepare` side by side."""
+    """Copy dynamics and their arrays, so that two runs can `prepare` side by side; fixed ones are shared."""
+    if getattr(env, "is_fixed", False):
+        return env
     fields = [field.copy() if isinstance(field, np.ndarray) else field for field in env]  # type: ignore[attr-defined]
     return type(env)(*fields)
