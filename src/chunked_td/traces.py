@@ -17,7 +17,6 @@ import numpy as np
 
 from chunked_td._numba import kernel
 
-
 LIMIT = 1.0e100
 """The largest update, |α δ_t| or |α u_t|, that counts as learning.
 

@@ -34,8 +34,8 @@ class Runs:
       misses: int64[R], regretful episodes in all. Episodes that a run did not play because it diverged count as
         regretful: it is not known what they would have been, and a run that broke down is no success.
       misses_at: int64[R, K], regretful episodes among the first `record_at[k]`.
-      probes_at: float64[R, K, P], Σ_i Q^i at the probed rows after `record_at[k]` episodes; NaN once a run has diverged.
-      returns_at: float64[R, K], sum of episode returns since the previous record; NaN once a run has diverged.
+      probes_at: float64[R, K, P], Σ_i Q^i at the probed rows after `record_at[k]` episodes; NaN once it has diverged.
+      returns_at: float64[R, K], sum of episode returns since the previous record; NaN once it has diverged.
       steps: int64[R], transitions.
       values: float64[R, rows, d], or None unless asked for. Of a run that diverged: as they were when it stopped.
       diverged: int64[R], the episode (from 0) in which a run diverged and stopped; −1 where it did not.
