@@ -37,6 +37,14 @@ def check_seed(seed: Any) -> int:
     return int(seed)
 
 
+def check_episodes(episodes: Any, least: int) -> int:
+    """Return a number of episodes as an int."""
+    most = 10**9
+    if isinstance(episodes, bool) or not isinstance(episodes, int | np.integer) or not least <= episodes <= most:
+        raise ValueError(f"episodes must be a whole number from {least} to {most:,}, got {episodes!r}")
+    return int(episodes)
+
+
 def check_unit(name: str, value: Any) -> float:
     """Return a number in [0, 1] as a float."""
     return _check_number(name, value, 0.0, 1.0, "a number in [0, 1]")
@@ -88,9 +96,7 @@ def check_finite(name: str, value: Any) -> float:
     """Return a finite number as a float."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise _wrong_type(name, value, "a finite number")
-    if not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, got {value!r}")
-    return float(value)
+    return _check_number(name, value, -math.inf, math.inf, "a finite number")
 
 
 def check_probability(name: str, value: Any) -> float:
@@ -98,10 +104,7 @@ def check_probability(name: str, value: Any) -> float:
     accepted = "a probability in [0, 1]"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise _wrong_type(name, value, accepted)
-    number = float(value)
-    if not 0 <= number <= 1:  # also refuses NaN
-        raise ValueError(f"{name} must be {accepted}, got {value!r}")
-    return number
+    return _check_number(name, value, 0.0, 1.0, accepted)
 
 
 def check_flag(name: str, value: Any) -> bool:

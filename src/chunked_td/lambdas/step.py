@@ -73,8 +73,15 @@ class Step(NamedTuple):
     scene: Any  # environment, state before, state after: where the simulation plays, else None
 
 
-_chance, _overlap = by_type("chance"), by_type("overlap")
-_first, _following, _target, _weight = by_type("first"), by_type("following"), by_type("target"), by_type("weight")
+def _question(name: str, needed: str) -> Any:
+    """A question to the model; a source that asks it without saying so gets an error."""
+    return by_type(name, missing=f"lambda_source asks {name}(), for which its `needs` must have {needed}")
+
+
+_chance, _overlap = _question("chance", "Needs.OUTCOME or Needs.PARTS"), _question("overlap", "Needs.OUTCOMES")
+_first, _following, _target, _weight = (
+    _question(name, "Needs.OUTCOMES") for name in ("first", "following", "target", "weight")
+)
 
 
 @kernel
@@ -83,7 +90,7 @@ def _none_unlisted(model, step, action):
 
 
 _unlisted = by_type("unlisted_squares", _none_unlisted)
-_visits, _came_from = by_type("visits"), by_type("came_from")
+_visits, _came_from = _question("visits", "Needs.VISITS"), _question("came_from", "Needs.PREDECESSORS")
 
 
 @kernel

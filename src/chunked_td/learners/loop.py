@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from chunked_td._checks import check_episodes
 from chunked_td.learners.divergence import Diverged, DivergenceWarning
 
 
@@ -58,8 +59,9 @@ def train(
       progress: show a bar, if a person is watching (standard error is a terminal).
       callback: called as callback(episode, return, length) after each episode; training stops if it returns True.
     """
-    if isinstance(episodes, bool) or not isinstance(episodes, int | np.integer) or episodes < 0:
-        raise ValueError(f"episodes must be a whole number from 0, got {episodes!r}")
+    check_episodes(episodes, 0)
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be a function, got {callback!r}")
     if episodes == 0:  # the seed is still for the first episode to use
         return History(np.zeros(0), np.zeros(0, np.int64))
     returns, lengths = np.zeros(episodes), np.zeros(episodes, np.int64)

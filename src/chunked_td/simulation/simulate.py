@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td._checks import check_choice, check_numbers, check_unit, check_whole
+from chunked_td._checks import check_choice, check_episodes, check_numbers, check_unit, check_whole
 from chunked_td.bootstraps import BOOTSTRAPS
 from chunked_td.envs.dynamics.protocol import Dynamics
 from chunked_td.lambdas.base import COUNTED, MODEL, LambdaSource, as_lambda_source
@@ -159,12 +159,13 @@ def check_runs(seeds: Any, step_sizes: Any) -> tuple[np.ndarray, np.ndarray]:
 def probe_rows(dynamics: Dynamics, learner: str, probes: Sequence[tuple[int, int]]) -> np.ndarray:
     """Rows of the value table for (state id, action) pairs."""
     states = int(np.prod(dynamics.nvec))
-    for s, a in probes:
+    pairs = [(check_whole("probes", s, 0), check_whole("probes", a, 0)) for s, a in probes]
+    for s, a in pairs:
         if not (0 <= s < states and 0 <= a < dynamics.n_actions):
             raise ValueError(
                 f"probes must be (state id in 0..{states - 1}, action in 0..{dynamics.n_actions - 1}), got {(s, a)}"
             )
-    return np.array([s if learner == "td" else s * dynamics.n_actions + a for s, a in probes], np.int64)
+    return np.array([s if learner == "td" else s * dynamics.n_actions + a for s, a in pairs], np.int64)
 
 
 def record_run(run: Run, marks: Sequence[int], rows: np.ndarray, keep_values: bool) -> tuple[Any, ...]:
@@ -183,10 +184,10 @@ def record_run(run: Run, marks: Sequence[int], rows: np.ndarray, keep_values: bo
 
 def record_marks(record_at: Sequence[int], episodes: int) -> list[int]:
     """Sorted recording points; the end is always one."""
-    marks = sorted({int(m) for m in record_at} | {episodes})
-    if marks[0] < 0 or marks[-1] > episodes:
-        raise ValueError(f"record_at must lie in 0..{episodes} (the number of episodes), got {sorted(record_at)}")
-    return marks
+    try:
+        return sorted({check_whole("record_at", mark, 0, episodes) for mark in record_at} | {int(episodes)})
+    except (TypeError, ValueError):
+        raise ValueError(f"record_at must lie in 0..{episodes} (the number of episodes), got {record_at!r}") from None
 
 
 def check_source(source: LambdaSource) -> None:
@@ -211,8 +212,9 @@ def check_settings(
     """Validate what all runs share; returns keyword arguments for `Run`."""
     check_choice("learner", learner, BOOTSTRAPS)
     check_choice("view", view, VIEWS)
-    if isinstance(episodes, bool) or not isinstance(episodes, int | np.integer) or episodes < 1:
-        raise ValueError(f"episodes must be a whole number from 1, got {episodes!r}")
+    check_episodes(episodes, 1)
+    if not isinstance(dynamics, Dynamics) or not hasattr(dynamics, "_fields"):
+        raise ValueError(f"dynamics must be a NamedTuple as in chunked_td.envs.dynamics, got {dynamics!r}")
     source = as_lambda_source(lambda_source, ForwardLambda())
     check_source(source)
     needs = source.needs_with(BOOTSTRAPS[learner]) & MODEL
