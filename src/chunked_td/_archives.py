@@ -134,5 +134,7 @@ def _array(member: zipfile.ZipInfo, content: bytes) -> np.ndarray:
     dtype, start = np.dtype(found[1]), start + length
     if not dtype.itemsize or len(content) - start != math.prod(shape) * dtype.itemsize:
         raise ValueError(f"{name}: {dtype}{list(shape)} does not match its {len(content) - start:,} bytes")
-    array = np.frombuffer(content, dtype, math.prod(shape), start).reshape(shape, order="F" if found[2] == "True" else "C")
+    array = np.frombuffer(content, dtype, math.prod(shape), start).reshape(
+        shape, order="F" if found[2] == "True" else "C"
+    )
     return np.array(array, order="C")

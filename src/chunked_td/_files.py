@@ -115,6 +115,14 @@ def _not_regular(path: str | Path) -> ValueError:
     return ValueError(f"{path} must be a regular file, got {kind}")
 
 
+def check_regular(path: str | Path) -> Path:
+    """Return `path` if it is a regular file or nothing yet; ValueError for anything else, links too."""
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            raise _not_regular(path)
+    return Path(path)
+
+
 def check_inside(folder: str | Path, path: str | Path) -> Path:
     """Return `path` if it lies in `folder` once every link is followed; otherwise raise ValueError."""
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):

@@ -260,7 +260,12 @@ class HashedIndexer(Indexer):
         indexer = cls()
         for start, end in zip(starts, ends, strict=True) if ends else ():
             indexer.ids[content[start:end]] = len(indexer.ids)
-        if sorted(ends) != ends or min(ends, default=0) < 0 or len(indexer.ids) != len(ends) or (ends or [0])[-1] != len(content):
+        if (
+            sorted(ends) != ends
+            or min(ends, default=0) < 0
+            or len(indexer.ids) != len(ends)
+            or (ends or [0])[-1] != len(content)
+        ):
             raise ValueError("state: the table of hashed observations is damaged")
         return indexer
 

@@ -352,4 +352,3 @@ def _unpack(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
             return arrays[value["__array__"]]
         return {key: _unpack(item, arrays) for key, item in value.items()}
     return [_unpack(item, arrays) for item in value] if isinstance(value, list) else value
-

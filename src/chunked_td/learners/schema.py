@@ -185,7 +185,10 @@ def _check_counts(agent: Learner, arrays: Arrays) -> None:
     origin, number = arrays["counts_origin"], arrays["counts_number"]
     head, total, prior = arrays["counts_head"], arrays["counts_total"], arrays["counts_prior"]
     following, first = linked(origin, head.size)
-    for name, given, wanted in (("counts_following", arrays["counts_following"], following), ("counts_head", head, first)):
+    for name, given, wanted in (
+        ("counts_following", arrays["counts_following"], following),
+        ("counts_head", head, first),
+    ):
         if not np.array_equal(given, wanted):
             raise ValueError(f"{name} must link the pairs of each origin in the order in which they were first seen")
     if not np.array_equal(np.bincount(origin, number, head.size), total):
