@@ -5,8 +5,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 OUT    ?= runs/quick
+MINUTES ?= 60
 
-.PHONY: help setup test reproduce lint format docs bench clean
+.PHONY: help setup test reproduce lint format docs bench attack clean
 
 help:
 	@echo "make setup      the locked environment in $(VENV) (every other target does this first)"
@@ -16,6 +17,7 @@ help:
 	@echo "make format     rewrite the code in the house style"
 	@echo "make docs       the documentation in site/, broken links as errors"
 	@echo "make bench      speed against plain Python, NumPy and C"
+	@echo "make attack     hostile files and misuse for MINUTES=$(MINUTES); the table goes to results/attack.md"
 
 setup: $(READY)
 
@@ -49,6 +51,9 @@ docs: $(READY)
 
 bench: $(READY)
 	$(BIN)/chunked-td bench
+
+attack: $(READY)
+	$(BIN)/python -m attack --minutes $(MINUTES) --table results/attack.md
 
 clean:
 	rm -rf build dist site .pytest_cache .ruff_cache .hypothesis

@@ -17,11 +17,12 @@ Set `NUMBA_DISABLE_JIT=1` to run every kernel as ordinary Python.
 
 from chunked_td._numba.compiler import is_kernel, kernel
 from chunked_td._numba.forms import form, formed, is_cacheable
-from chunked_td._numba.layouts import Form, Packed, at, check_layout, entry, on_stack, read, stacked
+from chunked_td._numba.layouts import Form, Layout, Packed, at, check_layout, entry, layouts, on_stack, read, stacked
 from chunked_td._numba.static import by_type, code, static, static_if_small
 
 __all__ = [
     "Form",
+    "Layout",
     "Packed",
     "at",
     "by_type",
@@ -33,6 +34,7 @@ __all__ = [
     "is_cacheable",
     "is_kernel",
     "kernel",
+    "layouts",
     "on_stack",
     "read",
     "stacked",

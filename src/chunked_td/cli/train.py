@@ -141,7 +141,7 @@ def read_curve(out: Path) -> History | None:
     path = out / "curve.parquet"
     if not path.exists():
         return None
-    frame = pl.read_parquet(path)
+    frame = pl.read_parquet(path.read_bytes())  # by path, `[ ]` in it would be a pattern
     return History(frame["return"].to_numpy(), frame["length"].to_numpy())
 
 
