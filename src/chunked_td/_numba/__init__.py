@@ -12,7 +12,8 @@ Every hot loop of the package is a `kernel`: a plain Python function on arrays, 
 Kernels never allocate memory. Therefore they are compiled without reference counting, which would cost tens of
 nanoseconds whenever one kernel passes a NamedTuple of arrays to another.
 
-Set `NUMBA_DISABLE_JIT=1` to run every kernel as ordinary Python.
+Set `NUMBA_DISABLE_JIT=1` to run every kernel as ordinary Python, `CHUNKED_TD_BOUNDSCHECK=1` to compile kernels that
+check every index.
 """
 
 from chunked_td._numba.compiler import is_kernel, kernel

@@ -24,11 +24,11 @@ from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.errors import NumbaError
 from numba.core.typed_passes import NativeLowering
 
-from chunked_td._numba.caching import _CONFIG, NOTICE, caching_here
+from chunked_td._numba.caching import _CONFIG, BOUNDSCHECK, NOTICE, caching_here
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-OPTIONS: Any = {"_nrt": False, "nogil": True, "error_model": "numpy", "forceinline": True}
+OPTIONS: Any = {"_nrt": False, "nogil": True, "error_model": "numpy", "forceinline": True, "boundscheck": BOUNDSCHECK}
 """No reference counting, no interpreter lock, division as NumPy does it, everything inlined."""
 
 FORMS = "chunked_td._numba.forms"
