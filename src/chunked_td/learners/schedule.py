@@ -10,6 +10,8 @@ import numpy as np
 
 from chunked_td._checks import check_finite, check_flag, check_positive, check_unit
 
+_LAST = 2**62
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -56,15 +58,14 @@ class Schedule:
 
 def _whole(episode: Any) -> int:
     """An episode as an int; a float that is whole is taken too."""
-    number = int(episode) if isinstance(episode, Real) and not isinstance(episode, bool) else None
-    if number is None or number != episode or abs(number) > 2**62:
-        raise ValueError(f"points: {episode!r} is not an episode")
-    return number
+    if isinstance(episode, Real) and not isinstance(episode, bool) and abs(episode) < _LAST and int(episode) == episode:
+        return int(episode)
+    raise ValueError(f"points: {episode!r} is not an episode")
 
 
 def linear(start: float, end: float, episodes: int) -> Schedule:
     """From `start` to `end` in a straight line over so many episodes, then `end`."""
-    if isinstance(episodes, bool) or not isinstance(episodes, Integral) or episodes < 1:
+    if isinstance(episodes, bool) or not isinstance(episodes, Integral) or not 1 <= episodes < _LAST:
         raise ValueError(f"episodes must be a whole number, at least 1, got {episodes!r}")
     return Schedule(((0, start), (episodes, end)))
 
