@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import gymnasium as gym
@@ -14,7 +15,7 @@ import chunked_td as ctd
 from chunked_td._numba import kernel
 from chunked_td.envs.dynamics import AccumulatedCharge
 from chunked_td.seeding import uniform
-from chunked_td.simulation import simulate
+from chunked_td.simulation import networks, simulate
 from chunked_td.simulation.lockstep import Fleet
 from chunked_td.traces import LIMIT, backward_pass
 
@@ -119,10 +120,13 @@ def test_learn_stops_and_says_when(view, epsilon):
 def test_an_episode_that_does_not_end_is_stopped_too():
     agent = ctd.SarsaLambda(gym.make("FrozenLake-v1"), lambda_=1.0, step_size=9.0, discount=1.0)
     agent.start(0)
-    with pytest.raises(ctd.Diverged, match="smaller step_size"):
-        for k in range(5000):
+
+    def walk(steps):
+        for k in range(steps):
             agent.step(1.0, k % 3, False)
-    assert k < 2000
+
+    with pytest.raises(ctd.Diverged, match="smaller step_size"):
+        walk(2000)
 
 
 def test_huge_rewards_are_noticed():
@@ -143,32 +147,60 @@ def test_a_policy_over_values_that_are_none():
 # ---- in lockstep
 
 
-def test_in_lockstep_the_others_go_on():
-    def fleet(step_sizes):
-        return Fleet(
-            SMALL,
-            learner="sarsa",
-            lambda_source=ctd.ForwardLambda(),
-            discount=1.0,
-            epsilons=np.full(400, 0.1),
-            seeds=range(len(step_sizes)),
-            step_sizes=step_sizes,
+def fleet(step_sizes):
+    return Fleet(
+        SMALL,
+        learner="sarsa",
+        lambda_source=ctd.ForwardLambda(),
+        discount=1.0,
+        epsilons=np.full(400, 0.1),
+        seeds=range(len(step_sizes)),
+        step_sizes=step_sizes,
+    )
+
+
+class Half:
+    """A world whose networks always say one half."""
+
+    def __init__(self, runs):
+        self.runs, self.broken_at = runs, np.zeros(runs, np.int32)
+
+    def episode(self, *_):
+        return self
+
+    def copy_to_host_async(self):
+        pass
+
+    def __array__(self, *_, **__):
+        return np.full((self.runs, 4), 0.5, np.float32)
+
+    def diagnostics(self):
+        each, tenths = np.zeros(self.runs), np.zeros((self.runs, 1))
+        return SimpleNamespace(
+            loss=each, lambda_predictable=tenths, lambda_noisy=tenths, counted=tenths, predicted=tenths, observed=tenths
         )
 
-    both, alone = fleet([0.1, 60.0]), fleet([0.1])
-    for runs in (both, alone):
-        for _ in range(400):
-            runs.roll_out()
-            runs.learn(np.full((runs.size, 4), 0.5))
-    assert both.diverged[0] == -1
-    assert 0 <= both.diverged[1] < 399
-    assert both.values[0].tobytes() == alone.values[0].tobytes()
-    assert (both.lengths == alone.lengths[0]).tolist() == [True, False]
-    assert both.totals.steps[1, 0] == 4 * (both.diverged[1] + 1)
-    broken = fleet([0.1, 0.1])
-    broken.roll_out()
-    answers = np.full((2, 4), 0.5)
+
+def test_in_lockstep_the_others_go_on():
+    results = {}
+    for name, step_sizes in (("both", [0.1, 60.0]), ("alone", [0.1])):
+        runs = fleet(step_sizes)
+        records = networks._train(Half(runs.size), runs, SMALL, [5, 300, 400], np.array([0]), None)
+        results[name] = networks._result(runs, records, slice(0, 2))
+    both, alone = results["both"], results["alone"]
+    assert both.diverged[0] == alone.diverged[0] == -1
+    assert 5 < both.diverged[1] < 299
+    for name in ("misses_at", "probes_at", "returns_at"):
+        assert getattr(both, name)[0].tobytes() == getattr(alone, name)[0].tobytes()
+    assert both.steps[1] == 4 * (both.diverged[1] + 1)
+    assert np.isnan(both.probes_at[1, :, 0]).tolist() == np.isnan(both.returns_at[1]).tolist() == [False, True, True]
+    assert both.misses_at[1, 2] - both.misses_at[1, 1] == 100
+
+
+def test_in_lockstep_a_lambda_that_is_none_stops_its_run():
+    broken, answers = fleet([0.1, 0.1]), np.full((2, 4), 0.5)
     answers[1, 2] = 7.0
+    broken.roll_out()
     broken.learn(answers, roll_on=True)
     assert broken.diverged.tolist() == [-1, 0]
 

@@ -209,27 +209,14 @@ def test_a_source_that_asks_for_what_it_does_not_need_is_told(source, need):
 
 # ---- arguments
 
-STRANGE = [
-    "1",
-    "0.5",
-    b"1",
-    None,
-    1j,
-    [],
-    {},
-    object(),
-    math.nan,
-    math.inf,
-    -math.inf,
-    10**400,
-    -(10**400),
-    np.array("1"),
-]
+STRANGE = ["1", "0.5", b"1", None, 1j, [], {}, object(), math.nan, math.inf, -math.inf, 10**400, -(10**400)]
+STRANGE = [*STRANGE, np.array("1")]
+SETTINGS = ["step_size", "epsilon", "discount", "cutoff", "prior", "seed", "lambda_source", "replacing"]
 
 
 @pytest.mark.parametrize("value", STRANGE, ids=lambda value: str(value)[:12])
 def test_strange_rewards_are_refused(value):
-    agent, paid = mid_episode()
+    agent, _ = mid_episode()
     before = everything(agent)
     with pytest.raises(ValueError, match="reward must"):
         agent.step(value, 2, False)
@@ -267,9 +254,7 @@ def test_ends_of_all_kinds(value):
     assert agent.step(paid, 2, value, value) is not None
 
 
-@pytest.mark.parametrize(
-    "name", ["step_size", "epsilon", "discount", "cutoff", "prior", "seed", "lambda_source", "replacing"]
-)
+@pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("value", STRANGE, ids=lambda value: str(value)[:12])
 def test_strange_settings_are_refused(name, value):
     if value is None and name == "lambda_source":

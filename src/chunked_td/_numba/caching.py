@@ -21,7 +21,7 @@ _CONFIG: Any = numba_config  # Numba sets its attributes when it is imported; ty
 _LOCK = threading.Lock()
 
 BOUNDSCHECK = os.environ.get("CHUNKED_TD_BOUNDSCHECK") == "1"
-"""Whether kernels check every index, and raise IndexError; slow, for tests. Such code is kept in a folder of its own."""
+"""Whether kernels check every index, and raise IndexError; slow, for tests. Such code has a cache folder of its own."""
 
 
 @functools.cache

@@ -172,7 +172,7 @@ class Fleet:
         self.sources = Sources(*(source.compiled(sizes) for source in (lambda_source, part_source or lambda_source)))
         self.reader = stacked([reader] * self.size)
         self.step_sizes, self.epsilons = np.asarray(step_sizes, np.float64), epsilons
-        self.room = runs[0].room
+        self.room, self.name = runs[0].room, runs[0].name
         self.envs, self.agents = stacked([run.env for run in runs]), stacked([run.agent for run in runs])
         self.stages, self.totals = stacked([run.stage for run in runs]), stacked([run.totals for run in runs])
         self._gather_streams(runs)
@@ -281,7 +281,7 @@ class Fleet:
     def _note_divergence(self, learned: int) -> None:
         """Write down which runs have stopped in this turn, after the episode that they learned from."""
         for b in np.flatnonzero((self.watch != 0) & (self.diverged < 0)):
-            check_dynamics(self.envs, int(self.watch[b]), self.episode - 1)
+            check_dynamics(self.name, int(self.watch[b]), self.episode - 1)
             self.diverged[b] = learned
 
     def _spread(self, work: Callable[[int, int], Any]) -> None:

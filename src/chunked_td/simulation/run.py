@@ -60,7 +60,7 @@ class Run:
         source: Any = None,
         record: bool = False,
     ):
-        self.env: Any = formed(independent_copy(dynamics))
+        self.name, self.env = type(dynamics).__name__, formed(independent_copy(dynamics))
         self.step_size, self.epsilons = float(step_size), epsilons
         A, d, T = dynamics.n_actions, dynamics.n_rewards, dynamics.horizon
         nvec, bootstrap = np.array(dynamics.nvec, np.int64), BOOTSTRAPS[learner]
@@ -128,7 +128,7 @@ class Run:
                 self.totals,
             )
             if self.agent.watch[0]:
-                check_dynamics(self.env, int(self.agent.watch[0]), self.episode - 1)
+                check_dynamics(self.name, int(self.agent.watch[0]), self.episode - 1)
                 self.diverged = self.episode - 1
 
     @property
@@ -141,7 +141,7 @@ class Run:
         return self.values[rows].sum(axis=1)
 
 
-def check_dynamics(env: Any, watch: int, episode: int) -> None:
+def check_dynamics(name: str, watch: int, episode: int) -> None:
     """Refuse dynamics that have not kept to what they declare; compiled code stopped there."""
     faults = {
         NO_STATE: "wrote a state component outside 0..nvec − 1",
@@ -151,7 +151,7 @@ def check_dynamics(env: Any, watch: int, episode: int) -> None:
     }
     for bit, fault in faults.items():
         if watch & bit:
-            raise ValueError(f"dynamics {type(env).__name__} {fault}, in episode {episode}")
+            raise ValueError(f"dynamics {name} {fault}, in episode {episode}")
 
 
 def _make_model(
