@@ -18,7 +18,6 @@ help:
 	@echo "make docs       the documentation in site/, broken links as errors"
 	@echo "make bench      speed against plain Python, NumPy and C"
 	@echo "make attack     hostile files and misuse for MINUTES=$(MINUTES); the table goes to results/attack.md"
-
 	@echo "make mutants    planted mistakes, each of which a test must catch; the table goes to mutants/TABLE.md"
 
 setup: $(READY)

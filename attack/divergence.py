@@ -92,7 +92,7 @@ class Ring(NamedTuple):
 def compile_ring() -> None:
     """All loops that the cases run."""
     for view in ("traces", "offline", "sampled"):
-        simulate_ring(Ring(4, 1.0, 0, 2, 1, 2), 0.5, 0.1, 0.1, view)
+        simulate_ring(Ring(1000, 1.0, 0, 2, 1, 2), 0.5, 0.1, 0.1, view)
 
 
 def simulate_ring(env: Ring, lambda_: float, step_size: float, epsilon: float, view: str) -> Any:
@@ -113,7 +113,7 @@ def simulated_runs(case: Case) -> Outcome:
     lambda_ = float(rng.choice([0.0, 0.5, 1.0, 1.0, 1.5, -0.5, math.nan, math.inf]))
     step_size, view = float(rng.choice(SIZES)), str(rng.choice(["traces", "offline", "sampled"]))
     epsilon = float(rng.choice([0.0, 0.3, 1.0]))
-    env = Ring(int(rng.choice([8, 64])), reward, 0, 2, 1, int(rng.integers(3)))
+    env = Ring(int(rng.choice([30, 500])), reward, 0, 2, 1, int(rng.integers(3)))
     case.say(f"{env}, λ {lambda_}, α {step_size}, {view}, ε {epsilon}")
     try:
         runs = simulate_ring(env, lambda_, step_size, epsilon, view)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import kernel
+from chunked_td._numba import by_type, kernel
 
 
 class SeedSequences(NamedTuple):
@@ -49,11 +49,29 @@ class Stream(NamedTuple):
 
 
 @kernel
-def uniform(rng):
-    """Take the next number in [0, 1) from a `Stream`."""
+def _take(rng):
     i = rng.position[0]
     rng.position[0] = i + 1
     return rng.block[i]
+
+
+uniform: Any = by_type("take", _take)
+"""uniform(rng): take the next number in [0, 1) from a `Stream`."""
+
+
+class GuardedStream(NamedTuple):
+    """A `Stream` for code that is not ours: past the end of the block there are zeros, and `position` shows it."""
+
+    block: Annotated[np.ndarray, "float64[n]"]
+    position: Annotated[np.ndarray, "int64[one]"]
+
+    @staticmethod
+    @kernel
+    def take(rng):
+        """The next number."""
+        i = rng.position[0]
+        rng.position[0] = i + 1
+        return rng.block[i] if i < rng.block.size else 0.0
 
 
 class Draws:

@@ -195,6 +195,7 @@ class Fleet:
         for group, streams in zip(self.draws, self.streams, strict=True):
             for b, draws in enumerate(group):
                 draws.stream = Stream(streams.block[b], streams.position[b])
+        self.streams = self.streams._replace(env=runs[0].env_stream(self.streams.env))
 
     @property
     def states(self) -> np.ndarray:

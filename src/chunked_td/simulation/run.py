@@ -13,7 +13,7 @@ from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.learners.count_models import component_parts, kind_of_counts, make_counts, pairs_per_step
 from chunked_td.learners.state import AgentState, Memory, Tables, make_rule
 from chunked_td.models.oracle import Oracle
-from chunked_td.seeding import Draws, generator, split_seed
+from chunked_td.seeding import Draws, GuardedStream, Stream, generator, split_seed
 from chunked_td.simulation.kernels import (
     NO_ACTIONS,
     NO_DRAWS,
@@ -100,12 +100,20 @@ class Run:
         sizes = max(_BLOCK, 4 * self.room.env), max(_BLOCK, 4 * self.room.policy), 4 * sampled
         seeds = split_seed(seed)
         self.draws = [Draws(generator(sequence), size) for sequence, size in zip(seeds, sizes, strict=True)]
-        type(self.env).prepare(self.env, self.draws[0].reserve(dynamics.draws))
+        stream = self.env_stream(self.draws[0].reserve(dynamics.draws))
+        type(self.env).prepare(self.env, stream)
+        if stream.position[0] > stream.block.size:
+            check_dynamics(self.name, NO_DRAWS, 0)
+
+    def env_stream(self, stream: Stream) -> Any:
+        """The environment's random numbers; dynamics that are not ours may take too many of them."""
+        return stream if self.stage.trusted.value else GuardedStream(*stream)
 
     def _make_room(self) -> None:
         """Refill random numbers and grow the count model where the next episode might run out."""
         needed = self.room.env, self.room.policy, self.room.coins
-        self.streams = Streams(*(draws.reserve(count) for draws, count in zip(self.draws, needed, strict=True)))
+        env, *others = (draws.reserve(count) for draws, count in zip(self.draws, needed, strict=True))
+        self.streams = Streams(self.env_stream(env), *others)
         model = self.agent.model
         if self.room.pairs and model.counts.room < self.room.pairs:
             counts = model.counts.grown(model.counts.head.size, 2 * model.counts.pairs.shape[0] + self.room.pairs)
