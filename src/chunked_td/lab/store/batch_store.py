@@ -78,15 +78,15 @@ class StoredBatch:
         """The batch with these settings in this file."""
         return cls(path, settings, frozenset(settings.pairs), frozenset(settings.record_at), digest)
 
-    def content(self) -> bytes:
-        """The bytes of the file, if they are still those that were checked; LabError if not."""
+    def table(self) -> pl.DataFrame:
+        """The table, if the file still has the bytes that were checked; LabError names the file if not."""
         try:
-            content = read_regular(self.path, links=False)
-        except (ValueError, OSError) as error:
+            content = _read(self.path)
+            if sha256(content) != self.digest:
+                raise LabError("it has changed since it was checked; run the command again")
+            return read_table(self.path, content)
+        except LabError as error:
             raise LabError(f"{self.path}: {error}") from error
-        if sha256(content) != self.digest:
-            raise LabError(f"{self.path} has changed since it was checked; run the command again")
-        return content
 
 
 @dataclass(frozen=True)
@@ -270,8 +270,7 @@ class Store:
                 left -= found
                 if found:
                     pairs = pl.DataFrame(sorted(found), schema=["seed", "exponent"], orient="row")
-                    table = read_table(stored.path, stored.content())
-                    rows = table.filter(pl.col("episode").is_in(part.record_at))
+                    rows = stored.table().filter(pl.col("episode").is_in(part.record_at))
                     rows = rows.join(pairs, on=["seed", "exponent"], how="semi")
                     frames.append(rows.with_columns(pl.lit(rank).alias("__rank")))
         table = pl.concat(frames, how="diagonal")
