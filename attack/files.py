@@ -451,6 +451,15 @@ def crafted_batch(case: Case) -> Outcome:
 
 @attack("manifest: crafted, with its checksum", prepare=prepared, share=2)
 def crafted_manifest(case: Case) -> Outcome:
+    return try_manifest(case, "claims")
+
+
+@attack("manifest: crafted, as a report", prepare=prepared, share=0.5, seconds=180)
+def crafted_report(case: Case) -> Outcome:
+    return try_manifest(case, "report")
+
+
+def try_manifest(case: Case, what: str) -> Outcome:
     import json
 
     from chunked_td.lab.store.manifest import _checksum
@@ -465,9 +474,7 @@ def crafted_manifest(case: Case) -> Outcome:
         values = json.loads(json.dumps(values).replace('"toy"', json.dumps(name)))
     case.say(json.dumps(values)[:3000])
     path.write_text(json.dumps({**values, "checksum": _checksum(values)}))
-    code, said = command("claims", str(box.run))
-    if case.rng.random() < 0.05:
-        code, said = command("report", str(box.run))
+    code, said = command(what, str(box.run))
     box.check()
     if code == 0:
         return Outcome.HARMLESS
