@@ -437,8 +437,8 @@ def crafted_batch(case: Case) -> Outcome:
         table = table.with_columns(pl.col("score").cast(pl.String))
     else:
         count = 10**7
-        table = pl.DataFrame({name: pl.Series([0], dtype=kind).new_from_index(0, count) if kind != pl.String
-                              else pl.Series([""]).new_from_index(0, count) for name, kind in table.schema.items()})  # fmt: skip
+        one = table.head(1)
+        table = pl.DataFrame({name: one[name].new_from_index(0, count) for name in one.columns})
         header["rows"] = count
     table.write_parquet(victim, metadata={METADATA_KEY: json.dumps(header)}, compression="zstd")
     del table

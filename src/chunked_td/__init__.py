@@ -27,7 +27,8 @@ def _public_names() -> dict[str, str]:
 
 _NAMES = _public_names()
 
-_OTHERS = ("learner", "loop", "saving", "schedule")  # modules of the learners' room that define no learner
+# modules of the learners' room that define no learner
+_OTHERS = ("expected_traces", "learner", "loop", "saving", "schedule")
 LEARNERS = tuple(
     name
     for name, home in _NAMES.items()

@@ -2,9 +2,11 @@
 
 from chunked_td._numba import kernel as kernel
 from chunked_td.compression import HistoryCompressor as HistoryCompressor
+from chunked_td.envs.dynamics.table import TransitionTable as TransitionTable
 from chunked_td.indexing import Discretise as Discretise
 from chunked_td.indexing import indexer_from_state as indexer_from_state
 from chunked_td.indexing import make_indexer as make_indexer
+from chunked_td.lambdas.adaptive import AdaptiveLambda as AdaptiveLambda
 from chunked_td.lambdas.backward import BackwardLambda as BackwardLambda
 from chunked_td.lambdas.base import LambdaSource as LambdaSource
 from chunked_td.lambdas.base import Needs as Needs
@@ -12,8 +14,12 @@ from chunked_td.lambdas.constant import ConstantLambda as ConstantLambda
 from chunked_td.lambdas.expected import ExpectedLambda as ExpectedLambda
 from chunked_td.lambdas.factored import FactoredLambda as FactoredLambda
 from chunked_td.lambdas.forward import ForwardLambda as ForwardLambda
+from chunked_td.lambdas.greedy import GreedyLambda as GreedyLambda
+from chunked_td.lambdas.meta_gradient import MetaGradientLambda as MetaGradientLambda
+from chunked_td.lambdas.signal import SignalLambda as SignalLambda
 from chunked_td.lambdas.visit import VisitLambda as VisitLambda
 from chunked_td.lambdas.watkins import WatkinsLambda as WatkinsLambda
+from chunked_td.learners.expected_traces import ExpectedTraces as ExpectedTraces
 from chunked_td.learners.learner import Learner as Learner
 from chunked_td.learners.loop import History as History
 from chunked_td.learners.named import ChunkedExpectedSarsa as ChunkedExpectedSarsa
@@ -23,6 +29,7 @@ from chunked_td.learners.named import ExpectedSarsaLambda as ExpectedSarsaLambda
 from chunked_td.learners.named import FactoredChunkedExpectedSarsa as FactoredChunkedExpectedSarsa
 from chunked_td.learners.named import NStepChunkedSarsa as NStepChunkedSarsa
 from chunked_td.learners.named import NStepChunkedTD as NStepChunkedTD
+from chunked_td.learners.named import QLambda as QLambda
 from chunked_td.learners.named import SarsaLambda as SarsaLambda
 from chunked_td.learners.named import TDLambda as TDLambda
 from chunked_td.learners.saving import load as load

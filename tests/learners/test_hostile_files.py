@@ -23,6 +23,7 @@ def agent_of(kind):
         "offline": lambda: ctd.ChunkedExpectedSarsa(env, seed=1, view="offline"),
         "percepts": lambda: ctd.NStepChunkedTD(env, seed=1, percept="reward-state"),
         "tdc": lambda: ctd.CorrectedTD(env, seed=1),
+        "learns": lambda: ctd.ChunkedSarsa(env, seed=1, lambda_source=ctd.lambdas.MetaGradientLambda()),
         "hashed": lambda: ctd.ChunkedSarsa(env, seed=1, indexer=ctd.make_indexer(None)),
     }
     agent, rng = made[kind](), np.random.default_rng(0)
@@ -37,7 +38,7 @@ def agent_of(kind):
 def saved(tmp_path_factory):
     """Files of agents in the middle of an episode, as bytes."""
     folder, found = tmp_path_factory.mktemp("saved"), {}
-    for kind in ("sarsa", "offline", "percepts", "tdc", "hashed"):
+    for kind in ("sarsa", "offline", "percepts", "tdc", "hashed", "learns"):
         agent_of(kind).save(folder / kind)
         found[kind] = (folder / kind).read_bytes()
     return found
@@ -102,6 +103,11 @@ BAD_ARRAYS = [
     ("tdc", "visited", lambda a: a + 10**6),
     ("tdc", "visited", lambda a: a - 10**6),
     ("tdc", "stale", lambda a: a[:-1]),
+    ("learns", "lambda_live", lambda a: np.full_like(a, 10**9)),
+    ("learns", "lambda_live", lambda a: np.zeros_like(a)),
+    ("learns", "lambda_count", lambda a: np.full_like(a, 10**9)),
+    ("learns", "lambda_theta", lambda a: np.full_like(a, np.inf)),
+    ("learns", "lambda_slope", lambda a: a[:-1]),
     ("hashed", "indexer_ends", lambda a: a[::-1].copy()),
     ("hashed", "indexer_ends", lambda a: a - a[0] - 1),
     ("hashed", "indexer_bytes", lambda a: np.zeros_like(a)),

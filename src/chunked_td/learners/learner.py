@@ -30,13 +30,13 @@ from chunked_td.learners.loop import History, train
 from chunked_td.learners.python_steps import advance_in_python, check_model
 from chunked_td.learners.queries import Queries
 from chunked_td.learners.schedule import Schedule, at_episode, check_schedule
-from chunked_td.learners.state import VIEWS, AgentState, Memory, Rule, Tables, grown_arrays, make_rule
+from chunked_td.learners.state import AgentState, Memory, Rule, Tables, empty_episode, grown_arrays, make_rule
 from chunked_td.learners.update import ONGOING, TERMINATED, TRUNCATED, Workspace
+from chunked_td.learners.views import View, check_view, empty_trace
 from chunked_td.models.asked import Answers
 from chunked_td.models.counts import Counts
 from chunked_td.policies import GIVEN, GREEDY, UNIFORM
 from chunked_td.seeding import Draws, generator, split_seed
-from chunked_td.traces import Trace
 
 Policy = str | np.ndarray | Callable[[Any], Any]
 
@@ -53,7 +53,7 @@ class LearnerSettings(TypedDict, total=False):
     lambda_source: LambdaSource | float | None
     model: Any
     policy: Policy | None
-    view: str | None
+    view: View | None
     percept: str
     prior: float
     replacing: bool
@@ -74,7 +74,8 @@ class Learner(Queries):
       model: None for counts, or an object that follows `chunked_td.models.Model`.
       policy: state-value learners only: "uniform", probabilities float[S, A], or a function from observation to
         float[A].
-      view: "traces" (online), "offline" (λ-return at the end of an episode) or "sampled" (§3.1).
+      view: "traces", "true_online" or "expected_traces" (online; see `chunked_td.learners.views`), "offline" (λ-return
+        at the end of an episode) or "sampled" (§3.1).
       percept: what the count model predicts: "state" or "reward-state".
       prior: Dirichlet pseudo-count per outcome of the count model.
       replacing: replacing instead of accumulating traces.
@@ -97,7 +98,7 @@ class Learner(Queries):
         lambda_source: LambdaSource | float | None = None,
         model: Any = None,
         policy: Policy | None = None,
-        view: str | None = None,
+        view: View | None = None,
         percept: str = "state",
         prior: float = 0.0,
         replacing: bool = False,
@@ -109,7 +110,7 @@ class Learner(Queries):
         self.epsilon = check_schedule("epsilon", epsilon, positive=False)
         self.discount = check_unit("discount", discount)
         self.lambda_source = as_lambda_source(lambda_source, self.default_source)
-        self.view = check_choice("view", view or self.default_view, VIEWS)
+        self.view = check_view(view or self.default_view)
         self.percept = check_choice("percept", percept, ("state", "reward-state"))
         self.prior = check_not_negative("prior", prior)
         self.cutoff = check_not_negative("cutoff", cutoff)
@@ -184,7 +185,7 @@ class Learner(Queries):
     def _allocate(self) -> None:
         A, d = self.n_actions, self.n_rewards
         self._capacity = states = max(self.indexer.size, _ROOM)
-        rule, online = self._make_rule(), self.view == "traces"
+        rule, trace = self._make_rule(), empty_trace(self.view, self._rows(states), d, _ROOM)
         nvec = np.array(self.indexer.nvec if self.indexer.nvec else (1,), np.int64)
         legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
         parts = component_parts(self.lambda_source, d, nvec.size)
@@ -194,8 +195,9 @@ class Learner(Queries):
             source=source.compiled(self._sizes()) if source.is_compiled else None,
             model=self._make_model(parts, nvec),
             tables=Tables(np.zeros((self._rows(states), d)), legal, nvec, parts),
-            trace=Trace.empty(self._rows(states), d, _ROOM) if online else None,
-            memory=Memory.empty(A, d, 1 if online else _ROOM),
+            trace=trace,
+            memory=Memory.empty(A, d, _ROOM if trace is None else 1),
+            episode=empty_episode(source, rule, d, _ROOM),
         )
         seeds = split_seed(self.seed)
         self.policy_draws = Draws(generator(seeds.policy))
@@ -239,7 +241,7 @@ class Learner(Queries):
         return self._state.tables
 
     @property
-    def trace(self) -> Trace | None:
+    def trace(self) -> Any:
         """The eligibility traces; None for updates at the end of an episode."""
         return self._state.trace
 
@@ -259,7 +261,8 @@ class Learner(Queries):
 
     def _sizes(self) -> dict[str, int]:
         """Dimensions of the arrays that a λ source may have."""
-        return {"S": self._capacity, "A": self.n_actions, "d": self.n_rewards}
+        rows = self._rows(self._capacity)
+        return {"S": self._capacity, "A": self.n_actions, "d": self.n_rewards, "rows": rows}
 
     def _rows(self, states: int) -> int:
         return states if self.bootstrap == STATE else states * self.n_actions
@@ -268,10 +271,13 @@ class Learner(Queries):
         """Grow what the next steps might overfill. Every step adds at most one entry (d count pairs) to each."""
         trace, memory, counts = self.trace, self.memory, getattr(self._state.model, "counts", None)
         if trace is not None:
-            if trace.rows.size - trace.count[0] < _ROOM:
-                self._replace(trace=trace.grown(trace.slot.size, 2 * trace.rows.size + _ROOM))
+            if trace.room < _ROOM:
+                self._replace(trace=trace.grown(self._rows(self._capacity), 2 * trace.capacity + _ROOM))
         elif memory.rows.size - memory.length[0] < _ROOM:
             self._replace(memory=memory.grown(2 * memory.rows.size + _ROOM))
+        episode = self._state.episode
+        if episode is not None and episode.states.size - episode.length[0] < _ROOM:
+            self._replace(episode=episode.grown(2 * episode.states.size + _ROOM))
         if counts is not None and counts.room < _ROOM * pairs_per_step(self._state.model):
             capacity = 2 * counts.pairs.shape[0] + _ROOM * pairs_per_step(self._state.model)
             self._replace_counts(counts.grown(counts.head.size, capacity))
@@ -286,7 +292,7 @@ class Learner(Queries):
         legal[: self.tables.legal.shape[0]] = self.tables.legal
         self._replace(tables=self.tables._replace(values=values, legal=legal))
         if self.trace is not None:
-            self._replace(trace=self.trace.grown(values.shape[0], self.trace.rows.size))
+            self._replace(trace=self.trace.grown(values.shape[0], self.trace.capacity))
         self._grow_source()
         counts = getattr(self._state.model, "counts", None)
         if counts is not None:
@@ -377,7 +383,7 @@ class Learner(Queries):
 
     def _finish(self) -> None:
         """Make the updates that wait for the end of an episode."""
-        if self.trace is None:
+        if self.trace is None or self._state.episode is not None:
             coins = self.chunk_draws.stream
             if self.view == "sampled" and self.chunk_draws.reserve(int(self.memory.length[0])) is not coins:
                 self._packed = None
@@ -395,6 +401,8 @@ class Learner(Queries):
         if self.trace is not None:
             self.trace.clear()
         self.memory.length[0], self.memory.previous[0] = 0, -1
+        if self._state.episode is not None:
+            self._state.episode.length[0] = 0
         self.state = self.action = -1
         self.episode += 1
 

@@ -10,16 +10,15 @@ import numpy as np
 from chunked_td._numba import static
 from chunked_td.bootstraps import EXPECTED_SARSA, SARSA, STATE
 from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.episode import Episode
+from chunked_td.learners.views import View
 from chunked_td.policies import GREEDY, UNIFORM
-
-VIEWS = ("traces", "offline", "sampled")
-"""Online with traces; λ-return at the end of an episode; sampled chunks at the end of an episode (§3.1)."""
 
 
 class Rule(NamedTuple):
     """The choices of a learner, and the numbers that go with them."""
 
-    bootstrap: Any  # static: STATE, SARSA or EXPECTED_SARSA
+    bootstrap: Any  # static, see chunked_td.bootstraps
     policy: Any  # static: GREEDY, UNIFORM or GIVEN
     per_component: Any  # static: 1 if every reward component has a λ of its own
     keeps_policy: Any  # static: 1 if λ needs π(·|x_t)
@@ -85,14 +84,15 @@ class AgentState(NamedTuple):
     source: Any  # the compiled form of a λ source
     model: Any  # ForwardCounts, PartCounts, BackwardCounts, Oracle, Answers, or None
     tables: Tables
-    trace: Any  # Trace, or None for updates at the end of an episode
+    trace: Any  # a kind of trace (`learners.views`), or None for updates at the end of an episode
     memory: Memory
+    episode: Any = None  # Episode, where the λ source learns from whole episodes
 
 
 def make_rule(
     bootstrap: int,
     source: LambdaSource,
-    view: str,
+    view: View,
     n_actions: Any,
     discount: float,
     *,
@@ -106,13 +106,16 @@ def make_rule(
         needs |= Needs.POLICY
     name = f"lambda_source {type(source).__name__}()"
     if source.per_component and bootstrap == SARSA:
-        raise ValueError(f"{name} goes with state values and Expected-SARSA, not with SARSA")
+        raise ValueError(f"{name} goes with state values, Expected-SARSA and Q-learning, not with SARSA")
     if source.per_component and needs & Needs.OUTCOME and Needs.PARTS not in needs:
         raise ValueError(f"{name} has a λ per reward component: it must need PARTS, not OUTCOME")
     if Needs.LEGAL in needs and bootstrap == STATE:
         raise ValueError(f"{name} needs the ε-greedy policy of other states; it goes with action values")
-    if view == "sampled" and bootstrap == EXPECTED_SARSA:
-        raise ValueError("view 'sampled' goes with state values and SARSA (§3.1, App. B.1), not with Expected-SARSA")
+    if view == "sampled" and bootstrap not in (STATE, SARSA):
+        other = "Expected-SARSA" if bootstrap == EXPECTED_SARSA else "Q-learning"
+        raise ValueError(f"view 'sampled' goes with state values and SARSA (§3.1, App. B.1), not with {other}")
+    if replacing and view != "traces":
+        raise ValueError(f"replacing goes with view 'traces', got view {view!r}")
     if policy is None:
         policy = UNIFORM if bootstrap == STATE else GREEDY
     return Rule(
@@ -127,6 +130,11 @@ def make_rule(
         replacing=bool(replacing),
         sampled=view == "sampled",
     )
+
+
+def empty_episode(source: LambdaSource, rule: Rule, components: int, capacity: int) -> Episode | None:
+    """A place for the episode under way, where the λ source is shown it."""
+    return Episode.empty(components, capacity, rule.discount, rule.bootstrap) if source.learns_from_episodes else None
 
 
 def grown_arrays(form: Any, layouts: Mapping[str, str], sizes: Mapping[str, int]) -> Any:

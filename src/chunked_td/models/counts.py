@@ -130,9 +130,15 @@ def outcome_number(counts, origin):
 
 
 @kernel
+def is_known(counts, origin):
+    """Whether an origin was seen, or has a prior."""
+    return counts.total[origin] > 0 or counts.prior[0] > 0.0
+
+
+@kernel
 def probability(counts, origin, target):
     """P̂(target | origin) = (n + c) / Σ(n + c): 0 for an origin never seen, unless there is a prior c."""
-    if counts.total[origin] == 0 and counts.prior[0] == 0.0:
+    if not is_known(counts, origin):
         return 0.0
     return pair_probability(counts, origin, find(counts, origin, target))
 
@@ -194,6 +200,12 @@ class ForwardCounts(NamedTuple):
         if action == step.action:
             return pair_probability(model.counts, row, model.latest[0])
         return probability(model.counts, row, step.percept)
+
+    @staticmethod
+    @kernel
+    def knows(model, step, action):
+        """Whether anything is known of (x, action)."""
+        return is_known(model.counts, step.state * code(step.n_actions) + action)
 
     @staticmethod
     @kernel
@@ -282,6 +294,12 @@ class PartCounts(NamedTuple):
         for i in range(d):
             model.value[i] = part_value(step.components, step.tables, i, step.next_state)
             model.latest[i] = increment(model.counts, row + i, model.value[i])
+
+    @staticmethod
+    @kernel
+    def knows(model, step, action):
+        """Whether anything is known of (x, action)."""
+        return is_known(model.counts, (step.state * code(step.n_actions) + action) * model.latest.size)
 
     @staticmethod
     @kernel

@@ -8,14 +8,15 @@ import numpy as np
 
 from chunked_td._numba import check_layout, formed, is_cacheable, static, static_if_small
 from chunked_td.bootstraps import BOOTSTRAPS, STATE
-from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy
+from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy, legal_masks
+from chunked_td.envs.dynamics.table import TransitionTable
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.learners.count_models import component_parts, kind_of_counts, make_counts, pairs_per_step
-from chunked_td.learners.state import AgentState, Memory, Tables, make_rule
-from chunked_td.models.oracle import Oracle
+from chunked_td.learners.state import AgentState, Memory, Tables, empty_episode, make_rule
+from chunked_td.learners.views import View, empty_trace
+from chunked_td.models.oracle import Oracle, TableOracle
 from chunked_td.seeding import Draws, generator, split_seed
 from chunked_td.simulation.kernels import Record, Room, Stage, Streams, Totals, play_block
-from chunked_td.traces import Trace
 
 _BLOCK = 1 << 14  # uniforms drawn ahead per stream
 
@@ -41,11 +42,12 @@ class Run:
         learner: str,
         lambda_source: LambdaSource,
         model: str | None,
-        view: str,
+        view: View,
         step_size: float,
         discount: float,
         epsilons: np.ndarray,
         seed: int,
+        replacing: bool = False,
         source: Any = None,
         record: bool = False,
     ):
@@ -53,31 +55,35 @@ class Run:
         self.step_size, self.epsilons = float(step_size), epsilons
         A, d, T = dynamics.n_actions, dynamics.n_rewards, dynamics.horizon
         nvec, bootstrap = np.array(dynamics.nvec, np.int64), BOOTSTRAPS[learner]
-        states, offline = int(nvec.prod()), view != "traces"
-        rule = make_rule(bootstrap, lambda_source, view, static_if_small(A), discount)
+        states = int(nvec.prod())
+        n_actions = A if getattr(dynamics, "one_loop", False) else static_if_small(A)
+        rule = make_rule(bootstrap, lambda_source, view, n_actions, discount, replacing=replacing)
         if source is not None:  # λ is computed after the episode, from the policies as they were
             rule = rule._replace(keeps_policy=static(1))
         rows = states if bootstrap == STATE else states * A
         parts = component_parts(lambda_source, d, nvec.size)
         legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
-        sizes = {"S": states, "A": A, "d": d}
+        sizes = {"S": states, "A": A, "d": d, "rows": rows}
+        trace = empty_trace(view, rows, d, min(rows, T))
         self.agent = check_layout(
             AgentState(
                 rule=rule,
                 source=lambda_source.compiled(sizes) if source is None else source,
-                model=_make_model(model, lambda_source, bootstrap, states, A, parts, nvec),
+                model=_make_model(model, dynamics, lambda_source, bootstrap, parts),
                 tables=Tables(np.zeros((rows, d)), legal, nvec, parts),
-                trace=None if offline else Trace.empty(rows, d, T),
-                memory=Memory.empty(A, d, T if offline else 0),
+                trace=trace,
+                memory=Memory.empty(A, d, T if trace is None else 0),
+                episode=empty_episode(lambda_source, rule, d, T),
             )
         )
-        self.stage = Stage.empty(nvec, A, d, Record.empty(nvec.size, A, T) if record else None)
+        kept = Record.empty(nvec.size, A, T) if record else None
+        self.stage = Stage.empty(nvec, n_actions, d, legal_masks(dynamics), kept)
         self._prepare(dynamics, seed, view)
         self.loop = compiled_for(play_block, self.env, self.agent.source)
         self.totals = Totals.zero()
         self.episode = 0
 
-    def _prepare(self, dynamics: Dynamics, seed: int, view: str) -> None:
+    def _prepare(self, dynamics: Dynamics, seed: int, view: View) -> None:
         """Random numbers, and what the environment draws once."""
         T = dynamics.horizon
         sampled = T if view == "sampled" else 0
@@ -123,20 +129,15 @@ class Run:
         return self.values[rows].sum(axis=1)
 
 
-def _make_model(
-    model: str | None,
-    source: LambdaSource,
-    bootstrap: int,
-    states: int,
-    n_actions: int,
-    parts: np.ndarray,
-    nvec: np.ndarray,
-) -> Any:
+def _make_model(model: str | None, dynamics: Any, source: LambdaSource, bootstrap: int, parts: np.ndarray) -> Any:
     """The compiled form of the model."""
+    nvec, A = np.array(dynamics.nvec, np.int64), dynamics.n_actions
     if model == "oracle":
+        if isinstance(dynamics, TransitionTable):
+            return TableOracle.make(dynamics.first, dynamics.target, dynamics.chance)
         needs = source.needs_with(bootstrap)
         everything = {"all_actions": Needs.POLICY in needs, "all_outcomes": Needs.OUTCOMES in needs}
-        return Oracle.empty(nvec, n_actions, **everything)
+        return Oracle.empty(nvec, A, **everything)
     if model is None:
         return None
-    return make_counts(kind_of_counts(source, bootstrap), bootstrap, states, n_actions, parts, nvec)
+    return make_counts(kind_of_counts(source, bootstrap), bootstrap, int(nvec.prod()), A, parts, nvec)

@@ -25,10 +25,10 @@ Network arms add diagnostics (loss, lambda_predictable, lambda_noisy, broken, ca
 The last checkpoint of a run is its length; arms may differ in it (network arms are shorter in the quick profile).
 
 Parquet metadata: "chunked_td" holds {"settings", "key", "rows", "digest"}. Same results, same bytes: no times inside.
-A file is good if it has a recorded digest; then it is parsed, and its key must be the hash of its settings, its rows
-those that the settings say, its arm theirs, and its checksum must agree. A file that is not good is reported, left out,
-and renamed (suffix .damaged) when the directory is open for writing. Files without a recorded digest (see `digests`) are
-read in full first, elsewhere; a directory that is open for writing records them then.
+A file is good if its bytes have the recorded digest; then it is parsed, and its key must be the hash of its settings,
+its rows those that the settings say, its arm theirs, and its checksum must agree. A file that is not good is reported,
+left out, and renamed (suffix .damaged) when the directory is open for writing. Files without a recorded digest (see
+`digests`) are read in full first, elsewhere; a directory that is open for writing records them then.
 
 Reuse: a request is covered by any good file of the same family (see `BatchSettings`) that is at least as long and has
 the checkpoints asked for. So fewer seeds, arms, step sizes or episodes (if a checkpoint is there) are read from what
