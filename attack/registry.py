@@ -87,7 +87,7 @@ class Attack:
     name: str
     run: Try
     prepare: Callable[[], object] | None = None
-    seconds: float = 20.0
+    seconds: float = 60.0
     share: float = 1.0
     megabytes: float = 512.0
 

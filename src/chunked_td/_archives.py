@@ -2,8 +2,8 @@
 
 An archive is a zip file of arrays, as `np.savez` writes it. `seal` adds a SHA-256 digest of all other bytes as the
 comment of the zip file, so that every reader of NumPy archives still reads it, and `unseal` checks it first.
-`Archive` compares declared sizes with the file before memory is taken, and unpacks what it is asked for. Nothing is ever
-unpickled.
+`Archive` compares declared sizes with the file before memory is taken, and unpacks what it is asked for. Nothing is
+ever unpickled.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ def _explained() -> Iterator[None]:
 
 
 _HEADER = re.compile(
-    r"\{'descr': '([<|][biufU][0-9]{1,9})', 'fortran_order': (False|True), 'shape': \(((?:[0-9]{1,18}, ?)*(?:[0-9]{1,18})?)\), \} *\n"
+    r"\{'descr': '([<|][biufU][0-9]{1,9})', 'fortran_order': (False|True), "
+    r"'shape': \(((?:[0-9]{1,18}, ?)*(?:[0-9]{1,18})?)\), \} *\n"
 )
 """The header of an array as NumPy writes it. Objects, fields, and big-endian numbers have others and are not read."""
 

@@ -92,11 +92,12 @@ def open_regular(path: str | Path, flags: int, *, links: bool) -> int:
         handle = os.open(path, flags | (0 if links else getattr(os, "O_NOFOLLOW", 0)), 0o644)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
-            raise _not_regular(path) from error
+            raise _not_regular(path, os.lstat(path).st_mode) from error
         raise
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
         os.close(handle)
-        raise _not_regular(path)
+        raise _not_regular(path, mode)
     return handle
 
 
@@ -110,16 +111,17 @@ _KINDS = {
 }
 
 
-def _not_regular(path: str | Path) -> ValueError:
-    kind = _KINDS.get(stat.S_IFMT(os.lstat(path).st_mode), "something else")
+def _not_regular(path: str | Path, mode: int) -> ValueError:
+    kind = _KINDS.get(stat.S_IFMT(mode), "something else")
     return ValueError(f"{path} must be a regular file, got {kind}")
 
 
 def check_regular(path: str | Path) -> Path:
     """Return `path` if it is a regular file or nothing yet; ValueError for anything else, links too."""
     with contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISREG(os.lstat(path).st_mode):
-            raise _not_regular(path)
+        mode = os.lstat(path).st_mode
+        if not stat.S_ISREG(mode):
+            raise _not_regular(path, mode)
     return Path(path)
 
 

@@ -1,4 +1,4 @@
-"""The command `chunked-td`: reproduce, report, train, compare, claims, bench.
+"""The command `chunked-td`: reproduce, report, train, compare, atlas, claims, bench.
 
 One file per command. Imports stay inside the commands, so that each starts quickly, and so that an interrupt during an
 import ends like any other.
@@ -34,6 +34,7 @@ def _command(arguments: list[str] | None):
     """What was asked for."""
     import tyro
 
+    from chunked_td.cli.atlas import Atlas
     from chunked_td.cli.bench import Bench
     from chunked_td.cli.claims import Claims
     from chunked_td.cli.compare import Compare
@@ -41,9 +42,8 @@ def _command(arguments: list[str] | None):
     from chunked_td.cli.reproduce import Reproduce
     from chunked_td.cli.train import Train
 
-    command = Reproduce | Report | Train | Compare | Claims | Bench
-    description = "The command `chunked-td`: reproduce, report, train, compare, claims, bench."
-    return tyro.cli(command, prog="chunked-td", description=description, args=arguments)  # type: ignore[arg-type]
+    command = Reproduce | Report | Train | Compare | Atlas | Claims | Bench
+    return tyro.cli(command, prog="chunked-td", description=__doc__.split("\n")[0], args=arguments)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

@@ -50,7 +50,8 @@ class LambdaSource:
       needs: what has to be known of a transition.
       per_component: whether each reward component has a λ of its own.
       arrays: what the source learns, as a layout by name, e.g. {"mean": "float64[S]"}: S states, A actions, d reward
-        components. The arrays start at zero, grow with the tables and are saved with the learner.
+        components, rows of the table of values (states, or pairs of state and action). The arrays start at zero, grow
+        with the tables and are saved with the learner.
 
     `lambda_t` is one of two things:
 
@@ -59,8 +60,11 @@ class LambdaSource:
     - a plain method `lambda_t(self, step)`, which runs in `agent.step` and `agent.learn`; `step` is a
       `chunked_td.lambdas.plain.PlainStep`.
 
-    A source that learns also has a kernel `after_step(source, step, reward, td_error, ended)`, called after every
-    transition; `ended` is 0 while the episode goes on, 1 on termination, 2 on truncation.
+    A source that learns also has one or both of these kernels:
+
+    - `after_step(source, step, reward, td_error, ended)`, called after every transition; `ended` is 0 while the episode
+      goes on, 1 on termination, 2 on truncation;
+    - `after_episode(source, episode)`, called after every episode; `episode` is a `chunked_td.lambdas.episode.Episode`.
     """
 
     needs: ClassVar[Needs] = Needs.NOTHING
@@ -89,7 +93,16 @@ class LambdaSource:
     @property
     def learns(self) -> bool:
         """Whether the source learns from step to step."""
-        return bool(self.arrays) or hasattr(type(self), "after_step")
+        return bool(self.arrays) or bool(self._lessons())
+
+    @property
+    def learns_from_episodes(self) -> bool:
+        """Whether the source is shown every episode at its end."""
+        return hasattr(type(self), "after_episode")
+
+    def _lessons(self) -> list[Any]:
+        """The functions by which the source learns."""
+        return [getattr(type(self), name) for name in ("after_step", "after_episode") if hasattr(type(self), name)]
 
     @property
     def is_compiled(self) -> bool:
@@ -99,6 +112,13 @@ class LambdaSource:
     def settings(self) -> dict[str, Any]:
         """The settings by name, as plain values."""
         return dataclasses.asdict(self)
+
+    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Refuse, with a ValueError, arrays of a file that this source's kernels could index outside of.
+
+        `load` has compared dtypes and shapes with `arrays`, and that all numbers are finite. A source whose kernels use
+        learned numbers as indices checks them here.
+        """
 
     def compiled(self, sizes: Mapping[str, int]) -> Any:
         """What kernels see: a NamedTuple of the numbers among the settings and of the arrays, all zero."""
@@ -128,10 +148,13 @@ def _checked(source: LambdaSource) -> LambdaSource:
     """Refuse a source that could not work."""
     if not callable(getattr(source, "lambda_t", None)):
         raise ValueError(f"lambda_source must have a method lambda_t, got {source!r}")
-    if source.arrays and not hasattr(type(source), "after_step"):
-        raise ValueError(f"lambda_source {source!r} has arrays and no after_step that would fill them")
-    if source.learns and not (source.is_compiled and is_kernel(getattr(type(source), "after_step", None))):
-        raise ValueError(f"lambda_source {source!r} learns: its lambda_t and after_step must both be kernels")
+    lessons = source._lessons()
+    if source.arrays and not lessons:
+        raise ValueError(f"lambda_source {source!r} has arrays and no after_step or after_episode that would fill them")
+    if lessons and not (source.is_compiled and all(map(is_kernel, lessons))):
+        raise ValueError(
+            f"lambda_source {source!r} learns: its lambda_t, after_step and after_episode must all be kernels"
+        )
     return source
 
 

@@ -13,7 +13,9 @@ Models hand out probabilities; mixing them with the policy happens here, once fo
 | `overlap(step, a, b, part)` | Σ_{x'} P̂(x'|x, a) P̂(x'|x, b) |
 | `first(step, a)`, `following(step, a, k)` | the outcomes of action a one by one, until it is −1 |
 | `target(step, a, k)`, `weight(step, a, k)` | the next state of outcome k, and its probability |
+| `value_at(step, state)` | V(state), or Σ_a π(a|state) Q(state, a); 0 where no action was ever taken |
 | `visits(step)` | n(x_t) |
+| `present_value(step, i)` | B(x_t), what the learner bootstraps from at x_t |
 | `came_from(step)` | P̂ of the predecessor |
 
 A part is the number of a reward component, or `WHOLE`.
@@ -30,6 +32,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from chunked_td._numba import by_type, code, kernel
+from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
 from chunked_td.models.components import WHOLE
 from chunked_td.policies import epsilon_greedy
 
@@ -45,8 +48,10 @@ __all__ = [
     "following",
     "mixture",
     "overlap",
+    "present_value",
     "target",
     "tried",
+    "value_at",
     "visits",
     "weight",
 ]
@@ -68,9 +73,53 @@ class Step(NamedTuple):
     epsilon: float
     bootstrap: Any  # see chunked_td.bootstraps
     n_actions: Any
+    discount: float  # γ
     tables: Any  # values, legal actions, sizes and parts of the state components
     model: Any
     scene: Any  # environment, state before, state after: where the simulation plays, else None
+
+
+@kernel
+def bootstrap_value(bootstrap, n_actions, values, state, action, policy, i):
+    """B^i(x): V^i(s), Q^i(s,a), Σ_a π(a|s) Q^i(s,a), or Q^i at the action that is best by Σ_i Q^i, the first of ties.
+
+    Args:
+      action: SARSA's; −1 where none was drawn, as on truncation: then the expectation stands for it.
+      policy: float64[A], π(·|x), read by the last two. Actions of probability zero are not legal, or not best.
+    """
+    A = code(n_actions)
+    if code(bootstrap) == STATE:
+        return values[state, i]
+    if code(bootstrap) == SARSA and action >= 0:
+        return values[state * A + action, i]
+    if code(bootstrap) == Q_LEARNING:
+        return values[state * A + _best(values, state * A, policy), i]
+    total = 0.0
+    for a in range(A):
+        if policy[a] > 0.0:
+            total += policy[a] * values[state * A + a, i]
+    return total
+
+
+@kernel
+def _best(values, row, policy):
+    """The first of the actions with the greatest Σ_i Q^i."""
+    best, most = -1, 0.0
+    for a in range(policy.size):
+        if policy[a] > 0.0:
+            total = 0.0
+            for i in range(values.shape[1]):
+                total += values[row + a, i]
+            if best < 0 or total > most:
+                best, most = a, total
+    return best
+
+
+@kernel
+def present_value(step, i):
+    """B^i(x_t), as `bootstrap_value` has it. Learners of other values than V(s) and Q(s,a) need POLICY for it."""
+    return bootstrap_value(step.bootstrap, step.n_actions, step.tables.values, step.state, step.action, step.policy, i)
+
 
 
 def _question(name: str, needed: str) -> Any:
@@ -175,7 +224,8 @@ def _mixture(model, step, part):
     for a in range(code(step.n_actions)):
         if step.policy[a] > 0.0:
             total += step.policy[a] * _chance(model, step, a, part)
-    return min(total / tried(step), 1.0)  # policies sum to 1 up to rounding
+    known = tried(step)
+    return min(total / known, 1.0) if known > 0.0 else 0.0  # policies sum to 1 up to rounding
 
 
 @kernel
@@ -188,7 +238,7 @@ def _expected_mixture(model, step, part):
                 if step.policy[b] > 0.0:
                     total += 2.0 * step.policy[a] * step.policy[b] * _overlap(model, step, a, b, part)
     known = tried(step)
-    return min(total / (known * known), 1.0)
+    return min(total / (known * known), 1.0) if known > 0.0 else 0.0
 
 
 @kernel
@@ -223,6 +273,30 @@ def expected_mixture(step, part):
 def expected_choice(step):
     """Σ_{x'} P̂(x'|x,a)² Σ_{a'} π(a'|x')²."""
     return _expected_choice_of(step.model, step)
+
+
+@kernel
+def value_at(step, state):
+    """V(state), or Σ_a π(a|state) Q(state,a) of the ε-greedy policy, summed over reward components.
+
+    0 for states never acted in, terminal ones among them. Action values need LEGAL for it: NaN without.
+    """
+    values, A = step.tables.values, code(step.n_actions)
+    total = 0.0
+    if code(step.bootstrap) == STATE:
+        for i in range(values.shape[1]):
+            total += values[state, i]
+        return total
+    if step.tables.legal.shape[0] == 0:
+        return np.nan
+    if state >= step.tables.legal.shape[0]:
+        return 0.0
+    epsilon_greedy(values[state * A : (state + 1) * A], step.tables.legal[state], step.epsilon, step.scratch)
+    for a in range(A):
+        if step.tables.legal[state, a]:
+            for i in range(values.shape[1]):
+                total += step.scratch[a] * values[state * A + a, i]
+    return total
 
 
 @kernel

@@ -24,9 +24,18 @@ from chunked_td.indexing import indexer_from_state
 from chunked_td.lambdas import SOURCES, LambdaSource
 from chunked_td.learners.learner import Learner
 from chunked_td.learners.schedule import Schedule
-from chunked_td.learners.schema import LARGEST, check_arrays, check_percepts, check_progress, check_size
+from chunked_td.learners.schema import (
+    LARGEST,
+    check_arrays,
+    check_percepts,
+    check_progress,
+    check_size,
+    episode_arrays,
+    own_arrays,
+)
 from chunked_td.learners.state import Memory
 from chunked_td.learners.sutton_singh import SuttonSingh
+from chunked_td.learners.views import view_from, view_settings
 from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts
 from chunked_td.seeding import Draws, check_random_state
 from chunked_td.traces import Trace
@@ -35,7 +44,6 @@ FORMAT = 1
 _SETTINGS = {
     "discount": "discount",
     "seed": "seed",
-    "view": "view",
     "percept": "percept",
     "prior": "prior",
     "replacing": "replacing",
@@ -65,7 +73,8 @@ def save(agent: Learner, path: Any) -> None:
     header = {
         "format": FORMAT,
         "learner": type(agent).__name__,
-        "settings": {name: getattr(agent, attribute) for name, attribute in _SETTINGS.items()},
+        "settings": {name: getattr(agent, attribute) for name, attribute in _SETTINGS.items()}
+        | {"view": view_settings(agent.view)},
         "step_size": _number_out(agent.step_size),
         "epsilon": _number_out(agent.epsilon),
         "lambda_source": {"name": _source_name(agent.lambda_source), **agent.lambda_source.settings()},
@@ -154,7 +163,8 @@ def _rebuild(
     if header["learner"] not in chunked_td.LEARNERS:
         raise _Unfit(f"the file holds a {header['learner']!r}, which this version does not know")
     cls = getattr(chunked_td, header["learner"])
-    settings = {name: header["settings"][name] for name in _SETTINGS}
+    settings = {name: header["settings"][name] for name in (*_SETTINGS, "view")}
+    settings["view"] = view_from(settings["view"])
     actions, start, rewards = (settings.pop(name) for name in ("actions", "action_start", "rewards"))
     check_whole("actions", actions, 1, LARGEST)
     check_whole("action_start", start, -LARGEST, LARGEST)
@@ -185,6 +195,9 @@ def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     counts, trace = agent.counts, agent.trace
     counts = Counts.empty(0) if counts is None else counts
     trace = Trace.empty(0, agent.n_rewards, 0) if trace is None else trace
+    for name in own_arrays(trace):
+        arrays[f"trace_{name}"] = getattr(trace, name)
+    trace = getattr(trace, "entries", trace)
     size, live = int(counts.size[0]), int(trace.count[0])
     arrays["values"], arrays["legal"] = agent.tables.values, agent.tables.legal
     arrays["capacity"] = np.array([agent._capacity, counts.head.size])
@@ -195,6 +208,8 @@ def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     arrays["trace_rows"], arrays["trace_weight"] = trace.rows[:live], trace.weight[:live]
     for name, field in zip(Memory._fields, agent.memory, strict=True):
         arrays[f"memory_{name}"] = field
+    for name in episode_arrays(agent):
+        arrays[f"episode_{name}"] = getattr(agent._state.episode, name)
     for name in agent.lambda_source.arrays:
         arrays[f"lambda_{name}"] = getattr(agent._state.source, name)
     if isinstance(agent, SuttonSingh):
@@ -211,6 +226,9 @@ def _tables_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
     )
     if agent.trace is not None:
         agent._replace(trace=_trace_in(agent, arrays))
+    if episode_arrays(agent):
+        kept = {name: arrays[f"episode_{name}"] for name in episode_arrays(agent)}
+        agent._replace(episode=agent._state.episode._replace(**kept))
     if agent.lambda_source.arrays:
         learned = {name: arrays[f"lambda_{name}"] for name in agent.lambda_source.arrays}
         agent._replace(source=agent._state.source._replace(**learned))
@@ -238,13 +256,15 @@ def _counts_in(arrays: Mapping[str, np.ndarray], origins: int) -> Counts:
     return counts
 
 
-def _trace_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> Trace:
+def _trace_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> Any:
     live = arrays["trace_rows"].size
     trace = Trace.empty(agent.tables.values.shape[0], agent.n_rewards, max(2 * live, 256))
     trace.rows[:live], trace.weight[:live] = arrays["trace_rows"], arrays["trace_weight"]
     trace.slot[arrays["trace_rows"]] = np.arange(live)
     trace.count[0] = live
-    return trace
+    if not hasattr(agent.trace, "entries"):
+        return trace
+    return agent.trace._replace(entries=trace, **{name: arrays[f"trace_{name}"] for name in own_arrays(agent.trace)})
 
 
 # ---- settings

@@ -1,9 +1,9 @@
 """What a saved learner may hold: every array and number that compiled code will index with, checked before it does.
 
 `saved_arrays` states the schema: for every array of a file its layout, and for whole numbers their range. The layouts
-are those that the tuples of compiled code declare (`Tables`, `Memory`, `Trace`, `Counts`, the λ source's `arrays`). What
-follows from other parts of the file is computed again and compared: the links of the count model's lists, its totals.
-A file may be wrong, since anybody can write one; what passes here is never dangerous.
+are those that the tuples of compiled code declare (`Tables`, `Memory`, the kinds of traces, `Counts`, `Episode`) and the
+λ source's `arrays`. What follows from other parts of the file is compared: the links of the count model's lists, its
+totals. A file may be wrong, since anybody can write one; what passes here is never dangerous.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from chunked_td._checks import check_not_negative, check_unit, check_whole
 from chunked_td._numba import Layout, layouts
 from chunked_td.bootstraps import SARSA, STATE
+from chunked_td.lambdas.episode import Episode
 from chunked_td.learners.count_models import count_origins
 from chunked_td.learners.learner import Learner
 from chunked_td.learners.state import Memory, Tables
@@ -53,6 +54,16 @@ def _declared(cls: type, fields: Any, prefix: str = "", **renamed: str) -> dict[
     return found
 
 
+def own_arrays(trace: Any) -> list[str]:
+    """What a kind of trace (`learners.views`) has besides the entries that all have."""
+    return list(layouts(type(trace))) if hasattr(trace, "entries") else []
+
+
+def episode_arrays(agent: Learner) -> list[str]:
+    """The arrays of the episode under way, where the λ source is shown it."""
+    return [] if agent._state.episode is None else list(layouts(Episode))
+
+
 def saved_arrays(agent: Learner) -> dict[str, Saved]:
     """The schema of a learner's file. `agent` has the settings of the file; of its states, the indexer alone knows."""
     states = max(agent.indexer.size, 1)  # room that was never used is zero
@@ -68,7 +79,11 @@ def saved_arrays(agent: Learner) -> dict[str, Saved]:
         "counts_number": _saved("int64[pairs]", 1),
         "counts_following": _saved("int64[pairs]", -1),
     }
+    schema |= _declared(type(agent.trace), own_arrays(agent.trace), "trace_", k="d")
+    schema |= _declared(Episode, episode_arrays(agent), "episode_", k="d", T="transitions")
     ranges = {"trace_rows": (0, rows), "memory_rows": (0, rows), "memory_previous": (-1, pairs), "counts_head": (-1,)}
+    if episode_arrays(agent):
+        ranges |= {"episode_states": (0, states), "episode_actions": (0, agent.n_actions)}
     for name, limits in ranges.items():
         schema[name] = Saved(schema[name].layout, *limits)
     for name, layout in agent.lambda_source.arrays.items():
@@ -134,6 +149,7 @@ def check_arrays(agent: Learner, arrays: Arrays) -> None:
         _check_range(name, arrays[name], saved)
     _check_trace(agent, arrays)
     _check_counts(agent, arrays)
+    agent.lambda_source.check_saved({name: arrays[f"lambda_{name}"] for name in agent.lambda_source.arrays})
     if isinstance(agent, SuttonSingh):
         limits = arrays["counts_origin"].size, max(agent.indexer.size, 1)
         if ((arrays["visited"] < 0) | (arrays["visited"] >= limits)).any():
@@ -176,7 +192,10 @@ def _check_trace(agent: Learner, arrays: Arrays) -> None:
     policy = arrays["memory_policy"]
     if agent.state >= 0 and agent.rule.keeps_policy.value and not ((policy >= 0) & (policy <= 1)).all():
         raise ValueError(f"memory_policy must be probabilities, got {policy}")
-    if agent.state < 0 and (rows.size or length[0] or arrays["memory_previous"][0] >= 0):
+    steps = arrays["episode_length"][0] if episode_arrays(agent) else 0
+    if steps > (arrays["episode_states"].size if episode_arrays(agent) else 0):
+        raise ValueError(f"episode_length must be at most {arrays['episode_states'].size}, got {steps}")
+    if agent.state < 0 and (steps or rows.size or length[0] or arrays["memory_previous"][0] >= 0):
         raise ValueError("progress: no episode is under way, but the memory holds one")
 
 
@@ -184,13 +203,13 @@ def _check_counts(agent: Learner, arrays: Arrays) -> None:
     """Counts that add up, on lists that hold every pair once: what counting alone can have led to."""
     origin, number = arrays["counts_origin"], arrays["counts_number"]
     head, total, prior = arrays["counts_head"], arrays["counts_total"], arrays["counts_prior"]
-    following, first = linked(origin, head.size)
-    for name, given, wanted in (
-        ("counts_following", arrays["counts_following"], following),
-        ("counts_head", head, first),
-    ):
-        if not np.array_equal(given, wanted):
-            raise ValueError(f"{name} must link the pairs of each origin in the order in which they were first seen")
+    following = arrays["counts_following"]
+    links, heads = following[following >= 0], head[head >= 0]
+    good = following.size == 0 or (following < np.arange(following.size)).all()  # to pairs seen before: no circle
+    good = good and np.array_equal(origin[links], origin[following >= 0]) and (heads < origin.size).all()
+    good = good and np.array_equal(origin[heads], np.flatnonzero(head >= 0))
+    if not good or not (np.bincount(np.concatenate([links, heads]), minlength=origin.size) == 1).all():
+        raise ValueError("counts_head, counts_following must link every pair once, from its own origin")
     if not np.array_equal(np.bincount(origin, number, head.size), total):
         raise ValueError("counts_total must be the sums of counts_number")
     kept = Counts.empty(0).prior if agent.counts is None else agent.counts.prior
@@ -198,19 +217,6 @@ def _check_counts(agent: Learner, arrays: Arrays) -> None:
     whole = (outcomes >= 0).all() and (outcomes < LARGEST).all() and (outcomes == np.floor(outcomes)).all()
     if prior.shape != kept.shape or prior[0] != kept[0] or not whole:
         raise ValueError(f"counts_prior must be like {kept}, got {prior}")
-
-
-def linked(origin: np.ndarray, origins: int) -> tuple[np.ndarray, np.ndarray]:
-    """The next pair of every pair's origin, and the first of every origin; −1 where there is none.
-
-    A new pair goes to the front of its origin's list, so each is followed by the pair of that origin seen before it.
-    """
-    order = np.argsort(origin, kind="stable")
-    same = origin[order[1:]] == origin[order[:-1]]
-    following, head = np.full(origin.size, -1, np.int64), np.full(origins, -1, np.int64)
-    following[order[1:][same]] = order[:-1][same]
-    head[origin] = np.arange(origin.size)  # the last one stays
-    return following, head
 
 
 def check_progress(agent: Learner, progress: Any) -> tuple[int, int, int, float, float]:

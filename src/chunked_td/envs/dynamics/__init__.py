@@ -7,7 +7,7 @@ kernels on the same random numbers, so one seed gives the same episodes through 
 from chunked_td.envs.dynamics.accumulated_charge import AccumulatedCharge
 from chunked_td.envs.dynamics.chain_and_split import ChainAndSplit
 from chunked_td.envs.dynamics.key_to_door import KeyToDoor
-from chunked_td.envs.dynamics.protocol import Dynamics, Outcome, independent_copy, legal_masks
+from chunked_td.envs.dynamics.protocol import Dynamics, Outcome, independent_copy, legal_masks, start_states
 from chunked_td.envs.dynamics.skewed_split import SkewedSplit
 from chunked_td.envs.dynamics.table import TransitionTable
 
@@ -21,4 +21,5 @@ __all__ = [
     "TransitionTable",
     "independent_copy",
     "legal_masks",
+    "start_states",
 ]

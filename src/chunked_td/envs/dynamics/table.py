@@ -106,7 +106,7 @@ class TransitionTable(_Arrays):
             outcomes, starts, names = found.outcomes, found.starts, found.states
             bad_end = [found.number[state] for state in bad_end if state in found.number]
         lists = building.Lists.from_nested(outcomes, n_actions)
-        return cls._make(lists, starts, horizon, nvec, legal, names, bad_first, bad_end)
+        return cls._from_lists(lists, starts, horizon, nvec, legal, names, bad_first, bad_end)
 
     @classmethod
     def from_arrays(
@@ -131,7 +131,7 @@ class TransitionTable(_Arrays):
           terminal: states (numbers, or bool[S]) in which an episode ends; entering one terminates.
         """
         lists = building.Lists.from_dense(P, R, terminal)
-        return cls._make(lists, starts, horizon, nvec, legal, names, bad_first, bad_end)
+        return cls._from_lists(lists, starts, horizon, nvec, legal, names, bad_first, bad_end)
 
     @classmethod
     def from_dynamics(cls, dynamics: Dynamics, *, starts: Any = None, horizon: int | None = None) -> TransitionTable:
@@ -142,12 +142,10 @@ class TransitionTable(_Arrays):
         lists, found, masks = building.from_dynamics(dynamics, starts)
         nvec = dynamics.nvec if len(dynamics.nvec) > 1 else None
         limit = dynamics.horizon if horizon is None else horizon
-        return cls._make(lists, found, limit, nvec, masks, None, (), ())
+        return cls._from_lists(lists, found, limit, nvec, masks, None, (), ())
 
     @classmethod
-    def from_env(
-        cls, env: Any, *, horizon: int | None = None, starts: Any = None, **keywords: Any
-    ) -> TransitionTable:
+    def from_env(cls, env: Any, *, horizon: int | None = None, starts: Any = None, **keywords: Any) -> TransitionTable:
         """From a Gymnasium environment that publishes its transitions: FrozenLake, CliffWalking, Taxi and their like.
 
         Args:
@@ -161,7 +159,7 @@ class TransitionTable(_Arrays):
         return cls.from_outcomes(given.P, starts=given.starts, horizon=limit, n_actions=given.n_actions, **keywords)
 
     @classmethod
-    def _make(
+    def _from_lists(
         cls, lists: building.Lists, starts: Any, horizon: Any, nvec: Any, legal: Any, names: Any, first: Any, end: Any
     ) -> TransitionTable:
         """Check everything and put the arrays together."""
@@ -202,6 +200,11 @@ class TransitionTable(_Arrays):
     @property
     def is_fixed(self) -> bool:
         """Nothing is drawn when an environment is prepared, so that runs may share the arrays."""
+        return True
+
+    @property
+    def one_loop(self) -> bool:
+        """One compiled loop serves tables with any number of actions."""
         return True
 
     @property
@@ -363,5 +366,3 @@ def write_components(env, number, state):
         state[j] = left % env.sizes[j]
         left //= env.sizes[j]
     state[0] = left
-
-

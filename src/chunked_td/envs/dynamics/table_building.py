@@ -10,7 +10,7 @@ import numpy as np
 
 from chunked_td._checks import check_whole
 from chunked_td._numba import kernel
-from chunked_td.envs.dynamics.protocol import Dynamics, legal_masks
+from chunked_td.envs.dynamics.protocol import Dynamics, legal_masks, start_states
 
 TOLERANCE = 1e-9
 """By how much probabilities may miss a sum of 1."""
@@ -139,7 +139,7 @@ def _checked_lists(S: int, A: int, pairs: Any, chance: Any, target: Any, reward:
         s, a = divmod(int(listed[wrong][0]), A)
         raise ValueError(
             f"probabilities must sum to 1 for every state and action (within {TOLERANCE:g}), "
-            f"got {total[wrong][0]!r} in state {s} for action {a}"
+            f"got {float(total[wrong][0])!r} in state {s} for action {a}"
         )
     rewards_ = np.ascontiguousarray(rewards[keep][some])
     return Lists(S, A, first, merged, np.ascontiguousarray(target_), rewards_, ends_.astype(bool))
@@ -150,7 +150,9 @@ def _refuse(wrong: Any, pairs: np.ndarray, accepted: str, given: Any) -> None:
     found = np.flatnonzero(wrong)
     if found.size:
         s, a = pairs[found[0]].tolist()
-        raise ValueError(f"{accepted}, got {given[found[0]]!r} in state {s} for action {a}")
+        got = given[found[0]]
+        got = got.tolist() if isinstance(got, (np.generic, np.ndarray)) else got
+        raise ValueError(f"{accepted}, got {got!r} in state {s} for action {a}")
 
 
 def check_nvec(nvec: Any, S: int) -> np.ndarray:
@@ -408,17 +410,6 @@ def from_dynamics(dynamics: Dynamics, starts: Any) -> tuple[Lists, dict[int, flo
     for i, actions in found.outcomes.items():
         offered[ids[i], list(actions)] = True
     return Lists.from_nested(nested, A), {ids[i]: p for i, p in found.starts.items()}, offered
-
-
-def start_states(dynamics: Any) -> dict[tuple[int, ...], float]:
-    """Where episodes of `dynamics` begin: its `starts` if it has them, else the state that `reset` gives."""
-    if hasattr(dynamics, "starts"):
-        return {state: chance for chance, state in dynamics.starts}
-    from chunked_td.seeding import Draws
-
-    state = np.zeros(len(dynamics.nvec), np.int64)
-    dynamics.reset(dynamics, Draws(np.random.default_rng(0)).reserve(dynamics.draws), state)
-    return {tuple(state.tolist()): 1.0}
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,10 @@ Network arms add diagnostics (loss, lambda_predictable, lambda_noisy, broken, ca
 The last checkpoint of a run is its length; arms may differ in it (network arms are shorter in the quick profile).
 
 Parquet metadata: "chunked_td" holds {"settings", "key", "rows", "digest"}. Same results, same bytes: no times inside.
-A file is good if it has a recorded digest; then it is parsed, and its key must be the hash of its settings, its rows
-those that the settings say, its arm theirs, and its checksum must agree. A file that is not good is reported, left out,
-and renamed (suffix .damaged) when the directory is open for writing. Files without a recorded digest (see `digests`) are
-read in full first, elsewhere; a directory that is open for writing records them then.
+A file is good if its bytes have the recorded digest; then it is parsed, and its key must be the hash of its settings,
+its rows those that the settings say, its arm theirs, and its checksum must agree. A file that is not good is reported,
+left out, and renamed (suffix .damaged) when the directory is open for writing. Files without a recorded digest (see
+`digests`) are read in full first, elsewhere; a directory that is open for writing records them then.
 
 Reuse: a request is covered by any good file of the same family (see `BatchSettings`) that is at least as long and has
 the checkpoints asked for. So fewer seeds, arms, step sizes or episodes (if a checkpoint is there) are read from what
@@ -78,15 +78,15 @@ class StoredBatch:
         """The batch with these settings in this file."""
         return cls(path, settings, frozenset(settings.pairs), frozenset(settings.record_at), digest)
 
-    def content(self) -> bytes:
-        """The bytes of the file, if they are still those that were checked; LabError if not."""
+    def table(self) -> pl.DataFrame:
+        """The table, if the file still has the bytes that were checked; LabError names the file if not."""
         try:
-            content = read_regular(self.path, links=False)
-        except (ValueError, OSError) as error:
+            content = _read(self.path)
+            if sha256(content) != self.digest:
+                raise LabError("it has changed since it was checked; run the command again")
+            return read_table(self.path, content)
+        except LabError as error:
             raise LabError(f"{self.path}: {error}") from error
-        if sha256(content) != self.digest:
-            raise LabError(f"{self.path} has changed since it was checked; run the command again")
-        return content
 
 
 @dataclass(frozen=True)
@@ -270,8 +270,7 @@ class Store:
                 left -= found
                 if found:
                     pairs = pl.DataFrame(sorted(found), schema=["seed", "exponent"], orient="row")
-                    table = read_table(stored.path, stored.content())
-                    rows = table.filter(pl.col("episode").is_in(part.record_at))
+                    rows = stored.table().filter(pl.col("episode").is_in(part.record_at))
                     rows = rows.join(pairs, on=["seed", "exponent"], how="semi")
                     frames.append(rows.with_columns(pl.lit(rank).alias("__rank")))
         table = pl.concat(frames, how="diagonal")
