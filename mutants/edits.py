@@ -105,8 +105,8 @@ EDITS = (
     Edit(
         "divergence of traces not noted",
         "learners/update.py",
-        "            if not abs(step_size * memory.delta_t[i]) <= LIMIT:  # true of NaN too\n",
-        "            if abs(step_size * memory.delta_t[i]) > 1e400:\n",
+        "        if not abs(step_size * agent.memory.delta_t[i]) <= LIMIT:  # true of NaN too\n",
+        "        if abs(step_size * agent.memory.delta_t[i]) > 1e400:\n",
         (*DIVERGENCE, "-k", "no_view or does_not_end"),
         compiled=True,
     ),

@@ -17,7 +17,7 @@ check every index.
 """
 
 from chunked_td._numba.compiler import is_kernel, kernel
-from chunked_td._numba.forms import form, formed, is_cacheable
+from chunked_td._numba.forms import form, form_of, formed, is_cacheable
 from chunked_td._numba.layouts import Form, Layout, Packed, at, check_layout, entry, layouts, on_stack, read, stacked
 from chunked_td._numba.static import by_type, code, static, static_if_small
 
@@ -31,6 +31,7 @@ __all__ = [
     "code",
     "entry",
     "form",
+    "form_of",
     "formed",
     "is_cacheable",
     "is_kernel",

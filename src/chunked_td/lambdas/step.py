@@ -121,7 +121,6 @@ def present_value(step, i):
     return bootstrap_value(step.bootstrap, step.n_actions, step.tables.values, step.state, step.action, step.policy, i)
 
 
-
 def _question(name: str, needed: str) -> Any:
     """A question to the model; a source that asks it without saying so gets an error."""
     return by_type(name, missing=f"lambda_source asks {name}(), for which its `needs` must have {needed}")

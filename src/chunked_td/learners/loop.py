@@ -79,6 +79,9 @@ def train(
             advance(returns[k])
             if callback is not None and callback(k, float(returns[k]), int(lengths[k])) is True:
                 break
+    if diverged is None and not np.isfinite(agent.tables.values).all():  # through traces that grew, and not read again
+        diverged = done - 1
+        warnings.warn("some values are not finite: learning has diverged", DivergenceWarning, stacklevel=3)
     agent.env_state = _random_state(env)
     return History(returns[:done], lengths[:done], diverged)
 

@@ -13,7 +13,6 @@ from chunked_td.lambdas.episode import Episode
 from chunked_td.learners.views import View
 from chunked_td.policies import GREEDY, UNIFORM
 
-
 NO_NUMBER, NO_LAMBDA = 1, 2
 """What may go wrong while learning, as bits of `AgentState.watch`: an update that is not finite or beyond
 `chunked_td.traces.LIMIT`, and a λ outside [0, 1]."""
