@@ -43,8 +43,8 @@ EDITS = (
     Edit(
         "td error without discount",
         "learners/update.py",
-        "reward[i] + rule.discount * ahead",
-        "reward[i] + ahead",
+        "i) + rule.discount * ahead - values",
+        "i) + ahead - values",
         TRACES,
     ),
     Edit(
@@ -70,13 +70,13 @@ EDITS = (
     Edit(
         "lambda read before the model learns",
         "learners/update.py",
-        "    observe(agent.model, step)\n    write_lambda(agent, step)\n",
-        "    write_lambda(agent, step)\n    observe(agent.model, step)\n",
+        "    train_model(agent.error, agent, step)\n    write_lambda(agent, step)\n",
+        "    write_lambda(agent, step)\n    train_model(agent.error, agent, step)\n",
         TRACES,
     ),
     Edit(
         "mark before decay",
-        "learners/update.py",
+        "traces.py",
         "        decay(trace, rule.discount, memory.lambda_t, rule.cutoff)\n        mark(trace, row, rule.replacing)\n",
         "        mark(trace, row, rule.replacing)\n        decay(trace, rule.discount, memory.lambda_t, rule.cutoff)\n",
         TRACES,
@@ -265,7 +265,7 @@ EDITS = (
     Edit(
         "visits of the action alone",
         "lambdas/visit.py",
-        "return 1.0 / visits(step)",
+        "return 1.0 / max(visits(step), 1)",
         "return 1.0 / (visits(step) + 1)",
         TRACES,
     ),
@@ -337,8 +337,8 @@ EDITS = (
     Edit(
         "policy and model share their random numbers",
         "seeding.py",
-        "    return SeedSequences(root, *root.spawn(2))\n",
-        "    return SeedSequences(root, *root.spawn(1) * 2)\n",
+        "    return SeedSequences(root, *root.spawn(3))\n",
+        "    return SeedSequences(root, *root.spawn(1) * 3)\n",
         ("tests/test_seeding.py", "-k", "streams"),
     ),
     # returns

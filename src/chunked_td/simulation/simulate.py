@@ -231,8 +231,13 @@ def check_settings(
     check_choice("learner", learner, BOOTSTRAPS)
     view = check_view(view)
     check_episodes(episodes, 1)
-    if not isinstance(dynamics, Dynamics) or not hasattr(dynamics, "_fields"):
-        raise ValueError(f"dynamics must be a NamedTuple as in chunked_td.envs.dynamics, got {dynamics!r}")
+    asked = ("_fields", "nvec", "n_actions", "n_rewards", "draws", "horizon", "prepare", "reset", "step", "legal", "miss")
+    lacking = [name for name in asked if not hasattr(dynamics, name)]
+    if lacking or isinstance(dynamics, type):
+        raise ValueError(
+            f"dynamics must be a NamedTuple as in chunked_td.envs.dynamics, got {dynamics!r}, "
+            f"which lacks {', '.join(lacking) or 'values'}"
+        )
     source = as_lambda_source(lambda_source, ForwardLambda())
     check_source(source)
     needs = source.needs_with(BOOTSTRAPS[learner]) & MODEL
