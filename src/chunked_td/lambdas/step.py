@@ -122,8 +122,15 @@ def present_value(step, i):
     return bootstrap_value(step.bootstrap, step.n_actions, step.tables.values, step.state, step.action, step.policy, i)
 
 
-_chance, _overlap = by_type("chance"), by_type("overlap")
-_first, _following, _target, _weight = by_type("first"), by_type("following"), by_type("target"), by_type("weight")
+def _question(name: str, needed: str) -> Any:
+    """A question to the model; a source that asks it without saying so gets an error."""
+    return by_type(name, missing=f"lambda_source asks {name}(), for which its `needs` must have {needed}")
+
+
+_chance, _overlap = _question("chance", "Needs.OUTCOME or Needs.PARTS"), _question("overlap", "Needs.OUTCOMES")
+_first, _following, _target, _weight = (
+    _question(name, "Needs.OUTCOMES") for name in ("first", "following", "target", "weight")
+)
 
 
 @kernel
@@ -132,7 +139,7 @@ def _none_unlisted(model, step, action):
 
 
 _unlisted = by_type("unlisted_squares", _none_unlisted)
-_visits, _came_from = by_type("visits"), by_type("came_from")
+_visits, _came_from = _question("visits", "Needs.VISITS"), _question("came_from", "Needs.PREDECESSORS")
 
 
 @kernel
