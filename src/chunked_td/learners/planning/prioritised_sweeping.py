@@ -80,7 +80,7 @@ def push(heap, row, priority):
 
     Args:
       heap: `queue` int64[rows], rows with the largest priority first (a binary heap); `place` int64[rows], a row's
-        position in it plus one, or 0; `priority` float64[rows] by row; `size` int64[1]. Of equals the lower row is first.
+        position in it plus one, or 0; `priority` float64[rows] by row, of equals the lower row first; `size` int64[1].
     """
     heap.priority[row] = priority
     if heap.place[row] == 0:
