@@ -13,6 +13,7 @@ Models hand out probabilities; mixing them with the policy happens here, once fo
 | `overlap(step, a, b, part)` | Σ_{x'} P̂(x'|x, a) P̂(x'|x, b) |
 | `first(step, a)`, `following(step, a, k)` | the outcomes of action a one by one, until it is −1 |
 | `target(step, a, k)`, `weight(step, a, k)` | the next state of outcome k, and its probability |
+| `value_at(step, state)` | V(state), or Σ_a π(a|state) Q(state, a); 0 where no action was ever taken |
 | `visits(step)` | n(x_t) |
 | `present_value(step, i)` | B(x_t), what the learner bootstraps from at x_t |
 | `came_from(step)` | P̂ of the predecessor |
@@ -50,6 +51,7 @@ __all__ = [
     "present_value",
     "target",
     "tried",
+    "value_at",
     "visits",
     "weight",
 ]
@@ -263,6 +265,30 @@ def expected_mixture(step, part):
 def expected_choice(step):
     """Σ_{x'} P̂(x'|x,a)² Σ_{a'} π(a'|x')²."""
     return _expected_choice_of(step.model, step)
+
+
+@kernel
+def value_at(step, state):
+    """V(state), or Σ_a π(a|state) Q(state,a) of the ε-greedy policy, summed over reward components.
+
+    0 for states never acted in, terminal ones among them. Action values need LEGAL for it: NaN without.
+    """
+    values, A = step.tables.values, code(step.n_actions)
+    total = 0.0
+    if code(step.bootstrap) == STATE:
+        for i in range(values.shape[1]):
+            total += values[state, i]
+        return total
+    if step.tables.legal.shape[0] == 0:
+        return np.nan
+    if state >= step.tables.legal.shape[0]:
+        return 0.0
+    epsilon_greedy(values[state * A : (state + 1) * A], step.tables.legal[state], step.epsilon, step.scratch)
+    for a in range(A):
+        if step.tables.legal[state, a]:
+            for i in range(values.shape[1]):
+                total += step.scratch[a] * values[state * A + a, i]
+    return total
 
 
 @kernel

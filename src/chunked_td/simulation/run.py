@@ -9,7 +9,6 @@ import numpy as np
 from chunked_td._numba import check_layout, formed, is_cacheable, static, static_if_small
 from chunked_td.bootstraps import BOOTSTRAPS, STATE
 from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy, legal_masks
-from chunked_td.envs.dynamics.table import TransitionTable
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.learners.count_models import component_parts, kind_of_counts, make_counts, pairs_per_step
 from chunked_td.learners.planning.base import Planner, PlanningStream, make_planning
@@ -160,8 +159,8 @@ def _make_model(model: str | None, dynamics: Any, source: LambdaSource, bootstra
     """The compiled form of the model."""
     nvec, A = np.array(dynamics.nvec, np.int64), dynamics.n_actions
     if model == "oracle":
-        if isinstance(dynamics, TransitionTable):
-            return TableOracle.make(dynamics.first, dynamics.target, dynamics.chance)
+        if hasattr(dynamics, "transition_lists"):
+            return TableOracle.make(*dynamics.transition_lists())
         needs = source.needs_with(bootstrap)
         everything = {"all_actions": Needs.POLICY in needs, "all_outcomes": Needs.OUTCOMES in needs}
         return Oracle.empty(nvec, A, **everything)
