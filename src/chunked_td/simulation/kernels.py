@@ -12,6 +12,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from chunked_td._numba import by_type, code, kernel, on_stack, static, static_if_small
+from chunked_td.learners.planning.base import has_planning_room
 from chunked_td.learners.update import ONGOING, TERMINATED, TRUNCATED, Arrival, Rates, advance, finish, select_action
 
 env_reset, env_step, env_legal, env_miss = by_type("reset"), by_type("step"), by_type("legal"), by_type("miss")
@@ -203,12 +204,14 @@ def add_outcome(totals, outcome):
 
 
 class Room(NamedTuple):
-    """The most that an episode takes of each stream, and the most new pairs that it adds to a count model."""
+    """The most that an episode takes of each stream, and the most new pairs that it adds to each count model."""
 
     env: int
     policy: int
     coins: int
-    pairs: int
+    pairs: int  # of the λ source's model
+    transitions: int  # of the planner's model
+    planning: int  # random numbers for the planner
 
 
 @kernel
@@ -235,6 +238,8 @@ def play_block(env, agent, stage, streams, room, epsilons, step_size, first, las
         if _unread(streams.env) < room.env or _unread(streams.policy) < room.policy:
             return episode
         if _unread(streams.coins) < room.coins or not room_for(agent.model, room.pairs):
+            return episode
+        if not has_planning_room(agent.planning, room.transitions, room.planning):
             return episode
         outcome = play(env, agent, stage, streams, Rates(epsilons[episode], step_size))
         here = on_stack(agent, stage.sizes)
