@@ -1,6 +1,7 @@
 """The public names, for editors and type checkers. `__init__.py` reads this list and loads a name on first use."""
 
 from chunked_td._numba import kernel as kernel
+from chunked_td.analysis.fixed_points import fixed_point as fixed_point
 from chunked_td.compression import HistoryCompressor as HistoryCompressor
 from chunked_td.envs.compiled import dynamics_of as dynamics_of
 from chunked_td.envs.dynamics.table import TransitionTable as TransitionTable
