@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 OUT    ?= runs/quick
 MINUTES ?= 60
 
-.PHONY: help setup test reproduce lint format docs bench attack clean
+.PHONY: help setup test reproduce lint format docs bench attack mutants clean
 
 help:
 	@echo "make setup      the locked environment in $(VENV) (every other target does this first)"
@@ -18,6 +18,7 @@ help:
 	@echo "make docs       the documentation in site/, broken links as errors"
 	@echo "make bench      speed against plain Python, NumPy and C"
 	@echo "make attack     hostile files and misuse for MINUTES=$(MINUTES); the table goes to results/attack.md"
+	@echo "make mutants    planted mistakes, each of which a test must catch; the table goes to mutants/TABLE.md"
 
 setup: $(READY)
 
@@ -52,8 +53,12 @@ docs: $(READY)
 bench: $(READY)
 	$(BIN)/chunked-td bench
 
+# Kernels check every index: what would read elsewhere in memory, and pass unseen, is an error.
 attack: $(READY)
-	$(BIN)/python -m attack --minutes $(MINUTES) --table results/attack.md
+	CHUNKED_TD_BOUNDSCHECK=1 $(BIN)/python -m attack --minutes $(MINUTES) --table results/attack.md
+
+mutants: $(READY)
+	$(BIN)/python -m mutants --table mutants/TABLE.md
 
 clean:
 	rm -rf build dist site .pytest_cache .ruff_cache .hypothesis

@@ -1,7 +1,9 @@
 """The public names, for editors and type checkers. `__init__.py` reads this list and loads a name on first use."""
 
 from chunked_td._numba import kernel as kernel
+from chunked_td.analysis.fixed_points import fixed_point as fixed_point
 from chunked_td.compression import HistoryCompressor as HistoryCompressor
+from chunked_td.envs.compiled import dynamics_of as dynamics_of
 from chunked_td.envs.dynamics.table import TransitionTable as TransitionTable
 from chunked_td.indexing import Discretise as Discretise
 from chunked_td.indexing import indexer_from_state as indexer_from_state
@@ -15,23 +17,35 @@ from chunked_td.lambdas.expected import ExpectedLambda as ExpectedLambda
 from chunked_td.lambdas.factored import FactoredLambda as FactoredLambda
 from chunked_td.lambdas.forward import ForwardLambda as ForwardLambda
 from chunked_td.lambdas.greedy import GreedyLambda as GreedyLambda
+from chunked_td.lambdas.junction import JunctionLambda as JunctionLambda
 from chunked_td.lambdas.meta_gradient import MetaGradientLambda as MetaGradientLambda
 from chunked_td.lambdas.signal import SignalLambda as SignalLambda
+from chunked_td.lambdas.value import ValueLambda as ValueLambda
 from chunked_td.lambdas.visit import VisitLambda as VisitLambda
 from chunked_td.lambdas.watkins import WatkinsLambda as WatkinsLambda
+from chunked_td.learners.divergence import Diverged as Diverged
+from chunked_td.learners.divergence import DivergenceWarning as DivergenceWarning
 from chunked_td.learners.expected_traces import ExpectedTraces as ExpectedTraces
 from chunked_td.learners.learner import Learner as Learner
 from chunked_td.learners.loop import History as History
+from chunked_td.learners.named import CertaintyEquivalentQ as CertaintyEquivalentQ
 from chunked_td.learners.named import ChunkedExpectedSarsa as ChunkedExpectedSarsa
 from chunked_td.learners.named import ChunkedSarsa as ChunkedSarsa
 from chunked_td.learners.named import ChunkedTD as ChunkedTD
+from chunked_td.learners.named import DynaQ as DynaQ
 from chunked_td.learners.named import ExpectedSarsaLambda as ExpectedSarsaLambda
 from chunked_td.learners.named import FactoredChunkedExpectedSarsa as FactoredChunkedExpectedSarsa
 from chunked_td.learners.named import NStepChunkedSarsa as NStepChunkedSarsa
 from chunked_td.learners.named import NStepChunkedTD as NStepChunkedTD
+from chunked_td.learners.named import PrioritisedSweepingQ as PrioritisedSweepingQ
 from chunked_td.learners.named import QLambda as QLambda
 from chunked_td.learners.named import SarsaLambda as SarsaLambda
 from chunked_td.learners.named import TDLambda as TDLambda
+from chunked_td.learners.planning.base import Planner as Planner
+from chunked_td.learners.planning.certainty_equivalence import CertaintyEquivalence as CertaintyEquivalence
+from chunked_td.learners.planning.dyna import Dyna as Dyna
+from chunked_td.learners.planning.prioritised_sweeping import PrioritisedSweeping as PrioritisedSweeping
+from chunked_td.learners.planning.smoothed_reward import SmoothedReward as SmoothedReward
 from chunked_td.learners.saving import load as load
 from chunked_td.learners.schedule import Schedule as Schedule
 from chunked_td.learners.schedule import linear as linear
@@ -41,6 +55,10 @@ from chunked_td.learners.sutton_singh import TDNOverN as TDNOverN
 from chunked_td.learners.sutton_singh import TDOneOverN as TDOneOverN
 from chunked_td.models import Model as Model
 from chunked_td.models import TableModel as TableModel
+from chunked_td.models.errors import CorruptedModel as CorruptedModel
+from chunked_td.models.errors import ModelError as ModelError
+from chunked_td.models.errors import PermutedModel as PermutedModel
+from chunked_td.models.errors import StaleModel as StaleModel
 from chunked_td.models.neural.online import NeuralModel as NeuralModel
 from chunked_td.returns import chunked_targets as chunked_targets
 from chunked_td.returns import discounted_returns as discounted_returns

@@ -5,7 +5,7 @@ instead: a block of uniforms drawn ahead from the Generator. A block holds the n
 given, in the same order. Who reads them, and in blocks of what size, never changes a result.
 
 Run `s` draws its environment from `SeedSequence(s)`, exactly as `env.reset(seed=s)` does in Gymnasium, its policy from
-the first child of that sequence, and its model (sampled chunks, networks) from the second.
+the first child of that sequence, its model (sampled chunks, networks) from the second, and planning from the third.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import kernel
+from chunked_td._numba import by_type, kernel
 
 
 class SeedSequences(NamedTuple):
@@ -23,12 +23,13 @@ class SeedSequences(NamedTuple):
     environment: np.random.SeedSequence
     policy: np.random.SeedSequence
     model: np.random.SeedSequence
+    planning: np.random.SeedSequence
 
 
 def split_seed(seed: int) -> SeedSequences:
-    """The three sequences of the run with this seed."""
+    """The sequences of the run with this seed."""
     root = np.random.SeedSequence(seed)
-    return SeedSequences(root, *root.spawn(2))
+    return SeedSequences(root, *root.spawn(3))
 
 
 def generator(sequence: np.random.SeedSequence) -> np.random.Generator:
@@ -49,11 +50,29 @@ class Stream(NamedTuple):
 
 
 @kernel
-def uniform(rng):
-    """Take the next number in [0, 1) from a `Stream`."""
+def _take(rng):
     i = rng.position[0]
     rng.position[0] = i + 1
     return rng.block[i]
+
+
+uniform: Any = by_type("take", _take)
+"""uniform(rng): take the next number in [0, 1) from a `Stream`."""
+
+
+class GuardedStream(NamedTuple):
+    """A `Stream` for code that is not ours: past the end of the block there are zeros, and `position` shows it."""
+
+    block: Annotated[np.ndarray, "float64[n]"]
+    position: Annotated[np.ndarray, "int64[one]"]
+
+    @staticmethod
+    @kernel
+    def take(rng):
+        """The next number."""
+        i = rng.position[0]
+        rng.position[0] = i + 1
+        return rng.block[i] if i < rng.block.size else 0.0
 
 
 class Draws:

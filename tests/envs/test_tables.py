@@ -233,13 +233,13 @@ def asked(table, s, x, parts):
     nvec = np.array(table.nvec)
     tables = Tables(np.zeros((1, 1)), np.zeros((0, table.n_actions), bool), nvec, parts)
     one = np.ones(table.n_actions)
-    return Step(s, 0, x, None, x, -1, -1, one, one, one, 0.0, static(0), table.n_actions, tables, None, None)
+    return Step(s, 0, x, None, x, -1, -1, one, one, one, 0.0, static(0), table.n_actions, 1.0, tables, None, None)
 
 
 def test_the_true_model_of_a_table():
     """Components that depend on each other, and rewards that differ for one next state."""
     table = random_table(3, states=12, actions=3, nvec=(2, 3, 2), branching=5)
-    model = TableOracle.make(table.first, table.target, table.chance)
+    model = TableOracle.make(*table.transition_lists())
     parts = np.array([[True, False, True]])
     which = np.ravel_multi_index(np.unravel_index(np.arange(12), (2, 3, 2))[::2], (2, 2))
     for s, a in np.argwhere(table.legal_actions).tolist():
@@ -328,6 +328,8 @@ def test_bad_arrays(P, R, message):
 def test_environments_that_cannot_be_enumerated():
     with pytest.raises(ValueError, match=r"CartPoleEnv has none.*from_outcomes takes a function"):
         TransitionTable.from_env("CartPole-v1")
+    with pytest.raises(ValueError, match=r"from_dynamics\(env\.unwrapped\.dynamics\)"):
+        TransitionTable.from_env("ChunkedTD/SkewedSplit-v0")
     with pytest.raises(ValueError, match=r"fickle_passenger=True"):
         TransitionTable.from_env(gym.make("Taxi-v4", fickle_passenger=True))
     with pytest.raises(ValueError, match=r"TransformReward may"):

@@ -6,13 +6,13 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
 from chunked_td._checks import check_unit
-from chunked_td._numba import form, is_kernel
+from chunked_td._numba import form_of, is_kernel
 
 
 class Needs(enum.Flag):
@@ -122,16 +122,7 @@ class LambdaSource:
 
     def compiled(self, sizes: Mapping[str, int]) -> Any:
         """What kernels see: a NamedTuple of the numbers among the settings and of the arrays, all zero."""
-        numbers = {name: _plain(value) for name, value in self.settings().items() if isinstance(value, Real)}
-        made = {name: new_array(layout, sizes) for name, layout in self.arrays.items()}
-        return form(type(self), (*numbers, *made))(*numbers.values(), *made.values())
-
-
-def _plain(value: Any) -> bool | int | float:
-    """A number of NumPy's or Python's as one of Python's."""
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    return int(value) if isinstance(value, Integral) else float(value)
+        return form_of(self, {name: new_array(layout, sizes) for name, layout in self.arrays.items()})
 
 
 def new_array(layout: str, sizes: Mapping[str, int]) -> np.ndarray:
@@ -142,6 +133,16 @@ def new_array(layout: str, sizes: Mapping[str, int]) -> np.ndarray:
         if dim not in sizes and not dim.isdigit():
             raise ValueError(f"arrays: dimensions must be numbers or one of {', '.join(sizes)}, got {layout!r}")
     return np.zeros([sizes[dim] if dim in sizes else int(dim) for dim in shape], dtype)
+
+
+def grown_arrays(form: Any, layouts: Mapping[str, str], sizes: Mapping[str, int]) -> Any:
+    """The compiled form of a λ source or planner with its arrays enlarged to `sizes`; what they hold stays."""
+    larger = {}
+    for name, layout in layouts.items():
+        old, new = getattr(form, name), new_array(layout, sizes)
+        new[tuple(slice(0, n) for n in old.shape)] = old
+        larger[name] = new
+    return form._replace(**larger) if larger else form
 
 
 def _checked(source: LambdaSource) -> LambdaSource:

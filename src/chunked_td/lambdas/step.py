@@ -13,7 +13,8 @@ Models hand out probabilities; mixing them with the policy happens here, once fo
 | `overlap(step, a, b, part)` | Σ_{x'} P̂(x'|x, a) P̂(x'|x, b) |
 | `first(step, a)`, `following(step, a, k)` | the outcomes of action a one by one, until it is −1 |
 | `target(step, a, k)`, `weight(step, a, k)` | the next state of outcome k, and its probability |
-| `visits(step)` | n(x_t) |
+| `value_at(step, state)` | V(state), or Σ_a π(a|state) Q(state, a); 0 where no action was ever taken |
+| `visits(step)`, `visits_of(step, state)` | n(x_t), n(state) |
 | `present_value(step, i)` | B(x_t), what the learner bootstraps from at x_t |
 | `came_from(step)` | P̂ of the predecessor |
 
@@ -50,7 +51,9 @@ __all__ = [
     "present_value",
     "target",
     "tried",
+    "value_at",
     "visits",
+    "visits_of",
     "weight",
 ]
 
@@ -119,8 +122,15 @@ def present_value(step, i):
     return bootstrap_value(step.bootstrap, step.n_actions, step.tables.values, step.state, step.action, step.policy, i)
 
 
-_chance, _overlap = by_type("chance"), by_type("overlap")
-_first, _following, _target, _weight = by_type("first"), by_type("following"), by_type("target"), by_type("weight")
+def _question(name: str, needed: str) -> Any:
+    """A question to the model; a source that asks it without saying so gets an error."""
+    return by_type(name, missing=f"lambda_source asks {name}(), for which its `needs` must have {needed}")
+
+
+_chance, _overlap = _question("chance", "Needs.OUTCOME or Needs.PARTS"), _question("overlap", "Needs.OUTCOMES")
+_first, _following, _target, _weight = (
+    _question(name, "Needs.OUTCOMES") for name in ("first", "following", "target", "weight")
+)
 
 
 @kernel
@@ -129,7 +139,7 @@ def _none_unlisted(model, step, action):
 
 
 _unlisted = by_type("unlisted_squares", _none_unlisted)
-_visits, _came_from = by_type("visits"), by_type("came_from")
+_visits, _came_from = _question("visits", "Needs.VISITS"), _question("came_from", "Needs.PREDECESSORS")
 
 
 @kernel
@@ -171,7 +181,13 @@ def weight(step, action, outcome):
 @kernel
 def visits(step):
     """n(x_t)."""
-    return _visits(step.model, step)
+    return _visits(step.model, step, step.state)
+
+
+@kernel
+def visits_of(step, state):
+    """n(state)."""
+    return _visits(step.model, step, state)
 
 
 @kernel
@@ -214,7 +230,8 @@ def _mixture(model, step, part):
     for a in range(code(step.n_actions)):
         if step.policy[a] > 0.0:
             total += step.policy[a] * _chance(model, step, a, part)
-    return min(total / tried(step), 1.0)  # policies sum to 1 up to rounding
+    known = tried(step)
+    return min(total / known, 1.0) if known > 0.0 else 0.0  # policies sum to 1 up to rounding
 
 
 @kernel
@@ -227,7 +244,7 @@ def _expected_mixture(model, step, part):
                 if step.policy[b] > 0.0:
                     total += 2.0 * step.policy[a] * step.policy[b] * _overlap(model, step, a, b, part)
     known = tried(step)
-    return min(total / (known * known), 1.0)
+    return min(total / (known * known), 1.0) if known > 0.0 else 0.0
 
 
 @kernel
@@ -262,6 +279,30 @@ def expected_mixture(step, part):
 def expected_choice(step):
     """Σ_{x'} P̂(x'|x,a)² Σ_{a'} π(a'|x')²."""
     return _expected_choice_of(step.model, step)
+
+
+@kernel
+def value_at(step, state):
+    """V(state), or Σ_a π(a|state) Q(state,a) of the ε-greedy policy, summed over reward components.
+
+    0 for states never acted in, terminal ones among them. Action values need LEGAL for it: NaN without.
+    """
+    values, A = step.tables.values, code(step.n_actions)
+    total = 0.0
+    if code(step.bootstrap) == STATE:
+        for i in range(values.shape[1]):
+            total += values[state, i]
+        return total
+    if step.tables.legal.shape[0] == 0:
+        return np.nan
+    if state >= step.tables.legal.shape[0]:
+        return 0.0
+    epsilon_greedy(values[state * A : (state + 1) * A], step.tables.legal[state], step.epsilon, step.scratch)
+    for a in range(A):
+        if step.tables.legal[state, a]:
+            for i in range(values.shape[1]):
+                total += step.scratch[a] * values[state * A + a, i]
+    return total
 
 
 @kernel

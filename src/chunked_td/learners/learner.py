@@ -5,17 +5,18 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 
-from chunked_td._checks import check_choice, check_not_negative, check_seed, check_unit
+from chunked_td._checks import check_choice, check_flag, check_not_negative, check_seed, check_unit
 from chunked_td._numba import Packed, is_cacheable
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.indexing import Indexer, make_indexer
-from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source
+from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source, grown_arrays
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.learners.count_models import (
     component_parts,
@@ -24,17 +25,30 @@ from chunked_td.learners.count_models import (
     make_counts,
     pairs_per_step,
 )
+from chunked_td.learners.divergence import Diverged, divergence_text
 from chunked_td.learners.entries import EMPTY, Entries, entries_for
-from chunked_td.learners.inputs import check_policy_table, check_reward_vector, legal_actions, policy_row
+from chunked_td.learners.inputs import (
+    check_end,
+    check_id,
+    check_indexer,
+    check_policy_table,
+    check_reward,
+    check_reward_vector,
+    legal_actions,
+    policy_row,
+)
 from chunked_td.learners.loop import History, train
+from chunked_td.learners.planning.base import Planner, PlanningStream, check_planner, grown_planning, make_planning
+from chunked_td.learners.planning.smoothed_reward import SmoothedReward, check_reward_source
 from chunked_td.learners.python_steps import advance_in_python, check_model
 from chunked_td.learners.queries import Queries
 from chunked_td.learners.schedule import Schedule, at_episode, check_schedule
-from chunked_td.learners.state import AgentState, Memory, Rule, Tables, empty_episode, grown_arrays, make_rule
+from chunked_td.learners.state import AgentState, Memory, Rule, Tables, empty_episode, make_rule
 from chunked_td.learners.update import ONGOING, TERMINATED, TRUNCATED, Workspace
 from chunked_td.learners.views import View, check_view, empty_trace
 from chunked_td.models.asked import Answers
 from chunked_td.models.counts import Counts
+from chunked_td.models.errors import ModelError
 from chunked_td.policies import GIVEN, GREEDY, UNIFORM
 from chunked_td.seeding import Draws, generator, split_seed
 
@@ -52,6 +66,8 @@ class LearnerSettings(TypedDict, total=False):
     seed: int
     lambda_source: LambdaSource | float | None
     model: Any
+    planner: Planner | None
+    reward_source: SmoothedReward | None
     policy: Policy | None
     view: View | None
     percept: str
@@ -71,7 +87,10 @@ class Learner(Queries):
       epsilon: exploration of the ε-greedy policy, a number or a `Schedule`. Not used by state-value learners.
       seed: of the policy and the model; `learn` seeds the environment with it too.
       lambda_source: where λ comes from: a source from `chunked_td.lambdas`, one of your own, or a number.
-      model: None for counts, or an object that follows `chunked_td.models.Model`.
+      model: None for counts, an object that follows `chunked_td.models.Model`, or an error that the counts shall have,
+        such as `CorruptedModel`.
+      planner: what the learner makes of a count model besides λ, such as `Dyna`; None for the learner's default.
+      reward_source: `SmoothedReward` to read rewards off the planner's model; None for the rewards that come.
       policy: state-value learners only: "uniform", probabilities float[S, A], or a function from observation to
         float[A].
       view: "traces", "true_online" or "expected_traces" (online; see `chunked_td.learners.views`), "offline" (λ-return
@@ -86,6 +105,7 @@ class Learner(Queries):
     bootstrap: ClassVar[int] = SARSA
     default_source: ClassVar[LambdaSource] = ForwardLambda()
     default_view: ClassVar[str] = "traces"
+    default_planner: ClassVar[Planner | None] = None
 
     def __init__(
         self,
@@ -97,6 +117,8 @@ class Learner(Queries):
         seed: int = 0,
         lambda_source: LambdaSource | float | None = None,
         model: Any = None,
+        planner: Planner | None = None,
+        reward_source: SmoothedReward | None = None,
         policy: Policy | None = None,
         view: View | None = None,
         percept: str = "state",
@@ -114,7 +136,9 @@ class Learner(Queries):
         self.percept = check_choice("percept", percept, ("state", "reward-state"))
         self.prior = check_not_negative("prior", prior)
         self.cutoff = check_not_negative("cutoff", cutoff)
-        self.replacing = bool(replacing)
+        self.replacing = check_flag("replacing", replacing)
+        self.planner = check_planner(self.default_planner if planner is None else planner)
+        self.reward_source = check_reward_source(reward_source)
         self._read_spaces(env, indexer)
         self.model, self.policy = model, self._check_policy(policy)
         self._check_combination()
@@ -140,7 +164,7 @@ class Learner(Queries):
         self.n_actions, self.action_start = int(actions.n), int(getattr(actions, "start", 0))
         reward_space = getattr(getattr(env, "unwrapped", env), "reward_space", None)
         self.n_rewards = 1 if reward_space is None else int(np.prod(reward_space.shape))
-        self.indexer = indexer if indexer is not None else make_indexer(env.observation_space)
+        self.indexer = make_indexer(env.observation_space) if indexer is None else check_indexer(indexer)
 
     def _check_combination(self) -> None:
         source, needs = self.lambda_source, self.lambda_source.needs_with(self.bootstrap)
@@ -165,9 +189,20 @@ class Learner(Queries):
                 )
             check_model(self.model, source, self.bootstrap)
 
+        if isinstance(self.model, ModelError):
+            if self.percept != "state":
+                raise ValueError(f"model {self.model!r} mistakes states; it goes with percept 'state'")
+            if self.model.needs_states and not self.indexer.fixed:
+                raise ValueError(
+                    f"model {self.model!r} needs a known number of states; this environment's states get ids on first "
+                    f"sight"
+                )
+
     def _asks_model(self) -> bool:
         """Whether λ comes from a model object."""
-        return self.model is not None and bool(self.lambda_source.needs_with(self.bootstrap) & MODEL)
+        if self.model is None or isinstance(self.model, ModelError):
+            return False
+        return bool(self.lambda_source.needs_with(self.bootstrap) & MODEL)
 
     def _make_rule(self) -> Rule:
         policy = GREEDY if self.bootstrap != STATE else (UNIFORM if isinstance(self.policy, str) else GIVEN)
@@ -180,6 +215,7 @@ class Learner(Queries):
             policy=policy,
             cutoff=self.cutoff,
             replacing=self.replacing,
+            plans=self.planner is not None,
         )
 
     def _allocate(self) -> None:
@@ -189,7 +225,8 @@ class Learner(Queries):
         nvec = np.array(self.indexer.nvec if self.indexer.nvec else (1,), np.int64)
         legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
         parts = component_parts(self.lambda_source, d, nvec.size)
-        source = self.lambda_source
+        source, seeds = self.lambda_source, split_seed(self.seed)
+        self.plan_draws = Draws(generator(seeds.planning), self._plan_block())
         self._state = AgentState(
             rule=rule,
             source=source.compiled(self._sizes()) if source.is_compiled else None,
@@ -197,9 +234,11 @@ class Learner(Queries):
             tables=Tables(np.zeros((self._rows(states), d)), legal, nvec, parts),
             trace=trace,
             memory=Memory.empty(A, d, _ROOM if trace is None else 1),
+            watch=np.zeros(1, np.int64),
             episode=empty_episode(source, rule, d, _ROOM),
+            planning=make_planning(self.planner, self.reward_source, self._sizes(), self.plan_draws.stream, _ROOM),
+            error=self.model.compiled(self.indexer.size, A) if isinstance(self.model, ModelError) else None,
         )
-        seeds = split_seed(self.seed)
         self.policy_draws = Draws(generator(seeds.policy))
         self.chunk_draws = Draws(generator(seeds.model), _ROOM)
         self.percepts: dict[tuple[Any, ...], int] = {}
@@ -210,6 +249,7 @@ class Learner(Queries):
         self._all_legal = np.ones(A, bool)
         self._room = 0
         self._packed: Packed | None = None
+        self._busy = self._training = False
 
     def _make_model(self, parts: np.ndarray, nvec: np.ndarray) -> Any:
         """The compiled form of the model: counts, or a place for the answers of a model object."""
@@ -260,15 +300,20 @@ class Learner(Queries):
         self._state, self._packed = self._state._replace(**parts), None
 
     def _sizes(self) -> dict[str, int]:
-        """Dimensions of the arrays that a λ source may have."""
+        """Dimensions of the arrays that a λ source or a planner may have."""
         rows = self._rows(self._capacity)
         return {"S": self._capacity, "A": self.n_actions, "d": self.n_rewards, "rows": rows}
+
+    def _plan_block(self) -> int:
+        """How many random numbers to draw ahead for the planner."""
+        return 0 if self.planner is None else 2 * self.planner.draws
 
     def _rows(self, states: int) -> int:
         return states if self.bootstrap == STATE else states * self.n_actions
 
     def _make_room(self) -> None:
         """Grow what the next steps might overfill. Every step adds at most one entry (d count pairs) to each."""
+        self._check_watch()  # for episodes that do not end
         trace, memory, counts = self.trace, self.memory, getattr(self._state.model, "counts", None)
         if trace is not None:
             if trace.room < _ROOM:
@@ -281,6 +326,9 @@ class Learner(Queries):
         if counts is not None and counts.room < _ROOM * pairs_per_step(self._state.model):
             capacity = 2 * counts.pairs.shape[0] + _ROOM * pairs_per_step(self._state.model)
             self._replace_counts(counts.grown(counts.head.size, capacity))
+        planning = self._state.planning
+        if planning is not None and planning.world.counts.room < _ROOM:
+            self._grow_planning(2 * planning.world.counts.pairs.shape[0] + _ROOM)
         self._room = _ROOM - 1
 
     def _grow_states(self) -> None:
@@ -294,6 +342,8 @@ class Learner(Queries):
         if self.trace is not None:
             self._replace(trace=self.trace.grown(values.shape[0], self.trace.capacity))
         self._grow_source()
+        if self._state.planning is not None:
+            self._grow_planning(self._state.planning.world.counts.pairs.shape[0])
         counts = getattr(self._state.model, "counts", None)
         if counts is not None:
             kind = type(self._state.model)
@@ -302,6 +352,15 @@ class Learner(Queries):
 
     def _replace_counts(self, counts: Counts) -> None:
         self._replace(model=self._state.model._replace(counts=counts))
+
+    def _grow_planning(self, capacity: int) -> None:
+        self._replace(planning=grown_planning(self._state.planning, self.planner, self._sizes(), capacity))
+
+    def _set_plan_draws(self, draws: Draws) -> None:
+        """Let the planner read other random numbers."""
+        self.plan_draws = draws
+        if self._state.planning is not None:
+            self._replace(planning=self._state.planning._replace(rng=PlanningStream(*draws.stream)))
 
     def _grow_source(self) -> None:
         if self._state.source is not None:
@@ -313,7 +372,7 @@ class Learner(Queries):
         if self._packed is None:
             streams = self.policy_draws.stream, self.chunk_draws.stream
             packed = Packed(Workspace(self._state, *streams, self._reward, self._rates))
-            packed.entries = entries_for(packed.form, is_cacheable(self._state.source))
+            packed.entries = entries_for(packed.form, is_cacheable(self._state.source, *(self._state.planning or ())))
             self._packed = packed
         return self._packed.places, self._packed.entries
 
@@ -327,6 +386,16 @@ class Learner(Queries):
         Args:
           observation, info: as returned by `env.reset`. `info["action_mask"]` is obeyed.
         """
+        if self._busy:
+            raise _in_use(self)
+        self._busy = True
+        try:
+            return self._start(observation, info)
+        finally:
+            self._busy = False
+
+    def _start(self, observation: Any, info: dict[str, Any] | None) -> int:
+        self._check_watch()
         legal = self._legal(info)
         state = self._index(observation)
         self._given_policy(observation, legal)
@@ -351,24 +420,34 @@ class Learner(Queries):
           reward: a finite number, or float[d] where rewards have components.
           observation, terminated, truncated, info: as returned by `env.step`. `info["action_mask"]` is obeyed.
         """
-        if self.state < 0:
-            raise RuntimeError("step() before start(): begin every episode with action = agent.start(observation)")
-        self._take_reward(reward)
-        ended = TERMINATED if terminated else (TRUNCATED if truncated else ONGOING)
-        legal = self._all_legal if info is None or ended == TERMINATED else self._legal(info)
-        state = self._index(observation)
-        self._room -= 1
-        if self._room < 0:
-            self._make_room()
-        if self.policy is not None and ended != TERMINATED:
-            self._given_policy(observation, legal)
-        percept = state if self.percept == "state" else self._percept(state)
-        action = self._update(state, percept, legal, ended)
-        if ended:
-            self._finish()
-            return None
-        self.state, self.action = state, int(action)
-        return self.action + self.action_start
+        if self._busy:  # nothing is called between these two lines, so no other thread can come in between
+            raise _in_use(self)
+        self._busy = True
+        try:
+            if self.state < 0:
+                raise RuntimeError("step() before start(): begin every episode with action = agent.start(observation)")
+            if type(terminated) is not bool or type(truncated) is not bool:
+                terminated, truncated = check_end("terminated", terminated), check_end("truncated", truncated)
+            self._take_reward(reward)
+            ended = TERMINATED if terminated else (TRUNCATED if truncated else ONGOING)
+            legal = self._all_legal if info is None or ended == TERMINATED else self._legal(info)
+            state = self._index(observation)
+            self._room -= 1
+            if self._room < 0:
+                self._make_room()
+            if self.planner is not None:
+                self.plan_draws.reserve(self.planner.draws)
+            if self.policy is not None and ended != TERMINATED:
+                self._given_policy(observation, legal)
+            percept = state if self.percept == "state" else self._percept(state)
+            action = self._update(state, percept, legal, ended)
+            if ended:
+                self._finish()
+                return None
+            self.state, self.action = state, int(action)
+            return self.action + self.action_start
+        finally:
+            self._busy = False
 
     def _update(self, state: int, percept: int, legal: np.ndarray, ended: int) -> int:
         """Learn from the transition to `state`; returns the next action, or −1."""
@@ -389,7 +468,15 @@ class Learner(Queries):
                 self._packed = None
             places, entries = self._entries()
             entries.finish(places, self._rates[1])
+        self._check_watch()
         self._forget()
+
+    def _check_watch(self) -> None:
+        """Refuse to go on where learning has diverged."""
+        watch = self._state.watch[0]
+        if watch:
+            reason = divergence_text(int(watch), float(self._rates[1]), self.lambda_source)
+            raise Diverged(f"learning diverged in episode {self.episode}: {reason}")
 
     def _abandon(self) -> None:
         """Leave an unfinished episode without the updates at its end. It counts for the schedules."""
@@ -408,14 +495,9 @@ class Learner(Queries):
 
     def _take_reward(self, reward: Any) -> None:
         if self.n_rewards == 1:
-            if isinstance(reward, np.ndarray) and reward.shape == (1,):
-                reward = reward[0]
-            try:
-                value = float(reward)
-            except (TypeError, ValueError):
-                raise ValueError(f"reward must be a number, got {reward!r}") from None
+            value = reward if type(reward) is float else check_reward(reward)
             if not math.isfinite(value):
-                raise ValueError(f"reward must be finite, got {value!r}")
+                raise ValueError(f"reward must be finite, got {reward!r}")
             self._reward[0] = value
             return
         self._reward[:] = check_reward_vector(reward, self.n_rewards)
@@ -437,6 +519,9 @@ class Learner(Queries):
 
     def _index(self, observation: Any) -> int:
         state = self.indexer(observation)
+        if type(state) is int and 0 <= state < self._capacity:
+            return state
+        state = check_id(state, self.indexer)
         if state >= self._capacity:
             self._grow_states()
         return state
@@ -461,13 +546,38 @@ class Learner(Queries):
           progress: show a bar, if a person is watching (standard error is a terminal).
           callback: called as callback(episode, return, length) after each episode; training stops if it returns True.
         """
-        return train(self, env, episodes, progress=progress, callback=callback)
+        if self._training:
+            raise _in_use(self)
+        self._training = True
+        try:
+            return train(self, env, episodes, progress=progress, callback=callback)
+        finally:
+            self._training = False
 
     def save(self, path: Any) -> None:
         """Write everything to one file, so that `chunked_td.load` goes on exactly from here."""
         from chunked_td.learners.saving import save
 
+        if self._busy:
+            raise _in_use(self)
         save(self, path)
+
+    def __copy__(self) -> Any:
+        """The same as a deep copy: two learners that share arrays would write into each other's."""
+        return copy.deepcopy(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: all but the environment and what lies at addresses of this process."""
+        if self._busy:
+            raise _in_use(self)
+        return self.__dict__ | {"_packed": None, "trained_in": None, "_training": False}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.lambda_source!r}, episode={self.episode}, states={self.indexer.size})"
+
+
+def _in_use(agent: Learner) -> RuntimeError:
+    return RuntimeError(
+        f"{type(agent).__name__} is in use: it was called in the middle of a step or of learn, by another thread or by "
+        f"its own model, policy or λ source. A learner serves one thread; give others a copy (copy.deepcopy)"
+    )

@@ -11,6 +11,9 @@ from chunked_td.lambdas.factored import FactoredLambda
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.lambdas.watkins import WatkinsLambda
 from chunked_td.learners.learner import Learner, LearnerSettings
+from chunked_td.learners.planning.certainty_equivalence import CertaintyEquivalence
+from chunked_td.learners.planning.dyna import Dyna
+from chunked_td.learners.planning.prioritised_sweeping import PrioritisedSweeping
 
 
 class FixedLambda(Learner):
@@ -107,6 +110,35 @@ class FactoredChunkedExpectedSarsa(Learner):
 
     bootstrap = EXPECTED_SARSA
     default_source = FactoredLambda()
+
+
+class DynaQ(Learner):
+    """Dyna-Q (Sutton 1990): Expected-SARSA(0) and ten updates from the learned model after every step.
+
+    Args:
+      env: a Gymnasium environment.
+      **settings: see `Learner`; `planner=Dyna(steps)` for another number of updates.
+    """
+
+    bootstrap = EXPECTED_SARSA
+    default_source = ConstantLambda(0.0)
+    default_planner = Dyna()
+
+
+class PrioritisedSweepingQ(Learner):
+    """Action values by prioritised sweeping alone (Moore and Atkeson 1993); see `PrioritisedSweeping`."""
+
+    bootstrap = EXPECTED_SARSA
+    default_source = ConstantLambda(0.0)
+    default_planner = PrioritisedSweeping()
+
+
+class CertaintyEquivalentQ(Learner):
+    """Action values that solve the learned model at the end of every episode; see `CertaintyEquivalence`."""
+
+    bootstrap = EXPECTED_SARSA
+    default_source = ConstantLambda(0.0)
+    default_planner = CertaintyEquivalence()
 
 
 class NStepChunkedTD(Learner):

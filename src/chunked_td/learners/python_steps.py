@@ -56,7 +56,7 @@ def advance_in_python(agent: Any, state: int, percept: int, legal: np.ndarray, e
         if type(agent._state.model) is Answers:
             _ask(agent, state, ended)
             places, entries = agent._entries()  # the outcomes may have needed more room
-        elif agent._state.model is not None:
+        elif agent._state.model is not None or agent._state.error is not None:
             entries.observe(places, *here)
         if agent._state.source is None:
             step = _plain_step(agent, state, percept, action, ended)

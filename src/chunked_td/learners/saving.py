@@ -23,9 +23,12 @@ from chunked_td._files import read_regular, write_atomically
 from chunked_td.indexing import indexer_from_state
 from chunked_td.lambdas import SOURCES, LambdaSource
 from chunked_td.learners.learner import Learner
+from chunked_td.learners.planning import PLANNERS, Planner
+from chunked_td.learners.planning.smoothed_reward import SmoothedReward
 from chunked_td.learners.schedule import Schedule
 from chunked_td.learners.schema import (
     LARGEST,
+    arrays_of,
     check_arrays,
     check_percepts,
     check_progress,
@@ -37,6 +40,8 @@ from chunked_td.learners.state import Memory
 from chunked_td.learners.sutton_singh import SuttonSingh
 from chunked_td.learners.views import view_from, view_settings
 from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts
+from chunked_td.models.errors import ERRORS, ModelError
+from chunked_td.models.transitions import TransitionCounts
 from chunked_td.seeding import Draws, check_random_state
 from chunked_td.traces import Trace
 
@@ -77,7 +82,9 @@ def save(agent: Learner, path: Any) -> None:
         | {"view": view_settings(agent.view)},
         "step_size": _number_out(agent.step_size),
         "epsilon": _number_out(agent.epsilon),
-        "lambda_source": {"name": _source_name(agent.lambda_source), **agent.lambda_source.settings()},
+        "lambda_source": _named_out(agent.lambda_source, SOURCES),
+        "planner": None if agent.planner is None else _named_out(agent.planner, PLANNERS),
+        "reward_source": None if agent.reward_source is None else agent.reward_source.settings(),
         "policy": _policy_out(agent, arrays),
         "indexer": _pack(agent.indexer.state(), arrays, "indexer"),
         "model": _model_out(agent, arrays),
@@ -90,6 +97,7 @@ def save(agent: Learner, path: Any) -> None:
         ],
         "policy_draws": agent.policy_draws.state(),
         "chunk_draws": agent.chunk_draws.state(),
+        "plan_draws": agent.plan_draws.state(),
         "env_state": _plain(agent.env_state),
         "percepts": [list(key) for key in agent.percepts],
     }
@@ -109,6 +117,7 @@ def load(
     model: Any = None,
     policy: Any = None,
     max_bytes: int | None = None,
+    planner: Planner | None = None,
 ) -> Learner:
     """Read a learner that `save` wrote; it continues bit for bit as the saved one would have.
 
@@ -120,6 +129,7 @@ def load(
       model: the model object, where the learner was built with one that cannot be rebuilt from the file.
       policy: the policy, where the learner was built with a function.
       max_bytes: what the file may unpack to; by default 1 GiB, or 100 times the file where that is more.
+      planner: the planner, where the learner was built with one of your own.
 
     Raises:
       ValueError: if the file is not a saved learner, was cut short or changed, or holds what no learner can have.
@@ -128,7 +138,7 @@ def load(
     try:
         unseal(content)
         arrays = Archive(content, max_bytes)
-        agent = _learner(arrays, lambda_source, model, policy)
+        agent = _learner(arrays, lambda_source, model, policy, planner)
         arrays.check_all_read()
         return agent
     except _Unfit as problem:
@@ -138,14 +148,18 @@ def load(
         raise ValueError(f"{path}: not a saved learner, or cut short or changed: {text}") from problem
 
 
-def _learner(arrays: Mapping[str, np.ndarray], source: LambdaSource | None, model: Any, policy: Any) -> Learner:
+def _learner(
+    arrays: Mapping[str, np.ndarray], source: LambdaSource | None, model: Any, policy: Any, planner: Planner | None
+) -> Learner:
     """The learner that an archive holds."""
     header = json.loads(bytes(arrays["header"]))
     if header["format"] != FORMAT:
         raise _Unfit(f"written in format {header['format']}, this version reads format {FORMAT}")
-    agent = _rebuild(header, arrays, source, model, policy)
+    agent = _rebuild(header, arrays, source, model, policy, planner)
     agent.policy_draws = Draws.from_state(header["policy_draws"])
     agent.chunk_draws = Draws.from_state(header["chunk_draws"])
+    if agent.planner is not None:
+        agent._set_plan_draws(Draws.from_state(header["plan_draws"], agent._plan_block()))
     agent.env_state = header["env_state"] and check_random_state("env_state", header["env_state"])
     agent.percepts = check_percepts(agent, header["percepts"])
     agent.episode, agent.state, agent.action, agent._rates[1], agent._rates[0] = check_progress(
@@ -156,7 +170,12 @@ def _learner(arrays: Mapping[str, np.ndarray], source: LambdaSource | None, mode
 
 
 def _rebuild(
-    header: dict[str, Any], arrays: Mapping[str, np.ndarray], source: LambdaSource | None, model: Any, policy: Any
+    header: dict[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    source: LambdaSource | None,
+    model: Any,
+    policy: Any,
+    planner: Planner | None,
 ) -> Learner:
     import chunked_td
 
@@ -180,7 +199,9 @@ def _rebuild(
         space,
         step_size=_number_in(header["step_size"]),
         epsilon=_number_in(header["epsilon"]),
-        lambda_source=_source_in(header["lambda_source"], source),
+        lambda_source=_named_in("lambda_source", header["lambda_source"], source, SOURCES),
+        planner=_named_in("planner", header.get("planner"), planner, PLANNERS),
+        reward_source=_reward_source_in(header.get("reward_source")),
         model=_model_in(header["model"], arrays, model),
         policy=policy,
         indexer=indexer,
@@ -198,13 +219,11 @@ def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     for name in own_arrays(trace):
         arrays[f"trace_{name}"] = getattr(trace, name)
     trace = getattr(trace, "entries", trace)
-    size, live = int(counts.size[0]), int(trace.count[0])
+    live = int(trace.count[0])
     arrays["values"], arrays["legal"] = agent.tables.values, agent.tables.legal
     arrays["capacity"] = np.array([agent._capacity, counts.head.size])
-    for name, column in _PAIRS.items():
-        arrays[f"counts_{name}"] = counts.pairs[:size, column]
-    for name in ("head", "total", "prior"):
-        arrays[f"counts_{name}"] = getattr(counts, name)
+    _counts_out(counts, arrays, "counts")
+    _planning_out(agent, arrays)
     arrays["trace_rows"], arrays["trace_weight"] = trace.rows[:live], trace.weight[:live]
     for name, field in zip(Memory._fields, agent.memory, strict=True):
         arrays[f"memory_{name}"] = field
@@ -213,8 +232,29 @@ def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     for name in agent.lambda_source.arrays:
         arrays[f"lambda_{name}"] = getattr(agent._state.source, name)
     if isinstance(agent, SuttonSingh):
-        arrays["stale"] = agent.stale[:size]
+        arrays["stale"] = agent.stale[: int(counts.size[0])]
         arrays["visited"] = np.array(agent.visited, np.int64).reshape(-1, 2)
+
+
+def _counts_out(counts: Counts, arrays: dict[str, np.ndarray], prefix: str) -> None:
+    size = int(counts.size[0])
+    for name, column in _PAIRS.items():
+        arrays[f"{prefix}_{name}"] = counts.pairs[:size, column]
+    for name in ("head", "total", "prior"):
+        arrays[f"{prefix}_{name}"] = getattr(counts, name)
+
+
+def _planning_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
+    """The planner's model, what the planner keeps, and what an error of the models keeps."""
+    planning, error = agent._state.planning, agent._state.error
+    if planning is not None:
+        _counts_out(planning.world.counts, arrays, "world")
+        size = int(planning.world.counts.size[0])
+        arrays["world_rewards"], arrays["world_ends"] = planning.world.rewards[:size], planning.world.ends[:size]
+        for name in agent.planner.arrays if agent.planner is not None else ():
+            arrays[f"planner_{name}"] = getattr(planning.planner, name)
+    if error is not None:
+        arrays.update({f"error_{name}": field for name, field in arrays_of(error).items()})
 
 
 def _tables_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
@@ -233,6 +273,7 @@ def _tables_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
         learned = {name: arrays[f"lambda_{name}"] for name in agent.lambda_source.arrays}
         agent._replace(source=agent._state.source._replace(**learned))
     agent._room = 0
+    _planning_in(agent, arrays)
     if isinstance(agent, SuttonSingh):
         agent._counts = _counts_in(arrays, origins)
         agent.stale = np.zeros(agent.counts.pairs.shape[0])
@@ -242,13 +283,27 @@ def _tables_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
         agent._replace_counts(_counts_in(arrays, origins))
 
 
-def _counts_in(arrays: Mapping[str, np.ndarray], origins: int) -> Counts:
-    size, prior = arrays["counts_origin"].size, arrays["counts_prior"]
+def _planning_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
+    planning, error = agent._state.planning, agent._state.error
+    if planning is not None:
+        counts = _counts_in(arrays, agent._rows(agent._capacity), "world")
+        rewards, ends = arrays["world_rewards"], arrays["world_ends"]
+        planning = planning._replace(world=TransitionCounts.restored(counts, rewards, ends, agent._capacity))
+        if agent.planner is not None and agent.planner.arrays:
+            kept = {name: arrays[f"planner_{name}"] for name in agent.planner.arrays}
+            planning = planning._replace(planner=planning.planner._replace(**kept))
+        agent._replace(planning=planning)
+    if error is not None:
+        agent._replace(error=error._replace(**{name: arrays[f"error_{name}"] for name in arrays_of(error)}))
+
+
+def _counts_in(arrays: Mapping[str, np.ndarray], origins: int, prefix: str = "counts") -> Counts:
+    size, prior = arrays[f"{prefix}_origin"].size, arrays[f"{prefix}_prior"]
     counts = Counts.empty(origins, float(prior[0]), prior[1:].astype(int).tolist(), max(2 * size, 256))
     for name, column in _PAIRS.items():
-        counts.pairs[:size, column] = arrays[f"counts_{name}"]
+        counts.pairs[:size, column] = arrays[f"{prefix}_{name}"]
     for name in ("head", "total"):
-        getattr(counts, name)[:] = arrays[f"counts_{name}"]
+        getattr(counts, name)[:] = arrays[f"{prefix}_{name}"]
     counts.size[0] = size
     counts = counts.grown(origins, counts.pairs.shape[0])  # builds the hash table
     if np.count_nonzero(counts.table) != size:
@@ -282,28 +337,36 @@ def _number_in(value: Any) -> float | Schedule:
     return Schedule(tuple(map(tuple, value["points"])), check_flag("hold", value["hold"]))
 
 
-def _source_name(source: LambdaSource) -> str:
-    """Name of a λ source in a file: that of its class, with its module where it is not ours."""
-    cls = type(source)
-    return cls.__name__ if SOURCES.get(cls.__name__) is cls else f"{cls.__module__}.{cls.__qualname__}"
+def _named_out(thing: Any, ours: Mapping[str, type]) -> dict[str, Any]:
+    """The name and the settings of a λ source or planner: its class, with its module where it is not one of `ours`."""
+    cls = type(thing)
+    name = cls.__name__ if ours.get(cls.__name__) is cls else f"{cls.__module__}.{cls.__qualname__}"
+    return {"name": name, **thing.settings()}
 
 
-def _source_in(value: dict[str, Any], given: LambdaSource | None) -> LambdaSource:
+def _named_in(argument: str, value: dict[str, Any] | None, given: Any, ours: Mapping[str, type]) -> Any:
+    """The λ source or planner of a file: the one given as `argument`, or built from its settings."""
+    if given is not None:
+        mine = json.loads(json.dumps(_named_out(given, ours)))
+        if mine != value:
+            raise _Unfit(f"{argument}: the saved learner uses {value}, got {mine}")
+        return given
+    if value is None:
+        return None
     settings = dict(value)
     name = settings.pop("name")
-    if given is not None:
-        ours = {"name": _source_name(given), **json.loads(json.dumps(given.settings()))}
-        if ours != value:
-            raise _Unfit(f"lambda_source: the saved learner uses {value}, got {ours}")
-        return given
-    if name not in SOURCES:
+    if name not in ours:
         raise _Unfit(
-            f"lambda_source: the saved learner uses {name}, which is not part of chunked_td; build it and pass it as "
-            f"load(…, lambda_source=…)"
+            f"{argument}: the saved learner uses {name}, which is not part of chunked_td; build it and pass it as "
+            f"load(…, {argument}=…)"
         )
-    if hasattr(SOURCES[name], "literal"):
+    if hasattr(ours[name], "literal"):
         settings.setdefault("literal", True)  # version 0.1 took actions never tried for impossible
-    return SOURCES[name](**{key: _as_tuples(setting) for key, setting in settings.items()})
+    return ours[name](**{key: _as_tuples(setting) for key, setting in settings.items()})
+
+
+def _reward_source_in(value: dict[str, Any] | None) -> SmoothedReward | None:
+    return None if value is None else SmoothedReward(**value)
 
 
 def _as_tuples(value: Any) -> Any:
@@ -330,6 +393,8 @@ def _model_out(agent: Learner, arrays: dict[str, np.ndarray]) -> Any:
     model = agent.model
     if model is None:
         return None
+    if isinstance(model, ModelError):
+        return {"error": _named_out(model, ERRORS)}
     if not hasattr(model, "state_arrays"):
         return {"name": type(model).__name__, "saved": False}
     for name, array in model.state_arrays().items():
@@ -340,6 +405,8 @@ def _model_out(agent: Learner, arrays: dict[str, np.ndarray]) -> Any:
 def _model_in(value: Any, arrays: Mapping[str, np.ndarray], given: Any) -> Any:
     if value is None:
         return given
+    if "error" in value:
+        return _named_in("model", value["error"], given, ERRORS)
     if given is None:
         raise _Unfit(f"model: the saved learner uses a {value['name']}; build one and pass it as model=")
     if value["saved"]:

@@ -88,9 +88,32 @@ def saved_arrays(agent: Learner) -> dict[str, Saved]:
         schema[name] = Saved(schema[name].layout, *limits)
     for name, layout in agent.lambda_source.arrays.items():
         schema[f"lambda_{name}"] = _saved(layout, -LARGEST)
+    if agent._state.planning is not None:
+        schema |= _world_arrays(rows, states)
+    for name, layout in agent.planner.arrays.items() if agent.planner is not None else ():
+        schema[f"planner_{name}"] = _saved(layout, -LARGEST)
     if isinstance(agent, SuttonSingh):
         schema |= {"stale": _saved("float64[pairs]"), "visited": _saved("int64[visits, 2]")}
     return schema
+
+
+def _world_arrays(rows: int, states: int) -> dict[str, Saved]:
+    """The planner's model; its pairs have a number of their own."""
+    return {
+        **_declared(Counts, ("total", "prior"), "world_", origins="rows", k="world_prior"),
+        "world_head": _saved("int64[rows]", -1),
+        "world_origin": _saved("int64[world]", 0, rows),
+        "world_target": _saved("int64[world]", 0, states),
+        "world_number": _saved("int64[world]", 1),
+        "world_following": _saved("int64[world]", -1),
+        "world_rewards": _saved("float64[world, d]"),
+        "world_ends": _saved("int64[world]"),
+    }
+
+
+def arrays_of(form: Any) -> dict[str, np.ndarray]:
+    """The arrays of a compiled form."""
+    return {name: field for name, field in form._asdict().items() if isinstance(field, np.ndarray)}
 
 
 def _origins(agent: Learner, states: int) -> int:
@@ -143,12 +166,13 @@ def check_arrays(agent: Learner, arrays: Arrays) -> None:
     if origins != sizes["origins"]:
         raise ValueError(f"capacity must have room for {sizes['origins']} origins, got {origins}")
     for name, saved in schema.items():
-        own = {**sizes, "S": capacity} if name.startswith("lambda_") else sizes
+        own = {**sizes, "S": capacity} if name.startswith(("lambda_", "planner_")) else sizes
         _check_shape(name, arrays[name], saved.layout, own)
         sizes |= {dim: size for dim, size in own.items() if dim not in sizes}
         _check_range(name, arrays[name], saved)
     _check_trace(agent, arrays)
-    _check_counts(agent, arrays)
+    _check_counts(arrays, "counts", Counts.empty(0).prior if agent.counts is None else agent.counts.prior)
+    _check_planning(agent, arrays)
     agent.lambda_source.check_saved({name: arrays[f"lambda_{name}"] for name in agent.lambda_source.arrays})
     if isinstance(agent, SuttonSingh):
         limits = arrays["counts_origin"].size, max(agent.indexer.size, 1)
@@ -199,24 +223,43 @@ def _check_trace(agent: Learner, arrays: Arrays) -> None:
         raise ValueError("progress: no episode is under way, but the memory holds one")
 
 
-def _check_counts(agent: Learner, arrays: Arrays) -> None:
+def _check_planning(agent: Learner, arrays: Arrays) -> None:
+    """What a planner and an error of the models keep."""
+    planning, error = agent._state.planning, agent._state.error
+    if planning is not None:
+        _check_counts(arrays, "world", planning.world.counts.prior)
+        if (arrays["world_ends"] > arrays["world_number"]).any():
+            raise ValueError("world_ends must be at most world_number")
+    if agent.planner is not None:
+        agent.planner.check_saved({name: arrays[f"planner_{name}"] for name in agent.planner.arrays})
+    for name, own in arrays_of(error).items() if error is not None else ():
+        given = arrays[f"error_{name}"]
+        if given.dtype != own.dtype or given.shape != own.shape:
+            raise ValueError(f"error_{name} must be {own.dtype}{list(own.shape)}, got {given.dtype}{list(given.shape)}")
+        counted = name in ("visits", "episodes")  # the rest follows from the settings
+        good = (given >= 0).all() if counted else np.array_equal(given, own)
+        if name == "seen":
+            good = -1 <= given[0] < max(agent.indexer.size, 1)
+        if not good:
+            raise ValueError(f"error_{name} must be what the model's settings lead to")
+
+
+def _check_counts(arrays: Arrays, prefix: str, kept: np.ndarray) -> None:
     """Counts that add up, on lists that hold every pair once: what counting alone can have led to."""
-    origin, number = arrays["counts_origin"], arrays["counts_number"]
-    head, total, prior = arrays["counts_head"], arrays["counts_total"], arrays["counts_prior"]
-    following = arrays["counts_following"]
+    parts = ("origin", "number", "head", "total", "prior", "following")
+    origin, number, head, total, prior, following = (arrays[f"{prefix}_{part}"] for part in parts)
     links, heads = following[following >= 0], head[head >= 0]
     good = following.size == 0 or (following < np.arange(following.size)).all()  # to pairs seen before: no circle
     good = good and np.array_equal(origin[links], origin[following >= 0]) and (heads < origin.size).all()
     good = good and np.array_equal(origin[heads], np.flatnonzero(head >= 0))
     if not good or not (np.bincount(np.concatenate([links, heads]), minlength=origin.size) == 1).all():
-        raise ValueError("counts_head, counts_following must link every pair once, from its own origin")
+        raise ValueError(f"{prefix}_head, {prefix}_following must link every pair once, from its own origin")
     if not np.array_equal(np.bincount(origin, number, head.size), total):
-        raise ValueError("counts_total must be the sums of counts_number")
-    kept = Counts.empty(0).prior if agent.counts is None else agent.counts.prior
+        raise ValueError(f"{prefix}_total must be the sums of {prefix}_number")
     outcomes = prior[1:]
     whole = (outcomes >= 0).all() and (outcomes < LARGEST).all() and (outcomes == np.floor(outcomes)).all()
     if prior.shape != kept.shape or prior[0] != kept[0] or not whole:
-        raise ValueError(f"counts_prior must be like {kept}, got {prior}")
+        raise ValueError(f"{prefix}_prior must be like {kept}, got {prior}")
 
 
 def check_progress(agent: Learner, progress: Any) -> tuple[int, int, int, float, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,13 @@ from chunked_td.lambdas.episode import Episode
 from chunked_td.learners.views import View
 from chunked_td.policies import GREEDY, UNIFORM
 
+NO_NUMBER, NO_LAMBDA = 1, 2
+"""What may go wrong while learning, as bits of `AgentState.watch`: an update that is not finite or beyond
+`chunked_td.traces.LIMIT`, and a λ outside [0, 1]."""
+
+SLACK = 1.0e-6
+"""How far a λ may lie outside [0, 1] by rounding."""
+
 
 class Rule(NamedTuple):
     """The choices of a learner, and the numbers that go with them."""
@@ -22,7 +28,8 @@ class Rule(NamedTuple):
     policy: Any  # static: GREEDY, UNIFORM or GIVEN
     per_component: Any  # static: 1 if every reward component has a λ of its own
     keeps_policy: Any  # static: 1 if λ needs π(·|x_t)
-    keeps_legal: Any  # static: 1 if λ needs the legal actions of other states
+    keeps_legal: Any  # static: 1 if λ or a planner needs the legal actions of other states
+    checks_lambda: Any  # static: 1 if the λ source is not one of ours, and might leave [0, 1]
     n_actions: Any  # A
     discount: float  # γ
     cutoff: float  # traces at or below it are dropped; 0 is exact
@@ -86,7 +93,10 @@ class AgentState(NamedTuple):
     tables: Tables
     trace: Any  # a kind of trace (`learners.views`), or None for updates at the end of an episode
     memory: Memory
+    watch: Annotated[np.ndarray, "int64[one]"]  # 0 while all is well, else NO_NUMBER, NO_LAMBDA or both
     episode: Any = None  # Episode, where the λ source learns from whole episodes
+    planning: Any = None  # Planning, where the learner plans or reads rewards off a model
+    error: Any = None  # the compiled form of a model error, where the models are wrong on purpose
 
 
 def make_rule(
@@ -99,8 +109,9 @@ def make_rule(
     policy: int | None = None,
     cutoff: float = 0.0,
     replacing: bool = False,
+    plans: bool = False,
 ) -> Rule:
-    """The choices for one learner, checked against each other."""
+    """The choices for one learner, checked against each other; one that plans needs the policy in all states."""
     needs = source.needs_with(bootstrap)
     if not source.is_compiled:  # a plain Python step shows the policy, whether or not it is asked for
         needs |= Needs.POLICY
@@ -123,7 +134,8 @@ def make_rule(
         policy=static(policy),
         per_component=static(int(source.per_component)),
         keeps_policy=static(int(Needs.POLICY in needs)),
-        keeps_legal=static(int(Needs.LEGAL in needs)),
+        keeps_legal=static(int(Needs.LEGAL in needs or (plans and bootstrap != STATE))),
+        checks_lambda=static(int(not type(source).__module__.startswith("chunked_td."))),
         n_actions=n_actions,
         discount=float(discount),
         cutoff=float(cutoff),
@@ -135,15 +147,3 @@ def make_rule(
 def empty_episode(source: LambdaSource, rule: Rule, components: int, capacity: int) -> Episode | None:
     """A place for the episode under way, where the λ source is shown it."""
     return Episode.empty(components, capacity, rule.discount, rule.bootstrap) if source.learns_from_episodes else None
-
-
-def grown_arrays(form: Any, layouts: Mapping[str, str], sizes: Mapping[str, int]) -> Any:
-    """The compiled form of a λ source with its arrays enlarged to `sizes`; what they hold stays."""
-    from chunked_td.lambdas.base import new_array
-
-    larger = {}
-    for name, layout in layouts.items():
-        old, new = getattr(form, name), new_array(layout, sizes)
-        new[tuple(slice(0, n) for n in old.shape)] = old
-        larger[name] = new
-    return form._replace(**larger) if larger else form

@@ -12,6 +12,8 @@ Per transition t, in this order (Alg. 1 to 4):
 1. choose a_{t+1} from the values as they stand; 2. train the model on transition t; 3. read λ_t; e ← γ λ_t e;
 4. e(s_t,a_t) += 1; 5. δ_t = r_{t+1} + γ B(x_{t+1}) − Q(s_t,a_t); 6. Q ← Q + α δ_t e.
 
+A learner that plans (`learners.planning`) trains the planner's model between 4 and 5, and plans after 6.
+
 The offline view stores δ_t and λ_t, holds the values still during the episode and makes all updates at its end
 (Eq. 2 and 4). Sampled chunks (§3.1) are the offline view with λ_t replaced by a coin that falls heads with
 probability λ_t: heads drops the state at t from the compressed episode, tails keeps it to bootstrap from.
@@ -36,9 +38,11 @@ import numpy as np
 from chunked_td._numba import by_type, code, kernel
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.step import Step, bootstrap_value
+from chunked_td.learners.planning.base import count_transition, learns_directly, plan, reward_read
+from chunked_td.learners.state import NO_LAMBDA, NO_NUMBER, SLACK
 from chunked_td.policies import GIVEN, GREEDY, draw, epsilon_greedy, only_legal, uniform_legal
 from chunked_td.seeding import uniform
-from chunked_td.traces import backward_pass
+from chunked_td.traces import LIMIT, backward_pass
 
 ONGOING, TERMINATED, TRUNCATED = range(3)
 """Whether an episode has ended, and how."""
@@ -76,6 +80,11 @@ def _learn_nothing(source, step, reward, td_error, ended):
 
 
 @kernel
+def _next_state(error, step):
+    return step.next_state
+
+
+@kernel
 def _learn_nothing_more(source, episode):
     pass
 
@@ -85,7 +94,8 @@ def _record_nothing(no_episode, step, reward, truncated):
     pass
 
 
-observe = by_type("observe", _nothing)
+observe, look_up = by_type("observe", _nothing), by_type("look_up", _nothing)
+misread, seen_state = by_type("misread"), by_type("seen_state", _next_state)
 lambda_of = by_type("lambda_t")
 after_step, after_episode = by_type("after_step", _learn_nothing), by_type("after_episode", _learn_nothing_more)
 record = by_type("record", _record_nothing)
@@ -140,7 +150,7 @@ def advance(agent, rng, arrival, rates, scene):
         acting = arrival.ended == ONGOING
         action = select_action(agent, rng, arrival.next_state, arrival.legal, arrival.only, rates.epsilon, acting)
     step = make_step(agent, arrival, action, rates.epsilon, scene)
-    observe(agent.model, step)
+    train_model(agent.error, agent, step)
     write_lambda(agent, step)
     conclude(agent, step, arrival.reward, arrival.ended, rates.step_size)
     return action
@@ -172,6 +182,42 @@ def make_step(agent, arrival, next_action, epsilon, scene):
 
 
 @kernel
+def train_model(error, agent, step):
+    """Train the model on the transition, or on what an error makes of it (`chunked_td.models.errors`)."""
+    if error is None:
+        observe(agent.model, step)
+        return
+    seen = misread(error, step)
+    if seen >= 0:
+        observe(agent.model, _with_next_state(step, seen))
+    look_up(agent.model, step)
+
+
+@kernel
+def _with_next_state(step, state):
+    """The step as if it had led to `state`."""
+    return Step(
+        step.state,
+        step.action,
+        state,
+        None,
+        state,
+        step.next_action,
+        step.previous,
+        step.policy,
+        step.next_policy,
+        step.scratch,
+        step.epsilon,
+        step.bootstrap,
+        step.n_actions,
+        step.discount,
+        step.tables,
+        step.model,
+        step.scene,
+    )
+
+
+@kernel
 def write_lambda(agent, step):
     """λ_t into `memory.lambda_t`: one number for all reward components, or one each."""
     out = agent.memory.lambda_t
@@ -182,6 +228,16 @@ def write_lambda(agent, step):
         value = lambda_of(agent.source, step, 0)
         for i in range(out.size):
             out[i] = value
+    if code(agent.rule.checks_lambda):
+        for i in range(out.size):
+            if step.previous >= 0 and not in_unit(out[i]):  # the first step of an episode has no λ
+                agent.watch[0] |= NO_LAMBDA
+
+
+@kernel
+def in_unit(value):
+    """Whether a λ lies in [0, 1], up to rounding; NaN does not."""
+    return -SLACK <= value <= 1.0 + SLACK
 
 
 @kernel
@@ -189,10 +245,15 @@ def conclude(agent, step, reward, ended, step_size):
     """The part of a step that follows once λ_t stands in `memory.lambda_t`."""
     A = code(agent.rule.n_actions)
     row = step.state if code(agent.rule.bootstrap) == STATE else step.state * A + step.action
+    count_transition(agent.planning, row, seen_state(agent.error, step), reward, ended == TERMINATED)
     td_error(agent, step, row, reward, ended == TERMINATED)
     record(agent.episode, step, reward, ended == TRUNCATED)
-    learn(agent.trace, agent, step, row, step_size)
+    if agent.trace is not None or agent.planning is not None:  # values change at once; else at the end of the episode
+        watch_update(agent, step_size)
+    if learns_directly(agent.planning):
+        learn(agent.trace, agent, step, row, step_size)
     after_step(agent.source, step, reward, agent.memory.delta_t, ended)
+    plan(agent.planning, agent, row, step.epsilon, step_size, ended != ONGOING)
     agent.memory.previous[0] = step.state * A + step.action
     if code(agent.rule.keeps_policy):
         for b in range(A):
@@ -200,15 +261,23 @@ def conclude(agent, step, reward, ended, step_size):
 
 
 @kernel
+def watch_update(agent, step_size):
+    """Note in `agent.watch` a δ_t that nothing can be learned from."""
+    for i in range(agent.memory.delta_t.size):
+        if not abs(step_size * agent.memory.delta_t[i]) <= LIMIT:  # true of NaN too
+            agent.watch[0] |= NO_NUMBER
+
+
+@kernel
 def td_error(agent, step, row, reward, terminated):
-    """δ_t^i = r^i + γ B^i(x_{t+1}) − Q^i(row), into `memory.delta_t`."""
+    """δ_t^i = r^i + γ B^i(x_{t+1}) − Q^i(row), into `memory.delta_t`; r may be read off a model."""
     rule, values, memory = agent.rule, agent.tables.values, agent.memory
     for i in range(reward.size):
         ahead = 0.0
         if not terminated:
             s, a = step.next_state, step.next_action
             ahead = bootstrap_value(rule.bootstrap, rule.n_actions, values, s, a, memory.next_policy, i)
-        memory.delta_t[i] = reward[i] + rule.discount * ahead - values[row, i]
+        memory.delta_t[i] = reward_read(agent.planning, step, row, reward, i) + rule.discount * ahead - values[row, i]
 
 
 @kernel
@@ -233,7 +302,9 @@ def _make_updates(no_trace, agent, coins, step_size):
             u = uniform(coins)
             for i in range(memory.delta_t.size):
                 memory.lambda_[t, i] = 1.0 if u < memory.lambda_[t, i] else 0.0
-    backward_pass(agent.tables.values, memory.rows, memory.delta, memory.lambda_, length, discount, step_size)
+    values, rows, delta, lambda_ = agent.tables.values, memory.rows, memory.delta, memory.lambda_
+    if not backward_pass(values, rows, delta, lambda_, length, discount, step_size):
+        agent.watch[0] |= NO_NUMBER
 
 
 learn, end_episode = by_type("update", _keep), by_type("end", _make_updates)

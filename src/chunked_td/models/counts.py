@@ -147,9 +147,9 @@ def probability(counts, origin, target):
 def pair_probability(counts, origin, pair):
     """`probability` for a pair that was found already (−1 if it was never seen); the origin was, or has a prior."""
     c = counts.prior[0]
-    number = counts.pairs[pair, NUMBER] if pair >= 0 else 0
     if c == 0.0:
-        return number / counts.total[origin]
+        return counts.pairs[pair, NUMBER] / counts.total[origin] if pair >= 0 else 0.0
+    number = counts.pairs[pair, NUMBER] if pair >= 0 else 0
     return (number + c) / (counts.total[origin] + c * outcome_number(counts, origin))
 
 
@@ -191,6 +191,12 @@ class ForwardCounts(NamedTuple):
         """Count the transition."""
         row = step.state * code(step.n_actions) + step.action
         model.latest[0] = increment(model.counts, row, step.percept)
+
+    @staticmethod
+    @kernel
+    def look_up(model, step):
+        """Find the transition without counting it, for a model that was shown another one."""
+        model.latest[0] = find(model.counts, step.state * code(step.n_actions) + step.action, step.percept)
 
     @staticmethod
     @kernel
@@ -257,11 +263,11 @@ class ForwardCounts(NamedTuple):
 
     @staticmethod
     @kernel
-    def visits(model, step):
-        """n(x_t)."""
+    def visits(model, step, state):
+        """n(state): how often it was left."""
         total = 0
         for b in range(code(step.n_actions)):
-            total += model.counts.total[step.state * code(step.n_actions) + b]
+            total += model.counts.total[state * code(step.n_actions) + b]
         return total
 
 
@@ -294,6 +300,16 @@ class PartCounts(NamedTuple):
         for i in range(d):
             model.value[i] = part_value(step.components, step.tables, i, step.next_state)
             model.latest[i] = increment(model.counts, row + i, model.value[i])
+
+    @staticmethod
+    @kernel
+    def look_up(model, step):
+        """Find the parts of the transition without counting them, for a model that was shown another one."""
+        d = model.latest.size
+        row = (step.state * code(step.n_actions) + step.action) * d
+        for i in range(d):
+            model.value[i] = part_value(step.components, step.tables, i, step.next_state)
+            model.latest[i] = find(model.counts, row + i, model.value[i])
 
     @staticmethod
     @kernel

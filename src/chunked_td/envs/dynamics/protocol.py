@@ -15,6 +15,8 @@ What dynamics may offer besides:
   * `time_limit(env)`, a kernel: transitions after which an episode is truncated. Values bootstrap there.
   * `masks`, bool[m, A]: sets of legal actions other than the first n. Rows 0..A must be the first 0..A actions; `legal`
     then gives the number of a row, and the kernel `only_action(env, row)` the one legal action of a row, or −1.
+  * `transition_lists()`: where the outcomes of each pair s·A + a begin, the ids of the states that they lead to,
+    sorted, and their probabilities; for the true model, where components are not independent of each other.
   * `starts`: start states with their probabilities, where `reset` has a choice.
   * `is_fixed`: true where `prepare` changes nothing, so that runs may share the arrays.
   * `one_loop`: true where one compiled loop is to serve any number of actions. Otherwise a loop is compiled for each

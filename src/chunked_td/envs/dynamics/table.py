@@ -150,7 +150,7 @@ class TransitionTable(_Arrays):
 
         Args:
           env: an environment or its id. It has `env.unwrapped.P` and, unless `starts` is given,
-            `env.unwrapped.initial_state_distrib`; or it is one of this package's.
+            `env.unwrapped.initial_state_distrib`.
           horizon: by default the limit that `gymnasium.make` sets, if it sets one.
           keywords: `nvec`, `legal`, `names`, `bad_first`, `bad_end`.
         """
@@ -258,6 +258,10 @@ class TransitionTable(_Arrays):
             (float(self.chance[k]), self.components(self.target[k]), tuple(self.reward[k].tolist()), bool(self.ends[k]))
             for k in range(self.first[pair], self.first[pair + 1])
         ]
+
+    def transition_lists(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where the outcomes of each pair begin, the states they lead to, and their probabilities."""
+        return self.first, self.target, self.chance
 
     def env(self, *, render_mode: str | None = None) -> DynamicsEnv:
         """A Gymnasium environment with this table's dynamics: the same episodes as the simulation, seed by seed."""

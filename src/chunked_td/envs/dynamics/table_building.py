@@ -457,6 +457,11 @@ def published(env: Any, starts: Any) -> Published:
     """Read `P` and the start distribution of an environment."""
     env = made(env)
     limit, inner = time_limit(env), env.unwrapped
+    if hasattr(inner, "dynamics"):
+        raise ValueError(
+            "env must publish its transitions; this package's environments have compiled dynamics already: "
+            "chunked_td.dynamics_of(env), or TransitionTable.from_dynamics(env.unwrapped.dynamics)"
+        )
     P = getattr(inner, "P", None)
     if P is None:
         raise ValueError(
