@@ -264,7 +264,8 @@ EDITS = (
         "lambdas/step.py",
         "total += 2.0 * step.policy[a] * step.policy[b]",
         "total += step.policy[a] * step.policy[b]",
-        TRACES,
+        COUNTS,
+        compiled=True,
     ),
     Edit(
         "visits of the action alone",
