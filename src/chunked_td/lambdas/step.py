@@ -14,7 +14,7 @@ Models hand out probabilities; mixing them with the policy happens here, once fo
 | `first(step, a)`, `following(step, a, k)` | the outcomes of action a one by one, until it is −1 |
 | `target(step, a, k)`, `weight(step, a, k)` | the next state of outcome k, and its probability |
 | `value_at(step, state)` | V(state), or Σ_a π(a|state) Q(state, a); 0 where no action was ever taken |
-| `visits(step)` | n(x_t) |
+| `visits(step)`, `visits_of(step, state)` | n(x_t), n(state) |
 | `present_value(step, i)` | B(x_t), what the learner bootstraps from at x_t |
 | `came_from(step)` | P̂ of the predecessor |
 
@@ -53,6 +53,7 @@ __all__ = [
     "tried",
     "value_at",
     "visits",
+    "visits_of",
     "weight",
 ]
 
@@ -180,7 +181,13 @@ def weight(step, action, outcome):
 @kernel
 def visits(step):
     """n(x_t)."""
-    return _visits(step.model, step)
+    return _visits(step.model, step, step.state)
+
+
+@kernel
+def visits_of(step, state):
+    """n(state)."""
+    return _visits(step.model, step, state)
 
 
 @kernel

@@ -1,9 +1,9 @@
 """What a saved learner may hold: every array and number that compiled code will index with, checked before it does.
 
 `saved_arrays` states the schema: for every array of a file its layout, and for whole numbers their range. The layouts
-are those that the tuples of compiled code declare (`Tables`, `Memory`, the kinds of traces, `Counts`, `Episode`) and the
-λ source's `arrays`. What follows from other parts of the file is compared: the links of the count model's lists, its
-totals. A file may be wrong, since anybody can write one; what passes here is never dangerous.
+are those that the tuples of compiled code declare (`Tables`, `Memory`, the kinds of traces, `Counts`, `Episode`), and
+the λ source's `arrays`. What follows from other parts of the file is compared: the links of the count model's lists,
+its totals. A file may be wrong, since anybody can write one; what passes here is never dangerous.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def push(heap, row, priority):
 
     Args:
       heap: `queue` int64[rows], rows with the largest priority first (a binary heap); `place` int64[rows], a row's
-        position in it plus one, or 0; `priority` float64[rows] by row, the lower row first among equals; `size` int64[1].
+        position in it plus one, or 0; `priority` float64[rows] by row, of equals the lower row first; `size` int64[1].
     """
     heap.priority[row] = priority
     if heap.place[row] == 0:
