@@ -78,7 +78,7 @@ def check_reward(reward: Any) -> float:
             return float(reward)
         except OverflowError:
             pass
-    elif hasattr(reward, "__array__") and not isinstance(reward, np.generic):  # JAX, Torch on the CPU
+    elif hasattr(reward, "__array__") and not isinstance(reward, np.generic | np.ndarray):  # JAX, Torch on the CPU
         return check_reward(np.asarray(reward))
     raise ValueError(f"reward must be a number, got {reward!r}")
 
@@ -95,7 +95,10 @@ def check_reward_vector(reward: Any, components: int) -> np.ndarray:
 
 def legal_actions(mask: Any, n_actions: int) -> np.ndarray:
     """The legal actions of `info["action_mask"]`, bool[A]."""
-    legal = np.asarray(mask).astype(bool)
+    try:
+        legal = np.asarray(mask).astype(bool)
+    except ValueError:  # rows of different lengths, or strings
+        legal = np.zeros(0, bool)
     if legal.shape != (n_actions,):
         raise ValueError(f"info['action_mask'] must have shape ({n_actions},), got {mask!r}")
     if not legal.any():
