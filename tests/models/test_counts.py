@@ -38,7 +38,7 @@ def asked(counts, base, policy, percept=0):
     """A step that leaves the state whose actions have the origins base, base + 1, …"""
     model = ForwardCounts(counts, np.zeros(1, np.int64))
     numbers = (base // policy.size, -1, 0, None, percept, -1, -1)
-    return Step(*numbers, policy, policy, policy, 0.0, static(EXPECTED_SARSA), policy.size, None, model, None)
+    return Step(*numbers, policy, policy, policy, 0.0, static(EXPECTED_SARSA), policy.size, 1.0, None, model, None)
 
 
 @given(pairs, priors)
