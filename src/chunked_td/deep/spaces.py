@@ -99,7 +99,9 @@ class Continuous:
         for name in ("low", "high"):
             object.__setattr__(self, name, tuple(check_finite(name, x) for x in getattr(self, name)))
         if len(self.low) != len(self.high) or not self.low:
-            raise ValueError(f"low and high must have one number per dimension, got {len(self.low)} and {len(self.high)}")
+            raise ValueError(
+                f"low and high must have one number per dimension, got {len(self.low)} and {len(self.high)}"
+            )
         for i, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
             if not low < high:
                 raise ValueError(f"low must be less than high, got {low} and {high} in dimension {i}")

@@ -128,9 +128,7 @@ def learn_step(
     trace = jax.tree.map(lambda z, g: decay * z + g, learned.trace, gradient)
     size = step_bound(settings, trace, td_error, settings.kappa) * step_size
     critic = _moved(learned.critic, trace, size * td_error)
-    credit = Credit(
-        learned.trace, trace, gradient, td_error, size, jnp.asarray(settings.discount, jnp.float32), ended
-    )
+    credit = Credit(learned.trace, trace, gradient, td_error, size, jnp.asarray(settings.discount, jnp.float32), ended)
     actor, actor_trace = learned.actor, learned.actor_trace
     if actor is not None:
 

@@ -1,10 +1,10 @@
 """Tasks as pure JAX functions, by name.
 
-    umbrella, umbrella-distractors   a choice at the start, noisy rewards, a verdict at the end
-    catch, catch-wind                a grid of symbols, the reward is delayed
-    memory                           a cue to remember (the last percepts are the observation)
-    charge, charge-mirrored          Accumulated-Charge and its mirror image
-    cart-pole                        continuous observations
+umbrella, umbrella-distractors   a choice at the start, noisy rewards, a verdict at the end
+catch, catch-wind                a grid of symbols, the reward is delayed
+memory                           a cue to remember (the last percepts are the observation)
+charge, charge-mirrored          Accumulated-Charge and its mirror image
+cart-pole                        continuous observations
 """
 
 from __future__ import annotations

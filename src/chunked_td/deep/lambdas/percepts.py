@@ -18,7 +18,7 @@ import numpy as np
 import optax
 
 from chunked_td._checks import check_choice, check_positive, check_whole
-from chunked_td.deep.lambdas.base import Q, DeepLambda, SourceSizes, Transitions
+from chunked_td.deep.lambdas.base import DeepLambda, Q, SourceSizes, Transitions
 from chunked_td.deep.networks import Mlp
 
 FORMS = ("realised", "expected")

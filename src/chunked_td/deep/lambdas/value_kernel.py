@@ -18,9 +18,9 @@ import jax.numpy as jnp
 
 from chunked_td._checks import check_positive
 from chunked_td.deep.lambdas.base import (
-    Q,
     DeepLambda,
     ErrorScale,
+    Q,
     SourceSizes,
     Transitions,
     follow_scale,

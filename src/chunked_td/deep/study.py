@@ -1,0 +1,205 @@
+"""The study: fixed λ and every source on every task, for streaming learners and PPO. Judged by `criteria`.
+
+All arms of a task, all step sizes and all seeds are one program: every run asks all sources and uses one
+(`DeepSwitch`), so the arms share their tasks, networks and random numbers.
+
+    python -m chunked_td.deep.study --size quick --out DIR             # writes study.npz and study.json
+    python -m chunked_td.deep.study --size full --agents sarsa --out DIR
+    python -m chunked_td.deep.study --costs --out DIR                  # seconds of training with each source alone
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import itertools
+import json
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chunked_td.deep.criteria import FIXED
+from chunked_td.deep.envs import TASKS
+from chunked_td.deep.lambdas import SOURCES, DeepConstant, DeepLambda, DeepSwitch, DeepValueKernel
+from chunked_td.deep.training import DeepAgent, make_settings, start_fleet, train_curve, train_fleet
+
+log = logging.getLogger(__name__)
+
+STUDIED: dict[str, DeepLambda] = {
+    "value-kernel": SOURCES["value-kernel"],
+    "value-kernel-1": DeepValueKernel(c=1.0),
+    "expected": SOURCES["expected"],
+    "realised": SOURCES["realised"],
+    "lambda-greedy": SOURCES["lambda-greedy"],
+    "meta-gradient": SOURCES["meta-gradient"],
+    "true-kernel": SOURCES["true-kernel"],
+    "true-expected": SOURCES["true-expected"],
+    "true-realised": SOURCES["true-realised"],
+}
+"""Arms besides fixed λ."""
+
+
+@dataclass(frozen=True)
+class StudySize:
+    """A size of the study.
+
+    Attributes:
+      tasks: names. steps: transitions per run and agent. blocks: points of a learning curve.
+      tuning, seeds: how many seeds choose the step size, and how many others are judged.
+      step_sizes: the grid of each agent.
+    """
+
+    tasks: tuple[str, ...]
+    steps: dict[str, int]
+    blocks: int
+    tuning: int
+    seeds: int
+    step_sizes: dict[str, tuple[float, ...]]
+
+
+STREAMING = ("sarsa", "q", "actor-critic")
+_GRID = (1.0, 0.3, 0.1)
+_PPO_GRID = (3e-3, 1e-3, 3e-4)
+GRIDS = {**dict.fromkeys(STREAMING, _GRID), "ppo": _PPO_GRID}
+
+SIZES = {
+    "quick": StudySize(
+        ("charge",), dict.fromkeys((*STREAMING, "ppo"), 2_000), 4, 1, 2, {a: g[:1] for a, g in GRIDS.items()}
+    ),
+    "full": StudySize(tuple(TASKS), {**dict.fromkeys(STREAMING, 100_000), "ppo": 300_000}, 20, 10, 20, GRIDS),
+}
+
+
+def sources_of(agent: str) -> dict[str, DeepLambda]:
+    """The sources that an agent can use."""
+    return {name: source for name, source in STUDIED.items() if agent != "ppo" or not source.streaming_only}
+
+
+def design(size: StudySize, agent: str) -> list[dict[str, Any]]:
+    """One row per run: arm, λ or number of its source, step size, seed."""
+    arms = [(str(x), 0, x) for x in FIXED]
+    arms += [(name, 1 + k, 0.0) for k, name in enumerate(sources_of(agent))]
+    rows = []
+    for (arm, index, fixed), rate, seed in itertools.product(
+        arms, size.step_sizes[agent], range(size.tuning + size.seeds)
+    ):
+        rows.append({"arm": arm, "index": index, "fixed": fixed, "step_size": rate, "seed": seed})
+    return rows
+
+
+def run_task(size: StudySize, agent: str, task: str) -> tuple[Any, Any]:
+    """The compiled program of a task, and its arguments."""
+    rows = design(size, agent)
+    settings = make_settings(agent, **({} if agent == "ppo" else {"explore": max(1, size.steps[agent] // 10)}))
+    made = DeepAgent(TASKS[task], DeepSwitch(tuple(sources_of(agent).values())), settings)
+    column = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    states = start_fleet(made, jnp.asarray(column["seed"], jnp.int32))
+    chosen = states.source._replace(
+        index=jnp.asarray(column["index"], jnp.int32), fixed=jnp.asarray(column["fixed"], jnp.float32)
+    )
+    rates = jnp.asarray(column["step_size"], jnp.float32)
+    arguments = (rates, states._replace(source=chosen))
+    program = train_curve.lower(made, *arguments, size.steps[agent] // size.blocks, size.blocks).compile()
+    return program, arguments
+
+
+def study(size: StudySize, agents: tuple[str, ...], tasks: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """Learning curves of every run: one row per run, curves [rows, blocks]. Programs are compiled side by side."""
+    jobs = list(itertools.product(agents, tasks))
+    tables: list[dict[str, np.ndarray]] = []
+    with ThreadPoolExecutor(8) as pool:
+        programs = [pool.submit(run_task, size, *job) for job in jobs]
+        for (agent, task), future in zip(jobs, programs, strict=True):
+            program, arguments = future.result()
+            began = time.perf_counter()
+            _, tally = jax.block_until_ready(program(*arguments))
+            seconds = time.perf_counter() - began
+            log.info("%s on %s: %.1f s", agent, task, seconds)
+            rows = design(size, agent)
+            episodes = np.asarray(tally.episodes).T
+            with np.errstate(invalid="ignore", divide="ignore"):
+                curve = np.asarray(tally.score).T / episodes
+                returns = np.asarray(tally.returns).T / episodes
+            table = {
+                "agent": np.full(len(rows), agent),
+                "task": np.full(len(rows), task),
+                "arm": np.array([row["arm"] for row in rows]),
+                "step_size": np.array([row["step_size"] for row in rows], np.float32),
+                "seed": np.array([row["seed"] for row in rows], np.int16),
+                "judged": np.array([row["seed"] >= size.tuning for row in rows]),
+                "curve": curve.astype(np.float32),
+                "returns": returns.astype(np.float32),
+                "mean_lambda": (np.asarray(tally.lambda_) / np.asarray(tally.steps)).T.astype(np.float32),
+                "histogram": np.asarray(tally.histogram).sum(0).astype(np.float32),
+                "seconds": np.full(len(rows), seconds, np.float32),
+            }
+            tables.append(table)
+            del program, arguments, tally
+    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+
+
+def costs(agents: tuple[str, ...], runs: int, steps: dict[str, int], task: str = "charge") -> list[dict[str, Any]]:
+    """Seconds of training with each source alone, beside a fixed λ from the same code."""
+    rows = []
+    for agent in agents:
+        named = {"0.95": DeepConstant(0.95)} | {n: s for n, s in sources_of(agent).items() if not s.needs_draws}
+        programs = {}
+        for name, source in named.items():
+            made = DeepAgent(TASKS[task], source, make_settings(agent))
+            rates = jnp.full(runs, 1e-3 if agent == "ppo" else 0.3)
+            states = start_fleet(made, jnp.arange(runs))
+            programs[name] = (train_fleet.lower(made, rates, states, steps[agent]).compile(), rates, states)
+        best = dict.fromkeys(programs, np.inf)
+        for turn in range(4):  # programs take turns; the first turn warms up
+            for name, (program, rates, states) in programs.items():
+                began = time.perf_counter()
+                jax.block_until_ready(program(rates, states))
+                if turn:
+                    best[name] = min(best[name], time.perf_counter() - began)
+        for name, seconds in best.items():
+            speed = runs * steps[agent] / seconds
+            row = {"agent": agent, "source": name, "runs": runs, "seconds": seconds, "steps_per_second": speed}
+            rows.append({**row, "ratio": seconds / best["0.95"]})
+            log.info("%s", rows[-1])
+    return rows
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the study, or measure costs, and write what was found."""
+    parser = argparse.ArgumentParser(prog="python -m chunked_td.deep.study", description=main.__doc__)
+    parser.add_argument("--size", choices=SIZES, default="quick")
+    parser.add_argument("--agents", nargs="+", choices=list(GRIDS), default=["sarsa"])
+    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=None)
+    parser.add_argument("--costs", action="store_true", help="time each source alone instead")
+    parser.add_argument("--runs", type=int, default=100, help="of each program of --costs")
+    parser.add_argument("--steps", type=int, default=None, help="transitions per run, instead of the size's")
+    parser.add_argument("--name", default="study", help="of the files")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write to")
+    chosen = parser.parse_args(arguments)
+    logging.basicConfig(format="%(message)s")
+    log.setLevel(logging.INFO)
+    size, agents = SIZES[chosen.size], tuple(chosen.agents)
+    if chosen.steps is not None:
+        size = dataclasses.replace(size, steps=dict.fromkeys(size.steps, chosen.steps))
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    began = time.perf_counter()
+    about: dict[str, Any] = {"device": str(jax.devices()[0].device_kind), "jax": jax.__version__, "agents": agents}
+    if chosen.costs:
+        about["costs"] = costs(agents, chosen.runs, size.steps)
+    else:
+        table = study(size, agents, chosen.tasks or size.tasks)
+        np.savez_compressed(chosen.out / f"{chosen.name}.npz", **table)  # type: ignore[arg-type]
+        about |= {"size": chosen.size, "settings": dataclasses.asdict(size), "rows": len(table["arm"])}
+    about["seconds"] = round(time.perf_counter() - began, 1)
+    (chosen.out / f"{chosen.name}.json").write_text(json.dumps(about, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
