@@ -6,10 +6,10 @@ its learning curve. An arm's score on a task is the interquartile mean over the 
 interval (2,000 resamples).
 
 **Tuning.** The step size is the only thing tuned. Every arm has the same grid; the step size with the greatest
-interquartile mean over the tuning seeds is taken, per arm and task, and then only the evaluation seeds count. Settings of λ
-sources are the same for all tasks and were not tuned on them.
+interquartile mean over the tuning seeds is taken, per arm and task, and then only the evaluation seeds count.
+Settings of λ sources are the same for all tasks and were not tuned on them.
 
-**The gate.** λ from the true model, in the forms "kernel" and "expected", which keep the fixed point. On a task the gate
+**The gate.** λ from the true model, in the forms "kernel" and "expected", which keep the fixed point. On a task it
 
     is PASSED  if one of them lies above the best fixed λ of that task: its interval above the other's;
     HALF       if one of them lies so above λ = 0.95, what people use, and none above the best fixed λ;
@@ -19,15 +19,16 @@ sources are the same for all tasks and were not tuned on them.
 
     "better" or "worse"   if the intervals are disjoint;   "no difference"   otherwise.
 
-**The moonshot** HOLDS for an agent if one source has (1) a mean over tasks above that of *every* fixed λ, with intervals
-disjoint (tasks weigh equally; seeds are resampled within tasks), and (2) on no task a score more than 5 % below the
-best fixed λ of that task. Otherwise it FAILS. It is reported whichever way it goes.
+**The moonshot** HOLDS for an agent if one source has (1) a mean over tasks above that of *every* fixed λ, with
+intervals disjoint (tasks weigh equally; seeds are resampled within tasks), and (2) on no task a score more than 5 %
+below the best fixed λ of that task. Otherwise it FAILS. It is reported whichever way it goes.
 
 **Advice** that the page may give: a source for a kind of task only where it is better than 0.95 there; "stay with 0.95"
 where no source is.
 
-What was looked at beforehand: short runs with fixed λ alone, to set lengths and noise so that tasks are neither solved at
-once nor never. No source was compared with a fixed λ before this was written.
+What was looked at beforehand: runs of 40,000 steps with fixed λ alone (six seeds), to set lengths and noise so that
+tasks are neither solved at once nor never; and whether every source runs (ten seeds, 20,000 steps, one task), which
+showed no difference between them. No setting of a source was changed after that.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ preactivations, initial weights most of which are zero, and step sizes that cann
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import jax
@@ -27,7 +28,7 @@ def make_mlp(key: jax.Array, sizes: tuple[int, ...], sparsity: float = 0.0) -> M
       sizes: numbers per layer, the input first. sparsity: share of the weights of a unit that begin at zero.
     """
     weights = []
-    for n_in, n_out in zip(sizes[:-2], sizes[1:-1], strict=True):
+    for n_in, n_out in itertools.pairwise(sizes[:-1]):
         key, uniform, drop = jax.random.split(key, 3)
         bound = n_in**-0.5
         values = jax.random.uniform(uniform, (n_out, n_in), minval=-bound, maxval=bound)
@@ -38,7 +39,7 @@ def make_mlp(key: jax.Array, sizes: tuple[int, ...], sparsity: float = 0.0) -> M
 
 
 def apply_mlp(network: Mlp, inputs: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Outputs and the last hidden layer: float32[..., out], float32[..., hidden]. Without hidden layers it is linear."""
+    """Outputs and the last hidden layer: float32[..., out], float32[..., hidden]. Linear without hidden layers."""
     hidden = inputs
     for weight, bias in zip(network.weights[:-1], network.biases[:-1], strict=True):
         hidden = jax.nn.leaky_relu(_normalised(hidden @ weight.T + bias))

@@ -89,7 +89,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Continuous:
-    """Observations float[D]; each dimension is cut into `bins` equal codes, those beyond the bounds into the outermost."""
+    """Observations float[D]; each dimension is cut into `bins` equal codes, the outermost hold what is beyond."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]

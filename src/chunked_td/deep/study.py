@@ -1,7 +1,7 @@
 """The study: fixed λ and every source on every task, for streaming learners and PPO. Judged by `criteria`.
 
-All arms of a task, all step sizes and all seeds are one program: every run asks all sources and uses one
-(`DeepSwitch`), so the arms share their tasks, networks and random numbers.
+Arms of a group, all step sizes and all seeds are one program: every run asks all sources of its group and uses one
+(`DeepSwitch`). All arms share tasks, first networks and random numbers.
 
     python -m chunked_td.deep.study --size quick --out DIR             # writes study.npz and study.json
     python -m chunked_td.deep.study --size full --agents sarsa --out DIR
@@ -16,6 +16,7 @@ import itertools
 import json
 import logging
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,18 +33,19 @@ from chunked_td.deep.training import DeepAgent, make_settings, start_fleet, trai
 
 log = logging.getLogger(__name__)
 
-STUDIED: dict[str, DeepLambda] = {
-    "value-kernel": SOURCES["value-kernel"],
-    "value-kernel-1": DeepValueKernel(c=1.0),
-    "expected": SOURCES["expected"],
-    "realised": SOURCES["realised"],
-    "lambda-greedy": SOURCES["lambda-greedy"],
-    "meta-gradient": SOURCES["meta-gradient"],
-    "true-kernel": SOURCES["true-kernel"],
-    "true-expected": SOURCES["true-expected"],
-    "true-realised": SOURCES["true-realised"],
+GROUPS: dict[str, dict[str, DeepLambda]] = {
+    "heads": {
+        "value-kernel": SOURCES["value-kernel"],
+        "value-kernel-1": DeepValueKernel(c=1.0),
+        "lambda-greedy": SOURCES["lambda-greedy"],
+        "true-kernel": SOURCES["true-kernel"],
+        "true-expected": SOURCES["true-expected"],
+        "true-realised": SOURCES["true-realised"],
+    },
+    "percepts": {"expected": SOURCES["expected"], "realised": SOURCES["realised"]},
+    "meta": {"meta-gradient": SOURCES["meta-gradient"]},
 }
-"""Arms besides fixed λ."""
+"""Arms besides fixed λ, by what runs in one program; fixed λ run with the first group."""
 
 
 @dataclass(frozen=True)
@@ -65,27 +67,24 @@ class StudySize:
 
 
 STREAMING = ("sarsa", "q", "actor-critic")
-_GRID = (1.0, 0.3, 0.1)
-_PPO_GRID = (3e-3, 1e-3, 3e-4)
-GRIDS = {**dict.fromkeys(STREAMING, _GRID), "ppo": _PPO_GRID}
+GRIDS = {**dict.fromkeys(STREAMING, (1.0, 0.3, 0.1)), "ppo": (3e-3, 1e-3, 3e-4)}
+_QUICK = {agent: grid[:1] for agent, grid in GRIDS.items()}
 
 SIZES = {
-    "quick": StudySize(
-        ("charge",), dict.fromkeys((*STREAMING, "ppo"), 2_000), 4, 1, 2, {a: g[:1] for a, g in GRIDS.items()}
-    ),
-    "full": StudySize(tuple(TASKS), {**dict.fromkeys(STREAMING, 100_000), "ppo": 300_000}, 20, 10, 20, GRIDS),
+    "quick": StudySize(("charge",), dict.fromkeys(GRIDS, 2_000), 4, 1, 2, _QUICK),
+    "full": StudySize(tuple(TASKS), {**dict.fromkeys(STREAMING, 60_000), "ppo": 160_000}, 20, 10, 20, GRIDS),
 }
 
 
-def sources_of(agent: str) -> dict[str, DeepLambda]:
-    """The sources that an agent can use."""
-    return {name: source for name, source in STUDIED.items() if agent != "ppo" or not source.streaming_only}
+def sources_of(agent: str, group: str) -> dict[str, DeepLambda]:
+    """The sources of a group that an agent can use."""
+    return {name: source for name, source in GROUPS[group].items() if agent != "ppo" or not source.streaming_only}
 
 
-def design(size: StudySize, agent: str) -> list[dict[str, Any]]:
+def design(size: StudySize, agent: str, group: str) -> list[dict[str, Any]]:
     """One row per run: arm, λ or number of its source, step size, seed."""
-    arms = [(str(x), 0, x) for x in FIXED]
-    arms += [(name, 1 + k, 0.0) for k, name in enumerate(sources_of(agent))]
+    arms = [(str(x), 0, x) for x in FIXED] if group == next(iter(GROUPS)) else []
+    arms += [(name, 1 + k, 0.0) for k, name in enumerate(sources_of(agent, group))]
     rows = []
     for (arm, index, fixed), rate, seed in itertools.product(
         arms, size.step_sizes[agent], range(size.tuning + size.seeds)
@@ -94,35 +93,37 @@ def design(size: StudySize, agent: str) -> list[dict[str, Any]]:
     return rows
 
 
-def run_task(size: StudySize, agent: str, task: str) -> tuple[Any, Any]:
-    """The compiled program of a task, and its arguments."""
-    rows = design(size, agent)
+def make_program(size: StudySize, agent: str, task: str, group: str) -> tuple[Any, Any]:
+    """The compiled program of a group of arms on a task, and its arguments."""
+    rows = design(size, agent, group)
     settings = make_settings(agent, **({} if agent == "ppo" else {"explore": max(1, size.steps[agent] // 10)}))
-    made = DeepAgent(TASKS[task], DeepSwitch(tuple(sources_of(agent).values())), settings)
+    made = DeepAgent(TASKS[task], DeepSwitch(tuple(sources_of(agent, group).values())), settings)
     column = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     states = start_fleet(made, jnp.asarray(column["seed"], jnp.int32))
     chosen = states.source._replace(
         index=jnp.asarray(column["index"], jnp.int32), fixed=jnp.asarray(column["fixed"], jnp.float32)
     )
-    rates = jnp.asarray(column["step_size"], jnp.float32)
-    arguments = (rates, states._replace(source=chosen))
+    arguments = (jnp.asarray(column["step_size"], jnp.float32), states._replace(source=chosen))
     program = train_curve.lower(made, *arguments, size.steps[agent] // size.blocks, size.blocks).compile()
     return program, arguments
 
 
-def study(size: StudySize, agents: tuple[str, ...], tasks: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Learning curves of every run: one row per run, curves [rows, blocks]. Programs are compiled side by side."""
-    jobs = list(itertools.product(agents, tasks))
+def study(size: StudySize, agents: tuple[str, ...], tasks: tuple[str, ...]) -> Iterator[dict[str, np.ndarray]]:
+    """Learning curves of every run so far, after each program: one row per run, curves [rows, blocks].
+
+    Programs are compiled side by side.
+    """
+    jobs = [job for job in itertools.product(agents, tasks, GROUPS) if sources_of(job[0], job[2])]
     tables: list[dict[str, np.ndarray]] = []
     with ThreadPoolExecutor(8) as pool:
-        programs = [pool.submit(run_task, size, *job) for job in jobs]
-        for (agent, task), future in zip(jobs, programs, strict=True):
+        programs = [pool.submit(make_program, size, *job) for job in jobs]
+        for (agent, task, group), future in zip(jobs, programs, strict=True):
             program, arguments = future.result()
             began = time.perf_counter()
             _, tally = jax.block_until_ready(program(*arguments))
             seconds = time.perf_counter() - began
-            log.info("%s on %s: %.1f s", agent, task, seconds)
-            rows = design(size, agent)
+            log.info("%s on %s, %s: %.1f s", agent, task, group, seconds)
+            rows = design(size, agent, group)
             episodes = np.asarray(tally.episodes).T
             with np.errstate(invalid="ignore", divide="ignore"):
                 curve = np.asarray(tally.score).T / episodes
@@ -142,14 +143,16 @@ def study(size: StudySize, agents: tuple[str, ...], tasks: tuple[str, ...]) -> d
             }
             tables.append(table)
             del program, arguments, tally
-    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+            yield {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
 
 def costs(agents: tuple[str, ...], runs: int, steps: dict[str, int], task: str = "charge") -> list[dict[str, Any]]:
     """Seconds of training with each source alone, beside a fixed λ from the same code."""
     rows = []
     for agent in agents:
-        named = {"0.95": DeepConstant(0.95)} | {n: s for n, s in sources_of(agent).items() if not s.needs_draws}
+        named: dict[str, DeepLambda] = {"0.95": DeepConstant(0.95)}
+        for group in GROUPS:
+            named |= {n: s for n, s in sources_of(agent, group).items() if not s.needs_draws}
         programs = {}
         for name, source in named.items():
             made = DeepAgent(TASKS[task], source, make_settings(agent))
@@ -194,9 +197,10 @@ def main(arguments: list[str] | None = None) -> None:
     if chosen.costs:
         about["costs"] = costs(agents, chosen.runs, size.steps)
     else:
-        table = study(size, agents, chosen.tasks or size.tasks)
-        np.savez_compressed(chosen.out / f"{chosen.name}.npz", **table)  # type: ignore[arg-type]
-        about |= {"size": chosen.size, "settings": dataclasses.asdict(size), "rows": len(table["arm"])}
+        about |= {"size": chosen.size, "settings": dataclasses.asdict(size)}
+        for table in study(size, agents, chosen.tasks or size.tasks):
+            np.savez_compressed(chosen.out / f"{chosen.name}.npz", **table)  # type: ignore[arg-type]
+            about["rows"] = len(table["arm"])
     about["seconds"] = round(time.perf_counter() - began, 1)
     (chosen.out / f"{chosen.name}.json").write_text(json.dumps(about, indent=1) + "\n")
 

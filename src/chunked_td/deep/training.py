@@ -85,7 +85,7 @@ class DeepTraining:
     """A training run of several seeds that can be saved and resumed.
 
     Args:
-      agent: what is trained. step_size: of every run. seeds: one run each. name: of task and agent, written into the file.
+      agent: what is trained. step_size: of every run. seeds: one run each. name: is written into the file.
     """
 
     def __init__(self, agent: DeepAgent, step_size: float, seeds: Any, name: str = ""):

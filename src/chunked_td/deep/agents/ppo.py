@@ -1,8 +1,8 @@
 """PPO with a λ per step: rollouts of several environments, advantages with λ [T, B] from a source, clipped updates.
 
 Schulman et al. (2017), with the choices most implementations share: separate networks for policy and value, Adam,
-gradients of norm at most 0.5, advantages normalised per minibatch. With a constant source it is plain PPO: the λ source is
-the only difference between arms.
+gradients of norm at most 0.5, advantages normalised per minibatch. With a constant source it is plain PPO: the λ
+source is the only difference between arms.
 """
 
 from __future__ import annotations

@@ -21,10 +21,10 @@ from chunked_td.deep.envs.protocol import JaxTask, TaskStep
 from chunked_td.deep.envs.umbrella import UmbrellaTask
 
 TASKS: dict[str, JaxTask] = {
-    "umbrella": UmbrellaTask(),
-    "umbrella-distractors": UmbrellaTask(distractors=10),
+    "umbrella": UmbrellaTask(noise=0.5),
+    "umbrella-distractors": UmbrellaTask(noise=0.5, distractors=10),
     "catch": CatchTask(),
-    "catch-wind": CatchTask(wind=0.3),
+    "catch-wind": CatchTask(wind=0.2),
     "memory": RecentPercepts(MemoryTask(), 11),
     "charge": ChargeTask(),
     "charge-mirrored": ChargeTask(mirrored=True),

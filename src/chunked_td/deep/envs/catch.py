@@ -30,7 +30,7 @@ class CatchTask:
     Observation: a grid of symbols (0 empty, 1 ball, 2 paddle, 3 both); its last row counts the delay.
     """
 
-    rows: int = 6
+    rows: int = 5
     columns: int = 5
     delay: int = 10
     wind: float = 0.0

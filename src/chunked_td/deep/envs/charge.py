@@ -34,7 +34,7 @@ class ChargeTask:
 
     horizon: int = 32
     points: int = 4
-    bonus: float = 0.5
+    bonus: float = 0.3
     mirrored: bool = False
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a λ source for function approximation is: a state that is trained on transitions, and λ of the states they leave.
+"""What a λ source for function approximation is: trained on transitions, it says λ of the states that they leave.
 
 A source is a frozen dataclass of settings with pure functions; its state is a pytree. Agents call
 
@@ -119,7 +119,7 @@ class DeepLambda:
         return state
 
     def check(self, state: Any, transitions: Transitions) -> tuple[jax.Array, jax.Array] | None:
-        """What was predicted and what came true, each [T, B], equal on average where the model is right; None: no model."""
+        """(predicted, came true), each [T, B], equal on average where the model is right; None where there is none."""
         return None
 
 

@@ -1,7 +1,7 @@
 """The gate of the study: λ from the true model. Where this does not help, no learned model will.
 
-The agent draws K further next states from the task itself (with actions of the policy where the bootstrap is V, with the
-action taken where it is Q). They are independent of the next state that really came.
+The agent draws K further next states from the task itself, with actions of the policy where the bootstrap is V and with
+the action taken where it is Q. They are independent of the next state that really came.
 
     realised   the share of draws that equal what came
     expected   the share of pairs of draws that are equal
