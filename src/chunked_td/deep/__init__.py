@@ -27,11 +27,11 @@ if TYPE_CHECKING:
         DeepTrueModel,
         DeepValueKernel,
     )
-    from chunked_td.deep.rollouts import Rollout, RolloutLambda
+    from chunked_td.deep.rollouts import DeepRollout, RolloutLambda
     from chunked_td.deep.spaces import Categories, Continuous, Grid
 
 _HOMES = {
-    "rollouts": ("Rollout", "RolloutLambda"),
+    "rollouts": ("DeepRollout", "RolloutLambda"),
     "spaces": ("Categories", "Continuous", "Grid"),
     "lambdas": (
         "DeepConstant",
@@ -51,10 +51,10 @@ __all__ = [
     "DeepLambdaGreedy",
     "DeepMetaGradient",
     "DeepPercepts",
+    "DeepRollout",
     "DeepTrueModel",
     "DeepValueKernel",
     "Grid",
-    "Rollout",
     "RolloutLambda",
 ]
 

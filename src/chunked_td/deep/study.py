@@ -153,12 +153,15 @@ def costs(agents: tuple[str, ...], runs: int, steps: dict[str, int], task: str =
         named: dict[str, DeepLambda] = {"0.95": DeepConstant(0.95)}
         for group in GROUPS:
             named |= {n: s for n, s in sources_of(agent, group).items() if not s.needs_draws}
-        programs = {}
-        for name, source in named.items():
+        rates = jnp.full(runs, 1e-3 if agent == "ppo" else 0.3)
+
+        def build(source: DeepLambda, agent: str = agent, rates: jax.Array = rates) -> tuple[Any, jax.Array, Any]:
             made = DeepAgent(TASKS[task], source, make_settings(agent))
-            rates = jnp.full(runs, 1e-3 if agent == "ppo" else 0.3)
             states = start_fleet(made, jnp.arange(runs))
-            programs[name] = (train_fleet.lower(made, rates, states, steps[agent]).compile(), rates, states)
+            return train_fleet.lower(made, rates, states, steps[agent]).compile(), rates, states
+
+        with ThreadPoolExecutor() as pool:
+            programs = dict(zip(named, pool.map(build, named.values()), strict=True))
         best = dict.fromkeys(programs, np.inf)
         for turn in range(4):  # programs take turns; the first turn warms up
             for name, (program, rates, states) in programs.items():

@@ -33,10 +33,9 @@ _CHUNKS = 8  # updates per rollout
 
 
 class KernelState(NamedTuple):
-    """The head: float32[A', features + inputs + 1] each, A' = 1 for V; and the running size of TD errors."""
+    """The head's weights for mean and variance, A' = 1 for V; and the running size of TD errors."""
 
-    mean: jax.Array
-    variance: jax.Array
+    weights: jax.Array  # float32[2, A', features + inputs + 1]
     scale: ErrorScale
 
 
@@ -62,8 +61,7 @@ class DeepValueKernel(DeepLambda):
     def init(self, key: jax.Array, sizes: SourceSizes) -> KernelState:
         """m = v = 0: λ = 1 until values differ."""
         heads = sizes.n_actions if sizes.bootstrap == Q else 1
-        zeros = jnp.zeros((heads, sizes.features + sizes.inputs + 1))
-        return KernelState(zeros, zeros, start_scale())
+        return KernelState(jnp.zeros((2, heads, sizes.features + sizes.inputs + 1)), start_scale())
 
     def learn(self, state: KernelState, transitions: Transitions) -> KernelState:
         """Move the head towards what came: once per transition, or in a few batches per rollout."""
@@ -71,34 +69,21 @@ class DeepValueKernel(DeepLambda):
         phi, y = _features(transitions), transitions.discount * transitions.next_value
         weight = transitions.valid[..., None] * _heads(state, transitions)
         count = y.size
-        if count == 1:
-            mean, variance = self._move((state.mean, state.variance), (phi, y, weight), self.rate)
-            return KernelState(mean, variance, scale)
         chunks = next(n for n in range(min(_CHUNKS, count), 0, -1) if count % n == 0)
         parts = tuple(x.reshape(chunks, count // chunks, *x.shape[2:]) for x in (phi, y, weight))
+        if count == 1:
+            return KernelState(_moved(state.weights, tuple(x[0] for x in parts), self.rate), scale)
 
-        def one(heads: tuple[jax.Array, jax.Array], part: tuple[jax.Array, ...]) -> tuple[tuple[jax.Array, ...], None]:
-            return self._move(heads, part, self.batch_rate), None
+        def one(weights: jax.Array, part: tuple[jax.Array, ...]) -> tuple[jax.Array, None]:
+            return _moved(weights, part, self.batch_rate), None
 
-        (mean, variance), _ = jax.lax.scan(one, (state.mean, state.variance), parts)
-        return KernelState(mean, variance, scale)
-
-    def _move(self, heads: tuple[jax.Array, jax.Array], part: tuple[jax.Array, ...], rate: float) -> tuple:
-        """w ← w + rate · mean of (error · φ / |φ|²) over the transitions of each head."""
-        phi, y, weight = part
-        mean, variance = heads
-        share = weight / jnp.sum(phi**2, -1, keepdims=True)
-        share = rate * share / jnp.maximum(jnp.sum(weight, tuple(range(weight.ndim - 1))), 1.0)
-        error = y[..., None] - phi @ mean.T
-        surprise = error**2 - phi @ variance.T
-        gradient = jnp.einsum("...h,...k->hk", share * error, phi)
-        return mean + gradient, variance + jnp.einsum("...h,...k->hk", share * surprise, phi)
+        return KernelState(jax.lax.scan(one, state.weights, parts)[0], scale)
 
     def moments(self, state: KernelState, transitions: Transitions) -> tuple[jax.Array, jax.Array]:
         """(m, v) of the states that transitions leave, [T, B] each."""
-        phi, heads = _features(transitions), _heads(state, transitions)
-        mean, variance = (jnp.sum(heads * (phi @ w.T), -1) for w in (state.mean, state.variance))
-        return mean, jnp.maximum(variance, 0.0)
+        answers = _answers(state.weights, _features(transitions))
+        chosen = jnp.sum(_heads(state, transitions)[..., None, :] * answers, -1)
+        return chosen[..., 0], jnp.maximum(chosen[..., 1], 0.0)
 
     def lambdas(self, state: KernelState, transitions: Transitions) -> jax.Array:
         """(1 + 2v/τ²)^(−1/2)."""
@@ -119,4 +104,24 @@ def _features(transitions: Transitions) -> jax.Array:
 
 def _heads(state: KernelState, transitions: Transitions) -> jax.Array:
     """Which head answers, as a one-hot: that of the action for Q, the only one for V."""
-    return jax.nn.one_hot(transitions.action if len(state.mean) > 1 else 0 * transitions.action, len(state.mean))
+    heads = state.weights.shape[1]
+    return jax.nn.one_hot(transitions.action if heads > 1 else 0 * transitions.action, heads)
+
+
+def _answers(weights: jax.Array, phi: jax.Array) -> jax.Array:
+    """Mean and variance of every head: float32[..., 2, A']."""
+    if phi.size == phi.shape[-1]:  # one transition: sums fuse with what is around them, products of matrices do not
+        return jnp.sum(weights * phi[..., None, None, :], -1)
+    return jnp.einsum("...k,mhk->...mh", phi, weights)
+
+
+def _moved(weights: jax.Array, part: tuple[jax.Array, ...], rate: float) -> jax.Array:
+    """w ← w + rate · mean of (error · φ / |φ|²) over the transitions of each head."""
+    phi, y, weight = part
+    answers = _answers(weights, phi)
+    share = rate * weight / jnp.sum(phi**2, -1, keepdims=True) / jnp.maximum(jnp.sum(weight, 0), 1.0)
+    error = y[..., None] - answers[..., 0, :]
+    step = share[..., None, :] * jnp.stack([error, error**2 - answers[..., 1, :]], -2)
+    if len(phi) == 1:
+        return weights + step[0][..., None] * phi[0]
+    return weights + jnp.einsum("nmh,nk->mhk", step, phi)
