@@ -16,7 +16,7 @@ from chunked_td.deep.agents.streaming import (
     stream_block,
     stream_step,
 )
-from chunked_td.deep.envs import ChargeTask, CatchTask
+from chunked_td.deep.envs import CatchTask, ChargeTask
 from chunked_td.deep.lambdas import SOURCES, DeepConstant, DeepSwitch
 from chunked_td.deep.networks import apply_mlp
 from chunked_td.deep.training import DeepAgent, DeepTraining, make_settings, start_fleet, train_fleet
@@ -60,7 +60,7 @@ def test_the_linear_case_is_the_librarys_tabular_td_lambda(rule):
 
 
 def test_traces_add_up_to_the_forward_view():
-    """With small steps the updates of an episode are Σ α (λ-return − value) ∇q: the trace decays by γλ of its own step."""
+    """A gradient k steps back weighs Π γλ of the steps since, as its TD error does in the λ-return."""
     from chunked_td.returns import td_lambda
 
     rng = np.random.default_rng(1)
@@ -75,22 +75,16 @@ def test_traces_add_up_to_the_forward_view():
     a, r, lambda_ = rng.integers(ACTIONS, size=steps + 1), rng.normal(size=steps), rng.random(steps)
     values = np.array([float(apply_mlp(critic, x[t])[0][a[t]]) for t in range(steps + 1)])
     values[-1] = 0.0
-    tiny = 1e-5
     now = learned
     for t in range(steps):
-        error = r[t] + GAMMA * values[t + 1] - values[t]  # values held still: the forward view
-        now, _ = learn_step(settings, now, x[t], a[t], error, lambda_[t], False, tiny)
-        now = now._replace(critic=critic) if t < steps - 1 else now
-    # Weights were put back, so only the last trace counts: Σ_k Π γλ ∇q_k · δ_last.
-    trace = jax.tree.map(lambda new, old: (new - old) / (tiny * error), now.critic, critic)
+        now, credit = learn_step(settings, now, x[t], a[t], 0.0, lambda_[t], False, 1.0)  # no error: weights stay
     expected = jax.tree.map(jnp.zeros_like, critic)
     for k in range(steps):
         gradient = jax.grad(lambda w, k=k: apply_mlp(w, x[k])[0][a[k]])(critic)
         weight = np.prod(GAMMA * lambda_[k + 1 : steps])
         expected = jax.tree.map(lambda e, g, weight=weight: e + weight * g, expected, gradient)
-    for got, want in zip(jax.tree.leaves(trace), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(got, want, atol=0.05)
-    # and the weights of the errors are those of the λ-return
+    for got, want in zip(jax.tree.leaves(credit.trace), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-6)
     errors = td_lambda(values[:-1], r, np.full(steps, GAMMA), values[1:], np.append(lambda_[1:], 0.0))
     deltas = r + GAMMA * values[1:] - values[:-1]
     by_trace = [sum(np.prod(GAMMA * lambda_[k + 1 : t + 1]) * deltas[t] for t in range(k, steps)) for k in range(steps)]
@@ -150,7 +144,7 @@ def test_the_switch_gives_every_run_what_its_own_source_gives():
     sources = (SOURCES["value-kernel"], SOURCES["meta-gradient"])
     switch = DeepAgent(TINY, DeepSwitch(sources), settings)
     states = start_fleet(switch, jnp.zeros(3, jnp.int32))
-    chosen = states.source._replace(index=jnp.array([0, 1, 2]), fixed=jnp.full(3, 0.4))
+    chosen = states.source._replace(which=jnp.array([0, 1, 2]), fixed=jnp.full(3, 0.4))
     _, together = train_fleet(switch, jnp.full(3, 0.3), states._replace(source=chosen), 60)
     for k, source in enumerate((DeepConstant(0.4), *sources)):
         alone = DeepAgent(TINY, source, settings)

@@ -105,7 +105,7 @@ class RolloutLambda:
         return self._lambdas
 
     def calibration(self, bins: int = 10) -> dict[str, np.ndarray]:
-        """What was predicted for the latest rollout before learning from it, beside what came true, in bins of equal size.
+        """What was predicted of the latest rollout before learning from it, and what came true, in equal bins.
 
         For percept models: the expected probability and the probability of the percept that came. For the value kernel:
         the variance and the squared error. Equal means calibrated.

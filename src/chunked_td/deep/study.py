@@ -101,7 +101,7 @@ def make_program(size: StudySize, agent: str, task: str, group: str) -> tuple[An
     column = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     states = start_fleet(made, jnp.asarray(column["seed"], jnp.int32))
     chosen = states.source._replace(
-        index=jnp.asarray(column["index"], jnp.int32), fixed=jnp.asarray(column["fixed"], jnp.float32)
+        which=jnp.asarray(column["index"], jnp.int32), fixed=jnp.asarray(column["fixed"], jnp.float32)
     )
     arguments = (jnp.asarray(column["step_size"], jnp.float32), states._replace(source=chosen))
     program = train_curve.lower(made, *arguments, size.steps[agent] // size.blocks, size.blocks).compile()

@@ -15,7 +15,7 @@ from chunked_td.deep.lambdas.base import Credit, DeepLambda, SourceSizes, Transi
 class SwitchState(NamedTuple):
     """Which source: 0 is the fixed λ, k the k-th source; and all their states."""
 
-    index: jax.Array
+    which: jax.Array
     fixed: jax.Array
     states: tuple[Any, ...]
 
@@ -50,7 +50,7 @@ class DeepSwitch(DeepLambda):
         """λ of the chosen one."""
         fixed = jnp.broadcast_to(state.fixed, transitions.reward.shape)
         each = [s.lambdas(old, transitions) for s, old in zip(self.sources, state.states, strict=True)]
-        return jnp.stack([fixed, *each])[state.index]
+        return jnp.stack([fixed, *each])[state.which]
 
     def after(self, state: SwitchState, credit: Credit) -> SwitchState:
         """All sources hear what became of the chosen λ."""
