@@ -101,7 +101,8 @@ def ask_outcomes(model: Any, state: int, action: int) -> tuple[np.ndarray, np.nd
     except (TypeError, ValueError):  # no pairs, or targets of different lengths
         raise ValueError(f"model.distribution() must give {accepted}, got {listed!r}") from None
     chances = check_chances("distribution", [p for _, p in pairs] or np.zeros(0), (len(pairs),))
-    if targets.shape != (len(pairs),) or targets.dtype.kind not in "iu" or (targets < 0).any() or chances.sum() > 1.0 + 1e-6:
+    whole = targets.shape == chances.shape and targets.dtype.kind in "iu"
+    if not whole or (targets < 0).any() or chances.sum() > 1.0 + 1e-6:
         raise ValueError(f"model.distribution() must give {accepted}, got {listed!r}")
     return targets.astype(np.int64), chances
 
