@@ -107,14 +107,20 @@ def report_page(
     )
 
 
-def render(template: str, **values: Any) -> str:
-    """Fill in one of `templates/`. Text is escaped everywhere; only our own CSS and JavaScript go in as they are."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def render(template: str, *, package: str = "chunked_td.lab.report", **values: Any) -> str:
+    """Fill in a template. Text is escaped everywhere; only our own CSS and JavaScript go in as they are.
+
+    Args:
+      template: its name in `templates/` of the package, or in ours.
+      package: where to look first.
+      values: what it uses.
+    """
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
     from plotly.offline import get_plotlyjs
 
     environment = Environment(
-        loader=PackageLoader("chunked_td.lab.report"),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("chunked_td.lab.report")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

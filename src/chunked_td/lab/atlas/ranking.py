@@ -1,0 +1,155 @@
+"""Methods ranked over problems, with intervals: pure functions of the map.
+
+Intervals are percentile bootstraps over problems and seeds: every sample draws problems with replacement, and within
+each problem seeds with replacement, the same for all methods. The step sizes and the two fixed λs that a score refers
+to stay as chosen. A relative score counts as `FLOOR` where it is lower. The same runs give the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from chunked_td.lab.atlas.methods import FIXED, fixed_id
+from chunked_td.lab.atlas.protocols import ProblemKey
+from chunked_td.lab.atlas.results import FLOOR, Atlas
+from chunked_td.lab.results.statistics import RESAMPLES
+
+GOOD_ENOUGH = 0.75
+"""A method loses a problem where its interval lies below this relative score."""
+
+
+def score_text(value: float) -> str:
+    """A relative score: two decimals; "diverged" for −∞."""
+    if np.isnan(value):
+        return "–"
+    return "diverged" if value == -np.inf else f"{value:.2f}".replace("-", "−")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def text(self) -> str:
+        """As "0.93 [0.88, 0.97]"."""
+        return f"{score_text(self.mean)} [{score_text(self.low)}, {score_text(self.high)}]"
+
+    @property
+    def contains_zero(self) -> bool:
+        """Whether 0 lies in the interval."""
+        return self.low <= 0.0 <= self.high
+
+
+@dataclass(frozen=True)
+class RankedMethod:
+    """What one method is worth over all problems.
+
+    Attributes:
+      method: id.
+      mean, rank: relative score and rank among the methods, over problems. worst: lowest relative score, on `worst_at`.
+      regret: mean over problems of the best method's relative score minus this one's.
+      wins, losses: problems on which the interval over seeds lies above 1, or below `GOOD_ENOUGH`.
+    """
+
+    method: str
+    mean: Estimate
+    worst: float
+    worst_at: ProblemKey
+    rank: Estimate
+    regret: float
+    wins: tuple[ProblemKey, ...]
+    losses: tuple[ProblemKey, ...]
+
+
+class AtlasBootstrap:
+    """Bootstrap samples of relative scores over problems and seeds.
+
+    Args:
+      atlas: the map.
+      draws: how many samples.
+    """
+
+    def __init__(self, atlas: Atlas, draws: int = RESAMPLES):
+        self.atlas = atlas
+        self.draws = draws
+        self._seeds: dict[tuple[int, int], np.ndarray] = {}
+
+    def mean(self, method: str, problems: Sequence[ProblemKey]) -> Estimate:
+        """Mean relative score over problems."""
+        return self._over_problems(self.atlas.relative(method, problems), self.samples(method, problems))
+
+    def difference(self, one: str, other: str, problems: Sequence[ProblemKey]) -> Estimate:
+        """Mean over problems of the relative score of one method minus another's."""
+        values = self.atlas.relative(one, problems) - self.atlas.relative(other, problems)
+        return self._over_problems(values, self.samples(one, problems) - self.samples(other, problems))
+
+    def ranks(self, methods: Sequence[str], problems: Sequence[ProblemKey]) -> list[Estimate]:
+        """Mean over problems of the rank of each method among them; 1 is the best, ties share their mean rank."""
+        from scipy.stats import rankdata
+
+        values = rankdata([-self.atlas.relative(method, problems) for method in methods], axis=0)
+        samples = rankdata([-self.samples(method, problems) for method in methods], axis=0)
+        return [self._over_problems(v, s) for v, s in zip(values, samples, strict=True)]
+
+    def samples(self, method: str, problems: Sequence[ProblemKey]) -> np.ndarray:
+        """Means over samples of seeds, at least FLOOR: float64[problems, draws]."""
+        return np.stack([self._of_problem(method, key) for key in problems])
+
+    def _of_problem(self, method: str, key: ProblemKey) -> np.ndarray:
+        values = np.maximum(self.atlas.cells[key, method].by_seed, np.finfo(np.float64).min)
+        place = (self._index[key], values.size)
+        if place not in self._seeds:
+            self._seeds[place] = _shares(values.size, self.draws, (1, self._index[key]))
+        return np.maximum(self._seeds[place] @ values, FLOOR)
+
+    @cached_property
+    def _index(self) -> dict[ProblemKey, int]:
+        return {key: place for place, key in enumerate(self.atlas.problems)}
+
+    def _over_problems(self, values: np.ndarray, samples: np.ndarray) -> Estimate:
+        shares = _shares(len(values), self.draws, (2, len(values)))
+        low, high = np.quantile((shares.T * samples).sum(axis=0), (0.025, 0.975))
+        return Estimate(float(values.mean()), float(low), float(high))
+
+
+def _shares(count: int, draws: int, seed: tuple[int, int]) -> np.ndarray:
+    """The share of each of `count` things in each bootstrap sample: float64[draws, count]."""
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(count, np.full(count, 1 / count), size=draws) / count
+
+
+def ranked(atlas: Atlas, problems: Sequence[ProblemKey], bootstrap: AtlasBootstrap) -> list[RankedMethod]:
+    """Every method that was run on all of these problems, best mean first."""
+    methods = atlas.ranking(problems)
+    best = np.max([atlas.relative(method, problems) for method in methods], axis=0)
+    found = []
+    for method, rank in zip(methods, bootstrap.ranks(methods, problems), strict=True):
+        cells = [atlas.cells[key, method] for key in problems]
+        scores = atlas.relative(method, problems)
+        found.append(
+            RankedMethod(
+                method=method,
+                mean=bootstrap.mean(method, problems),
+                worst=float(scores.min()),
+                worst_at=problems[int(scores.argmin())],
+                rank=rank,
+                regret=float((best - scores).mean()),
+                wins=tuple(key for key, cell in zip(problems, cells, strict=True) if cell.low > 1.0),
+                losses=tuple(key for key, cell in zip(problems, cells, strict=True) if cell.high < GOOD_ENOUGH),
+            )
+        )
+    return found
+
+
+def best_single_fixed(atlas: Atlas, problems: Sequence[ProblemKey]) -> str:
+    """Id of the fixed λ with the best mean over problems."""
+    there = [fixed_id(value) for value in FIXED if fixed_id(value) in atlas.methods]
+    return max((method for method in there if atlas.has(method, problems)), key=lambda m: atlas.mean(m, problems))
