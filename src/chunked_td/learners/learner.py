@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 
-from chunked_td._checks import check_choice, check_not_negative, check_seed, check_unit
+from chunked_td._checks import check_choice, check_flag, check_not_negative, check_seed, check_unit
 from chunked_td._numba import Packed, is_cacheable
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.indexing import Indexer, make_indexer
@@ -24,8 +25,18 @@ from chunked_td.learners.count_models import (
     make_counts,
     pairs_per_step,
 )
+from chunked_td.learners.divergence import Diverged, divergence_text
 from chunked_td.learners.entries import EMPTY, Entries, entries_for
-from chunked_td.learners.inputs import check_policy_table, check_reward_vector, legal_actions, policy_row
+from chunked_td.learners.inputs import (
+    check_end,
+    check_id,
+    check_indexer,
+    check_policy_table,
+    check_reward,
+    check_reward_vector,
+    legal_actions,
+    policy_row,
+)
 from chunked_td.learners.loop import History, train
 from chunked_td.learners.planning.base import Planner, PlanningStream, check_planner, grown_planning, make_planning
 from chunked_td.learners.planning.smoothed_reward import SmoothedReward, check_reward_source
@@ -125,7 +136,7 @@ class Learner(Queries):
         self.percept = check_choice("percept", percept, ("state", "reward-state"))
         self.prior = check_not_negative("prior", prior)
         self.cutoff = check_not_negative("cutoff", cutoff)
-        self.replacing = bool(replacing)
+        self.replacing = check_flag("replacing", replacing)
         self.planner = check_planner(self.default_planner if planner is None else planner)
         self.reward_source = check_reward_source(reward_source)
         self._read_spaces(env, indexer)
@@ -153,7 +164,7 @@ class Learner(Queries):
         self.n_actions, self.action_start = int(actions.n), int(getattr(actions, "start", 0))
         reward_space = getattr(getattr(env, "unwrapped", env), "reward_space", None)
         self.n_rewards = 1 if reward_space is None else int(np.prod(reward_space.shape))
-        self.indexer = indexer if indexer is not None else make_indexer(env.observation_space)
+        self.indexer = make_indexer(env.observation_space) if indexer is None else check_indexer(indexer)
 
     def _check_combination(self) -> None:
         source, needs = self.lambda_source, self.lambda_source.needs_with(self.bootstrap)
@@ -223,6 +234,7 @@ class Learner(Queries):
             tables=Tables(np.zeros((self._rows(states), d)), legal, nvec, parts),
             trace=trace,
             memory=Memory.empty(A, d, _ROOM if trace is None else 1),
+            watch=np.zeros(1, np.int64),
             episode=empty_episode(source, rule, d, _ROOM),
             planning=make_planning(self.planner, self.reward_source, self._sizes(), self.plan_draws.stream, _ROOM),
             error=self.model.compiled(self.indexer.size, A) if isinstance(self.model, ModelError) else None,
@@ -237,6 +249,7 @@ class Learner(Queries):
         self._all_legal = np.ones(A, bool)
         self._room = 0
         self._packed: Packed | None = None
+        self._busy = self._training = False
 
     def _make_model(self, parts: np.ndarray, nvec: np.ndarray) -> Any:
         """The compiled form of the model: counts, or a place for the answers of a model object."""
@@ -300,6 +313,7 @@ class Learner(Queries):
 
     def _make_room(self) -> None:
         """Grow what the next steps might overfill. Every step adds at most one entry (d count pairs) to each."""
+        self._check_watch()  # for episodes that do not end
         trace, memory, counts = self.trace, self.memory, getattr(self._state.model, "counts", None)
         if trace is not None:
             if trace.room < _ROOM:
@@ -372,6 +386,16 @@ class Learner(Queries):
         Args:
           observation, info: as returned by `env.reset`. `info["action_mask"]` is obeyed.
         """
+        if self._busy:
+            raise _in_use(self)
+        self._busy = True
+        try:
+            return self._start(observation, info)
+        finally:
+            self._busy = False
+
+    def _start(self, observation: Any, info: dict[str, Any] | None) -> int:
+        self._check_watch()
         legal = self._legal(info)
         state = self._index(observation)
         self._given_policy(observation, legal)
@@ -396,26 +420,34 @@ class Learner(Queries):
           reward: a finite number, or float[d] where rewards have components.
           observation, terminated, truncated, info: as returned by `env.step`. `info["action_mask"]` is obeyed.
         """
-        if self.state < 0:
-            raise RuntimeError("step() before start(): begin every episode with action = agent.start(observation)")
-        self._take_reward(reward)
-        ended = TERMINATED if terminated else (TRUNCATED if truncated else ONGOING)
-        legal = self._all_legal if info is None or ended == TERMINATED else self._legal(info)
-        state = self._index(observation)
-        self._room -= 1
-        if self._room < 0:
-            self._make_room()
-        if self.planner is not None:
-            self.plan_draws.reserve(self.planner.draws)
-        if self.policy is not None and ended != TERMINATED:
-            self._given_policy(observation, legal)
-        percept = state if self.percept == "state" else self._percept(state)
-        action = self._update(state, percept, legal, ended)
-        if ended:
-            self._finish()
-            return None
-        self.state, self.action = state, int(action)
-        return self.action + self.action_start
+        if self._busy:  # nothing is called between these two lines, so no other thread can come in between
+            raise _in_use(self)
+        self._busy = True
+        try:
+            if self.state < 0:
+                raise RuntimeError("step() before start(): begin every episode with action = agent.start(observation)")
+            if type(terminated) is not bool or type(truncated) is not bool:
+                terminated, truncated = check_end("terminated", terminated), check_end("truncated", truncated)
+            self._take_reward(reward)
+            ended = TERMINATED if terminated else (TRUNCATED if truncated else ONGOING)
+            legal = self._all_legal if info is None or ended == TERMINATED else self._legal(info)
+            state = self._index(observation)
+            self._room -= 1
+            if self._room < 0:
+                self._make_room()
+            if self.planner is not None:
+                self.plan_draws.reserve(self.planner.draws)
+            if self.policy is not None and ended != TERMINATED:
+                self._given_policy(observation, legal)
+            percept = state if self.percept == "state" else self._percept(state)
+            action = self._update(state, percept, legal, ended)
+            if ended:
+                self._finish()
+                return None
+            self.state, self.action = state, int(action)
+            return self.action + self.action_start
+        finally:
+            self._busy = False
 
     def _update(self, state: int, percept: int, legal: np.ndarray, ended: int) -> int:
         """Learn from the transition to `state`; returns the next action, or −1."""
@@ -436,7 +468,15 @@ class Learner(Queries):
                 self._packed = None
             places, entries = self._entries()
             entries.finish(places, self._rates[1])
+        self._check_watch()
         self._forget()
+
+    def _check_watch(self) -> None:
+        """Refuse to go on where learning has diverged."""
+        watch = self._state.watch[0]
+        if watch:
+            reason = divergence_text(int(watch), float(self._rates[1]), self.lambda_source)
+            raise Diverged(f"learning diverged in episode {self.episode}: {reason}")
 
     def _abandon(self) -> None:
         """Leave an unfinished episode without the updates at its end. It counts for the schedules."""
@@ -455,14 +495,9 @@ class Learner(Queries):
 
     def _take_reward(self, reward: Any) -> None:
         if self.n_rewards == 1:
-            if isinstance(reward, np.ndarray) and reward.shape == (1,):
-                reward = reward[0]
-            try:
-                value = float(reward)
-            except (TypeError, ValueError):
-                raise ValueError(f"reward must be a number, got {reward!r}") from None
+            value = reward if type(reward) is float else check_reward(reward)
             if not math.isfinite(value):
-                raise ValueError(f"reward must be finite, got {value!r}")
+                raise ValueError(f"reward must be finite, got {reward!r}")
             self._reward[0] = value
             return
         self._reward[:] = check_reward_vector(reward, self.n_rewards)
@@ -484,6 +519,9 @@ class Learner(Queries):
 
     def _index(self, observation: Any) -> int:
         state = self.indexer(observation)
+        if type(state) is int and 0 <= state < self._capacity:
+            return state
+        state = check_id(state, self.indexer)
         if state >= self._capacity:
             self._grow_states()
         return state
@@ -508,13 +546,38 @@ class Learner(Queries):
           progress: show a bar, if a person is watching (standard error is a terminal).
           callback: called as callback(episode, return, length) after each episode; training stops if it returns True.
         """
-        return train(self, env, episodes, progress=progress, callback=callback)
+        if self._training:
+            raise _in_use(self)
+        self._training = True
+        try:
+            return train(self, env, episodes, progress=progress, callback=callback)
+        finally:
+            self._training = False
 
     def save(self, path: Any) -> None:
         """Write everything to one file, so that `chunked_td.load` goes on exactly from here."""
         from chunked_td.learners.saving import save
 
+        if self._busy:
+            raise _in_use(self)
         save(self, path)
+
+    def __copy__(self) -> Any:
+        """The same as a deep copy: two learners that share arrays would write into each other's."""
+        return copy.deepcopy(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: all but the environment and what lies at addresses of this process."""
+        if self._busy:
+            raise _in_use(self)
+        return self.__dict__ | {"_packed": None, "trained_in": None, "_training": False}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.lambda_source!r}, episode={self.episode}, states={self.indexer.size})"
+
+
+def _in_use(agent: Learner) -> RuntimeError:
+    return RuntimeError(
+        f"{type(agent).__name__} is in use: it was called in the middle of a step or of learn, by another thread or by "
+        f"its own model, policy or λ source. A learner serves one thread; give others a copy (copy.deepcopy)"
+    )

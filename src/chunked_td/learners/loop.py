@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,13 +11,22 @@ from typing import Any
 
 import numpy as np
 
+from chunked_td._checks import check_episodes
+from chunked_td.learners.divergence import Diverged, DivergenceWarning
+
 
 @dataclass(frozen=True)
 class History:
-    """What happened in each episode: `returns` float[n] (undiscounted, components summed) and `lengths` int[n]."""
+    """What happened in each episode that was played to its end.
+
+    Attributes:
+      returns: float[n], undiscounted, components summed. lengths: int[n], transitions.
+      diverged: the episode (from 0) in which learning diverged and training stopped; None if it did not.
+    """
 
     returns: np.ndarray
     lengths: np.ndarray
+    diverged: int | None = None
 
     def smoothed(self, window: int = 100) -> np.ndarray:
         """Running mean of the returns over up to `window` latest episodes."""
@@ -40,6 +50,8 @@ def train(
     takes the environment's random numbers up where the saved run left them, so that a resumed run gives the numbers
     of an uninterrupted one (for environments whose randomness all comes from `np_random`).
 
+    Training stops with a `DivergenceWarning` where learning diverges; `History.diverged` says in which episode.
+
     Args:
       agent: a learner.
       env: a Gymnasium environment.
@@ -47,22 +59,31 @@ def train(
       progress: show a bar, if a person is watching (standard error is a terminal).
       callback: called as callback(episode, return, length) after each episode; training stops if it returns True.
     """
-    if isinstance(episodes, bool) or not isinstance(episodes, int | np.integer) or episodes < 0:
-        raise ValueError(f"episodes must be a whole number from 0, got {episodes!r}")
+    check_episodes(episodes, 0)
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be a function, got {callback!r}")
     if episodes == 0:  # the seed is still for the first episode to use
         return History(np.zeros(0), np.zeros(0, np.int64))
     returns, lengths = np.zeros(episodes), np.zeros(episodes, np.int64)
     seed = _seed_for(agent, env)
-    done = 0
+    done, diverged = 0, None
     with _bar(episodes, progress) as advance:
         for k in range(episodes):
-            returns[k], lengths[k] = play_episode(agent, env, seed if k == 0 else None)
+            try:
+                returns[k], lengths[k] = play_episode(agent, env, seed if k == 0 else None)
+            except Diverged as problem:
+                diverged = k
+                warnings.warn(f"training stopped after {k} episodes: {problem}", DivergenceWarning, stacklevel=3)
+                break
             done = k + 1
             advance(returns[k])
             if callback is not None and callback(k, float(returns[k]), int(lengths[k])) is True:
                 break
+    if diverged is None and not np.isfinite(agent.tables.values).all():  # through traces that grew, and not read again
+        diverged = done - 1
+        warnings.warn("some values are not finite: learning has diverged", DivergenceWarning, stacklevel=3)
     agent.env_state = _random_state(env)
-    return History(returns[:done], lengths[:done])
+    return History(returns[:done], lengths[:done], diverged)
 
 
 def play_episode(agent: Any, env: Any, seed: int | None = None) -> tuple[float, int]:
@@ -72,10 +93,10 @@ def play_episode(agent: Any, env: Any, seed: int | None = None) -> tuple[float, 
     total, length, ended = 0.0, 0, False
     while not ended:
         observation, reward, terminated, truncated, info = env.step(action)
+        action = agent.step(reward, observation, terminated, truncated, info)  # checks what the environment gave
         total += float(np.sum(reward)) if agent.n_rewards > 1 else float(reward)
         length += 1
-        ended = bool(terminated or truncated)
-        action = agent.step(reward, observation, bool(terminated), bool(truncated), info)
+        ended = action is None
     return total, length
 
 

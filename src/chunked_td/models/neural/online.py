@@ -244,9 +244,14 @@ class NeuralModel:
             if [(leaf.shape, leaf.dtype) for leaf in fresh[name]] != [(leaf.shape, leaf.dtype) for leaf in leaves]:
                 raise ValueError(f"{name}: the saved arrays have other shapes than this configuration's")
         n = int(arrays["transitions"])
-        rows = np.asarray(arrays["ring"])
-        if rows.shape != (min(n, self.config.capacity), self._ring.shape[1]):
+        rows, key = np.asarray(arrays["ring"]), np.asarray(jax.random.key_data(self._key))
+        if n < 0 or rows.shape != (min(n, self.config.capacity), self._ring.shape[1]):
             raise ValueError(f"ring: the saved model holds {rows.shape} where {n} transitions were stored")
+        sizes = (*self.config.nvec, self.config.actions, *self.config.nvec)
+        if rows.dtype != self._ring.dtype or (rows < 0).any() or (rows >= sizes).any():
+            raise ValueError("ring: the saved model holds transitions that these states and actions do not have")
+        if (arrays["key"].shape, arrays["key"].dtype) != (key.shape, key.dtype):
+            raise ValueError(f"key: must be {key.dtype}{list(key.shape)}")
         self._network, self._moments, self.transitions = fresh["network"], fresh["moments"], n
         self._ring[: rows.shape[0]] = rows
         self._key = jax.random.wrap_key_data(jnp.asarray(arrays["key"]))
