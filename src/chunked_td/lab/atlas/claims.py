@@ -33,10 +33,10 @@ class AtlasClaim:
 
 @dataclass(frozen=True)
 class ClaimFinding:
-    """What the map says about a claim: a verdict and the numbers."""
+    """What the map says about a claim: a verdict and the numbers, one sentence each."""
 
     verdict: str
-    numbers: str
+    numbers: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -80,16 +80,18 @@ def model_losses(atlas: Atlas, bootstrap: AtlasBootstrap) -> list[ModelLoss]:
 def _judge_robustness(atlas: Atlas, bootstrap: AtlasBootstrap) -> ClaimFinding:
     losses = {(loss.error, loss.method): loss.loss for loss in model_losses(atlas, bootstrap)}
     if len(losses) < len(ERRORS) * (1 + len(PLANNERS)):
-        return ClaimFinding(NOT_RUN, "no runs with all three errors")
+        return ClaimFinding(NOT_RUN, ("These runs do not have all three errors.",))
     smaller, apart, texts = 0, 0, []
     for error in ERRORS:
         ours, theirs = losses[error, CHUNKING], [losses[error, name] for name in PLANNERS]
         smaller += all(ours.mean < other.mean for other in theirs)
         apart += all(ours.high < other.low for other in theirs)
-        texts.append(f"{error}: chunking loses {ours.text}, Dyna {theirs[0].text}, certainty equivalence {theirs[1].text}")
+        texts.append(
+            f"Model {error}: chunking loses {ours.text}, Dyna {theirs[0].text}, certainty equivalence {theirs[1].text}."
+        )
     whole = smaller == len(ERRORS) and apart >= 2
     verdict = SUPPORTED if whole else MIXED if smaller else NOT_SUPPORTED
-    return ClaimFinding(verdict, "; ".join(texts))
+    return ClaimFinding(verdict, tuple(texts))
 
 
 def _of_family(atlas: Atlas, family: str, methods: Sequence[str]) -> list[ProblemKey]:
@@ -101,35 +103,34 @@ def _of_family(atlas: Atlas, family: str, methods: Sequence[str]) -> list[Proble
 def _judge_fan_in(atlas: Atlas, _: AtlasBootstrap) -> ClaimFinding:
     keys = _of_family(atlas, "fan-in", ("backward", "forward"))
     if not keys:
-        return ClaimFinding(NOT_RUN, "needs all three settings of fan-in with both methods")
+        return ClaimFinding(NOT_RUN, ("Needs all three settings of fan-in with both methods.",))
     pairs = [(atlas.cells[key, "backward"], atlas.cells[key, "forward"]) for key in keys]
     apart = sum(backward.low > forward.high for backward, forward in pairs)
     above = sum(backward.relative > forward.relative for backward, forward in pairs)
     texts = [
         f"{key.setting} starts: backward {Estimate(b.relative, b.low, b.high).text}, "
-        f"forward {Estimate(f.relative, f.low, f.high).text}"
+        f"forward {Estimate(f.relative, f.low, f.high).text}."
         for key, (b, f) in zip(keys, pairs, strict=True)
     ]
     verdict = SUPPORTED if apart >= 2 else MIXED if apart or above == len(keys) else NOT_SUPPORTED
-    return ClaimFinding(verdict, "; ".join(texts))
+    return ClaimFinding(verdict, tuple(texts))
 
 
 def _judge_same_next(atlas: Atlas, _: AtlasBootstrap) -> ClaimFinding:
     keys = _of_family(atlas, "policy", ("forward",))
     if not keys:
-        return ClaimFinding(NOT_RUN, "needs all three settings of policy")
+        return ClaimFinding(NOT_RUN, ("Needs all three settings of policy.",))
     cells = [atlas.cells[key, "forward"] for key in keys]
     high = sum(cell.relative >= HIGH for cell in cells)
     texts = [
-        f"{key.setting} actions: {Estimate(c.relative, c.low, c.high).text}" for key, c in zip(keys, cells, strict=True)
+        f"{key.setting} actions: {Estimate(c.relative, c.low, c.high).text}."
+        for key, c in zip(keys, cells, strict=True)
     ]
     verdict = SUPPORTED if high == len(cells) else MIXED if high else NOT_SUPPORTED
-    return ClaimFinding(verdict, "; ".join(texts))
+    return ClaimFinding(verdict, tuple(texts))
 
 
-def _difference(
-    atlas: Atlas, bootstrap: AtlasBootstrap, one: str, other: str
-) -> tuple[Estimate | None, int]:
+def _difference(atlas: Atlas, bootstrap: AtlasBootstrap, one: str, other: str) -> tuple[Estimate | None, int]:
     keys = [key for key in atlas.main() if atlas.has(one, [key]) and atlas.has(other, [key])]
     return (bootstrap.difference(one, other, keys) if keys else None), len(keys)
 
@@ -137,18 +138,18 @@ def _difference(
 def _judge_sampled(atlas: Atlas, bootstrap: AtlasBootstrap) -> ClaimFinding:
     gap, count = _difference(atlas, bootstrap, "forward-sarsa", "sampled-sarsa")
     if gap is None:
-        return ClaimFinding(NOT_RUN, "needs Chunked SARSA and sampled chunks")
+        return ClaimFinding(NOT_RUN, ("Needs Chunked SARSA and sampled chunks.",))
     alike = -MARGIN <= gap.low and gap.high <= MARGIN
     verdict = NOT_SUPPORTED if gap.low > 0 else SUPPORTED if alike or gap.high < 0 else MIXED
-    return ClaimFinding(verdict, f"λ form minus sampled chunks, mean over {count} problems: {gap.text}")
+    return ClaimFinding(verdict, (f"λ form minus sampled chunks, mean over {count} problems: {gap.text}.",))
 
 
 def _judge_literal(atlas: Atlas, bootstrap: AtlasBootstrap) -> ClaimFinding:
     gap, count = _difference(atlas, bootstrap, "forward", "forward-literal")
     if gap is None:
-        return ClaimFinding(NOT_RUN, "needs both readings of the paper's λ")
+        return ClaimFinding(NOT_RUN, ("Needs both readings of the paper's λ.",))
     verdict = SUPPORTED if gap.low > 0 else MIXED if gap.contains_zero else NOT_SUPPORTED
-    return ClaimFinding(verdict, f"renormalised minus literal, mean over {count} problems: {gap.text}")
+    return ClaimFinding(verdict, (f"Renormalised minus literal, mean over {count} problems: {gap.text}.",))
 
 
 ROBUSTNESS = AtlasClaim(

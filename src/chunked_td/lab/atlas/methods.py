@@ -62,7 +62,8 @@ def fixed_id(value: float) -> str:
 
 
 FIXED_METHODS = tuple(
-    Method(fixed_id(value), f"λ = {value:g}", FIXED_GROUP, value, quick=value in (0.0, 0.8, 0.95, 1.0)) for value in FIXED
+    Method(fixed_id(value), f"λ = {value:g}", FIXED_GROUP, value, quick=value in (0.0, 0.8, 0.95, 1.0))
+    for value in FIXED
 )
 
 

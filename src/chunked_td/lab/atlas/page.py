@@ -8,10 +8,10 @@ One file that works without a network. Its HTML and CSS are in `templates/`, wit
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -179,20 +179,23 @@ class AtlasView:
         """Methods that were run on some problems only."""
         return [name for name in self.atlas.methods if not self.atlas.has(name, self.problems)]
 
-    def judgements(self) -> list[Judgement]:
-        """The criterion on all problems, on those used for design and on those held out."""
-        if self.candidate is None:
-            return []
+    def parts(self) -> dict[str, tuple[ProblemKey, ...]]:
+        """All problems, those used for design and those held out; only what was run."""
         parts = {
             "All problems": self.problems,
             "Families used for design": self.atlas.held_out(False),
             "Families held out": self.atlas.held_out(True),
         }
+        return {name: keys for name, keys in parts.items() if keys}
+
+    def judgements(self) -> list[Judgement]:
+        """The criterion on all problems, on those used for design and on those held out."""
+        if self.candidate is None:
+            return []
         found = []
-        for where, keys in parts.items():
-            if keys:
-                judged = verdict(self.atlas, self.candidate, keys)
-                found.append(Judgement(where, len(keys), judged.reached, text.verdict_text(judged)))
+        for where, keys in self.parts().items():
+            judged = verdict(self.atlas, self.candidate, keys)
+            found.append(Judgement(where, len(keys), judged.reached, text.verdict_text(judged)))
         return found
 
     def figures(self) -> dict[str, Figure]:
@@ -262,7 +265,9 @@ class AtlasView:
         """What wrong models cost."""
         rows = tuple(self._loss_row(loss) for loss in self.losses)
         columns = ("error of the model", "method", "right model", "wrong model", "loss", "problems")
-        return Table("model-errors", "Mean relative scores, and what the error costs, with 95 % intervals.", columns, rows)
+        return Table(
+            "model-errors", "Mean relative scores, and what the error costs, with 95 % intervals.", columns, rows
+        )
 
     def _loss_row(self, loss: ModelLoss) -> tuple[str, ...]:
         values = (loss.right.text, loss.wrong.text, loss.loss.text)
@@ -270,8 +275,10 @@ class AtlasView:
 
     def claims_table(self) -> Table:
         """Every claim with its verdict."""
-        rows = tuple((claim.text, found.verdict, found.numbers) for claim, found in self.claims)
-        return Table("claims", "Claims, judged by criteria written before the data.", ("claim", "verdict", "numbers"), rows)
+        rows = tuple((claim.text, found.verdict, " ".join(found.numbers)) for claim, found in self.claims)
+        return Table(
+            "claims", "Claims, judged by criteria written before the data.", ("claim", "verdict", "numbers"), rows
+        )
 
     def criterion_table(self) -> Table:
         """The criterion for one λ source, by families."""
@@ -282,17 +289,41 @@ class AtlasView:
         name = "" if self.candidate is None else self.label(self.candidate)
         return Table("criterion", f"{name}: {CRITERION}", ("problems", "number", "criterion", "parts"), rows)
 
+    def sources_table(self) -> Table:
+        """The criterion's numbers for every λ source."""
+        rows = []
+        for row in self.rows:
+            if self.methods[row.method].group in text.LAMBDA_GROUPS:
+                judged = [verdict(self.atlas, row.method, keys) for keys in self.parts().values()]
+                cells = [f"{score_text(part.mean)} / {score_text(part.worst)}" for part in judged]
+                rows.append((self.label(row.method), *cells, "yes" if all(part.reached for part in judged) else "no"))
+        columns = ("λ source", *self.parts(), "reached")
+        return Table("sources", "Every λ source: mean / worst relative score.", columns, tuple(rows))
+
     def tables(self) -> list[Table]:
         """The tables that are kept as files."""
-        return [self.ranking_table(), self.loss_table(), self.claims_table(), self.criterion_table()]
+        return [
+            self.ranking_table(),
+            self.loss_table(),
+            self.claims_table(),
+            self.criterion_table(),
+            self.sources_table(),
+        ]
 
-    def control_rows(self) -> tuple[list[ProblemKey], list[tuple[str, list[ControlPair | None]]]]:
-        """The problems with a control, and for each method what it does on them."""
+    @property
+    def controlled(self) -> dict[str, tuple[ProblemKey, ...]]:
+        """The problems that have a control, by family."""
+        there = {pair.problem for pair in self.pairs}
+        found = {name: tuple(key for key in keys if key in there) for name, keys in self.families.items()}
+        return {name: keys for name, keys in found.items() if keys}
+
+    def control_rows(self) -> list[tuple[str, list[ControlPair | None]]]:
+        """For each method, what it does on the problems that have a control."""
         by_place = {(pair.method, pair.problem): pair for pair in self.pairs}
-        keys = list(dict.fromkeys(pair.problem for pair in self.pairs))
+        keys = [key for keys in self.controlled.values() for key in keys]
         listed = [name for group in self.groups.values() for name in group]
         rows = [(name, [by_place.get((name, key)) for key in keys]) for name in listed]
-        return keys, [(name, row) for name, row in rows if any(row)]
+        return [(name, row) for name, row in rows if any(row)]
 
     def method_text(self) -> list[str]:
         """How much was run."""
@@ -314,8 +345,8 @@ class AtlasView:
 
     def _edge_text(self) -> str:
         """How often the best step size is the largest or the smallest that was tried."""
-        several = self.frame.group_by("method").agg(n=_n_unique("exponent")).filter(_more_than_one("n"))
-        cells = [cell for (_, method), cell in self.atlas.cells.items() if method in set(several["method"])]
+        tried = self.frame.select("method", "exponent").unique()["method"].to_list()
+        cells = [cell for (_, method), cell in self.atlas.cells.items() if tried.count(method) > 1]
         top = max(self.frame["exponent"].to_list())
         large = sum(cell.at_edge and cell.exponent == top for cell in cells)
         small = sum(cell.at_edge and cell.exponent != top for cell in cells)
@@ -324,18 +355,6 @@ class AtlasView:
             f"at the largest (2^{top}) and {small:,} at the smallest; there a finer or wider grid might score higher. "
             "Methods with one step size are not counted."
         )
-
-
-def _n_unique(column: str) -> Any:
-    import polars as pl
-
-    return pl.col(column).n_unique()
-
-
-def _more_than_one(column: str) -> Any:
-    import polars as pl
-
-    return pl.col(column) > 1
 
 
 def share_text(part: Sequence[ProblemKey], count: int) -> str:
@@ -351,7 +370,6 @@ def picture(figure: Figure) -> str:
 def page_text(view: AtlasView, log: RunLog) -> str:
     """The page as text."""
     batches = log.batches()
-    keys, control_rows = view.control_rows()
     robustness = next(found for claim, found in view.claims if claim is ROBUSTNESS)
     return render(
         "atlas.html",
@@ -369,8 +387,6 @@ def page_text(view: AtlasView, log: RunLog) -> str:
         ink=figures.ink,
         ranking_picture=picture(figures.ranking_figure(view.rows, view.methods, len(view.problems))),
         panels=view.panels(),
-        control_keys=keys,
-        control_rows=control_rows,
         control_findings=text.control_findings(view.pairs, view.methods),
         robustness=robustness,
         robustness_claim=ROBUSTNESS,
@@ -378,8 +394,3 @@ def page_text(view: AtlasView, log: RunLog) -> str:
         time=duration_text(sum(record.seconds for record in batches)) if batches else "",
         sessions=distinct(log.sessions()),
     )
-
-
-def held_out_titles(families: Mapping[str, Sequence[ProblemKey]]) -> list[str]:
-    """Titles of the families that were set aside during design."""
-    return [FAMILIES[name].title for name in families if FAMILIES[name].held_out]

@@ -26,7 +26,7 @@ def score_text(value: float) -> str:
     """A relative score: two decimals; "diverged" for −∞."""
     if np.isnan(value):
         return "–"
-    return "diverged" if value == -np.inf else f"{value:.2f}".replace("-", "−")
+    return "diverged" if value == -np.inf else f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,9 @@ class AtlasBootstrap:
         return np.stack([self._of_problem(method, key) for key in problems])
 
     def _of_problem(self, method: str, key: ProblemKey) -> np.ndarray:
-        values = np.maximum(self.atlas.cells[key, method].by_seed, np.finfo(np.float64).min)
+        values = self.atlas.cells[key, method].by_seed
+        if not np.isfinite(values).all():
+            return np.full(self.draws, FLOOR)
         place = (self._index[key], values.size)
         if place not in self._seeds:
             self._seeds[place] = _shares(values.size, self.draws, (1, self._index[key]))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,11 +167,17 @@ def _best(part: pl.DataFrame) -> tuple[np.ndarray, int, bool]:
     return table[best], exponents[best], best in (0, len(exponents) - 1)
 
 
+@lru_cache(maxsize=8)
+def _weights(runs: int) -> np.ndarray:
+    """The bootstrap's samples, drawn once for all cells with as many runs."""
+    return bootstrap_weights(runs)
+
+
 def _cell(scores: np.ndarray, low: float, high: float, exponent: int, at_edge: bool) -> Cell:
     relative = (scores - low) / (high - low) if high > low else np.ones_like(scores)
     if not np.isfinite(relative).all():
         return Cell(-np.inf, -np.inf, -np.inf, -np.inf, exponent, at_edge, np.full(scores.size, -np.inf))
-    resampled = bootstrap_weights(relative.size) @ relative / relative.size
+    resampled = _weights(relative.size) @ relative / relative.size
     ends = np.quantile(resampled, (0.025, 0.975))
     low, high = float(ends[0]), float(ends[1])
     return Cell(float(relative.mean()), low, high, float(scores.mean()), exponent, at_edge, relative)

@@ -59,6 +59,7 @@ def answer(
     chunked = [row for row in rows if methods[row.method].group == CHUNKED]
     listed = [row for row in (by_id.get(PAPER), chunked[0] if chunked else None) if row is not None]
     found += [_where(row, methods, len(problems)) for row in dict.fromkeys(listed)]
+    found += _parts(atlas, bootstrap, methods)
     planning = next((row for row in rows if methods[row.method].group == PLANNING), None)
     if planning is not None and chunked:
         gap = bootstrap.difference(chunked[0].method, planning.method, problems)
@@ -101,6 +102,22 @@ def _where(row: RankedMethod, methods: Mapping[str, Method], count: int) -> str:
     )
 
 
+def _parts(atlas: Atlas, bootstrap: AtlasBootstrap, methods: Mapping[str, Method]) -> list[str]:
+    """Families used for design beside those held out."""
+    parts = {"used for design": atlas.held_out(False), "held out from it": atlas.held_out(True)}
+    if not all(parts.values()):
+        return []
+    texts = []
+    for name, keys in parts.items():
+        best, fixed = atlas.ranking(keys)[0], best_single_fixed(atlas, keys)
+        texts.append(
+            f"On the {count_text(len(keys), 'problem')} of families {name}, {methods[best].label} is best with "
+            f"{bootstrap.mean(best, keys).text}, and the best single fixed λ ({methods[fixed].label.removeprefix('λ = ')}) "
+            f"has {bootstrap.mean(fixed, keys).text}."
+        )
+    return [" ".join(texts)]
+
+
 def _meaning(gap: Estimate) -> str:
     return ", not told apart" if gap.contains_zero else ", chunking is ahead" if gap.low > 0 else ", planning is ahead"
 
@@ -108,9 +125,7 @@ def _meaning(gap: Estimate) -> str:
 def candidate(atlas: Atlas, methods: Mapping[str, Method]) -> str | None:
     """The λ source that the criterion is applied to: the best mean over the families used for design."""
     design = atlas.held_out(False) or atlas.main()
-    found = [
-        m for m in atlas.ranking(design) if methods[m].group in LAMBDA_GROUPS and atlas.has(m, atlas.main())
-    ]
+    found = [m for m in atlas.ranking(design) if methods[m].group in LAMBDA_GROUPS and atlas.has(m, atlas.main())]
     return found[0] if found else None
 
 
