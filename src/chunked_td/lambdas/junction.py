@@ -15,7 +15,7 @@ from chunked_td.lambdas.value import ValueLambda, add_error, value_overlap
 class JunctionLambda(ValueLambda):
     """The value kernel, cut where V(x_t) knows more than the past that led to it (ours; not in the paper).
 
-        λ_t = k(x_t) · min(1, n(x_{t−1}) / n(x_t)),   k as in `ValueLambda`;   0 where x_t was left in this episode before
+        λ_t = k(x_t) · min(1, n(x_{t−1}) / n(x_t)),   k as in `ValueLambda`;   0 where the episode left x_t before
 
     Bootstrapping from V(x_t) is worth its delay where chance follows that matters (ways part), where V(x_t) was learned
     from more visits than V(x_{t−1}) (ways meet), and where the episode goes in a circle (traces would pile up). λ_t

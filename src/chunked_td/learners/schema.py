@@ -2,8 +2,8 @@
 
 `saved_arrays` states the schema: for every array of a file its layout, and for whole numbers their range. The layouts
 are those that the tuples of compiled code declare (`Tables`, `Memory`, the kinds of traces, `Counts`, `Episode`), and
-the λ source's `arrays`. What follows from other parts of the file is compared: the links of the count model's lists, its
-totals. A file may be wrong, since anybody can write one; what passes here is never dangerous.
+the λ source's `arrays`. What follows from other parts of the file is compared: the links of the count model's lists,
+its totals. A file may be wrong, since anybody can write one; what passes here is never dangerous.
 """
 
 from __future__ import annotations

@@ -231,7 +231,19 @@ def check_settings(
     check_choice("learner", learner, BOOTSTRAPS)
     view = check_view(view)
     check_episodes(episodes, 1)
-    asked = ("_fields", "nvec", "n_actions", "n_rewards", "draws", "horizon", "prepare", "reset", "step", "legal", "miss")
+    asked = (
+        "_fields",
+        "nvec",
+        "n_actions",
+        "n_rewards",
+        "draws",
+        "horizon",
+        "prepare",
+        "reset",
+        "step",
+        "legal",
+        "miss",
+    )
     lacking = [name for name in asked if not hasattr(dynamics, name)]
     if lacking or isinstance(dynamics, type):
         raise ValueError(

@@ -65,7 +65,13 @@ METHODS = (
     Method("meta", "Meta-gradient λ", RIVAL, "MetaGradientLambda", text="Xu et al. 2018.", quick=False),
     Method("signal", "Signal against noise", RIVAL, "SignalLambda", text="m²/(m² + v) of the TD errors.", quick=False),
     Method(
-        "watkins", "Watkins's Q(0.9)", TRACES, 0.9, learner="q_learning", text="Cut where an action explores.", quick=False
+        "watkins",
+        "Watkins's Q(0.9)",
+        TRACES,
+        0.9,
+        learner="q_learning",
+        text="Cut where an action explores.",
+        quick=False,
     ),
     Method(
         "replacing", "Replacing traces, λ = 0.9", TRACES, 0.9, options={"replacing": True}, text="Singh & Sutton 1996."
@@ -133,7 +139,9 @@ WRONG_MODELS = tuple(
     method
     for name, (error, text) in _ERRORS.items()
     for method in (
-        Method(f"expected-{name}", f"Expected chunking, {name}", WRONG, "ExpectedLambda", error, text=text, quick=False),
+        Method(
+            f"expected-{name}", f"Expected chunking, {name}", WRONG, "ExpectedLambda", error, text=text, quick=False
+        ),
         Method(f"dyna-{name}", f"Dyna, {name}", WRONG, 0.0, error, options={"planner": _DYNA}, text=text, quick=False),
         Method(
             f"solved-{name}",
