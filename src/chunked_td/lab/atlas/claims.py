@@ -41,7 +41,7 @@ class ClaimFinding:
 
 @dataclass(frozen=True)
 class ModelLoss:
-    """What a method loses by a model that is wrong: relative scores with the right model, the wrong one, and the loss."""
+    """What a method loses by a wrong model: relative scores with the right model, with the wrong one, and the loss."""
 
     error: str
     method: str
@@ -139,7 +139,7 @@ def _judge_sampled(atlas: Atlas, bootstrap: AtlasBootstrap) -> ClaimFinding:
     gap, count = _difference(atlas, bootstrap, "forward-sarsa", "sampled-sarsa")
     if gap is None:
         return ClaimFinding(NOT_RUN, ("Needs Chunked SARSA and sampled chunks.",))
-    alike = -MARGIN <= gap.low and gap.high <= MARGIN
+    alike = gap.low >= -MARGIN and gap.high <= MARGIN
     verdict = NOT_SUPPORTED if gap.low > 0 else SUPPORTED if alike or gap.high < 0 else MIXED
     return ClaimFinding(verdict, (f"λ form minus sampled chunks, mean over {count} problems: {gap.text}.",))
 
@@ -157,8 +157,8 @@ ROBUSTNESS = AtlasClaim(
     "Chunking is robust to errors of the model where planning with the same model is not.",
     "Supported if, for each of the three errors, the mean loss of expected chunking over the wrong-model families is "
     "smaller than that of Dyna and of certainty equivalence, with disjoint 95 % bootstrap intervals over problems × "
-    "seeds for at least two of the three. Mixed if its mean loss is the smallest for some of the errors, but not all of "
-    "that is met; not supported if for none.",
+    "seeds for at least two of the three. Mixed if its mean loss is the smallest for some of the errors, but not all "
+    "of that is met; not supported if for none.",
     _judge_robustness,
 )
 """The paper's claim about wrong models."""

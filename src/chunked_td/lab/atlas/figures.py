@@ -58,7 +58,7 @@ def shade(value: float) -> str:
     """Colour of a relative score: orange at 0, white at 1, blue at 1.5."""
     value = 0.0 if np.isnan(value) else float(np.clip(value, 0.0, TOP))
     end, share = (_BAD, 1.0 - value) if value < 1.0 else (_GOOD, (value - 1.0) / (TOP - 1.0))
-    red, green, blue = (int(round(x)) for x in _EVEN + share * (end - _EVEN))
+    red, green, blue = (round(float(x)) for x in _EVEN + share * (end - _EVEN))
     return f"#{red:02X}{green:02X}{blue:02X}"
 
 

@@ -25,7 +25,6 @@ from chunked_td.lab.atlas.protocols import ProblemKey
 from chunked_td.lab.atlas.ranking import (
     GOOD_ENOUGH,
     AtlasBootstrap,
-    RankedMethod,
     best_single_fixed,
     ranked,
     score_text,

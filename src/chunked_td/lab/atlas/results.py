@@ -184,8 +184,8 @@ def _cell(scores: np.ndarray, low: float, high: float, exponent: int, at_edge: b
 
 
 CRITERION = (
-    "A mean relative score of at least 0.95 and of at least 0.75 on every problem, while no single fixed λ reaches 0.75 "
-    "on average."
+    "A mean relative score of at least 0.95 and of at least 0.75 on every problem, while no single fixed λ reaches "
+    "0.75 on average."
 )
 """When one λ source is good enough everywhere; written down before the full run."""
 

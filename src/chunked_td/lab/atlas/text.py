@@ -110,10 +110,11 @@ def _parts(atlas: Atlas, bootstrap: AtlasBootstrap, methods: Mapping[str, Method
     texts = []
     for name, keys in parts.items():
         best, fixed = atlas.ranking(keys)[0], best_single_fixed(atlas, keys)
+        value = methods[fixed].label.removeprefix("λ = ")
         texts.append(
             f"On the {count_text(len(keys), 'problem')} of families {name}, {methods[best].label} is best with "
-            f"{bootstrap.mean(best, keys).text}, and the best single fixed λ ({methods[fixed].label.removeprefix('λ = ')}) "
-            f"has {bootstrap.mean(fixed, keys).text}."
+            f"{bootstrap.mean(best, keys).text}, and the best single fixed λ ({value}) has "
+            f"{bootstrap.mean(fixed, keys).text}."
         )
     return [" ".join(texts)]
 
@@ -159,5 +160,5 @@ def control_findings(pairs: Sequence[ControlPair], methods: Mapping[str, Method]
             for pair in lost
             if pair.method == method
         ]
-        found.append(f"{methods[method].label} wins, but not on the control. {'; '.join(texts)}.")
+        found.append(f"{methods[method].label} wins, but not on the control: {'; '.join(texts)}.")
     return found
