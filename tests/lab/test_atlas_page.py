@@ -173,7 +173,11 @@ def test_the_page_works_alone_and_lies_beside_its_figures_and_tables(page, text)
     order = re.findall(r'<section id="([^"]*)"', text)
     wanted = ["answer", "ranking", "map", "families", "controls", "model-errors", "claims", "method"]
     assert order == wanted
-    assert {file.name for file in (page.parent / "figures").iterdir()} == {"ranking.png", "heat-map.png", "families.png"}
+    assert {file.name for file in (page.parent / "figures").iterdir()} == {
+        "ranking.png",
+        "heat-map.png",
+        "families.png",
+    }
     tables = {file.stem: file.read_text(encoding="utf-8") for file in (page.parent / "tables").iterdir()}
     assert set(tables) == {"answer", "ranking", "model-errors", "claims", "criterion", "sources"}
     assert "| Backward chunking | chunked |" in tables["ranking"]

@@ -54,7 +54,7 @@ def check_indexer(indexer: Any) -> Any:
 
 def check_id(state: Any, indexer: Indexer) -> int:
     """A state id from an indexer as an int: compiled code reads and writes at that place."""
-    if isinstance(state, Integral) and not isinstance(state, bool) and 0 <= state < indexer.size:
+    if isinstance(state, Integral) and not isinstance(state, bool) and 0 <= int(state) < indexer.size:
         return int(state)
     known = f"integers in 0..{indexer.size - 1} (its size is {indexer.size})"
     raise ValueError(f"indexer {type(indexer).__name__} must give {known}, got {state!r}")

@@ -58,8 +58,9 @@ class Schedule:
 
 def _whole(episode: Any) -> int:
     """An episode as an int; a float that is whole is taken too."""
-    if isinstance(episode, Real) and not isinstance(episode, bool) and abs(episode) < _LAST and int(episode) == episode:
-        return int(episode)
+    number: Any = episode if isinstance(episode, Real) and not isinstance(episode, bool) else np.nan
+    if abs(number) < _LAST and int(number) == number:
+        return int(number)
     raise ValueError(f"points: {episode!r} is not an episode")
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from chunked_td.lab.atlas.protocols import ProblemKey
 from chunked_td.lab.atlas.ranking import AtlasBootstrap, Estimate
-from chunked_td.lab.atlas.results import Atlas
+from chunked_td.lab.atlas.results import CreditMap
 
 SUPPORTED, NOT_SUPPORTED, MIXED, NOT_RUN = "supported", "not supported", "mixed", "not run"
 HIGH = 0.95
@@ -28,7 +28,7 @@ class AtlasClaim:
     id: str
     text: str
     criterion: str
-    judge: Callable[[Atlas, AtlasBootstrap], ClaimFinding]
+    judge: Callable[[CreditMap, AtlasBootstrap], ClaimFinding]
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class ModelLoss:
     problems: int
 
 
-def judge_claims(atlas: Atlas, bootstrap: AtlasBootstrap) -> list[tuple[AtlasClaim, ClaimFinding]]:
+def judge_claims(atlas: CreditMap, bootstrap: AtlasBootstrap) -> list[tuple[AtlasClaim, ClaimFinding]]:
     """Every claim with what the map says about it."""
     return [(claim, claim.judge(atlas, bootstrap)) for claim in CLAIMS]
 
 
-def model_losses(atlas: Atlas, bootstrap: AtlasBootstrap) -> list[ModelLoss]:
+def model_losses(atlas: CreditMap, bootstrap: AtlasBootstrap) -> list[ModelLoss]:
     """Every method that was run with a wrong model, error by error, on the problems where it was."""
     found = []
     for error in ERRORS:
@@ -77,7 +77,7 @@ def model_losses(atlas: Atlas, bootstrap: AtlasBootstrap) -> list[ModelLoss]:
     return found
 
 
-def _judge_robustness(atlas: Atlas, bootstrap: AtlasBootstrap) -> ClaimFinding:
+def _judge_robustness(atlas: CreditMap, bootstrap: AtlasBootstrap) -> ClaimFinding:
     losses = {(loss.error, loss.method): loss.loss for loss in model_losses(atlas, bootstrap)}
     if len(losses) < len(ERRORS) * (1 + len(PLANNERS)):
         return ClaimFinding(NOT_RUN, ("These runs do not have all three errors.",))
@@ -94,13 +94,13 @@ def _judge_robustness(atlas: Atlas, bootstrap: AtlasBootstrap) -> ClaimFinding:
     return ClaimFinding(verdict, tuple(texts))
 
 
-def _of_family(atlas: Atlas, family: str, methods: Sequence[str]) -> list[ProblemKey]:
+def _of_family(atlas: CreditMap, family: str, methods: Sequence[str]) -> list[ProblemKey]:
     """The problems of a family, if they are all there for these methods; otherwise none."""
     keys = [key for key in atlas.main() if key.family == family]
     return keys if len(keys) == 3 and all(atlas.has(method, keys) for method in methods) else []
 
 
-def _judge_fan_in(atlas: Atlas, _: AtlasBootstrap) -> ClaimFinding:
+def _judge_fan_in(atlas: CreditMap, _: AtlasBootstrap) -> ClaimFinding:
     keys = _of_family(atlas, "fan-in", ("backward", "forward"))
     if not keys:
         return ClaimFinding(NOT_RUN, ("Needs all three settings of fan-in with both methods.",))
@@ -116,7 +116,7 @@ def _judge_fan_in(atlas: Atlas, _: AtlasBootstrap) -> ClaimFinding:
     return ClaimFinding(verdict, tuple(texts))
 
 
-def _judge_same_next(atlas: Atlas, _: AtlasBootstrap) -> ClaimFinding:
+def _judge_same_next(atlas: CreditMap, _: AtlasBootstrap) -> ClaimFinding:
     keys = _of_family(atlas, "policy", ("forward",))
     if not keys:
         return ClaimFinding(NOT_RUN, ("Needs all three settings of policy.",))
@@ -130,12 +130,12 @@ def _judge_same_next(atlas: Atlas, _: AtlasBootstrap) -> ClaimFinding:
     return ClaimFinding(verdict, tuple(texts))
 
 
-def _difference(atlas: Atlas, bootstrap: AtlasBootstrap, one: str, other: str) -> tuple[Estimate | None, int]:
+def _difference(atlas: CreditMap, bootstrap: AtlasBootstrap, one: str, other: str) -> tuple[Estimate | None, int]:
     keys = [key for key in atlas.main() if atlas.has(one, [key]) and atlas.has(other, [key])]
     return (bootstrap.difference(one, other, keys) if keys else None), len(keys)
 
 
-def _judge_sampled(atlas: Atlas, bootstrap: AtlasBootstrap) -> ClaimFinding:
+def _judge_sampled(atlas: CreditMap, bootstrap: AtlasBootstrap) -> ClaimFinding:
     gap, count = _difference(atlas, bootstrap, "forward-sarsa", "sampled-sarsa")
     if gap is None:
         return ClaimFinding(NOT_RUN, ("Needs Chunked SARSA and sampled chunks.",))
@@ -144,7 +144,7 @@ def _judge_sampled(atlas: Atlas, bootstrap: AtlasBootstrap) -> ClaimFinding:
     return ClaimFinding(verdict, (f"λ form minus sampled chunks, mean over {count} problems: {gap.text}.",))
 
 
-def _judge_literal(atlas: Atlas, bootstrap: AtlasBootstrap) -> ClaimFinding:
+def _judge_literal(atlas: CreditMap, bootstrap: AtlasBootstrap) -> ClaimFinding:
     gap, count = _difference(atlas, bootstrap, "forward", "forward-literal")
     if gap is None:
         return ClaimFinding(NOT_RUN, ("Needs both readings of the paper's λ.",))

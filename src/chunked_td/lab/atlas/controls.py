@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from chunked_td.lab.atlas.protocols import ProblemKey
-from chunked_td.lab.atlas.results import Atlas, Cell
+from chunked_td.lab.atlas.results import Cell, CreditMap
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ControlPair:
         return self.lost and self.control.high < 1.0
 
 
-def control_pairs(atlas: Atlas) -> list[ControlPair]:
+def control_pairs(atlas: CreditMap) -> list[ControlPair]:
     """Every method on every problem that has a control, where both were run."""
     found = []
     for key in atlas.main():

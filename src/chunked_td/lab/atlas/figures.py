@@ -11,7 +11,7 @@ from chunked_td.lab.atlas.methods import Method
 from chunked_td.lab.atlas.problems import FAMILIES
 from chunked_td.lab.atlas.protocols import ProblemKey
 from chunked_td.lab.atlas.ranking import RankedMethod, score_text
-from chunked_td.lab.atlas.results import Atlas
+from chunked_td.lab.atlas.results import CreditMap
 from chunked_td.lab.report.style import (
     BLACK,
     BLUE,
@@ -104,7 +104,7 @@ def ranking_figure(rows: Sequence[RankedMethod], methods: Mapping[str, Method], 
 
 
 def heat_figure(
-    atlas: Atlas, rows: Sequence[Sequence[str]], problems: Sequence[ProblemKey], methods: Mapping[str, Method]
+    atlas: CreditMap, rows: Sequence[Sequence[str]], problems: Sequence[ProblemKey], methods: Mapping[str, Method]
 ) -> Figure:
     """Methods (in groups of rows) × problems; the number is the relative score."""
     from matplotlib.colors import to_rgb
@@ -146,7 +146,7 @@ def _name_families(axes: Axes, problems: Sequence[ProblemKey]) -> None:
         axes.axvline(places[-1] + 0.5, color=BLACK, linewidth=0.8)
 
 
-def draw_family(axes: Axes, atlas: Atlas, keys: Sequence[ProblemKey], looks: Mapping[str, Style]) -> None:
+def draw_family(axes: Axes, atlas: CreditMap, keys: Sequence[ProblemKey], looks: Mapping[str, Style]) -> None:
     """Relative score against the dial, with intervals over seeds, one line per method."""
     shown = [method for method in looks if any(atlas.has(method, [key]) for key in keys)]
     low, high = PANEL
@@ -169,7 +169,7 @@ def draw_family(axes: Axes, atlas: Atlas, keys: Sequence[ProblemKey], looks: Map
     axes.grid(axis="x", visible=False)
 
 
-def family_figure(atlas: Atlas, keys: Sequence[ProblemKey], looks: Mapping[str, Style]) -> Figure:
+def family_figure(atlas: CreditMap, keys: Sequence[ProblemKey], looks: Mapping[str, Style]) -> Figure:
     """One panel."""
     with house_style():
         figure, (axes,) = new_figure(3.6, 2.5)
@@ -179,7 +179,10 @@ def family_figure(atlas: Atlas, keys: Sequence[ProblemKey], looks: Mapping[str, 
 
 
 def families_figure(
-    atlas: Atlas, families: Mapping[str, Sequence[ProblemKey]], looks: Mapping[str, Style], labels: Mapping[str, str]
+    atlas: CreditMap,
+    families: Mapping[str, Sequence[ProblemKey]],
+    looks: Mapping[str, Style],
+    labels: Mapping[str, str],
 ) -> Figure:
     """Every family in one figure, with a legend below."""
     from matplotlib.figure import Figure as NewFigure

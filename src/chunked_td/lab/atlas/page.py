@@ -29,7 +29,7 @@ from chunked_td.lab.atlas.ranking import (
     ranked,
     score_text,
 )
-from chunked_td.lab.atlas.results import CRITERION, FLOOR, SCORES, Atlas, make_atlas, verdict
+from chunked_td.lab.atlas.results import CRITERION, FLOOR, SCORES, CreditMap, make_atlas, verdict
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.report.page import distinct, render
 from chunked_td.lab.report.style import Style
@@ -118,7 +118,7 @@ class AtlasView:
 
     def __init__(self, frame: pl.DataFrame, methods: Sequence[Method]):
         self.frame = frame
-        self.atlas: Atlas = make_atlas(frame)
+        self.atlas: CreditMap = make_atlas(frame)
         given = {method.id: method for method in methods}
         self.methods = {name: given.get(name, Method(name, name, "yours", None)) for name in self.atlas.methods}
         self.problems = self.atlas.main()

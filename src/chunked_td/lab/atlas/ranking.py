@@ -15,7 +15,7 @@ import numpy as np
 
 from chunked_td.lab.atlas.methods import FIXED, fixed_id
 from chunked_td.lab.atlas.protocols import ProblemKey
-from chunked_td.lab.atlas.results import FLOOR, Atlas
+from chunked_td.lab.atlas.results import FLOOR, CreditMap
 from chunked_td.lab.results.statistics import RESAMPLES
 
 GOOD_ENOUGH = 0.75
@@ -77,7 +77,7 @@ class AtlasBootstrap:
       draws: how many samples.
     """
 
-    def __init__(self, atlas: Atlas, draws: int = RESAMPLES):
+    def __init__(self, atlas: CreditMap, draws: int = RESAMPLES):
         self.atlas = atlas
         self.draws = draws
         self._seeds: dict[tuple[int, int], np.ndarray] = {}
@@ -128,7 +128,7 @@ def _shares(count: int, draws: int, seed: tuple[int, int]) -> np.ndarray:
     return rng.multinomial(count, np.full(count, 1 / count), size=draws) / count
 
 
-def ranked(atlas: Atlas, problems: Sequence[ProblemKey], bootstrap: AtlasBootstrap) -> list[RankedMethod]:
+def ranked(atlas: CreditMap, problems: Sequence[ProblemKey], bootstrap: AtlasBootstrap) -> list[RankedMethod]:
     """Every method that was run on all of these problems, best mean first."""
     methods = atlas.ranking(problems)
     best = np.max([atlas.relative(method, problems) for method in methods], axis=0)
@@ -151,7 +151,7 @@ def ranked(atlas: Atlas, problems: Sequence[ProblemKey], bootstrap: AtlasBootstr
     return found
 
 
-def best_single_fixed(atlas: Atlas, problems: Sequence[ProblemKey]) -> str:
+def best_single_fixed(atlas: CreditMap, problems: Sequence[ProblemKey]) -> str:
     """Id of the fixed λ with the best mean over problems."""
     there = [fixed_id(value) for value in FIXED if fixed_id(value) in atlas.methods]
     return max((method for method in there if atlas.has(method, problems)), key=lambda m: atlas.mean(m, problems))

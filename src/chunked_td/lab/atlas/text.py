@@ -16,7 +16,7 @@ from chunked_td.lab.atlas.ranking import (
     best_single_fixed,
     score_text,
 )
-from chunked_td.lab.atlas.results import Atlas, Verdict
+from chunked_td.lab.atlas.results import CreditMap, WrittenVerdict
 from chunked_td.lab.results.wording import list_text
 
 CHUNKED, PLANNING, PAPER = "chunked", "planning", "forward"
@@ -42,7 +42,7 @@ def places(keys: Sequence[ProblemKey]) -> str:
 
 def answer(
     rows: Sequence[RankedMethod],
-    atlas: Atlas,
+    atlas: CreditMap,
     bootstrap: AtlasBootstrap,
     methods: Mapping[str, Method],
     problems: Sequence[ProblemKey],
@@ -102,7 +102,7 @@ def _where(row: RankedMethod, methods: Mapping[str, Method], count: int) -> str:
     )
 
 
-def _parts(atlas: Atlas, bootstrap: AtlasBootstrap, methods: Mapping[str, Method]) -> list[str]:
+def _parts(atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Method]) -> list[str]:
     """Families used for design beside those held out."""
     parts = {"used for design": atlas.held_out(False), "held out from it": atlas.held_out(True)}
     if not all(parts.values()):
@@ -123,14 +123,14 @@ def _meaning(gap: Estimate) -> str:
     return ", not told apart" if gap.contains_zero else ", chunking is ahead" if gap.low > 0 else ", planning is ahead"
 
 
-def candidate(atlas: Atlas, methods: Mapping[str, Method]) -> str | None:
+def candidate(atlas: CreditMap, methods: Mapping[str, Method]) -> str | None:
     """The λ source that the criterion is applied to: the best mean over the families used for design."""
     design = atlas.held_out(False) or atlas.main()
     found = [m for m in atlas.ranking(design) if methods[m].group in LAMBDA_GROUPS and atlas.has(m, atlas.main())]
     return found[0] if found else None
 
 
-def verdict_text(judged: Verdict) -> str:
+def verdict_text(judged: WrittenVerdict) -> str:
     """The three parts of the criterion, each with its number."""
     parts = [
         (f"mean {score_text(judged.mean)} (≥ {judged.MEAN})", judged.mean >= judged.MEAN),
