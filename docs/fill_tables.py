@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGES = (ROOT / "README.md", ROOT / "docs" / "guide" / "history-compression.md")
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / "guide" / name for name in ("history-compression.md", "atlas.md")))
 
 
 def filled(text: str) -> str:

@@ -19,7 +19,7 @@ from chunked_td.lab.atlas.figures import ink, shade
 from chunked_td.lab.atlas.methods import Method, builtin_methods
 from chunked_td.lab.atlas.page import AtlasView, build_page
 from chunked_td.lab.atlas.protocols import PROFILES, problems
-from chunked_td.lab.atlas.ranking import AtlasBootstrap, Estimate, ranked, score_text
+from chunked_td.lab.atlas.ranking import AtlasBootstrap, Estimate, ranked, score_text, unclear
 from chunked_td.lab.atlas.results import FLOOR, make_atlas, verdict
 from chunked_td.lab.atlas.text import candidate, control_findings, places, verdict_text
 from chunked_td.lab.errors import DirectoryError
@@ -244,6 +244,17 @@ def test_intervals_are_bootstraps_over_problems_and_seeds():
     assert expected > 1.02 * only_problems
 
 
+def test_problems_that_tell_no_fixed_lambda_from_another_are_marked(tmp_path):
+    few = [METHODS["fixed-0"], METHODS["fixed-1"], METHODS["forward"]]
+    levels = {("fixed-0", "grid"): 1.0, ("fixed-0", "grid", 0.0, False): 0.0}
+    frame = fake(levels, families=("delay", "grid"), methods=few, noise=0.1)
+    atlas = make_atlas(frame)
+    assert [key.setting for key in unclear(atlas, atlas.main())] == [0.2, 0.5]
+    text = build_page(write(tmp_path, frame)).read_text(encoding="utf-8")
+    assert "mostly noise: Grid (0.2 and 0.5)." in plain(section(text, "answer"))
+    assert section(text, "map").count(" ~</th>") == 2
+
+
 def test_ranks_and_regret():
     few = [METHODS["fixed-0"], METHODS["fixed-1"], METHODS["forward"], METHODS["expected"]]
     levels = {"forward": 0.8, "expected": 0.8, ("forward", "grid"): 1.5}
@@ -331,7 +342,7 @@ def test_a_method_of_ones_own_is_in_every_panel():
     view = AtlasView(fake(families=("delay",), methods=[*METHODS.values(), mine]), [*METHODS.values(), mine])
     assert view.main_methods[0] == "mine"
     assert "fixed-1" in view.main_methods
-    assert list(view.groups)[0] == "yours"
+    assert next(iter(view.groups)) == "yours"
 
 
 @pytest.mark.skipif(browser.find() is None, reason="no Chromium here")

@@ -104,9 +104,13 @@ def ranking_figure(rows: Sequence[RankedMethod], methods: Mapping[str, Method], 
 
 
 def heat_figure(
-    atlas: CreditMap, rows: Sequence[Sequence[str]], problems: Sequence[ProblemKey], methods: Mapping[str, Method]
+    atlas: CreditMap,
+    rows: Sequence[Sequence[str]],
+    problems: Sequence[ProblemKey],
+    methods: Mapping[str, Method],
+    vague: Sequence[ProblemKey],
 ) -> Figure:
-    """Methods (in groups of rows) × problems; the number is the relative score."""
+    """Methods (in groups of rows) × problems; the number is the relative score. ~ marks the problems in `vague`."""
     from matplotlib.colors import to_rgb
     from matplotlib.figure import Figure as NewFigure
 
@@ -126,7 +130,8 @@ def heat_figure(
         axes.set_yticks(range(len(listed)), [plain(methods[method].label) for method in listed])
         for label, method in zip(axes.get_yticklabels(), listed, strict=True):
             label.set_color(group_color(methods[method].group))
-        axes.set_xticks(range(len(problems)), [str(key.setting) for key in problems], rotation=90)
+        names = [f"{key.setting} ~" if key in vague else str(key.setting) for key in problems]
+        axes.set_xticks(range(len(problems)), names, rotation=90)
         axes.grid(visible=False)
         axes.tick_params(length=0)
         _name_families(axes, problems)
@@ -142,7 +147,7 @@ def _name_families(axes: Axes, problems: Sequence[ProblemKey]) -> None:
     for family in dict.fromkeys(names):
         places = [x for x, name in enumerate(names) if name == family]
         title = FAMILIES[family].title + (" *" if FAMILIES[family].held_out else "")
-        axes.text(np.mean(places), -0.8, title, rotation=40, ha="left", va="bottom", fontsize=7)
+        axes.text(float(np.mean(places)), -0.8, title, rotation=40, ha="left", va="bottom", fontsize=7)
         axes.axvline(places[-1] + 0.5, color=BLACK, linewidth=0.8)
 
 

@@ -28,6 +28,7 @@ from chunked_td.lab.atlas.ranking import (
     best_single_fixed,
     ranked,
     score_text,
+    unclear,
 )
 from chunked_td.lab.atlas.results import CRITERION, FLOOR, SCORES, CreditMap, make_atlas, verdict
 from chunked_td.lab.errors import DirectoryError
@@ -103,7 +104,8 @@ def build_page(folder: Path, methods: Sequence[Method] | None = None, out: Path 
         write_or_explain(target / "figures" / f"{name}.png", render_figure(figure, "png"))
     for table in view.tables():
         write_or_explain(target / "tables" / f"{table.name}.md", table.markdown().encode())
-    write_or_explain(target / "tables" / "answer.md", ("\n\n".join(view.answer) + "\n").encode())
+    answer = "\n\n".join([*view.answer, *view.method_text()])
+    write_or_explain(target / "tables" / "answer.md", f"{answer}\n".encode())
     write_or_explain(target / PAGE, page_text(view, RunLog(folder)).encode())
     return target / PAGE
 
@@ -128,6 +130,7 @@ class AtlasView:
         self.losses = model_losses(self.atlas, self.bootstrap)
         self.pairs = control_pairs(self.atlas)
         self.answer = text.answer(self.rows, self.atlas, self.bootstrap, self.methods, self.problems)
+        self.unclear = unclear(self.atlas, self.problems)
         self.candidate = text.candidate(self.atlas, self.methods)
 
     def label(self, method: str) -> str:
@@ -200,9 +203,10 @@ class AtlasView:
     def figures(self) -> dict[str, Figure]:
         """The figures that are kept as files."""
         labels = {name: method.label for name, method in self.methods.items()}
+        rows = list(self.groups.values())
         return {
             "ranking": figures.ranking_figure(self.rows, self.methods, len(self.problems)),
-            "heat-map": figures.heat_figure(self.atlas, list(self.groups.values()), self.problems, self.methods),
+            "heat-map": figures.heat_figure(self.atlas, rows, self.problems, self.methods, self.unclear),
             "families": figures.families_figure(self.atlas, self.families, self.looks, labels),
         }
 

@@ -155,3 +155,14 @@ def best_single_fixed(atlas: CreditMap, problems: Sequence[ProblemKey]) -> str:
     """Id of the fixed λ with the best mean over problems."""
     there = [fixed_id(value) for value in FIXED if fixed_id(value) in atlas.methods]
     return max((method for method in there if atlas.has(method, problems)), key=lambda m: atlas.mean(m, problems))
+
+
+def unclear(atlas: CreditMap, problems: Sequence[ProblemKey]) -> list[ProblemKey]:
+    """Problems on which the runs do not tell the best from the worst fixed λ: scores there are mostly noise."""
+    found = []
+    for key in problems:
+        cells = [atlas.cells[key, fixed_id(value)] for value in FIXED if (key, fixed_id(value)) in atlas.cells]
+        worst = min(cells, key=lambda cell: cell.relative)
+        if atlas.cells[key, atlas.best_fixed[key]].low <= worst.high:
+            found.append(key)
+    return found

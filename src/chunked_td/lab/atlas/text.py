@@ -15,6 +15,7 @@ from chunked_td.lab.atlas.ranking import (
     RankedMethod,
     best_single_fixed,
     score_text,
+    unclear,
 )
 from chunked_td.lab.atlas.results import CreditMap, WrittenVerdict
 from chunked_td.lab.results.wording import list_text
@@ -60,6 +61,11 @@ def answer(
     listed = [row for row in (by_id.get(PAPER), chunked[0] if chunked else None) if row is not None]
     found += [_where(row, methods, len(problems)) for row in dict.fromkeys(listed)]
     found += _parts(atlas, bootstrap, methods)
+    if vague := unclear(atlas, problems):
+        found.append(
+            f"On {count_text(len(vague), 'problem')} the intervals of the best and the worst fixed λ overlap, so "
+            f"relative scores there are mostly noise: {places(vague)}."
+        )
     planning = next((row for row in rows if methods[row.method].group == PLANNING), None)
     if planning is not None and chunked:
         gap = bootstrap.difference(chunked[0].method, planning.method, problems)
