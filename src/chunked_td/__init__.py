@@ -27,7 +27,7 @@ def _public_names() -> dict[str, str]:
 
 _NAMES = _public_names()
 
-_OTHERS = ("learner", "loop", "saving", "schedule")  # modules of the learners' room that define no learner
+_OTHERS = ("learner", "logged", "loop", "saving", "schedule")  # modules of the learners' room that define no learner
 LEARNERS = tuple(
     name
     for name, home in _NAMES.items()

@@ -15,6 +15,7 @@ from chunked_td.lambdas.forward import ForwardLambda as ForwardLambda
 from chunked_td.lambdas.visit import VisitLambda as VisitLambda
 from chunked_td.lambdas.watkins import WatkinsLambda as WatkinsLambda
 from chunked_td.learners.learner import Learner as Learner
+from chunked_td.learners.logged import Recorder as Recorder
 from chunked_td.learners.loop import History as History
 from chunked_td.learners.named import ChunkedExpectedSarsa as ChunkedExpectedSarsa
 from chunked_td.learners.named import ChunkedSarsa as ChunkedSarsa

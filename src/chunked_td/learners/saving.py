@@ -39,8 +39,10 @@ _SETTINGS = {
     "actions": "n_actions",
     "action_start": "action_start",
     "rewards": "n_rewards",
+    "action_mask": "action_mask",
+    "reward_weights": "reward_weights",
 }
-"""Settings by their name in a file, and the attribute of a learner that holds each."""
+"""Settings by their name in a file, and the attribute of a learner that holds each. Older files lack the last two."""
 
 _PAIRS = {"origin": ORIGIN, "target": TARGET, "number": NUMBER, "following": FOLLOWING}
 """Columns of the counted pairs by their name in a file."""
@@ -61,7 +63,7 @@ def save(agent: Learner, path: Any) -> None:
     header = {
         "format": FORMAT,
         "learner": type(agent).__name__,
-        "settings": {name: getattr(agent, attribute) for name, attribute in _SETTINGS.items()},
+        "settings": {name: _plain(getattr(agent, attribute)) for name, attribute in _SETTINGS.items()},
         "step_size": _number_out(agent.step_size),
         "epsilon": _number_out(agent.epsilon),
         "lambda_source": {"name": _source_name(agent.lambda_source), **agent.lambda_source.settings()},
@@ -93,7 +95,7 @@ def load(path: Any, *, lambda_source: LambdaSource | None = None, model: Any = N
     Args:
       path: the file.
       lambda_source: the λ source, where the learner was built with one of your own.
-      model: the model object, where the learner was built with one that cannot be rebuilt from the file.
+      model: the model object, where the learner was built with one of your own. A `NeuralModel` is rebuilt by itself.
       policy: the policy, where the learner was built with a function.
 
     Raises:
@@ -131,7 +133,8 @@ def _rebuild(
     indexer = indexer_from_state(_unpack(header["indexer"], arrays))
     policy = _policy_in(header["policy"], arrays, policy)
     if issubclass(cls, SuttonSingh):
-        return cls(space, discount=settings["discount"], seed=settings["seed"], policy=policy, indexer=indexer)
+        kept = {name: settings.get(name) for name in ("discount", "seed", "action_mask")}
+        return cls(space, policy=policy, indexer=indexer, **kept)
     return cls(
         space,
         step_size=_number_in(header["step_size"]),
@@ -307,10 +310,15 @@ def _model_out(agent: Learner, arrays: dict[str, np.ndarray]) -> Any:
 def _model_in(value: Any, arrays: dict[str, np.ndarray], given: Any) -> Any:
     if value is None:
         return given
+    saved = {k.removeprefix("model_"): v for k, v in arrays.items() if k.startswith("model_")}
+    if given is None and value["name"] == "NeuralModel" and value["saved"]:
+        from chunked_td.models.neural.online import NeuralModel
+
+        return NeuralModel.from_arrays(saved)
     if given is None:
         raise ValueError(f"model: the saved learner uses a {value['name']}; build one and pass it as model=")
     if value["saved"]:
-        given.load_arrays({k.removeprefix("model_"): v for k, v in arrays.items() if k.startswith("model_")})
+        given.load_arrays(saved)
     return given
 
 

@@ -27,10 +27,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from chunked_td._checks import check_seed
-from chunked_td.indexing import LIMIT, Indexer, make_indexer
+from chunked_td.indexing import LIMIT, GridIndexer, Indexer, make_indexer
 from chunked_td.models.neural import replay
 from chunked_td.models.neural.networks import (
     CategoricalNetwork,
+    Head,
     NetworkConfig,
     boolean,
     categorical,
@@ -251,6 +252,16 @@ class NeuralModel:
         self._ring[: rows.shape[0]] = rows
         self._key = jax.random.wrap_key_data(jnp.asarray(arrays["key"]))
         self._forget()
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> NeuralModel:
+        """The model whose `state_arrays` these are."""
+        fields = json.loads(bytes(arrays["config"]))
+        fields["heads"] = tuple(Head(**head) for head in fields["heads"])
+        config = NetworkConfig(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+        model = cls(None, config, indexer=GridIndexer(config.nvec, [0] * len(config.nvec), (len(config.nvec),)))
+        model.load_arrays(arrays)
+        return model
 
     def __repr__(self) -> str:
         layers = " × ".join(map(str, self.config.hidden))
