@@ -252,7 +252,7 @@ class Learner(Queries):
         self.env_state: dict[str, Any] | None = None  # the environment's random numbers after `learn`
         self.trained_in: Any = None
         self._unfinished_in: Any = None  # the environment in which `learn(steps=)` stopped during an episode
-        self._mask_told = self.action_mask is not None
+        self._mask_seen = False  # whether a mask has forbidden an action
         self._cut = 1.0  # factor of the next λ, for data of another policy
         self._reward, self._rates = np.zeros(d), np.zeros(2)
         self._all_legal = np.ones(A, bool)
@@ -500,12 +500,13 @@ class Learner(Queries):
         if mask is None:
             return self._all_legal
         legal = legal_actions(mask, self.n_actions)
-        if not self._mask_told and not legal.all():
-            self._mask_told = True
-            LOG.warning(
-                "chunked_td: info['action_mask'] is obeyed: forbidden actions are never taken. action_mask=False "
-                "ignores it, action_mask=True says no more"
-            )
+        if not self._mask_seen and not legal.all():
+            self._mask_seen = True
+            if self.action_mask is None:
+                LOG.warning(
+                    "chunked_td: info['action_mask'] is obeyed: forbidden actions are never taken. action_mask=False "
+                    "ignores it, action_mask=True says no more"
+                )
         return legal
 
     def _given_policy(self, observation: Any, legal: np.ndarray) -> None:

@@ -41,6 +41,7 @@ def train(
     steps: int | None = None,
     progress: bool = True,
     callback: Callable[[int, float, int], Any] | None = None,
+    watch: Callable[[int, int], Any] | None = None,
 ) -> History:
     """Let `agent` play and learn.
 
@@ -56,6 +57,7 @@ def train(
         `steps` in the same environment goes on with it.
       progress: show a bar, if a person is watching (standard error is a terminal).
       callback: called as callback(episode, return, length) after each episode; training stops if it returns True.
+      watch: called as watch(state, episode) after each step that left `state`; the agent's memory holds its λ.
     """
     if (episodes is None) == (steps is None):
         raise ValueError(f"learn takes episodes or steps, one of them; got episodes={episodes!r} and steps={steps!r}")
@@ -69,7 +71,7 @@ def train(
     left, unfinished = amount, False
     with _bar(amount, progress, "episodes" if steps is None else "steps") as advance:
         while left > 0:
-            total, length, ended = play_episode(agent, env, seed, going_on, None if steps is None else left)
+            total, length, ended = play_episode(agent, env, seed, going_on, None if steps is None else left, watch)
             returns.append(total)
             lengths.append(length)
             seed, going_on = None, False
@@ -91,7 +93,12 @@ def check_amount(name: str, value: Any) -> int:
 
 
 def play_episode(
-    agent: Any, env: Any, seed: int | None = None, going_on: bool = False, most: int | None = None
+    agent: Any,
+    env: Any,
+    seed: int | None = None,
+    going_on: bool = False,
+    most: int | None = None,
+    watch: Callable[[int, int], Any] | None = None,
 ) -> tuple[float, int, bool]:
     """One episode of acting and learning.
 
@@ -99,6 +106,7 @@ def play_episode(
       seed: for `env.reset`.
       going_on: take the episode up where the agent left it.
       most: steps after which to leave the episode under way.
+      watch: see `train`.
 
     Returns:
       return, length, and whether the episode has ended.
@@ -111,7 +119,10 @@ def play_episode(
     while not ended and length != most:
         observation, reward, terminated, truncated, info = step(env, action)
         ended = bool(terminated or truncated)
+        state, episode = agent.state, agent.episode
         action = agent.step(reward, observation, bool(terminated), bool(truncated), info)
+        if watch is not None:
+            watch(state, episode)
         total += paid(agent, reward)
         length += 1
     return total, length, ended
