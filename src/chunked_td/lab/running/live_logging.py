@@ -68,7 +68,13 @@ class WandbListener:
             import wandb
         except ImportError:
             raise UsageError("--log wandb needs Weights & Biases: pip install 'chunked-td[wandb]'") from None
-        self.run = wandb.init(project="chunked-td", dir=str(out), name=out.name)
+        try:
+            self.run = wandb.init(project="chunked-td", dir=str(out), name=out.name)
+        except wandb.errors.Error as problem:
+            cause = str(problem).rstrip(".")
+            raise UsageError(
+                f"--log wandb: {cause}. WANDB_MODE=offline keeps the log on disk and needs no login"
+            ) from problem
         self.run.define_metric("*", step_metric="episode")
 
     def batch_done(self, result: BatchResult) -> None:

@@ -4,7 +4,7 @@
   const steps = data.actions.length;
   const name = "http://www.w3.org/2000/svg";
   const view = { t: data.arrival, i: data.component, k: null, follow: true };
-  const left = 52, top = 16, tall = { strip: 26, held: 84, updates: 84 }, gap = 16;
+  const left = 58, top = 16, tall = { strip: 26, held: 84, updates: 84 }, gap = 16;
 
   function make(parent, tag, attributes, text) {
     const node = document.createElementNS(name, tag);
