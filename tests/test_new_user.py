@@ -225,7 +225,8 @@ class MemoryChain(gym.Env):
         return self.show(), {}
 
     def show(self):
-        return np.array([[1 - self.time / 3, float(self.time == 3), (2 * self.sign - 1) * (self.time == 0)]], np.float32)
+        sign = (2 * self.sign - 1) * (self.time == 0)
+        return np.array([[1 - self.time / 3, float(self.time == 3), sign]], np.float32)
 
     def step(self, action):
         self.time += 1

@@ -116,7 +116,7 @@ def line_episode(rng, length=8, **more):
 
 
 def naive_retrace(q, episode, epsilon, gamma, lam, alpha, mu):
-    """Q(x_t,a_t) += α Σ_{s≥t} (Π_{j=t+1..s} γ λ min(1, π/μ)_j) δ_s, values held still: the episode visits no state twice."""
+    """Q(x_t,a_t) += α Σ_{s≥t} (Π_{j=t+1..s} γ λ min(1, π/μ)_j) δ_s; no state is visited twice, so values hold still."""
     states, actions, rewards = episode["observations"], episode["actions"], episode["rewards"]
     T = len(actions)
 

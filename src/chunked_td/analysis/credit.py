@@ -130,7 +130,7 @@ class Explanation:
 
     @property
     def arrivals(self) -> list[tuple[int, int]]:
-        """(t, i) of every reward that is not zero, largest first; of the largest TD error where all rewards are zero."""
+        """(t, i) of every reward that is not zero, largest first; of the largest TD error where all are zero."""
         found = [(int(t), int(i)) for t, i in zip(*np.nonzero(self.rewards), strict=True)]
         if not found:
             errors = np.abs(self.learners[0].td_errors)
@@ -392,11 +392,17 @@ class _Player:
 def label_of(agent: Learner) -> str:
     """A learner in words: its class and its λ source."""
     source, name = agent.lambda_source, type(agent).__name__
-    settings = ", ".join(f"{value:g}" if isinstance(value, Real) else str(value) for value in source.settings().values())
+    settings = ", ".join(
+        f"{value:g}" if isinstance(value, Real) else str(value) for value in source.settings().values()
+    )
     if type(source).__name__ == "ConstantLambda":
         return f"{name}, λ = {settings}"
     short = type(source).__name__.removesuffix("Lambda")
-    return f"{name}, {short} λ" if source == type(agent).default_source or not settings else f"{name}, {short} λ ({settings})"
+    return (
+        f"{name}, {short} λ"
+        if source == type(agent).default_source or not settings
+        else f"{name}, {short} λ ({settings})"
+    )
 
 
 def _with_labels(players: list[_Player]) -> list[_Player]:
@@ -466,7 +472,9 @@ def over_training_table(watched: Sequence[Credit]) -> Any:
     return pl.concat(frames)
 
 
-def watch_training(agent: Learner, env: Any, episodes: int, *, windows: int = 20, progress: bool = True) -> LambdaHistory:
+def watch_training(
+    agent: Learner, env: Any, episodes: int, *, windows: int = 20, progress: bool = True
+) -> LambdaHistory:
     """Train a learner as `agent.learn(env, episodes)` does, and keep λ by state.
 
     Args:

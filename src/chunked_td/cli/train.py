@@ -112,8 +112,8 @@ def check_same(agent: Learner, settings: Train, saved: Path) -> None:
         if asked is not None and asked != value:
             flag = "--" + name.rstrip("_").replace("_", "-")
             raise ValueError(
-                f"--resume: the agent in {saved} has {flag} {value}, got {asked}; leave {flag} out to go on with it, or "
-                f"start again with --overwrite or another --out"
+                f"--resume: the agent in {saved} has {flag} {value}, got {asked}; leave {flag} out to go on with it, "
+                f"or start again with --overwrite or another --out"
             )
 
 

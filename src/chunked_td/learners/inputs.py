@@ -22,8 +22,8 @@ def refuse_vector_environment(env: Any) -> None:
     if hasattr(env, "single_observation_space"):
         copies = getattr(env, "num_envs", "several")
         raise ValueError(
-            f"env: a vector environment of {copies} copies; a tabular learner follows one episode at a time, because its "
-            f"traces and its next action belong to that episode. Pass a single environment (gymnasium.make)"
+            f"env: a vector environment of {copies} copies; a tabular learner follows one episode at a time, because "
+            f"its traces and its next action belong to that episode. Pass a single environment (gymnasium.make)"
         )
 
 
@@ -50,7 +50,9 @@ def check_reward_weights(weights: Any, components: int) -> np.ndarray | None:
         return None
     given = np.array(weights, np.float64)
     if given.shape != (components,) or not np.isfinite(given).all():
-        raise ValueError(f"reward_weights must be {components} finite numbers, one per reward component, got {weights!r}")
+        raise ValueError(
+            f"reward_weights must be {components} finite numbers, one per reward component, got {weights!r}"
+        )
     return given
 
 
@@ -63,7 +65,9 @@ def check_action(name: str, action: Any, n_actions: int, start: int, legal: np.n
     if not 0 <= number < n_actions:
         raise ValueError(f"{name} must be an action, {start}..{start + n_actions - 1}, got {action!r}")
     if not legal[number]:
-        raise ValueError(f"{name}: got {action!r}, which info['action_mask'] forbids; action_mask=False ignores the mask")
+        raise ValueError(
+            f"{name}: got {action!r}, which info['action_mask'] forbids; action_mask=False ignores the mask"
+        )
     return number
 
 
@@ -98,8 +102,8 @@ def check_reward_vector(reward: Any, components: int) -> np.ndarray:
         raise ValueError(f"reward must have {components} numbers, got {reward!r}") from None
     if values.shape == ():
         raise ValueError(
-            f"reward must have {components} components, got the number {reward!r}; if a wrapper makes one number of them, "
-            f"give the wrapper a `reward_space` of shape ()"
+            f"reward must have {components} components, got the number {reward!r}; if a wrapper makes one number of "
+            f"them, give the wrapper a `reward_space` of shape ()"
         )
     if values.shape != (components,):
         raise ValueError(f"reward must have {components} components, got {reward!r} of shape {values.shape}")

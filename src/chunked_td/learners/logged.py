@@ -1,8 +1,11 @@
 """Recorded episodes: recording them, reading them, and learning from them.
 
-Off-policy data. With behaviour policy μ and target policy π the trace factor becomes γ λ_t min(1, π(a_t|x_t)/μ(a_t|x_t)),
-that of Retrace with a λ per step, and the bootstrap is Σ_a π(a|x') Q(x',a). As everywhere in this package, the factor at
-step t belongs to the transition that leaves x_t, and multiplies what earlier steps hold.
+Off-policy data. With behaviour policy μ and target policy π the trace factor becomes
+
+    γ λ_t min(1, π(a_t|x_t)/μ(a_t|x_t))
+
+that of Retrace with a λ per step, and the bootstrap is Σ_a π(a|x') Q(x',a). As everywhere in this package, the factor
+at step t belongs to the transition that leaves x_t, and multiplies what earlier steps hold.
 """
 
 from __future__ import annotations
@@ -175,19 +178,21 @@ def _as_episode(given: Any) -> RecordedEpisode:
     observations = _unstack(found["observations"])
     if len(observations) != T + 1 or len(rewards) != T:
         raise ValueError(
-            f"episodes: an episode of {T} actions must have {T} rewards and {T + 1} observations, the last one included; "
-            f"got {len(rewards)} and {len(observations)}"
+            f"episodes: an episode of {T} actions must have {T} rewards and {T + 1} observations, the last one "
+            f"included; got {len(rewards)} and {len(observations)}"
         )
     masks, chances = _masks(given), _field(given, "probabilities")
     for name, value, wanted in (("action_masks", masks, T + 1), ("probabilities", chances, T)):
         if value is not None and len(value) != wanted:
-            raise ValueError(f"episodes: {name} must have {wanted} entries where there are {T} actions, got {len(value)}")
-    return RecordedEpisode(observations, actions, rewards, *ends, masks, chances)
+            raise ValueError(
+                f"episodes: {name} must have {wanted} entries where there are {T} actions, got {len(value)}"
+            )
+    return RecordedEpisode(observations, actions, rewards, ends[0], ends[1], masks, chances)
 
 
 def _flags(given: Any, names: tuple[str, ...], length: int) -> list[bool]:
     """A flag per transition; one flag alone is that of the last."""
-    value = next((found for name in names if (found := _field(given, name)) is not None), False)
+    value: Any = next((found for name in names if (found := _field(given, name)) is not None), False)
     if np.ndim(value) == 0:
         return [False] * (length - 1) + [bool(value)] * (length > 0)
     flags = [bool(flag) for flag in value]
@@ -267,7 +272,8 @@ def learn_from(agent: Any, episodes: Any, behaviour: Any = None) -> History:
 def _replay(agent: Any, episode: RecordedEpisode, chance: Callable[..., float] | None) -> float:
     """Take one episode through `start` and `step`; returns its return."""
     T, total = len(episode.actions), 0.0
-    infos = [None if episode.action_masks is None else {"action_mask": mask} for mask in episode.action_masks or [0] * (T + 1)]
+    masks = episode.action_masks
+    infos = [None if masks is None else {"action_mask": masks[t]} for t in range(T + 1)]
     agent.start(episode.observations[0], infos[0], action=episode.actions[0])
     try:
         for t in range(T):
@@ -302,15 +308,14 @@ def _behaviour(agent: Any, behaviour: Any) -> Callable[..., float] | None:
         if behaviour not in ("recorded", "uniform"):
             raise ValueError(f"behaviour must be 'recorded', 'uniform', a table or a function, got {behaviour!r}")
         return _recorded if behaviour == "recorded" else _uniform
-    if callable(behaviour):
-        rows: Callable[[Any, Any], Any] = lambda agent, observation: behaviour(observation)
-    else:
+    table = None
+    if not callable(behaviour):
         table = check_policy_table(behaviour, agent.indexer, agent.n_actions, "behaviour")
-        rows = lambda agent, observation: table[agent.indexer.find(observation)]
 
     def given(agent: Any, episode: RecordedEpisode, t: int) -> float:
-        row = policy_row(rows(agent, episode.observations[t]), _legal(agent, episode, t), "behaviour")
-        return _possible(float(row[agent.action]), t)
+        shown = episode.observations[t]
+        row = behaviour(shown) if table is None else table[agent.indexer.find(shown)]
+        return _possible(float(policy_row(row, _legal(agent, episode, t), "behaviour")[agent.action]), t)
 
     return given
 

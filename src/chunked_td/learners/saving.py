@@ -133,7 +133,7 @@ def _rebuild(
     indexer = indexer_from_state(_unpack(header["indexer"], arrays))
     policy = _policy_in(header["policy"], arrays, policy)
     if issubclass(cls, SuttonSingh):
-        kept = {name: settings.get(name) for name in ("discount", "seed", "action_mask")}
+        kept: dict[str, Any] = {name: settings.get(name) for name in ("discount", "seed", "action_mask")}
         return cls(space, policy=policy, indexer=indexer, **kept)
     return cls(
         space,

@@ -1,8 +1,9 @@
 """One episode as a static picture: for every learner λ and chunks, what each step holds when a reward arrives, updates.
 
 The steps run from left to right and are the same for all learners. The λ strip is dark where credit passes and light
-where it does not; a chunk breaks at an orange line. The first step has no λ, because nothing comes before it. A bar below a step is the trace that the step holds when the chosen
-reward arrives; the last row has the update that the step receives from everything that happened after it.
+where it does not; a chunk breaks at an orange line. The first step has no λ, because nothing comes before it. A bar
+below a step is the trace that the step holds when the chosen reward arrives; the last row has the update that the step
+receives from everything that happened after it.
 """
 
 from __future__ import annotations

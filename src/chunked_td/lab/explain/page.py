@@ -1,7 +1,7 @@
 """One episode as an interactive page: one HTML file that works without a network.
 
-The page holds λ, TD errors and updates as numbers; which step holds how much when an error arrives is computed from them
-in the browser, by the recursion of `Credit.traces`.
+The page holds λ, TD errors and updates as numbers; which step holds how much when an error arrives is computed from
+them in the browser, by the recursion of `Credit.traces`.
 """
 
 from __future__ import annotations

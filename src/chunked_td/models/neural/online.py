@@ -256,9 +256,10 @@ class NeuralModel:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> NeuralModel:
         """The model whose `state_arrays` these are."""
-        fields = json.loads(bytes(arrays["config"]))
+        fields: dict[str, Any] = json.loads(bytes(arrays["config"]))
         fields["heads"] = tuple(Head(**head) for head in fields["heads"])
-        config = NetworkConfig(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+        fields |= {name: tuple(fields[name]) for name in ("nvec", "hidden")}
+        config = NetworkConfig(**fields)
         model = cls(None, config, indexer=GridIndexer(config.nvec, [0] * len(config.nvec), (len(config.nvec),)))
         model.load_arrays(arrays)
         return model
