@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+from pathlib import Path
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -137,6 +141,34 @@ def test_tables_and_files(tmp_path):
     page = (tmp_path / "explain.html").read_text(encoding="utf-8")
     assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
     assert "https://" not in page
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium (apt-get install chromium)")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_in_a_browser(width, tmp_path):
+    """No errors, nothing loaded, no sideways scrolling, and the traces of the page are those of the learner."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "lab"))
+    import browser
+
+    env = gym.make("ChunkedTD/KeyToDoor-v0", horizon=40)
+    agent = trained(ctd.FactoredChunkedExpectedSarsa, env, 30, replacing=True)
+    told = agent.explain(env, 0, against=0.9)
+    told.save(tmp_path)
+    with browser.Browser(tmp_path / "profile") as page:
+        page.size(width)
+        page.open(tmp_path / "explain.html")
+        t, i = told.arrivals[0]
+        for place, one in enumerate(told.learners):
+            assert page.ask(f"explained.traces({place}, {t}, {i})") == pytest.approx(one.trace_at(t)[:, i], rel=1e-6)
+            assert page.ask(f"document.querySelectorAll('#strip-{place} rect').length") > 2 * 40
+        assert page.ask("document.documentElement.scrollWidth") <= width
+        page.ask("document.querySelector('#strip-0 svg').dispatchEvent(new MouseEvent('click', "
+                 "{clientX: document.querySelector('#strip-0 svg').getBoundingClientRect().left + 70}))")  # fmt: skip
+        page.wait_for("document.getElementById('detail').textContent.includes('update in all')")
+        page.picture(Path("build") / f"explain-{width}.png")
+        assert page.errors == []
+        assert len(page.requests) == 1
 
 
 def test_watching_does_not_change_training():

@@ -440,7 +440,7 @@ class Learner(Queries):
         if action != self.action + self.action_start:
             raise ValueError(
                 f"action: got {action!r}, but the learner chose {self.action + self.action_start} and would credit "
-                f"that; say what is taken in advance, start(…, action=…) and step(…, next_action=…), or use learn_from()"
+                f"that; say what is taken in advance, start(…, action=…) and step(…, next_action=…), or use learn_from"
             )
 
     def _update(self, state: int, percept: int, legal: np.ndarray, ended: int, given: int | None) -> int:
@@ -566,7 +566,8 @@ class Learner(Queries):
           behaviour: the policy that acted. None: it was the learner's own, as in a replay of its own training.
             Otherwise λ_t becomes λ_t · min(1, π(a_t|x_t)/μ(a_t|x_t)) (Retrace), and the values are those of the
             learner's ε-greedy policy; this goes with Expected-SARSA. "recorded" takes μ from `probabilities`; "uniform"
-            has equal chances for the legal actions; a table float[S, A] or a function from observation to float[A] is μ itself.
+            has equal chances for the legal actions; a table float[S, A] or a function from observation to float[A] is μ
+            itself.
 
         An episode that neither terminates nor is truncated counts as truncated at its end.
         """
