@@ -72,6 +72,7 @@ def test_kernels_pass_without_compilation():
     kernels = ["test_traces.py", "test_policies.py", "test_lambdas.py", "test_seeding.py", "test_numba_room.py"]
     kernels.append("models/test_counts.py")
     learners = ["learners/test_against_definitions.py", "learners/test_sutton_singh.py", "test_simulate.py"]
+    learners.append("learners/test_planning.py")
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     command += [str(folder / name) for name in kernels + learners]
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}

@@ -5,7 +5,7 @@ instead: a block of uniforms drawn ahead from the Generator. A block holds the n
 given, in the same order. Who reads them, and in blocks of what size, never changes a result.
 
 Run `s` draws its environment from `SeedSequence(s)`, exactly as `env.reset(seed=s)` does in Gymnasium, its policy from
-the first child of that sequence, and its model (sampled chunks, networks) from the second.
+the first child of that sequence, its model (sampled chunks, networks) from the second, and planning from the third.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ class SeedSequences(NamedTuple):
     environment: np.random.SeedSequence
     policy: np.random.SeedSequence
     model: np.random.SeedSequence
+    planning: np.random.SeedSequence
 
 
 def split_seed(seed: int) -> SeedSequences:
-    """The three sequences of the run with this seed."""
+    """The sequences of the run with this seed."""
     root = np.random.SeedSequence(seed)
-    return SeedSequences(root, *root.spawn(2))
+    return SeedSequences(root, *root.spawn(3))
 
 
 def generator(sequence: np.random.SeedSequence) -> np.random.Generator:

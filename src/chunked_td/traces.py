@@ -36,6 +36,31 @@ class Trace(NamedTuple):
             np.zeros(1, np.int64),
         )
 
+    @property
+    def capacity(self) -> int:
+        """How many live entries there is room for."""
+        return self.rows.size
+
+    @property
+    def room(self) -> int:
+        """How many more live entries there is room for."""
+        return self.rows.size - int(self.count[0])
+
+    @staticmethod
+    @kernel
+    def update(trace, agent, step, row, step_size):
+        """e ← γ λ_t e; mark the row; Q ← Q + α δ_t e."""
+        rule, memory = agent.rule, agent.memory
+        decay(trace, rule.discount, memory.lambda_t, rule.cutoff)
+        mark(trace, row, rule.replacing)
+        reinforce(agent.tables.values, trace, step_size, memory.delta_t)
+
+    @staticmethod
+    @kernel
+    def end(trace, agent, coins, step_size):
+        """No update waits for the end of an episode."""
+        clear(trace)
+
     def clear(self) -> None:
         """Set every trace to zero, as the kernel `clear` does; for the end of an episode that Python plays."""
         self.slot[self.rows[: self.count[0]]] = -1

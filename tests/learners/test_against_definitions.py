@@ -54,19 +54,22 @@ def problems(draw, acyclic, bootstraps=(V, SARSA, EXPECTED_SARSA)):
     if bootstrap == V and draw(st.booleans()):
         table = np.random.default_rng(common["seed"]).dirichlet(np.ones(world.actions), size=world.states)
         common["policy"] = table
+    if name in ("forward", "expected", "factored"):
+        common["literal"] = draw(st.booleans())
     gamma, alpha = draw(unit), draw(st.floats(0.01, 1))
     return world, bootstrap, source, gamma, alpha, common
 
 
 def both(problem, reference=Naive, *, view="traces", own=(), **extra):
     world, bootstrap, source, gamma, alpha, common = problem
+    options = {key: common[key] for key in ("literal",) if key in common}
     agent = CLASSES[bootstrap](
         world,
-        lambda_source=SOURCES[source[0]](*source[1:]),
+        lambda_source=SOURCES[source[0]](*source[1:], **options),
         discount=gamma,
         step_size=alpha,
         view=view,
-        **common,
+        **{key: value for key, value in common.items() if key not in options},
         **extra,
     )
     return agent, reference(world, bootstrap, source, gamma=gamma, alpha=alpha, **common, **extra, **dict(own)), world

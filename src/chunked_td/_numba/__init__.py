@@ -16,7 +16,7 @@ Set `NUMBA_DISABLE_JIT=1` to run every kernel as ordinary Python.
 """
 
 from chunked_td._numba.compiler import is_kernel, kernel
-from chunked_td._numba.forms import form, formed, is_cacheable
+from chunked_td._numba.forms import form, form_of, formed, is_cacheable
 from chunked_td._numba.layouts import Form, Packed, at, check_layout, entry, on_stack, read, stacked
 from chunked_td._numba.static import by_type, code, static, static_if_small
 
@@ -29,6 +29,7 @@ __all__ = [
     "code",
     "entry",
     "form",
+    "form_of",
     "formed",
     "is_cacheable",
     "is_kernel",

@@ -318,7 +318,7 @@ def with_source(agent: Learner, source: LambdaSource) -> Learner:
     if rule.keeps_legal.value and not tables.legal.shape[0]:
         tables = tables._replace(legal=_acted_in(twin, source))
     compiled = source.compiled(twin._sizes()) if source.is_compiled else None
-    twin._replace(rule=rule, source=compiled, model=model, tables=tables)
+    twin._replace(rule=rule, source=compiled, model=model, tables=tables, episode=None)
     return twin
 
 
@@ -342,6 +342,13 @@ class _Player:
             raise ValueError(
                 f"explain goes with learners that have a step size and a λ per step, not with {type(agent).__name__}, "
                 f"whose step sizes are 1/n(s)"
+            )
+        if agent.view not in ("traces", "offline", "sampled"):
+            raise ValueError(f"explain goes with the views 'traces', 'offline' and 'sampled', got view {agent.view!r}")
+        if agent.planner is not None or agent.reward_source is not None:
+            raise ValueError(
+                f"explain shows the updates that an episode makes by itself; {type(agent).__name__} also uses "
+                f"{agent.planner or agent.reward_source!r}"
             )
         self.agent = agent.copy()
         self.agent._abandon()

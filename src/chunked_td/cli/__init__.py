@@ -1,4 +1,4 @@
-"""The command `chunked-td`: reproduce, report, train, compare, explain, claims, bench.
+"""The command `chunked-td`: reproduce, report, train, compare, explain, atlas, claims, bench.
 
 One file per command. Imports stay inside the commands, so that each starts quickly.
 Exit codes: 0 done, 1 something failed, 2 usage, 3 run directory unusable, 4 writing failed, 130 interrupted.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+from chunked_td.cli.atlas import Atlas
 from chunked_td.cli.bench import Bench
 from chunked_td.cli.claims import Claims
 from chunked_td.cli.compare import Compare
@@ -16,7 +17,7 @@ from chunked_td.cli.report import Report
 from chunked_td.cli.reproduce import Reproduce
 from chunked_td.cli.train import Train
 
-Command = Reproduce | Report | Train | Compare | Explain | Claims | Bench
+Command = Reproduce | Report | Train | Compare | Explain | Atlas | Claims | Bench
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -67,7 +67,7 @@ class Arm:
     Args:
       id: stable short name, used in file names and on the command line.
       label: what figures and tables show.
-      learner: "sarsa", "expected_sarsa" or "td".
+      learner: "sarsa", "expected_sarsa", "q_learning" or "td".
       lambda_source: a number (constant λ), the name of a class in `chunked_td.lambdas`, or an instance of one.
       model: what the λ source asks: None, "counts", "oracle" or a `NetworkSpec`.
       exponents: step sizes of this arm, if not the protocol's.
@@ -75,6 +75,7 @@ class Arm:
       episodes: length of this arm's runs, if shorter than the protocol's.
       note: one sentence for the report.
       quick: whether the `quick` profile has it, for arms with a network.
+      options: further arguments of the protocol's runner, e.g. {"view": "traces"}.
     """
 
     id: str
@@ -87,6 +88,7 @@ class Arm:
     episodes: int | None = None
     note: str = ""
     quick: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -190,6 +192,7 @@ class Protocol:
       description: a paragraph for the report.
       runner: what runs a batch of arms without networks, called like `chunked_td.simulation.simulate`; put your own
         here (or its address) for runs that the compiled simulation does not cover.
+      seeds_per_batch: how many seeds one batch, and so one file, holds.
     """
 
     id: str
@@ -217,6 +220,7 @@ class Protocol:
     references: tuple[str, ...] = ()
     description: str = ""
     runner: Callable[..., Any] | str = "chunked_td.simulate:simulate"
+    seeds_per_batch: int = 10
 
     def __post_init__(self):
         names = [arm.id for arm in self.arms]

@@ -18,7 +18,7 @@ from chunked_td._checks import check_choice, check_flag, check_not_negative, che
 from chunked_td._numba import Packed, is_cacheable
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.indexing import Indexer, make_indexer
-from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source
+from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source, grown_arrays
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.learners.count_models import (
     component_parts,
@@ -40,16 +40,19 @@ from chunked_td.learners.inputs import (
 )
 from chunked_td.learners.logged import learn_from
 from chunked_td.learners.loop import History, evaluate, train
+from chunked_td.learners.planning.base import Planner, PlanningStream, check_planner, grown_planning, make_planning
+from chunked_td.learners.planning.smoothed_reward import SmoothedReward, check_reward_source
 from chunked_td.learners.python_steps import advance_in_python, check_model
 from chunked_td.learners.queries import Queries
 from chunked_td.learners.schedule import Schedule, at_episode, check_schedule
-from chunked_td.learners.state import VIEWS, AgentState, Memory, Rule, Tables, grown_arrays, make_rule
+from chunked_td.learners.state import AgentState, Memory, Rule, Tables, empty_episode, make_rule
 from chunked_td.learners.update import ONGOING, TERMINATED, TRUNCATED, Workspace
+from chunked_td.learners.views import View, check_view, empty_trace
 from chunked_td.models.asked import Answers
 from chunked_td.models.counts import Counts
+from chunked_td.models.errors import ModelError
 from chunked_td.policies import GIVEN, GREEDY, UNIFORM
 from chunked_td.seeding import Draws, generator, split_seed
-from chunked_td.traces import Trace
 
 if TYPE_CHECKING:
     from chunked_td.analysis.credit import Explanation
@@ -71,8 +74,10 @@ class LearnerSettings(TypedDict, total=False):
     seed: int
     lambda_source: LambdaSource | float | None
     model: Any
+    planner: Planner | None
+    reward_source: SmoothedReward | None
     policy: Policy | None
-    view: str | None
+    view: View | None
     percept: str
     prior: float
     replacing: bool
@@ -92,10 +97,14 @@ class Learner(Queries):
       epsilon: exploration of the ε-greedy policy, a number or a `Schedule`. Not used by state-value learners.
       seed: of the policy and the model; `learn` seeds the environment with it too.
       lambda_source: where λ comes from: a source from `chunked_td.lambdas`, one of your own, or a number.
-      model: None for counts, or an object that follows `chunked_td.models.Model`.
+      model: None for counts, an object that follows `chunked_td.models.Model`, or an error that the counts shall have,
+        such as `CorruptedModel`.
+      planner: what the learner makes of a count model besides λ, such as `Dyna`; None for the learner's default.
+      reward_source: `SmoothedReward` to read rewards off the planner's model; None for the rewards that come.
       policy: state-value learners only: "uniform", probabilities float[S, A], or a function from observation to
         float[A].
-      view: "traces" (online), "offline" (λ-return at the end of an episode) or "sampled" (§3.1).
+      view: "traces", "true_online" or "expected_traces" (online; see `chunked_td.learners.views`), "offline" (λ-return
+        at the end of an episode) or "sampled" (§3.1).
       percept: what the count model predicts: "state" or "reward-state".
       prior: Dirichlet pseudo-count per outcome of the count model.
       replacing: replacing instead of accumulating traces.
@@ -110,6 +119,7 @@ class Learner(Queries):
     bootstrap: ClassVar[int] = SARSA
     default_source: ClassVar[LambdaSource] = ForwardLambda()
     default_view: ClassVar[str] = "traces"
+    default_planner: ClassVar[Planner | None] = None
 
     def __init__(
         self,
@@ -121,8 +131,10 @@ class Learner(Queries):
         seed: int = 0,
         lambda_source: LambdaSource | float | None = None,
         model: Any = None,
+        planner: Planner | None = None,
+        reward_source: SmoothedReward | None = None,
         policy: Policy | None = None,
-        view: str | None = None,
+        view: View | None = None,
         percept: str = "state",
         prior: float = 0.0,
         replacing: bool = False,
@@ -136,12 +148,14 @@ class Learner(Queries):
         self.epsilon = check_schedule("epsilon", epsilon, positive=False)
         self.discount = check_unit("discount", discount)
         self.lambda_source = as_lambda_source(lambda_source, self.default_source)
-        self.view = check_choice("view", view or self.default_view, VIEWS)
+        self.view = check_view(view or self.default_view)
         self.percept = check_choice("percept", percept, ("state", "reward-state"))
         self.prior = check_not_negative("prior", prior)
         self.cutoff = check_not_negative("cutoff", cutoff)
         self.replacing = bool(replacing)
         self.action_mask = None if action_mask is None else check_flag("action_mask", action_mask)
+        self.planner = check_planner(self.default_planner if planner is None else planner)
+        self.reward_source = check_reward_source(reward_source)
         self._read_spaces(env, indexer)
         self.reward_weights = check_reward_weights(reward_weights, self.n_rewards)
         self.model, self.policy = model, self._check_policy(policy)
@@ -193,6 +207,14 @@ class Learner(Queries):
                     "percept and prior are settings of the count model; they do not go with a model= of its own"
                 )
             check_model(self.model, source, self.bootstrap, self.n_actions)
+        if isinstance(self.model, ModelError):
+            if self.percept != "state":
+                raise ValueError(f"model {self.model!r} mistakes states; it goes with percept 'state'")
+            if self.model.needs_states and not self.indexer.fixed:
+                raise ValueError(
+                    f"model {self.model!r} needs a known number of states; this environment's states get ids on first "
+                    f"sight"
+                )
 
     def _say_pairing(self, env: Any) -> None:
         """Say which state component decides which reward where nobody has said it and the numbers happen to match."""
@@ -213,7 +235,9 @@ class Learner(Queries):
 
     def _asks_model(self) -> bool:
         """Whether λ comes from a model object."""
-        return self.model is not None and bool(self.lambda_source.needs_with(self.bootstrap) & MODEL)
+        if self.model is None or isinstance(self.model, ModelError):
+            return False
+        return bool(self.lambda_source.needs_with(self.bootstrap) & MODEL)
 
     def _make_rule(self) -> Rule:
         policy = GREEDY if self.bootstrap != STATE else (UNIFORM if isinstance(self.policy, str) else GIVEN)
@@ -226,25 +250,29 @@ class Learner(Queries):
             policy=policy,
             cutoff=self.cutoff,
             replacing=self.replacing,
+            plans=self.planner is not None,
         )
 
     def _allocate(self) -> None:
         A, d = self.n_actions, self.n_rewards
         self._capacity = states = max(self.indexer.size, _ROOM)
-        rule, online = self._make_rule(), self.view == "traces"
+        rule, trace = self._make_rule(), empty_trace(self.view, self._rows(states), d, _ROOM)
         nvec = np.array(self.indexer.nvec if self.indexer.nvec else (1,), np.int64)
         legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
         parts = component_parts(self.lambda_source, d, nvec.size)
-        source = self.lambda_source
+        source, seeds = self.lambda_source, split_seed(self.seed)
+        self.plan_draws = Draws(generator(seeds.planning), self._plan_block())
         self._state = AgentState(
             rule=rule,
             source=source.compiled(self._sizes()) if source.is_compiled else None,
             model=self._make_model(parts, nvec),
             tables=Tables(np.zeros((self._rows(states), d)), legal, nvec, parts),
-            trace=Trace.empty(self._rows(states), d, _ROOM) if online else None,
-            memory=Memory.empty(A, d, 1 if online else _ROOM),
+            trace=trace,
+            memory=Memory.empty(A, d, _ROOM if trace is None else 1),
+            episode=empty_episode(source, rule, d, _ROOM),
+            planning=make_planning(self.planner, self.reward_source, self._sizes(), self.plan_draws.stream, _ROOM),
+            error=self.model.compiled(self.indexer.size, A) if isinstance(self.model, ModelError) else None,
         )
-        seeds = split_seed(self.seed)
         self.policy_draws = Draws(generator(seeds.policy))
         self.chunk_draws = Draws(generator(seeds.model), _ROOM)
         self.percepts: dict[tuple[Any, ...], int] = {}
@@ -289,7 +317,7 @@ class Learner(Queries):
         return self._state.tables
 
     @property
-    def trace(self) -> Trace | None:
+    def trace(self) -> Any:
         """The eligibility traces; None for updates at the end of an episode."""
         return self._state.trace
 
@@ -308,8 +336,13 @@ class Learner(Queries):
         self._state, self._packed = self._state._replace(**parts), None
 
     def _sizes(self) -> dict[str, int]:
-        """Dimensions of the arrays that a λ source may have."""
-        return {"S": self._capacity, "A": self.n_actions, "d": self.n_rewards}
+        """Dimensions of the arrays that a λ source or a planner may have."""
+        rows = self._rows(self._capacity)
+        return {"S": self._capacity, "A": self.n_actions, "d": self.n_rewards, "rows": rows}
+
+    def _plan_block(self) -> int:
+        """How many random numbers to draw ahead for the planner."""
+        return 0 if self.planner is None else 2 * self.planner.draws
 
     def _rows(self, states: int) -> int:
         return states if self.bootstrap == STATE else states * self.n_actions
@@ -318,13 +351,19 @@ class Learner(Queries):
         """Grow what the next steps might overfill. Every step adds at most one entry (d count pairs) to each."""
         trace, memory, counts = self.trace, self.memory, getattr(self._state.model, "counts", None)
         if trace is not None:
-            if trace.rows.size - trace.count[0] < _ROOM:
-                self._replace(trace=trace.grown(trace.slot.size, 2 * trace.rows.size + _ROOM))
+            if trace.room < _ROOM:
+                self._replace(trace=trace.grown(self._rows(self._capacity), 2 * trace.capacity + _ROOM))
         elif memory.rows.size - memory.length[0] < _ROOM:
             self._replace(memory=memory.grown(2 * memory.rows.size + _ROOM))
+        episode = self._state.episode
+        if episode is not None and episode.states.size - episode.length[0] < _ROOM:
+            self._replace(episode=episode.grown(2 * episode.states.size + _ROOM))
         if counts is not None and counts.room < _ROOM * pairs_per_step(self._state.model):
             capacity = 2 * counts.pairs.shape[0] + _ROOM * pairs_per_step(self._state.model)
             self._replace_counts(counts.grown(counts.head.size, capacity))
+        planning = self._state.planning
+        if planning is not None and planning.world.counts.room < _ROOM:
+            self._grow_planning(2 * planning.world.counts.pairs.shape[0] + _ROOM)
         self._room = _ROOM - 1
 
     def _grow_states(self) -> None:
@@ -336,8 +375,10 @@ class Learner(Queries):
         legal[: self.tables.legal.shape[0]] = self.tables.legal
         self._replace(tables=self.tables._replace(values=values, legal=legal))
         if self.trace is not None:
-            self._replace(trace=self.trace.grown(values.shape[0], self.trace.rows.size))
+            self._replace(trace=self.trace.grown(values.shape[0], self.trace.capacity))
         self._grow_source()
+        if self._state.planning is not None:
+            self._grow_planning(self._state.planning.world.counts.pairs.shape[0])
         counts = getattr(self._state.model, "counts", None)
         if counts is not None:
             kind = type(self._state.model)
@@ -346,6 +387,15 @@ class Learner(Queries):
 
     def _replace_counts(self, counts: Counts) -> None:
         self._replace(model=self._state.model._replace(counts=counts))
+
+    def _grow_planning(self, capacity: int) -> None:
+        self._replace(planning=grown_planning(self._state.planning, self.planner, self._sizes(), capacity))
+
+    def _set_plan_draws(self, draws: Draws) -> None:
+        """Let the planner read other random numbers."""
+        self.plan_draws = draws
+        if self._state.planning is not None:
+            self._replace(planning=self._state.planning._replace(rng=PlanningStream(*draws.stream)))
 
     def _grow_source(self) -> None:
         if self._state.source is not None:
@@ -357,7 +407,7 @@ class Learner(Queries):
         if self._packed is None:
             streams = self.policy_draws.stream, self.chunk_draws.stream
             packed = Packed(Workspace(self._state, *streams, self._reward, self._rates))
-            packed.entries = entries_for(packed.form, is_cacheable(self._state.source))
+            packed.entries = entries_for(packed.form, is_cacheable(self._state.source, *(self._state.planning or ())))
             self._packed = packed
         return self._packed.places, self._packed.entries
 
@@ -426,6 +476,8 @@ class Learner(Queries):
         self._room -= 1
         if self._room < 0:
             self._make_room()
+        if self.planner is not None:
+            self.plan_draws.reserve(self.planner.draws)
         if self.policy is not None and ended != TERMINATED:
             self._given_policy(observation, legal)
         percept = state if self.percept == "state" else self._percept(state)
@@ -457,7 +509,7 @@ class Learner(Queries):
 
     def _finish(self) -> None:
         """Make the updates that wait for the end of an episode."""
-        if self.trace is None:
+        if self.trace is None or self._state.episode is not None:
             coins = self.chunk_draws.stream
             if self.view == "sampled" and self.chunk_draws.reserve(int(self.memory.length[0])) is not coins:
                 self._packed = None
@@ -475,6 +527,8 @@ class Learner(Queries):
         if self.trace is not None:
             self.trace.clear()
         self.memory.length[0], self.memory.previous[0] = 0, -1
+        if self._state.episode is not None:
+            self._state.episode.length[0] = 0
         self.state = self.action = -1
         self._unfinished_in = None
         self.episode += 1

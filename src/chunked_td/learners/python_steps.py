@@ -15,7 +15,7 @@ from chunked_td.lambdas.plain import PlainStep, checked_lambda
 from chunked_td.learners.entries import EMPTY
 from chunked_td.learners.update import ONGOING, TERMINATED
 from chunked_td.models.asked import Answers, ask_chances, ask_outcomes, ask_overlaps, overlaps_of
-from chunked_td.models.counts import FOLLOWING, TARGET, ForwardCounts, probability
+from chunked_td.models.counts import FOLLOWING, TARGET, ForwardCounts, is_known, probability
 
 
 def check_model(model: Any, source: LambdaSource, bootstrap: int, n_actions: int) -> None:
@@ -62,7 +62,7 @@ def advance_in_python(
         if type(agent._state.model) is Answers:
             _ask(agent, state, ended)
             places, entries = agent._entries()  # the outcomes may have needed more room
-        elif agent._state.model is not None:
+        elif agent._state.model is not None or agent._state.error is not None:
             entries.observe(places, *here)
         if agent._state.source is None:
             step = _plain_step(agent, state, percept, action, ended)
@@ -126,6 +126,12 @@ def _plain_step(agent: Any, state: int, percept: int, action: int, ended: int) -
         _check_forward(agent, model)
         return np.array([probability(model.counts, row + a, percept) for a in range(A)])
 
+    def known() -> np.ndarray:
+        if type(model) is Answers:
+            return np.ones(A, bool)
+        _check_forward(agent, model)
+        return np.array([is_known(model.counts, row + a) for a in range(A)])
+
     def outcomes(a: int) -> tuple[np.ndarray, np.ndarray]:
         if type(model) is Answers:
             part = slice(int(model.start[a]), int(model.start[a + 1]))
@@ -152,6 +158,7 @@ def _plain_step(agent: Any, state: int, percept: int, action: int, ended: int) -
         next_policy=agent.memory.next_policy.copy(),
         bootstrap=agent.bootstrap,
         _chances=chances,
+        _known=known,
         _outcomes=outcomes,
         _values=values,
     )

@@ -12,9 +12,23 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from chunked_td._numba import by_type, code, kernel, on_stack, static, static_if_small
-from chunked_td.learners.update import ONGOING, TERMINATED, Arrival, Rates, advance, finish, select_action
+from chunked_td.learners.planning.base import has_planning_room
+from chunked_td.learners.update import ONGOING, TERMINATED, TRUNCATED, Arrival, Rates, advance, finish, select_action
 
 env_reset, env_step, env_legal, env_miss = by_type("reset"), by_type("step"), by_type("legal"), by_type("miss")
+
+
+@kernel
+def _no_limit(env):
+    return -1
+
+
+@kernel
+def _first_action(env, choices):
+    return 0 if choices == 1 else -1
+
+
+time_limit, only_action = by_type("time_limit", _no_limit), by_type("only_action", _first_action)
 
 
 @kernel
@@ -64,20 +78,20 @@ class Stage(NamedTuple):
     before: Annotated[np.ndarray, "int64[c]"]  # the state that the transition left; for the true model
     reward: Annotated[np.ndarray, "float64[d]"]
     strides: Annotated[np.ndarray, "int64[n]"]  # id = Σ state · stride
-    legal: Annotated[np.ndarray, "bool[m, A]"]  # row m allows the first m actions
+    legal: Annotated[np.ndarray, "bool[m, A]"]  # rows of `legal_masks`: row m allows the first m actions
     record: Any  # Record, or None
 
     @classmethod
-    def empty(cls, nvec: np.ndarray, n_actions: int, rewards: int, record: Record | None) -> Stage:
+    def empty(cls, nvec: np.ndarray, n_actions: Any, rewards: int, masks: np.ndarray, record: Record | None) -> Stage:
         """Before the first episode."""
         c = nvec.size
         return cls(
-            sizes=Sizes(static_if_small(c), static_if_small(n_actions), static_if_small(rewards), static(1)),
+            sizes=Sizes(static_if_small(c), n_actions, static_if_small(rewards), static(1)),
             state=np.zeros(c, np.int64),
             before=np.zeros(c, np.int64),
             reward=np.zeros(rewards),
             strides=np.append(np.cumprod(nvec[:0:-1])[::-1], 1).astype(np.int64),
-            legal=np.tril(np.ones((n_actions + 1, n_actions), bool), -1),
+            legal=masks,
             record=record,
         )
 
@@ -156,25 +170,25 @@ def _play(env, agent, stage, env_rng, policy_rng, rates):
     env_reset(env, env_rng, state)
     s = encode(state, stage.strides)
     choices = env_legal(env, state)
-    only = 0 if choices == 1 else -1
+    only, limit = only_action(env, choices), time_limit(env)
     a = first = select_action(agent, policy_rng, s, stage.legal[choices], only, rates.epsilon, True)
     for b in range(code(agent.rule.n_actions)):  # a source that does not need the policy must not read it
         memory.policy[b] = memory.next_policy[b] if code(agent.rule.keeps_policy) else np.nan
     _write_record(stage.record, stage, memory, 0, a)
     total = 0.0
     t = 0
-    ended = False
-    while not ended:
+    end = ONGOING
+    while end == ONGOING:
         leave(agent.model, state, stage.before)
         ended = env_step(env, env_rng, state, a, stage.reward)
         s2 = encode(state, stage.strides)
+        t += 1
         choices = 0 if ended else env_legal(env, state)
-        end, only = TERMINATED if ended else ONGOING, 0 if choices == 1 else -1
+        end, only = TERMINATED if ended else TRUNCATED if t == limit else ONGOING, only_action(env, choices)
         arrival = Arrival(s, a, stage.reward, s2, state, s2, stage.legal[choices], only, end)
         a2 = advance(agent, policy_rng, arrival, rates, scene_for(agent.model, env, stage.before, state))
         for i in range(stage.reward.size):
             total += stage.reward[i]
-        t += 1
         _write_record(stage.record, stage, memory, t, a)
         s = s2
         a = a2
@@ -190,12 +204,14 @@ def add_outcome(totals, outcome):
 
 
 class Room(NamedTuple):
-    """The most that an episode takes of each stream, and the most new pairs that it adds to a count model."""
+    """The most that an episode takes of each stream, and the most new pairs that it adds to each count model."""
 
     env: int
     policy: int
     coins: int
-    pairs: int
+    pairs: int  # of the λ source's model
+    transitions: int  # of the planner's model
+    planning: int  # random numbers for the planner
 
 
 @kernel
@@ -222,6 +238,8 @@ def play_block(env, agent, stage, streams, room, epsilons, step_size, first, las
         if _unread(streams.env) < room.env or _unread(streams.policy) < room.policy:
             return episode
         if _unread(streams.coins) < room.coins or not room_for(agent.model, room.pairs):
+            return episode
+        if not has_planning_room(agent.planning, room.transitions, room.planning):
             return episode
         outcome = play(env, agent, stage, streams, Rates(epsilons[episode], step_size))
         here = on_stack(agent, stage.sizes)

@@ -95,6 +95,7 @@ def enter_lambda(agent, sources, reader, stage, turn, b):
             turn.past_epsilon,
             agent.rule.bootstrap,
             agent.rule.n_actions,
+            agent.rule.discount,
             agent.tables,
             answers_at(reader, turn.answers[b, t], turn.columns[b], record.states[t]),
             None,

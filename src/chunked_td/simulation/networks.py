@@ -20,7 +20,7 @@ import numpy as np
 
 from chunked_td._numba import formed
 from chunked_td.bootstraps import BOOTSTRAPS
-from chunked_td.envs.dynamics.protocol import independent_copy
+from chunked_td.envs.dynamics.protocol import independent_copy, legal_masks
 from chunked_td.lambdas.base import COUNTED, LambdaSource, Needs
 from chunked_td.learners.count_models import component_parts
 from chunked_td.seeding import Draws
@@ -271,17 +271,18 @@ def can_share(sources: Sequence[LambdaSource], learner: str, dynamics: Any) -> b
 def _has_choices(dynamics: Any, episodes: int = 3) -> bool:
     """Whether states after the first offer more than one action, as far as some random episodes tell."""
     env, rng = formed(independent_copy(dynamics)), np.random.default_rng(0)
-    kind, draws = type(env), Draws(rng)
+    kind, draws, masks = type(env), Draws(rng), legal_masks(dynamics)
     state, reward = np.zeros(len(dynamics.nvec), np.int64), np.zeros(dynamics.n_rewards)
     kind.prepare(env, draws.reserve(dynamics.draws))
     for _ in range(episodes):
         kind.reset(env, draws.reserve(dynamics.draws), state)
-        legal, ended = kind.legal(env, state), False
-        while not ended:
-            action = int(draws.sync().integers(legal))
-            ended = kind.step(env, draws.reserve(dynamics.draws), state, action, reward)
-            legal = 1 if ended else kind.legal(env, state)
-            if legal > 1:
+        legal = np.flatnonzero(masks[kind.legal(env, state)])
+        for _ in range(dynamics.horizon):
+            action = int(legal[draws.sync().integers(legal.size)])
+            if kind.step(env, draws.reserve(dynamics.draws), state, action, reward):
+                break
+            legal = np.flatnonzero(masks[kind.legal(env, state)])
+            if legal.size > 1:
                 return True
     return False
 

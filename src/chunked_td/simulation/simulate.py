@@ -15,12 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td._checks import check_choice, check_unit
+from chunked_td._checks import check_choice, check_flag, check_unit
 from chunked_td.bootstraps import BOOTSTRAPS
 from chunked_td.envs.dynamics.protocol import Dynamics
 from chunked_td.lambdas.base import COUNTED, MODEL, LambdaSource, as_lambda_source
 from chunked_td.lambdas.forward import ForwardLambda
-from chunked_td.learners.state import VIEWS
+from chunked_td.learners.planning.base import Planner, check_planner
+from chunked_td.learners.planning.smoothed_reward import SmoothedReward, check_reward_source
+from chunked_td.learners.views import View, check_view
+from chunked_td.models.errors import ModelError
 from chunked_td.simulation.run import Run
 
 
@@ -50,7 +53,9 @@ def simulate(
     *,
     learner: str = "sarsa",
     lambda_source: LambdaSource | float | None = None,
-    model: str | None = "counts",
+    model: str | ModelError | None = "counts",
+    planner: Planner | None = None,
+    reward_source: SmoothedReward | None = None,
     step_sizes: float | Sequence[float] | np.ndarray,
     seeds: int | Sequence[int] | np.ndarray,
     epsilon: float | np.ndarray = 0.1,
@@ -58,7 +63,8 @@ def simulate(
     episodes: int,
     record_at: Sequence[int] = (),
     probes: Sequence[tuple[int, int]] = (),
-    view: str = "offline",
+    view: View = "offline",
+    replacing: bool = False,
     threads: int | None = None,
     keep_values: bool = False,
 ) -> Runs:
@@ -66,20 +72,27 @@ def simulate(
 
     Args:
       dynamics: a dynamics NamedTuple, see `chunked_td.envs.dynamics`.
-      learner: "sarsa", "expected_sarsa" (both act ε-greedily) or "td" (values of the uniform policy).
+      learner: "sarsa", "expected_sarsa", "q_learning" (all act ε-greedily) or "td" (values of the uniform policy).
       lambda_source: where λ comes from; a number is a constant λ. Default: the paper's forward model.
-      model: "counts" (learned), "oracle" (the true dynamics).
+      model: of the λ source: "counts" (learned), "oracle" (the true dynamics), or counts with an error, such as
+        `CorruptedModel`, which holds for the planner's model, too.
+      planner: what the learner makes of a count model besides λ, such as `Dyna`; None for nothing.
+      reward_source: `SmoothedReward` to read rewards off the planner's model; None for the rewards that come.
       step_sizes, seeds: broadcast against each other; one run each.
       epsilon: exploration, a number or one per episode.
       discount: γ.
       episodes: episodes per run.
       record_at: numbers of finished episodes at which to record; the end is always added.
       probes: (state id, action) pairs whose values are recorded.
-      view: "offline" (O(1) per step; exact for acyclic problems), "traces" or "sampled".
+      view: "offline" (O(1) per step; exact for acyclic problems), "traces", "true_online", "expected_traces" or
+        "sampled"; see `chunked_td.learners.views`.
+      replacing: replacing instead of accumulating traces, with view "traces".
       threads: runs at a time; default: one per core. Results do not depend on it.
       keep_values: return the final tables too.
     """
-    settings = check_settings(dynamics, learner, lambda_source, model, view, discount, epsilon, episodes)
+    model, error = ("counts", model) if isinstance(model, ModelError) else (model, None)
+    settings = check_settings(dynamics, learner, lambda_source, model, view, discount, epsilon, episodes, replacing)
+    settings |= {"planner": check_planner(planner), "reward_source": check_reward_source(reward_source), "error": error}
     seeds_, sizes = check_runs(seeds, step_sizes)
     marks = record_marks(record_at, episodes)
     rows = probe_rows(dynamics, learner, probes)
@@ -166,14 +179,15 @@ def check_settings(
     learner: str,
     lambda_source: LambdaSource | float | None,
     model: str | None,
-    view: str,
+    view: View,
     discount: float,
     epsilon: float | np.ndarray,
     episodes: int,
+    replacing: bool = False,
 ) -> dict[str, Any]:
     """Validate what all runs share; returns keyword arguments for `Run`."""
     check_choice("learner", learner, BOOTSTRAPS)
-    check_choice("view", view, VIEWS)
+    view = check_view(view)
     if isinstance(episodes, bool) or not isinstance(episodes, int | np.integer) or episodes < 1:
         raise ValueError(f"episodes must be a whole number from 1, got {episodes!r}")
     source = as_lambda_source(lambda_source, ForwardLambda())
@@ -194,6 +208,7 @@ def check_settings(
     if not np.all((epsilons >= 0.0) & (epsilons <= 1.0)):
         raise ValueError(f"epsilon must lie in [0, 1], got {epsilon!r}")
     return {
+        "replacing": check_flag("replacing", replacing),
         "learner": learner,
         "lambda_source": source,
         "model": model,

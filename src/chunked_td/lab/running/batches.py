@@ -19,9 +19,6 @@ from chunked_td.lab.protocol import Arm, Protocol, Scores
 from chunked_td.lab.store.family import family_of
 from chunked_td.lab.store.settings import BatchSettings, Columns
 
-# A batch is all step sizes of an arm for one block of seeds: seeds 0–9, 10–19, …
-SEEDS_PER_BATCH = 10
-
 
 @dataclass(frozen=True)
 class Batch:
@@ -78,7 +75,8 @@ def execute(batch: Batch, threads: int | None = None) -> Columns:
     """
     if batch.arm.kind == "network":
         return execute_together([batch])[0]
-    dynamics, arguments = batch.protocol.environment.build(), {**_shared_arguments(batch), **_own_arguments(batch)}
+    dynamics = batch.protocol.environment.build()
+    arguments = {**_shared_arguments(batch), **_own_arguments(batch), **batch.arm.options}
     runs = resolve(batch.protocol.runner)(dynamics, model=batch.arm.model, threads=threads, **arguments)
     return columns_of(batch, runs)
 
