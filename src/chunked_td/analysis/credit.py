@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Real
 from pathlib import Path
@@ -28,6 +28,7 @@ from chunked_td._checks import check_seed, check_whole
 from chunked_td._files import write_atomically
 from chunked_td.bootstraps import STATE
 from chunked_td.lambdas.base import MODEL, LambdaSource, as_lambda_source
+from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.learners.count_models import component_parts, kind_of_counts
 from chunked_td.learners.learner import Learner
 from chunked_td.learners.loop import History, check_fits, leave_training, reset, step, train
@@ -397,19 +398,13 @@ class _Player:
 
 
 def label_of(agent: Learner) -> str:
-    """A learner in words: its class and its λ source."""
+    """A learner in words: its class, its λ source, and the settings of that which are not the usual ones."""
     source, name = agent.lambda_source, type(agent).__name__
-    settings = ", ".join(
-        f"{value:g}" if isinstance(value, Real) else str(value) for value in source.settings().values()
-    )
-    if type(source).__name__ == "ConstantLambda":
-        return f"{name}, λ = {settings}"
-    short = type(source).__name__.removesuffix("Lambda")
-    return (
-        f"{name}, {short} λ"
-        if source == type(agent).default_source or not settings
-        else f"{name}, {short} λ ({settings})"
-    )
+    if isinstance(source, ConstantLambda):
+        return f"{name}, λ = {source.value:g}"
+    usual = {field.name: field.default for field in fields(source)}
+    own = [f"{key}={value}" for key, value in source.settings().items() if value != usual[key]]
+    return f"{name}, {type(source).__name__.removesuffix('Lambda')} λ{' (' + ', '.join(own) + ')' if own else ''}"
 
 
 def _with_labels(players: list[_Player]) -> list[_Player]:
