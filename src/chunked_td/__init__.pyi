@@ -1,6 +1,7 @@
 """The public names, for editors and type checkers. `__init__.py` reads this list and loads a name on first use."""
 
 from chunked_td._numba import kernel as kernel
+from chunked_td.analysis.fixed_points import fixed_point as fixed_point
 from chunked_td.compression import HistoryCompressor as HistoryCompressor
 from chunked_td.envs.compiled import dynamics_of as dynamics_of
 from chunked_td.envs.dynamics.table import TransitionTable as TransitionTable
@@ -16,10 +17,14 @@ from chunked_td.lambdas.expected import ExpectedLambda as ExpectedLambda
 from chunked_td.lambdas.factored import FactoredLambda as FactoredLambda
 from chunked_td.lambdas.forward import ForwardLambda as ForwardLambda
 from chunked_td.lambdas.greedy import GreedyLambda as GreedyLambda
+from chunked_td.lambdas.junction import JunctionLambda as JunctionLambda
 from chunked_td.lambdas.meta_gradient import MetaGradientLambda as MetaGradientLambda
 from chunked_td.lambdas.signal import SignalLambda as SignalLambda
+from chunked_td.lambdas.value import ValueLambda as ValueLambda
 from chunked_td.lambdas.visit import VisitLambda as VisitLambda
 from chunked_td.lambdas.watkins import WatkinsLambda as WatkinsLambda
+from chunked_td.learners.divergence import Diverged as Diverged
+from chunked_td.learners.divergence import DivergenceWarning as DivergenceWarning
 from chunked_td.learners.expected_traces import ExpectedTraces as ExpectedTraces
 from chunked_td.learners.learner import Learner as Learner
 from chunked_td.learners.logged import Recorder as Recorder

@@ -17,6 +17,13 @@ import numpy as np
 
 from chunked_td._numba import kernel
 
+LIMIT = 1.0e100
+"""The largest update, |α δ_t| or |α u_t|, that counts as learning.
+
+Traces are at most the number of steps while λ lies in [0, 1]. So values stay finite as long as no step exceeds this
+limit: nothing else has to be looked at to notice that learning diverges.
+"""
+
 
 class Trace(NamedTuple):
     """Live entries `rows[:count]` with weights `weight[:count]`; `slot[row]` is a row's place, or −1."""
@@ -156,7 +163,11 @@ def backward_pass(values, rows, delta, lambda_, length, discount, step_size):
       delta: float64[≥T, d], TD errors; overwritten with u.
       lambda_: float64[≥T, d]; λ_t of the transition that leaves the state at t. λ_0 is not read.
       length: T.
+    Returns:
+      Whether every update was finite and within `LIMIT`.
     """
+    largest = min(LIMIT / step_size, 1.0e300)
+    sound = True
     if delta.shape[1] == 1:
         u = weight = 0.0  # in registers: no step waits for what the one before wrote to memory
         for t in range(length - 1, -1, -1):
@@ -164,10 +175,13 @@ def backward_pass(values, rows, delta, lambda_, length, discount, step_size):
             weight = discount * lambda_[t, 0]
             delta[t, 0] = u
             values[rows[t], 0] += step_size * u
-        return
+            sound &= abs(u) <= largest  # false of NaN too
+        return sound
     for t in range(length - 1, -1, -1):
         row = rows[t]
         for i in range(delta.shape[1]):
             if t + 1 < length:
                 delta[t, i] += discount * lambda_[t + 1, i] * delta[t + 1, i]
             values[row, i] += step_size * delta[t, i]
+            sound &= abs(delta[t, i]) <= largest
+    return sound

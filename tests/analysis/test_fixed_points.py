@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import chunked_td as ctd
 from chunked_td.analysis.fixed_points import fixed_point
 from chunked_td.envs.dynamics import KeyToDoor, SkewedSplit, TransitionTable
+from chunked_td.lambdas.value import ValueLambda
 from chunked_td.simulation import simulate
 
 sys.path.append(str(Path(__file__).parents[1] / "envs"))
@@ -46,6 +47,8 @@ problems = st.builds(
 def test_a_lambda_that_knows_no_outcome_leaves_the_true_values(table, learner, value, discount, seed):
     """λ(x) with every learner, λ(x, a) where the bootstrap is Q: V^π or Q^π, truncated or not, whatever the policy."""
     sources = [value, ctd.ExpectedLambda(), drawn_function(seed, 0)]
+    scale = {"learned": {"error": [0.3, 1000.0]}}
+    assert fixed_point(table, ValueLambda(), learner=learner, discount=discount, **scale).max_bias < 1e-7
     if learner != "td":
         sources += [drawn_function(seed, 0, 1), ctd.WatkinsLambda(value)]
     greedy = {"values": np.random.default_rng(seed).normal(size=table.legal_actions.shape), "epsilon": 0.3}
@@ -177,8 +180,10 @@ def test_factored_sources_settle_there():
 @pytest.mark.parametrize(
     ("source", "more", "message"),
     [
-        (ctd.VisitLambda(), {}, r"VisitLambda counts, learns or is plain Python"),
+        (ctd.VisitLambda(), {}, r"VisitLambda counts or is plain Python"),
         (ctd.BackwardLambda(), {}, r"BackwardLambda counts"),
+        (ValueLambda(), {}, r"learned must be given for ValueLambda: its arrays error, mass"),
+        (0.5, {"learner": "q_learning"}, r"learner must be one of"),
         (lambda *x: 2.0, {}, r"lambda_source must give numbers in \[0, 1\]"),
         (0.5, {"learner": "q"}, r"learner must be one of"),
         (0.5, {"discount": 2}, r"discount must be a number in \[0, 1\]"),
@@ -201,3 +206,19 @@ def test_given_policies_and_sources_that_read_them_elsewhere():
     np.testing.assert_allclose(same.values, fixed_point(table, ctd.ForwardLambda(), learner="sarsa").values)
     with pytest.raises(ValueError, match=r"policy must be uniform or ε-greedy"):
         fixed_point(table, ctd.ExpectedLambda(), learner="sarsa", policy=policy)
+
+
+def test_the_numbers_of_the_guide():
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "fixed-points.md").read_text(encoding="utf-8")
+    lake = TransitionTable.from_env("FrozenLake-v1")
+    sources = {
+        "λ = 0": 0.0,
+        "λ = 0.9": 0.9,
+        "λ = 1": 1.0,
+        "chunked": ctd.ForwardLambda(),
+        "expected": ctd.ExpectedLambda(),
+    }
+    for name, source in sources.items():
+        found = fixed_point(lake, source, discount=0.99)
+        assert f"| {name} | {found.mean_variance:.4f} | {found.rate:.3f} |" in page
+        assert found.max_bias < 1e-4

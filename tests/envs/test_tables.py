@@ -233,7 +233,7 @@ def asked(table, s, x, parts):
     nvec = np.array(table.nvec)
     tables = Tables(np.zeros((1, 1)), np.zeros((0, table.n_actions), bool), nvec, parts)
     one = np.ones(table.n_actions)
-    return Step(s, 0, x, None, x, -1, -1, one, one, one, 0.0, static(0), table.n_actions, tables, None, None)
+    return Step(s, 0, x, None, x, -1, -1, one, one, one, 0.0, static(0), table.n_actions, 1.0, tables, None, None)
 
 
 def test_the_true_model_of_a_table():

@@ -274,6 +274,23 @@ def test_schedules_are_read_at_every_episode():
         side_by_side(agent, reference, world, episodes=1)
 
 
+@pytest.mark.parametrize("view", ["traces", "offline"])
+def test_an_abandoned_episode_counts_for_the_schedules_and_leaves_nothing(view):
+    world = World(2, (6,), actions=2, masked=False)
+    alphas = ctd.Schedule(((0, 0.5), (1, 0.25)), hold=True)
+    agent = ctd.SarsaLambda(world, lambda_=0.9, discount=1.0, step_size=alphas, epsilon=0.0, view=view)
+    agent.start(0)
+    agent.step(0.0, 1, False)
+    assert agent.episode == 0
+    action = agent.start(2)
+    assert agent.episode == 1
+    agent.step(1.0, 3, True)
+    assert agent.episode == 2
+    wanted = np.zeros((6, 2))
+    wanted[2, action] = 0.25  # the second step size, and no credit for what the abandoned episode visited
+    assert [agent.q_values(s).tolist() for s in range(6)] == wanted.tolist()
+
+
 @pytest.mark.parametrize("source", [ctd.ExpectedLambda(), ctd.BackwardLambda(), ctd.ForwardLambda()], ids=repr)
 def test_ids_on_first_sight_give_the_same_values(source):
     """Tables that grow past their first size in mid-episode, against tables of the right size from the start."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 import sys
 from pathlib import Path
@@ -51,7 +52,7 @@ def test_credits_add_up_to_the_change_of_the_table(cls, settings):
 def test_the_episode_is_the_one_that_the_learner_would_have_played():
     env = gym.make("FrozenLake-v1")
     agent = trained(ctd.ChunkedSarsa, env, 100)
-    told, twin = agent.explain(env, 7), agent.copy()
+    told, twin = agent.explain(env, 7), copy.deepcopy(agent)
     observation, info = env.reset(seed=7)
     action, actions = twin.start(observation, info), []
     while action is not None:
@@ -67,7 +68,7 @@ def test_traces_are_those_of_the_learner():
     env = gym.make("FrozenLake-v1")
     agent = trained(ctd.ChunkedSarsa, env, 200, discount=0.9)
     one = agent.explain(env, 3).learners[0]
-    twin = agent.copy()
+    twin = copy.deepcopy(agent)
     observation, info = env.reset(seed=3)
     action = twin.start(observation, info)
     for t, e in one.traces():

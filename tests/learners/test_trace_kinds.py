@@ -37,15 +37,14 @@ def cases(draw):
     """A cyclic world, a bootstrap, a λ source and settings."""
     bootstrap = draw(st.sampled_from([V, SARSA, EXPECTED_SARSA]))
     world = World(draw(st.integers(0, 10**6)), (5,), draw(st.integers(1, 3)), draw(st.integers(1, 2)), sudden=0.1)
-    source = draw(st.sampled_from([("constant", 0.9), ("constant", 1.0), ("constant", 0.3), ("forward",), ("visit",)]))
+    source = draw(st.sampled_from([("constant", 0.9), ("constant", 1.0), ("constant", 0.3), ("forward",)]))
     gamma, alpha = draw(st.floats(0, 1)), draw(st.floats(0.01, 1))
     return world, bootstrap, source, gamma, alpha, {"epsilon": draw(st.floats(0, 1)), "seed": draw(st.integers(0, 99))}
 
 
 def both(case, reference, view):
     world, bootstrap, source, gamma, alpha, common = case
-    kind = {"constant": ctd.ConstantLambda, "forward": ctd.ForwardLambda, "visit": ctd.VisitLambda}[source[0]]
-    own = kind(*source[1:])
+    own = ctd.ConstantLambda(*source[1:]) if source[0] == "constant" else ctd.ForwardLambda()
     agent = CLASSES[bootstrap](world, lambda_source=own, discount=gamma, step_size=alpha, view=view, **common)
     return agent, reference(world, bootstrap, source, gamma=gamma, alpha=alpha, **common), world
 

@@ -14,6 +14,7 @@ among the steps. `watch_training` trains a learner and keeps λ by state. Pictur
 
 from __future__ import annotations
 
+import copy
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -305,7 +306,7 @@ def with_source(agent: Learner, source: LambdaSource) -> Learner:
         raise ValueError(f"against: {type(agent).__name__} takes no λ source, got {source!r}")
     if source.arrays:
         raise _untrained(source, "learns by itself")
-    twin = agent.copy()
+    twin = copy.deepcopy(agent)
     twin.lambda_source = source
     twin._check_combination()
     rule, model, tables = twin._make_rule(), twin._state.model, twin.tables
@@ -351,7 +352,7 @@ class _Player:
                 f"explain shows the updates that an episode makes by itself; {type(agent).__name__} also uses "
                 f"{agent.planner or agent.reward_source!r}"
             )
-        self.agent = agent.copy()
+        self.agent = copy.deepcopy(agent)
         self.agent._abandon()
         self.label = label_of(agent)
         self.states: list[int] = []

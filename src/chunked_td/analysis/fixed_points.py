@@ -20,7 +20,7 @@ where episodes are cut is never updated: the values of others bootstrap from its
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -43,6 +43,11 @@ from chunked_td.models.oracle import TableOracle
 
 #: λ(x, a, x', a'), where a' is None on the last transition
 LambdaFunction = Callable[[int, int, int, int | None], float]
+
+LEARNERS = ("td", "sarsa", "expected_sarsa")
+"""Learners whose update is linear in the values; that of Q-learning is not."""
+
+_MOST_PAIRS = 12_000  # dense matrices of this size fit into memory
 
 _SURVIVING = 1e-12  # episodes that are cut less often than this are taken to end by themselves
 
@@ -108,6 +113,7 @@ def fixed_point(
     policy: np.ndarray | str = "uniform",
     values: np.ndarray | None = None,
     epsilon: float | None = None,
+    learned: Mapping[str, Any] | None = None,
 ) -> FixedPoint:
     """Find where a λ method settles on a finite problem under a fixed policy, with a perfect model.
 
@@ -121,9 +127,16 @@ def fixed_point(
       values, epsilon: for the ε-greedy policy of action values, float64[S, A], instead of `policy`. A source that reads
         values sees these; by default it sees V^π or Q^π.
       discount: γ.
+      learned: for a source that learns, its `arrays` as they are in the end, by name; those left out are zero.
     """
     table = problem if isinstance(problem, TransitionTable) else TransitionTable.from_dynamics(problem)
-    bootstrap, discount = BOOTSTRAPS[check_choice("learner", learner, BOOTSTRAPS)], check_unit("discount", discount)
+    bootstrap = BOOTSTRAPS[check_choice("learner", learner, LEARNERS)]
+    discount = check_unit("discount", discount)
+    if table.n_states * table.n_actions > _MOST_PAIRS:
+        raise ValueError(
+            f"problem must have at most {_MOST_PAIRS:,} pairs of state and action, "
+            f"got {table.n_states:,} × {table.n_actions}"
+        )
     pi, epsilon_used = _policy(table, policy, values, epsilon)
     truth = _true_values(table, pi, discount, bootstrap)
     chain = _Chain.make(table, pi)
@@ -132,7 +145,10 @@ def fixed_point(
     if values is not None:  # all in the first component: the policy is greedy in the sum
         given = np.zeros((pi.size, table.n_rewards))
         given[:, 0] = np.asarray(values, np.float64).ravel()
-    lambdas = [_lambdas(table, lambda_source, bootstrap, pi, epsilon_used, given, steps) for steps in (chain, cut)]
+    lambdas = [
+        _lambdas(table, lambda_source, bootstrap, discount, pi, epsilon_used, given, steps, learned)
+        for steps in (chain, cut)
+    ]
     parts = [
         _settle(table, chain, cut, bootstrap, pi, discount, i, [lambda_[:, i] for lambda_ in lambdas])
         for i in range(table.n_rewards)
@@ -218,12 +234,13 @@ _lambda_of = by_type("lambda_t")
 
 
 @kernel
-def fill_lambda(source, per_component, bootstrap, n_actions, tables, model, policy, epsilon, chain, scratch, out):
+def fill_lambda(source, per_component, bootstrap, n_actions, discount, tables, model, policy, epsilon, chain, out):
     """λ of every transition by the source's own kernel.
 
     Args:
-      policy: float64[S, A]. chain: the arrays of a `_Chain`. scratch: float64[A]. out: float64[n, d], written.
+      policy: float64[S + 1, A]; the last row is scratch. chain: the arrays of a `_Chain`. out: float64[n, d], written.
     """
+    scratch = policy[policy.shape[0] - 1]
     for j in range(out.shape[0]):
         s, x = chain[0][j], chain[2][j]
         step = Step(
@@ -240,6 +257,7 @@ def fill_lambda(source, per_component, bootstrap, n_actions, tables, model, poli
             epsilon,
             bootstrap,
             n_actions,
+            discount,
             tables,
             model,
             None,
@@ -252,10 +270,12 @@ def _lambdas(
     table: TransitionTable,
     source: Any,
     bootstrap: int,
+    discount: float,
     pi: np.ndarray,
     epsilon: float,
     values: np.ndarray,
     chain: _Chain,
+    learned: Mapping[str, Any] | None,
 ) -> np.ndarray:
     """λ of every transition, float64[n, d]."""
     n, d, A = chain.state.size, table.n_rewards, table.n_actions
@@ -267,28 +287,34 @@ def _lambdas(
             raise ValueError("lambda_source must give numbers in [0, 1]")
         return np.repeat(out, d, axis=1)
     source = as_lambda_source(source, ConstantLambda(0.0))
-    _check_known(source, bootstrap, epsilon)
+    _check_known(source, bootstrap, epsilon, learned)
     legal = table.legal_actions if Needs.LEGAL in source.needs_with(bootstrap) else np.zeros((0, A), bool)
     nvec = np.array(table.nvec, np.int64)
     tables = Tables(np.ascontiguousarray(values), legal, nvec, component_parts(source, d, nvec.size))
     model = TableOracle.make(*table.transition_lists())
     out = np.zeros((n, d))
-    compiled = source.compiled({"S": table.n_states, "A": A, "d": d})
+    compiled = source.compiled({"S": table.n_states, "A": A, "d": d, "rows": len(values)})
+    for name, given in (learned or {}).items():
+        getattr(compiled, check_choice("learned", name, source.arrays))[:] = given
     arrays = tuple(np.ascontiguousarray(column, np.int64) for column in chain[:4])
     fill_lambda(
-        compiled, static(int(source.per_component)), static(bootstrap), A, tables, model, np.ascontiguousarray(pi),
-        0.0 if np.isnan(epsilon) else epsilon, arrays, np.zeros(A), out,
+        compiled, static(int(source.per_component)), static(bootstrap), A, discount, tables, model,
+        np.append(pi, np.zeros((1, A)), axis=0), 0.0 if np.isnan(epsilon) else epsilon, arrays, out,
     )  # fmt: skip
     return out
 
 
-def _check_known(source: LambdaSource, bootstrap: int, epsilon: float) -> None:
+def _check_known(source: LambdaSource, bootstrap: int, epsilon: float, learned: Any) -> None:
     """Refuse a source whose λ does not follow from the model and the policy."""
     needs, name = source.needs_with(bootstrap), type(source).__name__
-    if needs & COUNTED or source.learns or not source.is_compiled:
+    if needs & COUNTED or not source.is_compiled:
         raise ValueError(
-            f"lambda_source must follow from model and policy, and be compiled; {name} counts, learns or is plain "
-            f"Python. Give a function λ(x, a, x', a') for what it comes to"
+            f"lambda_source must follow from model and policy, and be compiled; {name} counts or is plain Python. "
+            f"Give a function λ(x, a, x', a') for what it comes to"
+        )
+    if source.learns and learned is None:
+        raise ValueError(
+            f"learned must be given for {name}: its arrays {', '.join(source.arrays)} as they are in the end"
         )
     if Needs.LEGAL in needs and np.isnan(epsilon):
         raise ValueError(f"policy must be uniform or ε-greedy (values=, epsilon=) for {name} with this learner")
@@ -327,7 +353,7 @@ def _settle(
     plain = _parts(chain, np.ones(chain.state.size), bootstrap, pi, discount, i)
     traced = _parts(chain, lambdas[0], bootstrap, pi, discount, i)
     ends = [_parts(cut, lambda_, bootstrap, pi, discount, i) for lambda_ in (np.ones(cut.state.size), lambdas[1])]
-    if stops:
+    if occupied is None or stops:
         carried = splu(sparse.csc_array(sparse.eye_array(S * A) - traced.move))
         A_ = plain.read + plain.move @ carried.solve(traced.read.toarray())
         b = plain.paid + plain.move @ carried.solve(traced.paid)

@@ -60,6 +60,8 @@ class Train:
         agent = self._agent(env, out)
         before = read_curve(out) if self.resume else None
         history = agent.learn(env, self.episodes)
+        if history.diverged is not None:  # a warning has said why
+            raise ValueError(f"nothing saved: learning diverged in episode {history.diverged}")
         out.mkdir(parents=True, exist_ok=True)
         agent.save(out / "agent.ctd")
         write_curve(
@@ -174,7 +176,7 @@ def read_curve(out: Path) -> History | None:
     path = out / "curve.parquet"
     if not path.exists():
         return None
-    frame = pl.read_parquet(path)
+    frame = pl.read_parquet(path.read_bytes())  # by path, `[ ]` in it would be a pattern
     return History(frame["return"].to_numpy(), frame["length"].to_numpy())
 
 

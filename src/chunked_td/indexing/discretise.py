@@ -129,6 +129,8 @@ class Discretise(Indexer):
         """Rebuild from `state()`."""
         indexer = cls(None, list(state["bins"]), list(state["low"]), list(state["high"]))
         indexer.shape = tuple(int(n) for n in state["shape"])
+        if math.prod(indexer.shape) != len(indexer.bins) or (state["seen"] is None) != indexer.fixed:
+            raise ValueError("state: shape, bins and cells seen do not belong together")
         if state["seen"] is not None:
             indexer._seen = HashedIndexer.from_state(state["seen"])
         return indexer

@@ -69,7 +69,8 @@ class Arm:
       label: what figures and tables show.
       learner: "sarsa", "expected_sarsa", "q_learning" or "td".
       lambda_source: a number (constant λ), the name of a class in `chunked_td.lambdas`, or an instance of one.
-      model: what the λ source asks: None, "counts", "oracle" or a `NetworkSpec`.
+      model: what the λ source asks: None, "counts", "oracle", counts with an error (`chunked_td.models.errors`), or a
+        `NetworkSpec`.
       exponents: step sizes of this arm, if not the protocol's.
       in_paper: False for arms we added.
       episodes: length of this arm's runs, if shorter than the protocol's.
@@ -82,7 +83,7 @@ class Arm:
     label: str
     learner: str
     lambda_source: Any
-    model: str | NetworkSpec | None = None
+    model: Any = None
     exponents: tuple[int, ...] | None = None
     in_paper: bool = True
     episodes: int | None = None
@@ -95,7 +96,9 @@ class Arm:
         """Where λ comes from: "fixed", "counts", "oracle" or "network"."""
         if isinstance(self.model, NetworkSpec):
             return "network"
-        return self.model or "fixed"
+        if self.model is None:
+            return "fixed"
+        return self.model if isinstance(self.model, str) else "counts"
 
     @property
     def network(self) -> NetworkSpec:
@@ -107,7 +110,9 @@ class Arm:
     @property
     def stored_model(self) -> str | None:
         """How stored settings name its model."""
-        return self.model.stored_name if isinstance(self.model, NetworkSpec) else self.model
+        if isinstance(self.model, NetworkSpec):
+            return self.model.stored_name
+        return self.model if self.model is None or isinstance(self.model, str) else identity(self.model)
 
     def source(self) -> Any:
         """Its λ source: a number, or an object of `chunked_td.lambdas`."""

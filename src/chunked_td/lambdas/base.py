@@ -113,6 +113,13 @@ class LambdaSource:
         """The settings by name, as plain values."""
         return dataclasses.asdict(self)
 
+    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Refuse, with a ValueError, arrays of a file that this source's kernels could index outside of.
+
+        `load` has compared dtypes and shapes with `arrays`, and that all numbers are finite. A source whose kernels use
+        learned numbers as indices checks them here.
+        """
+
     def compiled(self, sizes: Mapping[str, int]) -> Any:
         """What kernels see: a NamedTuple of the numbers among the settings and of the arrays, all zero."""
         return form_of(self, {name: new_array(layout, sizes) for name, layout in self.arrays.items()})

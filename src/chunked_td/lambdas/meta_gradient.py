@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from chunked_td._checks import check_flag, check_positive, check_unit
 from chunked_td._numba import code, kernel
 from chunked_td.bootstraps import STATE
@@ -74,6 +76,14 @@ class MetaGradientLambda(LambdaSource):
         object.__setattr__(self, "reference", check_unit("reference", self.reference))
         object.__setattr__(self, "decay", check_unit("decay", self.decay))
         check_flag("per_state", self.per_state)
+
+    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Live rows are rows, each once."""
+        count, live = int(arrays["count"][0]), arrays["live"]
+        if not 0 <= count <= live.size or live.min() < 0 or live.max() >= live.size:
+            raise ValueError(f"live must be {count} rows below {live.size}")
+        if np.unique(live[:count]).size != count:
+            raise ValueError("live must name each row at most once")
 
     @staticmethod
     @kernel

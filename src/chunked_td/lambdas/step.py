@@ -14,7 +14,7 @@ Models hand out probabilities; mixing them with the policy happens here, once fo
 | `first(step, a)`, `following(step, a, k)` | the outcomes of action a one by one, until it is −1 |
 | `target(step, a, k)`, `weight(step, a, k)` | the next state of outcome k, and its probability |
 | `value_at(step, state)` | V(state), or Σ_a π(a|state) Q(state, a); 0 where no action was ever taken |
-| `visits(step)` | n(x_t) |
+| `visits(step)`, `visits_of(step, state)` | n(x_t), n(state) |
 | `present_value(step, i)` | B(x_t), what the learner bootstraps from at x_t |
 | `came_from(step)` | P̂ of the predecessor |
 
@@ -53,6 +53,7 @@ __all__ = [
     "tried",
     "value_at",
     "visits",
+    "visits_of",
     "weight",
 ]
 
@@ -121,8 +122,15 @@ def present_value(step, i):
     return bootstrap_value(step.bootstrap, step.n_actions, step.tables.values, step.state, step.action, step.policy, i)
 
 
-_chance, _overlap = by_type("chance"), by_type("overlap")
-_first, _following, _target, _weight = by_type("first"), by_type("following"), by_type("target"), by_type("weight")
+def _question(name: str, needed: str) -> Any:
+    """A question to the model; a source that asks it without saying so gets an error."""
+    return by_type(name, missing=f"lambda_source asks {name}(), for which its `needs` must have {needed}")
+
+
+_chance, _overlap = _question("chance", "Needs.OUTCOME or Needs.PARTS"), _question("overlap", "Needs.OUTCOMES")
+_first, _following, _target, _weight = (
+    _question(name, "Needs.OUTCOMES") for name in ("first", "following", "target", "weight")
+)
 
 
 @kernel
@@ -131,7 +139,7 @@ def _none_unlisted(model, step, action):
 
 
 _unlisted = by_type("unlisted_squares", _none_unlisted)
-_visits, _came_from = by_type("visits"), by_type("came_from")
+_visits, _came_from = _question("visits", "Needs.VISITS"), _question("came_from", "Needs.PREDECESSORS")
 
 
 @kernel
@@ -173,7 +181,13 @@ def weight(step, action, outcome):
 @kernel
 def visits(step):
     """n(x_t)."""
-    return _visits(step.model, step)
+    return _visits(step.model, step, step.state)
+
+
+@kernel
+def visits_of(step, state):
+    """n(state)."""
+    return _visits(step.model, step, state)
 
 
 @kernel

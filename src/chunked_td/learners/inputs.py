@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from operator import index as as_integer
 from typing import Any
 
 import numpy as np
 
-from chunked_td._checks import check_choice
+from chunked_td._checks import check_choice, check_numbers
+from chunked_td.indexing.indexers import Indexer
 
 
 def learner_by_name(name: str) -> Any:
@@ -73,7 +75,7 @@ def check_action(name: str, action: Any, n_actions: int, start: int, legal: np.n
 
 def check_policy_table(policy: Any, indexer: Any, n_actions: int, name: str = "policy") -> np.ndarray:
     """Action probabilities of every state, float64[S, A]."""
-    table = np.array(policy, np.float64)
+    table = check_numbers(name, policy, "rows of probabilities that sum to 1")
     if not indexer.fixed:
         raise ValueError(f"{name}: states get ids on first sight here, so pass a function from observation to float[A]")
     if table.shape != (indexer.size, n_actions):
@@ -85,7 +87,7 @@ def check_policy_table(policy: Any, indexer: Any, n_actions: int, name: str = "p
 
 def policy_row(given: Any, legal: np.ndarray, name: str = "policy") -> np.ndarray:
     """A user's action probabilities in one state, over the legal actions: float64[A]."""
-    row = np.asarray(given, np.float64)
+    row = check_numbers(name, given, f"{legal.size} probabilities that sum to 1")
     if row.shape != legal.shape or not (row >= 0.0).all() or abs(row.sum() - 1.0) > 1e-8:
         raise ValueError(f"{name} must give {legal.size} probabilities that sum to 1, got {row!r}")
     allowed = np.where(legal, row, 0.0)
@@ -94,12 +96,50 @@ def policy_row(given: Any, legal: np.ndarray, name: str = "policy") -> np.ndarra
     return allowed / allowed.sum()
 
 
+def check_indexer(indexer: Any) -> Any:
+    """A user's indexer: what a learner asks of it has to be there."""
+    size = getattr(indexer, "size", None)
+    if not callable(indexer) or not isinstance(size, Integral) or isinstance(size, bool) or size < 0:
+        raise ValueError(f"indexer must be a chunked_td.indexing.Indexer, callable and with a size, got {indexer!r}")
+    for name in ("fixed", "nvec", "find", "state"):
+        if not hasattr(indexer, name):
+            raise ValueError(f"indexer must be a chunked_td.indexing.Indexer: {indexer!r} has no {name!r}")
+    return indexer
+
+
+def check_id(state: Any, indexer: Indexer) -> int:
+    """A state id from an indexer as an int: compiled code reads and writes at that place."""
+    if isinstance(state, Integral) and not isinstance(state, bool) and 0 <= state < indexer.size:
+        return int(state)
+    known = f"integers in 0..{indexer.size - 1} (its size is {indexer.size})"
+    raise ValueError(f"indexer {type(indexer).__name__} must give {known}, got {state!r}")
+
+
+def check_end(name: str, value: Any) -> bool:
+    """`terminated` or `truncated`: a bool, or 0 or 1, of Python or NumPy."""
+    given = value.item() if isinstance(value, np.ndarray) and value.shape == () else value
+    if isinstance(given, bool | np.bool_ | Integral) and given in (0, 1):
+        return bool(given)
+    raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
+def check_reward(reward: Any) -> float:
+    """A scalar reward as a float; numbers of NumPy and arrays with one entry are taken too."""
+    if isinstance(reward, np.ndarray) and reward.shape in ((), (1,)):
+        reward = reward.item()
+    if isinstance(reward, Real | np.bool_):  # Gymnasium's own environments pay True and False
+        try:
+            return float(reward)
+        except OverflowError:
+            pass
+    elif hasattr(reward, "__array__") and not isinstance(reward, np.generic):  # JAX, Torch on the CPU
+        return check_reward(np.asarray(reward))
+    raise ValueError(f"reward must be a number, got {reward!r}")
+
+
 def check_reward_vector(reward: Any, components: int) -> np.ndarray:
     """A finite number per reward component."""
-    try:
-        values = np.asarray(reward, np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"reward must have {components} numbers, got {reward!r}") from None
+    values = check_numbers("reward", reward, f"{components} of them")
     if values.shape == ():
         raise ValueError(
             f"reward must have {components} components, got the number {reward!r}; if a wrapper makes one number of "

@@ -27,10 +27,15 @@ from chunked_td.learners.count_models import (
     make_counts,
     pairs_per_step,
 )
+from chunked_td.learners.divergence import Diverged, divergence_text
 from chunked_td.learners.entries import EMPTY, Entries, entries_for
 from chunked_td.learners.inputs import (
     check_action,
+    check_end,
+    check_id,
+    check_indexer,
     check_policy_table,
+    check_reward,
     check_reward_vector,
     check_reward_weights,
     count_rewards,
@@ -152,7 +157,7 @@ class Learner(Queries):
         self.percept = check_choice("percept", percept, ("state", "reward-state"))
         self.prior = check_not_negative("prior", prior)
         self.cutoff = check_not_negative("cutoff", cutoff)
-        self.replacing = bool(replacing)
+        self.replacing = check_flag("replacing", replacing)
         self.action_mask = None if action_mask is None else check_flag("action_mask", action_mask)
         self.planner = check_planner(self.default_planner if planner is None else planner)
         self.reward_source = check_reward_source(reward_source)
@@ -183,7 +188,7 @@ class Learner(Queries):
             raise ValueError(f"env.action_space must be Discrete, got {actions!r}")
         self.n_actions, self.action_start = int(actions.n), int(getattr(actions, "start", 0))
         self.n_rewards = count_rewards(env)
-        self.indexer = indexer if indexer is not None else make_indexer(env.observation_space)
+        self.indexer = make_indexer(env.observation_space) if indexer is None else check_indexer(indexer)
 
     def _check_combination(self) -> None:
         source, needs = self.lambda_source, self.lambda_source.needs_with(self.bootstrap)
@@ -269,6 +274,7 @@ class Learner(Queries):
             tables=Tables(np.zeros((self._rows(states), d)), legal, nvec, parts),
             trace=trace,
             memory=Memory.empty(A, d, _ROOM if trace is None else 1),
+            watch=np.zeros(1, np.int64),
             episode=empty_episode(source, rule, d, _ROOM),
             planning=make_planning(self.planner, self.reward_source, self._sizes(), self.plan_draws.stream, _ROOM),
             error=self.model.compiled(self.indexer.size, A) if isinstance(self.model, ModelError) else None,
@@ -286,6 +292,7 @@ class Learner(Queries):
         self._all_legal = np.ones(A, bool)
         self._room = 0
         self._packed: Packed | None = None
+        self._busy = self._training = False
 
     def _make_model(self, parts: np.ndarray, nvec: np.ndarray) -> Any:
         """The compiled form of the model: counts, or a place for the answers of a model object."""
@@ -349,6 +356,7 @@ class Learner(Queries):
 
     def _make_room(self) -> None:
         """Grow what the next steps might overfill. Every step adds at most one entry (d count pairs) to each."""
+        self._check_watch()  # for episodes that do not end
         trace, memory, counts = self.trace, self.memory, getattr(self._state.model, "counts", None)
         if trace is not None:
             if trace.room < _ROOM:
@@ -422,6 +430,16 @@ class Learner(Queries):
           observation, info: as returned by `env.reset`. `info["action_mask"]` is obeyed, see `action_mask`.
           action: the first action, where it is not the learner's to choose (recorded episodes).
         """
+        if self._busy:
+            raise _in_use(self)
+        self._busy = True
+        try:
+            return self._start(observation, info, action)
+        finally:
+            self._busy = False
+
+    def _start(self, observation: Any, info: dict[str, Any] | None, action: int | None) -> int:
+        self._check_watch()
         legal = self._legal(info)
         given = None if action is None else check_action("action", action, self.n_actions, self.action_start, legal)
         state = self._index(observation)
@@ -462,31 +480,39 @@ class Learner(Queries):
           action: the action that led here. It is checked: an error if it is not the one that would be credited.
           next_action: the action taken in `observation`, where it is not the learner's to choose.
         """
-        if self.state < 0:
-            raise RuntimeError("step() before start(): begin every episode with action = agent.start(observation)")
-        if action is not None:
-            self._check_credited(action)
-        self._take_reward(reward)
-        ended = TERMINATED if terminated else (TRUNCATED if truncated else ONGOING)
-        legal = self._all_legal if info is None or ended == TERMINATED else self._legal(info)
-        given = None
-        if next_action is not None and ended == ONGOING:
-            given = check_action("next_action", next_action, self.n_actions, self.action_start, legal)
-        state = self._index(observation)
-        self._room -= 1
-        if self._room < 0:
-            self._make_room()
-        if self.planner is not None:
-            self.plan_draws.reserve(self.planner.draws)
-        if self.policy is not None and ended != TERMINATED:
-            self._given_policy(observation, legal)
-        percept = state if self.percept == "state" else self._percept(state)
-        chosen = self._update(state, percept, legal, ended, given)
-        if ended:
-            self._finish()
-            return None
-        self.state, self.action = state, int(chosen)
-        return self.action + self.action_start
+        if self._busy:  # nothing is called between these two lines, so no other thread can come in between
+            raise _in_use(self)
+        self._busy = True
+        try:
+            if self.state < 0:
+                raise RuntimeError("step() before start(): begin every episode with action = agent.start(observation)")
+            if type(terminated) is not bool or type(truncated) is not bool:
+                terminated, truncated = check_end("terminated", terminated), check_end("truncated", truncated)
+            if action is not None:
+                self._check_credited(action)
+            self._take_reward(reward)
+            ended = TERMINATED if terminated else (TRUNCATED if truncated else ONGOING)
+            legal = self._all_legal if info is None or ended == TERMINATED else self._legal(info)
+            given = None
+            if next_action is not None and ended == ONGOING:
+                given = check_action("next_action", next_action, self.n_actions, self.action_start, legal)
+            state = self._index(observation)
+            self._room -= 1
+            if self._room < 0:
+                self._make_room()
+            if self.planner is not None:
+                self.plan_draws.reserve(self.planner.draws)
+            if self.policy is not None and ended != TERMINATED:
+                self._given_policy(observation, legal)
+            percept = state if self.percept == "state" else self._percept(state)
+            chosen = self._update(state, percept, legal, ended, given)
+            if ended:
+                self._finish()
+                return None
+            self.state, self.action = state, int(chosen)
+            return self.action + self.action_start
+        finally:
+            self._busy = False
 
     def _check_credited(self, action: int) -> None:
         if action != self.action + self.action_start:
@@ -515,7 +541,15 @@ class Learner(Queries):
                 self._packed = None
             places, entries = self._entries()
             entries.finish(places, self._rates[1])
+        self._check_watch()
         self._forget()
+
+    def _check_watch(self) -> None:
+        """Refuse to go on where learning has diverged."""
+        watch = self._state.watch[0]
+        if watch:
+            reason = divergence_text(int(watch), float(self._rates[1]), self.lambda_source)
+            raise Diverged(f"learning diverged in episode {self.episode}: {reason}")
 
     def _abandon(self) -> None:
         """Leave an unfinished episode without the updates at its end. It counts for the schedules."""
@@ -535,14 +569,9 @@ class Learner(Queries):
 
     def _take_reward(self, reward: Any) -> None:
         if self.n_rewards == 1:
-            if isinstance(reward, np.ndarray) and reward.shape == (1,):
-                reward = reward[0]
-            try:
-                value = float(reward)
-            except (TypeError, ValueError):
-                raise ValueError(f"reward must be a number, got {reward!r}") from None
+            value = reward if type(reward) is float else check_reward(reward)
             if not math.isfinite(value):
-                raise ValueError(f"reward must be finite, got {value!r}")
+                raise ValueError(f"reward must be finite, got {reward!r}")
             self._reward[0] = value
         else:
             self._reward[:] = check_reward_vector(reward, self.n_rewards)
@@ -576,6 +605,9 @@ class Learner(Queries):
 
     def _index(self, observation: Any) -> int:
         state = self.indexer(observation)
+        if type(state) is int and 0 <= state < self._capacity:
+            return state
+        state = check_id(state, self.indexer)
         if state >= self._capacity:
             self._grow_states()
         return state
@@ -603,7 +635,13 @@ class Learner(Queries):
           progress: show a bar, if a person is watching (standard error is a terminal).
           callback: called as callback(episode, return, length) after each episode; training stops if it returns True.
         """
-        return train(self, env, episodes, steps=steps, progress=progress, callback=callback)
+        if self._training:
+            raise _in_use(self)
+        self._training = True
+        try:
+            return train(self, env, episodes, steps=steps, progress=progress, callback=callback)
+        finally:
+            self._training = False
 
     def learn_from(self, episodes: Any, *, behaviour: Any = None) -> History:
         """Train on recorded episodes: nothing is chosen, every update is credited to the recorded action.
@@ -655,17 +693,30 @@ class Learner(Queries):
 
         return explain(self, env, seed, against=against, max_steps=max_steps)
 
-    def copy(self) -> Any:
-        """A learner of its own that stands where this one stands and shares nothing with it."""
-        twin = copy.copy(self)
-        twin.trained_in = twin._unfinished_in = None
-        return copy.deepcopy(twin)
-
     def save(self, path: Any) -> None:
         """Write everything to one file, so that `chunked_td.load` goes on exactly from here."""
         from chunked_td.learners.saving import save
 
+        if self._busy:
+            raise _in_use(self)
         save(self, path)
+
+    def __copy__(self) -> Any:
+        """The same as a deep copy: two learners that share arrays would write into each other's."""
+        return copy.deepcopy(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: all but the environment and what lies at addresses of this process."""
+        if self._busy:
+            raise _in_use(self)
+        return self.__dict__ | {"_packed": None, "trained_in": None, "_unfinished_in": None, "_training": False}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.lambda_source!r}, episode={self.episode}, states={self.indexer.size})"
+
+
+def _in_use(agent: Learner) -> RuntimeError:
+    return RuntimeError(
+        f"{type(agent).__name__} is in use: it was called in the middle of a step or of learn, by another thread or by "
+        f"its own model, policy or λ source. A learner serves one thread; give others a copy (copy.deepcopy)"
+    )

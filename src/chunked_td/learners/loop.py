@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,19 +11,25 @@ from typing import Any
 
 import numpy as np
 
+from chunked_td._checks import check_episodes
 from chunked_td.indexing import make_indexer
+from chunked_td.learners.divergence import Diverged, DivergenceWarning
 from chunked_td.learners.inputs import count_rewards, refuse_vector_environment
 
 
 @dataclass(frozen=True)
 class History:
-    """What happened in each episode: `returns` float[n] (undiscounted, components summed) and `lengths` int[n].
+    """What happened in each episode that was played to its end.
 
-    `unfinished` says that the last entry is an episode that `learn(steps=)` left under way.
+    Attributes:
+      returns: float[n], undiscounted, components summed. lengths: int[n], transitions.
+      diverged: the episode (from 0) in which learning diverged and training stopped; None if it did not.
+      unfinished: whether the last entry is an episode that `learn(steps=)` left under way.
     """
 
     returns: np.ndarray
     lengths: np.ndarray
+    diverged: int | None = None
     unfinished: bool = False
 
     def smoothed(self, window: int = 100) -> np.ndarray:
@@ -49,6 +56,8 @@ def train(
     takes the environment's random numbers up where the saved run left them, so that a resumed run gives the numbers
     of an uninterrupted one (for environments whose randomness all comes from `np_random`).
 
+    Training stops with a `DivergenceWarning` where learning diverges; `History.diverged` says in which episode.
+
     Args:
       agent: a learner.
       env: a Gymnasium environment.
@@ -61,17 +70,25 @@ def train(
     """
     if (episodes is None) == (steps is None):
         raise ValueError(f"learn takes episodes or steps, one of them; got episodes={episodes!r} and steps={steps!r}")
-    amount = check_amount("episodes", episodes) if steps is None else check_amount("steps", steps)
+    amount = check_episodes(episodes, 0) if steps is None else check_amount("steps", steps)
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be a function, got {callback!r}")
     if amount == 0:  # the seed is still for the first episode to use
         return History(np.zeros(0), np.zeros(0, np.int64))
     going_on = steps is not None and agent._unfinished_in is env
     seed = _seed_for(agent, env)
     returns: list[float] = []
     lengths: list[int] = []
-    left, unfinished = amount, False
+    left, unfinished, diverged = amount, False, None
     with _bar(amount, progress, "episodes" if steps is None else "steps") as advance:
         while left > 0:
-            total, length, ended = play_episode(agent, env, seed, going_on, None if steps is None else left, watch)
+            try:
+                total, length, ended = play_episode(agent, env, seed, going_on, None if steps is None else left, watch)
+            except Diverged as problem:
+                diverged = len(returns)
+                text = f"training stopped after {diverged} episodes: {problem}"
+                warnings.warn(text, DivergenceWarning, stacklevel=3)
+                break
             returns.append(total)
             lengths.append(length)
             seed, going_on = None, False
@@ -81,8 +98,11 @@ def train(
                 agent._unfinished_in, unfinished = env, True
             elif callback is not None and callback(len(returns) - 1, total, length) is True:
                 break
+    if diverged is None and not np.isfinite(agent.tables.values).all():  # through traces that grew, and not read again
+        diverged = len(returns) - 1
+        warnings.warn("some values are not finite: learning has diverged", DivergenceWarning, stacklevel=3)
     agent.env_state = _random_state(env)
-    return History(np.array(returns, np.float64), np.array(lengths, np.int64), unfinished)
+    return History(np.array(returns, np.float64), np.array(lengths, np.int64), diverged, unfinished)
 
 
 def check_amount(name: str, value: Any) -> int:
@@ -118,9 +138,9 @@ def play_episode(
     total, length, ended = 0.0, 0, False
     while not ended and length != most:
         observation, reward, terminated, truncated, info = step(env, action)
-        ended = bool(terminated or truncated)
         state, episode = agent.state, agent.episode
-        action = agent.step(reward, observation, bool(terminated), bool(truncated), info)
+        action = agent.step(reward, observation, terminated, truncated, info)  # checks what the environment gave
+        ended = action is None
         if watch is not None:
             watch(state, episode)
         total += paid(agent, reward)

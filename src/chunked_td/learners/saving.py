@@ -2,35 +2,47 @@
 
 A `.ctd` file is a NumPy archive: the entry `header` is JSON, the others are arrays. Reading it executes nothing.
 It is written to a temporary file first and renamed, so a crash leaves the old file or the new one, never half.
+
+A file may come from anybody. It is read in this order: its digest (`chunked_td._archives`), the declared sizes, the
+header, and then every array by the schema (`learners.schema`), before compiled code sees one. Files of version 0.1 have
+no digest; all else is checked in them too.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
-import zipfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from chunked_td._files import write_atomically
+from chunked_td._archives import Archive, pack, unseal
+from chunked_td._checks import check_flag, check_whole
+from chunked_td._files import read_regular, write_atomically
 from chunked_td.indexing import indexer_from_state
 from chunked_td.lambdas import SOURCES, LambdaSource
-from chunked_td.lambdas.base import new_array
 from chunked_td.learners.learner import Learner
 from chunked_td.learners.planning import PLANNERS, Planner
 from chunked_td.learners.planning.smoothed_reward import SmoothedReward
 from chunked_td.learners.schedule import Schedule
+from chunked_td.learners.schema import (
+    LARGEST,
+    arrays_of,
+    check_arrays,
+    check_percepts,
+    check_progress,
+    check_size,
+    episode_arrays,
+    own_arrays,
+)
 from chunked_td.learners.state import Memory
 from chunked_td.learners.sutton_singh import SuttonSingh
-from chunked_td.learners.views import empty_trace, view_from, view_settings
+from chunked_td.learners.views import view_from, view_settings
 from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts
 from chunked_td.models.errors import ERRORS, ModelError
 from chunked_td.models.transitions import TransitionCounts
-from chunked_td.seeding import Draws
+from chunked_td.seeding import Draws, check_random_state
 from chunked_td.traces import Trace
 
 FORMAT = 1
@@ -93,9 +105,11 @@ def save(agent: Learner, path: Any) -> None:
     }
     _tables_out(agent, arrays)
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-    write_atomically(path, buffer.getvalue())
+    write_atomically(path, pack(arrays))
+
+
+class _Unfit(ValueError):
+    """The file is as it should be, but cannot be used like this."""
 
 
 def load(
@@ -104,44 +118,62 @@ def load(
     lambda_source: LambdaSource | None = None,
     model: Any = None,
     policy: Any = None,
+    max_bytes: int | None = None,
     planner: Planner | None = None,
 ) -> Learner:
     """Read a learner that `save` wrote; it continues bit for bit as the saved one would have.
+
+    The file may come from anybody: it is checked in full, nothing in it is executed, and none is unpickled.
 
     Args:
       path: the file.
       lambda_source: the λ source, where the learner was built with one of your own.
       model: the model object, where the learner was built with one of your own. A `NeuralModel` is rebuilt by itself.
       policy: the policy, where the learner was built with a function.
+      max_bytes: what the file may unpack to; by default 1 GiB, or 100 times the file where that is more.
       planner: the planner, where the learner was built with one of your own.
 
     Raises:
-      ValueError: if the file is not a saved learner, or was cut short.
+      ValueError: if the file is not a saved learner, was cut short or changed, or holds what no learner can have.
     """
-    arrays = _read(Path(path))
+    content = read_regular(path)
     try:
-        header = json.loads(bytes(arrays["header"]))
-        if header["format"] != FORMAT:
-            raise ValueError(f"{path}: written in format {header['format']}, this version reads format {FORMAT}")
-        agent = _rebuild(header, arrays, lambda_source, model, policy, planner)
-        _tables_in(agent, arrays)
-        agent.policy_draws = Draws.from_state(header["policy_draws"])
-        agent.chunk_draws = Draws.from_state(header["chunk_draws"])
-        if agent.planner is not None:
-            agent._set_plan_draws(Draws.from_state(header["plan_draws"], agent._plan_block()))
-        agent.episode, agent.state, agent.action, agent._rates[1], agent._rates[0] = header["progress"]
-        if not (-1 <= agent.state < agent._capacity and -1 <= agent.action < agent.n_actions):
-            raise ValueError(f"{path}: the saved learner stands in state {agent.state} with action {agent.action}")
-        agent.env_state = header["env_state"]
-        agent.percepts = {(*key[:-1], key[-1]): k for k, key in enumerate(header["percepts"])}
-    except (KeyError, TypeError, IndexError, AttributeError, UnicodeDecodeError, json.JSONDecodeError) as problem:
-        raise ValueError(f"{path}: not a saved learner ({problem!r})") from problem
+        unseal(content)
+        arrays = Archive(content, max_bytes)
+        agent = _learner(arrays, lambda_source, model, policy, planner)
+        arrays.check_all_read()
+        return agent
+    except _Unfit as problem:
+        raise ValueError(f"{path}: {problem}") from None
+    except Exception as problem:  # whatever a file can be wrong in, its name is said
+        text = f"no {problem}" if isinstance(problem, KeyError) else str(problem) or repr(problem)
+        raise ValueError(f"{path}: not a saved learner, or cut short or changed: {text}") from problem
+
+
+def _learner(
+    arrays: Mapping[str, np.ndarray], source: LambdaSource | None, model: Any, policy: Any, planner: Planner | None
+) -> Learner:
+    """The learner that an archive holds."""
+    header = json.loads(bytes(arrays["header"]))
+    if header["format"] != FORMAT:
+        raise _Unfit(f"written in format {header['format']}, this version reads format {FORMAT}")
+    agent = _rebuild(header, arrays, source, model, policy, planner)
+    agent.policy_draws = Draws.from_state(header["policy_draws"])
+    agent.chunk_draws = Draws.from_state(header["chunk_draws"])
+    if agent.planner is not None:
+        agent._set_plan_draws(Draws.from_state(header["plan_draws"], agent._plan_block()))
+    agent.env_state = header["env_state"] and check_random_state("env_state", header["env_state"])
+    agent.percepts = check_percepts(agent, header["percepts"])
+    agent.episode, agent.state, agent.action, agent._rates[1], agent._rates[0] = check_progress(
+        agent, header["progress"]
+    )
+    _tables_in(agent, arrays)
     return agent
 
 
 def _rebuild(
     header: dict[str, Any],
-    arrays: dict[str, np.ndarray],
+    arrays: Mapping[str, np.ndarray],
     source: LambdaSource | None,
     model: Any,
     policy: Any,
@@ -150,12 +182,19 @@ def _rebuild(
     import chunked_td
 
     if header["learner"] not in chunked_td.LEARNERS:
-        raise ValueError(f"the file holds a {header['learner']!r}, which this version does not know")
+        raise _Unfit(f"the file holds a {header['learner']!r}, which this version does not know")
     cls = getattr(chunked_td, header["learner"])
-    settings = dict(header["settings"])
+    absent = {name: None for name in ("action_mask", "reward_weights")}  # in files of before
+    settings = {name: (absent | header["settings"])[name] for name in (*_SETTINGS, "view")}
     settings["view"] = view_from(settings["view"])
-    space = _Space(settings.pop("actions"), settings.pop("action_start"), settings.pop("rewards"))
+    actions, start, rewards = (settings.pop(name) for name in ("actions", "action_start", "rewards"))
+    check_whole("actions", actions, 1, LARGEST)
+    check_whole("action_start", start, -LARGEST, LARGEST)
+    check_whole("rewards", rewards, 1, LARGEST)
+    check_flag("replacing", settings["replacing"])
+    space = _Space(actions, start, rewards)
     indexer = indexer_from_state(_unpack(header["indexer"], arrays))
+    check_size(arrays, cls.bootstrap, indexer.size, actions, rewards)
     policy = _policy_in(header["policy"], arrays, policy)
     if issubclass(cls, SuttonSingh):
         kept: dict[str, Any] = {name: settings.get(name) for name in ("discount", "seed", "action_mask")}
@@ -181,7 +220,7 @@ def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     counts, trace = agent.counts, agent.trace
     counts = Counts.empty(0) if counts is None else counts
     trace = Trace.empty(0, agent.n_rewards, 0) if trace is None else trace
-    for name in _own_arrays(trace):
+    for name in own_arrays(trace):
         arrays[f"trace_{name}"] = getattr(trace, name)
     trace = getattr(trace, "entries", trace)
     live = int(trace.count[0])
@@ -192,7 +231,7 @@ def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     arrays["trace_rows"], arrays["trace_weight"] = trace.rows[:live], trace.weight[:live]
     for name, field in zip(Memory._fields, agent.memory, strict=True):
         arrays[f"memory_{name}"] = field
-    for name in _episode_arrays(agent):
+    for name in episode_arrays(agent):
         arrays[f"episode_{name}"] = getattr(agent._state.episode, name)
     for name in agent.lambda_source.arrays:
         arrays[f"lambda_{name}"] = getattr(agent._state.source, name)
@@ -219,81 +258,11 @@ def _planning_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
         for name in agent.planner.arrays if agent.planner is not None else ():
             arrays[f"planner_{name}"] = getattr(planning.planner, name)
     if error is not None:
-        arrays.update({f"error_{name}": field for name, field in _arrays_of(error).items()})
+        arrays.update({f"error_{name}": field for name, field in arrays_of(error).items()})
 
 
-def _own_arrays(trace: Any) -> list[str]:
-    """What a kind of trace has besides the entries that all have."""
-    return (
-        [] if not hasattr(trace, "entries") else [n for n in trace._fields if isinstance(getattr(trace, n), np.ndarray)]
-    )
-
-
-def _episode_arrays(agent: Learner) -> list[str]:
-    """The arrays of the episode under way, where the λ source is shown it."""
-    episode = agent._state.episode
-    return [] if episode is None else [name for name in episode._fields[:5]]
-
-
-def _check_tables(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
-    """Refuse tables that do not fit together: compiled code does not look where it reads."""
-    capacity, origins = (int(n) for n in arrays["capacity"])
-    rows, legal = agent._rows(capacity), agent.tables.legal.shape[0]
-    shapes = {"values": (rows, agent.n_rewards), "legal": (capacity if legal else 0, agent.n_actions)}
-    counted, planning, error = {"counts": origins}, agent._state.planning, agent._state.error
-    if planning is not None:
-        counted["world"], transitions = rows, arrays["world_origin"].size
-        shapes |= {"world_rewards": (transitions, agent.n_rewards), "world_ends": (transitions,)}
-    if agent.counts is not None:
-        shapes["counts_prior"] = agent.counts.prior.shape
-    shapes["trace_weight"] = (arrays["trace_rows"].size, agent.n_rewards)
-    if _own_arrays(agent.trace) and arrays["values"].shape == shapes["values"]:
-        trace = empty_trace(agent.view, rows, agent.n_rewards, 1)
-        shapes |= {f"trace_{name}": getattr(trace, name).shape for name in _own_arrays(trace)}
-    room = arrays["memory_rows"].size
-    shapes |= {"memory_rows": (room,)}
-    shapes |= {"memory_delta": (room, agent.n_rewards), "memory_lambda_": (room, agent.n_rewards)}
-    for name in Memory._fields:
-        shapes.setdefault(f"memory_{name}", getattr(agent.memory, name).shape)
-    ranges = {}
-    for prefix, number in counted.items():
-        pairs = arrays[f"{prefix}_origin"].size
-        shapes |= {f"{prefix}_{name}": (number,) for name in ("head", "total")}
-        shapes |= {f"{prefix}_{name}": (pairs,) for name in _PAIRS}
-        ranges |= {f"{prefix}_following": (-1, pairs), f"{prefix}_head": (-1, pairs)}
-        ranges[f"{prefix}_origin"] = (0, number)
-    if planning is not None:
-        ranges |= {"world_target": (0, capacity), "world_total": (0, np.inf), "world_ends": (0, np.inf)}
-    ranges |= {"trace_rows": (0, rows), "memory_rows": (0, rows), "memory_length": (0, room + 1)}
-    if _episode_arrays(agent):
-        room = arrays["episode_states"].size
-        shapes |= {f"episode_{name}": (room,) for name in ("states", "actions")}
-        shapes |= {
-            "episode_rewards": (room, agent.n_rewards),
-            "episode_ahead": (agent.n_rewards,),
-            "episode_length": (1,),
-        }
-        ranges |= {"episode_states": (0, capacity), "episode_actions": (0, agent.n_actions)}
-        ranges["episode_length"] = (0, room + 1)
-    sizes = {"S": capacity, "A": agent.n_actions, "d": agent.n_rewards, "rows": rows}
-    kept = {f"lambda_{name}": new_array(layout, sizes) for name, layout in agent.lambda_source.arrays.items()}
-    if agent.planner is not None:
-        kept |= {f"planner_{name}": new_array(layout, sizes) for name, layout in agent.planner.arrays.items()}
-    kept |= {} if error is None else {f"error_{name}": old for name, old in _arrays_of(error).items()}
-    for name, wanted in kept.items():
-        shapes[name] = wanted.shape if arrays[name].dtype == wanted.dtype else (-1,)
-    wrong = [name for name, shape in shapes.items() if arrays[name].shape != shape]
-    wrong += [name for name, (low, end) in ranges.items() if ((arrays[name] < low) | (arrays[name] >= end)).any()]
-    for prefix in counted:
-        following = arrays[f"{prefix}_following"]  # links lead to pairs of before
-        if following.ndim == 1 and (following >= np.arange(following.size)).any():
-            wrong.append(f"{prefix}_following")
-    if wrong or capacity < agent.indexer.size or (agent.counts is not None and origins < agent.counts.head.size):
-        raise ValueError(f"the tables of the saved learner do not fit together: {', '.join(wrong) or 'capacity'}")
-
-
-def _tables_in(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
-    _check_tables(agent, arrays)
+def _tables_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
+    check_arrays(agent, arrays)
     agent._capacity, origins = (int(n) for n in arrays["capacity"])
     agent._replace(
         tables=agent.tables._replace(values=arrays["values"], legal=arrays["legal"]),
@@ -301,8 +270,8 @@ def _tables_in(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     )
     if agent.trace is not None:
         agent._replace(trace=_trace_in(agent, arrays))
-    if _episode_arrays(agent):
-        kept = {name: arrays[f"episode_{name}"] for name in _episode_arrays(agent)}
+    if episode_arrays(agent):
+        kept = {name: arrays[f"episode_{name}"] for name in episode_arrays(agent)}
         agent._replace(episode=agent._state.episode._replace(**kept))
     if agent.lambda_source.arrays:
         learned = {name: arrays[f"lambda_{name}"] for name in agent.lambda_source.arrays}
@@ -318,7 +287,7 @@ def _tables_in(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
         agent._replace_counts(_counts_in(arrays, origins))
 
 
-def _planning_in(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
+def _planning_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
     planning, error = agent._state.planning, agent._state.error
     if planning is not None:
         counts = _counts_in(arrays, agent._rows(agent._capacity), "world")
@@ -329,14 +298,10 @@ def _planning_in(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
             planning = planning._replace(planner=planning.planner._replace(**kept))
         agent._replace(planning=planning)
     if error is not None:
-        agent._replace(error=error._replace(**{name: arrays[f"error_{name}"] for name in _arrays_of(error)}))
+        agent._replace(error=error._replace(**{name: arrays[f"error_{name}"] for name in arrays_of(error)}))
 
 
-def _arrays_of(form: Any) -> dict[str, np.ndarray]:
-    return {name: field for name, field in form._asdict().items() if isinstance(field, np.ndarray)}
-
-
-def _counts_in(arrays: dict[str, np.ndarray], origins: int, prefix: str = "counts") -> Counts:
+def _counts_in(arrays: Mapping[str, np.ndarray], origins: int, prefix: str = "counts") -> Counts:
     size, prior = arrays[f"{prefix}_origin"].size, arrays[f"{prefix}_prior"]
     counts = Counts.empty(origins, float(prior[0]), prior[1:].astype(int).tolist(), max(2 * size, 256))
     for name, column in _PAIRS.items():
@@ -344,10 +309,13 @@ def _counts_in(arrays: dict[str, np.ndarray], origins: int, prefix: str = "count
     for name in ("head", "total"):
         getattr(counts, name)[:] = arrays[f"{prefix}_{name}"]
     counts.size[0] = size
-    return counts.grown(origins, counts.pairs.shape[0])  # builds the hash table
+    counts = counts.grown(origins, counts.pairs.shape[0])  # builds the hash table
+    if np.count_nonzero(counts.table) != size:
+        raise ValueError("counts_origin, counts_target: a pair must be there once")
+    return counts
 
 
-def _trace_in(agent: Learner, arrays: dict[str, np.ndarray]) -> Any:
+def _trace_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> Any:
     live = arrays["trace_rows"].size
     trace = Trace.empty(agent.tables.values.shape[0], agent.n_rewards, max(2 * live, 256))
     trace.rows[:live], trace.weight[:live] = arrays["trace_rows"], arrays["trace_weight"]
@@ -355,7 +323,7 @@ def _trace_in(agent: Learner, arrays: dict[str, np.ndarray]) -> Any:
     trace.count[0] = live
     if not hasattr(agent.trace, "entries"):
         return trace
-    return agent.trace._replace(entries=trace, **{name: arrays[f"trace_{name}"] for name in _own_arrays(agent.trace)})
+    return agent.trace._replace(entries=trace, **{name: arrays[f"trace_{name}"] for name in own_arrays(agent.trace)})
 
 
 # ---- settings
@@ -366,7 +334,11 @@ def _number_out(value: float | Schedule) -> Any:
 
 
 def _number_in(value: Any) -> float | Schedule:
-    return Schedule(tuple(map(tuple, value["points"])), value["hold"]) if isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        return value
+    for episode, _ in value["points"]:
+        check_whole("episode of a schedule", episode, -LARGEST, LARGEST)
+    return Schedule(tuple(map(tuple, value["points"])), check_flag("hold", value["hold"]))
 
 
 def _named_out(thing: Any, ours: Mapping[str, type]) -> dict[str, Any]:
@@ -381,14 +353,14 @@ def _named_in(argument: str, value: dict[str, Any] | None, given: Any, ours: Map
     if given is not None:
         mine = json.loads(json.dumps(_named_out(given, ours)))
         if mine != value:
-            raise ValueError(f"{argument}: the saved learner uses {value}, got {mine}")
+            raise _Unfit(f"{argument}: the saved learner uses {value}, got {mine}")
         return given
     if value is None:
         return None
     settings = dict(value)
     name = settings.pop("name")
     if name not in ours:
-        raise ValueError(
+        raise _Unfit(
             f"{argument}: the saved learner uses {name}, which is not part of chunked_td; build it and pass it as "
             f"load(…, {argument}=…)"
         )
@@ -413,10 +385,10 @@ def _policy_out(agent: Learner, arrays: dict[str, np.ndarray]) -> Any:
     return {"function": True} if callable(agent.policy) else agent.policy
 
 
-def _policy_in(value: Any, arrays: dict[str, np.ndarray], given: Any) -> Any:
+def _policy_in(value: Any, arrays: Mapping[str, np.ndarray], given: Any) -> Any:
     if isinstance(value, dict) and "function" in value:
         if given is None:
-            raise ValueError("policy: the saved learner evaluates a function, which a file cannot hold; pass policy=")
+            raise _Unfit("policy: the saved learner evaluates a function, which a file cannot hold; pass policy=")
         return given
     return arrays["policy"] if isinstance(value, dict) else value
 
@@ -434,18 +406,18 @@ def _model_out(agent: Learner, arrays: dict[str, np.ndarray]) -> Any:
     return {"name": type(model).__name__, "saved": True}
 
 
-def _model_in(value: Any, arrays: dict[str, np.ndarray], given: Any) -> Any:
+def _model_in(value: Any, arrays: Mapping[str, np.ndarray], given: Any) -> Any:
     if value is None:
         return given
     if "error" in value:
         return _named_in("model", value["error"], given, ERRORS)
-    saved = {k.removeprefix("model_"): v for k, v in arrays.items() if k.startswith("model_")}
+    saved = {k.removeprefix("model_"): arrays[k] for k in arrays if k.startswith("model_")}
     if given is None and value["name"] == "NeuralModel" and value["saved"]:
         from chunked_td.models.neural.online import NeuralModel
 
         return NeuralModel.from_arrays(saved)
     if given is None:
-        raise ValueError(f"model: the saved learner uses a {value['name']}; build one and pass it as model=")
+        raise _Unfit(f"model: the saved learner uses a {value['name']}; build one and pass it as model=")
     if value["saved"]:
         given.load_arrays(saved)
     return given
@@ -472,27 +444,9 @@ def _pack(value: Any, arrays: dict[str, np.ndarray], name: str) -> Any:
     return _plain(value)
 
 
-def _unpack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _unpack(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     if isinstance(value, dict):
         if "__array__" in value:
             return arrays[value["__array__"]]
         return {key: _unpack(item, arrays) for key, item in value.items()}
     return [_unpack(item, arrays) for item in value] if isinstance(value, list) else value
-
-
-# ---- files
-
-
-def _read(path: Path) -> dict[str, np.ndarray]:
-    if path.is_file() and not zipfile.is_zipfile(path):  # NumPy would suggest to unpickle it
-        raise ValueError(f"{path}: not a saved learner, or cut short")
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise
-    except Exception as problem:  # a damaged archive fails in as many ways as there are bytes in its headers
-        raise ValueError(f"{path}: not a saved learner, or cut short ({problem})") from problem
-    if "header" not in arrays:
-        raise ValueError(f"{path}: a NumPy archive, but not a saved learner (it has no header)")
-    return arrays

@@ -13,6 +13,13 @@ from chunked_td.lambdas.episode import Episode
 from chunked_td.learners.views import View
 from chunked_td.policies import GREEDY, UNIFORM
 
+NO_NUMBER, NO_LAMBDA = 1, 2
+"""What may go wrong while learning, as bits of `AgentState.watch`: an update that is not finite or beyond
+`chunked_td.traces.LIMIT`, and a λ outside [0, 1]."""
+
+SLACK = 1.0e-6
+"""How far a λ may lie outside [0, 1] by rounding."""
+
 
 class Rule(NamedTuple):
     """The choices of a learner, and the numbers that go with them."""
@@ -22,6 +29,7 @@ class Rule(NamedTuple):
     per_component: Any  # static: 1 if every reward component has a λ of its own
     keeps_policy: Any  # static: 1 if λ needs π(·|x_t)
     keeps_legal: Any  # static: 1 if λ or a planner needs the legal actions of other states
+    checks_lambda: Any  # static: 1 if the λ source is not one of ours, and might leave [0, 1]
     n_actions: Any  # A
     discount: float  # γ
     cutoff: float  # traces at or below it are dropped; 0 is exact
@@ -85,6 +93,7 @@ class AgentState(NamedTuple):
     tables: Tables
     trace: Any  # a kind of trace (`learners.views`), or None for updates at the end of an episode
     memory: Memory
+    watch: Annotated[np.ndarray, "int64[one]"]  # 0 while all is well, else NO_NUMBER, NO_LAMBDA or both
     episode: Any = None  # Episode, where the λ source learns from whole episodes
     planning: Any = None  # Planning, where the learner plans or reads rewards off a model
     error: Any = None  # the compiled form of a model error, where the models are wrong on purpose
@@ -126,6 +135,7 @@ def make_rule(
         per_component=static(int(source.per_component)),
         keeps_policy=static(int(Needs.POLICY in needs)),
         keeps_legal=static(int(Needs.LEGAL in needs or (plans and bootstrap != STATE))),
+        checks_lambda=static(int(not type(source).__module__.startswith("chunked_td."))),
         n_actions=n_actions,
         discount=float(discount),
         cutoff=float(cutoff),

@@ -39,9 +39,10 @@ from chunked_td._numba import by_type, code, kernel
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.step import Step, bootstrap_value
 from chunked_td.learners.planning.base import count_transition, learns_directly, plan, reward_read
+from chunked_td.learners.state import NO_LAMBDA, NO_NUMBER, SLACK
 from chunked_td.policies import GIVEN, GREEDY, draw, epsilon_greedy, only_legal, uniform_legal
 from chunked_td.seeding import uniform
-from chunked_td.traces import backward_pass
+from chunked_td.traces import LIMIT, backward_pass
 
 ONGOING, TERMINATED, TRUNCATED = range(3)
 """Whether an episode has ended, and how."""
@@ -227,6 +228,16 @@ def write_lambda(agent, step):
         value = lambda_of(agent.source, step, 0)
         for i in range(out.size):
             out[i] = value
+    if code(agent.rule.checks_lambda):
+        for i in range(out.size):
+            if step.previous >= 0 and not in_unit(out[i]):  # the first step of an episode has no λ
+                agent.watch[0] |= NO_LAMBDA
+
+
+@kernel
+def in_unit(value):
+    """Whether a λ lies in [0, 1], up to rounding; NaN does not."""
+    return -SLACK <= value <= 1.0 + SLACK
 
 
 @kernel
@@ -237,6 +248,8 @@ def conclude(agent, step, reward, ended, step_size):
     count_transition(agent.planning, row, seen_state(agent.error, step), reward, ended == TERMINATED)
     td_error(agent, step, row, reward, ended == TERMINATED)
     record(agent.episode, step, reward, ended == TRUNCATED)
+    if agent.trace is not None or agent.planning is not None:  # values change at once; else at the end of the episode
+        watch_update(agent, step_size)
     if learns_directly(agent.planning):
         learn(agent.trace, agent, step, row, step_size)
     after_step(agent.source, step, reward, agent.memory.delta_t, ended)
@@ -245,6 +258,14 @@ def conclude(agent, step, reward, ended, step_size):
     if code(agent.rule.keeps_policy):
         for b in range(A):
             agent.memory.policy[b] = agent.memory.next_policy[b]
+
+
+@kernel
+def watch_update(agent, step_size):
+    """Note in `agent.watch` a δ_t that nothing can be learned from."""
+    for i in range(agent.memory.delta_t.size):
+        if not abs(step_size * agent.memory.delta_t[i]) <= LIMIT:  # true of NaN too
+            agent.watch[0] |= NO_NUMBER
 
 
 @kernel
@@ -281,7 +302,9 @@ def _make_updates(no_trace, agent, coins, step_size):
             u = uniform(coins)
             for i in range(memory.delta_t.size):
                 memory.lambda_[t, i] = 1.0 if u < memory.lambda_[t, i] else 0.0
-    backward_pass(agent.tables.values, memory.rows, memory.delta, memory.lambda_, length, discount, step_size)
+    values, rows, delta, lambda_ = agent.tables.values, memory.rows, memory.delta, memory.lambda_
+    if not backward_pass(values, rows, delta, lambda_, length, discount, step_size):
+        agent.watch[0] |= NO_NUMBER
 
 
 learn, end_episode = by_type("update", _keep), by_type("end", _make_updates)

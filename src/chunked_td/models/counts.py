@@ -263,11 +263,11 @@ class ForwardCounts(NamedTuple):
 
     @staticmethod
     @kernel
-    def visits(model, step):
-        """n(x_t)."""
+    def visits(model, step, state):
+        """n(state): how often it was left."""
         total = 0
         for b in range(code(step.n_actions)):
-            total += model.counts.total[step.state * code(step.n_actions) + b]
+            total += model.counts.total[state * code(step.n_actions) + b]
         return total
 
 

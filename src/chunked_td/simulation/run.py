@@ -17,8 +17,19 @@ from chunked_td.learners.state import AgentState, Memory, Tables, empty_episode,
 from chunked_td.learners.views import View, empty_trace
 from chunked_td.models.errors import ModelError
 from chunked_td.models.oracle import Oracle, TableOracle
-from chunked_td.seeding import Draws, SeedSequences, generator, split_seed
-from chunked_td.simulation.kernels import Record, Room, Stage, Streams, Totals, play_block
+from chunked_td.seeding import Draws, GuardedStream, SeedSequences, Stream, generator, split_seed
+from chunked_td.simulation.kernels import (
+    NO_ACTIONS,
+    NO_DRAWS,
+    NO_END,
+    NO_STATE,
+    Record,
+    Room,
+    Stage,
+    Streams,
+    Totals,
+    play_block,
+)
 
 _BLOCK = 1 << 14  # uniforms drawn ahead per stream
 
@@ -57,7 +68,7 @@ class Run:
         source: Any = None,
         record: bool = False,
     ):
-        self.env: Any = formed(independent_copy(dynamics))
+        self.name, self.env = type(dynamics).__name__, formed(independent_copy(dynamics))
         self.step_size, self.epsilons = float(step_size), epsilons
         A, d, T = dynamics.n_actions, dynamics.n_rewards, dynamics.horizon
         nvec, bootstrap = np.array(dynamics.nvec, np.int64), BOOTSTRAPS[learner]
@@ -84,18 +95,20 @@ class Run:
                 tables=Tables(np.zeros((rows, d)), legal, nvec, parts),
                 trace=trace,
                 memory=Memory.empty(A, d, T if trace is None else 0),
+                watch=np.zeros(1, np.int64),
                 episode=empty_episode(lambda_source, rule, d, T),
                 planning=make_planning(planner, reward_source, sizes, self.plan_draws.stream),
                 error=None if error is None else error.compiled(states, A),
             )
         )
         kept = Record.empty(nvec.size, A, T) if record else None
-        self.stage = Stage.empty(nvec, n_actions, d, legal_masks(dynamics), kept)
+        trusted = type(dynamics).__module__.startswith("chunked_td.")
+        self.stage = Stage.empty(nvec, n_actions, d, legal_masks(dynamics), T, trusted, kept)
         self._prepare(dynamics, seeds, view, draws)
         planned = () if self.agent.planning is None else (self.agent.planning.planner,)
         self.loop = compiled_for(play_block, self.env, self.agent.source, *planned)
         self.totals = Totals.zero()
-        self.episode = 0
+        self.episode, self.diverged = 0, -1
 
     def _prepare(self, dynamics: Dynamics, seeds: SeedSequences, view: View, planning: int) -> None:
         """Random numbers, and what the environment draws once."""
@@ -106,12 +119,20 @@ class Run:
         self.room = Room(dynamics.draws * (T + 1), T + 1, sampled, pairs, transitions, planning)
         sizes = max(_BLOCK, 4 * self.room.env), max(_BLOCK, 4 * self.room.policy), 4 * sampled
         self.draws = [Draws(generator(sequence), size) for sequence, size in zip(seeds[:3], sizes, strict=True)]
-        type(self.env).prepare(self.env, self.draws[0].reserve(dynamics.draws))
+        stream = self.env_stream(self.draws[0].reserve(dynamics.draws))
+        type(self.env).prepare(self.env, stream)
+        if stream.position[0] > stream.block.size:
+            check_dynamics(self.name, NO_DRAWS, 0)
+
+    def env_stream(self, stream: Stream) -> Any:
+        """The environment's random numbers; dynamics that are not ours may take too many of them."""
+        return stream if self.stage.trusted.value else GuardedStream(*stream)
 
     def _make_room(self) -> None:
         """Refill random numbers and grow the count model where the next episode might run out."""
         needed = self.room.env, self.room.policy, self.room.coins
-        self.streams = Streams(*(draws.reserve(count) for draws, count in zip(self.draws, needed, strict=True)))
+        env, *others = (draws.reserve(count) for draws, count in zip(self.draws, needed, strict=True))
+        self.streams = Streams(self.env_stream(env), *others)
         model = self.agent.model
         if self.room.pairs and model.counts.room < self.room.pairs:
             counts = model.counts.grown(model.counts.head.size, 2 * model.counts.pairs.shape[0] + self.room.pairs)
@@ -129,8 +150,8 @@ class Run:
         self.agent = self.agent._replace(planning=planning._replace(world=world, rng=stream))
 
     def play_to(self, episode: int) -> None:
-        """Play until `episode` episodes are done."""
-        while self.episode < episode:
+        """Play until `episode` episodes are done, or until learning diverges: `diverged` is the episode of that."""
+        while self.episode < episode and self.diverged < 0:
             self._make_room()
             self.episode = self.loop(
                 self.env,
@@ -144,6 +165,9 @@ class Run:
                 episode,
                 self.totals,
             )
+            if self.agent.watch[0]:
+                check_dynamics(self.name, int(self.agent.watch[0]), self.episode - 1)
+                self.diverged = self.episode - 1
 
     @property
     def values(self) -> np.ndarray:
@@ -153,6 +177,19 @@ class Run:
     def probe(self, rows: np.ndarray) -> np.ndarray:
         """Σ_i Q^i of the given rows."""
         return self.values[rows].sum(axis=1)
+
+
+def check_dynamics(name: str, watch: int, episode: int) -> None:
+    """Refuse dynamics that have not kept to what they declare; compiled code stopped there."""
+    faults = {
+        NO_STATE: "wrote a state component outside 0..nvec − 1",
+        NO_ACTIONS: "offered a number of legal actions outside 1..n_actions",
+        NO_END: "did not end the episode within horizon transitions",
+        NO_DRAWS: "took more random numbers than draws says",
+    }
+    for bit, fault in faults.items():
+        if watch & bit:
+            raise ValueError(f"dynamics {name} {fault}, in episode {episode}")
 
 
 def _make_model(model: str | None, dynamics: Any, source: LambdaSource, bootstrap: int, parts: np.ndarray) -> Any:

@@ -413,7 +413,7 @@ def from_dynamics(dynamics: Dynamics, starts: Any) -> tuple[Lists, dict[int, flo
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedTable:
     """What a Gymnasium environment tells of its dynamics."""
 
     P: Any
@@ -453,7 +453,7 @@ def time_limit(env: Any) -> int | None:
     return min(limits, default=None)
 
 
-def published(env: Any, starts: Any) -> Published:
+def published(env: Any, starts: Any) -> PublishedTable:
     """Read `P` and the start distribution of an environment."""
     env = made(env)
     limit, inner = time_limit(env), env.unwrapped
@@ -481,4 +481,4 @@ def published(env: Any, starts: Any) -> Published:
                 f"episodes begin"
             )
         starts = np.asarray(starts, np.float64)
-    return Published(P, starts, int(inner.action_space.n), limit)
+    return PublishedTable(P, starts, int(inner.action_space.n), limit)

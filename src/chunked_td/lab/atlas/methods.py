@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,8 @@ class Method:
       learner: bootstrap: "expected_sarsa", "sarsa" or "q_learning".
       options: further arguments of `simulate`, e.g. {"view": "true_online"}.
       text: one sentence.
+      exponents: its step sizes, where it needs no others; those of the profile by default.
+      families: of problems on which it runs; all by default.
       quick: whether the quick profile has it.
     """
 
@@ -45,6 +47,8 @@ class Method:
     learner: str = "expected_sarsa"
     options: Mapping[str, Any] = field(default_factory=dict)
     text: str = ""
+    exponents: tuple[int, ...] | None = None
+    families: tuple[str, ...] | None = None
     quick: bool = True
 
     def __post_init__(self):
@@ -63,9 +67,10 @@ FIXED_METHODS = tuple(
 
 def builtin_methods() -> tuple[Method, ...]:
     """Every method of this package."""
-    from chunked_td.lab.atlas.catalogue import METHODS
+    from chunked_td.lab.atlas.catalogue import METHODS, WRONG_FAMILIES, WRONG_MODELS
 
-    return (*FIXED_METHODS, *METHODS)
+    wrong = [replace(method, families=WRONG_FAMILIES) for method in WRONG_MODELS]
+    return (*FIXED_METHODS, *METHODS, *wrong)
 
 
 def methods_in(path: str | Path) -> tuple[Method, ...]:

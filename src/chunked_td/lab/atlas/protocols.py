@@ -87,7 +87,7 @@ def protocol_of(key: ProblemKey, methods: Sequence[Method], profile: AtlasProfil
             "chunked_td.lab.atlas.protocols:AtlasProblem",
             {"family": key.family, "setting": key.setting, "control": key.control},
         ),
-        arms=tuple(_arm(method, family) for method in methods),
+        arms=tuple(_arm(method) for method in methods if method.families is None or family.id in method.families),
         exponents=profile.exponents,
         episodes=family.episodes,
         scoring=_scoring(key, family),
@@ -110,13 +110,14 @@ def _scoring(key: ProblemKey, family: Family) -> Any:
     return right_choices if family.task == CHOICE else mean_return
 
 
-def _arm(method: Method, family: Family) -> Arm:
+def _arm(method: Method) -> Arm:
     return Arm(
         method.id,
         method.label,
         method.learner,
         method.lambda_source,
         method.model,
+        method.exponents,
         in_paper=False,
         options={"view": "traces", **method.options},
     )

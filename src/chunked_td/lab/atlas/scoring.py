@@ -1,4 +1,4 @@
-"""Scores of the atlas, the better the larger: `(runs, record_at) -> {"score": float64[R, K]}`, over all episodes so far."""
+"""Scores of the atlas, the better the larger: `(runs, record_at) -> {"score": float64[R, K]}`."""
 
 from __future__ import annotations
 

@@ -179,6 +179,10 @@ def _scores(batch: Batch, runs: Any, record_at: np.ndarray) -> Scores:
     scores, diagnostics = resolve(batch.protocol.scoring)(runs, record_at), getattr(runs, "diagnostics", {})
     if np.any(diagnostics.get("broken", 0)):
         scores = {name: np.where(diagnostics["broken"] > 0, np.nan, values) for name, values in scores.items()}
+    lost = np.asarray(getattr(runs, "diverged", -1)).reshape(-1, 1)
+    if "score" in scores and np.any(lost >= 0):  # the worst score, not none: a step size must not gain by diverging
+        gone = (lost >= 0) & (record_at > lost) & np.isnan(scores["score"])
+        scores = {**scores, "score": np.where(gone, np.inf, scores["score"])}
     if "score" not in {**scores, **diagnostics}:
         raise LabError(f"scoring of {batch.protocol.id!r} must give a column 'score', got {sorted(scores)}")
     return {**scores, **diagnostics}

