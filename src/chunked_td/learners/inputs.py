@@ -109,8 +109,9 @@ def check_indexer(indexer: Any) -> Any:
 
 def check_id(state: Any, indexer: Indexer) -> int:
     """A state id from an indexer as an int: compiled code reads and writes at that place."""
-    if isinstance(state, Integral) and not isinstance(state, bool) and 0 <= state < indexer.size:
-        return int(state)
+    number = int(state) if isinstance(state, int | np.integer) and not isinstance(state, bool) else -1
+    if 0 <= number < indexer.size:
+        return number
     known = f"integers in 0..{indexer.size - 1} (its size is {indexer.size})"
     raise ValueError(f"indexer {type(indexer).__name__} must give {known}, got {state!r}")
 
@@ -132,7 +133,7 @@ def check_reward(reward: Any) -> float:
             return float(reward)
         except OverflowError:
             pass
-    elif hasattr(reward, "__array__") and not isinstance(reward, np.generic):  # JAX, Torch on the CPU
+    elif hasattr(reward, "__array__") and not isinstance(reward, np.generic | np.ndarray):  # JAX, Torch on the CPU
         return check_reward(np.asarray(reward))
     raise ValueError(f"reward must be a number, got {reward!r}")
 
@@ -154,7 +155,10 @@ def check_reward_vector(reward: Any, components: int) -> np.ndarray:
 
 def legal_actions(mask: Any, n_actions: int) -> np.ndarray:
     """The legal actions of `info["action_mask"]`, bool[A]."""
-    legal = np.asarray(mask).astype(bool)
+    try:
+        legal = np.asarray(mask).astype(bool)
+    except ValueError:  # rows of different lengths, or strings
+        legal = np.zeros(0, bool)
     if legal.shape != (n_actions,):
         raise ValueError(f"info['action_mask'] must have shape ({n_actions},), got {mask!r}")
     if not legal.any():

@@ -153,7 +153,7 @@ class Learner(Queries):
         self.epsilon = check_schedule("epsilon", epsilon, positive=False)
         self.discount = check_unit("discount", discount)
         self.lambda_source = as_lambda_source(lambda_source, self.default_source)
-        self.view = check_view(view or self.default_view)
+        self.view = check_view(self.default_view if view is None else view)
         self.percept = check_choice("percept", percept, ("state", "reward-state"))
         self.prior = check_not_negative("prior", prior)
         self.cutoff = check_not_negative("cutoff", cutoff)
@@ -176,7 +176,7 @@ class Learner(Queries):
                 raise ValueError(f"policy goes with state-value learners; {type(self).__name__} acts ε-greedily")
             return None
         if policy is None or isinstance(policy, str):
-            return check_choice("policy", policy or "uniform", ("uniform",))
+            return check_choice("policy", "uniform" if policy is None else policy, ("uniform",))
         return policy if callable(policy) else check_policy_table(policy, self.indexer, self.n_actions)
 
     def _read_spaces(self, env: Any, indexer: Indexer | None) -> None:

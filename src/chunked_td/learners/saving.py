@@ -39,7 +39,7 @@ from chunked_td.learners.schema import (
 from chunked_td.learners.state import Memory
 from chunked_td.learners.sutton_singh import SuttonSingh
 from chunked_td.learners.views import view_from, view_settings
-from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts
+from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts, rehash
 from chunked_td.models.errors import ERRORS, ModelError
 from chunked_td.models.transitions import TransitionCounts
 from chunked_td.seeding import Draws, check_random_state
@@ -309,7 +309,7 @@ def _counts_in(arrays: Mapping[str, np.ndarray], origins: int, prefix: str = "co
     for name in ("head", "total"):
         getattr(counts, name)[:] = arrays[f"{prefix}_{name}"]
     counts.size[0] = size
-    counts = counts.grown(origins, counts.pairs.shape[0])  # builds the hash table
+    rehash(counts)
     if np.count_nonzero(counts.table) != size:
         raise ValueError("counts_origin, counts_target: a pair must be there once")
     return counts

@@ -66,7 +66,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Atlas:
+class CreditMap:
     """The map.
 
     Attributes:
@@ -116,7 +116,7 @@ def _key_of(row: Any) -> ProblemKey:
     return ProblemKey(family, known[setting], control)
 
 
-def make_atlas(frame: pl.DataFrame) -> Atlas:
+def make_atlas(frame: pl.DataFrame) -> CreditMap:
     """The map from the table of runs that `collect` gives."""
     import polars as pl
 
@@ -137,7 +137,7 @@ def make_atlas(frame: pl.DataFrame) -> Atlas:
         span[key], best_fixed[key] = (low, high), max(means, key=lambda name: means[name])
         for method, (scores, exponent, at_edge) in found.items():
             cells[key, method] = _cell(scores, low, high, exponent, at_edge)
-    return Atlas(tuple(problems), tuple(methods), cells, best_fixed, span, frame.height)
+    return CreditMap(tuple(problems), tuple(methods), cells, best_fixed, span, frame.height)
 
 
 def _best(part: pl.DataFrame) -> tuple[np.ndarray, int, bool]:
@@ -162,7 +162,7 @@ def _cell(scores: np.ndarray, low: float, high: float, exponent: int, at_edge: b
 
 
 @dataclass(frozen=True)
-class Verdict:
+class WrittenVerdict:
     """Whether one method is good enough everywhere.
 
     The criterion, written down before the full run: a mean relative score of at least 0.95 and of at least 0.75 on
@@ -182,11 +182,11 @@ class Verdict:
         return self.mean >= self.MEAN and self.worst >= self.WORST and self.best_fixed_mean < self.FIXED_MEAN
 
 
-def verdict(atlas: Atlas, method: str, problems: Sequence[ProblemKey] | None = None) -> Verdict:
+def verdict(atlas: CreditMap, method: str, problems: Sequence[ProblemKey] | None = None) -> WrittenVerdict:
     """Judge a method on some problems."""
     chosen = atlas.main() if problems is None else problems
     fixed = max(atlas.mean(fixed_id(value), chosen) for value in FIXED if fixed_id(value) in atlas.methods)
-    return Verdict(method, atlas.mean(method, chosen), atlas.worst(method, chosen), fixed)
+    return WrittenVerdict(method, atlas.mean(method, chosen), atlas.worst(method, chosen), fixed)
 
 
 def save_scores(frame: pl.DataFrame, path: Path) -> None:
