@@ -21,7 +21,7 @@ from chunked_td.lab.atlas.page import AtlasView, build_page
 from chunked_td.lab.atlas.protocols import PROFILES, problems
 from chunked_td.lab.atlas.ranking import AtlasBootstrap, Estimate, ranked, score_text, unclear
 from chunked_td.lab.atlas.results import FLOOR, make_atlas, verdict
-from chunked_td.lab.atlas.text import candidate, control_findings, places, verdict_text
+from chunked_td.lab.atlas.text import candidate, control_findings, controls_of, places, verdict_text
 from chunked_td.lab.errors import DirectoryError
 
 FAMILIES = ("delay", "noisy-states", "fan-in", "skew", "policy", "grid")
@@ -130,6 +130,7 @@ def test_the_answer_is_told_from_the_data(text, atlas):
     assert "wins (its interval lies above the best fixed λ) on 18 of 18 problems" in answer
     judged = verdict(atlas, "backward", atlas.held_out(True))
     assert verdict_text(judged) in answer
+    assert "Controls: of 3 wins on problems that have one, 3 survive it." in answer
     other = make_atlas(fake({"forward": 2.0}))
     assert candidate(other, METHODS) == "forward"
 
@@ -152,6 +153,9 @@ def test_wins_that_do_not_survive_the_control_are_flagged(text, atlas):
     lost = {pair.method for pair in control_pairs(atlas) if pair.lost}
     assert lost == {"expected"}
     assert all(pair.clearly_lost for pair in control_pairs(atlas) if pair.lost)
+    assert controls_of("expected", control_pairs(atlas)).endswith("of 3 wins on problems that have one, 0 survive it.")
+    assert controls_of("fixed-0", control_pairs(atlas)).endswith("there is no win to check.")
+    assert controls_of("fixed-0", []) == "Controls: none among these runs."
     none = make_atlas(fake(families=("delay",)))
     assert control_findings(control_pairs(none), METHODS) == ["These runs have no controls; the full profile has."]
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chunked_td._durations import duration_text
+from chunked_td._files import check_inside
 from chunked_td.lab.atlas import figures, text
 from chunked_td.lab.atlas.claims import ROBUSTNESS, ModelLoss, judge_claims, model_losses
 from chunked_td.lab.atlas.controls import ControlPair, control_pairs
@@ -32,12 +33,12 @@ from chunked_td.lab.atlas.ranking import (
 )
 from chunked_td.lab.atlas.results import CRITERION, FLOOR, SCORES, CreditMap, make_atlas, verdict
 from chunked_td.lab.errors import DirectoryError
-from chunked_td.lab.report.page import distinct, render
+from chunked_td.lab.report.page import distinct, templates
 from chunked_td.lab.report.style import Style
 from chunked_td.lab.report.style import render as render_figure
 from chunked_td.lab.results.tables import Table
 from chunked_td.lab.results.wording import seeds_text
-from chunked_td.lab.store.directory import write_or_explain
+from chunked_td.lab.store.directory import refuse, write_or_explain
 from chunked_td.lab.store.log import RunLog
 
 if TYPE_CHECKING:
@@ -100,6 +101,9 @@ def build_page(folder: Path, methods: Sequence[Method] | None = None, out: Path 
         raise DirectoryError(f"{folder / SCORES} has no rows, so there is nothing to show")
     view = AtlasView(frame, builtin_methods() if methods is None else methods)
     target = folder if out is None else Path(out)
+    for name in ("figures", "tables"):
+        with refuse(DirectoryError):
+            check_inside(target, target / name)
     for name, figure in view.figures().items():
         write_or_explain(target / "figures" / f"{name}.png", render_figure(figure, "png"))
     for table in view.tables():
@@ -374,9 +378,8 @@ def page_text(view: AtlasView, log: RunLog) -> str:
     """The page as text."""
     batches = log.batches()
     robustness = next(found for claim, found in view.claims if claim is ROBUSTNESS)
-    return render(
-        "atlas.html",
-        package="chunked_td.lab.atlas",
+    environment = templates("chunked_td.lab.atlas", "chunked_td.lab.report")
+    return environment.get_template("atlas.html").render(
         title=TITLE,
         view=view,
         criterion=CRITERION,
@@ -390,6 +393,7 @@ def page_text(view: AtlasView, log: RunLog) -> str:
         ink=figures.ink,
         ranking_picture=picture(figures.ranking_figure(view.rows, view.methods, len(view.problems))),
         panels=view.panels(),
+        controls_of=text.controls_of,
         control_findings=text.control_findings(view.pairs, view.methods),
         robustness=robustness,
         robustness_claim=ROBUSTNESS,

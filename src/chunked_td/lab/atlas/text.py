@@ -94,8 +94,8 @@ def _best(
         return text
     if not near:
         return f"{text} The interval of its lead over every other method lies above 0."
-    names = list_text([methods[row.method].label for row in near])
-    return f"{text} These runs do not tell it apart from {names} (the interval of the difference contains 0)."
+    names = "; ".join(methods[row.method].label for row in near)  # some labels have commas
+    return f"{text} The interval of the difference contains 0, so these runs do not tell it apart from: {names}."
 
 
 def _where(row: RankedMethod, methods: Mapping[str, Method], count: int) -> str:
@@ -147,6 +147,17 @@ def verdict_text(judged: WrittenVerdict) -> str:
         ),
     ]
     return "; ".join(f"{text}: {'met' if met else 'not met'}" for text, met in parts) + "."
+
+
+def controls_of(method: str, pairs: Sequence[ControlPair]) -> str:
+    """Whether one method passes its controls, in a sentence."""
+    wins = [pair for pair in pairs if pair.method == method and pair.wins]
+    if not any(pair.method == method for pair in pairs):
+        return "Controls: none among these runs."
+    if not wins:
+        return "Controls: it wins no problem that has one, so there is no win to check."
+    kept = sum(not pair.lost for pair in wins)
+    return f"Controls: of {count_text(len(wins), 'win')} on problems that have one, {kept} survive it."
 
 
 def control_findings(pairs: Sequence[ControlPair], methods: Mapping[str, Method]) -> list[str]:
