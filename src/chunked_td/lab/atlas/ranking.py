@@ -1,7 +1,8 @@
 """Methods ranked over problems, with intervals: pure functions of the map.
 
 Intervals are percentile bootstraps over problems and seeds: every sample draws problems with replacement, and within
-each problem seeds with replacement, the same for all methods. The step sizes and the two fixed λs that a score refers
+each problem seeds with replacement, the same for all methods. (The spread between problems contains that between seeds,
+so these intervals are wide rather than narrow.) The step sizes and the two fixed λs that a score refers
 to stay as chosen. A relative score counts as `FLOOR` where it is lower. The same runs give the same numbers.
 """
 
