@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -85,12 +84,12 @@ class AtlasBootstrap:
 
     def mean(self, method: str, problems: Sequence[ProblemKey]) -> Estimate:
         """Mean relative score over problems."""
-        return self._over_problems(self.atlas.relative(method, problems), self.samples(method, problems))
+        return self._estimate(self.atlas.relative(method, problems), self.samples(method, problems))
 
     def difference(self, one: str, other: str, problems: Sequence[ProblemKey]) -> Estimate:
         """Mean over problems of the relative score of one method minus another's."""
         values = self.atlas.relative(one, problems) - self.atlas.relative(other, problems)
-        return self._over_problems(values, self.samples(one, problems) - self.samples(other, problems))
+        return self._estimate(values, self.samples(one, problems) - self.samples(other, problems))
 
     def ranks(self, methods: Sequence[str], problems: Sequence[ProblemKey]) -> list[Estimate]:
         """Mean over problems of the rank of each method among them; 1 is the best, ties share their mean rank."""
@@ -98,35 +97,39 @@ class AtlasBootstrap:
 
         values = rankdata([-self.atlas.relative(method, problems) for method in methods], axis=0)
         samples = rankdata([-self.samples(method, problems) for method in methods], axis=0)
-        return [self._over_problems(v, s) for v, s in zip(values, samples, strict=True)]
+        return [self._estimate(v, s) for v, s in zip(values, samples, strict=True)]
 
     def samples(self, method: str, problems: Sequence[ProblemKey]) -> np.ndarray:
-        """Means over samples of seeds, at least FLOOR: float64[problems, draws]."""
-        return np.stack([self._of_problem(method, key) for key in problems])
+        """Relative scores of the problems that each sample draws, at least FLOOR: float64[len(problems), draws].
 
-    def _of_problem(self, method: str, key: ProblemKey) -> np.ndarray:
-        values = self.atlas.cells[key, method].by_seed
-        if not np.isfinite(values).all():
-            return np.full(self.draws, FLOOR)
-        place = (self._index[key], values.size)
-        if place not in self._seeds:
-            self._seeds[place] = _shares(values.size, self.draws, (1, self._index[key]))
-        return np.maximum(self._seeds[place] @ values, FLOOR)
+        A problem that is drawn twice has two samples of its seeds.
+        """
+        values = [self.atlas.cells[key, method].by_seed for key in problems]
+        sizes = np.array([len(row) if np.isfinite(row).all() else 0 for row in values])
+        drawn = self._drawn(len(problems))
+        found = np.full(drawn.shape, FLOOR)
+        for size in set(sizes.tolist()) - {0}:
+            table = np.array([row if n == size else np.zeros(size) for row, n in zip(values, sizes, strict=True)])
+            for place, chosen in enumerate(drawn):
+                means = (self._shares(place, size) * table[chosen]).sum(axis=1)
+                found[place] = np.where(sizes[chosen] == size, np.maximum(means, FLOOR), found[place])
+        return found
 
-    @cached_property
-    def _index(self) -> dict[ProblemKey, int]:
-        return {key: place for place, key in enumerate(self.atlas.problems)}
+    def _drawn(self, count: int) -> np.ndarray:
+        """Which problem stands at each place of each sample: int64[count, draws]."""
+        return np.random.default_rng((2, count)).integers(count, size=(count, self.draws))
 
-    def _over_problems(self, values: np.ndarray, samples: np.ndarray) -> Estimate:
-        shares = _shares(len(values), self.draws, (2, len(values)))
-        low, high = np.quantile((shares.T * samples).sum(axis=0), (0.025, 0.975))
+    def _shares(self, place: int, seeds: int) -> np.ndarray:
+        """The share of each seed at this place of each sample: float64[draws, seeds]."""
+        if (place, seeds) not in self._seeds:
+            rng = np.random.default_rng((1, place, seeds))
+            self._seeds[place, seeds] = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=self.draws) / seeds
+        return self._seeds[place, seeds]
+
+    @staticmethod
+    def _estimate(values: np.ndarray, samples: np.ndarray) -> Estimate:
+        low, high = np.quantile(samples.mean(axis=0), (0.025, 0.975))
         return Estimate(float(values.mean()), float(low), float(high))
-
-
-def _shares(count: int, draws: int, seed: tuple[int, int]) -> np.ndarray:
-    """The share of each of `count` things in each bootstrap sample: float64[draws, count]."""
-    rng = np.random.default_rng(seed)
-    return rng.multinomial(count, np.full(count, 1 / count), size=draws) / count
 
 
 def ranked(atlas: CreditMap, problems: Sequence[ProblemKey], bootstrap: AtlasBootstrap) -> list[RankedMethod]:
