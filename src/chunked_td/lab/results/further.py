@@ -53,9 +53,8 @@ def _compression(folder: Path) -> Iterator[FurtherClaim]:
     table: dict[str, Any] = {column.name: column.to_numpy() for column in pl.read_parquet(path)}
     judged = study.verdict(table)
     status = {"holds": HOLDS, "fails": FAILS, "in part": UNDECIDED, "not tested": NOT_RUN}
-    longest = {
-        f"{arm}, {cell}": study.longest_solved(table, arm, str(cell)) for arm, cell in study.ARMS if arm != "compressor"
-    }
+    single = [(arm, str(cell)) for arm, cell in study.ARMS if arm != "compressor"]
+    longest = {f"{arm}, {cell}": study.longest_solved(table, arm, cell) for arm, cell in single}
     solved = {f"{cell}": study.longest_solved(table, "compressor", str(cell)) for _, cell in study.ARMS}
     seeds = len(set(table["seed"].tolist()))
     reach = "; ".join(f"{name}: {n:,}" if n else f"{name}: none" for name, n in longest.items())
@@ -63,9 +62,9 @@ def _compression(folder: Path) -> Iterator[FurtherClaim]:
         "compression",
         "§2.2",
         "Two-level Chunker-RNNs easily solve two sequences that differ in their first and last symbol, N steps apart.",
-        f"One step size for all N from 5 to {study.LONGEST:,}: solved in {study.EASY_RATE:.0%} of the seeds at every N, "
-        f"with at most {study.EASY_GROWTH:g} times the sequences at the largest N. In part: only up to N = 100, or more "
-        "sequences.",
+        f"One step size for all N from 5 to {study.LONGEST:,}: solved in {study.EASY_RATE:.0%} of the seeds at every "
+        f"N, with at most {study.EASY_GROWTH:g} times the sequences at the largest N. In part: only up to N = 100, or "
+        "more sequences.",
         status[judged["easily solves"]],
         f"{seeds} seeds; largest N that {study.EASY_RATE:.0%} of the seeds solve: "
         + "; ".join(f"{cell}: {n:,}" for cell, n in solved.items()),
@@ -97,8 +96,8 @@ def _deep(folder: Path) -> Iterator[FurtherClaim]:
             "deep",
             "ours; §6 names it as the next step",
             f"A λ per step beats every fixed λ for {agent}, over {len(judged['tasks'])} tasks.",
-            "One source has a mean over tasks above that of every fixed λ, intervals disjoint, and is no worse than 5 % "
-            "on any task. First the gate: λ from the true model must help.",
+            "One source has a mean over tasks above that of every fixed λ, intervals disjoint, and is no worse than "
+            "5 % on any task. First the gate: λ from the true model must help.",
             HOLDS if moon["verdict"] == "holds" else FAILS,
             f"best source {best} {sources[best]:.3f}, best fixed λ {rival} {fixed[rival]:.3f}; the gate was passed on "
             f"{gates.count('passed')} of {len(gates)} tasks",
