@@ -5,8 +5,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 OUT    ?= runs/quick
+WORKERS ?= 2
+MINUTES ?= 60
 
-.PHONY: help setup test reproduce lint format docs bench clean
+.PHONY: help setup test reproduce lint format docs bench attack mutants clean
 
 help:
 	@echo "make setup      the locked environment in $(VENV) (every other target does this first)"
@@ -16,6 +18,8 @@ help:
 	@echo "make format     rewrite the code in the house style"
 	@echo "make docs       the documentation in site/, broken links as errors"
 	@echo "make bench      speed against plain Python, NumPy and C"
+	@echo "make attack     hostile files and misuse for MINUTES=$(MINUTES); the table goes to results/attack.md"
+	@echo "make mutants    planted mistakes, each of which a test must catch; the table goes to mutants/TABLE.md"
 
 setup: $(READY)
 
@@ -29,7 +33,7 @@ $(READY): pyproject.toml uv.lock
 	@touch $@
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 reproduce: $(READY)
 	$(BIN)/chunked-td reproduce --profile quick --out $(OUT)
@@ -49,6 +53,13 @@ docs: $(READY)
 
 bench: $(READY)
 	$(BIN)/chunked-td bench
+
+# Kernels check every index: what would read elsewhere in memory, and pass unseen, is an error.
+attack: $(READY)
+	CHUNKED_TD_BOUNDSCHECK=1 $(BIN)/python -m attack --minutes $(MINUTES) --table results/attack.md
+
+mutants: $(READY)
+	$(BIN)/python -m mutants --table mutants/TABLE.md
 
 clean:
 	rm -rf build dist site .pytest_cache .ruff_cache .hypothesis

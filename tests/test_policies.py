@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -90,14 +88,3 @@ def test_values_that_are_no_numbers_still_give_a_policy(epsilon):
     assert out.tolist() == [0.5, 0.0, 0.5]
     epsilon_greedy(np.full((3, 1), np.inf), legal, epsilon, out)
     assert out.tolist() == [0.5, 0.0, 0.5]
-
-
-@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="only compiled code could crash")
-def test_a_run_that_diverges_does_not_crash():
-    from chunked_td.envs.dynamics import AccumulatedCharge
-    from chunked_td.simulation import simulate
-
-    runs = simulate(
-        AccumulatedCharge.make(), lambda_source=0.9, step_sizes=3.0, seeds=0, epsilon=0.0, episodes=3000, threads=1
-    )
-    assert runs.misses[0] <= 3000

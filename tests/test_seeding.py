@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from chunked_td._numba import at, code, kernel, stacked, static
-from chunked_td.seeding import Draws, uniform
+from chunked_td.seeding import Draws, split_seed, uniform
 
 
 def generator(seed=3):
@@ -33,6 +33,13 @@ def taken(draws, count):
     out = np.empty(count)
     take(draws.reserve(count), out)
     return out.tolist()
+
+
+def test_streams_of_a_run_differ_and_the_first_is_gymnasiums():
+    first = [np.random.Generator(np.random.PCG64(sequence)).random() for sequence in split_seed(5)]
+    assert len(set(first)) == len(first) == 4
+    assert first[0] == np.random.default_rng(5).random()
+    assert first[1:] == [np.random.default_rng(child).random() for child in np.random.SeedSequence(5).spawn(3)]
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 256])
@@ -72,6 +79,7 @@ def test_kernels_pass_without_compilation():
     kernels = ["test_traces.py", "test_policies.py", "test_lambdas.py", "test_seeding.py", "test_numba_room.py"]
     kernels.append("models/test_counts.py")
     learners = ["learners/test_against_definitions.py", "learners/test_sutton_singh.py", "test_simulate.py"]
+    learners.append("learners/test_planning.py")
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     command += [str(folder / name) for name in kernels + learners]
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}

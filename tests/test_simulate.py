@@ -17,7 +17,7 @@ import pytest
 
 import chunked_td as ctd
 from chunked_td._numba import kernel
-from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, KeyToDoor, SkewedSplit
+from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, KeyToDoor, SkewedSplit, TransitionTable
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.lambdas.step import WHOLE, chance, expected_mixture, first, following, mixture, weight
 from chunked_td.seeding import uniform
@@ -32,6 +32,18 @@ ENVS = {
     "key": KeyToDoor.make(horizon=5, distractors=2, distractor_reward=0.03),
     "key-scalar": KeyToDoor.make(horizon=5, distractors=2, scalar_reward=True),
     "skewed": SkewedSplit.make(length=2),
+    # states return, action 0 is not always legal, one next state comes with two rewards, episodes are cut after 5 steps
+    "table": TransitionTable.from_outcomes(
+        {
+            0: {0: [(0.5, 1, 0.5, False), (0.5, 2, 1.0, False)], 1: [(1.0, 0, -0.25, False)]},
+            1: {1: [(0.25, 0, 1.0, False), (0.5, 2, -1.0, False), (0.25, 2, 2.0, True)]},
+            2: {0: [(1.0, 1, 0.0, False)], 2: [(0.75, 2, 0.5, True), (0.25, 0, -0.5, False)]},
+        },
+        starts={0: 0.75, 1: 0.25},
+        horizon=5,
+        bad_first=[1],
+        bad_end=[2],
+    ),
 }
 CLASSES = {"td": ctd.ChunkedTD, "sarsa": ctd.ChunkedSarsa, "expected_sarsa": ctd.ChunkedExpectedSarsa}
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT") != "1"

@@ -27,11 +27,12 @@ def _public_names() -> dict[str, str]:
 
 _NAMES = _public_names()
 
-_OTHERS = ("learner", "loop", "saving", "schedule")  # modules of the learners' room that define no learner
+# modules of the learners' room that define no learner
+_OTHERS = ("divergence", "expected_traces", "learner", "logged", "loop", "planning", "saving", "schedule")
 LEARNERS = tuple(
     name
     for name, home in _NAMES.items()
-    if home.startswith("chunked_td.learners.") and home.rpartition(".")[2] not in _OTHERS
+    if home.startswith("chunked_td.learners.") and home.split(".")[2] not in _OTHERS
 )
 
 __all__ = ["LEARNERS", "__version__", *_NAMES]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -24,7 +24,7 @@ def did_you_mean(value: Any, names: Iterable[str], cutoff: float = 0.4) -> str:
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> Any:
     """Return `value` if it is one of `choices`; the error names the nearest one."""
     names = list(choices)
-    if value in names:
+    if isinstance(value, str) and value in names:
         return value
     hint = did_you_mean(value, names)
     raise ValueError(f"{name} must be one of {', '.join(map(repr, names))}, got {value!r}{hint}")
@@ -35,6 +35,14 @@ def check_seed(seed: Any) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ValueError(f"seed must be a whole number from 0, got {seed!r}")
     return int(seed)
+
+
+def check_episodes(episodes: Any, least: int) -> int:
+    """Return a number of episodes as an int."""
+    most = 10**9
+    if isinstance(episodes, bool) or not isinstance(episodes, int | np.integer) or not least <= episodes <= most:
+        raise ValueError(f"episodes must be a whole number from {least} to {most:,}, got {episodes!r}")
+    return int(episodes)
 
 
 def check_unit(name: str, value: Any) -> float:
@@ -62,6 +70,17 @@ def _check_number(name: str, value: Any, low: float, high: float, accepted: str)
     return number
 
 
+def check_numbers(name: str, value: Any, accepted: str) -> np.ndarray:
+    """Return real numbers of any shape as float64; `accepted` says in the error which ones are taken."""
+    try:
+        given = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        given = np.array(None)
+    if given.dtype.kind not in "fiu":  # strings would be converted, and so would True and 10**400 fail later
+        raise ValueError(f"{name} must be numbers, {accepted}, got {value!r}")
+    return given.astype(np.float64)
+
+
 def check_whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     """Return a whole number in [least, most] as an int; no `most` means no upper limit."""
     accepted = f"an integer >= {least}" if most is None else f"an integer in [{least}, {most}]"
@@ -77,9 +96,7 @@ def check_finite(name: str, value: Any) -> float:
     """Return a finite number as a float."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise _wrong_type(name, value, "a finite number")
-    if not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, got {value!r}")
-    return float(value)
+    return _check_number(name, value, -math.inf, math.inf, "a finite number")
 
 
 def check_probability(name: str, value: Any) -> float:
@@ -87,10 +104,7 @@ def check_probability(name: str, value: Any) -> float:
     accepted = "a probability in [0, 1]"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise _wrong_type(name, value, accepted)
-    number = float(value)
-    if not 0 <= number <= 1:  # also refuses NaN
-        raise ValueError(f"{name} must be {accepted}, got {value!r}")
-    return number
+    return _check_number(name, value, 0.0, 1.0, accepted)
 
 
 def check_flag(name: str, value: Any) -> bool:

@@ -1,14 +1,28 @@
-"""Atomic file writes: after a crash a file holds its old content or its new one, never a part."""
+"""Files: written whole or not at all, and read only if they are files.
+
+After a crash a file holds its old content or its new one, never a part.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
+import stat
 import uuid
 from pathlib import Path
 
 UNFINISHED = ".unfinished"
-"""Suffix of temporary files. One that is left over belongs to a process that was killed and may be deleted."""
+"""Suffix of temporary files. `unfinished` tells whether a file is one of ours."""
+
+_LEFTOVER = re.compile(rf"(.+)\.[0-9a-f]{{8}}{re.escape(UNFINISHED)}")
+
+
+def unfinished(name: str) -> str | None:
+    """The file that a temporary file of `write_atomically` was to become; None if the name is not of that form."""
+    found = _LEFTOVER.fullmatch(name)
+    return found[1] if found else None
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
@@ -52,3 +66,67 @@ def _sync_folder(path: Path) -> None:
             os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def read_regular(path: str | Path, *, links: bool = True) -> bytes:
+    """The content of a regular file, without ever waiting for one.
+
+    Args:
+      links: whether the path itself may be a symbolic link.
+    Raises:
+      ValueError: if it is something else: a directory, a FIFO, a device, a link where none may be.
+      OSError: if it cannot be read.
+    """
+    handle = open_regular(path, os.O_RDONLY, links=links)
+    try:
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(handle)
+
+
+def open_regular(path: str | Path, flags: int, *, links: bool) -> int:
+    """Open a file if it is a regular one; ValueError if it is something else. With O_CREAT, a new one will do."""
+    flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        handle = os.open(path, flags | (0 if links else getattr(os, "O_NOFOLLOW", 0)), 0o644)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            raise _not_regular(path, os.lstat(path).st_mode) from error
+        raise
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)
+        raise _not_regular(path, mode)
+    return handle
+
+
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def _not_regular(path: str | Path, mode: int) -> ValueError:
+    kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+    return ValueError(f"{path} must be a regular file, got {kind}")
+
+
+def check_regular(path: str | Path) -> Path:
+    """Return `path` if it is a regular file or nothing yet; ValueError for anything else, links too."""
+    with contextlib.suppress(FileNotFoundError):
+        mode = os.lstat(path).st_mode
+        if not stat.S_ISREG(mode):
+            raise _not_regular(path, mode)
+    return Path(path)
+
+
+def check_inside(folder: str | Path, path: str | Path) -> Path:
+    """Return `path` if it lies in `folder` once every link is followed; otherwise raise ValueError."""
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+        raise ValueError(f"{path} lies outside {folder}")
+    return Path(path)

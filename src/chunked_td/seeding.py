@@ -5,7 +5,7 @@ instead: a block of uniforms drawn ahead from the Generator. A block holds the n
 given, in the same order. Who reads them, and in blocks of what size, never changes a result.
 
 Run `s` draws its environment from `SeedSequence(s)`, exactly as `env.reset(seed=s)` does in Gymnasium, its policy from
-the first child of that sequence, and its model (sampled chunks, networks) from the second.
+the first child of that sequence, its model (sampled chunks, networks) from the second, and planning from the third.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import kernel
+from chunked_td._numba import by_type, kernel
 
 
 class SeedSequences(NamedTuple):
@@ -23,12 +23,13 @@ class SeedSequences(NamedTuple):
     environment: np.random.SeedSequence
     policy: np.random.SeedSequence
     model: np.random.SeedSequence
+    planning: np.random.SeedSequence
 
 
 def split_seed(seed: int) -> SeedSequences:
-    """The three sequences of the run with this seed."""
+    """The sequences of the run with this seed."""
     root = np.random.SeedSequence(seed)
-    return SeedSequences(root, *root.spawn(2))
+    return SeedSequences(root, *root.spawn(3))
 
 
 def generator(sequence: np.random.SeedSequence) -> np.random.Generator:
@@ -49,11 +50,29 @@ class Stream(NamedTuple):
 
 
 @kernel
-def uniform(rng):
-    """Take the next number in [0, 1) from a `Stream`."""
+def _take(rng):
     i = rng.position[0]
     rng.position[0] = i + 1
     return rng.block[i]
+
+
+uniform: Any = by_type("take", _take)
+"""uniform(rng): take the next number in [0, 1) from a `Stream`."""
+
+
+class GuardedStream(NamedTuple):
+    """A `Stream` for code that is not ours: past the end of the block there are zeros, and `position` shows it."""
+
+    block: Annotated[np.ndarray, "float64[n]"]
+    position: Annotated[np.ndarray, "int64[one]"]
+
+    @staticmethod
+    @kernel
+    def take(rng):
+        """The next number."""
+        i = rng.position[0]
+        rng.position[0] = i + 1
+        return rng.block[i] if i < rng.block.size else 0.0
 
 
 class Draws:
@@ -99,5 +118,45 @@ class Draws:
     def from_state(cls, state: dict[str, Any], size: int = 256) -> Draws:
         """Rebuild from `state()`."""
         bits: Any = np.random.PCG64()
-        bits.state = state
+        bits.state = check_random_state("draws", state)
         return cls(np.random.Generator(bits), size)
+
+
+_STATES = {
+    "PCG64": {"state": (1, 128), "inc": (1, 128)},
+    "PCG64DXSM": {"state": (1, 128), "inc": (1, 128)},
+    "SFC64": {"state": (4, 64)},
+    "MT19937": {"key": (624, 32), "pos": (1, 32)},
+    "Philox": {"counter": (4, 64), "key": (2, 64)},
+}
+"""NumPy's bit generators: of each entry of the state how many numbers it has, and of how many bits."""
+
+
+def check_random_state(name: str, state: Any) -> dict[str, Any]:
+    """Return the state of a bit generator if NumPy's own of that kind can hold it; NumPy itself does not look.
+
+    Args:
+      state: as `bit_generator.state` gives it, arrays as lists. States of other generators than NumPy's pass.
+    """
+    kind = state.get("bit_generator") if isinstance(state, dict) else None
+    if not isinstance(kind, str):
+        raise ValueError(f"{name} must be the state of a bit generator, got {state!r}")
+    good = kind not in _STATES or (
+        _has_bits(state.get("has_uint32", 0), 1, 1)
+        and _has_bits(state.get("uinteger", 0), 1, 32)
+        and _has_bits(state.get("buffer", [0] * 4), 4, 64)
+        and _has_bits(state.get("buffer_pos", 0), 1, 3)
+        and state.get("buffer_pos", 0) <= 4
+        and isinstance(state.get("state"), dict)
+        and all(_has_bits(state["state"].get(part), *wanted) for part, wanted in _STATES[kind].items())
+        and state["state"].get("pos", 0) <= 624
+    )
+    if not good:
+        raise ValueError(f"{name} must be a state that NumPy's {kind} can have")
+    return state
+
+
+def _has_bits(value: Any, count: int, bits: int) -> bool:
+    """Whether a value is a whole number from 0 of so many bits, or a list of so many of them."""
+    each = [value] if count == 1 else value
+    return isinstance(each, list) and len(each) == count and all(type(n) is int and 0 <= n < 2**bits for n in each)

@@ -17,6 +17,13 @@ import numpy as np
 
 from chunked_td._numba import kernel
 
+LIMIT = 1.0e100
+"""The largest update, |α δ_t| or |α u_t|, that counts as learning.
+
+Traces are at most the number of steps while λ lies in [0, 1]. So values stay finite as long as no step exceeds this
+limit: nothing else has to be looked at to notice that learning diverges.
+"""
+
 
 class Trace(NamedTuple):
     """Live entries `rows[:count]` with weights `weight[:count]`; `slot[row]` is a row's place, or −1."""
@@ -35,6 +42,31 @@ class Trace(NamedTuple):
             np.full(rows, -1, np.int32),
             np.zeros(1, np.int64),
         )
+
+    @property
+    def capacity(self) -> int:
+        """How many live entries there is room for."""
+        return self.rows.size
+
+    @property
+    def room(self) -> int:
+        """How many more live entries there is room for."""
+        return self.rows.size - int(self.count[0])
+
+    @staticmethod
+    @kernel
+    def update(trace, agent, step, row, step_size):
+        """e ← γ λ_t e; mark the row; Q ← Q + α δ_t e."""
+        rule, memory = agent.rule, agent.memory
+        decay(trace, rule.discount, memory.lambda_t, rule.cutoff)
+        mark(trace, row, rule.replacing)
+        reinforce(agent.tables.values, trace, step_size, memory.delta_t)
+
+    @staticmethod
+    @kernel
+    def end(trace, agent, coins, step_size):
+        """No update waits for the end of an episode."""
+        clear(trace)
 
     def clear(self) -> None:
         """Set every trace to zero, as the kernel `clear` does; for the end of an episode that Python plays."""
@@ -131,7 +163,11 @@ def backward_pass(values, rows, delta, lambda_, length, discount, step_size):
       delta: float64[≥T, d], TD errors; overwritten with u.
       lambda_: float64[≥T, d]; λ_t of the transition that leaves the state at t. λ_0 is not read.
       length: T.
+    Returns:
+      Whether every update was finite and within `LIMIT`.
     """
+    largest = min(LIMIT / step_size, 1.0e300)
+    sound = True
     if delta.shape[1] == 1:
         u = weight = 0.0  # in registers: no step waits for what the one before wrote to memory
         for t in range(length - 1, -1, -1):
@@ -139,10 +175,13 @@ def backward_pass(values, rows, delta, lambda_, length, discount, step_size):
             weight = discount * lambda_[t, 0]
             delta[t, 0] = u
             values[rows[t], 0] += step_size * u
-        return
+            sound &= abs(u) <= largest  # false of NaN too
+        return sound
     for t in range(length - 1, -1, -1):
         row = rows[t]
         for i in range(delta.shape[1]):
             if t + 1 < length:
                 delta[t, i] += discount * lambda_[t + 1, i] * delta[t + 1, i]
             values[row, i] += step_size * delta[t, i]
+            sound &= abs(delta[t, i]) <= largest
+    return sound

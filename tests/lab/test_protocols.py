@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ import pytest
 from chunked_td.lab.description import describe
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.experiments import catalogue, load_protocols
-from chunked_td.lab.running.batches import execute
+from chunked_td.lab.results.selection import select_step_size
+from chunked_td.lab.running.batches import _scores, execute
 from chunked_td.lab.running.plan import SweepOptions, batches_of, make_plan, size_of
 from chunked_td.lab.store.family import family_of
 from chunked_td.learners.schedule import Schedule
@@ -156,3 +158,18 @@ def test_chain_and_split_scores_the_gap():
     scores = action_gap(SimpleNamespace(probes_at=values), np.array([1]))
     assert scores["score"].tolist() == [[0.125]]
     assert scores["q_first"].tolist() == [[0.5]]
+
+
+def test_a_run_that_diverged_has_the_worst_score_and_is_not_selected():
+    def scoring(runs, record_at):
+        return {"score": runs.probes_at[..., 0], "mean_return": runs.returns_at}
+
+    probes = np.array([[[0.5], [np.nan]], [[0.4], [0.4]], [[np.nan], [0.1]]])
+    runs = SimpleNamespace(probes_at=probes, returns_at=probes[..., 0], diverged=np.array([150, -1, -1]))
+    batch = SimpleNamespace(protocol=SimpleNamespace(scoring=scoring, id="toy"))
+    found = _scores(batch, runs, np.array([100, 200]))
+    np.testing.assert_array_equal(found["score"], [[0.5, np.inf], [0.4, 0.4], [np.nan, 0.1]])
+    np.testing.assert_array_equal(found["mean_return"], probes[..., 0])
+    scores = np.array([[0.0, np.inf], [0.3, 0.4]])  # a step size with one run at the truth and one that diverged
+    assert select_step_size(scores, rule="least mean") == 1
+    assert select_step_size(scores, rule="least squared error", truth=0.0) == 1

@@ -21,6 +21,7 @@ class Naive:
 
     Args:
       source: ("constant", λ), ("watkins", λ), ("factored", groups) or (name,) of the other λ sources.
+      literal: actions never tried in a state count as impossible.
     """
 
     def __init__(
@@ -38,11 +39,12 @@ class Naive:
         percept="state",
         prior=0.0,
         policy=None,
+        literal=False,
     ):
         self.world, self.bootstrap, self.source = world, bootstrap, source
         self.gamma, self.alpha, self.epsilon = gamma, alpha, epsilon
         self.replacing, self.cutoff, self.percept, self.prior = replacing, cutoff, percept, prior
-        self.given = policy
+        self.given, self.literal = policy, literal
         S, A, d = world.states, world.actions, world.rewards
         self.values = np.zeros((S, d) if bootstrap == V else (S, A, d))
         self.rows = S if bootstrap == V else S * A
@@ -81,6 +83,13 @@ class Naive:
         n = self.counts[origin]
         total = sum(n.values()) + self.prior * outcomes
         return (n[target] + self.prior) / total if total > 0 else 0.0
+
+    def mixture_weights(self, s, part=()):
+        """π(·|s), or what is left of it where actions were never tried."""
+        if self.prior or self.literal:
+            return self.pi
+        tried = np.array([bool(self.counts[(s, b, *part)]) for b in range(self.world.actions)])
+        return np.where(tried, self.pi, 0.0) / self.pi[tried].sum()
 
     def support(self, origins):
         """Every outcome that may have a probability above zero."""
@@ -127,7 +136,8 @@ class Naive:
             for i, members in enumerate(self.source[1]):
                 outcomes = np.prod([world.nvec[j] for j in members])
                 value = self.group_of(members, s2)
-                out.append(sum(pi[b] * self.estimate((s, b, i), value, outcomes) for b in range(A)))
+                weights = self.mixture_weights(s, (i,))
+                out.append(sum(weights[b] * self.estimate((s, b, i), value, outcomes) for b in range(A)))
             return np.array(out)
         if kind == "backward":
             if self.previous is None:
@@ -139,7 +149,8 @@ class Naive:
             if self.bootstrap == SARSA:
                 factor = 1.0 if a2 is None else self.next_pi[a2]
                 return np.full(d, self.estimate((s, a), x2, S) * factor)
-            return np.full(d, sum(pi[b] * self.estimate((s, b), x2, S) for b in range(A)))
+            weights = self.mixture_weights(s)
+            return np.full(d, sum(weights[b] * self.estimate((s, b), x2, S) for b in range(A)))
         assert kind == "expected"
         return np.full(d, self.expected(s, a))
 
@@ -147,7 +158,8 @@ class Naive:
         S, A, total = self.world.states, self.world.actions, 0.0
         if self.bootstrap != SARSA:
             outcomes = self.support([(s, b) for b in range(A) if self.pi[b] > 0])
-            return sum(sum(self.pi[b] * self.estimate((s, b), x, S) for b in range(A)) ** 2 for x in outcomes)
+            weights = self.mixture_weights(s)
+            return sum(sum(weights[b] * self.estimate((s, b), x, S) for b in range(A)) ** 2 for x in outcomes)
         for x in range(S):
             factor = 1.0
             if self.known(s, a, x) and x in self.acted_in:
@@ -204,6 +216,9 @@ class TrueModel(Naive):
 
     def estimate(self, origin, target, outcomes):
         return sum(p for p, s2, _ in self.world.table[origin] if s2 == target)
+
+    def mixture_weights(self, s, part=()):
+        return self.pi
 
     def support(self, origins):
         return set(range(self.world.states))

@@ -54,19 +54,22 @@ def problems(draw, acyclic, bootstraps=(V, SARSA, EXPECTED_SARSA)):
     if bootstrap == V and draw(st.booleans()):
         table = np.random.default_rng(common["seed"]).dirichlet(np.ones(world.actions), size=world.states)
         common["policy"] = table
+    if name in ("forward", "expected", "factored"):
+        common["literal"] = draw(st.booleans())
     gamma, alpha = draw(unit), draw(st.floats(0.01, 1))
     return world, bootstrap, source, gamma, alpha, common
 
 
 def both(problem, reference=Naive, *, view="traces", own=(), **extra):
     world, bootstrap, source, gamma, alpha, common = problem
+    options = {key: common[key] for key in ("literal",) if key in common}
     agent = CLASSES[bootstrap](
         world,
-        lambda_source=SOURCES[source[0]](*source[1:]),
+        lambda_source=SOURCES[source[0]](*source[1:], **options),
         discount=gamma,
         step_size=alpha,
         view=view,
-        **common,
+        **{key: value for key, value in common.items() if key not in options},
         **extra,
     )
     return agent, reference(world, bootstrap, source, gamma=gamma, alpha=alpha, **common, **extra, **dict(own)), world
@@ -269,6 +272,23 @@ def test_schedules_are_read_at_every_episode():
     for episode in range(12):
         reference.alpha, reference.epsilon = alphas(episode), epsilons(episode)
         side_by_side(agent, reference, world, episodes=1)
+
+
+@pytest.mark.parametrize("view", ["traces", "offline"])
+def test_an_abandoned_episode_counts_for_the_schedules_and_leaves_nothing(view):
+    world = World(2, (6,), actions=2, masked=False)
+    alphas = ctd.Schedule(((0, 0.5), (1, 0.25)), hold=True)
+    agent = ctd.SarsaLambda(world, lambda_=0.9, discount=1.0, step_size=alphas, epsilon=0.0, view=view)
+    agent.start(0)
+    agent.step(0.0, 1, False)
+    assert agent.episode == 0
+    action = agent.start(2)
+    assert agent.episode == 1
+    agent.step(1.0, 3, True)
+    assert agent.episode == 2
+    wanted = np.zeros((6, 2))
+    wanted[2, action] = 0.25  # the second step size, and no credit for what the abandoned episode visited
+    assert [agent.q_values(s).tolist() for s in range(6)] == wanted.tolist()
 
 
 @pytest.mark.parametrize("source", [ctd.ExpectedLambda(), ctd.BackwardLambda(), ctd.ForwardLambda()], ids=repr)

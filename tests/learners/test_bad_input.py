@@ -92,7 +92,7 @@ def test_schedule_values():
     ramp, held = ctd.linear(1.0, 0.0, 4), ctd.Schedule(((2, 1.0), (4, 3.0)), hold=True)
     assert [ramp(k) for k in range(6)] == [1.0, 0.75, 0.5, 0.25, 0.0, 0.0]
     assert [held(k) for k in range(6)] == [1.0, 1.0, 1.0, 1.0, 3.0, 3.0]
-    with pytest.raises(ValueError, match="episodes must be at least 1"):
+    with pytest.raises(ValueError, match="episodes must be a whole number, at least 1"):
         ctd.linear(1, 0, 0)
 
 

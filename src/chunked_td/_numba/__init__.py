@@ -12,16 +12,18 @@ Every hot loop of the package is a `kernel`: a plain Python function on arrays, 
 Kernels never allocate memory. Therefore they are compiled without reference counting, which would cost tens of
 nanoseconds whenever one kernel passes a NamedTuple of arrays to another.
 
-Set `NUMBA_DISABLE_JIT=1` to run every kernel as ordinary Python.
+Set `NUMBA_DISABLE_JIT=1` to run every kernel as ordinary Python, `CHUNKED_TD_BOUNDSCHECK=1` to compile kernels that
+check every index.
 """
 
 from chunked_td._numba.compiler import is_kernel, kernel
-from chunked_td._numba.forms import form, formed, is_cacheable
-from chunked_td._numba.layouts import Form, Packed, at, check_layout, entry, on_stack, read, stacked
+from chunked_td._numba.forms import form, form_of, formed, is_cacheable
+from chunked_td._numba.layouts import Form, Layout, Packed, at, check_layout, entry, layouts, on_stack, read, stacked
 from chunked_td._numba.static import by_type, code, static, static_if_small
 
 __all__ = [
     "Form",
+    "Layout",
     "Packed",
     "at",
     "by_type",
@@ -29,10 +31,12 @@ __all__ = [
     "code",
     "entry",
     "form",
+    "form_of",
     "formed",
     "is_cacheable",
     "is_kernel",
     "kernel",
+    "layouts",
     "on_stack",
     "read",
     "stacked",

@@ -20,6 +20,9 @@ _PACKAGE = Path(__file__).parent.parent
 _CONFIG: Any = numba_config  # Numba sets its attributes when it is imported; type checkers do not see them
 _LOCK = threading.Lock()
 
+BOUNDSCHECK = os.environ.get("CHUNKED_TD_BOUNDSCHECK") == "1"
+"""Whether kernels check every index, and raise IndexError; slow, for tests. Such code has a cache folder of its own."""
+
 
 @functools.cache
 def cache_folder() -> str:
@@ -33,7 +36,7 @@ def cache_folder() -> str:
     for path in sorted(_PACKAGE.rglob("*.py")):
         digest.update(path.read_bytes())
     base = _CONFIG.CACHE_DIR or os.path.join(AppDirs("chunked_td", appauthor=False).user_cache_dir, "numba")
-    return os.path.join(base, digest.hexdigest()[:16])
+    return os.path.join(base, digest.hexdigest()[:16] + ("-boundscheck" if BOUNDSCHECK else ""))
 
 
 @contextlib.contextmanager

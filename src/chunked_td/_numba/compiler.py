@@ -21,17 +21,21 @@ from numba import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, _LowerResult
 from numba.core.compiler_machinery import LoweringPass, register_pass
+from numba.core.errors import NumbaError
 from numba.core.typed_passes import NativeLowering
 
-from chunked_td._numba.caching import _CONFIG, NOTICE, caching_here
+from chunked_td._numba.caching import _CONFIG, BOUNDSCHECK, NOTICE, caching_here
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-OPTIONS: Any = {"_nrt": False, "nogil": True, "error_model": "numpy", "forceinline": True}
+OPTIONS: Any = {"_nrt": False, "nogil": True, "error_model": "numpy", "forceinline": True, "boundscheck": BOUNDSCHECK}
 """No reference counting, no interpreter lock, division as NumPy does it, everything inlined."""
 
 FORMS = "chunked_td._numba.forms"
 """Where stand-ins for classes from outside the package live."""
+
+OURS = ("‹", "›")
+"""Marks around a sentence of ours in an error that Numba passes on."""
 
 DISABLED = bool(_CONFIG.DISABLE_JIT)
 
@@ -124,7 +128,13 @@ class _FromPython(_Pipeline):
     def compile_extra(self, func: Any) -> Any:
         """Compile `func`, with a message on the screen if that takes long."""
         with NOTICE.compiling(func.__name__):
-            return super().compile_extra(func)
+            try:
+                return super().compile_extra(func)
+            except NumbaError as problem:  # which says much about Numba, and our own sentence somewhere in it
+                _, found, text = str(problem).partition(OURS[0])
+                if not found:
+                    raise
+                raise ValueError(text.partition(OURS[1])[0]) from problem
 
 
 class Subroutine(_Pipeline):

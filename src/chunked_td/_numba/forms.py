@@ -15,9 +15,12 @@ import itertools
 import re
 import threading
 from collections import namedtuple
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from chunked_td._numba.compiler import DISABLED, is_kernel
 
@@ -55,6 +58,19 @@ def _form(cls: type, fields: tuple[str, ...]) -> Any:
     made.__module__, made.__doc__ = __name__, cls.__doc__
     globals()[name] = made  # where the cache on disk looks for it
     return made
+
+
+def form_of(settings: Any, arrays: Mapping[str, Any]) -> Any:
+    """What kernels see of an object with `settings()`: a NamedTuple of the numbers among them and of some arrays."""
+    numbers = {name: _plain(value) for name, value in settings.settings().items() if isinstance(value, Real)}
+    return form(type(settings), (*numbers, *arrays))(*numbers.values(), *arrays.values())
+
+
+def _plain(value: Any) -> bool | int | float:
+    """A number of NumPy's or Python's as one of Python's."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def is_cacheable(*values: Any) -> bool:

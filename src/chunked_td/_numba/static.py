@@ -15,7 +15,7 @@ from numba.core.errors import TypingError
 from numba.core.imputils import lower_constant
 from numba.extending import lower_builtin, register_model, type_callable
 
-from chunked_td._numba.compiler import OPTIONS, Subroutine, is_kernel
+from chunked_td._numba.compiler import OPTIONS, OURS, Subroutine, is_kernel
 
 AS_SUBROUTINE: Any = {**OPTIONS, "pipeline_class": Subroutine}
 
@@ -57,17 +57,21 @@ def _make_code(context, builder, signature, arguments):
 class ByType:
     """A function that calls the static kernel of its first argument's class; see `by_type`."""
 
-    def __init__(self, name: str, default: Any) -> None:
+    def __init__(self, name: str, default: Any, missing: str) -> None:
         self.name, self.default = name, default
+        self.missing = missing or f"no kernel {name!r}"
 
     def __call__(self, item: Any, *arguments: Any) -> Any:
-        return (getattr(type(item), self.name, None) or self.default)(item, *arguments)
+        target = getattr(type(item), self.name, None) or self.default
+        if target is None:
+            raise ValueError(self.missing)
+        return target(item, *arguments)
 
     def chosen(self, kind: Any) -> Any:
         """Numba's type of the kernel for a first argument of this type."""
         target = getattr(getattr(kind, "instance_class", None), self.name, None) or self.default
         if target is None or not is_kernel(target):
-            raise TypingError(f"no kernel {self.name!r} for a first argument of type {kind}")
+            raise TypingError(f"{OURS[0]}{self.missing}{OURS[1]} for a first argument of type {kind}")
         return target._numba_type_
 
     @property
@@ -103,11 +107,12 @@ def _constant_by_type(context, builder, kind, value):
     return context.get_dummy_value()
 
 
-def by_type(name: str, default: Any = None) -> Callable[..., Any]:
+def by_type(name: str, default: Any = None, missing: str = "") -> Callable[..., Any]:
     """A function that calls the static kernel `name` of its first argument's class, compiled or not.
 
     Args:
       name: of the kernel.
       default: what to call for a class without such a kernel, and for None; None makes that an error.
+      missing: the text of that error.
     """
-    return ByType(name, default)
+    return ByType(name, default, missing)

@@ -1,1 +1,1 @@
-"""What can be computed rather than estimated: exact values of the environments (`exact`)."""
+"""What can be computed rather than estimated: exact values (`exact`), and where λ methods settle (`fixed_points`)."""

@@ -1,13 +1,14 @@
 """Exact values by dynamic programming: the truth that estimates are held against.
 
 `ExactModel` lists every state that can be reached and every transition between them, straight from the plain-Python
-`outcomes` of an environment. No state returns within an episode, so one backward pass over the transitions gives exact
-values:
+`outcomes` of an environment. Where no state returns within an episode, one backward pass over the transitions gives
+exact values; otherwise they solve a linear system (`evaluate`), or are found by value iteration first (`optimal`):
 
     Q(s, a) = Σ_s' P(s' | s, a) [r + γ V(s')],      V(s) = Σ_a π(a | s) Q(s, a),
 
 with π given (`evaluate`), greedy (`optimal`) or the best that still explores (`epsilon_optimal`). With a reward vector
-every component has its own Q, and policies are greedy in their sum.
+every component has its own Q, and policies are greedy in their sum. Truncation does not end an episode: values are
+those of episodes that go on.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import splu
 
-from chunked_td.envs.dynamics import Dynamics
-from chunked_td.seeding import Draws
+from chunked_td._checks import check_unit
+from chunked_td.envs.dynamics import Dynamics, legal_masks, start_states
 
 State = tuple[int, ...]
 
@@ -53,7 +56,7 @@ class Values:
     def action_values(self, state: State) -> np.ndarray:
         """Q(state, a) for the legal actions a, summed over reward components."""
         row = self.model.row(state)
-        return self.q[row, : self.model.legal[row]].sum(axis=-1)
+        return self.q[row, self.model.mask[row]].sum(axis=-1)
 
     def table(self) -> np.ndarray:
         """Q over all state ids, float64[S, A, d]; zero for states that cannot be reached."""
@@ -67,12 +70,13 @@ class ExactModel:
 
     Args:
       env: prepared dynamics.
-      starts: the states in which episodes begin; by default the one that `reset` gives.
+      starts: the states in which episodes begin, alike likely; by default those of the environment.
 
     Attributes:
-      states: int64[N, c], each after every state that leads to it; terminal ones included.
+      states: int64[N, c], each after every state that leads to it, unless states return; terminal ones included.
       ids: int64[N], their state ids.
-      legal: int64[N], how many actions each offers; 0 in terminal states.
+      mask: bool[N, A], the actions that each offers; none in terminal states. legal: int64[N], how many.
+      acyclic: whether no state can return within an episode.
       source, action, target: int64[M], one entry per transition, sorted by source row and action. Source and target
         are rows of `states`.
       chance: float64[M], P(target | source, action).
@@ -82,17 +86,21 @@ class ExactModel:
 
     def __init__(self, env: Dynamics, starts: Sequence[State] | None = None):
         self.env = env
-        self.starts = [_start(env)] if starts is None else [tuple(int(x) for x in s) for s in starts]
-        found, legal, transitions = _explore(env, self.starts)
+        begin = start_states(env) if starts is None else {tuple(int(x) for x in s): 1 / len(starts) for s in starts}
+        self.starts, self.start_chance = list(begin), list(begin.values())
+        found, mask, transitions = _explore(env, self.starts)
         source, action, target, ended = (np.array([t[i] for t in transitions], dtype=np.int64) for i in (0, 1, 2, 5))
         waves = _waves(len(found), source, target)
+        self.acyclic = waves is not None
+        waves = np.zeros(len(found), np.int64) if waves is None else waves
         order = np.argsort(waves, kind="stable")  # row -> found
         row = np.empty_like(order)
         row[order] = np.arange(len(order))
         by_row = np.lexsort((action, row[source]))
         self.states = np.array(found, dtype=np.int64)[order]
         self.ids = np.asarray(np.ravel_multi_index(tuple(self.states.T), env.nvec))
-        self.legal = np.array(legal, dtype=np.int64)[order]
+        self.mask = np.array(mask)[order]
+        self.legal = self.mask.sum(axis=1)
         self.source, self.action, self.target = row[source][by_row], action[by_row], row[target][by_row]
         self.chance = np.array([t[3] for t in transitions])[by_row]
         self.reward = np.array([t[4] for t in transitions]).reshape(-1, env.n_rewards)[by_row]
@@ -118,7 +126,8 @@ class ExactModel:
         The reward is a float, or an array where the environment pays a vector. Terminal states have no actions.
         """
         p: dict[int, dict[int, list[tuple[float, int, Any, bool]]]] = {
-            s: {a: [] for a in range(n)} for s, n in zip(self.ids.tolist(), self.legal.tolist(), strict=True)
+            s: {a: [] for a in np.flatnonzero(row).tolist()}
+            for s, row in zip(self.ids.tolist(), self.mask, strict=True)
         }
         rewards = self.reward[:, 0].tolist() if self.env.n_rewards == 1 else list(self.reward.copy())
         columns = (self.ids[self.source], self.action, self.chance, self.ids[self.target])
@@ -130,7 +139,7 @@ class ExactModel:
 
     def uniform(self) -> np.ndarray:
         """Choose every legal action alike: float64[N, A]."""
-        return self._mask / np.maximum(self.legal, 1)[:, None]
+        return self.mask / np.maximum(self.legal, 1)[:, None]
 
     def epsilon_greedy(self, table: np.ndarray, epsilon: float) -> np.ndarray:
         """ε-greedy policy of a Q-table over state ids, ties split evenly: float64[N, A].
@@ -144,7 +153,7 @@ class ExactModel:
         if table.size not in (pairs, pairs * self.env.n_rewards):
             raise ValueError(f"table must hold {pairs} values per reward component, got shape {table.shape}")
         q = table.reshape(-1, self.env.n_actions, table.size // pairs)[self.ids].sum(axis=-1)
-        return _soften(q, self._mask, epsilon, tie=0.0)
+        return _soften(q, self.mask, epsilon, tie=0.0)
 
     def evaluate(self, policy: Policy = "uniform", discount: float = 1.0) -> Values:
         """Q^π and V^π of a given policy.
@@ -155,7 +164,7 @@ class ExactModel:
           discount: γ.
         """
         pi = self._probabilities(policy)
-        return self._backward(lambda rows, q: pi[rows], discount)
+        return self._backward(lambda rows, q: pi[rows], discount) if self.acyclic else self._solve(pi, discount)
 
     def optimal(self, discount: float = 1.0) -> Values:
         """Q* and V*, with the greedy policy that splits ties evenly."""
@@ -165,23 +174,23 @@ class ExactModel:
         """Find the best values that an ε-greedy policy can have: it explores in every state, and knows that it will."""
         if not 0 <= epsilon <= 1:
             raise ValueError(f"epsilon must be in [0, 1], got {epsilon!r}")
-        return self._backward(lambda rows, q: _soften(q.sum(axis=-1), self._mask[rows], epsilon, _TIE), discount)
+        if not self.acyclic:
+            return self._iterate(epsilon, discount)
+        return self._backward(lambda rows, q: _soften(q.sum(axis=-1), self.mask[rows], epsilon, _TIE), discount)
 
     def visits(self, policy: Policy = "uniform") -> np.ndarray:
-        """How likely an episode under `policy` is to pass through each state: float64[N]."""
+        """How likely an episode under `policy` is to pass through each state: float64[N]. No state may return."""
+        if not self.acyclic:
+            raise ValueError("visits need dynamics in which no state returns within an episode")
         pi = self._probabilities(policy)
         likely = np.zeros(len(self.ids))
-        for state in self.starts:
-            likely[self.row(state)] += 1 / len(self.starts)
+        for state, chance in zip(self.starts, self.start_chance, strict=True):
+            likely[self.row(state)] += chance
         for first, last in zip(self._wave_rows[:-1], self._wave_rows[1:], strict=True):
             m = slice(*np.searchsorted(self.source, (first, last)))
             flow = likely[self.source[m]] * pi[self.source[m], self.action[m]] * self.chance[m]
             np.add.at(likely, self.target[m], flow)
         return likely
-
-    @cached_property
-    def _mask(self) -> np.ndarray:
-        return np.arange(self.env.n_actions) < self.legal[:, None]
 
     def _probabilities(self, policy: Policy) -> np.ndarray:
         shape = (len(self.ids), self.env.n_actions)
@@ -193,12 +202,13 @@ class ExactModel:
             pi = np.zeros(shape)
             for row in np.flatnonzero(self.legal):
                 given = np.asarray(policy(tuple(self.states[row].tolist())), dtype=np.float64)
-                pi[row, : given.size] = given
+                offered = np.flatnonzero(self.mask[row]) if given.size == self.legal[row] else np.arange(given.size)
+                pi[row, offered] = given
         else:
             pi = np.asarray(policy, dtype=np.float64)
         if pi.shape != shape:
             raise ValueError(f"policy must have shape {shape}, got {pi.shape}")
-        total = np.where(self._mask, pi, 0.0).sum(axis=1)
+        total = np.where(self.mask, pi, 0.0).sum(axis=1)
         wrong = (self.legal > 0) & ~(np.isclose(total, 1) & (pi >= 0).all(axis=1))
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
@@ -206,12 +216,10 @@ class ExactModel:
                 "policy must give probabilities that sum to 1 over the legal actions, "
                 f"got {pi[row]} in state {tuple(self.states[row].tolist())} with {self.legal[row]} legal"
             )
-        return np.where(self._mask, pi, 0.0)
+        return np.where(self.mask, pi, 0.0)
 
     def _backward(self, choose: Callable[[slice, np.ndarray], np.ndarray], discount: float) -> Values:
-        if not 0 <= discount <= 1:
-            raise ValueError(f"discount must be in [0, 1], got {discount!r}")
-        n, d = len(self.ids), self.env.n_rewards
+        discount, n, d = check_unit("discount", discount), len(self.ids), self.env.n_rewards
         pi, q, v = np.zeros((n, self.env.n_actions)), np.zeros((n, self.env.n_actions, d)), np.zeros((n, d))
         for first, last in zip(self._wave_rows[-2::-1], self._wave_rows[:0:-1], strict=True):
             rows = slice(first, last)
@@ -222,29 +230,75 @@ class ExactModel:
             v[rows] = (pi[rows, :, None] * q[rows]).sum(axis=1)
         return Values(self, pi, q, v)
 
+    def _solve(self, pi: np.ndarray, discount: float) -> Values:
+        """Values of a policy where states return: V = r_π + γ P_π V."""
+        discount, n = check_unit("discount", discount), len(self.ids)
+        weight = pi[self.source, self.action] * self.chance
+        going = ~self.ended
+        if discount == 1.0:
+            _check_ends(n, self.source, self.target, weight * going, np.bincount(self.source, weight * self.ended, n))
+        move = sparse.csc_array((weight * going, (self.source, self.target)), (n, n))
+        paid = np.zeros((n, self.env.n_rewards))
+        np.add.at(paid, self.source, weight[:, None] * self.reward)
+        v = splu(sparse.eye_array(n, format="csc") - discount * move).solve(paid)
+        return Values(self, pi, self._look_ahead(v, discount), v)
 
-def _start(env: Dynamics) -> State:
-    """Start state of `env`; the same whatever the random numbers in all environments of this package."""
-    state = np.zeros(len(env.nvec), dtype=np.int64)
-    env.reset(env, Draws(np.random.default_rng(0)).reserve(env.draws), state)
-    return tuple(state.tolist())
+    def _look_ahead(self, v: np.ndarray, discount: float) -> np.ndarray:
+        """Q(s, a) = Σ P [r + γ V(s')]."""
+        q = np.zeros((*self.mask.shape, v.shape[1]))
+        later = np.where(self.ended[:, None], 0.0, v[self.target])
+        np.add.at(q, (self.source, self.action), self.chance[:, None] * (self.reward + discount * later))
+        return q
+
+    def _iterate(self, epsilon: float, discount: float, most: int = 1_000_000) -> Values:
+        """The best ε-greedy policy where states return: value iteration, then one linear system."""
+        discount = check_unit("discount", discount)
+        pair = self.source * self.mask.shape[1] + self.action
+        shape = (self.mask.size, len(self.ids))
+        ahead = sparse.csr_array((discount * self.chance * ~self.ended, (pair, self.target)), shape)
+        paid = np.bincount(pair, self.chance * self.reward.sum(axis=1), self.mask.size)
+        v = np.zeros(len(self.ids))
+        for _ in range(most):
+            q = (paid + ahead @ v).reshape(self.mask.shape)
+            new = (_soften(q, self.mask, epsilon, 0.0) * q).sum(axis=1)
+            if np.abs(new - v).max() <= 1e-13 * max(1.0, np.abs(new).max()):
+                return self._solve(_soften(q, self.mask, epsilon, 1e-10 * max(1.0, np.abs(new).max())), discount)
+            v = new
+        raise ValueError(f"discount must be small enough for values to settle in {most:,} sweeps, got {discount!r}")
 
 
-def _explore(env: Dynamics, starts: Sequence[State]) -> tuple[list[State], list[int], list[tuple[Any, ...]]]:
-    """Reachable states, their numbers of legal actions, and all transitions between their positions in the list."""
+def _check_ends(n: int, source: np.ndarray, target: np.ndarray, going: np.ndarray, ending: np.ndarray) -> None:
+    """Refuse a policy under which an episode may go on for ever; `ending` is each state's chance to end."""
+    used = going > 0
+    back = sparse.csr_array((np.ones(used.sum()), (source[used], target[used])), (n, n))
+    ends = ending > 0
+    while True:
+        more = ends | (back @ ends > 0)
+        if (more == ends).all():
+            break
+        ends = more
+    acts = np.zeros(n, bool)
+    acts[source] = True
+    if (acts & ~ends).any():
+        raise ValueError("discount must be below 1 where an episode may go on for ever, got 1.0")
+
+
+def _explore(env: Dynamics, starts: Sequence[State]) -> tuple[list[State], list[np.ndarray], list[tuple[Any, ...]]]:
+    """Reachable states, their legal actions, and all transitions between their positions in the list."""
+    masks = legal_masks(env)
     place = {state: i for i, state in enumerate(dict.fromkeys(starts))}
     found, transitions = list(place), []
-    legal, open_states, opened = [0] * len(found), list(found), set(found)
+    legal, open_states, opened = [masks[0]] * len(found), list(found), set(found)
     for state in open_states:  # grows as we go
         i = place[state]
-        legal[i] = env.legal(env, np.array(state, dtype=np.int64))
-        for action in range(legal[i]):
+        legal[i] = masks[env.legal(env, np.array(state, dtype=np.int64))]
+        for action in np.flatnonzero(legal[i]).tolist():
             for chance, successor, reward, ended in env.outcomes(state, action):
                 j = place.get(successor)
                 if j is None:
                     j = place[successor] = len(found)
                     found.append(successor)
-                    legal.append(0)
+                    legal.append(masks[0])
                 if not ended and successor not in opened:
                     opened.add(successor)
                     open_states.append(successor)
@@ -252,8 +306,8 @@ def _explore(env: Dynamics, starts: Sequence[State]) -> tuple[list[State], list[
     return found, legal, transitions
 
 
-def _waves(count: int, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Length of the longest path to every state, so that each wave depends on later ones only."""
+def _waves(count: int, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+    """Length of the longest path to every state, so that each wave depends on later ones only; None for cycles."""
     waiting = np.bincount(target, minlength=count)
     wave, wave_number, settled = np.flatnonzero(waiting == 0), np.zeros(count, dtype=np.int64), 0
     by_source = np.argsort(source, kind="stable")
@@ -266,9 +320,7 @@ def _waves(count: int, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         waiting -= np.bincount(target[edges], minlength=count)
         reached = np.unique(target[edges])
         wave, step = reached[waiting[reached] == 0], step + 1
-    if settled < count:
-        raise ValueError("a state returns within an episode; exact values here need dynamics without cycles")
-    return wave_number
+    return wave_number if settled == count else None
 
 
 def _soften(q: np.ndarray, legal: np.ndarray, epsilon: float, tie: float) -> np.ndarray:

@@ -57,6 +57,7 @@ class Compare:
             )
         )
         print_ranking(self.env, found.ranking, self.seeds)
+        print_divergence(found)
         out.mkdir(parents=True, exist_ok=True)
         write_comparison(out, found)
         print(f"saved: {out / 'compare.png'}, {out / 'compare.parquet'}")
@@ -75,6 +76,9 @@ def print_ranking(env: str, ranking: list[Ranked], seeds: int) -> None:
         table.add_column(name, justify="right")
     top = ranking[0]
     for place, row in enumerate(ranking, 1):
+        if row.mean == float("-inf"):
+            table.add_row(str(place), row.label, "all", "diverged", "")
+            continue
         tied = " ≈ best" if place > 1 and row.high >= top.low else ""
         interval = f"{row.low:.4g} … {row.high:.4g}"
         table.add_row(str(place), row.label + tied, f"{row.step_size:g}", f"{row.mean:.4g}", interval)
@@ -82,6 +86,17 @@ def print_ranking(env: str, ranking: list[Ranked], seeds: int) -> None:
     print(
         "≈ best: its interval reaches the winner's. Step sizes were chosen on the same runs, which flatters every arm."
     )
+
+
+def print_divergence(found: Comparison) -> None:
+    """Which arms diverged at which step sizes."""
+    import numpy as np
+
+    lost = np.isneginf(found.scores).sum(axis=2)
+    for arm, of_arm in zip(found.arms, lost, strict=True):
+        for step_size, count in zip(found.settings.step_sizes, of_arm, strict=True):
+            if count:
+                print(f"diverged: {arm.label} at α = {step_size:g}, {count} of {found.settings.seeds} seeds")
 
 
 def write_comparison(out: Path, found: Comparison) -> None:
@@ -106,7 +121,7 @@ def write_comparison(out: Path, found: Comparison) -> None:
     frame.write_parquet(buffer)
     write_atomically(out / "compare.parquet", buffer.getvalue())
     figure, axes = new_axes()
-    rows = found.ranking[::-1]
+    rows = [row for row in found.ranking[::-1] if np.isfinite(row.mean)]
     for place, row in enumerate(rows):
         color = "#D55E00" if row.chunked else "#0072B2"
         axes.plot(row.scores, np.full(row.scores.size, place), "o", ms=3, color=color, alpha=0.35, mec="none")

@@ -36,20 +36,30 @@ def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, o
     from chunked_td.lab.errors import guarded
 
     def work() -> int:
-        page = directory / "report.html"
+        page, code = directory / "report.html", 0
         if not (only_if_stale and page.exists() and page.stat().st_mtime >= _newest(directory)):
             from chunked_td.lab.experiments import known
             from chunked_td.lab.report.page import build_report
+            from chunked_td.lab.store.batch_store import Store
 
-            page = build_report(directory, None, known(experiments))
+            store = Store.read(directory)
+            code = store.report_findings()
+            page = build_report(store, None, known(experiments))
         print(f"report: {page}")
         if open_it:
             import webbrowser
 
             webbrowser.open(page.resolve().as_uri())
-        return 0
+        return code
 
     return guarded(work)
+
+
+def say_if_stale(directory: Path) -> None:
+    """Say that the report of a directory was built before its latest runs, where that is so."""
+    page = directory / "report.html"
+    if page.exists() and page.stat().st_mtime < _newest(directory):
+        print(f"note: {page} is older than the stored runs; chunked-td report {directory} builds it again")
 
 
 def _newest(directory: Path) -> float:

@@ -55,7 +55,7 @@ def all_tables(folder: Path) -> dict[str, str]:
     """Every table of the guide by name, from a folder with the study's Parquet files."""
     import polars as pl
 
-    comparison, costs = (pl.read_parquet(folder / f"{name}.parquet") for name in ("comparison", "costs"))
+    comparison, costs = (pl.read_parquet((folder / f"{name}.parquet").read_bytes()) for name in ("comparison", "costs"))
     tables = {f"{task}": success_table(comparison, task) for task in comparison["task"].unique(maintain_order=True)}
     return {**tables, "costs": cost_table(costs)}
 

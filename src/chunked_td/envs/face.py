@@ -15,7 +15,7 @@ from gymnasium import error, spaces
 
 from chunked_td._numba import formed
 from chunked_td.envs import rendering
-from chunked_td.envs.dynamics import Dynamics, independent_copy
+from chunked_td.envs.dynamics import Dynamics, independent_copy, legal_masks
 from chunked_td.seeding import Draws
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class LegalActions(spaces.Discrete):
-    """Actions 0..n−1, of which the present state offers the first `legal`.
+    """Actions 0..n−1, of which the present state offers those that `legal` marks.
 
     A plain `Discrete` to everyone, except that `sample()` without a mask draws a legal action: `info["action_mask"]` is
     there for those who choose, and random play needs no special care.
@@ -31,12 +31,13 @@ class LegalActions(spaces.Discrete):
 
     def __init__(self, n: int):
         super().__init__(n)
-        self.legal = n
+        self.legal = np.ones(n, bool)
 
     def sample(self, mask: Any = None, probability: Any = None) -> np.int64:
         """Draw a legal action, or what `mask` or `probability` say."""
         if mask is None and probability is None:
-            return self.np_random.integers(self.legal, dtype=np.int64)
+            offered = np.flatnonzero(self.legal)
+            return np.int64(offered[self.np_random.integers(offered.size, dtype=np.int64)])
         return super().sample(mask, probability)
 
 
@@ -71,6 +72,9 @@ class DynamicsEnv(gym.Env[Any, Any]):
         self._draws: Draws | None = None
         self._exact: ExactModel | None = None
         self._running = False
+        self._masks, self._steps, self._limit = legal_masks(self.dynamics), 0, -1
+        if hasattr(self._env, "time_limit"):
+            self._limit = int(self._env.time_limit(self._env))
         self._scene: rendering.EpisodeView | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -82,7 +86,7 @@ class DynamicsEnv(gym.Env[Any, Any]):
             self._exact = None
             self._env.prepare(self._env, self._draws.reserve(env.draws))
         self._env.reset(self._env, self._draws.reserve(env.draws), self._state)
-        self._running = True
+        self._running, self._steps = True, 0
         if self.render_mode is not None:
             self._scene = rendering.EpisodeView(env, self._state)
         return self._observation(), self._info()
@@ -101,23 +105,27 @@ class DynamicsEnv(gym.Env[Any, Any]):
         self._np_random_seed = -1  # unknown, as Gymnasium has it
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take a legal action. Episodes end by termination only."""
+        """Take a legal action. Episodes are truncated only where the dynamics say a `time_limit`."""
         if self._draws is None:
             raise error.ResetNeeded("step() was called before the first reset(): call reset() to begin an episode")
         if not self._running:
             raise error.ResetNeeded("step() was called after the end of the episode: call reset() to begin another")
         env, legal = self.dynamics, self._actions.legal
-        if not (self.action_space.contains(action) and action < legal):
+        if not (self.action_space.contains(action) and legal[action]):
+            offered = np.flatnonzero(legal).tolist()
+            accepted = f"in 0..{offered[-1]}" if offered == [*range(len(offered))] else f"of {offered}"
             raise error.InvalidAction(
-                f"action must be an integer in 0..{legal - 1} in state {self._state.tolist()} "
+                f"action must be an integer {accepted} in state {self._state.tolist()} "
                 f'(see info["action_mask"]), got {action!r}'
             )
         terminated = self._env.step(self._env, self._draws.reserve(env.draws), self._state, int(action), self._reward)
-        self._running = not terminated
+        self._steps += 1
+        truncated = not terminated and self._steps == self._limit
+        self._running = not (terminated or truncated)
         if self._scene is not None:
             self._scene.add(int(action), self._state, self._reward, bool(terminated))
         reward = float(self._reward[0]) if env.n_rewards == 1 else self._reward.copy()
-        return self._observation(), reward, bool(terminated), False, self._info()
+        return self._observation(), reward, bool(terminated), truncated, self._info()
 
     def render(self) -> Any:
         """Show the state and what just happened: text or uint8[height, width, 3], as `render_mode` says."""
@@ -150,6 +158,6 @@ class DynamicsEnv(gym.Env[Any, Any]):
         return int(self._state[0]) if self._state.size == 1 else self._state.copy()
 
     def _info(self) -> dict[str, Any]:
-        env = self.dynamics
-        legal = self._actions.legal = int(self._env.legal(self._env, self._state))
-        return {"action_mask": (np.arange(env.n_actions) < legal).astype(np.int8)}
+        mask = self._masks[self._env.legal(self._env, self._state)]
+        self._actions.legal = mask if mask.any() else np.ones_like(mask)  # for those who sample after the end
+        return {"action_mask": mask.astype(np.int8)}

@@ -107,12 +107,10 @@ class Discretise(Indexer):
 
     def decode(self, state: int) -> np.ndarray:
         """The centre of a cell."""
-        centres = [
-            a + (digit + 0.5) / n * (b - a)
-            for digit, a, b, n in zip(
-                self.components(checked_id(state, self.size)), self.low, self.high, self.bins, strict=True
-            )
-        ]
+        known = checked_id(state, self.size)
+        digits = self.components(known) if self._seen is None else self._seen.decode(known)
+        cells = zip(digits, self.low, self.high, self.bins, strict=True)
+        centres = [a + (digit + 0.5) / n * (b - a) for digit, a, b, n in cells]
         return np.reshape(centres, self.shape)
 
     def state(self) -> dict[str, Any]:
@@ -131,6 +129,8 @@ class Discretise(Indexer):
         """Rebuild from `state()`."""
         indexer = cls(None, list(state["bins"]), list(state["low"]), list(state["high"]))
         indexer.shape = tuple(int(n) for n in state["shape"])
+        if math.prod(indexer.shape) != len(indexer.bins) or (state["seen"] is None) != indexer.fixed:
+            raise ValueError("state: shape, bins and cells seen do not belong together")
         if state["seen"] is not None:
             indexer._seen = HashedIndexer.from_state(state["seen"])
         return indexer

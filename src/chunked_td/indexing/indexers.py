@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.indexing.canonical import encode
+from chunked_td.indexing.canonical import decode, encode
 
 
 class Indexer(ABC):
@@ -76,6 +76,8 @@ class DiscreteIndexer(Indexer):
     def __init__(self, n: int, start: int = 0):
         self.size, self.start = int(n), int(start)
         self.nvec = (self.size,)
+        if self.size < 1:
+            raise ValueError(f"n must be a whole number from 1, got {n!r}")
 
     def __call__(self, observation: Any) -> int:
         """The id of an observation."""
@@ -111,6 +113,10 @@ class GridIndexer(Indexer):
         self.low = tuple(int(x) for x in low)
         self.shape = tuple(int(n) for n in shape)
         self.dtype = str(dtype)
+        if min(self.nvec, default=1) < 1 or min(self.shape, default=0) < 0 or math.prod(self.shape) != len(self.nvec):
+            raise ValueError(f"nvec must hold numbers from 1, as many as shape {self.shape} has, got {self.nvec}")
+        if np.dtype(self.dtype).kind not in "iub":
+            raise ValueError(f"dtype must be one of whole numbers, got {self.dtype}")
         self.size = math.prod(self.nvec)
         self._digits = tuple(zip(self.low, self.nvec, strict=True))
 
@@ -167,6 +173,8 @@ class ProductIndexer(Indexer):
 
     def __init__(self, parts: Sequence[Indexer], keys: Sequence[Any] | None = None):
         self.parts, self.keys = tuple(parts), None if keys is None else tuple(keys)
+        if self.keys is not None and len(set(self.keys)) != len(self.parts):
+            raise ValueError(f"keys must be as many as there are parts ({len(self.parts)}), got {self.keys}")
         self.size = math.prod(part.size for part in self.parts)
         self.nvec = tuple(n for part in self.parts for n in part.nvec or ())
         self._radix = tuple((part, part.size) for part in self.parts)
@@ -212,6 +220,7 @@ class HashedIndexer(Indexer):
 
     def __init__(self) -> None:
         self.ids: dict[Any, int] = {}
+        self._listed: list[Any] = []
 
     @property
     def size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -227,8 +236,15 @@ class HashedIndexer(Indexer):
         return self.ids.get(_key(observation), -1)
 
     def decode(self, state: int) -> Any:
-        """Always an error: observations are kept as bytes only."""
-        raise ValueError("decode: ids given on first sight cannot be turned back into observations")
+        """The observation that has this id; lists come back as tuples. An error for enum members and dataclasses."""
+        key = self._keys(checked_id(state, self.size))
+        return decode(key) if isinstance(key, bytes) else key
+
+    def _keys(self, state: int) -> Any:
+        """The key of an id; the list of keys is made when it is first asked for, and again when there are more."""
+        if len(self._listed) != len(self.ids):
+            self._listed = list(self.ids)
+        return self._listed[state]
 
     def state(self) -> dict[str, Any]:
         """The known observations' bytes end to end, and where each ends, in the order of their ids."""
@@ -244,13 +260,20 @@ class HashedIndexer(Indexer):
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> HashedIndexer:
         """Rebuild from `state()`."""
-        content = np.asarray(state["bytes"], dtype=np.uint8).tobytes()
-        ends = np.asarray(state["ends"], dtype=np.int64).tolist()
+        given, places = state["bytes"], state["ends"]
+        if [given.dtype, given.ndim, places.dtype, places.ndim] != [np.uint8, 1, np.int64, 1]:
+            raise ValueError("state: the table of hashed observations must be uint8[n] and int64[k]")
+        content, ends = given.tobytes(), places.tolist()
         starts = [0, *ends[:-1]]
         indexer = cls()
         for start, end in zip(starts, ends, strict=True) if ends else ():
             indexer.ids[content[start:end]] = len(indexer.ids)
-        if sorted(ends) != ends or len(indexer.ids) != len(ends) or (ends or [0])[-1] != len(content):
+        if (
+            sorted(ends) != ends
+            or min(ends, default=0) < 0
+            or len(indexer.ids) != len(ends)
+            or (ends or [0])[-1] != len(content)
+        ):
             raise ValueError("state: the table of hashed observations is damaged")
         return indexer
 

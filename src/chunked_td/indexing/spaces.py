@@ -60,7 +60,9 @@ def _refuse_continuous(space: Any, path: str) -> None:
         raise ValueError(
             f"{path}: a continuous Box of shape {space.shape} has no finite table of states. Cut it into bins:\n"
             f"    indexer = chunked_td.Discretise(env, bins=8, low=…, high=…)   # per dimension, or one for all\n"
-            f"    agent = chunked_td.ChunkedSarsa(env, indexer=indexer, …)"
+            f"    agent = chunked_td.ChunkedSarsa(env, indexer=indexer, …)\n"
+            f"Where only finitely many different arrays are shown (as in bsuite), give each an id on first sight:\n"
+            f"    agent = chunked_td.ChunkedSarsa(env, indexer=chunked_td.make_indexer(), …)"
         )
 
 
@@ -113,11 +115,15 @@ def indexer_from_state(state: Mapping[str, Any]) -> Indexer:
     try:
         kind = state["kind"]
         if kind == "discrete":
-            return DiscreteIndexer(state["n"], state["start"])
+            return DiscreteIndexer(_whole(state["n"]), _whole(state["start"]))
         if kind == "grid":
-            return GridIndexer(state["nvec"], state["low"], state["shape"], state["dtype"])
+            nvec, low, shape = ([_whole(n) for n in state[name]] for name in ("nvec", "low", "shape"))
+            return GridIndexer(nvec, low, shape, state["dtype"])
         if kind == "product":
-            return ProductIndexer([indexer_from_state(part) for part in state["parts"]], state["keys"])
+            parts = [indexer_from_state(part) for part in state["parts"]]
+            if not all(part.fixed and part.nvec is not None for part in parts):
+                raise ValueError("state: the parts of a product must be indexed by arithmetic")
+            return ProductIndexer(parts, state["keys"])
         if kind == "hashed":
             return HashedIndexer.from_state(state)
         if kind == "discretise":
@@ -125,3 +131,10 @@ def indexer_from_state(state: Mapping[str, Any]) -> Indexer:
     except (KeyError, TypeError) as problem:
         raise ValueError(f"state: not the state of an indexer ({problem!r})") from problem
     raise ValueError(f"state: got an indexer of kind {kind!r}, which this version does not know")
+
+
+def _whole(value: Any) -> int:
+    """A whole number that int64 can hold."""
+    if type(value) is not int or not -(2**63) <= value < 2**63:
+        raise ValueError(f"state: an indexer counts with whole numbers of 64 bits, got {value!r}")
+    return value

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,7 +60,10 @@ CHUNKED = (
 
 @dataclass(frozen=True)
 class Ranked:
-    """An arm at its best step size: mean return with its 95 % bootstrap interval, and the scores of its seeds."""
+    """An arm at its best step size: mean return with its 95 % bootstrap interval, and the scores of its seeds.
+
+    All of them are −∞ for an arm that diverged at every step size.
+    """
 
     label: str
     step_size: float
@@ -75,7 +79,8 @@ class Comparison:
     """Results.
 
     Attributes:
-      scores: float64[arms, step sizes, seeds], mean return over all episodes; late_scores: over the last tenth.
+      scores: float64[arms, step sizes, seeds], mean return over all episodes; −∞ for runs that diverged.
+      late_scores: the same over the last tenth.
       ranking: best first.
     """
 
@@ -129,8 +134,10 @@ def rank(arms: Sequence[LearnerArm], step_sizes: Sequence[float], scores: np.nda
     rows = []
     for arm, chosen, of_arm in zip(arms, best, scores, strict=True):
         seeds = of_arm[chosen]
-        mean, interval = mean_and_interval(seeds)
-        ends = float(interval.low), float(interval.high)
+        mean, ends = -np.inf, (-np.inf, -np.inf)
+        if np.isfinite(seeds).all():
+            mean, interval = mean_and_interval(seeds)
+            ends = float(interval.low), float(interval.high)
         rows.append(Ranked(arm.label, float(step_sizes[chosen]), float(mean), *ends, seeds, arm.chunked))
     return sorted(rows, key=lambda row: -row.mean)
 
@@ -169,5 +176,11 @@ def _environment_and_agent(job: _Job) -> tuple[Any, Any]:
 
 
 def _one_run(job: _Job) -> np.ndarray:
+    """Return per episode, −∞ in all where learning diverged: the comparison shows that, it does not end there."""
+    from chunked_td.learners.divergence import DivergenceWarning
+
     env, agent = _environment_and_agent(job)
-    return agent.learn(env, job.settings.episodes, progress=False).returns
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DivergenceWarning)
+        history = agent.learn(env, job.settings.episodes, progress=False)
+    return history.returns if history.diverged is None else np.full(job.settings.episodes, -np.inf)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from chunked_td.lab.identity import check_id, schedule_parts
-from chunked_td.lab.json_fields import JsonObject
+from chunked_td.lab.json_fields import JsonObject, is_number, is_whole
 from chunked_td.lab.protocol import Arm, Protocol, Published, Selection
 from chunked_td.learners.schedule import Schedule
 
@@ -160,7 +160,7 @@ def describe_arm(protocol: Protocol, arm: Arm) -> ArmDescription:
 def _schedule(values: Mapping[str, Any]) -> Schedule:
     if "points" in values:
         read = JsonObject("exploration", values, ("points", "hold"))
-        return Schedule(read.items("points", tuple), read.flag("hold"))
+        return Schedule(read.items("points", _point), read.flag("hold"))
     read = JsonObject("exploration", values, ("first", "last", "hold", "anneal"))
     first, last, hold, anneal = (
         read.number("first"),
@@ -177,6 +177,12 @@ def _schedule(values: Mapping[str, Any]) -> Schedule:
     elif first != last:
         points = [(0, last)]
     return Schedule(tuple(points), hold=bool(hold and not anneal))
+
+
+def _point(value: Any) -> tuple[int, float]:
+    if isinstance(value, list) and len(value) == 2 and is_whole(value[0]) and is_number(value[1]):
+        return value[0], value[1]
+    raise ValueError(f"each of points of exploration must be [episode, number], got {value!r}")
 
 
 def _selection(values: Mapping[str, Any]) -> Selection:

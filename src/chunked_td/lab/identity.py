@@ -102,7 +102,9 @@ def schedule_text(schedule: Schedule) -> str:
 def check_id(what: str, value: Any) -> str:
     """Return an id that is safe in file names, on the command line and in HTML; otherwise raise ValueError."""
     if isinstance(value, str) and value[:1].isalnum() and all(c.isalnum() or c in "-._" for c in value):
-        return value
+        if len(value.encode()) <= 100:
+            return value
     raise ValueError(
-        f"{what} must be made of letters, digits, '-', '.' and '_' and begin with a letter or digit, got {value!r}"
+        f"{what} must be made of letters, digits, '-', '.' and '_', begin with a letter or digit and have at most 100 "
+        f"bytes, got {value!r}"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
@@ -35,7 +36,7 @@ class JsonObject:
 
     def text(self, key: str) -> str:
         """A text."""
-        return self.get(key, "a text", lambda value: isinstance(value, str))
+        return self.get(key, "a text", is_text)
 
     def flag(self, key: str) -> bool:
         """True or False."""
@@ -65,9 +66,7 @@ class JsonObject:
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of texts."""
-        return tuple(
-            self.get(key, "a list of texts", lambda v: isinstance(v, list) and all(isinstance(t, str) for t in v))
-        )
+        return tuple(self.get(key, "a list of texts", lambda v: isinstance(v, list) and all(map(is_text, v))))
 
     def items(self, key: str, read: Callable[[Any], T]) -> tuple[T, ...]:
         """A list, each item read by `read`."""
@@ -79,13 +78,18 @@ class JsonObject:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a JSON value is a whole number."""
-    return isinstance(value, int) and not isinstance(value, bool)
+    """Whether a JSON value is a whole number that int64 can hold."""
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 
 def is_number(value: Any) -> bool:
-    """Whether a JSON value is a number."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    """Whether a JSON value is a finite number."""
+    return is_whole(value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def is_text(value: Any) -> bool:
+    """Whether a JSON value is a text that can be written to a file."""
+    return isinstance(value, str) and value.encode("utf-8", "replace").decode() == value
 
 
 def _short(value: Any) -> str:

@@ -67,33 +67,38 @@ class Arm:
     Args:
       id: stable short name, used in file names and on the command line.
       label: what figures and tables show.
-      learner: "sarsa", "expected_sarsa" or "td".
+      learner: "sarsa", "expected_sarsa", "q_learning" or "td".
       lambda_source: a number (constant λ), the name of a class in `chunked_td.lambdas`, or an instance of one.
-      model: what the λ source asks: None, "counts", "oracle" or a `NetworkSpec`.
+      model: what the λ source asks: None, "counts", "oracle", counts with an error (`chunked_td.models.errors`), or a
+        `NetworkSpec`.
       exponents: step sizes of this arm, if not the protocol's.
       in_paper: False for arms we added.
       episodes: length of this arm's runs, if shorter than the protocol's.
       note: one sentence for the report.
       quick: whether the `quick` profile has it, for arms with a network.
+      options: further arguments of the protocol's runner, e.g. {"view": "traces"}.
     """
 
     id: str
     label: str
     learner: str
     lambda_source: Any
-    model: str | NetworkSpec | None = None
+    model: Any = None
     exponents: tuple[int, ...] | None = None
     in_paper: bool = True
     episodes: int | None = None
     note: str = ""
     quick: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
         """Where λ comes from: "fixed", "counts", "oracle" or "network"."""
         if isinstance(self.model, NetworkSpec):
             return "network"
-        return self.model or "fixed"
+        if self.model is None:
+            return "fixed"
+        return self.model if isinstance(self.model, str) else "counts"
 
     @property
     def network(self) -> NetworkSpec:
@@ -105,7 +110,9 @@ class Arm:
     @property
     def stored_model(self) -> str | None:
         """How stored settings name its model."""
-        return self.model.stored_name if isinstance(self.model, NetworkSpec) else self.model
+        if isinstance(self.model, NetworkSpec):
+            return self.model.stored_name
+        return self.model if self.model is None or isinstance(self.model, str) else identity(self.model)
 
     def source(self) -> Any:
         """Its λ source: a number, or an object of `chunked_td.lambdas`."""
@@ -190,6 +197,7 @@ class Protocol:
       description: a paragraph for the report.
       runner: what runs a batch of arms without networks, called like `chunked_td.simulation.simulate`; put your own
         here (or its address) for runs that the compiled simulation does not cover.
+      seeds_per_batch: how many seeds one batch, and so one file, holds.
     """
 
     id: str
@@ -217,6 +225,7 @@ class Protocol:
     references: tuple[str, ...] = ()
     description: str = ""
     runner: Callable[..., Any] | str = "chunked_td.simulate:simulate"
+    seeds_per_batch: int = 10
 
     def __post_init__(self):
         names = [arm.id for arm in self.arms]

@@ -7,6 +7,7 @@ That function serves `agent.step`, the simulation and networks in lockstep, with
 |---|---|
 | `base` | `LambdaSource`, `Needs`, settings |
 | `step` | `Step`, a transition as a source sees it, and the questions that it may ask of the model |
+| `episode`, `moments` | for sources that learn: a whole episode; running means and variances |
 | `plain` | the same for sources that are plain Python |
 | `on_device` | the questions once more in JAX, for networks that train on a GPU |
 | the others | one source each; every class in them that derives from `LambdaSource` is found by its name |
@@ -23,7 +24,7 @@ from typing import Any
 
 from chunked_td.lambdas.base import LambdaSource, Needs, as_lambda_source
 
-_MACHINERY = ("base", "step", "plain", "on_device")
+_MACHINERY = ("base", "step", "episode", "moments", "plain", "on_device")
 
 
 def _find() -> dict[str, type[LambdaSource]]:

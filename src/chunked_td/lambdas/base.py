@@ -6,13 +6,13 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
 from chunked_td._checks import check_unit
-from chunked_td._numba import form, is_kernel
+from chunked_td._numba import form_of, is_kernel
 
 
 class Needs(enum.Flag):
@@ -50,7 +50,8 @@ class LambdaSource:
       needs: what has to be known of a transition.
       per_component: whether each reward component has a λ of its own.
       arrays: what the source learns, as a layout by name, e.g. {"mean": "float64[S]"}: S states, A actions, d reward
-        components. The arrays start at zero, grow with the tables and are saved with the learner.
+        components, rows of the table of values (states, or pairs of state and action). The arrays start at zero, grow
+        with the tables and are saved with the learner.
 
     `lambda_t` is one of two things:
 
@@ -59,8 +60,11 @@ class LambdaSource:
     - a plain method `lambda_t(self, step)`, which runs in `agent.step` and `agent.learn`; `step` is a
       `chunked_td.lambdas.plain.PlainStep`.
 
-    A source that learns also has a kernel `after_step(source, step, reward, td_error, ended)`, called after every
-    transition; `ended` is 0 while the episode goes on, 1 on termination, 2 on truncation.
+    A source that learns also has one or both of these kernels:
+
+    - `after_step(source, step, reward, td_error, ended)`, called after every transition; `ended` is 0 while the episode
+      goes on, 1 on termination, 2 on truncation;
+    - `after_episode(source, episode)`, called after every episode; `episode` is a `chunked_td.lambdas.episode.Episode`.
     """
 
     needs: ClassVar[Needs] = Needs.NOTHING
@@ -89,7 +93,16 @@ class LambdaSource:
     @property
     def learns(self) -> bool:
         """Whether the source learns from step to step."""
-        return bool(self.arrays) or hasattr(type(self), "after_step")
+        return bool(self.arrays) or bool(self._lessons())
+
+    @property
+    def learns_from_episodes(self) -> bool:
+        """Whether the source is shown every episode at its end."""
+        return hasattr(type(self), "after_episode")
+
+    def _lessons(self) -> list[Any]:
+        """The functions by which the source learns."""
+        return [getattr(type(self), name) for name in ("after_step", "after_episode") if hasattr(type(self), name)]
 
     @property
     def is_compiled(self) -> bool:
@@ -100,18 +113,16 @@ class LambdaSource:
         """The settings by name, as plain values."""
         return dataclasses.asdict(self)
 
+    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Refuse, with a ValueError, arrays of a file that this source's kernels could index outside of.
+
+        `load` has compared dtypes and shapes with `arrays`, and that all numbers are finite. A source whose kernels use
+        learned numbers as indices checks them here.
+        """
+
     def compiled(self, sizes: Mapping[str, int]) -> Any:
         """What kernels see: a NamedTuple of the numbers among the settings and of the arrays, all zero."""
-        numbers = {name: _plain(value) for name, value in self.settings().items() if isinstance(value, Real)}
-        made = {name: new_array(layout, sizes) for name, layout in self.arrays.items()}
-        return form(type(self), (*numbers, *made))(*numbers.values(), *made.values())
-
-
-def _plain(value: Any) -> bool | int | float:
-    """A number of NumPy's or Python's as one of Python's."""
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    return int(value) if isinstance(value, Integral) else float(value)
+        return form_of(self, {name: new_array(layout, sizes) for name, layout in self.arrays.items()})
 
 
 def new_array(layout: str, sizes: Mapping[str, int]) -> np.ndarray:
@@ -124,14 +135,27 @@ def new_array(layout: str, sizes: Mapping[str, int]) -> np.ndarray:
     return np.zeros([sizes[dim] if dim in sizes else int(dim) for dim in shape], dtype)
 
 
+def grown_arrays(form: Any, layouts: Mapping[str, str], sizes: Mapping[str, int]) -> Any:
+    """The compiled form of a λ source or planner with its arrays enlarged to `sizes`; what they hold stays."""
+    larger = {}
+    for name, layout in layouts.items():
+        old, new = getattr(form, name), new_array(layout, sizes)
+        new[tuple(slice(0, n) for n in old.shape)] = old
+        larger[name] = new
+    return form._replace(**larger) if larger else form
+
+
 def _checked(source: LambdaSource) -> LambdaSource:
     """Refuse a source that could not work."""
     if not callable(getattr(source, "lambda_t", None)):
         raise ValueError(f"lambda_source must have a method lambda_t, got {source!r}")
-    if source.arrays and not hasattr(type(source), "after_step"):
-        raise ValueError(f"lambda_source {source!r} has arrays and no after_step that would fill them")
-    if source.learns and not (source.is_compiled and is_kernel(getattr(type(source), "after_step", None))):
-        raise ValueError(f"lambda_source {source!r} learns: its lambda_t and after_step must both be kernels")
+    lessons = source._lessons()
+    if source.arrays and not lessons:
+        raise ValueError(f"lambda_source {source!r} has arrays and no after_step or after_episode that would fill them")
+    if lessons and not (source.is_compiled and all(map(is_kernel, lessons))):
+        raise ValueError(
+            f"lambda_source {source!r} learns: its lambda_t, after_step and after_episode must all be kernels"
+        )
     return source
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from chunked_td._numba import code, kernel
 from chunked_td.bootstraps import SARSA
 from chunked_td.lambdas.base import LambdaSource, Needs
-from chunked_td.lambdas.step import WHOLE, expected_choice, expected_mixture
+from chunked_td.lambdas.step import WHOLE, expected_choice, expected_mixture, tried
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,12 @@ class ExpectedLambda(LambdaSource):
         SARSA:                         λ(x, a) = Σ_{x'} P̂(x'|x,a)² Σ_{a'} π(a'|x')²
 
     Such a λ leaves the true values as the fixed point, whatever the model says.
+
+    Args:
+      literal: actions never tried in a state count as impossible; see `ForwardLambda`.
     """
+
+    literal: bool = False
 
     needs = Needs.OUTCOMES | Needs.POLICY
 
@@ -36,4 +41,5 @@ class ExpectedLambda(LambdaSource):
         """The probability that is expected of what will happen."""
         if code(step.bootstrap) == SARSA:
             return expected_choice(step)
-        return expected_mixture(step, WHOLE)
+        known = tried(step) if source.literal else 1.0
+        return expected_mixture(step, WHOLE) * known * known

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from chunked_td._numba import kernel
 from chunked_td.lambdas.base import LambdaSource, Needs
-from chunked_td.lambdas.step import mixture
+from chunked_td.lambdas.step import mixture, tried
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,11 @@ class FactoredLambda(LambdaSource):
     Args:
       components: for each reward component, the state component (an int) or components (a tuple) that decide it.
         By default reward i belongs to state component i, as in the paper.
+      literal: actions never tried in a state count as impossible; see `ForwardLambda`.
     """
 
     components: tuple[int | tuple[int, ...], ...] | None = None
+    literal: bool = False
 
     needs = Needs.PARTS | Needs.POLICY
     per_component = True
@@ -33,4 +35,4 @@ class FactoredLambda(LambdaSource):
     @kernel
     def lambda_t(source, step, i):
         """The probability of what happened to the components that decide reward i."""
-        return mixture(step, i)
+        return mixture(step, i) * (tried(step) if source.literal else 1.0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from chunked_td._numba import code, kernel
 from chunked_td.bootstraps import SARSA
 from chunked_td.lambdas.base import LambdaSource, Needs
-from chunked_td.lambdas.step import WHOLE, chance, choice, mixture
+from chunked_td.lambdas.step import WHOLE, chance, choice, mixture, tried
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,13 @@ class ForwardLambda(LambdaSource):
 
     It depends on the outcome of the very transition whose TD error it weighs, so the two are correlated, and the fixed
     point is not V^π even with a perfect model. `ExpectedLambda` does not have that bias.
+
+    Args:
+      literal: actions never tried in a state count as impossible, as the sum reads. By default the sum goes over the
+        actions that were tried, and is divided by their probability, so that a deterministic world has λ = 1.
     """
+
+    literal: bool = False
 
     needs = Needs.OUTCOME | Needs.POLICY
 
@@ -37,4 +43,4 @@ class ForwardLambda(LambdaSource):
         """The probability of what happened."""
         if code(step.bootstrap) == SARSA:
             return chance(step, step.action, WHOLE) * choice(step)
-        return mixture(step, WHOLE)
+        return mixture(step, WHOLE) * (tried(step) if source.literal else 1.0)

@@ -38,6 +38,7 @@ class PlainStep:
     next_policy: np.ndarray
     bootstrap: int
     _chances: Callable[[], np.ndarray]
+    _known: Callable[[], np.ndarray]
     _outcomes: Callable[[int], tuple[np.ndarray, np.ndarray]]
     _values: Callable[[int], np.ndarray]
 
@@ -50,8 +51,13 @@ class PlainStep:
         return float(self.chances()[self.action])
 
     def mixture(self) -> float:
-        """Σ_a π(a|x) P̂(x'|x,a). Needs.OUTCOME and Needs.POLICY."""
-        return min(float(self.policy @ self.chances()), 1.0)
+        """P̂^π(x'|x) = Σ_a π(a|x) P̂(x'|x,a), over the actions that the model knows. Needs.OUTCOME and Needs.POLICY."""
+        return min(float(self.policy @ self.chances()) / self.tried(), 1.0)
+
+    def tried(self) -> float:
+        """Σ_a π(a|x) over the actions that the model knows: 1 once all were tried. Needs.POLICY."""
+        known = self._known()
+        return 1.0 if known[self.policy > 0.0].all() else float(self.policy[known].sum())
 
     def choice(self) -> float:
         """π(a'|x'); 1 on the last transition, where there is no a'."""

@@ -5,17 +5,24 @@ Models hand out probabilities; mixing them with the policy happens here, once fo
 | question | answer |
 |---|---|
 | `chance(step, a, part)` | P̂(x'|x, a) of what came, or of a part of it |
-| `mixture(step, part)` | Σ_a π(a|x) P̂(x'|x, a) |
-| `expected_mixture(step, part)` | Σ_{x'} (Σ_a π(a|x) P̂(x'|x, a))², the mixture that is expected before the step |
+| `mixture(step, part)` | P̂^π(x'|x) = Σ_a π(a|x) P̂(x'|x, a) / Σ_a π(a|x), over the actions that the model knows |
+| `expected_mixture(step, part)` | Σ_{x'} P̂^π(x'|x)², the mixture that is expected before the step |
+| `tried(step)` | Σ_a π(a|x) over the actions that the model knows: 1 once all were tried |
 | `choice(step)` | π(a'|x'), 1 on the last transition |
 | `expected_choice(step)` | Σ_{x'} P̂(x'|x, a)² Σ_{a'} π(a'|x')² |
 | `overlap(step, a, b, part)` | Σ_{x'} P̂(x'|x, a) P̂(x'|x, b) |
 | `first(step, a)`, `following(step, a, k)` | the outcomes of action a one by one, until it is −1 |
 | `target(step, a, k)`, `weight(step, a, k)` | the next state of outcome k, and its probability |
-| `visits(step)` | n(x_t) |
+| `value_at(step, state)` | V(state), or Σ_a π(a|state) Q(state, a); 0 where no action was ever taken |
+| `visits(step)`, `visits_of(step, state)` | n(x_t), n(state) |
+| `present_value(step, i)` | B(x_t), what the learner bootstraps from at x_t |
 | `came_from(step)` | P̂ of the predecessor |
 
 A part is the number of a reward component, or `WHOLE`.
+
+Counts know nothing of an action that was never tried in a state. What it would do is left open: the probabilities of
+the tried actions are divided by their sum. Taken for impossible instead, it would lower λ in a deterministic world too.
+Multiply by `tried(step)` for that reading.
 """
 
 from __future__ import annotations
@@ -25,6 +32,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from chunked_td._numba import by_type, code, kernel
+from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
 from chunked_td.models.components import WHOLE
 from chunked_td.policies import epsilon_greedy
 
@@ -40,8 +48,12 @@ __all__ = [
     "following",
     "mixture",
     "overlap",
+    "present_value",
     "target",
+    "tried",
+    "value_at",
     "visits",
+    "visits_of",
     "weight",
 ]
 
@@ -62,13 +74,63 @@ class Step(NamedTuple):
     epsilon: float
     bootstrap: Any  # see chunked_td.bootstraps
     n_actions: Any
+    discount: float  # γ
     tables: Any  # values, legal actions, sizes and parts of the state components
     model: Any
     scene: Any  # environment, state before, state after: where the simulation plays, else None
 
 
-_chance, _overlap = by_type("chance"), by_type("overlap")
-_first, _following, _target, _weight = by_type("first"), by_type("following"), by_type("target"), by_type("weight")
+@kernel
+def bootstrap_value(bootstrap, n_actions, values, state, action, policy, i):
+    """B^i(x): V^i(s), Q^i(s,a), Σ_a π(a|s) Q^i(s,a), or Q^i at the action that is best by Σ_i Q^i, the first of ties.
+
+    Args:
+      action: SARSA's; −1 where none was drawn, as on truncation: then the expectation stands for it.
+      policy: float64[A], π(·|x), read by the last two. Actions of probability zero are not legal, or not best.
+    """
+    A = code(n_actions)
+    if code(bootstrap) == STATE:
+        return values[state, i]
+    if code(bootstrap) == SARSA and action >= 0:
+        return values[state * A + action, i]
+    if code(bootstrap) == Q_LEARNING:
+        return values[state * A + _best(values, state * A, policy), i]
+    total = 0.0
+    for a in range(A):
+        if policy[a] > 0.0:
+            total += policy[a] * values[state * A + a, i]
+    return total
+
+
+@kernel
+def _best(values, row, policy):
+    """The first of the actions with the greatest Σ_i Q^i."""
+    best, most = -1, 0.0
+    for a in range(policy.size):
+        if policy[a] > 0.0:
+            total = 0.0
+            for i in range(values.shape[1]):
+                total += values[row + a, i]
+            if best < 0 or total > most:
+                best, most = a, total
+    return best
+
+
+@kernel
+def present_value(step, i):
+    """B^i(x_t), as `bootstrap_value` has it. Learners of other values than V(s) and Q(s,a) need POLICY for it."""
+    return bootstrap_value(step.bootstrap, step.n_actions, step.tables.values, step.state, step.action, step.policy, i)
+
+
+def _question(name: str, needed: str) -> Any:
+    """A question to the model; a source that asks it without saying so gets an error."""
+    return by_type(name, missing=f"lambda_source asks {name}(), for which its `needs` must have {needed}")
+
+
+_chance, _overlap = _question("chance", "Needs.OUTCOME or Needs.PARTS"), _question("overlap", "Needs.OUTCOMES")
+_first, _following, _target, _weight = (
+    _question(name, "Needs.OUTCOMES") for name in ("first", "following", "target", "weight")
+)
 
 
 @kernel
@@ -77,7 +139,7 @@ def _none_unlisted(model, step, action):
 
 
 _unlisted = by_type("unlisted_squares", _none_unlisted)
-_visits, _came_from = by_type("visits"), by_type("came_from")
+_visits, _came_from = _question("visits", "Needs.VISITS"), _question("came_from", "Needs.PREDECESSORS")
 
 
 @kernel
@@ -119,7 +181,13 @@ def weight(step, action, outcome):
 @kernel
 def visits(step):
     """n(x_t)."""
-    return _visits(step.model, step)
+    return _visits(step.model, step, step.state)
+
+
+@kernel
+def visits_of(step, state):
+    """n(state)."""
+    return _visits(step.model, step, state)
 
 
 @kernel
@@ -135,12 +203,35 @@ def choice(step):
 
 
 @kernel
+def _all_known(model, step, action):
+    return True
+
+
+_knows = by_type("knows", _all_known)
+
+
+@kernel
+def tried(step):
+    """Σ_a π(a|x) over the actions that the model knows."""
+    total = 0.0
+    missing = False
+    for a in range(code(step.n_actions)):
+        if step.policy[a] > 0.0:
+            if _knows(step.model, step, a):
+                total += step.policy[a]
+            else:
+                missing = True
+    return total if missing else 1.0
+
+
+@kernel
 def _mixture(model, step, part):
     total = 0.0
     for a in range(code(step.n_actions)):
         if step.policy[a] > 0.0:
             total += step.policy[a] * _chance(model, step, a, part)
-    return min(total, 1.0)  # policies sum to 1 up to rounding
+    known = tried(step)
+    return min(total / known, 1.0) if known > 0.0 else 0.0  # policies sum to 1 up to rounding
 
 
 @kernel
@@ -152,7 +243,8 @@ def _expected_mixture(model, step, part):
             for b in range(a):
                 if step.policy[b] > 0.0:
                     total += 2.0 * step.policy[a] * step.policy[b] * _overlap(model, step, a, b, part)
-    return min(total, 1.0)
+    known = tried(step)
+    return min(total / (known * known), 1.0) if known > 0.0 else 0.0
 
 
 @kernel
@@ -173,13 +265,13 @@ _expected_choice_of = by_type("expected_choice", _expected_choice)
 
 @kernel
 def mixture(step, part):
-    """Σ_a π(a|x) P̂(x'|x,a): P̂^π(x'|x)."""
+    """P̂^π(x'|x) = Σ_a π(a|x) P̂(x'|x,a), over the actions that the model knows."""
     return _mixture_of(step.model, step, part)
 
 
 @kernel
 def expected_mixture(step, part):
-    """Σ_{x'} P̂^π(x'|x)² = Σ_a Σ_b π(a|x) π(b|x) Σ_{x'} P̂(x'|x,a) P̂(x'|x,b)."""
+    """Σ_{x'} P̂^π(x'|x)² = Σ_a Σ_b π(a|x) π(b|x) Σ_{x'} P̂(x'|x,a) P̂(x'|x,b), over the actions that the model knows."""
     return _expected_mixture_of(step.model, step, part)
 
 
@@ -187,6 +279,30 @@ def expected_mixture(step, part):
 def expected_choice(step):
     """Σ_{x'} P̂(x'|x,a)² Σ_{a'} π(a'|x')²."""
     return _expected_choice_of(step.model, step)
+
+
+@kernel
+def value_at(step, state):
+    """V(state), or Σ_a π(a|state) Q(state,a) of the ε-greedy policy, summed over reward components.
+
+    0 for states never acted in, terminal ones among them. Action values need LEGAL for it: NaN without.
+    """
+    values, A = step.tables.values, code(step.n_actions)
+    total = 0.0
+    if code(step.bootstrap) == STATE:
+        for i in range(values.shape[1]):
+            total += values[state, i]
+        return total
+    if step.tables.legal.shape[0] == 0:
+        return np.nan
+    if state >= step.tables.legal.shape[0]:
+        return 0.0
+    epsilon_greedy(values[state * A : (state + 1) * A], step.tables.legal[state], step.epsilon, step.scratch)
+    for a in range(A):
+        if step.tables.legal[state, a]:
+            for i in range(values.shape[1]):
+                total += step.scratch[a] * values[state * A + a, i]
+    return total
 
 
 @kernel

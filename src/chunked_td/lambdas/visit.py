@@ -19,4 +19,4 @@ class VisitLambda(LambdaSource):
     @kernel
     def lambda_t(source, step, i):
         """1/n(x_t)."""
-        return 1.0 / visits(step)
+        return 1.0 / max(visits(step), 1)  # a model that was not shown this visit may have none

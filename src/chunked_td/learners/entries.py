@@ -18,8 +18,8 @@ from chunked_td.learners.update import (
     conclude,
     finish,
     make_step,
-    observe,
     select_action,
+    train_model,
     write_lambda,
 )
 from chunked_td.policies import only_legal
@@ -95,7 +95,8 @@ class Entries:
         def observe_step(places, state, action, next_state, percept, next_action, legal):
             work = read(places, form)
             arrival = Arrival(state, action, work.reward, next_state, None, percept, legal, -1, 0)
-            observe(work.agent.model, make_step(work.agent, arrival, next_action, work.rates[0], None))
+            step = make_step(work.agent, arrival, next_action, work.rates[0], None)
+            train_model(work.agent.error, work.agent, step)
 
         return entry(observe_step, self._cached)
 

@@ -1,21 +1,24 @@
 """A learner: settings, tables, and one update per call.
 
-`start` and `step` serve a loop of the user's own; `learn` is that loop for Gymnasium environments.
+`start` and `step` serve a loop of the user's own; `learn` is that loop for Gymnasium environments, `learn_from` the one
+for recorded episodes.
 """
 
 from __future__ import annotations
 
+import copy
+import logging
 import math
-from collections.abc import Callable
-from typing import Any, ClassVar, TypedDict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 import numpy as np
 
-from chunked_td._checks import check_choice, check_not_negative, check_seed, check_unit
+from chunked_td._checks import check_choice, check_flag, check_not_negative, check_seed, check_unit
 from chunked_td._numba import Packed, is_cacheable
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.indexing import Indexer, make_indexer
-from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source
+from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source, grown_arrays
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.learners.count_models import (
     component_parts,
@@ -24,21 +27,45 @@ from chunked_td.learners.count_models import (
     make_counts,
     pairs_per_step,
 )
+from chunked_td.learners.divergence import Diverged, divergence_text
 from chunked_td.learners.entries import EMPTY, Entries, entries_for
-from chunked_td.learners.inputs import check_policy_table, check_reward_vector, legal_actions, policy_row
-from chunked_td.learners.loop import History, train
+from chunked_td.learners.inputs import (
+    check_action,
+    check_end,
+    check_id,
+    check_indexer,
+    check_policy_table,
+    check_reward,
+    check_reward_vector,
+    check_reward_weights,
+    count_rewards,
+    legal_actions,
+    policy_row,
+    refuse_vector_environment,
+)
+from chunked_td.learners.logged import learn_from
+from chunked_td.learners.loop import History, evaluate, train
+from chunked_td.learners.planning.base import Planner, PlanningStream, check_planner, grown_planning, make_planning
+from chunked_td.learners.planning.smoothed_reward import SmoothedReward, check_reward_source
 from chunked_td.learners.python_steps import advance_in_python, check_model
 from chunked_td.learners.queries import Queries
 from chunked_td.learners.schedule import Schedule, at_episode, check_schedule
-from chunked_td.learners.state import VIEWS, AgentState, Memory, Rule, Tables, grown_arrays, make_rule
+from chunked_td.learners.state import AgentState, Memory, Rule, Tables, empty_episode, make_rule
 from chunked_td.learners.update import ONGOING, TERMINATED, TRUNCATED, Workspace
+from chunked_td.learners.views import View, check_view, empty_trace
 from chunked_td.models.asked import Answers
 from chunked_td.models.counts import Counts
+from chunked_td.models.errors import ModelError
 from chunked_td.policies import GIVEN, GREEDY, UNIFORM
 from chunked_td.seeding import Draws, generator, split_seed
-from chunked_td.traces import Trace
+
+if TYPE_CHECKING:
+    from chunked_td.analysis.credit import Explanation
 
 Policy = str | np.ndarray | Callable[[Any], Any]
+
+LOG = logging.getLogger("chunked_td")
+"""What a learner says by itself. Python prints it to standard error unless `logging` is told otherwise."""
 
 _ROOM = 64
 
@@ -52,13 +79,17 @@ class LearnerSettings(TypedDict, total=False):
     seed: int
     lambda_source: LambdaSource | float | None
     model: Any
+    planner: Planner | None
+    reward_source: SmoothedReward | None
     policy: Policy | None
-    view: str | None
+    view: View | None
     percept: str
     prior: float
     replacing: bool
     cutoff: float
     indexer: Indexer | None
+    action_mask: bool | None
+    reward_weights: Sequence[float] | np.ndarray | None
 
 
 class Learner(Queries):
@@ -71,20 +102,29 @@ class Learner(Queries):
       epsilon: exploration of the ε-greedy policy, a number or a `Schedule`. Not used by state-value learners.
       seed: of the policy and the model; `learn` seeds the environment with it too.
       lambda_source: where λ comes from: a source from `chunked_td.lambdas`, one of your own, or a number.
-      model: None for counts, or an object that follows `chunked_td.models.Model`.
+      model: None for counts, an object that follows `chunked_td.models.Model`, or an error that the counts shall have,
+        such as `CorruptedModel`.
+      planner: what the learner makes of a count model besides λ, such as `Dyna`; None for the learner's default.
+      reward_source: `SmoothedReward` to read rewards off the planner's model; None for the rewards that come.
       policy: state-value learners only: "uniform", probabilities float[S, A], or a function from observation to
         float[A].
-      view: "traces" (online), "offline" (λ-return at the end of an episode) or "sampled" (§3.1).
+      view: "traces", "true_online" or "expected_traces" (online; see `chunked_td.learners.views`), "offline" (λ-return
+        at the end of an episode) or "sampled" (§3.1).
       percept: what the count model predicts: "state" or "reward-state".
       prior: Dirichlet pseudo-count per outcome of the count model.
       replacing: replacing instead of accumulating traces.
       cutoff: traces at or below it are dropped. 0 is exact.
       indexer: how observations become ids; by default chosen from `env.observation_space`.
+      action_mask: whether to take only the actions that `info["action_mask"]` allows, where an environment gives one.
+        None obeys it too, and says so the first time that an action is forbidden.
+      reward_weights: float[d], a factor for every reward component; all 1 by default. Values are then those of the
+        weighted components, and the policy acts on their sum.
     """
 
     bootstrap: ClassVar[int] = SARSA
     default_source: ClassVar[LambdaSource] = ForwardLambda()
     default_view: ClassVar[str] = "traces"
+    default_planner: ClassVar[Planner | None] = None
 
     def __init__(
         self,
@@ -96,28 +136,37 @@ class Learner(Queries):
         seed: int = 0,
         lambda_source: LambdaSource | float | None = None,
         model: Any = None,
+        planner: Planner | None = None,
+        reward_source: SmoothedReward | None = None,
         policy: Policy | None = None,
-        view: str | None = None,
+        view: View | None = None,
         percept: str = "state",
         prior: float = 0.0,
         replacing: bool = False,
         cutoff: float = 0.0,
         indexer: Indexer | None = None,
+        action_mask: bool | None = None,
+        reward_weights: Sequence[float] | np.ndarray | None = None,
     ):
         self.seed = check_seed(seed)
         self.step_size = check_schedule("step_size", step_size, positive=True)
         self.epsilon = check_schedule("epsilon", epsilon, positive=False)
         self.discount = check_unit("discount", discount)
         self.lambda_source = as_lambda_source(lambda_source, self.default_source)
-        self.view = check_choice("view", view or self.default_view, VIEWS)
+        self.view = check_view(self.default_view if view is None else view)
         self.percept = check_choice("percept", percept, ("state", "reward-state"))
         self.prior = check_not_negative("prior", prior)
         self.cutoff = check_not_negative("cutoff", cutoff)
-        self.replacing = bool(replacing)
+        self.replacing = check_flag("replacing", replacing)
+        self.action_mask = None if action_mask is None else check_flag("action_mask", action_mask)
+        self.planner = check_planner(self.default_planner if planner is None else planner)
+        self.reward_source = check_reward_source(reward_source)
         self._read_spaces(env, indexer)
+        self.reward_weights = check_reward_weights(reward_weights, self.n_rewards)
         self.model, self.policy = model, self._check_policy(policy)
         self._check_combination()
         self._allocate()
+        self._say_pairing(env)
 
     # ---- set-up
 
@@ -127,19 +176,19 @@ class Learner(Queries):
                 raise ValueError(f"policy goes with state-value learners; {type(self).__name__} acts ε-greedily")
             return None
         if policy is None or isinstance(policy, str):
-            return check_choice("policy", policy or "uniform", ("uniform",))
+            return check_choice("policy", "uniform" if policy is None else policy, ("uniform",))
         return policy if callable(policy) else check_policy_table(policy, self.indexer, self.n_actions)
 
     def _read_spaces(self, env: Any, indexer: Indexer | None) -> None:
         actions = getattr(env, "action_space", None)
         if actions is None or not hasattr(env, "observation_space"):
             raise ValueError(f"env must be a Gymnasium environment (see gymnasium.make), got {env!r}")
+        refuse_vector_environment(env)
         if not hasattr(actions, "n") or type(actions).__name__ == "MultiBinary":
             raise ValueError(f"env.action_space must be Discrete, got {actions!r}")
         self.n_actions, self.action_start = int(actions.n), int(getattr(actions, "start", 0))
-        reward_space = getattr(getattr(env, "unwrapped", env), "reward_space", None)
-        self.n_rewards = 1 if reward_space is None else int(np.prod(reward_space.shape))
-        self.indexer = indexer if indexer is not None else make_indexer(env.observation_space)
+        self.n_rewards = count_rewards(env)
+        self.indexer = make_indexer(env.observation_space) if indexer is None else check_indexer(indexer)
 
     def _check_combination(self) -> None:
         source, needs = self.lambda_source, self.lambda_source.needs_with(self.bootstrap)
@@ -162,11 +211,38 @@ class Learner(Queries):
                 raise ValueError(
                     "percept and prior are settings of the count model; they do not go with a model= of its own"
                 )
-            check_model(self.model, source, self.bootstrap)
+            check_model(self.model, source, self.bootstrap, self.n_actions)
+        if isinstance(self.model, ModelError):
+            if self.percept != "state":
+                raise ValueError(f"model {self.model!r} mistakes states; it goes with percept 'state'")
+            if self.model.needs_states and not self.indexer.fixed:
+                raise ValueError(
+                    f"model {self.model!r} needs a known number of states; this environment's states get ids on first "
+                    f"sight"
+                )
+
+    def _say_pairing(self, env: Any) -> None:
+        """Say which state component decides which reward where nobody has said it and the numbers happen to match."""
+        source = self.lambda_source
+        if Needs.PARTS not in source.needs or getattr(source, "components", ()) is not None:
+            return
+        if getattr(getattr(env, "unwrapped", env), "rewards_by_component", False):
+            return  # the environment says so itself
+        pairs = ", ".join(f"reward {i} ← component {i}" for i in range(self.n_rewards))
+        every = tuple(range(self.n_rewards))
+        LOG.warning(
+            "chunked_td: %s pairs rewards and state components by their number: %s. If that is right, say "
+            "components=%s; if not, say which state components decide each reward",
+            type(source).__name__,
+            pairs,
+            every,
+        )
 
     def _asks_model(self) -> bool:
         """Whether λ comes from a model object."""
-        return self.model is not None and bool(self.lambda_source.needs_with(self.bootstrap) & MODEL)
+        if self.model is None or isinstance(self.model, ModelError):
+            return False
+        return bool(self.lambda_source.needs_with(self.bootstrap) & MODEL)
 
     def _make_rule(self) -> Rule:
         policy = GREEDY if self.bootstrap != STATE else (UNIFORM if isinstance(self.policy, str) else GIVEN)
@@ -179,35 +255,44 @@ class Learner(Queries):
             policy=policy,
             cutoff=self.cutoff,
             replacing=self.replacing,
+            plans=self.planner is not None,
         )
 
     def _allocate(self) -> None:
         A, d = self.n_actions, self.n_rewards
         self._capacity = states = max(self.indexer.size, _ROOM)
-        rule, online = self._make_rule(), self.view == "traces"
+        rule, trace = self._make_rule(), empty_trace(self.view, self._rows(states), d, _ROOM)
         nvec = np.array(self.indexer.nvec if self.indexer.nvec else (1,), np.int64)
         legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
         parts = component_parts(self.lambda_source, d, nvec.size)
-        source = self.lambda_source
+        source, seeds = self.lambda_source, split_seed(self.seed)
+        self.plan_draws = Draws(generator(seeds.planning), self._plan_block())
         self._state = AgentState(
             rule=rule,
             source=source.compiled(self._sizes()) if source.is_compiled else None,
             model=self._make_model(parts, nvec),
             tables=Tables(np.zeros((self._rows(states), d)), legal, nvec, parts),
-            trace=Trace.empty(self._rows(states), d, _ROOM) if online else None,
-            memory=Memory.empty(A, d, 1 if online else _ROOM),
+            trace=trace,
+            memory=Memory.empty(A, d, _ROOM if trace is None else 1),
+            watch=np.zeros(1, np.int64),
+            episode=empty_episode(source, rule, d, _ROOM),
+            planning=make_planning(self.planner, self.reward_source, self._sizes(), self.plan_draws.stream, _ROOM),
+            error=self.model.compiled(self.indexer.size, A) if isinstance(self.model, ModelError) else None,
         )
-        seeds = split_seed(self.seed)
         self.policy_draws = Draws(generator(seeds.policy))
         self.chunk_draws = Draws(generator(seeds.model), _ROOM)
         self.percepts: dict[tuple[Any, ...], int] = {}
         self.episode, self.state, self.action = 0, -1, -1
         self.env_state: dict[str, Any] | None = None  # the environment's random numbers after `learn`
         self.trained_in: Any = None
+        self._unfinished_in: Any = None  # the environment in which `learn(steps=)` stopped during an episode
+        self._mask_seen = False  # whether a mask has forbidden an action
+        self._cut = 1.0  # factor of the next λ, for data of another policy
         self._reward, self._rates = np.zeros(d), np.zeros(2)
         self._all_legal = np.ones(A, bool)
         self._room = 0
         self._packed: Packed | None = None
+        self._busy = self._training = False
 
     def _make_model(self, parts: np.ndarray, nvec: np.ndarray) -> Any:
         """The compiled form of the model: counts, or a place for the answers of a model object."""
@@ -239,7 +324,7 @@ class Learner(Queries):
         return self._state.tables
 
     @property
-    def trace(self) -> Trace | None:
+    def trace(self) -> Any:
         """The eligibility traces; None for updates at the end of an episode."""
         return self._state.trace
 
@@ -258,23 +343,35 @@ class Learner(Queries):
         self._state, self._packed = self._state._replace(**parts), None
 
     def _sizes(self) -> dict[str, int]:
-        """Dimensions of the arrays that a λ source may have."""
-        return {"S": self._capacity, "A": self.n_actions, "d": self.n_rewards}
+        """Dimensions of the arrays that a λ source or a planner may have."""
+        rows = self._rows(self._capacity)
+        return {"S": self._capacity, "A": self.n_actions, "d": self.n_rewards, "rows": rows}
+
+    def _plan_block(self) -> int:
+        """How many random numbers to draw ahead for the planner."""
+        return 0 if self.planner is None else 2 * self.planner.draws
 
     def _rows(self, states: int) -> int:
         return states if self.bootstrap == STATE else states * self.n_actions
 
     def _make_room(self) -> None:
         """Grow what the next steps might overfill. Every step adds at most one entry (d count pairs) to each."""
+        self._check_watch()  # for episodes that do not end
         trace, memory, counts = self.trace, self.memory, getattr(self._state.model, "counts", None)
         if trace is not None:
-            if trace.rows.size - trace.count[0] < _ROOM:
-                self._replace(trace=trace.grown(trace.slot.size, 2 * trace.rows.size + _ROOM))
+            if trace.room < _ROOM:
+                self._replace(trace=trace.grown(self._rows(self._capacity), 2 * trace.capacity + _ROOM))
         elif memory.rows.size - memory.length[0] < _ROOM:
             self._replace(memory=memory.grown(2 * memory.rows.size + _ROOM))
+        episode = self._state.episode
+        if episode is not None and episode.states.size - episode.length[0] < _ROOM:
+            self._replace(episode=episode.grown(2 * episode.states.size + _ROOM))
         if counts is not None and counts.room < _ROOM * pairs_per_step(self._state.model):
             capacity = 2 * counts.pairs.shape[0] + _ROOM * pairs_per_step(self._state.model)
             self._replace_counts(counts.grown(counts.head.size, capacity))
+        planning = self._state.planning
+        if planning is not None and planning.world.counts.room < _ROOM:
+            self._grow_planning(2 * planning.world.counts.pairs.shape[0] + _ROOM)
         self._room = _ROOM - 1
 
     def _grow_states(self) -> None:
@@ -286,8 +383,10 @@ class Learner(Queries):
         legal[: self.tables.legal.shape[0]] = self.tables.legal
         self._replace(tables=self.tables._replace(values=values, legal=legal))
         if self.trace is not None:
-            self._replace(trace=self.trace.grown(values.shape[0], self.trace.rows.size))
+            self._replace(trace=self.trace.grown(values.shape[0], self.trace.capacity))
         self._grow_source()
+        if self._state.planning is not None:
+            self._grow_planning(self._state.planning.world.counts.pairs.shape[0])
         counts = getattr(self._state.model, "counts", None)
         if counts is not None:
             kind = type(self._state.model)
@@ -296,6 +395,15 @@ class Learner(Queries):
 
     def _replace_counts(self, counts: Counts) -> None:
         self._replace(model=self._state.model._replace(counts=counts))
+
+    def _grow_planning(self, capacity: int) -> None:
+        self._replace(planning=grown_planning(self._state.planning, self.planner, self._sizes(), capacity))
+
+    def _set_plan_draws(self, draws: Draws) -> None:
+        """Let the planner read other random numbers."""
+        self.plan_draws = draws
+        if self._state.planning is not None:
+            self._replace(planning=self._state.planning._replace(rng=PlanningStream(*draws.stream)))
 
     def _grow_source(self) -> None:
         if self._state.source is not None:
@@ -307,29 +415,46 @@ class Learner(Queries):
         if self._packed is None:
             streams = self.policy_draws.stream, self.chunk_draws.stream
             packed = Packed(Workspace(self._state, *streams, self._reward, self._rates))
-            packed.entries = entries_for(packed.form, is_cacheable(self._state.source))
+            packed.entries = entries_for(packed.form, is_cacheable(self._state.source, *(self._state.planning or ())))
             self._packed = packed
         return self._packed.places, self._packed.entries
 
     # ---- one step at a time
 
-    def start(self, observation: Any, info: dict[str, Any] | None = None) -> int:
+    def start(self, observation: Any, info: dict[str, Any] | None = None, *, action: int | None = None) -> int:
         """Begin an episode; returns the first action.
 
         An episode that was under way is abandoned without its updates at the end.
 
         Args:
-          observation, info: as returned by `env.reset`. `info["action_mask"]` is obeyed.
+          observation, info: as returned by `env.reset`. `info["action_mask"]` is obeyed, see `action_mask`.
+          action: the first action, where it is not the learner's to choose (recorded episodes).
         """
+        if self._busy:
+            raise _in_use(self)
+        self._busy = True
+        try:
+            return self._start(observation, info, action)
+        finally:
+            self._busy = False
+
+    def _start(self, observation: Any, info: dict[str, Any] | None, action: int | None) -> int:
+        self._check_watch()
         legal = self._legal(info)
+        given = None if action is None else check_action("action", action, self.n_actions, self.action_start, legal)
         state = self._index(observation)
         self._given_policy(observation, legal)
         self._abandon()
         self._rates[:] = at_episode(self.epsilon, self.episode), at_episode(self.step_size, self.episode)
         self.policy_draws.reserve(1)
         places, entries = self._entries()
-        self.state, self.action = state, int(entries.start(places, state, legal))
-        return self.action + self.action_start
+        if given is None:
+            self.state, self.action = state, int(entries.start(places, state, legal))
+            return self.action + self.action_start
+        entries.select(places, state, legal, False)  # the policy's probabilities, and no draw
+        self.memory.policy[:] = self.memory.next_policy if self.rule.keeps_policy.value else np.nan
+        self.state, self.action = state, given
+        return given + self.action_start
 
     def step(
         self,
@@ -338,36 +463,69 @@ class Learner(Queries):
         terminated: bool,
         truncated: bool = False,
         info: dict[str, Any] | None = None,
+        *,
+        action: int | None = None,
+        next_action: int | None = None,
     ) -> int | None:
         """Learn from a transition; returns the next action, or None at the end of an episode.
 
+        The transition is credited to the action that `start` or the previous `step` returned. Where another one was
+        taken, as in recorded episodes, say it in advance: `start(…, action=…)`, `step(…, next_action=…)`; or use
+        `learn_from`.
+
         Args:
           reward: a finite number, or float[d] where rewards have components.
-          observation, terminated, truncated, info: as returned by `env.step`. `info["action_mask"]` is obeyed.
+          observation, terminated, truncated, info: as returned by `env.step`. `info["action_mask"]` is obeyed, see
+            `action_mask`.
+          action: the action that led here. It is checked: an error if it is not the one that would be credited.
+          next_action: the action taken in `observation`, where it is not the learner's to choose.
         """
-        if self.state < 0:
-            raise RuntimeError("step() before start(): begin every episode with action = agent.start(observation)")
-        self._take_reward(reward)
-        ended = TERMINATED if terminated else (TRUNCATED if truncated else ONGOING)
-        legal = self._all_legal if info is None or ended == TERMINATED else self._legal(info)
-        state = self._index(observation)
-        self._room -= 1
-        if self._room < 0:
-            self._make_room()
-        if self.policy is not None and ended != TERMINATED:
-            self._given_policy(observation, legal)
-        percept = state if self.percept == "state" else self._percept(state)
-        action = self._update(state, percept, legal, ended)
-        if ended:
-            self._finish()
-            return None
-        self.state, self.action = state, int(action)
-        return self.action + self.action_start
+        if self._busy:  # nothing is called between these two lines, so no other thread can come in between
+            raise _in_use(self)
+        self._busy = True
+        try:
+            if self.state < 0:
+                raise RuntimeError("step() before start(): begin every episode with action = agent.start(observation)")
+            if type(terminated) is not bool or type(truncated) is not bool:
+                terminated, truncated = check_end("terminated", terminated), check_end("truncated", truncated)
+            if action is not None:
+                self._check_credited(action)
+            self._take_reward(reward)
+            ended = TERMINATED if terminated else (TRUNCATED if truncated else ONGOING)
+            legal = self._all_legal if info is None or ended == TERMINATED else self._legal(info)
+            given = None
+            if next_action is not None and ended == ONGOING:
+                given = check_action("next_action", next_action, self.n_actions, self.action_start, legal)
+            state = self._index(observation)
+            self._room -= 1
+            if self._room < 0:
+                self._make_room()
+            if self.planner is not None:
+                self.plan_draws.reserve(self.planner.draws)
+            if self.policy is not None and ended != TERMINATED:
+                self._given_policy(observation, legal)
+            percept = state if self.percept == "state" else self._percept(state)
+            chosen = self._update(state, percept, legal, ended, given)
+            if ended:
+                self._finish()
+                return None
+            self.state, self.action = state, int(chosen)
+            return self.action + self.action_start
+        finally:
+            self._busy = False
 
-    def _update(self, state: int, percept: int, legal: np.ndarray, ended: int) -> int:
+    def _check_credited(self, action: int) -> None:
+        if action != self.action + self.action_start:
+            raise ValueError(
+                f"action: got {action!r}, but the learner chose {self.action + self.action_start} and would credit "
+                f"that; say what is taken in advance, start(…, action=…) and step(…, next_action=…), or use learn_from"
+            )
+
+    def _update(self, state: int, percept: int, legal: np.ndarray, ended: int, given: int | None) -> int:
         """Learn from the transition to `state`; returns the next action, or −1."""
-        if self._state.source is None or type(self._state.model) is Answers:
-            return advance_in_python(self, state, percept, legal, ended)
+        in_python = self._state.source is None or type(self._state.model) is Answers
+        if in_python or given is not None or self._cut != 1.0:
+            return advance_in_python(self, state, percept, legal, ended, given)
         places, entries = self._entries()
         action = entries.step(places, self.state, self.action, state, percept, legal, ended)
         if action == EMPTY:
@@ -377,13 +535,21 @@ class Learner(Queries):
 
     def _finish(self) -> None:
         """Make the updates that wait for the end of an episode."""
-        if self.trace is None:
+        if self.trace is None or self._state.episode is not None:
             coins = self.chunk_draws.stream
             if self.view == "sampled" and self.chunk_draws.reserve(int(self.memory.length[0])) is not coins:
                 self._packed = None
             places, entries = self._entries()
             entries.finish(places, self._rates[1])
+        self._check_watch()
         self._forget()
+
+    def _check_watch(self) -> None:
+        """Refuse to go on where learning has diverged."""
+        watch = self._state.watch[0]
+        if watch:
+            reason = divergence_text(int(watch), float(self._rates[1]), self.lambda_source)
+            raise Diverged(f"learning diverged in episode {self.episode}: {reason}")
 
     def _abandon(self) -> None:
         """Leave an unfinished episode without the updates at its end. It counts for the schedules."""
@@ -395,26 +561,36 @@ class Learner(Queries):
         if self.trace is not None:
             self.trace.clear()
         self.memory.length[0], self.memory.previous[0] = 0, -1
+        if self._state.episode is not None:
+            self._state.episode.length[0] = 0
         self.state = self.action = -1
+        self._unfinished_in = None
         self.episode += 1
 
     def _take_reward(self, reward: Any) -> None:
         if self.n_rewards == 1:
-            if isinstance(reward, np.ndarray) and reward.shape == (1,):
-                reward = reward[0]
-            try:
-                value = float(reward)
-            except (TypeError, ValueError):
-                raise ValueError(f"reward must be a number, got {reward!r}") from None
+            value = reward if type(reward) is float else check_reward(reward)
             if not math.isfinite(value):
-                raise ValueError(f"reward must be finite, got {value!r}")
+                raise ValueError(f"reward must be finite, got {reward!r}")
             self._reward[0] = value
-            return
-        self._reward[:] = check_reward_vector(reward, self.n_rewards)
+        else:
+            self._reward[:] = check_reward_vector(reward, self.n_rewards)
+        if self.reward_weights is not None:
+            self._reward *= self.reward_weights
 
     def _legal(self, info: dict[str, Any] | None) -> np.ndarray:
-        mask = None if info is None else info.get("action_mask")
-        return self._all_legal if mask is None else legal_actions(mask, self.n_actions)
+        mask = None if info is None or self.action_mask is False else info.get("action_mask")
+        if mask is None:
+            return self._all_legal
+        legal = legal_actions(mask, self.n_actions)
+        if not self._mask_seen and not legal.all():
+            self._mask_seen = True
+            if self.action_mask is None:
+                LOG.warning(
+                    "chunked_td: info['action_mask'] is obeyed: forbidden actions are never taken. action_mask=False "
+                    "ignores it, action_mask=True says no more"
+                )
+        return legal
 
     def _given_policy(self, observation: Any, legal: np.ndarray) -> None:
         """Write a user's policy for this observation where the kernels expect it."""
@@ -429,6 +605,9 @@ class Learner(Queries):
 
     def _index(self, observation: Any) -> int:
         state = self.indexer(observation)
+        if type(state) is int and 0 <= state < self._capacity:
+            return state
+        state = check_id(state, self.indexer)
         if state >= self._capacity:
             self._grow_states()
         return state
@@ -440,8 +619,9 @@ class Learner(Queries):
     def learn(
         self,
         env: Any,
-        episodes: int,
+        episodes: int | None = None,
         *,
+        steps: int | None = None,
         progress: bool = True,
         callback: Callable[[int, float, int], Any] | None = None,
     ) -> History:
@@ -450,16 +630,93 @@ class Learner(Queries):
         Args:
           env: the environment; it is seeded with the learner's seed before the first episode.
           episodes: how many episodes to play now.
+          steps: how many steps to play now, instead; for problems without an end. An episode that is under way at the
+            last step goes on in the next call with `steps`.
           progress: show a bar, if a person is watching (standard error is a terminal).
           callback: called as callback(episode, return, length) after each episode; training stops if it returns True.
         """
-        return train(self, env, episodes, progress=progress, callback=callback)
+        if self._training:
+            raise _in_use(self)
+        self._training = True
+        try:
+            return train(self, env, episodes, steps=steps, progress=progress, callback=callback)
+        finally:
+            self._training = False
+
+    def learn_from(self, episodes: Any, *, behaviour: Any = None) -> History:
+        """Train on recorded episodes: nothing is chosen, every update is credited to the recorded action.
+
+        Args:
+          episodes: what was recorded:
+
+            - an iterable of episodes, or one alone: dicts or objects with `observations` [T + 1], `actions` [T],
+              `rewards` [T] or [T, d], and `terminations` and `truncations` [T]; optionally `action_masks` [T + 1, A]
+              and `probabilities` [T], those that the behaviour policy gave to its actions;
+            - a Minari dataset;
+            - the path of a Parquet file (see `Recorder.write_parquet`);
+            - a `Recorder`.
+          behaviour: the policy that acted. None: it was the learner's own, as in a replay of its own training.
+            Otherwise λ_t becomes λ_t · min(1, π(a_t|x_t)/μ(a_t|x_t)) (Retrace), and the values are those of the
+            learner's ε-greedy policy; this goes with Expected-SARSA. "recorded" takes μ from `probabilities`; "uniform"
+            has equal chances for the legal actions; a table float[S, A] or a function from observation to float[A] is μ
+            itself.
+
+        An episode that neither terminates nor is truncated counts as truncated at its end.
+        """
+        return learn_from(self, episodes, behaviour)
+
+    def evaluate(
+        self, env: Any, episodes: int = 100, *, seed: int = 0, explore: bool = False, max_steps: int | None = None
+    ) -> History:
+        """Play without learning. The learner is not changed, and training goes on as if this had not happened.
+
+        Args:
+          env: the environment; it is seeded with `seed` before the first episode.
+          episodes: how many episodes to play.
+          seed: of the environment.
+          explore: act with the behaviour policy instead of greedily.
+          max_steps: steps after which an episode is given up. A greedy policy may walk in circles for ever.
+        """
+        return evaluate(self, env, episodes, seed=seed, explore=explore, max_steps=max_steps)
+
+    def explain(self, env: Any, seed: int = 0, *, against: Any = (), max_steps: int = 1_000) -> Explanation:
+        """Where credit goes in one episode: λ, chunks, traces and updates. The learner itself is not changed.
+
+        Args:
+          env: the environment to play the episode in, with the behaviour policy.
+          seed: of the environment.
+          against: what to show beside it on the same episode: another learner, a λ source, a number (a constant λ), or
+            several of those. A λ source is given to a copy of this learner.
+          max_steps: steps after which the episode is cut off.
+        """
+        from chunked_td.analysis.credit import explain
+
+        return explain(self, env, seed, against=against, max_steps=max_steps)
 
     def save(self, path: Any) -> None:
         """Write everything to one file, so that `chunked_td.load` goes on exactly from here."""
         from chunked_td.learners.saving import save
 
+        if self._busy:
+            raise _in_use(self)
         save(self, path)
+
+    def __copy__(self) -> Any:
+        """The same as a deep copy: two learners that share arrays would write into each other's."""
+        return copy.deepcopy(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: all but the environment and what lies at addresses of this process."""
+        if self._busy:
+            raise _in_use(self)
+        return self.__dict__ | {"_packed": None, "trained_in": None, "_unfinished_in": None, "_training": False}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.lambda_source!r}, episode={self.episode}, states={self.indexer.size})"
+
+
+def _in_use(agent: Learner) -> RuntimeError:
+    return RuntimeError(
+        f"{type(agent).__name__} is in use: it was called in the middle of a step or of learn, by another thread or by "
+        f"its own model, policy or λ source. A learner serves one thread; give others a copy (copy.deepcopy)"
+    )

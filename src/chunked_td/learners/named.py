@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
-from chunked_td.bootstraps import EXPECTED_SARSA, SARSA, STATE
+from chunked_td.bootstraps import EXPECTED_SARSA, Q_LEARNING, SARSA, STATE
+from chunked_td.lambdas.base import LambdaSource
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.lambdas.factored import FactoredLambda
 from chunked_td.lambdas.forward import ForwardLambda
+from chunked_td.lambdas.watkins import WatkinsLambda
 from chunked_td.learners.learner import Learner, LearnerSettings
+from chunked_td.learners.planning.certainty_equivalence import CertaintyEquivalence
+from chunked_td.learners.planning.dyna import Dyna
+from chunked_td.learners.planning.prioritised_sweeping import PrioritisedSweeping
 
 
 class FixedLambda(Learner):
-    """A learner with the same λ everywhere."""
+    """A learner with the same λ everywhere, or everywhere but where it is cut."""
+
+    kind: ClassVar[type[LambdaSource]] = ConstantLambda
 
     def __init__(self, env: Any, *, lambda_: float | None = None, **settings: Unpack[LearnerSettings]):
         if lambda_ is not None and settings.get("lambda_source") is not None:
             raise ValueError("lambda_ and lambda_source both say what λ is; give one of them")
         if settings.get("lambda_source") is None:
-            settings["lambda_source"] = ConstantLambda(0.9 if lambda_ is None else lambda_)
+            settings["lambda_source"] = self.kind(0.9 if lambda_ is None else lambda_)  # type: ignore[call-arg]
         super().__init__(env, **settings)
 
 
@@ -58,6 +65,22 @@ class ExpectedSarsaLambda(FixedLambda):
     bootstrap = EXPECTED_SARSA
 
 
+class QLambda(FixedLambda):
+    """Watkins' Q(λ) (Watkins 1989): bootstraps from max_a Q(s',a); λ is cut to 0 where an exploratory action was taken.
+
+    λ = 0 is Q-learning. With `lambda_source=` a number λ is not cut, which is the naive Q(λ) of Sutton and Barto. With
+    reward components the maximum is that of Σ_i Q^i.
+
+    Args:
+      env: a Gymnasium environment.
+      lambda_: λ, 0.9 by default.
+      **settings: see `Learner`.
+    """
+
+    bootstrap = Q_LEARNING
+    kind = WatkinsLambda
+
+
 class ChunkedTD(Learner):
     """Chunked-TD (Alg. 1): state values of a given policy, λ_t = P̂^π(x_{t+1}|x_t)."""
 
@@ -87,6 +110,35 @@ class FactoredChunkedExpectedSarsa(Learner):
 
     bootstrap = EXPECTED_SARSA
     default_source = FactoredLambda()
+
+
+class DynaQ(Learner):
+    """Dyna-Q (Sutton 1990): Expected-SARSA(0) and ten updates from the learned model after every step.
+
+    Args:
+      env: a Gymnasium environment.
+      **settings: see `Learner`; `planner=Dyna(steps)` for another number of updates.
+    """
+
+    bootstrap = EXPECTED_SARSA
+    default_source = ConstantLambda(0.0)
+    default_planner = Dyna()
+
+
+class PrioritisedSweepingQ(Learner):
+    """Action values by prioritised sweeping alone (Moore and Atkeson 1993); see `PrioritisedSweeping`."""
+
+    bootstrap = EXPECTED_SARSA
+    default_source = ConstantLambda(0.0)
+    default_planner = PrioritisedSweeping()
+
+
+class CertaintyEquivalentQ(Learner):
+    """Action values that solve the learned model at the end of every episode; see `CertaintyEquivalence`."""
+
+    bootstrap = EXPECTED_SARSA
+    default_source = ConstantLambda(0.0)
+    default_planner = CertaintyEquivalence()
 
 
 class NStepChunkedTD(Learner):

@@ -60,8 +60,11 @@ class Queries:
             if isinstance(self.policy, str):
                 return legal / legal.sum()
             return self._given_row(observation, legal)
-        q = np.where(legal, self.q_values(observation), -np.inf)
-        epsilon, greedy = at_episode(self.epsilon, self.episode), q == q.max()
+        q = self.q_values(observation)
+        there = legal & ~np.isnan(q)  # learning may have diverged; then an action without a value is not greedy
+        epsilon, greedy = at_episode(self.epsilon, self.episode), legal
+        if there.any():
+            greedy = there & (q == q[there].max())
         return epsilon * legal / legal.sum() + (1.0 - epsilon) * greedy / greedy.sum()
 
     def q_values(self, observation: Any, *, components: bool = False) -> np.ndarray:

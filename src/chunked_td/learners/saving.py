@@ -2,36 +2,53 @@
 
 A `.ctd` file is a NumPy archive: the entry `header` is JSON, the others are arrays. Reading it executes nothing.
 It is written to a temporary file first and renamed, so a crash leaves the old file or the new one, never half.
+
+A file may come from anybody. It is read in this order: its digest (`chunked_td._archives`), the declared sizes, the
+header, and then every array by the schema (`learners.schema`), before compiled code sees one. Files of version 0.1 have
+no digest; all else is checked in them too.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
-import zipfile
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from chunked_td._files import write_atomically
+from chunked_td._archives import Archive, pack, unseal
+from chunked_td._checks import check_flag, check_whole
+from chunked_td._files import read_regular, write_atomically
 from chunked_td.indexing import indexer_from_state
 from chunked_td.lambdas import SOURCES, LambdaSource
-from chunked_td.lambdas.base import new_array
 from chunked_td.learners.learner import Learner
+from chunked_td.learners.planning import PLANNERS, Planner
+from chunked_td.learners.planning.smoothed_reward import SmoothedReward
 from chunked_td.learners.schedule import Schedule
+from chunked_td.learners.schema import (
+    LARGEST,
+    arrays_of,
+    check_arrays,
+    check_percepts,
+    check_progress,
+    check_size,
+    episode_arrays,
+    own_arrays,
+)
 from chunked_td.learners.state import Memory
 from chunked_td.learners.sutton_singh import SuttonSingh
-from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts
-from chunked_td.seeding import Draws
+from chunked_td.learners.views import view_from, view_settings
+from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts, rehash
+from chunked_td.models.errors import ERRORS, ModelError
+from chunked_td.models.transitions import TransitionCounts
+from chunked_td.seeding import Draws, check_random_state
 from chunked_td.traces import Trace
 
 FORMAT = 1
 _SETTINGS = {
     "discount": "discount",
     "seed": "seed",
-    "view": "view",
     "percept": "percept",
     "prior": "prior",
     "replacing": "replacing",
@@ -39,8 +56,10 @@ _SETTINGS = {
     "actions": "n_actions",
     "action_start": "action_start",
     "rewards": "n_rewards",
+    "action_mask": "action_mask",
+    "reward_weights": "reward_weights",
 }
-"""Settings by their name in a file, and the attribute of a learner that holds each."""
+"""Settings by their name in a file, and the attribute of a learner that holds each. Older files lack the last two."""
 
 _PAIRS = {"origin": ORIGIN, "target": TARGET, "number": NUMBER, "following": FOLLOWING}
 """Columns of the counted pairs by their name in a file."""
@@ -61,10 +80,13 @@ def save(agent: Learner, path: Any) -> None:
     header = {
         "format": FORMAT,
         "learner": type(agent).__name__,
-        "settings": {name: getattr(agent, attribute) for name, attribute in _SETTINGS.items()},
+        "settings": {name: _plain(getattr(agent, attribute)) for name, attribute in _SETTINGS.items()}
+        | {"view": view_settings(agent.view)},
         "step_size": _number_out(agent.step_size),
         "epsilon": _number_out(agent.epsilon),
-        "lambda_source": {"name": _source_name(agent.lambda_source), **agent.lambda_source.settings()},
+        "lambda_source": _named_out(agent.lambda_source, SOURCES),
+        "planner": None if agent.planner is None else _named_out(agent.planner, PLANNERS),
+        "reward_source": None if agent.reward_source is None else agent.reward_source.settings(),
         "policy": _policy_out(agent, arrays),
         "indexer": _pack(agent.indexer.state(), arrays, "indexer"),
         "model": _model_out(agent, arrays),
@@ -77,66 +99,113 @@ def save(agent: Learner, path: Any) -> None:
         ],
         "policy_draws": agent.policy_draws.state(),
         "chunk_draws": agent.chunk_draws.state(),
+        "plan_draws": agent.plan_draws.state(),
         "env_state": _plain(agent.env_state),
         "percepts": [list(key) for key in agent.percepts],
     }
     _tables_out(agent, arrays)
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-    write_atomically(path, buffer.getvalue())
+    write_atomically(path, pack(arrays))
 
 
-def load(path: Any, *, lambda_source: LambdaSource | None = None, model: Any = None, policy: Any = None) -> Learner:
+class _Unfit(ValueError):
+    """The file is as it should be, but cannot be used like this."""
+
+
+def load(
+    path: Any,
+    *,
+    lambda_source: LambdaSource | None = None,
+    model: Any = None,
+    policy: Any = None,
+    max_bytes: int | None = None,
+    planner: Planner | None = None,
+) -> Learner:
     """Read a learner that `save` wrote; it continues bit for bit as the saved one would have.
+
+    The file may come from anybody: it is checked in full, nothing in it is executed, and none is unpickled.
 
     Args:
       path: the file.
       lambda_source: the λ source, where the learner was built with one of your own.
-      model: the model object, where the learner was built with one that cannot be rebuilt from the file.
+      model: the model object, where the learner was built with one of your own. A `NeuralModel` is rebuilt by itself.
       policy: the policy, where the learner was built with a function.
+      max_bytes: what the file may unpack to; by default 1 GiB, or 100 times the file where that is more.
+      planner: the planner, where the learner was built with one of your own.
 
     Raises:
-      ValueError: if the file is not a saved learner, or was cut short.
+      ValueError: if the file is not a saved learner, was cut short or changed, or holds what no learner can have.
     """
-    arrays = _read(Path(path))
+    content = read_regular(path)
     try:
-        header = json.loads(bytes(arrays["header"]))
-        if header["format"] != FORMAT:
-            raise ValueError(f"{path}: written in format {header['format']}, this version reads format {FORMAT}")
-        agent = _rebuild(header, arrays, lambda_source, model, policy)
-        _tables_in(agent, arrays)
-        agent.policy_draws = Draws.from_state(header["policy_draws"])
-        agent.chunk_draws = Draws.from_state(header["chunk_draws"])
-        agent.episode, agent.state, agent.action, agent._rates[1], agent._rates[0] = header["progress"]
-        if not (-1 <= agent.state < agent._capacity and -1 <= agent.action < agent.n_actions):
-            raise ValueError(f"{path}: the saved learner stands in state {agent.state} with action {agent.action}")
-        agent.env_state = header["env_state"]
-        agent.percepts = {(*key[:-1], key[-1]): k for k, key in enumerate(header["percepts"])}
-    except (KeyError, TypeError, IndexError, AttributeError, UnicodeDecodeError, json.JSONDecodeError) as problem:
-        raise ValueError(f"{path}: not a saved learner ({problem!r})") from problem
+        unseal(content)
+        arrays = Archive(content, max_bytes)
+        agent = _learner(arrays, lambda_source, model, policy, planner)
+        arrays.check_all_read()
+        return agent
+    except _Unfit as problem:
+        raise ValueError(f"{path}: {problem}") from None
+    except Exception as problem:  # whatever a file can be wrong in, its name is said
+        text = f"no {problem}" if isinstance(problem, KeyError) else str(problem) or repr(problem)
+        raise ValueError(f"{path}: not a saved learner, or cut short or changed: {text}") from problem
+
+
+def _learner(
+    arrays: Mapping[str, np.ndarray], source: LambdaSource | None, model: Any, policy: Any, planner: Planner | None
+) -> Learner:
+    """The learner that an archive holds."""
+    header = json.loads(bytes(arrays["header"]))
+    if header["format"] != FORMAT:
+        raise _Unfit(f"written in format {header['format']}, this version reads format {FORMAT}")
+    agent = _rebuild(header, arrays, source, model, policy, planner)
+    agent.policy_draws = Draws.from_state(header["policy_draws"])
+    agent.chunk_draws = Draws.from_state(header["chunk_draws"])
+    if agent.planner is not None:
+        agent._set_plan_draws(Draws.from_state(header["plan_draws"], agent._plan_block()))
+    agent.env_state = header["env_state"] and check_random_state("env_state", header["env_state"])
+    agent.percepts = check_percepts(agent, header["percepts"])
+    agent.episode, agent.state, agent.action, agent._rates[1], agent._rates[0] = check_progress(
+        agent, header["progress"]
+    )
+    _tables_in(agent, arrays)
     return agent
 
 
 def _rebuild(
-    header: dict[str, Any], arrays: dict[str, np.ndarray], source: LambdaSource | None, model: Any, policy: Any
+    header: dict[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    source: LambdaSource | None,
+    model: Any,
+    policy: Any,
+    planner: Planner | None,
 ) -> Learner:
     import chunked_td
 
     if header["learner"] not in chunked_td.LEARNERS:
-        raise ValueError(f"the file holds a {header['learner']!r}, which this version does not know")
+        raise _Unfit(f"the file holds a {header['learner']!r}, which this version does not know")
     cls = getattr(chunked_td, header["learner"])
-    settings = dict(header["settings"])
-    space = _Space(settings.pop("actions"), settings.pop("action_start"), settings.pop("rewards"))
+    absent = {name: None for name in ("action_mask", "reward_weights")}  # in files of before
+    settings = {name: (absent | header["settings"])[name] for name in (*_SETTINGS, "view")}
+    settings["view"] = view_from(settings["view"])
+    actions, start, rewards = (settings.pop(name) for name in ("actions", "action_start", "rewards"))
+    check_whole("actions", actions, 1, LARGEST)
+    check_whole("action_start", start, -LARGEST, LARGEST)
+    check_whole("rewards", rewards, 1, LARGEST)
+    check_flag("replacing", settings["replacing"])
+    space = _Space(actions, start, rewards)
     indexer = indexer_from_state(_unpack(header["indexer"], arrays))
+    check_size(arrays, cls.bootstrap, indexer.size, actions, rewards)
     policy = _policy_in(header["policy"], arrays, policy)
     if issubclass(cls, SuttonSingh):
-        return cls(space, discount=settings["discount"], seed=settings["seed"], policy=policy, indexer=indexer)
+        kept: dict[str, Any] = {name: settings.get(name) for name in ("discount", "seed", "action_mask")}
+        return cls(space, policy=policy, indexer=indexer, **kept)
     return cls(
         space,
         step_size=_number_in(header["step_size"]),
         epsilon=_number_in(header["epsilon"]),
-        lambda_source=_source_in(header["lambda_source"], source),
+        lambda_source=_named_in("lambda_source", header["lambda_source"], source, SOURCES),
+        planner=_named_in("planner", header.get("planner"), planner, PLANNERS),
+        reward_source=_reward_source_in(header.get("reward_source")),
         model=_model_in(header["model"], arrays, model),
         policy=policy,
         indexer=indexer,
@@ -151,55 +220,49 @@ def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     counts, trace = agent.counts, agent.trace
     counts = Counts.empty(0) if counts is None else counts
     trace = Trace.empty(0, agent.n_rewards, 0) if trace is None else trace
-    size, live = int(counts.size[0]), int(trace.count[0])
+    for name in own_arrays(trace):
+        arrays[f"trace_{name}"] = getattr(trace, name)
+    trace = getattr(trace, "entries", trace)
+    live = int(trace.count[0])
     arrays["values"], arrays["legal"] = agent.tables.values, agent.tables.legal
     arrays["capacity"] = np.array([agent._capacity, counts.head.size])
-    for name, column in _PAIRS.items():
-        arrays[f"counts_{name}"] = counts.pairs[:size, column]
-    for name in ("head", "total", "prior"):
-        arrays[f"counts_{name}"] = getattr(counts, name)
+    _counts_out(counts, arrays, "counts")
+    _planning_out(agent, arrays)
     arrays["trace_rows"], arrays["trace_weight"] = trace.rows[:live], trace.weight[:live]
     for name, field in zip(Memory._fields, agent.memory, strict=True):
         arrays[f"memory_{name}"] = field
+    for name in episode_arrays(agent):
+        arrays[f"episode_{name}"] = getattr(agent._state.episode, name)
     for name in agent.lambda_source.arrays:
         arrays[f"lambda_{name}"] = getattr(agent._state.source, name)
     if isinstance(agent, SuttonSingh):
-        arrays["stale"] = agent.stale[:size]
+        arrays["stale"] = agent.stale[: int(counts.size[0])]
         arrays["visited"] = np.array(agent.visited, np.int64).reshape(-1, 2)
 
 
-def _check_tables(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
-    """Refuse tables that do not fit together: compiled code does not look where it reads."""
-    capacity, origins = (int(n) for n in arrays["capacity"])
-    rows, legal, pairs = agent._rows(capacity), agent.tables.legal.shape[0], arrays["counts_origin"].size
-    shapes = {"values": (rows, agent.n_rewards), "legal": (capacity if legal else 0, agent.n_actions)}
-    shapes |= {f"counts_{name}": (origins,) for name in ("head", "total")}
-    shapes |= {f"counts_{name}": (pairs,) for name in _PAIRS}
-    if agent.counts is not None:
-        shapes["counts_prior"] = agent.counts.prior.shape
-    shapes["trace_weight"] = (arrays["trace_rows"].size, agent.n_rewards)
-    room = arrays["memory_rows"].size
-    shapes |= {"memory_rows": (room,)}
-    shapes |= {"memory_delta": (room, agent.n_rewards), "memory_lambda_": (room, agent.n_rewards)}
-    for name in Memory._fields:
-        shapes.setdefault(f"memory_{name}", getattr(agent.memory, name).shape)
-    ranges = {"counts_origin": (0, origins), "counts_following": (-1, pairs), "counts_head": (-1, pairs)}
-    ranges |= {"trace_rows": (0, rows), "memory_rows": (0, rows), "memory_length": (0, room + 1)}
-    sizes = {"S": capacity, "A": agent.n_actions, "d": agent.n_rewards}
-    for name, layout in agent.lambda_source.arrays.items():
-        wanted = new_array(layout, sizes)
-        shapes[f"lambda_{name}"] = wanted.shape if arrays[f"lambda_{name}"].dtype == wanted.dtype else (-1,)
-    wrong = [name for name, shape in shapes.items() if arrays[name].shape != shape]
-    wrong += [name for name, (low, end) in ranges.items() if ((arrays[name] < low) | (arrays[name] >= end)).any()]
-    following = arrays["counts_following"]
-    if following.shape == (pairs,) and (following >= np.arange(pairs)).any():  # links lead to pairs of before
-        wrong.append("counts_following")
-    if wrong or capacity < agent.indexer.size or (agent.counts is not None and origins < agent.counts.head.size):
-        raise ValueError(f"the tables of the saved learner do not fit together: {', '.join(wrong) or 'capacity'}")
+def _counts_out(counts: Counts, arrays: dict[str, np.ndarray], prefix: str) -> None:
+    size = int(counts.size[0])
+    for name, column in _PAIRS.items():
+        arrays[f"{prefix}_{name}"] = counts.pairs[:size, column]
+    for name in ("head", "total", "prior"):
+        arrays[f"{prefix}_{name}"] = getattr(counts, name)
 
 
-def _tables_in(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
-    _check_tables(agent, arrays)
+def _planning_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
+    """The planner's model, what the planner keeps, and what an error of the models keeps."""
+    planning, error = agent._state.planning, agent._state.error
+    if planning is not None:
+        _counts_out(planning.world.counts, arrays, "world")
+        size = int(planning.world.counts.size[0])
+        arrays["world_rewards"], arrays["world_ends"] = planning.world.rewards[:size], planning.world.ends[:size]
+        for name in agent.planner.arrays if agent.planner is not None else ():
+            arrays[f"planner_{name}"] = getattr(planning.planner, name)
+    if error is not None:
+        arrays.update({f"error_{name}": field for name, field in arrays_of(error).items()})
+
+
+def _tables_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
+    check_arrays(agent, arrays)
     agent._capacity, origins = (int(n) for n in arrays["capacity"])
     agent._replace(
         tables=agent.tables._replace(values=arrays["values"], legal=arrays["legal"]),
@@ -207,10 +270,14 @@ def _tables_in(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     )
     if agent.trace is not None:
         agent._replace(trace=_trace_in(agent, arrays))
+    if episode_arrays(agent):
+        kept = {name: arrays[f"episode_{name}"] for name in episode_arrays(agent)}
+        agent._replace(episode=agent._state.episode._replace(**kept))
     if agent.lambda_source.arrays:
         learned = {name: arrays[f"lambda_{name}"] for name in agent.lambda_source.arrays}
         agent._replace(source=agent._state.source._replace(**learned))
     agent._room = 0
+    _planning_in(agent, arrays)
     if isinstance(agent, SuttonSingh):
         agent._counts = _counts_in(arrays, origins)
         agent.stale = np.zeros(agent.counts.pairs.shape[0])
@@ -220,24 +287,43 @@ def _tables_in(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
         agent._replace_counts(_counts_in(arrays, origins))
 
 
-def _counts_in(arrays: dict[str, np.ndarray], origins: int) -> Counts:
-    size, prior = arrays["counts_origin"].size, arrays["counts_prior"]
+def _planning_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
+    planning, error = agent._state.planning, agent._state.error
+    if planning is not None:
+        counts = _counts_in(arrays, agent._rows(agent._capacity), "world")
+        rewards, ends = arrays["world_rewards"], arrays["world_ends"]
+        planning = planning._replace(world=TransitionCounts.restored(counts, rewards, ends, agent._capacity))
+        if agent.planner is not None and agent.planner.arrays:
+            kept = {name: arrays[f"planner_{name}"] for name in agent.planner.arrays}
+            planning = planning._replace(planner=planning.planner._replace(**kept))
+        agent._replace(planning=planning)
+    if error is not None:
+        agent._replace(error=error._replace(**{name: arrays[f"error_{name}"] for name in arrays_of(error)}))
+
+
+def _counts_in(arrays: Mapping[str, np.ndarray], origins: int, prefix: str = "counts") -> Counts:
+    size, prior = arrays[f"{prefix}_origin"].size, arrays[f"{prefix}_prior"]
     counts = Counts.empty(origins, float(prior[0]), prior[1:].astype(int).tolist(), max(2 * size, 256))
     for name, column in _PAIRS.items():
-        counts.pairs[:size, column] = arrays[f"counts_{name}"]
+        counts.pairs[:size, column] = arrays[f"{prefix}_{name}"]
     for name in ("head", "total"):
-        getattr(counts, name)[:] = arrays[f"counts_{name}"]
+        getattr(counts, name)[:] = arrays[f"{prefix}_{name}"]
     counts.size[0] = size
-    return counts.grown(origins, counts.pairs.shape[0])  # builds the hash table
+    rehash(counts)
+    if np.count_nonzero(counts.table) != size:
+        raise ValueError("counts_origin, counts_target: a pair must be there once")
+    return counts
 
 
-def _trace_in(agent: Learner, arrays: dict[str, np.ndarray]) -> Trace:
+def _trace_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> Any:
     live = arrays["trace_rows"].size
     trace = Trace.empty(agent.tables.values.shape[0], agent.n_rewards, max(2 * live, 256))
     trace.rows[:live], trace.weight[:live] = arrays["trace_rows"], arrays["trace_weight"]
     trace.slot[arrays["trace_rows"]] = np.arange(live)
     trace.count[0] = live
-    return trace
+    if not hasattr(agent.trace, "entries"):
+        return trace
+    return agent.trace._replace(entries=trace, **{name: arrays[f"trace_{name}"] for name in own_arrays(agent.trace)})
 
 
 # ---- settings
@@ -248,29 +334,43 @@ def _number_out(value: float | Schedule) -> Any:
 
 
 def _number_in(value: Any) -> float | Schedule:
-    return Schedule(tuple(map(tuple, value["points"])), value["hold"]) if isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        return value
+    for episode, _ in value["points"]:
+        check_whole("episode of a schedule", episode, -LARGEST, LARGEST)
+    return Schedule(tuple(map(tuple, value["points"])), check_flag("hold", value["hold"]))
 
 
-def _source_name(source: LambdaSource) -> str:
-    """Name of a λ source in a file: that of its class, with its module where it is not ours."""
-    cls = type(source)
-    return cls.__name__ if SOURCES.get(cls.__name__) is cls else f"{cls.__module__}.{cls.__qualname__}"
+def _named_out(thing: Any, ours: Mapping[str, type]) -> dict[str, Any]:
+    """The name and the settings of a λ source or planner: its class, with its module where it is not one of `ours`."""
+    cls = type(thing)
+    name = cls.__name__ if ours.get(cls.__name__) is cls else f"{cls.__module__}.{cls.__qualname__}"
+    return {"name": name, **thing.settings()}
 
 
-def _source_in(value: dict[str, Any], given: LambdaSource | None) -> LambdaSource:
+def _named_in(argument: str, value: dict[str, Any] | None, given: Any, ours: Mapping[str, type]) -> Any:
+    """The λ source or planner of a file: the one given as `argument`, or built from its settings."""
+    if given is not None:
+        mine = json.loads(json.dumps(_named_out(given, ours)))
+        if mine != value:
+            raise _Unfit(f"{argument}: the saved learner uses {value}, got {mine}")
+        return given
+    if value is None:
+        return None
     settings = dict(value)
     name = settings.pop("name")
-    if given is not None:
-        ours = {"name": _source_name(given), **json.loads(json.dumps(given.settings()))}
-        if ours != value:
-            raise ValueError(f"lambda_source: the saved learner uses {value}, got {ours}")
-        return given
-    if name not in SOURCES:
-        raise ValueError(
-            f"lambda_source: the saved learner uses {name}, which is not part of chunked_td; build it and pass it as "
-            f"load(…, lambda_source=…)"
+    if name not in ours:
+        raise _Unfit(
+            f"{argument}: the saved learner uses {name}, which is not part of chunked_td; build it and pass it as "
+            f"load(…, {argument}=…)"
         )
-    return SOURCES[name](**{key: _as_tuples(setting) for key, setting in settings.items()})
+    if hasattr(ours[name], "literal"):
+        settings.setdefault("literal", True)  # version 0.1 took actions never tried for impossible
+    return ours[name](**{key: _as_tuples(setting) for key, setting in settings.items()})
+
+
+def _reward_source_in(value: dict[str, Any] | None) -> SmoothedReward | None:
+    return None if value is None else SmoothedReward(**value)
 
 
 def _as_tuples(value: Any) -> Any:
@@ -285,10 +385,10 @@ def _policy_out(agent: Learner, arrays: dict[str, np.ndarray]) -> Any:
     return {"function": True} if callable(agent.policy) else agent.policy
 
 
-def _policy_in(value: Any, arrays: dict[str, np.ndarray], given: Any) -> Any:
+def _policy_in(value: Any, arrays: Mapping[str, np.ndarray], given: Any) -> Any:
     if isinstance(value, dict) and "function" in value:
         if given is None:
-            raise ValueError("policy: the saved learner evaluates a function, which a file cannot hold; pass policy=")
+            raise _Unfit("policy: the saved learner evaluates a function, which a file cannot hold; pass policy=")
         return given
     return arrays["policy"] if isinstance(value, dict) else value
 
@@ -297,6 +397,8 @@ def _model_out(agent: Learner, arrays: dict[str, np.ndarray]) -> Any:
     model = agent.model
     if model is None:
         return None
+    if isinstance(model, ModelError):
+        return {"error": _named_out(model, ERRORS)}
     if not hasattr(model, "state_arrays"):
         return {"name": type(model).__name__, "saved": False}
     for name, array in model.state_arrays().items():
@@ -304,13 +406,20 @@ def _model_out(agent: Learner, arrays: dict[str, np.ndarray]) -> Any:
     return {"name": type(model).__name__, "saved": True}
 
 
-def _model_in(value: Any, arrays: dict[str, np.ndarray], given: Any) -> Any:
+def _model_in(value: Any, arrays: Mapping[str, np.ndarray], given: Any) -> Any:
     if value is None:
         return given
+    if "error" in value:
+        return _named_in("model", value["error"], given, ERRORS)
+    saved = {k.removeprefix("model_"): arrays[k] for k in arrays if k.startswith("model_")}
+    if given is None and value["name"] == "NeuralModel" and value["saved"]:
+        from chunked_td.models.neural.online import NeuralModel
+
+        return NeuralModel.from_arrays(saved)
     if given is None:
-        raise ValueError(f"model: the saved learner uses a {value['name']}; build one and pass it as model=")
+        raise _Unfit(f"model: the saved learner uses a {value['name']}; build one and pass it as model=")
     if value["saved"]:
-        given.load_arrays({k.removeprefix("model_"): v for k, v in arrays.items() if k.startswith("model_")})
+        given.load_arrays(saved)
     return given
 
 
@@ -335,27 +444,9 @@ def _pack(value: Any, arrays: dict[str, np.ndarray], name: str) -> Any:
     return _plain(value)
 
 
-def _unpack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _unpack(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     if isinstance(value, dict):
         if "__array__" in value:
             return arrays[value["__array__"]]
         return {key: _unpack(item, arrays) for key, item in value.items()}
     return [_unpack(item, arrays) for item in value] if isinstance(value, list) else value
-
-
-# ---- files
-
-
-def _read(path: Path) -> dict[str, np.ndarray]:
-    if path.is_file() and not zipfile.is_zipfile(path):  # NumPy would suggest to unpickle it
-        raise ValueError(f"{path}: not a saved learner, or cut short")
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise
-    except Exception as problem:  # a damaged archive fails in as many ways as there are bytes in its headers
-        raise ValueError(f"{path}: not a saved learner, or cut short ({problem})") from problem
-    if "header" not in arrays:
-        raise ValueError(f"{path}: a NumPy archive, but not a saved learner (it has no header)")
-    return arrays

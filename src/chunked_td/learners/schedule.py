@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from chunked_td._checks import check_positive, check_unit
+from chunked_td._checks import check_finite, check_flag, check_positive, check_unit
+
+_LAST = 2**62
 
 
 @dataclass(frozen=True)
@@ -25,10 +29,15 @@ class Schedule:
     hold: bool = False
 
     def __post_init__(self):
-        points = tuple((int(episode), float(value)) for episode, value in self.points)
+        accepted = "(episode, value) pairs with rising episodes"
+        try:
+            points = tuple((_whole(episode), check_finite("points", value)) for episode, value in self.points)
+        except (TypeError, ValueError):
+            raise ValueError(f"points must be {accepted}, got {self.points!r}") from None
         episodes = [episode for episode, _ in points]
         if not points or episodes != sorted(set(episodes)):
-            raise ValueError(f"points must be (episode, value) pairs with rising episodes, got {self.points!r}")
+            raise ValueError(f"points must be {accepted}, got {self.points!r}")
+        check_flag("hold", self.hold)
         object.__setattr__(self, "points", points)
 
     def __call__(self, episode: int) -> float:
@@ -48,10 +57,18 @@ class Schedule:
         return values[before] * (1.0 - fraction) + values[before + 1] * fraction  # exact at both ends
 
 
+def _whole(episode: Any) -> int:
+    """An episode as an int; a float that is whole is taken too."""
+    number: Any = episode if isinstance(episode, Real) and not isinstance(episode, bool) else math.nan
+    if abs(number) < _LAST and int(number) == number:
+        return int(number)
+    raise ValueError(f"points: {episode!r} is not an episode")
+
+
 def linear(start: float, end: float, episodes: int) -> Schedule:
     """From `start` to `end` in a straight line over so many episodes, then `end`."""
-    if episodes < 1:
-        raise ValueError(f"episodes must be at least 1, got {episodes!r}")
+    if isinstance(episodes, bool) or not isinstance(episodes, Integral) or not 1 <= episodes < _LAST:
+        raise ValueError(f"episodes must be a whole number, at least 1, got {episodes!r}")
     return Schedule(((0, start), (episodes, end)))
 
 

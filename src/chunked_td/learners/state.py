@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -10,20 +9,27 @@ import numpy as np
 from chunked_td._numba import static
 from chunked_td.bootstraps import EXPECTED_SARSA, SARSA, STATE
 from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.episode import Episode
+from chunked_td.learners.views import View
 from chunked_td.policies import GREEDY, UNIFORM
 
-VIEWS = ("traces", "offline", "sampled")
-"""Online with traces; λ-return at the end of an episode; sampled chunks at the end of an episode (§3.1)."""
+NO_NUMBER, NO_LAMBDA = 1, 2
+"""What may go wrong while learning, as bits of `AgentState.watch`: an update that is not finite or beyond
+`chunked_td.traces.LIMIT`, and a λ outside [0, 1]."""
+
+SLACK = 1.0e-6
+"""How far a λ may lie outside [0, 1] by rounding."""
 
 
 class Rule(NamedTuple):
     """The choices of a learner, and the numbers that go with them."""
 
-    bootstrap: Any  # static: STATE, SARSA or EXPECTED_SARSA
+    bootstrap: Any  # static, see chunked_td.bootstraps
     policy: Any  # static: GREEDY, UNIFORM or GIVEN
     per_component: Any  # static: 1 if every reward component has a λ of its own
     keeps_policy: Any  # static: 1 if λ needs π(·|x_t)
-    keeps_legal: Any  # static: 1 if λ needs the legal actions of other states
+    keeps_legal: Any  # static: 1 if λ or a planner needs the legal actions of other states
+    checks_lambda: Any  # static: 1 if the λ source is not one of ours, and might leave [0, 1]
     n_actions: Any  # A
     discount: float  # γ
     cutoff: float  # traces at or below it are dropped; 0 is exact
@@ -85,34 +91,42 @@ class AgentState(NamedTuple):
     source: Any  # the compiled form of a λ source
     model: Any  # ForwardCounts, PartCounts, BackwardCounts, Oracle, Answers, or None
     tables: Tables
-    trace: Any  # Trace, or None for updates at the end of an episode
+    trace: Any  # a kind of trace (`learners.views`), or None for updates at the end of an episode
     memory: Memory
+    watch: Annotated[np.ndarray, "int64[one]"]  # 0 while all is well, else NO_NUMBER, NO_LAMBDA or both
+    episode: Any = None  # Episode, where the λ source learns from whole episodes
+    planning: Any = None  # Planning, where the learner plans or reads rewards off a model
+    error: Any = None  # the compiled form of a model error, where the models are wrong on purpose
 
 
 def make_rule(
     bootstrap: int,
     source: LambdaSource,
-    view: str,
+    view: View,
     n_actions: Any,
     discount: float,
     *,
     policy: int | None = None,
     cutoff: float = 0.0,
     replacing: bool = False,
+    plans: bool = False,
 ) -> Rule:
-    """The choices for one learner, checked against each other."""
+    """The choices for one learner, checked against each other; one that plans needs the policy in all states."""
     needs = source.needs_with(bootstrap)
     if not source.is_compiled:  # a plain Python step shows the policy, whether or not it is asked for
         needs |= Needs.POLICY
     name = f"lambda_source {type(source).__name__}()"
     if source.per_component and bootstrap == SARSA:
-        raise ValueError(f"{name} goes with state values and Expected-SARSA, not with SARSA")
+        raise ValueError(f"{name} goes with state values, Expected-SARSA and Q-learning, not with SARSA")
     if source.per_component and needs & Needs.OUTCOME and Needs.PARTS not in needs:
         raise ValueError(f"{name} has a λ per reward component: it must need PARTS, not OUTCOME")
     if Needs.LEGAL in needs and bootstrap == STATE:
         raise ValueError(f"{name} needs the ε-greedy policy of other states; it goes with action values")
-    if view == "sampled" and bootstrap == EXPECTED_SARSA:
-        raise ValueError("view 'sampled' goes with state values and SARSA (§3.1, App. B.1), not with Expected-SARSA")
+    if view == "sampled" and bootstrap not in (STATE, SARSA):
+        other = "Expected-SARSA" if bootstrap == EXPECTED_SARSA else "Q-learning"
+        raise ValueError(f"view 'sampled' goes with state values and SARSA (§3.1, App. B.1), not with {other}")
+    if replacing and view != "traces":
+        raise ValueError(f"replacing goes with view 'traces', got view {view!r}")
     if policy is None:
         policy = UNIFORM if bootstrap == STATE else GREEDY
     return Rule(
@@ -120,7 +134,8 @@ def make_rule(
         policy=static(policy),
         per_component=static(int(source.per_component)),
         keeps_policy=static(int(Needs.POLICY in needs)),
-        keeps_legal=static(int(Needs.LEGAL in needs)),
+        keeps_legal=static(int(Needs.LEGAL in needs or (plans and bootstrap != STATE))),
+        checks_lambda=static(int(not type(source).__module__.startswith("chunked_td."))),
         n_actions=n_actions,
         discount=float(discount),
         cutoff=float(cutoff),
@@ -129,13 +144,6 @@ def make_rule(
     )
 
 
-def grown_arrays(form: Any, layouts: Mapping[str, str], sizes: Mapping[str, int]) -> Any:
-    """The compiled form of a λ source with its arrays enlarged to `sizes`; what they hold stays."""
-    from chunked_td.lambdas.base import new_array
-
-    larger = {}
-    for name, layout in layouts.items():
-        old, new = getattr(form, name), new_array(layout, sizes)
-        new[tuple(slice(0, n) for n in old.shape)] = old
-        larger[name] = new
-    return form._replace(**larger) if larger else form
+def empty_episode(source: LambdaSource, rule: Rule, components: int, capacity: int) -> Episode | None:
+    """A place for the episode under way, where the λ source is shown it."""
+    return Episode.empty(components, capacity, rule.discount, rule.bootstrap) if source.learns_from_episodes else None

@@ -23,9 +23,10 @@ from chunked_td._numba import kernel
 from chunked_td.bootstraps import STATE
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.learners.learner import Learner
+from chunked_td.learners.state import NO_NUMBER
 from chunked_td.learners.update import ONGOING, TERMINATED
 from chunked_td.models.counts import NUMBER, Counts, increment
-from chunked_td.traces import Trace, decay, mark, reinforce
+from chunked_td.traces import LIMIT, Trace, decay, mark, reinforce
 
 NAIVE, ONE_OVER_N, N_OVER_N, CORRECTED = range(4)
 
@@ -38,6 +39,7 @@ class Averages(NamedTuple):
     counts: Counts  # n(s → s')
     stale: Annotated[np.ndarray, "float64[capacity]"]  # V(s',s) per counted pair (CORRECTED)
     scratch: Annotated[np.ndarray, "float64[one]"]
+    watch: Annotated[np.ndarray, "int64[one]"]  # see `AgentState`
 
 
 @kernel
@@ -51,6 +53,8 @@ def sutton_singh_step(averages, algorithm, discount, s, s2, reward, terminated):
     delta = reward[0] + discount * ahead - values[s, 0]
     if algorithm == CORRECTED and not terminated:
         delta += discount * (counts.pairs[pair, NUMBER] - 1) * (ahead - averages.stale[pair])
+    if not abs(delta) <= LIMIT:  # also true of NaN; the step size is at most 1
+        averages.watch[0] |= NO_NUMBER
     scratch[0] = delta
     reinforce(values, trace, 1.0 / n, scratch)
     scratch[0] = 0.0
@@ -67,15 +71,24 @@ class SuttonSingh(Learner):
 
     Args:
       env: a Gymnasium environment with scalar rewards.
-      policy, discount, seed, indexer: see `Learner`.
+      policy, discount, seed, indexer, action_mask: see `Learner`.
     """
 
     bootstrap = STATE
     default_source = ConstantLambda(0.0)
     algorithm: ClassVar[int] = NAIVE
 
-    def __init__(self, env: Any, *, discount: float = 1.0, seed: int = 0, policy: Any = None, indexer: Any = None):
-        super().__init__(env, discount=discount, seed=seed, policy=policy, indexer=indexer)
+    def __init__(
+        self,
+        env: Any,
+        *,
+        discount: float = 1.0,
+        seed: int = 0,
+        policy: Any = None,
+        indexer: Any = None,
+        action_mask: bool | None = None,
+    ):
+        super().__init__(env, discount=discount, seed=seed, policy=policy, indexer=indexer, action_mask=action_mask)
         if self.n_rewards != 1:
             raise ValueError(f"{type(self).__name__} takes scalar rewards, this environment pays {self.n_rewards}")
 
@@ -104,13 +117,14 @@ class SuttonSingh(Learner):
         self._counts = self._counts.grown(origins, capacity)
         self.stale = np.concatenate([self.stale, np.zeros(capacity - self.stale.size)])
 
-    def _update(self, state: int, percept: int, legal: np.ndarray, ended: int) -> int:
-        action = -1
-        if ended != TERMINATED:
+    def _update(self, state: int, percept: int, legal: np.ndarray, ended: int, given: int | None) -> int:
+        action = -1 if given is None else given
+        if ended != TERMINATED and given is None:
             self.policy_draws.reserve(1)
             places, entries = self._entries()
             action = entries.select(places, state, legal, ended == ONGOING)
-        averages = Averages(self.tables.values, self.trace, self._counts, self.stale, self._scratch)  # type: ignore[arg-type]
+        learned = self.tables.values, self.trace, self._counts, self.stale
+        averages = Averages(*learned, self._scratch, self._state.watch)  # type: ignore[arg-type]
         terminated = ended == TERMINATED
         pair = sutton_singh_step(averages, self.algorithm, self.discount, self.state, state, self._reward, terminated)
         if self.algorithm == CORRECTED and not terminated:
@@ -123,6 +137,7 @@ class SuttonSingh(Learner):
             self._finish()
 
     def _finish(self) -> None:
+        self._check_watch()
         for pair, state in self.visited:
             self.stale[pair] = self.tables.values[state, 0]
         self.visited.clear()

@@ -2,15 +2,17 @@
 
 | choice | values |
 |---|---|
-| bootstrap B(x') | V(s'), Q(s',a'), Σ_a π(a|s') Q(s',a) (`chunked_td.bootstraps`) |
+| bootstrap B(x') | V(s'), Q(s',a'), Σ_a π(a|s') Q(s',a), max_a Q(s',a) (`chunked_td.bootstraps`) |
 | λ source | see `chunked_td.lambdas` |
-| view | traces (online), offline λ-return, sampled chunks |
+| view | traces (online), of several kinds; offline λ-return, sampled chunks (`learners.views`) |
 | step size | α, or 1/n(s) (`learners.sutton_singh`) |
 
 Per transition t, in this order (Alg. 1 to 4):
 
 1. choose a_{t+1} from the values as they stand; 2. train the model on transition t; 3. read λ_t; e ← γ λ_t e;
 4. e(s_t,a_t) += 1; 5. δ_t = r_{t+1} + γ B(x_{t+1}) − Q(s_t,a_t); 6. Q ← Q + α δ_t e.
+
+A learner that plans (`learners.planning`) trains the planner's model between 4 and 5, and plans after 6.
 
 The offline view stores δ_t and λ_t, holds the values still during the episode and makes all updates at its end
 (Eq. 2 and 4). Sampled chunks (§3.1) are the offline view with λ_t replaced by a coin that falls heads with
@@ -23,8 +25,8 @@ B(x_t) = Σ_a π(a|s_t) Q(s_t,a), so the updates of Alg. 3 add up to another ret
 
 The two have the same expectation over a_{t+1} where λ_{t+1} does not depend on it.
 
-On termination B = 0. On truncation the episode ends but the value does not: B(x_T) is V(s_T), or Σ_a π(a|s_T) Q(s_T,a)
-for both action-value bootstraps, since no a_T is drawn.
+On termination B = 0. On truncation the episode ends but the value does not: B(x_T) stands, and is Σ_a π(a|s_T) Q(s_T,a)
+for SARSA too, since no a_T is drawn.
 """
 
 from __future__ import annotations
@@ -35,10 +37,12 @@ import numpy as np
 
 from chunked_td._numba import by_type, code, kernel
 from chunked_td.bootstraps import SARSA, STATE
-from chunked_td.lambdas.step import Step
+from chunked_td.lambdas.step import Step, bootstrap_value
+from chunked_td.learners.planning.base import count_transition, learns_directly, plan, reward_read
+from chunked_td.learners.state import NO_LAMBDA, NO_NUMBER, SLACK
 from chunked_td.policies import GIVEN, GREEDY, draw, epsilon_greedy, only_legal, uniform_legal
 from chunked_td.seeding import uniform
-from chunked_td.traces import backward_pass, clear, decay, mark, reinforce
+from chunked_td.traces import LIMIT, backward_pass
 
 ONGOING, TERMINATED, TRUNCATED = range(3)
 """Whether an episode has ended, and how."""
@@ -75,9 +79,26 @@ def _learn_nothing(source, step, reward, td_error, ended):
     pass
 
 
-observe = by_type("observe", _nothing)
+@kernel
+def _next_state(error, step):
+    return step.next_state
+
+
+@kernel
+def _learn_nothing_more(source, episode):
+    pass
+
+
+@kernel
+def _record_nothing(no_episode, step, reward, truncated):
+    pass
+
+
+observe, look_up = by_type("observe", _nothing), by_type("look_up", _nothing)
+misread, seen_state = by_type("misread"), by_type("seen_state", _next_state)
 lambda_of = by_type("lambda_t")
-after_step = by_type("after_step", _learn_nothing)
+after_step, after_episode = by_type("after_step", _learn_nothing), by_type("after_episode", _learn_nothing_more)
+record = by_type("record", _record_nothing)
 
 
 @kernel
@@ -129,7 +150,7 @@ def advance(agent, rng, arrival, rates, scene):
         acting = arrival.ended == ONGOING
         action = select_action(agent, rng, arrival.next_state, arrival.legal, arrival.only, rates.epsilon, acting)
     step = make_step(agent, arrival, action, rates.epsilon, scene)
-    observe(agent.model, step)
+    train_model(agent.error, agent, step)
     write_lambda(agent, step)
     conclude(agent, step, arrival.reward, arrival.ended, rates.step_size)
     return action
@@ -153,9 +174,46 @@ def make_step(agent, arrival, next_action, epsilon, scene):
         epsilon,
         agent.rule.bootstrap,
         agent.rule.n_actions,
+        agent.rule.discount,
         agent.tables,
         agent.model,
         scene,
+    )
+
+
+@kernel
+def train_model(error, agent, step):
+    """Train the model on the transition, or on what an error makes of it (`chunked_td.models.errors`)."""
+    if error is None:
+        observe(agent.model, step)
+        return
+    seen = misread(error, step)
+    if seen >= 0:
+        observe(agent.model, _with_next_state(step, seen))
+    look_up(agent.model, step)
+
+
+@kernel
+def _with_next_state(step, state):
+    """The step as if it had led to `state`."""
+    return Step(
+        step.state,
+        step.action,
+        state,
+        None,
+        state,
+        step.next_action,
+        step.previous,
+        step.policy,
+        step.next_policy,
+        step.scratch,
+        step.epsilon,
+        step.bootstrap,
+        step.n_actions,
+        step.discount,
+        step.tables,
+        step.model,
+        step.scene,
     )
 
 
@@ -170,6 +228,16 @@ def write_lambda(agent, step):
         value = lambda_of(agent.source, step, 0)
         for i in range(out.size):
             out[i] = value
+    if code(agent.rule.checks_lambda):
+        for i in range(out.size):
+            if step.previous >= 0 and not in_unit(out[i]):  # the first step of an episode has no λ
+                agent.watch[0] |= NO_LAMBDA
+
+
+@kernel
+def in_unit(value):
+    """Whether a λ lies in [0, 1], up to rounding; NaN does not."""
+    return -SLACK <= value <= 1.0 + SLACK
 
 
 @kernel
@@ -177,9 +245,15 @@ def conclude(agent, step, reward, ended, step_size):
     """The part of a step that follows once λ_t stands in `memory.lambda_t`."""
     A = code(agent.rule.n_actions)
     row = step.state if code(agent.rule.bootstrap) == STATE else step.state * A + step.action
+    count_transition(agent.planning, row, seen_state(agent.error, step), reward, ended == TERMINATED)
     td_error(agent, step, row, reward, ended == TERMINATED)
-    learn(agent.trace, agent, row, step_size)
+    record(agent.episode, step, reward, ended == TRUNCATED)
+    if agent.trace is not None or agent.planning is not None:  # values change at once; else at the end of the episode
+        watch_update(agent, step_size)
+    if learns_directly(agent.planning):
+        learn(agent.trace, agent, step, row, step_size)
     after_step(agent.source, step, reward, agent.memory.delta_t, ended)
+    plan(agent.planning, agent, row, step.epsilon, step_size, ended != ONGOING)
     agent.memory.previous[0] = step.state * A + step.action
     if code(agent.rule.keeps_policy):
         for b in range(A):
@@ -187,38 +261,62 @@ def conclude(agent, step, reward, ended, step_size):
 
 
 @kernel
-def td_error(agent, step, row, reward, terminated):
-    """δ_t^i = r^i + γ B^i(x_{t+1}) − Q^i(row), into `memory.delta_t`."""
-    rule, values, memory, A = agent.rule, agent.tables.values, agent.memory, code(agent.rule.n_actions)
-    for i in range(reward.size):
-        ahead = 0.0
-        if not terminated:
-            if code(rule.bootstrap) == STATE:
-                ahead = values[step.next_state, i]
-            elif code(rule.bootstrap) == SARSA and step.next_action >= 0:
-                ahead = values[step.next_state * A + step.next_action, i]
-            else:
-                for a in range(A):
-                    if memory.next_policy[a] > 0.0:
-                        ahead += memory.next_policy[a] * values[step.next_state * A + a, i]
-        memory.delta_t[i] = reward[i] + rule.discount * ahead - values[row, i]
+def watch_update(agent, step_size):
+    """Note in `agent.watch` a δ_t that nothing can be learned from."""
+    for i in range(agent.memory.delta_t.size):
+        if not abs(step_size * agent.memory.delta_t[i]) <= LIMIT:  # true of NaN too
+            agent.watch[0] |= NO_NUMBER
 
 
 @kernel
-def learn(trace, agent, row, step_size):
-    """Use λ_t and δ_t: update through the traces, or keep both for the end of the episode if there are none."""
-    rule, memory = agent.rule, agent.memory
-    if trace is not None:
-        decay(trace, rule.discount, memory.lambda_t, rule.cutoff)
-        mark(trace, row, rule.replacing)
-        reinforce(agent.tables.values, trace, step_size, memory.delta_t)
-        return
+def td_error(agent, step, row, reward, terminated):
+    """δ_t^i = r^i + γ B^i(x_{t+1}) − Q^i(row), into `memory.delta_t`; r may be read off a model."""
+    rule, values, memory = agent.rule, agent.tables.values, agent.memory
+    for i in range(reward.size):
+        ahead = 0.0
+        if not terminated:
+            s, a = step.next_state, step.next_action
+            ahead = bootstrap_value(rule.bootstrap, rule.n_actions, values, s, a, memory.next_policy, i)
+        memory.delta_t[i] = reward_read(agent.planning, step, row, reward, i) + rule.discount * ahead - values[row, i]
+
+
+@kernel
+def _keep(no_trace, agent, step, row, step_size):
+    """Without traces, λ_t and δ_t are kept for the end of the episode."""
+    memory = agent.memory
     t = memory.length[0]
     memory.rows[t] = row
     for i in range(memory.delta_t.size):
         memory.delta[t, i] = memory.delta_t[i]
         memory.lambda_[t, i] = memory.lambda_t[i]
     memory.length[0] = t + 1
+
+
+@kernel
+def _make_updates(no_trace, agent, coins, step_size):
+    """The updates of a whole episode, or of chunks sampled from it."""
+    memory, discount = agent.memory, agent.rule.discount
+    length = memory.length[0]
+    if agent.rule.sampled:
+        for t in range(1, length):
+            u = uniform(coins)
+            for i in range(memory.delta_t.size):
+                memory.lambda_[t, i] = 1.0 if u < memory.lambda_[t, i] else 0.0
+    values, rows, delta, lambda_ = agent.tables.values, memory.rows, memory.delta, memory.lambda_
+    if not backward_pass(values, rows, delta, lambda_, length, discount, step_size):
+        agent.watch[0] |= NO_NUMBER
+
+
+learn, end_episode = by_type("update", _keep), by_type("end", _make_updates)
+"""Use λ_t and δ_t as the kind of trace does; the end of an episode."""
+
+
+@kernel
+def show_episode(episode, source):
+    """Show the episode to a λ source that learns from it."""
+    if episode is not None:
+        after_episode(source, episode)
+        episode.length[0] = 0
 
 
 @kernel
@@ -229,25 +327,10 @@ def finish(agent, coins, step_size):
       coins: a Stream with T − 1 numbers for sampled chunks, not read otherwise. Components with a λ of their own
         share the number, so that each is dropped with its own probability.
     """
-    _make_updates(agent.trace, agent, coins, step_size)
+    end_episode(agent.trace, agent, coins, step_size)
+    show_episode(agent.episode, agent.source)
     agent.memory.length[0] = 0
     agent.memory.previous[0] = -1
-
-
-@kernel
-def _make_updates(trace, agent, coins, step_size):
-    """The updates at the end of an episode: none with traces, which are cleared."""
-    if trace is not None:
-        clear(trace)
-        return
-    memory, discount = agent.memory, agent.rule.discount
-    length = memory.length[0]
-    if agent.rule.sampled:
-        for t in range(1, length):
-            u = uniform(coins)
-            for i in range(memory.delta_t.size):
-                memory.lambda_[t, i] = 1.0 if u < memory.lambda_[t, i] else 0.0
-    backward_pass(agent.tables.values, memory.rows, memory.delta, memory.lambda_, length, discount, step_size)
 
 
 class Workspace(NamedTuple):

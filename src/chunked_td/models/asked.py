@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
+from chunked_td._checks import check_numbers
 from chunked_td._numba import kernel
 from chunked_td.models.components import part_chance
 
@@ -70,7 +71,7 @@ class Answers(NamedTuple):
 
 def check_chances(name: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Probabilities from a model: of this shape, cut to [0, 1]; an error if one lies outside by more than rounding."""
-    values = np.asarray(given, np.float64)
+    values = check_numbers(f"model.{name}()", given, "probabilities in [0, 1]")
     if values.shape != shape:
         raise ValueError(f"model.{name}() must give an array of shape {shape}, got shape {values.shape}")
     if not (values >= -1e-6).all() or not (values <= 1.0 + 1e-6).all():
@@ -84,7 +85,8 @@ def ask_chances(model: Any, state: int, next_state: int, reward: Any, n_actions:
         each = model.component_probabilities(state, next_state, reward)
         return check_chances("component_probabilities", each, (n_actions, parts))
     if not hasattr(model, "probabilities"):
-        each = np.asarray(model.component_probabilities(state, next_state, reward), np.float64)
+        answer = model.component_probabilities(state, next_state, reward)
+        each = check_numbers("model.component_probabilities()", answer, "probabilities in [0, 1]")
         return check_chances("component_probabilities", each, (n_actions, *each.shape[1:]))
     return check_chances("probabilities", model.probabilities(state, next_state, reward), (n_actions,))[:, None]
 
@@ -92,10 +94,16 @@ def ask_chances(model: Any, state: int, next_state: int, reward: Any, n_actions:
 def ask_outcomes(model: Any, state: int, action: int) -> tuple[np.ndarray, np.ndarray]:
     """Next states of (state, action) and their probabilities."""
     listed = model.distribution(state, action)
-    pairs = list(listed.items() if isinstance(listed, Mapping) else listed)
-    targets = np.array([target for target, _ in pairs], np.int64)
-    weights = check_chances("distribution", np.array([weight for _, weight in pairs], np.float64), (len(pairs),))
-    return targets, weights
+    accepted = "a dict or pairs of next states (integers from 0) and their probabilities, which sum to at most 1"
+    try:
+        pairs = [(target, weight) for target, weight in (listed.items() if isinstance(listed, Mapping) else listed)]
+    except (TypeError, ValueError):
+        raise ValueError(f"model.distribution() must give {accepted}, got {listed!r}") from None
+    targets, weights = np.array([target for target, _ in pairs] or np.zeros(0, np.int64)), [p for _, p in pairs]
+    chances = check_chances("distribution", np.array(weights or np.zeros(0)), (len(pairs),))
+    if targets.dtype.kind not in "iu" or (targets < 0).any() or chances.sum() > 1.0 + 1e-6:
+        raise ValueError(f"model.distribution() must give {accepted}, got {listed!r}")
+    return targets.astype(np.int64), chances
 
 
 def ask_overlaps(model: Any, state: int, n_actions: int) -> np.ndarray:

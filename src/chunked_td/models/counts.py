@@ -130,9 +130,15 @@ def outcome_number(counts, origin):
 
 
 @kernel
+def is_known(counts, origin):
+    """Whether an origin was seen, or has a prior."""
+    return counts.total[origin] > 0 or counts.prior[0] > 0.0
+
+
+@kernel
 def probability(counts, origin, target):
     """P̂(target | origin) = (n + c) / Σ(n + c): 0 for an origin never seen, unless there is a prior c."""
-    if counts.total[origin] == 0 and counts.prior[0] == 0.0:
+    if not is_known(counts, origin):
         return 0.0
     return pair_probability(counts, origin, find(counts, origin, target))
 
@@ -141,9 +147,9 @@ def probability(counts, origin, target):
 def pair_probability(counts, origin, pair):
     """`probability` for a pair that was found already (−1 if it was never seen); the origin was, or has a prior."""
     c = counts.prior[0]
-    number = counts.pairs[pair, NUMBER] if pair >= 0 else 0
     if c == 0.0:
-        return number / counts.total[origin]
+        return counts.pairs[pair, NUMBER] / counts.total[origin] if pair >= 0 else 0.0
+    number = counts.pairs[pair, NUMBER] if pair >= 0 else 0
     return (number + c) / (counts.total[origin] + c * outcome_number(counts, origin))
 
 
@@ -188,12 +194,24 @@ class ForwardCounts(NamedTuple):
 
     @staticmethod
     @kernel
+    def look_up(model, step):
+        """Find the transition without counting it, for a model that was shown another one."""
+        model.latest[0] = find(model.counts, step.state * code(step.n_actions) + step.action, step.percept)
+
+    @staticmethod
+    @kernel
     def chance(model, step, action, part):
         """P̂(x'|x, action) of what came."""
         row = step.state * code(step.n_actions) + action
         if action == step.action:
             return pair_probability(model.counts, row, model.latest[0])
         return probability(model.counts, row, step.percept)
+
+    @staticmethod
+    @kernel
+    def knows(model, step, action):
+        """Whether anything is known of (x, action)."""
+        return is_known(model.counts, step.state * code(step.n_actions) + action)
 
     @staticmethod
     @kernel
@@ -245,11 +263,11 @@ class ForwardCounts(NamedTuple):
 
     @staticmethod
     @kernel
-    def visits(model, step):
-        """n(x_t)."""
+    def visits(model, step, state):
+        """n(state): how often it was left."""
         total = 0
         for b in range(code(step.n_actions)):
-            total += model.counts.total[step.state * code(step.n_actions) + b]
+            total += model.counts.total[state * code(step.n_actions) + b]
         return total
 
 
@@ -282,6 +300,22 @@ class PartCounts(NamedTuple):
         for i in range(d):
             model.value[i] = part_value(step.components, step.tables, i, step.next_state)
             model.latest[i] = increment(model.counts, row + i, model.value[i])
+
+    @staticmethod
+    @kernel
+    def look_up(model, step):
+        """Find the parts of the transition without counting them, for a model that was shown another one."""
+        d = model.latest.size
+        row = (step.state * code(step.n_actions) + step.action) * d
+        for i in range(d):
+            model.value[i] = part_value(step.components, step.tables, i, step.next_state)
+            model.latest[i] = find(model.counts, row + i, model.value[i])
+
+    @staticmethod
+    @kernel
+    def knows(model, step, action):
+        """Whether anything is known of (x, action)."""
+        return is_known(model.counts, (step.state * code(step.n_actions) + action) * model.latest.size)
 
     @staticmethod
     @kernel

@@ -2,6 +2,8 @@
 
 An environment's dynamics give the probability of each component's next value (`Dynamics.probability`); components are
 independent given state and action. `Oracle` asks for it once per transition and answers what λ sources ask.
+
+`TableOracle` is the true model of a transition table, in which components may depend on each other.
 """
 
 from __future__ import annotations
@@ -115,6 +117,97 @@ class Oracle(NamedTuple):
             product *= model.marginals[action, model.start[j] + left % size]
             left //= size
         return product
+
+
+class TableOracle(NamedTuple):
+    """The probabilities of a transition table; the percept is the next state, whatever the reward.
+
+    Outcome k of (x, a), numbered starts[x·A + a] .. starts[x·A + a + 1] − 1, leads to state `to[k]`; sorted by state.
+    """
+
+    starts: Annotated[np.ndarray, "int64[pairs]"]
+    to: Annotated[np.ndarray, "int64[n]"]
+    chances: Annotated[np.ndarray, "float64[n]"]
+
+    @classmethod
+    def make(cls, first: np.ndarray, target: np.ndarray, chance: np.ndarray) -> TableOracle:
+        """Merge outcomes of a pair that lead to the same state, from the arrays of a table sorted by pair and state."""
+        pair = np.repeat(np.arange(first.size - 1), np.diff(first))
+        new = np.append(True, (np.diff(pair) != 0) | (np.diff(target) != 0))
+        chances = np.bincount(np.cumsum(new) - 1, chance)
+        starts = np.searchsorted(pair[new], np.arange(first.size)).astype(np.int64)
+        return cls(starts, target[new], np.minimum(chances, 1.0))
+
+    @staticmethod
+    @kernel
+    def chance(model, step, action, part):
+        """P(x'|x, action) of what came, or of a part of it."""
+        pair = step.state * code(step.n_actions) + action
+        total = 0.0
+        for k in range(model.starts[pair], model.starts[pair + 1]):
+            if part_agrees(step.tables, model.to[k], step.next_state, part):
+                total += model.chances[k]
+        return min(total, 1.0)
+
+    @staticmethod
+    @kernel
+    def overlap(model, step, a, b, part):
+        """Σ_{x'} P(x'|x,a) P(x'|x,b), or of a part of x'."""
+        first, second = step.state * code(step.n_actions) + a, step.state * code(step.n_actions) + b
+        total = 0.0
+        if part < 0:
+            m, end = model.starts[second], model.starts[second + 1]
+            for k in range(model.starts[first], model.starts[first + 1]):
+                while m < end and model.to[m] < model.to[k]:
+                    m += 1
+                if m < end and model.to[m] == model.to[k]:
+                    total += model.chances[k] * model.chances[m]
+            return total
+        for k in range(model.starts[first], model.starts[first + 1]):
+            for m in range(model.starts[second], model.starts[second + 1]):
+                if part_agrees(step.tables, model.to[k], model.to[m], part):
+                    total += model.chances[k] * model.chances[m]
+        return total
+
+    @staticmethod
+    @kernel
+    def first(model, step, action):
+        """First outcome of (x, action), or −1."""
+        pair = step.state * code(step.n_actions) + action
+        return model.starts[pair] if model.starts[pair] < model.starts[pair + 1] else -1
+
+    @staticmethod
+    @kernel
+    def following(model, step, action, outcome):
+        """The outcome after `outcome`, or −1."""
+        pair = step.state * code(step.n_actions) + action
+        return outcome + 1 if outcome + 1 < model.starts[pair + 1] else -1
+
+    @staticmethod
+    @kernel
+    def target(model, step, action, outcome):
+        """The next state of an outcome."""
+        return model.to[outcome]
+
+    @staticmethod
+    @kernel
+    def weight(model, step, action, outcome):
+        """P of an outcome."""
+        return model.chances[outcome]
+
+
+@kernel
+def part_agrees(tables, x, y, part):
+    """Whether two states, by id, have the components of a part in common; `part` is WHOLE for all."""
+    if part < 0:
+        return x == y
+    for j in range(tables.nvec.size - 1, -1, -1):
+        size = tables.nvec[j]
+        if tables.parts[part, j] and x % size != y % size:
+            return False
+        x //= size
+        y //= size
+    return True
 
 
 @kernel

@@ -12,9 +12,27 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from chunked_td._numba import by_type, code, kernel, on_stack, static, static_if_small
-from chunked_td.learners.update import ONGOING, TERMINATED, Arrival, Rates, advance, finish, select_action
+from chunked_td.learners.planning.base import has_planning_room
+from chunked_td.learners.update import ONGOING, TERMINATED, TRUNCATED, Arrival, Rates, advance, finish, select_action
+
+NO_STATE, NO_ACTIONS, NO_END, NO_DRAWS = 4, 8, 16, 32
+"""What may be wrong with an environment's dynamics, as bits of `AgentState.watch`: a state outside `nvec`, a number of
+legal actions outside 1..A, an episode longer than `horizon`, more random numbers taken than `draws` says."""
 
 env_reset, env_step, env_legal, env_miss = by_type("reset"), by_type("step"), by_type("legal"), by_type("miss")
+
+
+@kernel
+def _no_limit(env):
+    return -1
+
+
+@kernel
+def _first_action(env, choices):
+    return 0 if choices == 1 else -1
+
+
+time_limit, only_action = by_type("time_limit", _no_limit), by_type("only_action", _first_action)
 
 
 @kernel
@@ -64,20 +82,27 @@ class Stage(NamedTuple):
     before: Annotated[np.ndarray, "int64[c]"]  # the state that the transition left; for the true model
     reward: Annotated[np.ndarray, "float64[d]"]
     strides: Annotated[np.ndarray, "int64[n]"]  # id = Σ state · stride
-    legal: Annotated[np.ndarray, "bool[m, A]"]  # row m allows the first m actions
+    legal: Annotated[np.ndarray, "bool[m, A]"]  # row m allows the first m actions, unless the dynamics have `masks`
+    horizon: int
+    trusted: Any  # static: 1 if the dynamics are ours, and keep to what they declare
     record: Any  # Record, or None
 
     @classmethod
-    def empty(cls, nvec: np.ndarray, n_actions: int, rewards: int, record: Record | None) -> Stage:
+    def empty(
+        cls, nvec: np.ndarray, n_actions: Any, rewards: int, masks: np.ndarray, horizon: int, trusted: bool,
+        record: Record | None,
+    ) -> Stage:  # fmt: skip
         """Before the first episode."""
         c = nvec.size
         return cls(
-            sizes=Sizes(static_if_small(c), static_if_small(n_actions), static_if_small(rewards), static(1)),
+            sizes=Sizes(static_if_small(c), n_actions, static_if_small(rewards), static(1)),
             state=np.zeros(c, np.int64),
             before=np.zeros(c, np.int64),
             reward=np.zeros(rewards),
             strides=np.append(np.cumprod(nvec[:0:-1])[::-1], 1).astype(np.int64),
-            legal=np.tril(np.ones((n_actions + 1, n_actions), bool), -1),
+            legal=masks,
+            horizon=horizon,
+            trusted=static(int(trusted)),
             record=record,
         )
 
@@ -142,11 +167,33 @@ def play(env, agent, stage, streams, rates):
     here, stage_here = on_stack(agent, sizes), on_stack(stage, sizes)
     env_rng, policy_rng = on_stack(streams.env, sizes), on_stack(streams.policy, sizes)
     env_rng.position[0], policy_rng.position[0] = streams.env.position[0], streams.policy.position[0]
-    here.memory.previous[0], here.memory.length[0] = -1, 0
+    here.memory.previous[0], here.memory.length[0], here.watch[0] = -1, 0, 0
     outcome = _play(env, here, stage_here, env_rng, policy_rng, rates)
     streams.env.position[0], streams.policy.position[0] = env_rng.position[0], policy_rng.position[0]
-    agent.memory.length[0] = here.memory.length[0]
+    agent.memory.length[0], agent.watch[0] = here.memory.length[0], here.watch[0]
     return outcome
+
+
+@kernel
+def legal_actions(env, stage, nvec, rng, ended, length):
+    """How many actions the state offers (or a row of `masks`), 0 at the end; below 0 what is wrong with the dynamics.
+
+    Args:
+      length: transitions so far that must leave room for one more.
+    """
+    if code(stage.trusted):
+        return 0 if ended else env_legal(env, stage.state)
+    for j in range(nvec.size):
+        if not 0 <= stage.state[j] < nvec[j]:
+            return -NO_STATE
+    if rng.position[0] > rng.block.size:
+        return -NO_DRAWS
+    if ended:
+        return 0
+    if length >= stage.horizon:
+        return -NO_END
+    choices = env_legal(env, stage.state)
+    return choices if 0 < choices < stage.legal.shape[0] else -NO_ACTIONS
 
 
 @kernel
@@ -154,27 +201,33 @@ def _play(env, agent, stage, env_rng, policy_rng, rates):
     """The loop of `play`."""
     memory, state = agent.memory, stage.state
     env_reset(env, env_rng, state)
+    choices = legal_actions(env, stage, agent.tables.nvec, env_rng, False, 0)
+    if choices < 0:
+        agent.watch[0] = -choices
+        return EpisodeOutcome(0.0, False, 0)
     s = encode(state, stage.strides)
-    choices = env_legal(env, state)
-    only = 0 if choices == 1 else -1
+    only, limit = only_action(env, choices), time_limit(env)
     a = first = select_action(agent, policy_rng, s, stage.legal[choices], only, rates.epsilon, True)
     for b in range(code(agent.rule.n_actions)):  # a source that does not need the policy must not read it
         memory.policy[b] = memory.next_policy[b] if code(agent.rule.keeps_policy) else np.nan
     _write_record(stage.record, stage, memory, 0, a)
     total = 0.0
     t = 0
-    ended = False
-    while not ended:
+    end = ONGOING
+    while end == ONGOING:
         leave(agent.model, state, stage.before)
         ended = env_step(env, env_rng, state, a, stage.reward)
+        t += 1
+        choices = legal_actions(env, stage, agent.tables.nvec, env_rng, ended, t if t != limit else 0)
+        if choices < 0:
+            agent.watch[0] = -choices
+            return EpisodeOutcome(total, False, t - 1)
         s2 = encode(state, stage.strides)
-        choices = 0 if ended else env_legal(env, state)
-        end, only = TERMINATED if ended else ONGOING, 0 if choices == 1 else -1
+        end, only = TERMINATED if ended else TRUNCATED if t == limit else ONGOING, only_action(env, choices)
         arrival = Arrival(s, a, stage.reward, s2, state, s2, stage.legal[choices], only, end)
         a2 = advance(agent, policy_rng, arrival, rates, scene_for(agent.model, env, stage.before, state))
         for i in range(stage.reward.size):
             total += stage.reward[i]
-        t += 1
         _write_record(stage.record, stage, memory, t, a)
         s = s2
         a = a2
@@ -190,12 +243,14 @@ def add_outcome(totals, outcome):
 
 
 class Room(NamedTuple):
-    """The most that an episode takes of each stream, and the most new pairs that it adds to a count model."""
+    """The most that an episode takes of each stream, and the most new pairs that it adds to each count model."""
 
     env: int
     policy: int
     coins: int
-    pairs: int
+    pairs: int  # of the λ source's model
+    transitions: int  # of the planner's model
+    planning: int  # random numbers for the planner
 
 
 @kernel
@@ -215,6 +270,8 @@ room_for = by_type("has_room", _always)
 def play_block(env, agent, stage, streams, room, epsilons, step_size, first, last, totals):
     """Episodes first..last−1, or as many as the random numbers and the count model have room for.
 
+    An episode that sets `agent.watch` is the last one.
+
     Returns:
       The first episode not played.
     """
@@ -223,9 +280,14 @@ def play_block(env, agent, stage, streams, room, epsilons, step_size, first, las
             return episode
         if _unread(streams.coins) < room.coins or not room_for(agent.model, room.pairs):
             return episode
+        if not has_planning_room(agent.planning, room.transitions, room.planning):
+            return episode
         outcome = play(env, agent, stage, streams, Rates(epsilons[episode], step_size))
-        here = on_stack(agent, stage.sizes)
-        here.memory.length[0] = agent.memory.length[0]
-        finish(here, streams.coins, step_size)
         add_outcome(totals, outcome)
+        here = on_stack(agent, stage.sizes)
+        here.memory.length[0], here.watch[0] = agent.memory.length[0], agent.watch[0]
+        finish(here, streams.coins, step_size)
+        if here.watch[0] != 0:
+            agent.watch[0] = here.watch[0]
+            return episode + 1
     return last

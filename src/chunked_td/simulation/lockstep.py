@@ -18,14 +18,16 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
+from chunked_td._checks import check_whole
 from chunked_td._numba import at, check_layout, code, kernel, stacked
 from chunked_td.lambdas.base import LambdaSource
 from chunked_td.lambdas.step import Step
-from chunked_td.learners.update import Rates, finish, lambda_of
+from chunked_td.learners.state import NO_LAMBDA
+from chunked_td.learners.update import Rates, finish, in_unit, lambda_of
 from chunked_td.seeding import Stream
 from chunked_td.simulation.kernels import Streams, add_outcome, encode, play
 from chunked_td.simulation.readers import NumberReader, answers_at
-from chunked_td.simulation.run import Run, compiled_for
+from chunked_td.simulation.run import Run, check_dynamics, compiled_for
 
 
 class Later(NamedTuple):
@@ -60,13 +62,17 @@ class Turn(NamedTuple):
 
 @kernel
 def turn_many(envs, agents, sources, reader, stages, streams, step_sizes, totals, turn, first, last):
-    """Let the runs first..last−1 learn from the episode behind them, play the next one, or both."""
+    """Let the runs first..last−1 learn from the episode behind them, play the next one, or both.
+
+    A run that has set its `watch` does neither: its latest episode stays where it is.
+    """
     for b in range(first, last):
         agent, stage, own = at(agents, b), at(stages, b), at(streams, b)
-        if turn.learning:
+        if turn.learning and agent.watch[0] == 0:
             enter_lambda(agent, sources, at(reader, b), stage, turn, b)
-            finish(agent, own.coins, step_sizes[b])
-        if turn.playing:
+            if agent.watch[0] == 0:
+                finish(agent, own.coins, step_sizes[b])
+        if turn.playing and agent.watch[0] == 0:
             add_outcome(at(totals, b), play(at(envs, b), agent, stage, own, Rates(turn.epsilon, step_sizes[b])))
 
 
@@ -95,6 +101,7 @@ def enter_lambda(agent, sources, reader, stage, turn, b):
             turn.past_epsilon,
             agent.rule.bootstrap,
             agent.rule.n_actions,
+            agent.rule.discount,
             agent.tables,
             answers_at(reader, turn.answers[b, t], turn.columns[b], record.states[t]),
             None,
@@ -106,6 +113,9 @@ def enter_lambda(agent, sources, reader, stage, turn, b):
             value = lambda_of(sources.whole, step, 0)
             for i in range(memory.lambda_.shape[1]):
                 memory.lambda_[t, i] = value
+        for i in range(memory.lambda_.shape[1]):
+            if t > 0 and not in_unit(memory.lambda_[t, i]):
+                agent.watch[0] |= NO_LAMBDA
         previous = state * A + action
 
 
@@ -120,6 +130,10 @@ class Fleet:
       columns: where a run finds the number for the whole percept among the answers; −1 for runs with a λ per reward
         component. Default: column 0.
       threads: at a time; default: as many as pay, at most one per core. Results do not depend on it.
+
+    Attributes:
+      diverged: int64[B], the episode (from 0) in which a run's learning diverged, −1 where it has not. Such a run
+        plays and learns no more; its latest episode stays in the record.
     """
 
     def __init__(
@@ -153,13 +167,13 @@ class Fleet:
             )
             for seed, step_size in zip(seeds, step_sizes, strict=True)
         ]
-        self.size, self.episode = len(runs), 0
+        self.size, self.episode, self.diverged = len(runs), 0, np.full(len(runs), -1, np.int64)
         reader = NumberReader() if reader is None else reader
         sizes = {"S": 0, "A": dynamics.n_actions, "d": dynamics.n_rewards}
         self.sources = Sources(*(source.compiled(sizes) for source in (lambda_source, part_source or lambda_source)))
         self.reader = stacked([reader] * self.size)
         self.step_sizes, self.epsilons = np.asarray(step_sizes, np.float64), epsilons
-        self.room = runs[0].room
+        self.room, self.name = runs[0].room, runs[0].name
         self.envs, self.agents = stacked([run.env for run in runs]), stacked([run.agent for run in runs])
         self.stages, self.totals = stacked([run.stage for run in runs]), stacked([run.totals for run in runs])
         self._gather_streams(runs)
@@ -170,7 +184,8 @@ class Fleet:
         self._width = max(each, int(self.columns.max()) + 1, reader.width)  # numbers per step that are read
         # w threads take work/w and w times what it costs to wake one, about 2,000 updates of a number: least at √
         numbers = self.size * dynamics.horizon * dynamics.n_rewards
-        workers = max(1, min(threads or os.cpu_count() or 1, round(math.sqrt(numbers / 2000))))
+        most = os.cpu_count() or 1 if threads is None else check_whole("threads", threads, 1)
+        workers = max(1, min(most, round(math.sqrt(numbers / 2000))))
         self._bounds = np.linspace(0, self.size, workers + 1).astype(int).tolist()
         self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
 
@@ -181,6 +196,7 @@ class Fleet:
         for group, streams in zip(self.draws, self.streams, strict=True):
             for b, draws in enumerate(group):
                 draws.stream = Stream(streams.block[b], streams.position[b])
+        self.streams = self.streams._replace(env=runs[0].env_stream(self.streams.env))
 
     @property
     def states(self) -> np.ndarray:
@@ -256,6 +272,19 @@ class Fleet:
             self.totals,
         )
         self._spread(lambda first, last: self._kernel(*runs, turn, first, last))
+        if self.watch.any():
+            self._note_divergence(learned=self.episode - 1 - int(playing))
+
+    @property
+    def watch(self) -> np.ndarray:
+        """int64[B]: 0 for runs that learn, else why a run has stopped (`chunked_td.learners.state`)."""
+        return self.agents.watch[:, 0]
+
+    def _note_divergence(self, learned: int) -> None:
+        """Write down which runs have stopped in this turn, after the episode that they learned from."""
+        for b in np.flatnonzero((self.watch != 0) & (self.diverged < 0)):
+            check_dynamics(self.name, int(self.watch[b]), self.episode - 1)
+            self.diverged[b] = learned
 
     def _spread(self, work: Callable[[int, int], Any]) -> None:
         """Call work(first, last) over slices of the runs, in threads if there are several."""

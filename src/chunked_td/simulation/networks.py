@@ -20,13 +20,13 @@ import numpy as np
 
 from chunked_td._numba import formed
 from chunked_td.bootstraps import BOOTSTRAPS
-from chunked_td.envs.dynamics.protocol import independent_copy
+from chunked_td.envs.dynamics.protocol import independent_copy, legal_masks
 from chunked_td.lambdas.base import COUNTED, LambdaSource, Needs
 from chunked_td.learners.count_models import component_parts
 from chunked_td.seeding import Draws
 from chunked_td.simulation.lockstep import Fleet, turn_many
 from chunked_td.simulation.readers import ChanceReader, NumberReader, OutcomeReader
-from chunked_td.simulation.simulate import check_settings, probe_rows, record_marks
+from chunked_td.simulation.simulate import check_settings, probe_rows, record_marks, warn_of_divergence
 
 PRECISION = "tf32"
 """Of matrix products on a GPU, unless told; `results/README.md` says what that does to results. CPUs use float32."""
@@ -55,6 +55,7 @@ class NetworkRuns:
     returns_at: np.ndarray
     steps: np.ndarray
     values: None
+    diverged: np.ndarray
     diagnostics: dict[str, np.ndarray]
 
 
@@ -137,7 +138,11 @@ def run_together(
             world.mark_noisy(noisy_steps(dynamics, fleet.envs, fleet.size))
         records = _train(world, fleet, dynamics, marks, rows, report)
         bounds = np.cumsum([0, *(len(crew.seeds) for crew in crews)])
-        return [_result(fleet, records, slice(first, last)) for first, last in pairwise(bounds)]
+        parts = [slice(first, last) for first, last in pairwise(bounds)]
+        for crew, part in zip(crews, parts, strict=True):
+            lost = fleet.diverged[part], fleet.watch[part]
+            warn_of_divergence(*lost, crew.seeds, crew.step_sizes, crew.lambda_source)
+        return [_result(fleet, records, part) for part in parts]
 
     try:
         return run(crews)
@@ -169,7 +174,7 @@ def portions(sizes: Sequence[int], most: int) -> list[dict[int, slice]]:
 
 def _joined(parts: Sequence[NetworkRuns]) -> NetworkRuns:
     """Runs of one arm that came from several programs."""
-    names = ("misses", "misses_at", "probes_at", "returns_at", "steps")
+    names = ("misses", "misses_at", "probes_at", "returns_at", "steps", "diverged")
     arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     numbers = {name: np.concatenate([part.diagnostics[name] for part in parts]) for name in parts[0].diagnostics}
     return NetworkRuns(**arrays, values=None, diagnostics=numbers)
@@ -187,7 +192,7 @@ def _train(
     records: list[Any] = []
     fleet.roll_out()
     for episode in range(1, marks[-1] + 1):
-        if (fleet.lengths != dynamics.horizon).any():
+        if ((fleet.lengths != dynamics.horizon) & (fleet.diverged < 0)).any():
             raise ValueError(f"networks in lockstep need episodes of one length, {dynamics.horizon}, got other lengths")
         answer = world.episode(fleet.states, fleet.actions, fleet.policies)
         answer.copy_to_host_async()
@@ -196,7 +201,7 @@ def _train(
             fleet.draw_ahead()  # while the device is at work
         fleet.learn(np.asarray(answer), roll_on=not due)
         if due:
-            records.append(_record(world, fleet, rows))
+            records.append(_record(world, fleet, rows, episode))
             if report is not None:
                 report(episode)
             if episode < marks[-1]:
@@ -271,17 +276,18 @@ def can_share(sources: Sequence[LambdaSource], learner: str, dynamics: Any) -> b
 def _has_choices(dynamics: Any, episodes: int = 3) -> bool:
     """Whether states after the first offer more than one action, as far as some random episodes tell."""
     env, rng = formed(independent_copy(dynamics)), np.random.default_rng(0)
-    kind, draws = type(env), Draws(rng)
+    kind, draws, masks = type(env), Draws(rng), legal_masks(dynamics)
     state, reward = np.zeros(len(dynamics.nvec), np.int64), np.zeros(dynamics.n_rewards)
     kind.prepare(env, draws.reserve(dynamics.draws))
     for _ in range(episodes):
         kind.reset(env, draws.reserve(dynamics.draws), state)
-        legal, ended = kind.legal(env, state), False
-        while not ended:
-            action = int(draws.sync().integers(legal))
-            ended = kind.step(env, draws.reserve(dynamics.draws), state, action, reward)
-            legal = 1 if ended else kind.legal(env, state)
-            if legal > 1:
+        legal = np.flatnonzero(masks[kind.legal(env, state)])
+        for _ in range(dynamics.horizon):
+            action = int(legal[draws.sync().integers(legal.size)])
+            if kind.step(env, draws.reserve(dynamics.draws), state, action, reward):
+                break
+            legal = np.flatnonzero(masks[kind.legal(env, state)])
+            if legal.size > 1:
                 return True
     return False
 
@@ -405,8 +411,11 @@ def check_memory(config: Config, horizon: int, runs: int) -> None:
         print(f"note: {runs} networks on a CPU are slow; a GPU trains them together (extra: cuda)", file=sys.stderr)
 
 
-def _record(world: Any, fleet: Fleet, rows: np.ndarray) -> tuple[Any, ...]:
-    """Where every run stands: misses, probed values, returns, and how its network did since the last record."""
+def _record(world: Any, fleet: Fleet, rows: np.ndarray, episode: int) -> tuple[Any, ...]:
+    """Where every run stands: misses, probed values, returns, and how its network did since the last record.
+
+    Runs that diverged count as in `Runs`: a miss for every episode not played, NaN for the rest.
+    """
     seen = world.diagnostics()
     numbers = {
         "loss": seen.loss,
@@ -420,7 +429,10 @@ def _record(world: Any, fleet: Fleet, rows: np.ndarray) -> tuple[Any, ...]:
         numbers[f"calibration_observed_{k}"] = seen.observed[:, k]
     misses, returned = fleet.totals.misses[:, 0].copy(), fleet.totals.returned[:, 0].copy()
     fleet.totals.returned[:] = 0.0
-    return misses, fleet.values[:, rows].sum(axis=2), returned, numbers
+    probed, lost = fleet.values[:, rows].sum(axis=2), fleet.diverged >= 0
+    misses[lost] += episode - 1 - fleet.diverged[lost]
+    probed[lost], returned[lost] = np.nan, np.nan
+    return misses, probed, returned, numbers
 
 
 def _mean_lambda(lambdas: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -440,6 +452,7 @@ def _result(fleet: Fleet, records: Sequence[Any], part: slice) -> NetworkRuns:
         np.stack(returned, axis=1)[part],
         fleet.totals.steps[part, 0].copy(),
         None,
+        fleet.diverged[part].copy(),
         {name: np.stack([np.asarray(n[name], np.float64) for n in numbers], axis=1)[part] for name in numbers[0]},
     )
 

@@ -8,14 +8,28 @@ import numpy as np
 
 from chunked_td._numba import check_layout, formed, is_cacheable, static, static_if_small
 from chunked_td.bootstraps import BOOTSTRAPS, STATE
-from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy
+from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy, legal_masks
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.learners.count_models import component_parts, kind_of_counts, make_counts, pairs_per_step
-from chunked_td.learners.state import AgentState, Memory, Tables, make_rule
-from chunked_td.models.oracle import Oracle
-from chunked_td.seeding import Draws, generator, split_seed
-from chunked_td.simulation.kernels import Record, Room, Stage, Streams, Totals, play_block
-from chunked_td.traces import Trace
+from chunked_td.learners.planning.base import Planner, PlanningStream, make_planning
+from chunked_td.learners.planning.smoothed_reward import SmoothedReward
+from chunked_td.learners.state import AgentState, Memory, Tables, empty_episode, make_rule
+from chunked_td.learners.views import View, empty_trace
+from chunked_td.models.errors import ModelError
+from chunked_td.models.oracle import Oracle, TableOracle
+from chunked_td.seeding import Draws, GuardedStream, SeedSequences, Stream, generator, split_seed
+from chunked_td.simulation.kernels import (
+    NO_ACTIONS,
+    NO_DRAWS,
+    NO_END,
+    NO_STATE,
+    Record,
+    Room,
+    Stage,
+    Streams,
+    Totals,
+    play_block,
+)
 
 _BLOCK = 1 << 14  # uniforms drawn ahead per stream
 
@@ -30,6 +44,7 @@ class Run:
 
     Args:
       model: "counts", "oracle", or None for a λ that needs no model or comes from outside (`lockstep`).
+      error: what is wrong with the count models, if anything.
       source: the compiled λ source, where it is not `lambda_source`'s own.
       record: keep the states, actions and policies of the latest episode in `stage.record`.
     """
@@ -41,64 +56,102 @@ class Run:
         learner: str,
         lambda_source: LambdaSource,
         model: str | None,
-        view: str,
+        view: View,
         step_size: float,
         discount: float,
         epsilons: np.ndarray,
         seed: int,
+        replacing: bool = False,
+        planner: Planner | None = None,
+        reward_source: SmoothedReward | None = None,
+        error: ModelError | None = None,
         source: Any = None,
         record: bool = False,
     ):
-        self.env: Any = formed(independent_copy(dynamics))
+        self.name, self.env = type(dynamics).__name__, formed(independent_copy(dynamics))
         self.step_size, self.epsilons = float(step_size), epsilons
         A, d, T = dynamics.n_actions, dynamics.n_rewards, dynamics.horizon
         nvec, bootstrap = np.array(dynamics.nvec, np.int64), BOOTSTRAPS[learner]
-        states, offline = int(nvec.prod()), view != "traces"
-        rule = make_rule(bootstrap, lambda_source, view, static_if_small(A), discount)
+        states = int(nvec.prod())
+        n_actions = A if getattr(dynamics, "one_loop", False) else static_if_small(A)
+        rule = make_rule(
+            bootstrap, lambda_source, view, n_actions, discount, replacing=replacing, plans=planner is not None
+        )
         if source is not None:  # λ is computed after the episode, from the policies as they were
             rule = rule._replace(keeps_policy=static(1))
         rows = states if bootstrap == STATE else states * A
         parts = component_parts(lambda_source, d, nvec.size)
         legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
-        sizes = {"S": states, "A": A, "d": d}
+        sizes = {"S": states, "A": A, "d": d, "rows": rows}
+        seeds = split_seed(seed)
+        draws = 0 if planner is None else planner.draws * T
+        self.plan_draws = Draws(generator(seeds.planning), max(_BLOCK, 2 * draws) if draws else 0)
+        trace = empty_trace(view, rows, d, min(rows, T))
         self.agent = check_layout(
             AgentState(
                 rule=rule,
                 source=lambda_source.compiled(sizes) if source is None else source,
-                model=_make_model(model, lambda_source, bootstrap, states, A, parts, nvec),
+                model=_make_model(model, dynamics, lambda_source, bootstrap, parts),
                 tables=Tables(np.zeros((rows, d)), legal, nvec, parts),
-                trace=None if offline else Trace.empty(rows, d, T),
-                memory=Memory.empty(A, d, T if offline else 0),
+                trace=trace,
+                memory=Memory.empty(A, d, T if trace is None else 0),
+                watch=np.zeros(1, np.int64),
+                episode=empty_episode(lambda_source, rule, d, T),
+                planning=make_planning(planner, reward_source, sizes, self.plan_draws.stream),
+                error=None if error is None else error.compiled(states, A),
             )
         )
-        self.stage = Stage.empty(nvec, A, d, Record.empty(nvec.size, A, T) if record else None)
-        self._prepare(dynamics, seed, view)
-        self.loop = compiled_for(play_block, self.env, self.agent.source)
+        kept = Record.empty(nvec.size, A, T) if record else None
+        trusted = type(dynamics).__module__.startswith("chunked_td.")
+        self.stage = Stage.empty(nvec, n_actions, d, legal_masks(dynamics), T, trusted, kept)
+        self._prepare(dynamics, seeds, view, draws)
+        planned = () if self.agent.planning is None else (self.agent.planning.planner,)
+        self.loop = compiled_for(play_block, self.env, self.agent.source, *planned)
         self.totals = Totals.zero()
-        self.episode = 0
+        self.episode, self.diverged = 0, -1
 
-    def _prepare(self, dynamics: Dynamics, seed: int, view: str) -> None:
+    def _prepare(self, dynamics: Dynamics, seeds: SeedSequences, view: View, planning: int) -> None:
         """Random numbers, and what the environment draws once."""
         T = dynamics.horizon
         sampled = T if view == "sampled" else 0
-        self.room = Room(dynamics.draws * (T + 1), T + 1, sampled, T * pairs_per_step(self.agent.model))
+        transitions = 0 if self.agent.planning is None else T
+        pairs = T * pairs_per_step(self.agent.model)
+        self.room = Room(dynamics.draws * (T + 1), T + 1, sampled, pairs, transitions, planning)
         sizes = max(_BLOCK, 4 * self.room.env), max(_BLOCK, 4 * self.room.policy), 4 * sampled
-        seeds = split_seed(seed)
-        self.draws = [Draws(generator(sequence), size) for sequence, size in zip(seeds, sizes, strict=True)]
-        type(self.env).prepare(self.env, self.draws[0].reserve(dynamics.draws))
+        self.draws = [Draws(generator(sequence), size) for sequence, size in zip(seeds[:3], sizes, strict=True)]
+        stream = self.env_stream(self.draws[0].reserve(dynamics.draws))
+        type(self.env).prepare(self.env, stream)
+        if stream.position[0] > stream.block.size:
+            check_dynamics(self.name, NO_DRAWS, 0)
+
+    def env_stream(self, stream: Stream) -> Any:
+        """The environment's random numbers; dynamics that are not ours may take too many of them."""
+        return stream if self.stage.trusted.value else GuardedStream(*stream)
 
     def _make_room(self) -> None:
         """Refill random numbers and grow the count model where the next episode might run out."""
         needed = self.room.env, self.room.policy, self.room.coins
-        self.streams = Streams(*(draws.reserve(count) for draws, count in zip(self.draws, needed, strict=True)))
+        env, *others = (draws.reserve(count) for draws, count in zip(self.draws, needed, strict=True))
+        self.streams = Streams(self.env_stream(env), *others)
         model = self.agent.model
         if self.room.pairs and model.counts.room < self.room.pairs:
             counts = model.counts.grown(model.counts.head.size, 2 * model.counts.pairs.shape[0] + self.room.pairs)
             self.agent = self.agent._replace(model=model._replace(counts=counts))
+        if self.room.transitions:
+            self._make_planning_room()
+
+    def _make_planning_room(self) -> None:
+        planning = self.agent.planning
+        stream = PlanningStream(*self.plan_draws.reserve(self.room.planning))
+        world = planning.world
+        if world.counts.room < self.room.transitions:
+            capacity = 2 * world.counts.pairs.shape[0] + self.room.transitions
+            world = world.grown(world.counts.head.size, world.entry.size, capacity)
+        self.agent = self.agent._replace(planning=planning._replace(world=world, rng=stream))
 
     def play_to(self, episode: int) -> None:
-        """Play until `episode` episodes are done."""
-        while self.episode < episode:
+        """Play until `episode` episodes are done, or until learning diverges: `diverged` is the episode of that."""
+        while self.episode < episode and self.diverged < 0:
             self._make_room()
             self.episode = self.loop(
                 self.env,
@@ -112,6 +165,9 @@ class Run:
                 episode,
                 self.totals,
             )
+            if self.agent.watch[0]:
+                check_dynamics(self.name, int(self.agent.watch[0]), self.episode - 1)
+                self.diverged = self.episode - 1
 
     @property
     def values(self) -> np.ndarray:
@@ -123,20 +179,28 @@ class Run:
         return self.values[rows].sum(axis=1)
 
 
-def _make_model(
-    model: str | None,
-    source: LambdaSource,
-    bootstrap: int,
-    states: int,
-    n_actions: int,
-    parts: np.ndarray,
-    nvec: np.ndarray,
-) -> Any:
+def check_dynamics(name: str, watch: int, episode: int) -> None:
+    """Refuse dynamics that have not kept to what they declare; compiled code stopped there."""
+    faults = {
+        NO_STATE: "wrote a state component outside 0..nvec − 1",
+        NO_ACTIONS: "offered a number of legal actions outside 1..n_actions",
+        NO_END: "did not end the episode within horizon transitions",
+        NO_DRAWS: "took more random numbers than draws says",
+    }
+    for bit, fault in faults.items():
+        if watch & bit:
+            raise ValueError(f"dynamics {name} {fault}, in episode {episode}")
+
+
+def _make_model(model: str | None, dynamics: Any, source: LambdaSource, bootstrap: int, parts: np.ndarray) -> Any:
     """The compiled form of the model."""
+    nvec, A = np.array(dynamics.nvec, np.int64), dynamics.n_actions
     if model == "oracle":
+        if hasattr(dynamics, "transition_lists"):
+            return TableOracle.make(*dynamics.transition_lists())
         needs = source.needs_with(bootstrap)
         everything = {"all_actions": Needs.POLICY in needs, "all_outcomes": Needs.OUTCOMES in needs}
-        return Oracle.empty(nvec, n_actions, **everything)
+        return Oracle.empty(nvec, A, **everything)
     if model is None:
         return None
-    return make_counts(kind_of_counts(source, bootstrap), bootstrap, states, n_actions, parts, nvec)
+    return make_counts(kind_of_counts(source, bootstrap), bootstrap, int(nvec.prod()), A, parts, nvec)

@@ -8,6 +8,7 @@ decide where each one executes.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,12 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td._checks import check_choice, check_unit
+from chunked_td._checks import check_choice, check_episodes, check_flag, check_numbers, check_unit, check_whole
 from chunked_td.bootstraps import BOOTSTRAPS
 from chunked_td.envs.dynamics.protocol import Dynamics
 from chunked_td.lambdas.base import COUNTED, MODEL, LambdaSource, as_lambda_source
 from chunked_td.lambdas.forward import ForwardLambda
-from chunked_td.learners.state import VIEWS
+from chunked_td.learners.divergence import DivergenceWarning, divergence_text
+from chunked_td.learners.planning.base import Planner, check_planner
+from chunked_td.learners.planning.smoothed_reward import SmoothedReward, check_reward_source
+from chunked_td.learners.state import NO_NUMBER
+from chunked_td.learners.views import View, check_view
+from chunked_td.models.errors import ModelError
 from chunked_td.simulation.run import Run
 
 
@@ -29,12 +35,14 @@ class Runs:
     """Results of R runs, recorded K times, with P probed values.
 
     Attributes:
-      misses: int64[R], regretful episodes in all.
+      misses: int64[R], regretful episodes in all. Episodes that a run did not play because it diverged count as
+        regretful: it is not known what they would have been, and a run that broke down is no success.
       misses_at: int64[R, K], regretful episodes among the first `record_at[k]`.
-      probes_at: float64[R, K, P], Σ_i Q^i at the probed rows after `record_at[k]` episodes.
-      returns_at: float64[R, K], sum of episode returns since the previous record.
+      probes_at: float64[R, K, P], Σ_i Q^i at the probed rows after `record_at[k]` episodes; NaN once it has diverged.
+      returns_at: float64[R, K], sum of episode returns since the previous record; NaN once it has diverged.
       steps: int64[R], transitions.
-      values: float64[R, rows, d], or None unless asked for.
+      values: float64[R, rows, d], or None unless asked for. Of a run that diverged: as they were when it stopped.
+      diverged: int64[R], the episode (from 0) in which a run diverged and stopped; −1 where it did not.
     """
 
     misses: np.ndarray
@@ -43,6 +51,7 @@ class Runs:
     returns_at: np.ndarray
     steps: np.ndarray
     values: np.ndarray | None
+    diverged: np.ndarray
 
 
 def simulate(
@@ -50,7 +59,9 @@ def simulate(
     *,
     learner: str = "sarsa",
     lambda_source: LambdaSource | float | None = None,
-    model: str | None = "counts",
+    model: str | ModelError | None = "counts",
+    planner: Planner | None = None,
+    reward_source: SmoothedReward | None = None,
     step_sizes: float | Sequence[float] | np.ndarray,
     seeds: int | Sequence[int] | np.ndarray,
     epsilon: float | np.ndarray = 0.1,
@@ -58,7 +69,8 @@ def simulate(
     episodes: int,
     record_at: Sequence[int] = (),
     probes: Sequence[tuple[int, int]] = (),
-    view: str = "offline",
+    view: View = "offline",
+    replacing: bool = False,
     threads: int | None = None,
     keep_values: bool = False,
 ) -> Runs:
@@ -66,20 +78,30 @@ def simulate(
 
     Args:
       dynamics: a dynamics NamedTuple, see `chunked_td.envs.dynamics`.
-      learner: "sarsa", "expected_sarsa" (both act ε-greedily) or "td" (values of the uniform policy).
+      learner: "sarsa", "expected_sarsa", "q_learning" (all act ε-greedily) or "td" (values of the uniform policy).
       lambda_source: where λ comes from; a number is a constant λ. Default: the paper's forward model.
-      model: "counts" (learned), "oracle" (the true dynamics).
+      model: of the λ source: "counts" (learned), "oracle" (the true dynamics), or counts with an error, such as
+        `CorruptedModel`, which holds for the planner's model, too.
+      planner: what the learner makes of a count model besides λ, such as `Dyna`; None for nothing.
+      reward_source: `SmoothedReward` to read rewards off the planner's model; None for the rewards that come.
       step_sizes, seeds: broadcast against each other; one run each.
       epsilon: exploration, a number or one per episode.
       discount: γ.
       episodes: episodes per run.
       record_at: numbers of finished episodes at which to record; the end is always added.
       probes: (state id, action) pairs whose values are recorded.
-      view: "offline" (O(1) per step; exact for acyclic problems), "traces" or "sampled".
+      view: "offline" (O(1) per step; exact for acyclic problems), "traces", "true_online", "expected_traces" or
+        "sampled"; see `chunked_td.learners.views`.
+      replacing: replacing instead of accumulating traces, with view "traces".
       threads: runs at a time; default: one per core. Results do not depend on it.
       keep_values: return the final tables too.
+
+    A run whose learning diverges stops there, with a `DivergenceWarning`; the others go on.
     """
-    settings = check_settings(dynamics, learner, lambda_source, model, view, discount, epsilon, episodes)
+    model, error = ("counts", model) if isinstance(model, ModelError) else (model, None)
+    settings = check_settings(dynamics, learner, lambda_source, model, view, discount, epsilon, episodes, replacing)
+    settings |= {"planner": check_planner(planner), "reward_source": check_reward_source(reward_source), "error": error}
+    check_flag("keep_values", keep_values)
     seeds_, sizes = check_runs(seeds, step_sizes)
     marks = record_marks(record_at, episodes)
     rows = probe_rows(dynamics, learner, probes)
@@ -89,13 +111,14 @@ def simulate(
         run = Run(dynamics, seed=seed, step_size=step_size, **settings)
         return record_run(run, marks, rows, keep_values)
 
-    workers = min(threads or os.cpu_count() or 1, len(sizes))
+    workers = min(check_threads(threads), len(sizes))
     if workers <= 1:
         results = [one(i) for i in range(len(sizes))]
     else:
         with ThreadPoolExecutor(workers) as pool:
             results = list(pool.map(one, range(len(sizes))))
-    misses, probed, returned, steps, values = zip(*results, strict=True)
+    misses, probed, returned, steps, values, diverged, watches = zip(*results, strict=True)
+    warn_of_divergence(diverged, watches, seeds_, sizes, settings["lambda_source"])
     return Runs(
         np.array([m[-1] for m in misses]),
         np.array(misses),
@@ -103,16 +126,43 @@ def simulate(
         np.array(returned),
         np.array(steps),
         np.array(values) if keep_values else None,
+        np.array(diverged),
     )
+
+
+def check_threads(threads: int | None) -> int:
+    """How many threads to use; None is one per core."""
+    return os.cpu_count() or 1 if threads is None else check_whole("threads", threads, 1)
+
+
+def warn_of_divergence(diverged: Any, watches: Any, seeds: Any, step_sizes: Any, lambda_source: LambdaSource) -> None:
+    """Say which runs diverged, and why the first of them did."""
+    lost = [k for k, episode in enumerate(diverged) if episode >= 0]
+    if lost:
+        first = lost[0]
+        more = f" {len(lost)} of {len(diverged)} runs diverged; `Runs.diverged` says which." if len(lost) > 1 else ""
+        reason = divergence_text(int(watches[first]), float(step_sizes[first]), lambda_source)
+        warnings.warn(
+            f"the run with seed {seeds[first]} and step_size {step_sizes[first]:g} diverged in episode "
+            f"{diverged[first]} and was stopped: {reason}.{more}",
+            DivergenceWarning,
+            stacklevel=3,
+        )
 
 
 def check_runs(seeds: Any, step_sizes: Any) -> tuple[np.ndarray, np.ndarray]:
     """Seeds and step sizes, one of each per run."""
-    seeds_, sizes = np.atleast_1d(np.asarray(seeds)), np.atleast_1d(np.asarray(step_sizes, np.float64))
-    if seeds_.dtype.kind not in "iu" or np.any(seeds_ < 0):
-        raise ValueError(f"seeds must be whole numbers from 0, got {seeds!r}")
+    sizes = np.atleast_1d(check_numbers("step_sizes", step_sizes, "positive and finite"))
     if not np.all(np.isfinite(sizes)) or np.any(sizes <= 0):
         raise ValueError(f"step_sizes must be positive and finite, got {step_sizes!r}")
+    try:
+        seeds_ = np.atleast_1d(np.asarray(seeds))
+    except ValueError:  # rows of different lengths
+        seeds_ = np.zeros(0)
+    if seeds_.dtype.kind not in "iu" or np.any(seeds_ < 0):
+        raise ValueError(f"seeds must be whole numbers from 0, got {seeds!r}")
+    if 0 in (seeds_.size, sizes.size) or max(seeds_.ndim, sizes.ndim) > 1:
+        raise ValueError(f"seeds and step_sizes must be numbers or lists of them, got {seeds!r} and {step_sizes!r}")
     try:
         return tuple(np.broadcast_arrays(seeds_, sizes))  # type: ignore[return-value]
     except ValueError:
@@ -124,32 +174,41 @@ def check_runs(seeds: Any, step_sizes: Any) -> tuple[np.ndarray, np.ndarray]:
 def probe_rows(dynamics: Dynamics, learner: str, probes: Sequence[tuple[int, int]]) -> np.ndarray:
     """Rows of the value table for (state id, action) pairs."""
     states = int(np.prod(dynamics.nvec))
-    for s, a in probes:
+    try:
+        pairs = [(check_whole("probes", s, 0), check_whole("probes", a, 0)) for s, a in probes]
+    except (TypeError, ValueError):
+        raise ValueError(f"probes must be pairs of a state id and an action, got {probes!r}") from None
+    for s, a in pairs:
         if not (0 <= s < states and 0 <= a < dynamics.n_actions):
             raise ValueError(
                 f"probes must be (state id in 0..{states - 1}, action in 0..{dynamics.n_actions - 1}), got {(s, a)}"
             )
-    return np.array([s if learner == "td" else s * dynamics.n_actions + a for s, a in probes], np.int64)
+    return np.array([s if learner == "td" else s * dynamics.n_actions + a for s, a in pairs], np.int64)
 
 
 def record_run(run: Run, marks: Sequence[int], rows: np.ndarray, keep_values: bool) -> tuple[Any, ...]:
-    """Play a run through its marks; returns misses, probes and returns at each, steps and final values."""
+    """Play a run through its marks; returns what `Runs` has of one run, and why it diverged."""
     misses, probed, returned = [], [], []
     for mark in marks:
         run.play_to(mark)
-        misses.append(int(run.totals.misses[0]))
-        probed.append(run.probe(rows))
-        returned.append(float(run.totals.returned[0]))
+        lost = run.diverged >= 0
+        misses.append(int(run.totals.misses[0]) + mark - run.episode)
+        probed.append(np.full(rows.size, np.nan) if lost else run.probe(rows))
+        returned.append(np.nan if lost else float(run.totals.returned[0]))
         run.totals.returned[0] = 0.0
-    return misses, probed, returned, int(run.totals.steps[0]), run.values if keep_values else None
+    if run.diverged < 0 and not np.isfinite(run.values).all():  # through traces that grew, and not read again
+        run.diverged, run.agent.watch[0] = run.episode - 1, NO_NUMBER
+        probed[-1], returned[-1] = np.full(rows.size, np.nan), np.nan
+    values = run.values if keep_values else None
+    return misses, probed, returned, int(run.totals.steps[0]), values, run.diverged, int(run.agent.watch[0])
 
 
 def record_marks(record_at: Sequence[int], episodes: int) -> list[int]:
     """Sorted recording points; the end is always one."""
-    marks = sorted({int(m) for m in record_at} | {episodes})
-    if marks[0] < 0 or marks[-1] > episodes:
-        raise ValueError(f"record_at must lie in 0..{episodes} (the number of episodes), got {sorted(record_at)}")
-    return marks
+    try:
+        return sorted({check_whole("record_at", mark, 0, episodes) for mark in record_at} | {int(episodes)})
+    except (TypeError, ValueError):
+        raise ValueError(f"record_at must lie in 0..{episodes} (the number of episodes), got {record_at!r}") from None
 
 
 def check_source(source: LambdaSource) -> None:
@@ -166,16 +225,24 @@ def check_settings(
     learner: str,
     lambda_source: LambdaSource | float | None,
     model: str | None,
-    view: str,
+    view: View,
     discount: float,
     epsilon: float | np.ndarray,
     episodes: int,
+    replacing: bool = False,
 ) -> dict[str, Any]:
     """Validate what all runs share; returns keyword arguments for `Run`."""
     check_choice("learner", learner, BOOTSTRAPS)
-    check_choice("view", view, VIEWS)
-    if isinstance(episodes, bool) or not isinstance(episodes, int | np.integer) or episodes < 1:
-        raise ValueError(f"episodes must be a whole number from 1, got {episodes!r}")
+    view = check_view(view)
+    check_episodes(episodes, 1)
+    asked = ("_fields", "nvec", "n_actions", "n_rewards", "draws", "horizon")
+    asked += ("prepare", "reset", "step", "legal", "miss")
+    lacking = [name for name in asked if not hasattr(dynamics, name)]
+    if lacking or isinstance(dynamics, type):
+        raise ValueError(
+            f"dynamics must be a NamedTuple as in chunked_td.envs.dynamics, got {dynamics!r}, "
+            f"which lacks {', '.join(lacking) or 'values'}"
+        )
     source = as_lambda_source(lambda_source, ForwardLambda())
     check_source(source)
     needs = source.needs_with(BOOTSTRAPS[learner]) & MODEL
@@ -187,13 +254,14 @@ def check_settings(
         check_choice("model", model, ("counts", "oracle"))
     if model == "oracle" and needs & COUNTED:
         raise ValueError(f"model 'oracle' gives probabilities; {source!r} counts, it takes model 'counts'")
-    given = np.asarray(epsilon, np.float64)
+    given = check_numbers("epsilon", epsilon, "in [0, 1]")
     if given.shape not in ((), (episodes,)):
         raise ValueError(f"epsilon must be one number or one per episode ({episodes}), got shape {given.shape}")
     epsilons = np.broadcast_to(given, (episodes,)).copy()
     if not np.all((epsilons >= 0.0) & (epsilons <= 1.0)):
         raise ValueError(f"epsilon must lie in [0, 1], got {epsilon!r}")
     return {
+        "replacing": check_flag("replacing", replacing),
         "learner": learner,
         "lambda_source": source,
         "model": model,

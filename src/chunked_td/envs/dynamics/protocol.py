@@ -7,8 +7,20 @@ Conventions:
   * A state is int64[c], one whole number per component; component i takes the values 0..nvec[i] − 1.
   * Its id is the mixed-radix number of the components, the last one running fastest (`np.ravel_multi_index`).
   * The legal actions of a state are 0..legal − 1. Action 0 is the paper's a₁.
-  * Time is part of the state, so no state returns within an episode, and `horizon` bounds its length.
+  * An episode has at most `horizon` transitions. Where time is part of the state, none is longer by itself; dynamics in
+    which states return (`TransitionTable`) say `time_limit`, after which episodes are truncated.
   * Randomness comes from a `Stream`; each random choice takes one uniform number.
+
+What dynamics may offer besides:
+  * `time_limit(env)`, a kernel: transitions after which an episode is truncated. Values bootstrap there.
+  * `masks`, bool[m, A]: sets of legal actions other than the first n. Rows 0..A must be the first 0..A actions; `legal`
+    then gives the number of a row, and the kernel `only_action(env, row)` the one legal action of a row, or −1.
+  * `transition_lists()`: where the outcomes of each pair s·A + a begin, the ids of the states that they lead to,
+    sorted, and their probabilities; for the true model, where components are not independent of each other.
+  * `starts`: start states with their probabilities, where `reset` has a choice.
+  * `is_fixed`: true where `prepare` changes nothing, so that runs may share the arrays.
+  * `one_loop`: true where one compiled loop is to serve any number of actions. Otherwise a loop is compiled for each
+    small number, which runs up to a third faster.
 """
 
 from __future__ import annotations
@@ -17,7 +29,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from chunked_td.seeding import Stream
+from chunked_td.seeding import Draws, Stream
 
 #: (probability, next state, reward vector, terminated)
 Outcome = tuple[float, tuple[int, ...], tuple[float, ...], bool]
@@ -94,7 +106,24 @@ class Dynamics(Protocol):
 D = TypeVar("D")
 
 
+def legal_masks(env: Any) -> np.ndarray:
+    """The sets of legal actions that `legal` numbers, bool[m, A]: the first 0..A actions, unless `env` has its own."""
+    given = getattr(env, "masks", None)
+    return np.tril(np.ones((env.n_actions + 1, env.n_actions), bool), -1) if given is None else given
+
+
+def start_states(env: Any) -> dict[tuple[int, ...], float]:
+    """Where episodes begin, with probabilities: the `starts` of `env` if it has them, else what `reset` gives."""
+    if hasattr(env, "starts"):
+        return {state: chance for chance, state in env.starts}
+    state = np.zeros(len(env.nvec), dtype=np.int64)
+    env.reset(env, Draws(np.random.default_rng(0)).reserve(env.draws), state)
+    return {tuple(state.tolist()): 1.0}
+
+
 def independent_copy(env: D) -> D:
-    """Copy dynamics and their arrays, so that two runs can `prepare` side by side."""
+    """Copy dynamics and their arrays, so that two runs can `prepare` side by side; fixed ones are shared."""
+    if getattr(env, "is_fixed", False):
+        return env
     fields = [field.copy() if isinstance(field, np.ndarray) else field for field in env]  # type: ignore[attr-defined]
     return type(env)(*fields)

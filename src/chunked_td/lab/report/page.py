@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from chunked_td._durations import duration_text
+from chunked_td._files import check_inside
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.experiments import Experiment, catalogue
 from chunked_td.lab.report.choice import Drawing, Plot
@@ -26,7 +27,7 @@ from chunked_td.lab.results.studies import Study, load_studies
 from chunked_td.lab.results.tables import Table, tables_of
 from chunked_td.lab.results.wording import list_text, seeds_text
 from chunked_td.lab.store.batch_store import Store
-from chunked_td.lab.store.directory import write_or_explain
+from chunked_td.lab.store.directory import refuse, write_or_explain
 from chunked_td.lab.store.log import BatchRecord, SessionRecord
 
 TITLE = "Chunked-TD: the paper's experiments, run again"
@@ -46,24 +47,29 @@ class ExperimentSection:
     drawings: Sequence[Drawing]
 
 
-def build_report(directory: Path, out: Path | None = None, experiments: Mapping[str, Experiment] | None = None) -> Path:
+def build_report(
+    directory: Path | Store, out: Path | None = None, experiments: Mapping[str, Experiment] | None = None
+) -> Path:
     """Write the report of a run directory.
 
     Args:
-      directory: a run directory.
+      directory: a run directory, or its store.
       out: folder to write to; None is the run directory itself.
       experiments: by id, whose claims, choice of figures and texts are used; None is the catalogue.
     Returns:
       the path of report.html; figures and tables (Markdown) lie beside it in figures/ and tables/. Every file is
       written whole or not at all, the page last.
     """
-    directory = Path(directory)
+    store = directory if isinstance(directory, Store) else Store.read(directory)
+    directory = store.directory.path
     known = catalogue() if experiments is None else experiments
-    store = Store.read(directory)
     studies = load_studies(store)
     if not studies:
         raise DirectoryError(f"{directory} has no finished runs yet, so there is nothing to report")
     folder = directory if out is None else Path(out)
+    for name in ("figures", "tables"):
+        with refuse(DirectoryError):
+            check_inside(folder, folder / name)
     drawings = save_all(studies, known, folder / "figures")
     tables = {study.id: tables_of(study) for study in studies.values()}
     for table in (table for found in tables.values() for table in found):
@@ -109,31 +115,33 @@ def report_page(
 
 def render(template: str, **values: Any) -> str:
     """Fill in one of `templates/`. Text is escaped everywhere; only our own CSS and JavaScript go in as they are."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
     from plotly.offline import get_plotlyjs
 
-    environment = Environment(
-        loader=PackageLoader("chunked_td.lab.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
+    environment = templates("chunked_td.lab.report")
     environment.globals.update(
         seeds_text=seeds_text,
         switches=SWITCHES,
         formats=FORMATS,
-        style=Markup(_source(environment, "page.css")),
-        script=Markup(_source(environment, "plots.js")),
+        style=environment.globals["source"]("page.css"),
+        script=environment.globals["source"]("plots.js"),
         plotly=Markup(get_plotlyjs().replace("</script", "<\\/script")),
     )
     return environment.get_template(template).render(**values)
 
 
-def _source(environment: Any, name: str) -> str:
-    return environment.loader.get_source(environment, name)[0]
+def templates(*packages: str) -> Any:
+    """A Jinja environment over the folders `templates/` of some packages; `source(name)` is a file of ours as it is."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    loader = ChoiceLoader([PackageLoader(package) for package in packages])
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
+    environment.globals["source"] = lambda name: Markup(loader.get_source(environment, name)[0])
+    return environment
 
 
 def introduction(studies: Mapping[str, Study], claims: Sequence[JudgedClaim]) -> list[str]:

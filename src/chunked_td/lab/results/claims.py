@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chunked_td.lab.errors import DONE
 from chunked_td.lab.results.criteria import NOT_RUN, Verdict
 from chunked_td.lab.results.studies import Study, load_studies
 from chunked_td.lab.results.wording import seeds_text
@@ -98,8 +97,10 @@ def judge_claim(claim: Claim, experiment: str, studies: Mapping[str, Study]) -> 
 
 
 def print_claims(directory: str | Path, experiments: Mapping[str, Experiment]) -> int:
-    """Print every claim, judged from a run directory; returns the exit code."""
-    for judged in judge_all(load_studies(Store.read(directory)), experiments):
+    """Print every claim, judged from a run directory; returns the exit code, 1 if stored files are damaged."""
+    store = Store.read(directory)
+    code = store.report_findings()
+    for judged in judge_all(load_studies(store), experiments):
         claim = judged.claim
         seeds = f", {seeds_text(judged.seeds)}" if judged.seeds else ""
         print(f"{judged.status.upper():14}{claim.text}")
@@ -110,4 +111,4 @@ def print_claims(directory: str | Path, experiments: Mapping[str, Experiment]) -
         ):
             print(textwrap.fill(text, width=110, initial_indent=" " * 14, subsequent_indent=" " * 16))
         print()
-    return DONE
+    return code

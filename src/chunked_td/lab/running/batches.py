@@ -19,9 +19,6 @@ from chunked_td.lab.protocol import Arm, Protocol, Scores
 from chunked_td.lab.store.family import family_of
 from chunked_td.lab.store.settings import BatchSettings, Columns
 
-# A batch is all step sizes of an arm for one block of seeds: seeds 0–9, 10–19, …
-SEEDS_PER_BATCH = 10
-
 
 @dataclass(frozen=True)
 class Batch:
@@ -78,7 +75,8 @@ def execute(batch: Batch, threads: int | None = None) -> Columns:
     """
     if batch.arm.kind == "network":
         return execute_together([batch])[0]
-    dynamics, arguments = batch.protocol.environment.build(), {**_shared_arguments(batch), **_own_arguments(batch)}
+    dynamics = batch.protocol.environment.build()
+    arguments = {**_shared_arguments(batch), **_own_arguments(batch), **batch.arm.options}
     runs = resolve(batch.protocol.runner)(dynamics, model=batch.arm.model, threads=threads, **arguments)
     return columns_of(batch, runs)
 
@@ -181,6 +179,10 @@ def _scores(batch: Batch, runs: Any, record_at: np.ndarray) -> Scores:
     scores, diagnostics = resolve(batch.protocol.scoring)(runs, record_at), getattr(runs, "diagnostics", {})
     if np.any(diagnostics.get("broken", 0)):
         scores = {name: np.where(diagnostics["broken"] > 0, np.nan, values) for name, values in scores.items()}
+    lost = np.asarray(getattr(runs, "diverged", -1)).reshape(-1, 1)
+    if "score" in scores and np.any(lost >= 0):  # the worst score, not none: a step size must not gain by diverging
+        gone = (lost >= 0) & (record_at > lost) & np.isnan(scores["score"])
+        scores = {**scores, "score": np.where(gone, np.inf, scores["score"])}
     if "score" not in {**scores, **diagnostics}:
         raise LabError(f"scoring of {batch.protocol.id!r} must give a column 'score', got {sorted(scores)}")
     return {**scores, **diagnostics}

@@ -12,7 +12,7 @@ from chunked_td._checks import did_you_mean
 from chunked_td.lab.description import describe
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.protocol import Arm, Protocol, Size
-from chunked_td.lab.running.batches import SEEDS_PER_BATCH, Batch
+from chunked_td.lab.running.batches import Batch
 from chunked_td.lab.store.batch_store import Store, Wanted
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.log import BatchRecord
@@ -136,8 +136,8 @@ def batches_of(protocol: Protocol, arm: Arm, size: Size) -> list[Batch]:
     record_at = protocol.record_at(size.episodes)
     exponents = size.exponents or protocol.exponents_of(arm)
     blocks = []
-    for start in range(0, size.seeds, SEEDS_PER_BATCH):
-        seeds = range(start, min(start + SEEDS_PER_BATCH, size.seeds))
+    for start in range(0, size.seeds, protocol.seeds_per_batch):
+        seeds = range(start, min(start + protocol.seeds_per_batch, size.seeds))
         pairs = tuple((seed, exponent) for seed in seeds for exponent in exponents)
         blocks.append(Batch(protocol, arm, pairs, size.episodes, record_at))
     return blocks

@@ -86,7 +86,7 @@ def reproduce(
             raise UsageError(f"--threads must be a whole number from 1, got {threads}")
         if dry_run:
             return _show(protocols, options, Path(out), threads)
-        return _reproduce(protocols, options, Path(out), HowToRun(engine, address, threads, tuple(log), quiet))
+        return run_protocols(protocols, options, Path(out), HowToRun(engine, address, threads, tuple(log), quiet))
 
     return guarded(work)
 
@@ -97,7 +97,8 @@ def _show(protocols: Sequence[Protocol], options: SweepOptions, out: Path, threa
     return errors.DONE
 
 
-def _reproduce(protocols: Sequence[Protocol], options: SweepOptions, out: Path, how: HowToRun) -> int:
+def run_protocols(protocols: Sequence[Protocol], options: SweepOptions, out: Path, how: HowToRun) -> int:
+    """Run what is missing of some protocols; returns an exit code as `reproduce` does."""
     with RunDirectory.for_writing(out) as directory:
         store = Store(directory)
         store.report_findings()

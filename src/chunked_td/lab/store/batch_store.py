@@ -5,6 +5,7 @@ A run directory holds
     manifest.json                 what was asked for last, per protocol, with a checksum (see `manifest`)
     log.jsonl                     how it was made: one JSON line per session and per batch (see `log`)
     lock, owner.json              the one process that may write (see `lock`)
+    digests.sha256                digest of the bytes of every batch, apart from it (see `digests`)
     batches/PROTOCOL/NAME.parquet one file per finished batch
 
 Schema of a table, the same in every file and in what `Store.table(protocol_id)` returns (a polars DataFrame,
@@ -24,8 +25,10 @@ Network arms add diagnostics (loss, lambda_predictable, lambda_noisy, broken, ca
 The last checkpoint of a run is its length; arms may differ in it (network arms are shorter in the quick profile).
 
 Parquet metadata: "chunked_td" holds {"settings", "key", "rows", "digest"}. Same results, same bytes: no times inside.
-A file is good if its footer reads, its key is the hash of its settings, and rows and checksum agree. A file that is
-not is reported, left out, and renamed (suffix .damaged) when the directory is open for writing.
+A file is good if its bytes have the recorded digest; then it is parsed, and its key must be the hash of its settings,
+its rows those that the settings say, its arm theirs, and its checksum must agree. A file that is not good is reported,
+left out, and renamed (suffix .damaged) when the directory is open for writing. Files without a recorded digest (see
+`digests`) are read in full first, elsewhere; a directory that is open for writing records them then.
 
 Reuse: a request is covered by any good file of the same family (see `BatchSettings`) that is at least as long and has
 the checkpoints asked for. So fewer seeds, arms, step sizes or episodes (if a checkpoint is there) are read from what
@@ -37,13 +40,16 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from chunked_td.lab.errors import LabError
-from chunked_td.lab.store.directory import RunDirectory
+from chunked_td._files import check_inside, read_regular
+from chunked_td.lab.errors import FAILED, DirectoryError, LabError
+from chunked_td.lab.store.certify import certify
+from chunked_td.lab.store.digests import Digests, sha256
+from chunked_td.lab.store.directory import RunDirectory, refuse, write_error
 from chunked_td.lab.store.manifest import ArmRequest
 from chunked_td.lab.store.npz import load_npz
 from chunked_td.lab.store.settings import BatchSettings, Columns, digest_columns, digest_of
@@ -52,22 +58,35 @@ if TYPE_CHECKING:
     import polars as pl
 
 METADATA_KEY = "chunked_td"
+ROOM, RATIO = 64 << 20, 1_000
+"""A table may take so many bytes, and so many times its file more. (Stored results take up to 31 times theirs.)"""
 SCHEMA = {"arm": str, "seed": int, "exponent": int, "step_size": float, "episode": int, "score": float}
 
 
 @dataclass(frozen=True)
 class StoredBatch:
-    """A good file: where it is, its settings, and what it covers."""
+    """A good file: where it is, its settings, what it covers, and the digest of its bytes."""
 
     path: Path
     settings: BatchSettings
     pairs: frozenset[tuple[int, int]]
     record_at: frozenset[int]
+    digest: str
 
     @classmethod
-    def at(cls, path: Path, settings: BatchSettings) -> StoredBatch:
+    def at(cls, path: Path, settings: BatchSettings, digest: str) -> StoredBatch:
         """The batch with these settings in this file."""
-        return cls(path, settings, frozenset(settings.pairs), frozenset(settings.record_at))
+        return cls(path, settings, frozenset(settings.pairs), frozenset(settings.record_at), digest)
+
+    def table(self) -> pl.DataFrame:
+        """The table, if the file still has the bytes that were checked; LabError names the file if not."""
+        try:
+            content = _read(self.path)
+            if sha256(content) != self.digest:
+                raise LabError("it has changed since it was checked; run the command again")
+            return read_table(self.path, content)
+        except LabError as error:
+            raise LabError(f"{self.path}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -113,11 +132,59 @@ class Store:
     _index: dict[str, list[StoredBatch]] = field(default_factory=dict)
 
     def __post_init__(self):
-        for path in sorted(self.folder.glob("*/*.parquet")):
+        with refuse(DirectoryError):
+            self._digests = Digests(self.directory.path)
+        unknown = []
+        for path in self._files():
+            recorded = self._digests.of(path)
+            if not recorded:
+                unknown.append(path)
+                continue
             try:
-                self._remember(inspect_file(path))
+                content = _read(path)
+                if sha256(content) not in recorded:
+                    raise LabError("its bytes do not match its recorded digest")
+                self._remember(StoredBatch.at(path, read_header(path, content).settings, sha256(content)))
             except LabError as error:
                 self._set_aside(path, str(error))
+        self._adopt(unknown)
+
+    def _files(self) -> list[Path]:
+        """The stored files, in order of name; links among the folders are refused."""
+        for folder in (self.folder, *(sorted(self.folder.iterdir()) if self.folder.is_dir() else ())):
+            if folder.is_symlink():
+                raise DirectoryError(f"{folder} is a symbolic link; a run directory keeps its files in itself")
+        return sorted(path for path in self.folder.glob("*/*.parquet"))
+
+    def _adopt(self, paths: Sequence[Path]) -> None:
+        """Take in files that have no digest: each is read in full, elsewhere, before it is read here."""
+        adopted = 0
+        for path, digest, reason in certify(paths):
+            if reason:
+                self._set_aside(path, reason)
+                continue
+            try:
+                content = _read(path)
+                if sha256(content) != digest:
+                    raise LabError("it changed while it was read")
+                self._remember(StoredBatch.at(path, read_header(path, content).settings, digest))
+            except LabError as error:
+                self._set_aside(path, str(error))
+                continue
+            if self.directory.writable:
+                self._record(path, digest)
+            adopted += 1
+        if adopted:
+            how = "recorded now" if self.directory.writable else "`chunked-td reproduce` on this directory records one"
+            self.directory.notes.append(
+                f"{adopted} stored files had no digest in {self._digests.path.name}; they were read in full; {how}"
+            )
+
+    def _record(self, path: Path, digest: str) -> None:
+        try:
+            self._digests.record(path, digest)
+        except OSError as error:
+            raise write_error(self._digests.path, error) from error
 
     @classmethod
     def read(cls, path: str | Path) -> Store:
@@ -137,12 +204,21 @@ class Store:
             path.replace(path.with_suffix(".parquet.damaged"))
         self.damaged.append(Damage(path, reason))
 
-    def report_findings(self) -> None:
-        """Tell the user about a previous owner that crashed, and about damaged files."""
+    def report_findings(self) -> int:
+        """Tell the user about a previous owner that crashed, and about damaged files.
+
+        Returns:
+          exit code: 1 if some files are damaged and stay so, since the directory is open for reading only.
+        """
         for note in self.directory.notes:
             print(f"note: {note}", file=sys.stderr)
+        writable = self.directory.writable
+        what = (
+            "set aside, its runs will be done again" if writable else "left out; `chunked-td reproduce` makes it again"
+        )
         for damage in self.damaged:
-            print(f"damaged: {damage.path}: {damage.reason}; set aside, its runs will be done again", file=sys.stderr)
+            print(f"damaged: {damage.path}: {damage.reason}; {what}", file=sys.stderr)
+        return FAILED if self.damaged and not writable else 0
 
     def covering(self, wanted: Wanted) -> list[StoredBatch]:
         """Good files of the same family that are long enough and have the checkpoints, in order of name."""
@@ -163,8 +239,12 @@ class Store:
     def write(self, settings: BatchSettings, columns: Columns) -> Path:
         """Store a finished batch; on return it survives a crash."""
         path = self.folder / settings.protocol / f"{settings.name}.parquet"
-        self.directory.write(path, encode(settings, columns))
-        self._remember(StoredBatch.at(path, settings))
+        content = encode(settings, columns)
+        with refuse(DirectoryError):
+            check_inside(self.directory.path, path.parent)
+            self._record(path, sha256(content))
+        self.directory.write(path, content)
+        self._remember(StoredBatch.at(path, settings, sha256(content)))
         return path
 
     def import_npz(self, path: Path) -> tuple[Path | None, BatchSettings]:
@@ -190,7 +270,7 @@ class Store:
                 left -= found
                 if found:
                     pairs = pl.DataFrame(sorted(found), schema=["seed", "exponent"], orient="row")
-                    rows = pl.read_parquet(stored.path).filter(pl.col("episode").is_in(part.record_at))
+                    rows = stored.table().filter(pl.col("episode").is_in(part.record_at))
                     rows = rows.join(pairs, on=["seed", "exponent"], how="semi")
                     frames.append(rows.with_columns(pl.lit(rank).alias("__rank")))
         table = pl.concat(frames, how="diagonal")
@@ -223,31 +303,85 @@ def encode(settings: BatchSettings, columns: Columns) -> bytes:
     return buffer.getvalue()
 
 
+@dataclass(frozen=True)
+class Header:
+    """What a stored file says of itself, in the metadata of its Parquet footer."""
+
+    settings: BatchSettings
+    rows: int
+    digest: str
+
+
 def inspect_file(path: Path) -> StoredBatch:
-    """Check a Parquet file of the store; raises LabError that says what is wrong with it."""
+    """Check a Parquet file of the store in full; LabError says what is wrong with it."""
+    content = _read(path)
+    read_table(path, content)
+    return StoredBatch.at(path, read_header(path, content).settings, sha256(content))
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of a stored file; LabError if it is none."""
+    try:
+        return read_regular(path, links=False)
+    except (ValueError, OSError) as error:
+        raise LabError(str(error)) from error
+
+
+def read_header(path: Path, content: bytes) -> Header:
+    """Settings, rows and checksum of a stored file; LabError if its name and settings do not belong together."""
     import polars as pl
 
-    try:
-        metadata = pl.read_parquet_metadata(path)
-        table = pl.read_parquet(path)
-    except Exception as error:  # polars raises several kinds for files that were cut short
-        raise LabError(f"not a readable Parquet file, cut short perhaps ({_first_line(error)})") from error
+    metadata = _parsed(lambda: pl.read_parquet_metadata(io.BytesIO(content)))
     try:
         header = json.loads(metadata[METADATA_KEY])
         values, key, rows, digest = (header[k] for k in ("settings", "key", "rows", "digest"))
         settings = BatchSettings.from_json(values)
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, RecursionError) as error:
         raise LabError("a Parquet file that this lab did not write") from error
-    if digest_of(values) != key or key[:16] not in path.name:
+    if digest_of(values) != key or path.name != f"{settings.name}.parquet" or path.parent.name != settings.protocol:
         raise LabError("its name, its key and its settings do not belong together")
-    if table.height != rows or digest_columns(_numbers(table)) != digest:
+    if rows != len(settings.pairs) * len(settings.record_at):
+        raise LabError(f"it says that it has {rows} rows, its settings say otherwise")
+    return Header(settings, rows, digest)
+
+
+def read_table(path: Path, content: bytes) -> pl.DataFrame:
+    """The table of a stored file, checked against its header: rows, arm, checksum. LabError says what is wrong."""
+    import polars as pl
+
+    header = read_header(path, content)
+    scan = _parsed(lambda: pl.scan_parquet(io.BytesIO(content)))
+    columns = _parsed(scan.collect_schema)
+    if _parsed(lambda: scan.select(pl.len()).collect().item()) != header.rows:
+        raise LabError(f"it must have {header.rows} rows")
+    if header.rows * len(columns) * 8 > ROOM + RATIO * len(content):
+        raise LabError(f"{header.rows:,} rows are too many for a file of {len(content):,} bytes")
+    if list(columns)[:1] != ["arm"] or not all(kind in (pl.Int64, pl.Float64) for kind in list(columns.values())[1:]):
+        raise LabError("its columns must be the arm and numbers")
+    table = _parsed(lambda: pl.read_parquet(io.BytesIO(content)))
+    if table.height != header.rows or digest_columns(_numbers(table)) != header.digest:
         raise LabError("its rows do not match its checksum")
-    return StoredBatch.at(path, settings)
+    if table["arm"].null_count() or (table["arm"] != header.settings.arm).any():
+        raise LabError(f"its rows must be those of arm {header.settings.arm!r}")
+    return table
+
+
+T = TypeVar("T")
+
+
+def _parsed(read: Callable[[], T]) -> T:
+    """What a reader of Parquet gives; LabError if it fails, also where it panics."""
+    try:
+        return read()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # polars raises several kinds, and panics are not even Exceptions
+        raise LabError(f"not a readable Parquet file, cut short perhaps ({_first_line(error)})") from error
 
 
 def _numbers(table: pl.DataFrame) -> Columns:
     return {name: table[name].to_numpy() for name in table.columns if name != "arm"}
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-from chunked_td._files import UNFINISHED, write_atomically
-from chunked_td.lab.errors import DirectoryError, WriteError
+from chunked_td._files import check_inside, check_regular, read_regular, unfinished, write_atomically
+from chunked_td.lab.errors import DirectoryError, LabError, WriteError
 from chunked_td.lab.store.lock import DirectoryLock
 from chunked_td.lab.store.log import RunLog
 from chunked_td.lab.store.manifest import Manifest, Request
@@ -39,9 +41,10 @@ class RunDirectory:
     def for_reading(cls, path: str | Path) -> RunDirectory:
         """Open an existing run directory without locking it."""
         path = Path(path)
-        if not (path / "manifest.json").exists():
+        if not os.path.lexists(path / "manifest.json"):
             raise DirectoryError(f"{path} holds no runs (it has no manifest.json)")
         directory = cls(path)
+        _check_own_files(path)
         directory.manifest = _read_manifest(path)
         return directory
 
@@ -53,8 +56,9 @@ class RunDirectory:
         directory = cls(path, lock)
         try:
             path.mkdir(parents=True, exist_ok=True)
+            _check_own_files(path)
             lock.acquire()
-            for leftover in path.rglob(f"*{UNFINISHED}"):
+            for leftover in _leftovers(path):
                 leftover.unlink()
             directory.manifest = _read_manifest(path)
         except OSError as error:
@@ -85,7 +89,9 @@ class RunDirectory:
             self._lock = None
 
     def write(self, path: Path, content: bytes) -> None:
-        """Write a file so that after any crash it is there whole or not at all."""
+        """Write a file in the directory so that after any crash it is there whole or not at all."""
+        with refuse(DirectoryError):
+            check_inside(self.path, path.parent)
         write_or_explain(path, content)
 
     def request(self, protocol_id: str) -> Request:
@@ -109,12 +115,52 @@ class RunDirectory:
             self.manifest = manifest
 
 
+OURS = ("lock", "owner.json", "manifest.json", "log.jsonl", "digests.sha256")
+"""Files of a run directory that are opened by name."""
+
+
+def _check_own_files(path: Path) -> None:
+    """Refuse a directory where one of our files is something else: a link would lead our writing elsewhere."""
+    for name in OURS:
+        with refuse(DirectoryError):
+            check_regular(path / name)
+
+
+def _leftovers(path: Path) -> Iterator[Path]:
+    """Temporary files that a process of ours left when it was killed, in the places where it writes."""
+    places = {path: (*OURS, "report.html"), path / "figures": None, path / "tables": None}
+    if (path / "batches").is_dir() and not (path / "batches").is_symlink():
+        places |= {folder: None for folder in (path / "batches").iterdir()}
+    for folder, names in places.items():
+        if folder.is_dir() and (folder == path or not folder.is_symlink()):
+            for file in folder.iterdir():
+                whole = unfinished(file.name)
+                if whole is not None and _is_ours(whole, names):
+                    yield file
+
+
+def _is_ours(name: str, names: tuple[str, ...] | None) -> bool:
+    """Whether we write files of this name: one of `names`, or a batch, a figure or a table."""
+    return (
+        name in names or name.endswith(".npz") if names else name.endswith((".parquet", ".svg", ".pdf", ".png", ".md"))
+    )
+
+
+@contextlib.contextmanager
+def refuse(kind: type[LabError]) -> Iterator[None]:
+    """A ValueError of a check as an error that a user sees."""
+    try:
+        yield
+    except ValueError as error:
+        raise kind(str(error)) from error
+
+
 def _read_manifest(path: Path) -> Manifest:
     try:
-        return Manifest.from_text((path / "manifest.json").read_text(encoding="utf-8"))
+        return Manifest.from_text(read_regular(path / "manifest.json", links=False).decode("utf-8"))
     except FileNotFoundError:
         return Manifest()
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DirectoryError(f"{path / 'manifest.json'} cannot be used: {error}. {_ADVICE}") from error
 
 

@@ -15,6 +15,7 @@ ALGORITHM_VERSION = 1
 
 def family_of(protocol: Protocol, arm: Arm) -> dict[str, Any]:
     """The family of an arm as plain JSON values. Code is named as `chunked_td.lab.identity` says."""
+    options = {name: identity(value) for name, value in arm.options.items()}
     return {
         "version": ALGORITHM_VERSION,
         "protocol": protocol.id,
@@ -30,4 +31,5 @@ def family_of(protocol: Protocol, arm: Arm) -> dict[str, Any]:
         "probes": [list(probe) for probe in protocol.probes],
         "scoring": identity(protocol.scoring),
         "runner": identity(protocol.runner),
+        **({"options": options} if options else {}),
     }

@@ -39,7 +39,7 @@ def import_batches(source: Path, out: Path, protocols: Mapping[str, Protocol], *
         for note in dict.fromkeys(notes):
             print(f"note: {note}", file=sys.stderr)
         for line in RunLog(source).lines() if added else ():
-            directory.log.write(line.pop("event", "batch"), **{**line, "imported": True})
+            directory.log.write_line({"event": "batch", **line, "imported": True})
     if not quiet:
         print(f"{added} batches imported into {out}, {len(files) - added - failed} were there, {failed} unusable")
     return FAILED if failed else DONE

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from chunked_td._files import write_atomically
+from chunked_td._files import read_regular, write_atomically
 from chunked_td.lab.errors import DirectoryError
 
 
@@ -109,7 +109,7 @@ class DirectoryLock:
 
 def _read_owner(path: Path) -> Owner | None:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(read_regular(path, links=False))
         return Owner(int(values["pid"]), str(values["host"]), str(values["since"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from chunked_td._files import open_regular, read_regular
+from chunked_td.lab.errors import DirectoryError
 
 
 @dataclass(frozen=True)
@@ -59,17 +63,28 @@ class RunLog:
 
     def write(self, event: str, **values: Any) -> None:
         """Add a line: "session", "batch", "failure" or "end". A full disk does not stop the work for that."""
-        line = json.dumps({"event": event, "time": time.time(), **values}, ensure_ascii=False)
-        with contextlib.suppress(OSError), open(self.path, "a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        self.write_line({"event": event, "time": time.time(), **values})
+
+    def write_line(self, values: Mapping[str, Any]) -> None:
+        """Add a line as it is, such as one from the log of another directory."""
+        line = json.dumps(values, ensure_ascii=False) + "\n"
+        with contextlib.suppress(OSError, ValueError):
+            handle = open_regular(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, links=False)
+            with os.fdopen(handle, "wb") as file:
+                file.write(line.encode("utf-8", "backslashreplace"))
 
     def lines(self) -> list[dict[str, Any]]:
         """All lines as they are; those that were cut short are left out."""
-        found = []
-        with contextlib.suppress(FileNotFoundError):
-            for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
-                with contextlib.suppress(ValueError):
-                    found.append(json.loads(line))
+        found: list[Any] = []
+        try:
+            text = read_regular(self.path, links=False).decode("utf-8", "replace")
+        except FileNotFoundError:
+            return []
+        except (ValueError, OSError) as error:
+            raise DirectoryError(str(error)) from error
+        for line in text.splitlines():
+            with contextlib.suppress(ValueError, RecursionError):
+                found.append(json.loads(line))
         return [line for line in found if isinstance(line, dict)]
 
     def batches(self) -> list[BatchRecord]:
@@ -114,9 +129,10 @@ def _session(line: Mapping[str, Any]) -> SessionRecord:
 
 def _text(line: Mapping[str, Any], key: str, default: str = "") -> str:
     value = line.get(key)
-    return default if value is None else str(value)
+    return default if value is None else str(value).encode("utf-8", "replace").decode()
 
 
 def _number(line: Mapping[str, Any], key: str) -> float:
+    """A number that makes sense as a count or a time; 0 for anything else."""
     value = line.get(key)
-    return value if isinstance(value, (int, float)) else 0.0
+    return value if isinstance(value, (int, float)) and 0 <= value <= 1e18 else 0.0

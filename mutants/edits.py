@@ -1,0 +1,459 @@
+"""The mistakes, one by one: where, what stands there, what is written instead, and the tests that must fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A planted mistake.
+
+    Args:
+      name: unique, in words.
+      file: below src/chunked_td.
+      old: text that occurs there exactly once. new: what is written instead.
+      tests: arguments of pytest.
+      compiled: run the tests with compiled kernels; without, they need no minute of compilation.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    compiled: bool = False
+
+
+DEFINITIONS = "tests/learners/test_against_definitions.py"
+TRACES = (DEFINITIONS, "-k", "traces_on_cyclic or lambda_zero or lambda_one")
+OFFLINE = (DEFINITIONS, "-k", "offline or sum_of_online or lambda_one")
+SAMPLED = (DEFINITIONS, "-k", "sampled")
+SCHEDULES = (DEFINITIONS, "-k", "schedules")
+COUNTS = ("tests/models/test_counts.py",)
+RETURNS = ("tests/returns/test_returns_numpy.py",)
+SINGH = ("tests/learners/test_sutton_singh.py",)
+STORE = ("tests/lab/test_store.py", "-k", "table_is_what or same_bytes or changes_its_key or damaged or fewer_seeds")
+SAVING = ("tests/learners/test_saving.py", "-k", "uninterrupted or changes_nothing or do_not_fit or asked_for")
+DIVERGENCE = ("tests/test_divergence.py",)
+MISUSE = ("tests/learners/test_misuse.py",)
+
+EDITS = (
+    # the update
+    Edit(
+        "td error without discount",
+        "learners/update.py",
+        "i) + rule.discount * ahead - values",
+        "i) + ahead - values",
+        TRACES,
+    ),
+    Edit(
+        "td error adds the value", "learners/update.py", "* ahead - values[row, i]", "* ahead + values[row, i]", TRACES
+    ),
+    Edit(
+        "bootstrap on termination", "learners/update.py", "        if not terminated:\n", "        if True:\n", TRACES
+    ),
+    Edit(
+        "truncation does not bootstrap",
+        "learners/update.py",
+        "td_error(agent, step, row, reward, ended == TERMINATED)",
+        "td_error(agent, step, row, reward, ended != ONGOING)",
+        TRACES,
+    ),
+    Edit(
+        "policy of the next state used for this one",
+        "learners/update.py",
+        "            agent.memory.policy[b] = agent.memory.next_policy[b]\n",
+        "            agent.memory.policy[b] = agent.memory.policy[b]\n",
+        TRACES,
+    ),
+    Edit(
+        "lambda read before the model learns",
+        "learners/update.py",
+        "    train_model(agent.error, agent, step)\n    write_lambda(agent, step)\n",
+        "    write_lambda(agent, step)\n    train_model(agent.error, agent, step)\n",
+        TRACES,
+    ),
+    Edit(
+        "mark before decay",
+        "traces.py",
+        "        decay(trace, rule.discount, memory.lambda_t, rule.cutoff)\n        mark(trace, row, rule.replacing)\n",
+        "        mark(trace, row, rule.replacing)\n        decay(trace, rule.discount, memory.lambda_t, rule.cutoff)\n",
+        TRACES,
+    ),
+    Edit(
+        "previous pair forgotten",
+        "learners/update.py",
+        "    agent.memory.previous[0] = step.state * A + step.action\n",
+        "    agent.memory.previous[0] = step.state * A\n",
+        TRACES,
+    ),
+    Edit(
+        "sampled chunks keep where they should drop",
+        "learners/update.py",
+        "1.0 if u < memory.lambda_[t, i] else 0.0",
+        "0.0 if u < memory.lambda_[t, i] else 1.0",
+        SAMPLED,
+    ),
+    Edit(
+        "sampled chunks toss for the first state",
+        "learners/update.py",
+        "for t in range(1, length):\n",
+        "for t in range(length):\n",
+        SAMPLED,
+    ),
+    Edit(
+        "divergence of traces not noted",
+        "learners/update.py",
+        "        if not abs(step_size * agent.memory.delta_t[i]) <= LIMIT:  # true of NaN too\n",
+        "        if abs(step_size * agent.memory.delta_t[i]) > 1e400:\n",
+        (*DIVERGENCE, "-k", "no_view or does_not_end"),
+        compiled=True,
+    ),
+    Edit(
+        "NaN for a λ passes",
+        "learners/update.py",
+        "    return -SLACK <= value <= 1.0 + SLACK\n",
+        "    return not (value < -SLACK or value > 1.0 + SLACK)\n",
+        (*DIVERGENCE, "-k", "outside_the_unit"),
+        compiled=True,
+    ),
+    # traces
+    Edit(
+        "decay without lambda",
+        "traces.py",
+        "trace.weight[k, i] *= discount * lambda_t[i]",
+        "trace.weight[k, i] *= discount",
+        TRACES,
+    ),
+    Edit(
+        "dropped entry leaves its slot",
+        "traces.py",
+        "        count -= 1\n        trace.slot[trace.rows[k]] = -1\n",
+        "        count -= 1\n",
+        TRACES,
+    ),
+    Edit(
+        "moved entry keeps its old weight",
+        "traces.py",
+        "                trace.weight[k, i] = trace.weight[count, i]\n",
+        "                trace.weight[k, i] = trace.weight[k, i]\n",
+        TRACES,
+    ),
+    Edit(
+        "cutoff drops one too many",
+        "traces.py",
+        "        if largest > cutoff:\n",
+        "        if largest > 2 * cutoff:\n",
+        TRACES,
+    ),
+    Edit(
+        "replacing traces accumulate",
+        "traces.py",
+        "1.0 if replacing else trace.weight[k, i] + 1.0",
+        "trace.weight[k, i] + 1.0",
+        TRACES,
+    ),
+    Edit(
+        "sweep one step short",
+        "traces.py",
+        "            weight = discount * lambda_[t, 0]\n",
+        "            weight = discount * lambda_[t - 1, 0]\n",
+        OFFLINE,
+    ),
+    Edit(
+        "sweep of components reads this step's lambda",
+        "traces.py",
+        "delta[t, i] += discount * lambda_[t + 1, i] * delta[t + 1, i]",
+        "delta[t, i] += discount * lambda_[t, i] * delta[t + 1, i]",
+        OFFLINE,
+    ),
+    Edit(
+        "divergence of a sweep not noted",
+        "traces.py",
+        "            sound &= abs(u) <= largest  # false of NaN too\n",
+        "            sound &= not abs(u) > largest\n",
+        (*DIVERGENCE, "-k", "exceeds_the_limit"),
+        compiled=True,
+    ),
+    # policies
+    Edit(
+        "ties go to the first",
+        "policies.py",
+        "            elif out[a] == best:\n                ties += 1\n",
+        "",
+        ("tests/test_policies.py",),
+    ),
+    Edit(
+        "exploration over masked actions",
+        "policies.py",
+        "        if not legal[a]:\n            out[a] = 0.0\n        elif lost",
+        "        if lost",
+        ("tests/test_policies.py",),
+    ),
+    Edit(
+        "draw takes a number for one choice",
+        "policies.py",
+        "    if choices <= 1:\n",
+        "    if choices < 1:\n",
+        ("tests/test_policies.py",),
+    ),
+    # counts and λ sources
+    Edit(
+        "counts forget the total",
+        "models/counts.py",
+        "    counts.total[origin] += 1\n",
+        "    counts.total[origin] += 0 if pair == 0 else 1\n",
+        COUNTS,
+        compiled=True,
+    ),
+    Edit(
+        "hash compares the target only",
+        "models/counts.py",
+        "if counts.pairs[pair, ORIGIN] == origin and counts",
+        "if counts",
+        COUNTS,
+        compiled=True,
+    ),
+    Edit(
+        "prior spreads over one outcome too few",
+        "models/counts.py",
+        "    return counts.prior[1 + origin % (counts.prior.size - 1)]\n",
+        "    return counts.prior[1 + origin % (counts.prior.size - 1)] - 1\n",
+        COUNTS,
+        compiled=True,
+    ),
+    Edit(
+        "grown counts lose the totals",
+        "models/counts.py",
+        "        larger.total[: self.total.size] = self.total\n",
+        "",
+        COUNTS,
+        compiled=True,
+    ),
+    Edit(
+        "mixture ignores the policy",
+        "lambdas/step.py",
+        "            total += step.policy[a] * _chance(model, step, a, part)\n",
+        "            total += _chance(model, step, a, part)\n",
+        TRACES,
+    ),
+    Edit(
+        "actions never tried count",
+        "lambdas/step.py",
+        "    return total if missing else 1.0\n",
+        "    return 1.0\n",
+        TRACES,
+    ),
+    Edit(
+        "the last transition has a policy factor",
+        "lambdas/step.py",
+        "if step.next_action >= 0 else 1.0\n\n\n@kernel\ndef _all_known",
+        "if step.next_action >= 0 else 0.5\n\n\n@kernel\ndef _all_known",
+        TRACES,
+    ),
+    Edit(
+        "forward lambda of SARSA without the policy",
+        "lambdas/forward.py",
+        "            return chance(step, step.action, WHOLE) * choice(step)\n",
+        "            return chance(step, step.action, WHOLE)\n",
+        TRACES,
+    ),
+    Edit(
+        "cross terms of the expected mixture once",
+        "lambdas/step.py",
+        "total += 2.0 * step.policy[a] * step.policy[b]",
+        "total += step.policy[a] * step.policy[b]",
+        COUNTS,
+        compiled=True,
+    ),
+    Edit(
+        "visits of the action alone",
+        "lambdas/visit.py",
+        "return 1.0 / max(visits(step), 1)",
+        "return 1.0 / (visits(step) + 1)",
+        TRACES,
+    ),
+    Edit(
+        "Watkins cuts on ties",
+        "lambdas/watkins.py",
+        "if step.policy[b] > step.policy[step.action]:",
+        "if b != step.action and step.policy[b] >= step.policy[step.action]:",
+        TRACES,
+    ),
+    Edit(
+        "backward model looks at this state",
+        "models/counts.py",
+        "return probability(model.counts, step.state, step.previous // A)",
+        "return probability(model.counts, step.next_state, step.previous // A)",
+        TRACES,
+    ),
+    # averaging
+    Edit(
+        "averages without 1/n",
+        "learners/sutton_singh.py",
+        "    reinforce(values, trace, 1.0 / n, scratch)\n",
+        "    reinforce(values, trace, 1.0 / (n + 1), scratch)\n",
+        SINGH,
+    ),
+    Edit(
+        "correction counts this visit",
+        "learners/sutton_singh.py",
+        "(counts.pairs[pair, NUMBER] - 1) * (ahead",
+        "counts.pairs[pair, NUMBER] * (ahead",
+        SINGH,
+    ),
+    # schedules and episodes
+    Edit(
+        "an abandoned episode does not count",
+        "learners/learner.py",
+        "        if self.state >= 0:\n            self._forget()\n",
+        "        if self.state >= 0:\n            self._forget()\n            self.episode -= 1\n",
+        SCHEDULES,
+    ),
+    Edit(
+        "schedules run one episode late",
+        "learners/learner.py",
+        "at_episode(self.epsilon, self.episode), at_episode(self.step_size, self.episode)",
+        "at_episode(self.epsilon, self.episode), at_episode(self.step_size, self.episode - 1)",
+        SCHEDULES,
+    ),
+    Edit(
+        "a held schedule moves",
+        "learners/schedule.py",
+        "        if self.hold or len(at) == 1:\n",
+        "        if len(at) == 1:\n",
+        ("tests/learners/test_bad_input.py", "-k", "schedule"),
+    ),
+    Edit(
+        "traces live on into the next episode",
+        "learners/learner.py",
+        "            self.trace.clear()\n",
+        "            pass\n",
+        (DEFINITIONS, "-k", "schedules or traces_on_cyclic or abandoned"),
+    ),
+    Edit(
+        "an episode starts with the old random numbers",
+        "seeding.py",
+        "            bits.advance(int(self.stream.position[0]))",
+        "            bits.advance(int(self.stream.position[0]) - 1)",
+        ("tests/test_seeding.py", "-k", "sync or state_goes"),
+    ),
+    Edit(
+        "policy and model share their random numbers",
+        "seeding.py",
+        "    return SeedSequences(root, *root.spawn(3))\n",
+        "    return SeedSequences(root, *root.spawn(1) * 3)\n",
+        ("tests/test_seeding.py", "-k", "streams"),
+    ),
+    # returns
+    Edit(
+        "lambda-returns do not discount the bootstrap",
+        "returns/_kernels.py",
+        "x[i] = r[i] + discount[i] * ((1.0 - lam[i]) * v[i])",
+        "x[i] = r[i] + ((1.0 - lam[i]) * v[i])",
+        RETURNS,
+    ),
+    Edit(
+        "gae takes truncation for termination",
+        "returns/_kernels.py",
+        "(0.0 if end[i] else v_next[i])",
+        "(0.0 if end[i] or cut[i] else v_next[i])",
+        ("tests/returns/test_returns_numpy.py", "tests/returns/test_returns_backends.py"),
+    ),
+    Edit(
+        "gae uses this state's lambda",
+        "returns/_kernels.py",
+        "lambdas[at(lambdas, o, t + 1)]",
+        "lambdas[at(lambdas, o, t)]",
+        RETURNS,
+    ),
+    Edit(
+        "n steps are n − 1",
+        "returns/_kernels.py",
+        "last = min(start + n, steps) - 1",
+        "last = max(min(start + n, steps) - 2, start)",
+        RETURNS,
+    ),
+    # saving and the store
+    Edit(
+        "a saved agent forgets the step size",
+        "learners/saving.py",
+        '        "step_size": _number_out(agent.step_size),\n',
+        '        "step_size": 0.1,\n',
+        SAVING,
+    ),
+    Edit(
+        "a file written half stays",
+        "_files.py",
+        "            temporary.unlink()\n",
+        "            temporary.exists()\n",
+        ("tests/test_files.py",),
+    ),
+    Edit(
+        "a failed write replaces the file",
+        "_files.py",
+        "        _write(temporary, content)\n        os.replace(temporary, path)\n",
+        "        _write(temporary, b'')\n        os.replace(temporary, path)\n        _write(path, content)\n",
+        ("tests/test_files.py",),
+    ),
+    Edit(
+        "selection takes the largest loss",
+        "lab/results/selection.py",
+        "np.argmin(loss, axis=-1))",
+        "np.argmax(loss, axis=-1))",
+        ("tests/lab/test_statistics.py",),
+    ),
+    Edit(
+        "a diverged run counts for nothing",
+        "lab/running/batches.py",
+        "np.where(gone, np.inf, scores",
+        "np.where(gone, np.nan, scores",
+        ("tests/lab/test_protocols.py", "-k", "diverge"),
+    ),
+    # arguments
+    Edit(
+        "ids are not checked",
+        "learners/learner.py",
+        "        if type(state) is int and 0 <= state < self._capacity:\n",
+        "        if type(state) is int:\n",
+        (*MISUSE, "-k", "id_outside"),
+    ),
+    Edit(
+        "a copy shares its arrays",
+        "learners/learner.py",
+        "        return copy.deepcopy(self)\n",
+        "        return copy.copy(super())\n",
+        (*MISUSE, "-k", "copy"),
+    ),
+    Edit(
+        "no guard against threads",
+        "learners/learner.py",
+        "        if self._busy:  # nothing is called between these two lines, so no other thread can come in between\n",
+        "        if False:\n",
+        (*MISUSE, "-k", "turned_away"),
+    ),
+    Edit(
+        "simulated misses stop with the run",
+        "simulation/simulate.py",
+        "int(run.totals.misses[0]) + mark - run.episode",
+        "int(run.totals.misses[0])",
+        (*DIVERGENCE, "-k", "others_go_on"),
+        compiled=True,
+    ),
+    Edit(
+        "a hashed observation is always new",
+        "indexing/indexers.py",
+        "        return self.ids.get(_key(observation), -1)\n",
+        "        return -1\n",
+        ("tests/test_indexing.py", DEFINITIONS, "-k", "first_sight"),
+    ),
+    Edit(
+        "grid ids run the wrong way",
+        "indexing/indexers.py",
+        "            state = state * n + x\n",
+        "            state = state + n * x\n",
+        ("tests/test_indexing.py", "-k", "numbered or ravel"),
+    ),
+)
+"""All of them."""

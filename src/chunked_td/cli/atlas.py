@@ -1,0 +1,50 @@
+"""`chunked-td atlas`: every way of assigning credit on every problem, as a map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+
+@dataclass(frozen=True)
+class Atlas:
+    """Which way of assigning credit works where? Every method on every problem, and a page that shows it."""
+
+    profile: Literal["quick", "full"] = "quick"
+    """quick: one problem a family, fewer methods, step sizes and seeds; full: all."""
+    out: Path = Path("runs/atlas")
+    """Run directory; what is there already is not repeated."""
+    method: tyro.conf.UseAppendAction[tuple[Path, ...]] = ()
+    """A Python file with λ sources of your own, to be put on the map; may be given several times."""
+    families: tuple[str, ...] = ()
+    """Only these families of problems."""
+    seeds: int | None = None
+    """Seeds instead of the profile's."""
+    engine: Literal["local", "ray"] = "local"
+    """Where batches run."""
+    address: str | None = None
+    """Ray cluster to connect to; by default one is started here."""
+    threads: int | None = None
+    """Threads; default: one per core. Results do not depend on it."""
+
+    def run(self) -> int:
+        """Run it."""
+        from chunked_td.cli._shared import check_at_least_one
+        from chunked_td.lab.atlas.run import atlas
+
+        for name in ("seeds", "threads"):
+            if getattr(self, name) is not None:
+                check_at_least_one(name, getattr(self, name))
+        return atlas(
+            out=self.out,
+            profile=self.profile,
+            files=self.method,
+            families=self.families,
+            seeds=self.seeds,
+            engine=self.engine,
+            address=self.address,
+            threads=self.threads,
+        )

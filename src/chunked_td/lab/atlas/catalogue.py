@@ -1,0 +1,158 @@
+"""The methods that come with the package, beside the fixed λs. A method is one entry here.
+
+All bootstrap from Expected-SARSA unless they say otherwise, so that λ is what differs. Constants are the defaults of
+the classes, or those of the papers; nothing but the step size is tuned.
+"""
+
+from __future__ import annotations
+
+from chunked_td.lab.atlas.methods import Method
+from chunked_td.lambdas.forward import ForwardLambda
+from chunked_td.lambdas.junction import JunctionLambda
+from chunked_td.lambdas.value import ValueLambda
+from chunked_td.learners.planning.certainty_equivalence import CertaintyEquivalence
+from chunked_td.learners.planning.dyna import Dyna
+from chunked_td.learners.planning.prioritised_sweeping import PrioritisedSweeping
+from chunked_td.learners.planning.smoothed_reward import SmoothedReward
+from chunked_td.models.errors import CorruptedModel, PermutedModel, StaleModel
+
+CHUNKED, RIVAL, TRACES, PLANNING, WRONG = "chunked", "other λ", "other updates", "planning", "wrong model"
+
+_SOLVED = CertaintyEquivalence(sweeps=50, tolerance=1e-6)
+_DYNA = Dyna(steps=5)
+
+METHODS = (
+    Method("forward", "Chunked (the paper)", CHUNKED, "ForwardLambda", "counts", text="P̂^π(x'|x) of what came."),
+    Method(
+        "forward-literal",
+        "Chunked, literal",
+        CHUNKED,
+        ForwardLambda(literal=True),
+        "counts",
+        text="The same with actions never tried taken for impossible.",
+        quick=False,
+    ),
+    Method(
+        "forward-sarsa",
+        "Chunked SARSA (the paper)",
+        CHUNKED,
+        "ForwardLambda",
+        "counts",
+        learner="sarsa",
+        text="Algorithm 2.",
+        quick=False,
+    ),
+    Method(
+        "sampled-sarsa",
+        "Sampled chunks",
+        CHUNKED,
+        "ForwardLambda",
+        "counts",
+        learner="sarsa",
+        options={"view": "sampled"},
+        text="§3.1: λ replaced by a coin.",
+        quick=False,
+    ),
+    Method(
+        "expected", "Expected chunking", CHUNKED, "ExpectedLambda", "counts", text="The chunked λ expected beforehand."
+    ),
+    Method("backward", "Backward chunking", CHUNKED, "BackwardLambda", "counts", text="§3.2: P̂^π(x before|x)."),
+    Method("value", "Value kernel", CHUNKED, ValueLambda(), "counts", text="What differs in value counts as noise."),
+    Method("junction", "Junctions", CHUNKED, JunctionLambda(), "counts", text="Value kernel × backward share."),
+    Method("visit", "1/visits", RIVAL, "VisitLambda", "counts", text="App. C.2.", quick=False),
+    Method("greedy", "λ-greedy", RIVAL, "GreedyLambda", text="White & White 2016."),
+    Method("adaptive", "Adaptive TD", RIVAL, "AdaptiveLambda", text="Riquelme et al. 2019.", quick=False),
+    Method("meta", "Meta-gradient λ", RIVAL, "MetaGradientLambda", text="Xu et al. 2018.", quick=False),
+    Method("signal", "Signal against noise", RIVAL, "SignalLambda", text="m²/(m² + v) of the TD errors.", quick=False),
+    Method(
+        "watkins",
+        "Watkins's Q(0.9)",
+        TRACES,
+        0.9,
+        learner="q_learning",
+        text="Cut where an action explores.",
+        quick=False,
+    ),
+    Method(
+        "replacing", "Replacing traces, λ = 0.9", TRACES, 0.9, options={"replacing": True}, text="Singh & Sutton 1996."
+    ),
+    Method(
+        "true-online",
+        "True online, λ = 0.9",
+        TRACES,
+        0.9,
+        options={"view": "true_online"},
+        text="van Seijen et al. 2016.",
+        quick=False,
+    ),
+    Method(
+        "expected-traces",
+        "Expected traces, λ = 0.9",
+        TRACES,
+        0.9,
+        options={"view": "expected_traces"},
+        text="van Hasselt et al. 2021.",
+        quick=False,
+    ),
+    Method("dyna", "Dyna, 5 updates", PLANNING, 0.0, options={"planner": _DYNA}, text="Sutton 1990."),
+    Method(
+        "sweeping",
+        "Prioritised sweeping, 5",
+        PLANNING,
+        0.0,
+        options={"planner": PrioritisedSweeping(steps=5)},
+        text="Moore & Atkeson 1993.",
+        quick=False,
+    ),
+    Method(
+        "solved",
+        "Certainty equivalence",
+        PLANNING,
+        0.0,
+        options={"planner": _SOLVED},
+        text="The learned model, solved after every episode.",
+        exponents=(0,),
+        quick=False,
+    ),
+    Method(
+        "smoothed",
+        "Expected chunking, mean rewards",
+        PLANNING,
+        "ExpectedLambda",
+        "counts",
+        options={"reward_source": SmoothedReward()},
+        text="Rewards replaced by their modelled mean.",
+        quick=False,
+    ),
+)
+
+WRONG_FAMILIES = ("delay", "noisy-states", "grid", "garnet")
+"""Where the same methods run with a model that is wrong on purpose."""
+
+_ERRORS = {
+    "corrupted": (CorruptedModel(0.3), "a third of the probability on wrong states"),
+    "permuted": (PermutedModel(0.3), "next states of a third of all (s, a) permuted"),
+    "stale": (StaleModel(until=10), "counts frozen after ten episodes"),
+}
+
+WRONG_MODELS = tuple(
+    method
+    for name, (error, text) in _ERRORS.items()
+    for method in (
+        Method(
+            f"expected-{name}", f"Expected chunking, {name}", WRONG, "ExpectedLambda", error, text=text, quick=False
+        ),
+        Method(f"dyna-{name}", f"Dyna, {name}", WRONG, 0.0, error, options={"planner": _DYNA}, text=text, quick=False),
+        Method(
+            f"solved-{name}",
+            f"Certainty equivalence, {name}",
+            WRONG,
+            0.0,
+            error,
+            options={"planner": _SOLVED},
+            exponents=(0,),
+            text=text,
+            quick=False,
+        ),
+    )
+)

@@ -1,0 +1,61 @@
+"""What a family of problems is: one generator with dials, and the settings of the dials that the atlas runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from chunked_td.envs.dynamics.table import TransitionTable
+
+CHOICE, CONTROL, PREDICTION = "choice", "control", "prediction"
+"""What is learned, and the score, which is the better the larger:
+
+- CHOICE: which of few ways is right. Score: the share of episodes that took it. (The returns themselves are noisy.)
+- CONTROL: to act. Score: the mean return of all episodes.
+- PREDICTION: the values of the uniform policy. Score: minus the root mean square error, averaged over training.
+"""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Problems that differ in the setting of one dial.
+
+    Args:
+      id: stable short name.
+      title: for headings. text: what the problems are and what the dial does, in a few sentences.
+      dial: the name of the dial. settings: its three positions.
+      make: from the dials to a transition table, by keyword.
+      fixed: the other dials.
+      task: CHOICE, CONTROL or PREDICTION.
+      episodes: length of a run. discount: γ. epsilon: exploration.
+      cyclic: whether a state may return within an episode.
+      control_for: the dials of the control, which must not change what a method is worth, e.g. {"mirrored": True}.
+      held_out: set aside while the λ sources of this package were designed.
+    """
+
+    id: str
+    title: str
+    text: str
+    dial: str
+    settings: tuple[Any, ...]
+    make: Callable[..., TransitionTable]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    task: str = CHOICE
+    episodes: int = 300
+    discount: float = 1.0
+    epsilon: float = 0.1
+    cyclic: bool = False
+    control_for: Mapping[str, Any] = field(default_factory=dict)
+    held_out: bool = False
+
+    def problem(self, setting: Any, *, control: bool = False) -> TransitionTable:
+        """The problem at one position of the dial, or its control."""
+        return self.make(**{**self.fixed, self.dial: setting, **(self.control_for if control else {})})
+
+    def pairs(self, setting: Any) -> tuple[tuple[int, int], ...]:
+        """Every state and action that has an outcome."""
+        states, actions = np.nonzero(self.problem(setting).legal_actions)
+        return tuple(zip(states.tolist(), actions.tolist(), strict=True))

@@ -1,0 +1,130 @@
+"""Problems with cycles: random walks, random problems, grids, and those that Gymnasium publishes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chunked_td.envs.dynamics.table import TransitionTable
+from chunked_td.lab.atlas.problems.family import CONTROL, PREDICTION, Family
+
+
+def walk(*, states: int) -> TransitionTable:
+    """Sutton's random walk: left or right with equal chances, −1 at the left end, +1 at the right one."""
+
+    def outcomes(state: int, action: int) -> list[tuple[float, Any, float, bool]]:
+        ahead = state + (1 if action else -1)
+        return [(1.0, ahead, float((ahead == states) - (ahead == -1)), ahead in (-1, states))]
+
+    return TransitionTable.from_outcomes(outcomes, starts=[states // 2], n_actions=2, horizon=50 * states)
+
+
+def garnet(*, branching: int, states: int = 30, actions: int = 3, seed: int = 0) -> TransitionTable:
+    """A random problem: each action leads to `branching` random states, and rewards belong to (state, action).
+
+    An episode ends after each step with probability 1/20.
+    """
+    rng = np.random.default_rng([seed, branching])
+    targets = {(s, a): rng.choice(states, branching, replace=False) for s in range(states) for a in range(actions)}
+    chances = {pair: rng.dirichlet(np.ones(branching)) for pair in targets}
+    rewards = {pair: float(rng.normal()) for pair in targets}
+
+    def outcomes(state: int, action: int) -> list[tuple[float, Any, float, bool]]:
+        pair, end = (state, action), 1 / 20
+        listed = [
+            (p * (1 - end), int(t), rewards[pair], False) for p, t in zip(chances[pair], targets[pair], strict=True)
+        ]
+        return [*listed, (end, "end", rewards[pair], True)]
+
+    return TransitionTable.from_outcomes(outcomes, starts=list(range(states)), n_actions=actions, horizon=200)
+
+
+def grid(*, slip: float, size: int = 5) -> TransitionTable:
+    """A grid with one reward in the far corner; a move goes astray with probability `slip`."""
+    moves = ((0, 1), (1, 0), (0, -1), (-1, 0))
+
+    def outcomes(state: tuple[int, int], action: int) -> list[tuple[float, Any, float, bool]]:
+        chances: dict[tuple[int, int], float] = {}
+        for k, (dx, dy) in enumerate(moves):
+            p = slip / 4 + (1 - slip if k == action else 0.0)
+            there = min(max(state[0] + dx, 0), size - 1), min(max(state[1] + dy, 0), size - 1)
+            if p > 0:
+                chances[there] = chances.get(there, 0.0) + p
+        goal = (size - 1, size - 1)
+        return [(p, there, float(there == goal), there == goal) for there, p in chances.items()]
+
+    return TransitionTable.from_outcomes(outcomes, starts=[(0, 0)], n_actions=4, horizon=100)
+
+
+def published(*, env: str) -> TransitionTable:
+    """A problem of Gymnasium's, from the table that it publishes."""
+    import gymnasium
+
+    arguments = {"is_slippery": False} if env == "DryLake" else {}
+    name = env.replace("DryLake", "FrozenLake")
+    latest = max(int(spec.version or 0) for spec in gymnasium.registry.values() if spec.name == name)
+    return TransitionTable.from_env(gymnasium.make(f"{name}-v{latest}", **arguments), horizon=100)
+
+
+FAMILIES = (
+    Family(
+        "walk",
+        "Random walk",
+        "Values of the uniform policy on a line of so many states, −1 at one end and +1 at the other.",
+        dial="states",
+        settings=(5, 11, 19),
+        make=walk,
+        task=PREDICTION,
+        episodes=60,
+        cyclic=True,
+    ),
+    Family(
+        "garnet",
+        "Random problems",
+        "Thirty states, three actions, each of which leads to so many random states; an episode ends by chance.",
+        dial="branching",
+        settings=(1, 3, 10),
+        make=garnet,
+        task=CONTROL,
+        discount=0.95,
+        cyclic=True,
+    ),
+    Family(
+        "garnet-values",
+        "Random problems, values",
+        "The values of the uniform policy in the same kind of random problem.",
+        dial="branching",
+        settings=(1, 3, 10),
+        make=garnet,
+        fixed={"seed": 1},
+        task=PREDICTION,
+        discount=0.95,
+        episodes=100,
+        cyclic=True,
+    ),
+    Family(
+        "grid",
+        "Grid",
+        "Five by five, one reward in the far corner; a move goes astray with this probability.",
+        dial="slip",
+        settings=(0.0, 0.2, 0.5),
+        make=grid,
+        task=CONTROL,
+        discount=0.95,
+        cyclic=True,
+        held_out=True,
+    ),
+    Family(
+        "published",
+        "Gymnasium's problems",
+        "FrozenLake (slippery), CliffWalking and Taxi, from the transition tables that they publish.",
+        dial="env",
+        settings=("FrozenLake", "CliffWalking", "Taxi"),
+        make=published,
+        task=CONTROL,
+        discount=0.99,
+        cyclic=True,
+        held_out=True,
+    ),
+)

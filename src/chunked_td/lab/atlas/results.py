@@ -1,0 +1,205 @@
+"""From runs to the map: the score of every method on every problem, relative to the fixed λs.
+
+0 is the worst and 1 the best fixed λ in hindsight, each method at its best step size:
+
+    relative(method) = (score(method) − min_λ score(λ)) / (max_λ score(λ) − min_λ score(λ))
+
+Step sizes are chosen on the runs that are scored, for every method alike. Intervals are percentile bootstraps over
+seeds, with the step sizes as chosen; seeds are the same for all methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chunked_td.lab.atlas.methods import FIXED, Method, fixed_id
+from chunked_td.lab.atlas.problems import FAMILIES
+from chunked_td.lab.atlas.protocols import ProblemKey
+from chunked_td.lab.results.statistics import bootstrap_weights
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from chunked_td.lab.store.batch_store import Store
+
+FLOOR = -1.0
+"""Relative scores below it (a method that diverges, say) count as this much."""
+
+
+def collect(store: Store, keys: Sequence[ProblemKey]) -> pl.DataFrame:
+    """One row per run: family, setting, control, method, exponent, seed, score of the whole run."""
+    import polars as pl
+
+    frames = []
+    for key in keys:
+        table = store.table(key.id)
+        last = table.filter(pl.col("episode") == pl.col("episode").max().over("arm"))
+        frames.append(
+            last.select(
+                pl.lit(key.family).alias("family"),
+                pl.lit(str(key.setting)).alias("setting"),
+                pl.lit(key.control).alias("control"),
+                pl.col("arm").alias("method"),
+                pl.col("exponent").cast(pl.Int8),
+                pl.col("seed").cast(pl.Int16),
+                pl.col("score").cast(pl.Float32),
+            )
+        )
+    return pl.concat(frames)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A method on a problem: relative score with its 95 % interval, and the raw numbers behind it."""
+
+    relative: float
+    low: float
+    high: float
+    score: float
+    exponent: int
+    at_edge: bool
+
+
+@dataclass(frozen=True)
+class CreditMap:
+    """The map.
+
+    Attributes:
+      problems: in order. methods: ids, in order.
+      cells: {(problem, method id)}.
+      best_fixed: {problem: id of the best fixed λ in hindsight}.
+      span: {problem: (score of the worst, score of the best fixed λ)}.
+      runs: how many.
+    """
+
+    problems: tuple[ProblemKey, ...]
+    methods: tuple[str, ...]
+    cells: dict[tuple[ProblemKey, str], Cell]
+    best_fixed: dict[ProblemKey, str]
+    span: dict[ProblemKey, tuple[float, float]]
+    runs: int
+
+    def relative(self, method: str, problems: Sequence[ProblemKey] | None = None) -> np.ndarray:
+        """Relative scores of a method, at least FLOOR."""
+        chosen = self.problems if problems is None else problems
+        return np.array([max(self.cells[key, method].relative, FLOOR) for key in chosen])
+
+    def mean(self, method: str, problems: Sequence[ProblemKey] | None = None) -> float:
+        """Mean relative score; a score above 1 (better than the best fixed λ) counts as it is."""
+        return float(self.relative(method, problems).mean())
+
+    def worst(self, method: str, problems: Sequence[ProblemKey] | None = None) -> float:
+        """The lowest relative score."""
+        return float(self.relative(method, problems).min())
+
+    def ranking(self, problems: Sequence[ProblemKey] | None = None) -> list[str]:
+        """Methods by their mean relative score, best first."""
+        return sorted(self.methods, key=lambda method: -self.mean(method, problems))
+
+    def main(self) -> tuple[ProblemKey, ...]:
+        """The problems that are no controls."""
+        return tuple(key for key in self.problems if not key.control)
+
+    def held_out(self, held_out: bool) -> tuple[ProblemKey, ...]:
+        """Those of the families that were set aside during design, or the others."""
+        return tuple(key for key in self.main() if FAMILIES[key.family].held_out == held_out)
+
+
+def _key_of(row: Any) -> ProblemKey:
+    family, setting, control = row
+    known = {str(value): value for value in FAMILIES[family].settings}
+    return ProblemKey(family, known[setting], control)
+
+
+def make_atlas(frame: pl.DataFrame) -> CreditMap:
+    """The map from the table of runs that `collect` gives."""
+    import polars as pl
+
+    problems = [_key_of(row) for row in frame.select("family", "setting", "control").unique(maintain_order=True).rows()]
+    methods = frame["method"].unique(maintain_order=True).to_list()
+    cells, best_fixed, span = {}, {}, {}
+    for key in problems:
+        part = frame.filter(
+            (pl.col("family") == key.family)
+            & (pl.col("setting") == str(key.setting))
+            & (pl.col("control") == key.control)
+        )
+        found = {method: _best(part.filter(pl.col("method") == method)) for method in methods}
+        fixed = {fixed_id(value): found[fixed_id(value)] for value in FIXED if fixed_id(value) in found}
+        means = {name: float(scores.mean()) for name, (scores, _, _) in fixed.items()}
+        finite = [value for value in means.values() if np.isfinite(value)]
+        low, high = min(finite), max(finite)
+        span[key], best_fixed[key] = (low, high), max(means, key=lambda name: means[name])
+        for method, (scores, exponent, at_edge) in found.items():
+            cells[key, method] = _cell(scores, low, high, exponent, at_edge)
+    return CreditMap(tuple(problems), tuple(methods), cells, best_fixed, span, frame.height)
+
+
+def _best(part: pl.DataFrame) -> tuple[np.ndarray, int, bool]:
+    """Scores by seed at the best step size, its exponent, and whether it lies at the edge of the grid."""
+    exponents = sorted(part["exponent"].unique().to_list())
+    table = np.full((len(exponents), part["seed"].n_unique()), -np.inf)
+    seeds = {seed: i for i, seed in enumerate(sorted(part["seed"].unique().to_list()))}
+    for exponent, seed, score in part.select("exponent", "seed", "score").rows():
+        if score is not None and np.isfinite(score):
+            table[exponents.index(exponent), seeds[seed]] = score
+    best = int(np.argmax(table.mean(axis=1)))
+    return table[best], exponents[best], best in (0, len(exponents) - 1)
+
+
+def _cell(scores: np.ndarray, low: float, high: float, exponent: int, at_edge: bool) -> Cell:
+    relative = (scores - low) / (high - low) if high > low else np.ones_like(scores)
+    if not np.isfinite(relative).all():
+        return Cell(-np.inf, -np.inf, -np.inf, -np.inf, exponent, at_edge)
+    resampled = bootstrap_weights(relative.size) @ relative / relative.size
+    ends = np.quantile(resampled, (0.025, 0.975))
+    return Cell(float(relative.mean()), float(ends[0]), float(ends[1]), float(scores.mean()), exponent, at_edge)
+
+
+@dataclass(frozen=True)
+class WrittenVerdict:
+    """Whether one method is good enough everywhere.
+
+    The criterion, written down before the full run: a mean relative score of at least 0.95 and of at least 0.75 on
+    every problem, while no single fixed λ reaches 0.75 on average.
+    """
+
+    method: str
+    mean: float
+    worst: float
+    best_fixed_mean: float
+
+    MEAN, WORST, FIXED_MEAN = 0.95, 0.75, 0.75
+
+    @property
+    def reached(self) -> bool:
+        """Whether the criterion is met."""
+        return self.mean >= self.MEAN and self.worst >= self.WORST and self.best_fixed_mean < self.FIXED_MEAN
+
+
+def verdict(atlas: CreditMap, method: str, problems: Sequence[ProblemKey] | None = None) -> WrittenVerdict:
+    """Judge a method on some problems."""
+    chosen = atlas.main() if problems is None else problems
+    fixed = max(atlas.mean(fixed_id(value), chosen) for value in FIXED if fixed_id(value) in atlas.methods)
+    return WrittenVerdict(method, atlas.mean(method, chosen), atlas.worst(method, chosen), fixed)
+
+
+def save_scores(frame: pl.DataFrame, path: Path) -> None:
+    """Write the table of runs as one Parquet file."""
+    import io
+
+    from chunked_td._files import write_atomically
+
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, compression="zstd", compression_level=19)
+    write_atomically(path, buffer.getvalue())
+
+
+def labels(methods: Sequence[Method]) -> dict[str, str]:
+    """What to call each method."""
+    return {method.id: method.label for method in methods}

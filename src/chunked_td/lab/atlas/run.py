@@ -1,0 +1,84 @@
+"""Run the atlas, keep what is finished, write the table of scores and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from chunked_td.lab import errors
+from chunked_td.lab.atlas.methods import Method, builtin_methods, methods_in
+from chunked_td.lab.atlas.problems import FAMILIES
+from chunked_td.lab.atlas.protocols import PROFILES, AtlasProfile, problems, protocol_of
+from chunked_td.lab.errors import UsageError, guarded
+from chunked_td.lab.running.plan import SweepOptions
+from chunked_td.lab.running.reproduce import HowToRun, run_protocols
+
+SCORES = "scores.parquet"
+
+
+def chosen_methods(profile: AtlasProfile, files: Sequence[str | Path] = ()) -> tuple[Method, ...]:
+    """The methods of a profile, and those in files of the user's."""
+    ours = [method for method in builtin_methods() if method.quick or not profile.middle_only]
+    given = [method for file in files for method in methods_in(file)]
+    taken = {method.id for method in ours}
+    for method in given:
+        if method.id in taken:
+            raise UsageError(f"--method: the id {method.id!r} is taken; give another to METHODS")
+        taken.add(method.id)
+    return (*ours, *given)
+
+
+def atlas(
+    *,
+    out: str | Path,
+    profile: str = "quick",
+    files: Sequence[str | Path] = (),
+    families: Sequence[str] = (),
+    seeds: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    threads: int | None = None,
+    quiet: bool = False,
+) -> int:
+    """Run what is missing of the atlas, and draw it.
+
+    Args:
+      out: run directory.
+      profile: "quick" or "full" (`PROFILES`).
+      files: Python files with methods of the user's.
+      families: ids of problem families; all if empty.
+      seeds: instead of the profile's.
+      engine, address, threads: as in `reproduce`.
+      quiet: print failures only.
+    Returns:
+      exit code, as in `reproduce`.
+    """
+
+    def work() -> int:
+        for name in families:
+            if name not in FAMILIES:
+                raise UsageError(f"--families must be among {', '.join(FAMILIES)}, got {name!r}")
+        size = PROFILES[profile]
+        size = replace(size, families=tuple(families) or None, seeds=seeds or size.seeds)
+        methods, keys = chosen_methods(size, files), problems(size)
+        how = HowToRun(engine, address, threads, (), quiet)
+        how.say(f"{len(keys)} problems, {len(methods)} methods, {len(size.exponents)} step sizes, {size.seeds} seeds")
+        protocols = [protocol_of(key, methods, size) for key in keys]
+        code = run_protocols(protocols, SweepOptions("paper"), Path(out), how)
+        if code != errors.DONE:
+            return code
+        return draw(Path(out), methods, keys, how)
+
+    return guarded(work)
+
+
+def draw(out: Path, methods: Sequence[Method], keys: Sequence, how: HowToRun) -> int:
+    """Write the table of scores and the page, from what is stored."""
+    from chunked_td.lab.atlas.results import collect, save_scores
+    from chunked_td.lab.store.batch_store import Store
+
+    frame = collect(Store.read(out), keys)
+    save_scores(frame, out / SCORES)
+    how.say(f"saved: {out / SCORES}")
+    return errors.DONE

@@ -1,0 +1,71 @@
+"""Adaptive TD: bootstrap, unless the returns say that the value is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chunked_td._checks import check_not_negative, check_unit
+from chunked_td._numba import kernel
+from chunked_td.bootstraps import SARSA, STATE
+from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.moments import add_returns, column_of
+from chunked_td.lambdas.step import present_value
+
+
+@dataclass(frozen=True)
+class AdaptiveLambda(LambdaSource):
+    """Adaptive TD (Penedones, Riquelme, Vincent, Maennel, Mann, Barreto, Gelly and Neu 2019).
+
+        λ(x) = 0 if |m − B(x)| ≤ c √(v / (n − 1)), else 1
+
+    with mean m and variance v of the n returns seen from x: bootstrap where the value lies within the confidence
+    interval of the Monte-Carlo estimate. For SARSA x stands for the pair of state and action. It is 0 where fewer than
+    two returns are known: the interval has no bounds. What differs from the paper: intervals are those of running means
+    in tables, where the paper fits an ensemble of networks to a batch of returns; outside the interval the return
+    itself is followed, where the paper takes a number from the interval; reward components are summed.
+
+    Args:
+      standard_errors: c, half the width of the interval in standard errors of the mean.
+      least_weight: of a new return in the mean and the variance; see `GreedyLambda`. n is at most 2/least_weight − 1
+        then, the number of equally weighted returns with that variance of the mean.
+    """
+
+    standard_errors: float = 2.0
+    least_weight: float = 0.0
+
+    arrays: ClassVar[dict[str, str]] = {
+        "number": "float64[S, A]",
+        "mean": "float64[S, A]",
+        "variance": "float64[S, A]",
+    }
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "standard_errors", check_not_negative("standard_errors", self.standard_errors))
+        object.__setattr__(self, "least_weight", check_unit("least_weight", self.least_weight))
+
+    def needs_with(self, bootstrap: int) -> Needs:
+        """B(x) may have the policy in it."""
+        return Needs.NOTHING if bootstrap in (STATE, SARSA) else Needs.POLICY
+
+    @staticmethod
+    @kernel
+    def lambda_t(source, step, i):
+        """0 within the interval, 1 outside."""
+        s, a = step.state, column_of(step.bootstrap, step.action)
+        number = source.number[s, a]
+        if source.least_weight > 0.0:
+            number = min(number, 2.0 / source.least_weight - 1.0)
+        if number < 2.0:
+            return 0.0
+        error = source.mean[s, a]
+        for k in range(step.tables.values.shape[1]):
+            error -= present_value(step, k)
+        bound = source.standard_errors * source.standard_errors * source.variance[s, a] / (number - 1.0)
+        return 0.0 if error * error <= bound else 1.0
+
+    @staticmethod
+    @kernel
+    def after_episode(source, episode):
+        """Add the returns of the episode."""
+        add_returns(source, episode)

@@ -1,0 +1,64 @@
+"""λ-greedy: the λ that trades the bias of the present value against the variance of the return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chunked_td._checks import check_unit
+from chunked_td._numba import kernel
+from chunked_td.bootstraps import SARSA, STATE
+from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.moments import add_returns, column_of
+from chunked_td.lambdas.step import present_value
+
+
+@dataclass(frozen=True)
+class GreedyLambda(LambdaSource):
+    """λ-greedy (White and White 2016, "A Greedy Approach to Adapting the Trace Parameter for TD Learning").
+
+        λ(x) = e² / (e² + Var),   e = (mean of the returns from x) − B(x),   Var = variance of the returns from x
+
+    For SARSA x stands for the pair of state and action. It is 1 where fewer than two returns are known, and where both
+    e and Var are 0. What differs from the paper: mean and variance are those of the returns of past episodes (every
+    visit), where the paper learns both online with TD and λ = 1; there are no importance ratios; reward components are
+    summed, so that all share one λ.
+
+    Args:
+      least_weight: of a new return in the mean and the variance. 0 gives them plain averages; more forgets old
+        policies.
+    """
+
+    least_weight: float = 0.0
+
+    arrays: ClassVar[dict[str, str]] = {
+        "number": "float64[S, A]",
+        "mean": "float64[S, A]",
+        "variance": "float64[S, A]",
+    }
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "least_weight", check_unit("least_weight", self.least_weight))
+
+    def needs_with(self, bootstrap: int) -> Needs:
+        """B(x) may have the policy in it."""
+        return Needs.NOTHING if bootstrap in (STATE, SARSA) else Needs.POLICY
+
+    @staticmethod
+    @kernel
+    def lambda_t(source, step, i):
+        """e² / (e² + Var)."""
+        s, a = step.state, column_of(step.bootstrap, step.action)
+        if source.number[s, a] < 2.0:
+            return 1.0
+        error = source.mean[s, a]
+        for k in range(step.tables.values.shape[1]):
+            error -= present_value(step, k)
+        total = error * error + source.variance[s, a]
+        return error * error / total if total > 0.0 else 1.0
+
+    @staticmethod
+    @kernel
+    def after_episode(source, episode):
+        """Add the returns of the episode."""
+        add_returns(source, episode)

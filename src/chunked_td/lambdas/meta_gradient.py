@@ -1,0 +1,172 @@
+"""Meta-gradient λ: λ is learned by gradient descent on the TD errors that follow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from chunked_td._checks import check_flag, check_positive, check_unit
+from chunked_td._numba import code, kernel
+from chunked_td.bootstraps import STATE
+from chunked_td.lambdas.base import LambdaSource
+
+LIMIT = 6.0
+"""λ = σ(θ) with |θ| at most this: θ finds back from an end of [0, 1]."""
+
+FORGETTING = 0.01
+"""Least weight of a new gradient in their running mean square."""
+
+
+@dataclass(frozen=True)
+class MetaGradientLambda(LambdaSource):
+    """Meta-gradient λ (Xu, van Hasselt and Silver 2018, "Meta-Gradient Reinforcement Learning"), online and in tables.
+
+        λ = σ(θ),   θ ← θ + β g/√(mean of g²),   g = δ_t y_t,   y_t = γ λ' y_{t−1} + z(row_t)
+        z(row_t) ← μ z(row_t);   z ← z + δ_t ∂e_t/∂θ
+
+    z stands for dQ/dθ up to the step size. Over an episode Σ g = Σ_t (G_t − Q(row_t)) z(row_t), with λ'-returns G_t:
+    the gradient of the paper's objective, the squared distance of the values that λ has shaped from the returns of what
+    comes next, which are held still. With λ' = 0 these are the next TD errors; then values and targets share the noise
+    of earlier episodes, and λ rises even where there is nothing but noise. ∂e_t/∂θ follows the accumulating trace:
+    ∂e_t/∂θ = γ λ ∂e_{t−1}/∂θ + γ λ(1 − λ) e_{t−1}.
+
+    What differs from the paper: one λ or one per state for tables, not γ and λ of a network; every step is a meta-step,
+    and what comes next is used for learning, too, where the paper has a second sample; the errors δ are held still in
+    dQ/dθ, and μ is applied to the row that is left, not to all of them; g is divided by its running root mean square,
+    so that neither the size of rewards nor the step size matters. λ stays within σ(±6). Reward components are summed.
+
+    Args:
+      initial: λ at first, between 0 and 1, both excluded.
+      meta_step_size: β.
+      reference: λ', of the returns that values are compared with. 1: those of Monte Carlo.
+      decay: μ. 1 keeps the effect of all updates, 0 that of those since the last visit.
+      per_state: a λ for every state that is left. Costs S numbers per row and step, so it is for small problems.
+    """
+
+    initial: float = 0.5
+    meta_step_size: float = 0.01
+    reference: float = 1.0
+    decay: float = 0.9
+    per_state: bool = False
+
+    @property
+    def arrays(self) -> Mapping[str, str]:  # type: ignore[override]
+        """θ, the mean of g² and y, one or one per state; the trace; its derivative and z, one per row and θ."""
+        p = "S" if self.per_state else "1"
+        return {
+            "theta": f"float64[{p}]",
+            "number": f"float64[{p}]",
+            "square": f"float64[{p}]",
+            "carried": f"float64[{p}]",
+            "slope": f"float64[rows, {p}]",
+            "effect": f"float64[rows, {p}]",
+            "trace": "float64[rows]",
+            "live": "int64[rows]",
+            "count": "int64[1]",
+        }
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "initial", check_unit("initial", self.initial))
+        if not 0.0 < self.initial < 1.0:
+            raise ValueError(f"initial must be between 0 and 1, both excluded, got {self.initial!r}")
+        object.__setattr__(self, "meta_step_size", check_positive("meta_step_size", self.meta_step_size))
+        object.__setattr__(self, "reference", check_unit("reference", self.reference))
+        object.__setattr__(self, "decay", check_unit("decay", self.decay))
+        check_flag("per_state", self.per_state)
+
+    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Live rows are rows, each once."""
+        count, live = int(arrays["count"][0]), arrays["live"]
+        if not 0 <= count <= live.size or live.min() < 0 or live.max() >= live.size:
+            raise ValueError(f"live must be {count} rows below {live.size}")
+        if np.unique(live[:count]).size != count:
+            raise ValueError("live must name each row at most once")
+
+    @staticmethod
+    @kernel
+    def lambda_t(source, step, i):
+        """σ(θ)."""
+        return squashed(source, step.state if source.per_state else 0)
+
+    @staticmethod
+    @kernel
+    def after_step(source, step, reward, td_error, ended):
+        """The meta-step, and what this step changes."""
+        if step.previous < 0:
+            forget_traces(source)
+        row = step.state if code(step.bootstrap) == STATE else step.state * code(step.n_actions) + step.action
+        p = step.state if source.per_state else 0
+        lambda_ = squashed(source, p)
+        error = 0.0
+        for i in range(td_error.size):
+            error += td_error[i]
+        for q in range(source.theta.size):
+            source.carried[q] = step.discount * source.reference * source.carried[q] + source.effect[row, q]
+            descend(source, q, error * source.carried[q])
+            source.effect[row, q] *= source.decay
+        follow(source, row, p, step.discount * lambda_, step.discount * lambda_ * (1.0 - lambda_), error)
+
+
+@kernel
+def squashed(source, p):
+    """λ = σ(θ); θ is kept as the difference from where it started."""
+    return 1.0 / (1.0 + math.exp(-_start(source) - source.theta[p]))
+
+
+@kernel
+def _start(source):
+    return math.log(source.initial / (1.0 - source.initial))
+
+
+@kernel
+def descend(source, q, gradient):
+    """θ ← θ + β g/√(mean of g²)."""
+    if gradient != 0.0:
+        source.number[q] += 1.0
+        w = max(1.0 / source.number[q], FORGETTING)
+        source.square[q] += w * (gradient * gradient - source.square[q])
+        moved = source.theta[q] + source.meta_step_size * gradient / math.sqrt(source.square[q])
+        source.theta[q] = min(max(moved, -LIMIT - _start(source)), LIMIT - _start(source))
+
+
+@kernel
+def forget_traces(source):
+    """The traces, their derivatives and y are zero at the start of an episode."""
+    for k in range(source.count[0]):
+        row = source.live[k]
+        source.trace[row] = 0.0
+        for q in range(source.theta.size):
+            source.slope[row, q] = 0.0
+    for q in range(source.theta.size):
+        source.carried[q] = 0.0
+    source.count[0] = 0
+
+
+@kernel
+def follow(source, row, p, factor, derivative, error):
+    """e and ∂e/∂θ one step on, and z ← z + δ ∂e/∂θ. `factor` is γλ, `derivative` that of γλ by θ(p)."""
+    for k in range(source.count[0]):
+        r = source.live[k]
+        for q in range(source.theta.size):
+            source.slope[r, q] *= factor
+        source.slope[r, p] += derivative * source.trace[r]
+        source.trace[r] *= factor
+    if source.trace[row] == 0.0:
+        add_live(source, row)
+    source.trace[row] += 1.0
+    for k in range(source.count[0]):
+        for q in range(source.theta.size):
+            source.effect[source.live[k], q] += error * source.slope[source.live[k], q]
+
+
+@kernel
+def add_live(source, row):
+    """Note a row with a trace; it may be noted already if its trace has vanished."""
+    for k in range(source.count[0]):
+        if source.live[k] == row:
+            return
+    source.live[source.count[0]] = row
+    source.count[0] += 1

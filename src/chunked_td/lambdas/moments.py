@@ -1,0 +1,43 @@
+"""Running means and variances, and those of Monte-Carlo returns, for λ sources that learn."""
+
+from __future__ import annotations
+
+from chunked_td._numba import code, kernel
+from chunked_td.bootstraps import SARSA
+
+
+@kernel
+def column_of(bootstrap, action):
+    """Where an array [S, A] keeps what belongs to a state: SARSA has an entry per action, the others the first only."""
+    return action if code(bootstrap) == SARSA else 0
+
+
+@kernel
+def add_to_moments(number, mean, variance, s, a, value, least):
+    """One more value at [s, a]: its weight is 1/n, or `least` where that is more.
+
+    m ← m + w(x − m),   v ← (1 − w)(v + w(x − m)²);   with w = 1/n these are the mean and the variance of all values.
+    """
+    number[s, a] += 1.0
+    w = max(1.0 / number[s, a], least)
+    error = value - mean[s, a]
+    mean[s, a] += w * error
+    variance[s, a] = (1.0 - w) * (variance[s, a] + w * error * error)
+
+
+@kernel
+def add_returns(source, episode):
+    """The return from every transition of an episode (every visit), summed over reward components.
+
+    G_t = r_{t+1} + γ G_{t+1}, with G_T = B(x_T) where the episode was cut and 0 where it ended.
+    """
+    returned = 0.0
+    for i in range(episode.ahead.size):
+        returned += episode.ahead[i]
+    for t in range(episode.length[0] - 1, -1, -1):
+        reward = 0.0
+        for i in range(episode.ahead.size):
+            reward += episode.rewards[t, i]
+        returned = reward + episode.discount * returned
+        s, a = episode.states[t], column_of(episode.bootstrap, episode.actions[t])
+        add_to_moments(source.number, source.mean, source.variance, s, a, returned, source.least_weight)

@@ -1,0 +1,118 @@
+"""The value kernel: two next states are told apart by their values, not by their names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from chunked_td._checks import check_positive
+from chunked_td._numba import code, kernel
+from chunked_td.bootstraps import SARSA, STATE
+from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.step import first, following, target, value_at, weight
+
+
+@dataclass(frozen=True)
+class ValueLambda(LambdaSource):
+    """The chance that two draws of what comes next cannot be told apart by value (ours; not in the paper).
+
+        λ(x) = Σ_{x',y'} P̂^π(x'|x) P̂^π(y'|x) k(x',y'),   k = 1 if x' = y', else exp(−γ²(V(x') − V(y'))² / 2τ²)
+
+    Noise that changes no value does not cut credit; noise that matters does; actions of equal value count as one. With
+    τ → 0 it is `ExpectedLambda`, with τ → ∞ it is λ = 1. It depends on the state alone (for SARSA on state and action),
+    so the fixed point is right. For SARSA the draws are those of x' given x and a, with V(x') = Σ_a' π(a'|x') Q(x',a').
+
+    States that were never left, terminal ones among them, have the value 0. Reward components are summed.
+
+    Args:
+      width: τ as a multiple of the root mean square of the TD errors so far (of the last thousand or so).
+    """
+
+    width: float = 0.5
+
+    needs = Needs.OUTCOMES | Needs.POLICY | Needs.LEGAL
+    arrays: ClassVar[dict[str, str]] = {
+        "error": "float64[2]",  # mean square of the TD errors, and how many they are
+        "mass": "float64[S]",  # scratch: P̂^π of a next state; zero between steps
+        "worth": "float64[S]",  # scratch: its value
+        "listed": "int64[S]",  # scratch: the next states
+    }
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "width", check_positive("width", self.width))
+
+    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Between steps no state has a mass; one that had would be listed twice."""
+        if arrays["mass"].any():
+            raise ValueError("mass must be zero between steps")
+
+    def needs_with(self, bootstrap: int) -> Needs:
+        """State values need no policy of other states; SARSA asks about the action taken alone."""
+        if bootstrap == STATE:
+            return self.needs & ~Needs.LEGAL
+        return self.needs & ~Needs.POLICY if bootstrap == SARSA else self.needs
+
+    @staticmethod
+    @kernel
+    def lambda_t(source, step, i):
+        """The chance that two draws of the next state have the same value."""
+        return value_overlap(source, step)
+
+    @staticmethod
+    @kernel
+    def after_step(source, step, reward, td_error, ended):
+        """Add the TD error to the scale."""
+        add_error(source, td_error)
+
+
+@kernel
+def add_error(source, td_error):
+    """The mean square of the TD errors; the last thousand weigh most."""
+    total = 0.0
+    for i in range(td_error.size):
+        total += td_error[i]
+    source.error[1] = min(source.error[1] + 1.0, 1000.0)
+    source.error[0] += (total * total - source.error[0]) / source.error[1]
+
+
+@kernel
+def value_overlap(source, step):
+    """Σ_{x',y'} P̂(x') P̂(y') k(x',y'), over the outcomes that the model lists."""
+    found = 0
+    total = 0.0
+    for a in range(code(step.n_actions)):
+        if code(step.bootstrap) == SARSA:
+            share = 1.0 if a == step.action else 0.0
+        else:
+            share = step.policy[a]
+        if share > 0.0:
+            k = first(step, a)
+            while k >= 0:
+                p = share * weight(step, a, k)
+                t = target(step, a, k)
+                if p > 0.0 and t < source.mass.size:
+                    if source.mass[t] == 0.0:
+                        source.listed[found] = t
+                        source.worth[t] = step.discount * value_at(step, t)
+                        found += 1
+                    source.mass[t] += p
+                    total += p
+                k = following(step, a, k)
+    same = 0.0
+    scale = 2.0 * source.width * source.width * source.error[0]
+    for j in range(found):
+        s = source.listed[j]
+        same += source.mass[s] * source.mass[s]
+        for k in range(j):
+            t = source.listed[k]
+            apart = (source.worth[s] - source.worth[t]) ** 2
+            if apart <= 30.0 * scale:  # beyond that exp gives less than rounding
+                near = math.exp(-apart / scale) if apart > 0.0 else 1.0
+                same += 2.0 * source.mass[s] * source.mass[t] * near
+    for j in range(found):
+        source.mass[source.listed[j]] = 0.0
+    return min(same / (total * total), 1.0) if total > 0.0 else 1.0

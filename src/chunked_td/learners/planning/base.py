@@ -1,0 +1,234 @@
+"""Planning: updates from a learned model, on the same table of values, after each real step.
+
+Bootstrap, λ source, view and step size say what a real step teaches; a planner says what the model teaches besides. It
+runs at the end of every step. Its model counts transitions, rewards and ends (`chunked_td.models.transitions`), the
+present transition included. A backup of a row (s, a) is
+
+    T(s,a) = Σ_{s'} P̂(s'|s,a) [r̂(s,a,s') + γ (1 − share of ends) B(s')],   B(s') = Σ_{a'} π(a'|s') Q(s',a')
+
+with the ε-greedy policy π as it stands, for SARSA as for Expected-SARSA; Q-learning has B(s') = max Q(s',·). B = 0 in
+states that were never acted in. For state values a row is s, and B(s') = V(s'): the model is that of the process under
+the policy, as it was followed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from chunked_td._numba import by_type, code, form_of, is_kernel, kernel
+from chunked_td.bootstraps import STATE
+from chunked_td.lambdas.base import grown_arrays, new_array
+from chunked_td.lambdas.step import bootstrap_value
+from chunked_td.models.counts import FOLLOWING, NUMBER, TARGET
+from chunked_td.models.transitions import TransitionCounts, record
+from chunked_td.policies import epsilon_greedy
+from chunked_td.seeding import Stream
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Base of the planners: a frozen dataclass of settings with a kernel `plan`, a static method.
+
+        plan(planner, agent, row, epsilon, step_size, over)
+
+    It is called after every transition. `row` is the row of the transition, `over` says whether the episode has ended.
+
+    Attributes:
+      arrays: what the planner keeps, as a layout by name: `rows` of the table of values, S states, A actions, d reward
+        components. The arrays start at zero, grow with the tables and are saved with the learner.
+      direct: whether the real step's own TD update is made, too.
+    """
+
+    arrays: ClassVar[Mapping[str, str]] = {}
+    direct: bool = dataclasses.field(default=True, kw_only=True)
+
+    @property
+    def draws(self) -> int:
+        """The most uniform numbers that one call of `plan` takes."""
+        return 0
+
+    def settings(self) -> dict[str, Any]:
+        """The settings by name, as plain values."""
+        return dataclasses.asdict(self)
+
+    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Refuse, with a ValueError, arrays of a file that the kernels could index outside of."""
+
+    def compiled(self, sizes: Mapping[str, int]) -> Any:
+        """What kernels see: a NamedTuple of the settings and of the arrays, all zero."""
+        return form_of(self, {name: new_array(layout, sizes) for name, layout in self.arrays.items()})
+
+
+def check_planner(value: Any) -> Planner | None:
+    """A planner, or None."""
+    if value is None or (isinstance(value, Planner) and is_kernel(getattr(type(value), "plan", None))):
+        return value
+    from chunked_td.learners.planning import PLANNERS
+
+    hint = f"; did you mean {value.__name__}()?" if isinstance(value, type) and issubclass(value, Planner) else ""
+    raise ValueError(f"planner must be None, one of {', '.join(PLANNERS)}, or a Planner of yours, got {value!r}{hint}")
+
+
+class PlanningStream(NamedTuple):
+    """The planner's random numbers: a `Stream` that stays where it is when a run moves small arrays to the stack."""
+
+    block: Annotated[np.ndarray, "float64[n]"]
+    position: Annotated[np.ndarray, "int64[n]"]
+
+
+@kernel
+def _plan_nothing(planner, agent, row, epsilon, step_size, over):
+    pass
+
+
+@kernel
+def _reward_as_it_came(source, planning, step, row, reward, i):
+    return reward[i]
+
+
+@kernel
+def _always(planner):
+    return True
+
+
+_plan_by, _read_by = by_type("plan", _plan_nothing), by_type("read", _reward_as_it_came)
+
+
+class Planning(NamedTuple):
+    """What a learner that plans, or reads rewards off its model, has besides."""
+
+    planner: Any  # the compiled form of a planner, or None
+    reward_source: Any  # the compiled form of a reward source, or None
+    direct: bool  # whether the real step's own TD update is made
+    world: TransitionCounts
+    rng: PlanningStream
+    target: Annotated[np.ndarray, "float64[d]"]  # scratch: a backup
+
+    @staticmethod
+    @kernel
+    def count_transition(planning, row, seen, reward, terminated):
+        """Train the model; `seen` is the next state as the model sees it, or −1 if it does not look."""
+        if seen >= 0:
+            record(planning.world, row, seen, reward, terminated)
+
+    @staticmethod
+    @kernel
+    def reward_read(planning, step, row, reward, i):
+        """Component i of the reward that the TD error uses."""
+        return _read_by(planning.reward_source, planning, step, row, reward, i)
+
+    @staticmethod
+    @kernel
+    def learns_directly(planning):
+        """Whether the real step's own TD update is made."""
+        return planning.direct
+
+    @staticmethod
+    @kernel
+    def plan(planning, agent, row, epsilon, step_size, over):
+        """Let the planner run."""
+        _plan_by(planning.planner, agent, row, epsilon, step_size, over)
+
+    @staticmethod
+    @kernel
+    def has_planning_room(planning, pairs, draws):
+        """Whether so many new pairs fit in, and so many random numbers are there."""
+        counts, rng = planning.world.counts, planning.rng
+        return counts.pairs.shape[0] - counts.size[0] >= pairs and rng.block.size - rng.position[0] >= draws
+
+
+@kernel
+def _count_nothing(planning, row, seen, reward, terminated):
+    pass
+
+
+@kernel
+def _plain_reward(planning, step, row, reward, i):
+    return reward[i]
+
+
+@kernel
+def _enough_room(planning, pairs, draws):
+    return True
+
+
+count_transition = by_type("count_transition", _count_nothing)
+reward_read = by_type("reward_read", _plain_reward)
+learns_directly = by_type("learns_directly", _always)
+plan = by_type("plan", _plan_nothing)
+has_planning_room = by_type("has_planning_room", _enough_room)
+
+
+@kernel
+def expected_backup(agent, row, epsilon):
+    """T(row) by the model's expectation, into `planning.target`; the row was tried."""
+    world, out = agent.planning.world, agent.planning.target
+    counts = world.counts
+    for i in range(out.size):
+        out[i] = 0.0
+    pair = counts.head[row]
+    while pair >= 0:
+        for i in range(out.size):
+            out[i] += world.rewards[pair, i]
+        going_on = counts.pairs[pair, NUMBER] - world.ends[pair]
+        if going_on > 0:
+            add_bootstrap(agent, counts.pairs[pair, TARGET], epsilon, going_on)
+        pair = counts.pairs[pair, FOLLOWING]
+    for i in range(out.size):
+        out[i] /= counts.total[row]
+
+
+@kernel
+def add_bootstrap(agent, state, epsilon, weight):
+    """Add weight · γ · B(state) to `planning.target`."""
+    rule, values, out, A = agent.rule, agent.tables.values, agent.planning.target, code(agent.rule.n_actions)
+    policy = agent.memory.scratch
+    if code(rule.bootstrap) != STATE:
+        legal = agent.tables.legal[state]
+        if not legal.any():
+            return  # never acted in
+        epsilon_greedy(values[state * A : (state + 1) * A], legal, epsilon, policy)
+    for i in range(out.size):
+        ahead = bootstrap_value(rule.bootstrap, rule.n_actions, values, state, -1, policy, i)
+        out[i] += weight * rule.discount * ahead
+
+
+@kernel
+def state_of(agent, row):
+    """The state that a row of the table of values belongs to."""
+    return row if code(agent.rule.bootstrap) == STATE else row // code(agent.rule.n_actions)
+
+
+def grown_planning(planning: Planning, planner: Planner | None, sizes: Mapping[str, int], capacity: int) -> Planning:
+    """The same with room for larger tables and for more distinct transitions."""
+    larger = planning._replace(world=planning.world.grown(sizes["rows"], sizes["S"], capacity))
+    if planner is None:
+        return larger
+    return larger._replace(planner=grown_arrays(planning.planner, planner.arrays, sizes))
+
+
+def make_planning(
+    planner: Planner | None, reward_source: Any, sizes: Mapping[str, int], stream: Stream, capacity: int = 256
+) -> Planning | None:
+    """An empty model and what goes with it; None where nothing needs it.
+
+    Args:
+      sizes: `rows` of the table of values, S states, A actions, d reward components.
+      stream: the planner's random numbers.
+      capacity: distinct transitions to make room for.
+    """
+    if planner is None and reward_source is None:
+        return None
+    return Planning(
+        planner=None if planner is None else planner.compiled(sizes),
+        reward_source=None if reward_source is None else form_of(reward_source, {}),
+        direct=planner is None or planner.direct,
+        world=TransitionCounts.empty(sizes["rows"], sizes["S"], sizes["d"], capacity),
+        rng=PlanningStream(*stream),
+        target=np.zeros(sizes["d"]),
+    )

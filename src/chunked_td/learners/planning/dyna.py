@@ -1,0 +1,78 @@
+"""Dyna (Sutton 1990): model-based updates of rows drawn at random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chunked_td._checks import check_flag, check_whole
+from chunked_td._numba import kernel
+from chunked_td.learners.planning.base import Planner, add_bootstrap, expected_backup
+from chunked_td.models.counts import FOLLOWING, NUMBER, TARGET
+from chunked_td.seeding import uniform
+
+
+@dataclass(frozen=True)
+class Dyna(Planner):
+    """n updates a step, of rows drawn uniformly from those that were tried (Sutton 1990).
+
+        Q(s,a) ← Q(s,a) + α [r̂(s,a,s') + γ (1 − share of ends) B(s') − Q(s,a)],   s' ~ P̂(·|s,a)
+
+    What differs from Dyna-Q as Sutton and Barto print it: s' is drawn from the counts instead of being the latest one,
+    the reward is the mean of the transition, and B is that of the ε-greedy policy unless `greedy`.
+
+    Args:
+      steps: updates after each real step.
+      expected: take the expectation over s' instead of drawing it.
+      greedy: back up max_a' Q(s',a') as Q-learning does, instead of the mean under the policy.
+      direct: make the real step's own TD update, too.
+    """
+
+    steps: int = 10
+    expected: bool = False
+    greedy: bool = False
+
+    def __post_init__(self) -> None:
+        check_whole("steps", self.steps, 1)
+        check_flag("expected", self.expected)
+        check_flag("greedy", self.greedy)
+        check_flag("direct", self.direct)
+
+    @property
+    def draws(self) -> int:
+        """One number for the row, one for the outcome."""
+        return self.steps * (1 if self.expected else 2)
+
+    @staticmethod
+    @kernel
+    def plan(planner, agent, row, epsilon, step_size, over):
+        """`steps` updates."""
+        planning, values = agent.planning, agent.tables.values
+        if planning.world.tried_number[0] == 0:
+            return
+        for _ in range(planner.steps):
+            tried = int(uniform(planning.rng) * planning.world.tried_number[0])
+            k = planning.world.tried[tried]
+            if planner.expected:
+                expected_backup(agent, k, 0.0 if planner.greedy else epsilon)
+            else:
+                _sampled_backup(agent, k, 0.0 if planner.greedy else epsilon)
+            for i in range(planning.target.size):
+                values[k, i] += step_size * (planning.target[i] - values[k, i])
+
+
+@kernel
+def _sampled_backup(agent, row, epsilon):
+    """T(row) for one outcome drawn by its count, the newest outcome first, into `planning.target`."""
+    world, out = agent.planning.world, agent.planning.target
+    counts = world.counts
+    left = int(uniform(agent.planning.rng) * counts.total[row])
+    pair = counts.head[row]
+    while left >= counts.pairs[pair, NUMBER]:
+        left -= counts.pairs[pair, NUMBER]
+        pair = counts.pairs[pair, FOLLOWING]
+    number = counts.pairs[pair, NUMBER]
+    for i in range(out.size):
+        out[i] = world.rewards[pair, i] / number
+    going_on = number - world.ends[pair]
+    if going_on > 0:
+        add_bootstrap(agent, counts.pairs[pair, TARGET], epsilon, going_on / number)

@@ -1,0 +1,150 @@
+"""Prioritised sweeping (Moore and Atkeson 1993; Peng and Williams 1993)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from chunked_td._checks import check_flag, check_not_negative, check_whole
+from chunked_td._numba import kernel
+from chunked_td.learners.planning.base import Planner, expected_backup, state_of
+from chunked_td.models.counts import NUMBER, ORIGIN
+
+
+@dataclass(frozen=True)
+class PrioritisedSweeping(Planner):
+    """Full backups of the rows whose values are most in error, and then of those that lead to them.
+
+        Q(s,a) ← T(s,a) for the (s,a) of largest |T(s,a) − Q(s,a)|, up to n times a step
+
+    The row of the real step enters the queue, and after each backup of a row of state s every row from which s was
+    reached, if its error is above the threshold. The queue is kept from step to step.
+
+    What differs from Moore and Atkeson: values are those of (s, a), and a priority is the error itself, not the bound
+    P̂·|ΔV|. Peng and Williams back up single transitions by a step size. Backups here are full, and the step size is not
+    used. The real step's own TD update is left out unless `direct`.
+
+    Args:
+      steps: the most backups after each real step.
+      threshold: errors at or below it are left.
+      direct: make the real step's own TD update, too. Rows that it changes enter the queue when they are next visited.
+    """
+
+    steps: int = 10
+    threshold: float = 1e-4
+    direct: bool = field(default=False, kw_only=True)
+
+    arrays = {"queue": "int64[rows]", "place": "int64[rows]", "priority": "float64[rows]", "size": "int64[1]"}  # noqa: RUF012
+
+    def __post_init__(self) -> None:
+        check_whole("steps", self.steps, 1)
+        check_not_negative("threshold", self.threshold)
+        check_flag("direct", self.direct)
+
+    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Refuse a queue that names rows that are not there, or not once."""
+        queue, place, size = arrays["queue"], arrays["place"], int(arrays["size"][0])
+        if not 0 <= size <= queue.size or not ((queue >= 0) & (queue < queue.size)).all():
+            raise ValueError("planner_queue must name rows, and planner_size how many of them")
+        wanted = np.zeros(queue.size, np.int64)
+        wanted[queue[:size]] = np.arange(1, size + 1)
+        if not np.array_equal(place, wanted) or not (arrays["priority"] >= 0).all():
+            raise ValueError("planner_place must be the places in planner_queue")
+
+    @staticmethod
+    @kernel
+    def plan(planner, agent, row, epsilon, step_size, over):
+        """Up to `steps` backups, the largest error first."""
+        _enter(planner, agent, row, epsilon)
+        world, values, target = agent.planning.world, agent.tables.values, agent.planning.target
+        for _ in range(planner.steps):
+            if planner.size[0] == 0:
+                return
+            k = pop(planner)
+            expected_backup(agent, k, epsilon)
+            for i in range(target.size):
+                values[k, i] = target[i]
+            pair = world.entry[state_of(agent, k)] - 1
+            while pair >= 0:
+                if world.counts.pairs[pair, NUMBER] > world.ends[pair]:
+                    _enter(planner, agent, world.counts.pairs[pair, ORIGIN], epsilon)
+                pair = world.entering[pair] - 1
+
+
+@kernel
+def _enter(planner, agent, row, epsilon):
+    """Put a row into the queue by its error, if that is above the threshold or the row is there already."""
+    values, target = agent.tables.values, agent.planning.target
+    if agent.planning.world.counts.total[row] == 0:
+        return  # a model that does not look (`StaleModel`) has nothing to back up from
+    expected_backup(agent, row, epsilon)
+    error = 0.0
+    for i in range(target.size):
+        error = max(error, abs(target[i] - values[row, i]))
+    if error > planner.threshold or planner.place[row] > 0:
+        push(planner, row, error)
+
+
+@kernel
+def push(heap, row, priority):
+    """Enter a row, or change its priority.
+
+    Args:
+      heap: `queue` int64[rows], rows with the largest priority first (a binary heap); `place` int64[rows], a row's
+        position in it plus one, or 0; `priority` float64[rows] by row, of equals the lower row first; `size` int64[1].
+    """
+    heap.priority[row] = priority
+    if heap.place[row] == 0:
+        heap.queue[heap.size[0]] = row
+        heap.size[0] += 1
+        heap.place[row] = heap.size[0]
+    _rise(heap, heap.place[row] - 1)
+    _sink(heap, heap.place[row] - 1)
+
+
+@kernel
+def pop(heap):
+    """Take the row of largest priority out of a heap that is not empty."""
+    row = heap.queue[0]
+    heap.size[0] -= 1
+    heap.place[row] = 0
+    if heap.size[0] > 0:
+        last = heap.queue[heap.size[0]]
+        heap.queue[0], heap.place[last] = last, 1
+        _sink(heap, 0)
+    return row
+
+
+@kernel
+def _rise(heap, k):
+    while k > 0 and _comes_before(heap, k, (k - 1) // 2):
+        _swap(heap, k, (k - 1) // 2)
+        k = (k - 1) // 2
+
+
+@kernel
+def _sink(heap, k):
+    while 2 * k + 1 < heap.size[0]:
+        child = 2 * k + 1
+        if child + 1 < heap.size[0] and _comes_before(heap, child + 1, child):
+            child += 1
+        if not _comes_before(heap, child, k):
+            return
+        _swap(heap, k, child)
+        k = child
+
+
+@kernel
+def _comes_before(heap, j, k):
+    """By priority; of equals the lower row, so that the order depends on nothing else."""
+    a, b = heap.queue[j], heap.queue[k]
+    return heap.priority[a] > heap.priority[b] or (heap.priority[a] == heap.priority[b] and a < b)
+
+
+@kernel
+def _swap(heap, j, k):
+    a, b = heap.queue[j], heap.queue[k]
+    heap.queue[j], heap.queue[k] = b, a
+    heap.place[b], heap.place[a] = j + 1, k + 1

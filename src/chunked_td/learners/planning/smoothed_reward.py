@@ -1,0 +1,61 @@
+"""The reward of the TD error, read off the model."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from chunked_td._checks import check_flag
+from chunked_td._numba import kernel
+from chunked_td.models.counts import FOLLOWING, NUMBER, find
+
+
+@dataclass(frozen=True)
+class SmoothedReward:
+    """The mean reward so far, the present one included, in place of the reward that came.
+
+        δ_t = r̂(s_t,a_t,s_{t+1}) + γ B(x_{t+1}) − Q(s_t,a_t),   or with r̂(s_t,a_t)
+
+    Noise in the reward is averaged before λ passes it back. Where the reward depends on the state that is reached, the
+    mean over all of them (`per_transition=False`) takes away what λ < 1 would have learned from the outcome.
+
+    For state values r̂ is r̂(s_t,s_{t+1}) or r̂(s_t), under the policy as it was followed. A transition that the model
+    has not counted (`chunked_td.models.errors`) keeps its own reward.
+
+    Args:
+      per_transition: the mean of (s, a, s'); otherwise that of (s, a).
+    """
+
+    per_transition: bool = True
+
+    def __post_init__(self) -> None:
+        check_flag("per_transition", self.per_transition)
+
+    def settings(self) -> dict[str, Any]:
+        """The settings by name, as plain values."""
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    @kernel
+    def read(source, planning, step, row, reward, i):
+        """The mean reward; the reward that came where the model has none."""
+        counts, sums = planning.world.counts, planning.world.rewards
+        if source.per_transition:
+            pair = find(counts, row, step.next_state)
+            return sums[pair, i] / counts.pairs[pair, NUMBER] if pair >= 0 else reward[i]
+        if counts.total[row] == 0:
+            return reward[i]
+        total = 0.0
+        pair = counts.head[row]
+        while pair >= 0:
+            total += sums[pair, i]
+            pair = counts.pairs[pair, FOLLOWING]
+        return total / counts.total[row]
+
+
+def check_reward_source(value: Any) -> SmoothedReward | None:
+    """A reward source, or None for the reward as it comes."""
+    if value is None or isinstance(value, SmoothedReward):
+        return value
+    raise ValueError(f"reward_source must be None or SmoothedReward(…), got {value!r}")

@@ -1,0 +1,287 @@
+"""What a saved learner may hold: every array and number that compiled code will index with, checked before it does.
+
+`saved_arrays` states the schema: for every array of a file its layout, and for whole numbers their range. The layouts
+are those that the tuples of compiled code declare (`Tables`, `Memory`, the kinds of traces, `Counts`, `Episode`), and
+the λ source's `arrays`. What follows from other parts of the file is compared: the links of the count model's lists,
+its totals. A file may be wrong, since anybody can write one; what passes here is never dangerous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from chunked_td._checks import check_not_negative, check_unit, check_whole
+from chunked_td._numba import Layout, layouts
+from chunked_td.bootstraps import SARSA, STATE
+from chunked_td.lambdas.episode import Episode
+from chunked_td.learners.count_models import count_origins
+from chunked_td.learners.learner import Learner
+from chunked_td.learners.state import Memory, Tables
+from chunked_td.learners.sutton_singh import SuttonSingh
+from chunked_td.models.counts import BackwardCounts, Counts, PartCounts
+from chunked_td.traces import Trace
+
+Arrays = Mapping[str, np.ndarray]
+LARGEST = 2**53
+"""Of counts: whole numbers up to it are exact as float64 too."""
+
+_REWRITTEN = ("policy", "next_policy", "scratch", "lambda_t", "delta_t")
+"""What of `Memory` is written before it is read, or read only where it was written: it may hold anything."""
+
+
+class Saved(NamedTuple):
+    """An array of a file: its layout, and the range [least, below) of its numbers."""
+
+    layout: Layout
+    least: int = 0
+    below: int = LARGEST
+
+
+def _saved(layout: str, least: int = 0, below: int = LARGEST) -> Saved:
+    dtype, _, dims = layout.rstrip("]").partition("[")
+    return Saved(Layout(np.dtype(dtype), tuple(dim.strip() for dim in dims.split(","))), least, below)
+
+
+def _declared(cls: type, fields: Any, prefix: str = "", **renamed: str) -> dict[str, Saved]:
+    """Fields of a tuple of compiled code, as it declares them; dimensions may have other names in a file."""
+    found = {}
+    for name in fields:
+        dtype, dims = layouts(cls)[name]
+        found[f"{prefix}{name}"] = Saved(Layout(dtype, tuple(renamed.get(dim, dim) for dim in dims)))
+    return found
+
+
+def own_arrays(trace: Any) -> list[str]:
+    """What a kind of trace (`learners.views`) has besides the entries that all have."""
+    return list(layouts(type(trace))) if hasattr(trace, "entries") else []
+
+
+def episode_arrays(agent: Learner) -> list[str]:
+    """The arrays of the episode under way, where the λ source is shown it."""
+    return [] if agent._state.episode is None else list(layouts(Episode))
+
+
+def saved_arrays(agent: Learner) -> dict[str, Saved]:
+    """The schema of a learner's file. `agent` has the settings of the file; of its states, the indexer alone knows."""
+    states = max(agent.indexer.size, 1)  # room that was never used is zero
+    pairs, rows = states * agent.n_actions, states if agent.bootstrap == STATE else states * agent.n_actions
+    schema = {
+        "capacity": _saved("int64[2]", 0, LARGEST),
+        **_declared(Tables, ("values", "legal")),
+        **_declared(Trace, ("rows", "weight"), "trace_", capacity="live"),
+        **_declared(Memory, Memory._fields, "memory_"),
+        **_declared(Counts, ("head", "total", "prior"), "counts_"),
+        "counts_origin": _saved("int64[pairs]", 0, _origins(agent, states)),
+        "counts_target": _saved("int64[pairs]", *_targets(agent, states)),
+        "counts_number": _saved("int64[pairs]", 1),
+        "counts_following": _saved("int64[pairs]", -1),
+    }
+    schema |= _declared(type(agent.trace), own_arrays(agent.trace), "trace_", k="d")
+    schema |= _declared(Episode, episode_arrays(agent), "episode_", k="d", T="transitions")
+    ranges = {"trace_rows": (0, rows), "memory_rows": (0, rows), "memory_previous": (-1, pairs), "counts_head": (-1,)}
+    if episode_arrays(agent):
+        ranges |= {"episode_states": (0, states), "episode_actions": (0, agent.n_actions)}
+    for name, limits in ranges.items():
+        schema[name] = Saved(schema[name].layout, *limits)
+    for name, layout in agent.lambda_source.arrays.items():
+        schema[f"lambda_{name}"] = _saved(layout, -LARGEST)
+    if agent._state.planning is not None:
+        schema |= _world_arrays(rows, states)
+    for name, layout in agent.planner.arrays.items() if agent.planner is not None else ():
+        schema[f"planner_{name}"] = _saved(layout, -LARGEST)
+    if isinstance(agent, SuttonSingh):
+        schema |= {"stale": _saved("float64[pairs]"), "visited": _saved("int64[visits, 2]")}
+    return schema
+
+
+def _world_arrays(rows: int, states: int) -> dict[str, Saved]:
+    """The planner's model; its pairs have a number of their own."""
+    return {
+        **_declared(Counts, ("total", "prior"), "world_", origins="rows", k="world_prior"),
+        "world_head": _saved("int64[rows]", -1),
+        "world_origin": _saved("int64[world]", 0, rows),
+        "world_target": _saved("int64[world]", 0, states),
+        "world_number": _saved("int64[world]", 1),
+        "world_following": _saved("int64[world]", -1),
+        "world_rewards": _saved("float64[world, d]"),
+        "world_ends": _saved("int64[world]"),
+    }
+
+
+def arrays_of(form: Any) -> dict[str, np.ndarray]:
+    """The arrays of a compiled form."""
+    return {name: field for name, field in form._asdict().items() if isinstance(field, np.ndarray)}
+
+
+def _origins(agent: Learner, states: int) -> int:
+    """How many origins the states seen so far can have in the count model."""
+    if isinstance(agent, SuttonSingh):
+        return states
+    return count_origins(type(agent._state.model), agent.bootstrap, states, agent.n_actions, agent.n_rewards)
+
+
+def _targets(agent: Learner, states: int) -> tuple[int, int]:
+    """Range of the targets of the count model."""
+    if isinstance(agent, SuttonSingh):
+        return -1, states  # −1 is the end of an episode
+    kind = type(agent._state.model)
+    if kind is BackwardCounts:
+        return 0, states * agent.n_actions if agent.bootstrap == SARSA else states
+    if kind is PartCounts:
+        return 0, int(agent._state.model.counts.prior[1:].max(initial=1.0))
+    return 0, len(agent.percepts) if agent.percept == "reward-state" else states
+
+
+def check_size(arrays: Arrays, bootstrap: int, states: int, n_actions: int, n_rewards: int) -> None:
+    """Refuse settings that would take more memory than the tables of the file itself.
+
+    Args:
+      states: how many the indexer knows.
+    """
+    capacity, rows = _capacity(arrays), arrays["values"].shape[:1]
+    if not states <= capacity or rows != (capacity if bootstrap == STATE else capacity * n_actions,):
+        raise ValueError(f"values must have the rows of {states} states and {n_actions} actions, got {rows} rows")
+    for name, size in (("memory_policy", n_actions), ("memory_lambda_t", n_rewards)):
+        if arrays[name].shape != (size,):
+            raise ValueError(f"{name} must have {size} numbers, got shape {arrays[name].shape}")
+
+
+def _capacity(arrays: Arrays) -> int:
+    """How many states the tables have room for."""
+    given = arrays["capacity"]
+    if given.shape != (2,) or given.dtype != np.int64 or not 0 < given[0] < LARGEST:
+        raise ValueError(f"capacity must be two whole numbers, got {given!r}")
+    return int(given[0])
+
+
+def check_arrays(agent: Learner, arrays: Arrays) -> None:
+    """Refuse arrays that compiled code could read or write outside of, or that contradict each other."""
+    schema = saved_arrays(agent)
+    capacity, origins = _capacity(arrays), int(arrays["capacity"][1])
+    sizes = {"S": capacity if agent.tables.legal.shape[0] else 0, "A": agent.n_actions, "d": agent.n_rewards, "one": 1}
+    sizes |= {"rows": agent._rows(capacity), "origins": _room_for_origins(agent, capacity)}
+    if origins != sizes["origins"]:
+        raise ValueError(f"capacity must have room for {sizes['origins']} origins, got {origins}")
+    for name, saved in schema.items():
+        own = {**sizes, "S": capacity} if name.startswith(("lambda_", "planner_")) else sizes
+        _check_shape(name, arrays[name], saved.layout, own)
+        sizes |= {dim: size for dim, size in own.items() if dim not in sizes}
+        _check_range(name, arrays[name], saved)
+    _check_trace(agent, arrays)
+    _check_counts(arrays, "counts", Counts.empty(0).prior if agent.counts is None else agent.counts.prior)
+    _check_planning(agent, arrays)
+    agent.lambda_source.check_saved({name: arrays[f"lambda_{name}"] for name in agent.lambda_source.arrays})
+    if isinstance(agent, SuttonSingh):
+        limits = arrays["counts_origin"].size, max(agent.indexer.size, 1)
+        if ((arrays["visited"] < 0) | (arrays["visited"] >= limits)).any():
+            raise ValueError("visited must name counted pairs and known states")
+
+
+def _room_for_origins(agent: Learner, capacity: int) -> int:
+    if agent.counts is None:
+        return 0
+    return _origins(agent, capacity)
+
+
+def _check_shape(name: str, array: np.ndarray, layout: Layout, sizes: dict[str, int]) -> None:
+    """Compare with the layout. A dimension that has no size yet gets the array's."""
+    good = array.dtype == layout.dtype and array.ndim == len(layout.dims)
+    for dim, size in zip(layout.dims, array.shape, strict=False):
+        good = sizes.setdefault(dim, int(dim) if dim.isdigit() else size) == size and good
+    if not good:
+        wanted = [sizes.get(dim, dim) for dim in layout.dims]
+        raise ValueError(f"{name} must be {layout.dtype}{wanted}, got {array.dtype}{list(array.shape)}")
+
+
+def _check_range(name: str, array: np.ndarray, saved: Saved) -> None:
+    if array.dtype.kind == "f":
+        if name.removeprefix("memory_") not in _REWRITTEN and not np.isfinite(array).all():
+            raise ValueError(f"{name} must be finite")
+    elif array.dtype.kind == "b":
+        if array.size and array.view(np.uint8).max() > 1:
+            raise ValueError(f"{name} must be truth values")
+    elif array.size and (array.min() < saved.least or array.max() >= saved.below):
+        raise ValueError(f"{name} must lie in [{saved.least}, {saved.below}), got {array.min()} to {array.max()}")
+
+
+def _check_trace(agent: Learner, arrays: Arrays) -> None:
+    rows, length, room = arrays["trace_rows"], arrays["memory_length"], arrays["memory_rows"].size
+    if rows.size and (agent.trace is None or np.bincount(rows).max() > 1):
+        raise ValueError("trace_rows must name each row at most once, and none without traces")
+    if length[0] > room or (agent.trace is not None and length[0] > 0):
+        raise ValueError(f"memory_length must be at most {0 if agent.trace is not None else room}, got {length[0]}")
+    policy = arrays["memory_policy"]
+    if agent.state >= 0 and agent.rule.keeps_policy.value and not ((policy >= 0) & (policy <= 1)).all():
+        raise ValueError(f"memory_policy must be probabilities, got {policy}")
+    steps = arrays["episode_length"][0] if episode_arrays(agent) else 0
+    if steps > (arrays["episode_states"].size if episode_arrays(agent) else 0):
+        raise ValueError(f"episode_length must be at most {arrays['episode_states'].size}, got {steps}")
+    if agent.state < 0 and (steps or rows.size or length[0] or arrays["memory_previous"][0] >= 0):
+        raise ValueError("progress: no episode is under way, but the memory holds one")
+
+
+def _check_planning(agent: Learner, arrays: Arrays) -> None:
+    """What a planner and an error of the models keep."""
+    planning, error = agent._state.planning, agent._state.error
+    if planning is not None:
+        _check_counts(arrays, "world", planning.world.counts.prior)
+        if (arrays["world_ends"] > arrays["world_number"]).any():
+            raise ValueError("world_ends must be at most world_number")
+    if agent.planner is not None:
+        agent.planner.check_saved({name: arrays[f"planner_{name}"] for name in agent.planner.arrays})
+    for name, own in arrays_of(error).items() if error is not None else ():
+        given = arrays[f"error_{name}"]
+        if given.dtype != own.dtype or given.shape != own.shape:
+            raise ValueError(f"error_{name} must be {own.dtype}{list(own.shape)}, got {given.dtype}{list(given.shape)}")
+        counted = name in ("visits", "episodes")  # the rest follows from the settings
+        good = (given >= 0).all() if counted else np.array_equal(given, own)
+        if name == "seen":
+            good = -1 <= given[0] < max(agent.indexer.size, 1)
+        if not good:
+            raise ValueError(f"error_{name} must be what the model's settings lead to")
+
+
+def _check_counts(arrays: Arrays, prefix: str, kept: np.ndarray) -> None:
+    """Counts that add up, on lists that hold every pair once: what counting alone can have led to."""
+    parts = ("origin", "number", "head", "total", "prior", "following")
+    origin, number, head, total, prior, following = (arrays[f"{prefix}_{part}"] for part in parts)
+    links, heads = following[following >= 0], head[head >= 0]
+    good = following.size == 0 or (following < np.arange(following.size)).all()  # to pairs seen before: no circle
+    good = good and np.array_equal(origin[links], origin[following >= 0]) and (heads < origin.size).all()
+    good = good and np.array_equal(origin[heads], np.flatnonzero(head >= 0))
+    if not good or not (np.bincount(np.concatenate([links, heads]), minlength=origin.size) == 1).all():
+        raise ValueError(f"{prefix}_head, {prefix}_following must link every pair once, from its own origin")
+    if not np.array_equal(np.bincount(origin, number, head.size), total):
+        raise ValueError(f"{prefix}_total must be the sums of {prefix}_number")
+    outcomes = prior[1:]
+    whole = (outcomes >= 0).all() and (outcomes < LARGEST).all() and (outcomes == np.floor(outcomes)).all()
+    if prior.shape != kept.shape or prior[0] != kept[0] or not whole:
+        raise ValueError(f"{prefix}_prior must be like {kept}, got {prior}")
+
+
+def check_progress(agent: Learner, progress: Any) -> tuple[int, int, int, float, float]:
+    """Episode, state, action, step size and ε, each in its range."""
+    if not isinstance(progress, list) or len(progress) != 5:
+        raise ValueError(f"progress must be five numbers, got {progress!r}")
+    episode, state, action, step_size, epsilon = progress
+    check_whole("episode", episode, 0, LARGEST)
+    check_whole("state", state, -1, agent.indexer.size - 1)
+    check_whole("action", action, -1 if state < 0 else 0, agent.n_actions - 1 if state >= 0 else -1)
+    return episode, state, action, check_not_negative("step_size", step_size), check_unit("epsilon", epsilon)
+
+
+def check_percepts(agent: Learner, percepts: Any) -> dict[tuple[Any, ...], int]:
+    """Ids of the pairs of reward and state."""
+    found: dict[tuple[Any, ...], int] = {}
+    for given in percepts:
+        *rewards, state = given
+        if len(rewards) != agent.n_rewards or not all(type(r) in (int, float) and np.isfinite(r) for r in rewards):
+            raise ValueError(f"percepts must be {agent.n_rewards} rewards and a state each, got {given!r}")
+        check_whole("state of a percept", state, 0, agent.indexer.size - 1)
+        found[(*rewards, state)] = len(found)
+    if len(found) != len(percepts):
+        raise ValueError("percepts must differ from each other")
+    return found

@@ -1,0 +1,57 @@
+"""Views of the update: when values change, and through which kind of trace.
+
+| view | values change | trace |
+|---|---|---|
+| "traces" | at every step | accumulating or replacing (`chunked_td.traces.Trace`) |
+| "true_online" | at every step | dutch (`learners.true_online.DutchTrace`) |
+| "expected_traces", or `ExpectedTraces(…)` | at every step | expected (`learners.expected_traces.ExpectedTrace`) |
+| "offline" | at the end of an episode, towards λ-returns (Eq. 2 and 4) | none |
+| "sampled" | at the end of an episode, towards targets of sampled chunks (§3.1) | none |
+
+A kind of trace is a NamedTuple with two kernels, `update` and `end`, which `learners.update` calls by its type.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from chunked_td._checks import check_choice
+from chunked_td.learners.expected_traces import ExpectedTraces
+from chunked_td.learners.true_online import DutchTrace
+from chunked_td.traces import Trace
+
+View = str | ExpectedTraces
+
+_TRACES: dict[str, Any] = {"traces": Trace, "true_online": DutchTrace, "expected_traces": ExpectedTraces()}
+_TRACES |= {"offline": None, "sampled": None}
+
+VIEWS = tuple(_TRACES)
+
+
+def check_view(view: Any) -> View:
+    """Return a view, or say which ones there are."""
+    if isinstance(view, ExpectedTraces):
+        return view
+    view = check_choice("view", view, VIEWS)
+    return ExpectedTraces() if view == "expected_traces" else view
+
+
+def view_settings(view: View) -> Any:
+    """A view as plain values, for a file; see `view_from`."""
+    return dataclasses.asdict(view) if isinstance(view, ExpectedTraces) else view
+
+
+def view_from(settings: Any) -> View:
+    """The view of these plain values."""
+    return ExpectedTraces(**settings) if isinstance(settings, dict) else settings
+
+
+def empty_trace(view: View, rows: int, components: int, capacity: int) -> Any:
+    """A trace of the view's kind with no live entry; None for updates at the end of an episode.
+
+    Args:
+      rows: of the table of values. components: d. capacity: live entries to make room for.
+    """
+    kind = view if isinstance(view, ExpectedTraces) else _TRACES[view]
+    return None if kind is None else kind.empty(rows, components, capacity)

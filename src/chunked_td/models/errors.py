@@ -1,0 +1,179 @@
+"""Models that are wrong on purpose: what a count model is shown instead of the next state that came.
+
+A model error stands between the world and every count model of a learner: that of the λ source and that of the planner
+see the same wrong transitions. Rewards, ends and the TD targets stay true. λ is the wrong model's probability
+of what really came. Each error is fixed by its seed; random numbers of the run are not touched.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from chunked_td._checks import check_probability, check_seed, check_whole
+from chunked_td._numba import code, form_of, kernel
+
+
+@dataclass(frozen=True)
+class ModelError:
+    """Base of the model errors: a frozen dataclass of settings with a kernel `misread(error, step)`, a static method.
+
+    The kernel is called once per transition and returns the next state that the model sees, or −1 if it does not look.
+    `error.seen[0]` holds the answer until the next transition.
+
+    Attributes:
+      needs_states: whether the number of states has to be known beforehand.
+    """
+
+    needs_states: ClassVar[bool] = True
+
+    def settings(self) -> dict[str, Any]:
+        """The settings by name, as plain values."""
+        return dataclasses.asdict(self)
+
+    def make_arrays(self, states: int, n_actions: int) -> Mapping[str, np.ndarray]:
+        """What the error keeps besides `seen`."""
+        return {}
+
+    def compiled(self, states: int, n_actions: int) -> Any:
+        """What kernels see: a NamedTuple of the settings and of the arrays."""
+        return form_of(self, {**self.make_arrays(states, n_actions), "seen": np.zeros(1, np.int64)})
+
+    @staticmethod
+    @kernel
+    def seen_state(error, step):
+        """The next state as the models saw it, or −1."""
+        return error.seen[0]
+
+
+def wrong_states(states: int, seed: int, among: tuple[int, ...] | None) -> np.ndarray:
+    """int64[S]: for every state another one that stands for it, one to one: a random cycle through `among`, or all."""
+    chosen = np.arange(states) if among is None else np.array(among, np.int64)
+    if chosen.size and not (chosen.min() >= 0 and chosen.max() < states):
+        raise ValueError(f"states must be ids in 0..{states - 1}, got {among!r}")
+    order = np.random.default_rng(seed).permutation(chosen)
+    wrong = np.arange(states)
+    wrong[order] = np.roll(order, 1)
+    return wrong
+
+
+def _check_states(among: Any) -> tuple[int, ...] | None:
+    if among is None:
+        return None
+    given = tuple(check_whole("states", s, 0) for s in among)
+    if len(set(given)) < max(len(given), 2):
+        raise ValueError(f"states must be two or more different state ids, got {among!r}")
+    return given
+
+
+@dataclass(frozen=True)
+class CorruptedModel(ModelError):
+    """Counts in which a fraction of the probability of every (s, a) lies on wrong states.
+
+        P̃(s'|s,a) = (1 − f) P̂(s'|s,a) + f P̂(w⁻¹(s')|s,a)
+
+    w takes every state to a wrong one, one to one. Which visits of (s, a) are misread is fixed by the seed: of n visits
+    it is f·n, up to one.
+
+    Args:
+      fraction: f.
+      seed: of w and of the visits.
+      states: ids of the states that are mistaken for each other; all by default.
+    """
+
+    fraction: float
+    seed: int = 0
+    states: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_probability("fraction", self.fraction)
+        check_seed(self.seed)
+        object.__setattr__(self, "states", _check_states(self.states))
+
+    def make_arrays(self, states: int, n_actions: int) -> Mapping[str, np.ndarray]:
+        """w, where the count of misread visits of each (s, a) begins, and its visits."""
+        rows = states * n_actions
+        offset = np.random.default_rng([self.seed, 1]).random(rows)
+        wrong = wrong_states(states, self.seed, self.states)
+        return {"wrong": wrong, "offset": offset, "visits": np.zeros(rows, np.int64)}
+
+    @staticmethod
+    @kernel
+    def misread(error, step):
+        """The wrong state at every 1/f-th visit."""
+        row = step.state * code(step.n_actions) + step.action
+        n = error.visits[row]
+        error.visits[row] = n + 1
+        before, after = n * error.fraction + error.offset[row], (n + 1) * error.fraction + error.offset[row]
+        error.seen[0] = error.wrong[step.next_state] if int(after) > int(before) else step.next_state
+        return error.seen[0]
+
+
+@dataclass(frozen=True)
+class PermutedModel(ModelError):
+    """Counts in which the next states of a share of all (s, a) are permuted: w(s') is seen whenever s' comes.
+
+    Args:
+      share: of (s, a) whose next states are permuted, drawn once.
+      seed: of the permutation and of the (s, a).
+      states: ids of the states that are permuted; all by default.
+    """
+
+    share: float
+    seed: int = 0
+    states: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_probability("share", self.share)
+        check_seed(self.seed)
+        object.__setattr__(self, "states", _check_states(self.states))
+
+    def make_arrays(self, states: int, n_actions: int) -> Mapping[str, np.ndarray]:
+        """The permutation, and which (s, a) it holds for."""
+        permuted = np.random.default_rng([self.seed, 1]).random(states * n_actions) < self.share
+        return {"wrong": wrong_states(states, self.seed, self.states), "permuted": permuted}
+
+    @staticmethod
+    @kernel
+    def misread(error, step):
+        """The permuted state, from a permuted (s, a)."""
+        row = step.state * code(step.n_actions) + step.action
+        error.seen[0] = error.wrong[step.next_state] if error.permuted[row] else step.next_state
+        return error.seen[0]
+
+
+@dataclass(frozen=True)
+class StaleModel(ModelError):
+    """Counts that are frozen after some episodes: right for the world as it was then, or as far as it was seen.
+
+    Args:
+      until: how many episodes are counted.
+    """
+
+    needs_states = False
+
+    until: int
+
+    def __post_init__(self) -> None:
+        check_whole("until", self.until, 0)
+
+    def make_arrays(self, states: int, n_actions: int) -> Mapping[str, np.ndarray]:
+        """How many episodes have begun."""
+        return {"episodes": np.zeros(1, np.int64)}
+
+    @staticmethod
+    @kernel
+    def misread(error, step):
+        """The true state, or −1 once enough was seen."""
+        if step.previous < 0:
+            error.episodes[0] += 1
+        error.seen[0] = step.next_state if error.episodes[0] <= error.until else -1
+        return error.seen[0]
+
+
+ERRORS = {cls.__name__: cls for cls in (CorruptedModel, PermutedModel, StaleModel)}
+"""Every model error by name."""

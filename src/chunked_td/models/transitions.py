@@ -1,0 +1,94 @@
+"""A count model with rewards: what a planner needs to know of the world.
+
+    P̂(s'|row) = n(row, s') / n(row),   r̂(row, s') = mean reward,   share of ends(row, s') = how often the episode ended
+
+A row is one of the table of values: (s, a), or s for state values, where the model is that of the process under the
+policy that was followed. Termination belongs to the transition, not to the state: the same state may be reached both
+ways.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from chunked_td._numba import kernel
+from chunked_td.models.counts import ORIGIN, TARGET, Counts, increment
+
+
+class TransitionCounts(NamedTuple):
+    """Counts of (row → next state), with the rewards and the ends of every counted pair.
+
+    Lists hold numbers plus one, so that zero means none.
+    """
+
+    counts: Counts
+    rewards: Annotated[np.ndarray, "float64[capacity, d]"]  # sum of the rewards of a pair
+    ends: Annotated[np.ndarray, "int64[capacity]"]  # how often a pair terminated the episode
+    entry: Annotated[np.ndarray, "int64[states]"]  # the latest new pair that leads into a state
+    entering: Annotated[np.ndarray, "int64[capacity]"]  # the pair before it into the same state
+    tried: Annotated[np.ndarray, "int64[rows]"]  # the rows that were tried, in the order of their first time
+    tried_number: Annotated[np.ndarray, "int64[1]"]
+
+    @classmethod
+    def empty(cls, rows: int, states: int, rewards: int, capacity: int = 256) -> TransitionCounts:
+        """Nothing counted yet."""
+        return cls(
+            counts=Counts.empty(rows, capacity=capacity),
+            rewards=np.zeros((capacity, rewards)),
+            ends=np.zeros(capacity, np.int64),
+            entry=np.zeros(states, np.int64),
+            entering=np.zeros(capacity, np.int64),
+            tried=np.zeros(rows, np.int64),
+            tried_number=np.zeros(1, np.int64),
+        )
+
+    @classmethod
+    def restored(cls, counts: Counts, rewards: np.ndarray, ends: np.ndarray, states: int) -> TransitionCounts:
+        """The model with these counts; `rewards` and `ends` are those of its pairs."""
+        made = cls.empty(counts.head.size, states, rewards.shape[1], counts.pairs.shape[0])._replace(counts=counts)
+        size = int(counts.size[0])
+        made.rewards[:size], made.ends[:size] = rewards[:size], ends[:size]
+        seen: set[int] = set()
+        for pair in range(size):
+            row = int(counts.pairs[pair, ORIGIN])
+            if row not in seen:
+                made.tried[len(seen)] = row
+                seen.add(row)
+            _link(made, pair)
+        made.tried_number[0] = len(seen)
+        return made
+
+    def grown(self, rows: int, states: int, capacity: int) -> TransitionCounts:
+        """The same model with room for more rows, states and distinct pairs."""
+        return TransitionCounts.restored(self.counts.grown(rows, capacity), self.rewards, self.ends, states)
+
+
+@kernel
+def _link(world, pair):
+    """Enter a new pair into the list of those that lead into its next state."""
+    state = world.counts.pairs[pair, TARGET]
+    world.entering[pair] = world.entry[state]
+    world.entry[state] = pair + 1
+
+
+@kernel
+def record(world, row, next_state, reward, terminated):
+    """Count a transition. The caller keeps one pair of room.
+
+    Args:
+      reward: float64[d].
+    """
+    counts = world.counts
+    if counts.total[row] == 0:
+        world.tried[world.tried_number[0]] = row
+        world.tried_number[0] += 1
+    known = counts.size[0]
+    pair = increment(counts, row, next_state)
+    if pair == known:
+        _link(world, pair)
+    for i in range(reward.size):
+        world.rewards[pair, i] += reward[i]
+    if terminated:
+        world.ends[pair] += 1

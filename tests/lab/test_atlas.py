@@ -1,0 +1,163 @@
+"""The atlas: its problems, its scores, its command."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from chunked_td.analysis.exact import ExactModel
+from chunked_td.cli import main
+from chunked_td.lab.atlas.methods import FIXED_METHODS, methods_in
+from chunked_td.lab.atlas.problems import CHOICE, FAMILIES, PREDICTION
+from chunked_td.lab.atlas.problems.corridors import corridor
+from chunked_td.lab.atlas.protocols import PROFILES, ProblemKey, problems, protocol_of
+from chunked_td.lab.atlas.results import make_atlas, verdict
+from chunked_td.lab.errors import UsageError
+from chunked_td.lab.running.batches import execute
+from chunked_td.lab.running.plan import Size, batches_of
+
+
+def small(family):
+    """Every family but the one that needs Gymnasium's larger tables."""
+    return family.settings[:1] if family.id == "published" else family.settings
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.id)
+def test_problems_are_what_their_family_says(family):
+    assert len(family.settings) == 3
+    for setting in small(family):
+        table = family.problem(setting)
+        if family.task == CHOICE:
+            assert table.bad_end.any()
+            assert not table.bad_end.all()
+        assert np.isfinite(ExactModel(table).evaluate("uniform", family.discount).v).all()
+        assert family.pairs(setting)
+
+
+@pytest.mark.parametrize("family", [f for f in FAMILIES.values() if f.id in ("skew",)], ids=lambda family: family.id)
+def test_the_mirrored_control_changes_no_expected_return(family):
+    for setting in family.settings:
+        plain, mirrored = (ExactModel(family.problem(setting, control=control)) for control in (False, True))
+        start = plain.row(plain.starts[0])
+        np.testing.assert_allclose(plain.evaluate().q[start], mirrored.evaluate().q[start], atol=1e-12)
+        assert not np.allclose(plain.reward, mirrored.reward) or setting == 0.5
+
+
+def test_in_the_other_controls_the_other_choice_is_right():
+    for name in ("chain-and-split", "charge"):
+        family = FAMILIES[name]
+        for control in (False, True):
+            table = family.problem(family.settings[0], control=control)
+            q = ExactModel(table).optimal().table()[int(table.start[0]), :, 0]
+            best = int(np.argmax(q))
+            bad = [s for s in range(table.n_states) if table.bad_end[s]]
+            assert len(bad) == 1
+            assert (best == 0) == ((name == "chain-and-split") != control) or name == "charge"
+            if name == "charge":
+                assert best == (0 if control else 1)
+
+
+def test_the_noise_of_a_corridor_has_the_size_that_was_asked_for():
+    table = corridor(delay=3, noise="reward", noisy_steps=1, size=2.0, skew=0.1)
+    noisy = table.reward[:, 0] != 0
+    rewards, chances = table.reward[noisy, 0], table.chance[noisy]
+    first = rewards[:2], chances[:2]
+    assert np.isclose(first[0] @ first[1], 0.0)
+    assert np.isclose((first[0] ** 2) @ first[1], 4.0)
+
+
+def test_scores_of_a_prediction_problem_are_errors_against_exact_values():
+    key = ProblemKey("walk", 5)
+    protocol = protocol_of(key, FIXED_METHODS[:1], PROFILES["full"])
+    truth = np.arange(-2, 3) / 3  # of a walk between −1 and +1
+    states = sorted({s for s, _ in protocol.probes})
+    mean, values = protocol.scoring._truth
+    names = FAMILIES["walk"].problem(5).names
+    np.testing.assert_allclose(values, [truth[names[s]] for s in states], atol=1e-12)
+    np.testing.assert_allclose(mean.sum(axis=0), 1.0)
+    columns = execute(batches_of(protocol, protocol.arms[0], Size(1, protocol.episodes, (-2,)))[0])
+    assert columns["score"][-1] > columns["score"][0] > -1.0  # errors shrink, so their average does
+    assert FAMILIES["walk"].task == PREDICTION
+
+
+def rows(scores):
+    """A table of runs from {(problem, method, exponent): scores by seed}."""
+    return pl.DataFrame(
+        [
+            {"family": p[0], "setting": str(p[1]), "control": False, "method": m, "exponent": e, "seed": i, "score": s}
+            for (p, m, e), listed in scores.items()
+            for i, s in enumerate(listed)
+        ]
+    )
+
+
+def test_relative_scores_take_each_method_at_its_best_step_size():
+    one, two = ("delay", 4), ("delay", 16)
+    table = {(one, "fixed-0", 0): [0.0, 0.0], (one, "fixed-0", -1): [1.0, 3.0], (one, "fixed-1", 0): [4.0, 8.0]}
+    table |= {(one, "fixed-1", -1): [0.0, 0.0], (one, "mine", 0): [4.0, 4.0], (one, "mine", -1): [3.0, 3.0]}
+    table |= {(two, "fixed-0", 0): [1.0, 1.0], (two, "fixed-0", -1): [0.0, 0.0], (two, "fixed-1", 0): [0.0, 0.0]}
+    table |= {(two, "fixed-1", -1): [0.5, 0.5], (two, "mine", 0): [2.0, 2.0], (two, "mine", -1): [np.nan, 9.0]}
+    atlas = make_atlas(rows(table))
+    first, second = atlas.problems
+    assert atlas.span[first] == (2.0, 6.0)
+    assert atlas.cells[first, "mine"].relative == pytest.approx(0.5)
+    assert atlas.cells[first, "mine"].exponent == 0
+    assert atlas.best_fixed == {first: "fixed-1", second: "fixed-0"}
+    assert atlas.cells[second, "mine"].relative == pytest.approx(3.0)  # a run that diverged rules a step size out
+    assert atlas.mean("mine") == pytest.approx(1.75)
+    judged = verdict(atlas, "mine")
+    assert not judged.reached
+    assert judged.worst == pytest.approx(0.5)
+    assert judged.best_fixed_mean == pytest.approx(0.5)
+
+
+def test_the_command_runs_resumes_and_takes_a_method_of_ones_own(tmp_path, capsys):
+    mine = tmp_path / "mine.py"
+    mine.write_text(
+        "from dataclasses import dataclass\nimport chunked_td as ctd\n"
+        "@dataclass(frozen=True)\nclass HalfWay(ctd.LambdaSource):\n"
+        "    @staticmethod\n    @ctd.kernel\n    def lambda_t(source, step, i):\n        return 0.5\n"
+    )
+    command = ["atlas", "--out", str(tmp_path / "map"), "--families", "delay", "--seeds", "1", "--method", str(mine)]
+    for expected in ("saved", "nothing to do"):
+        with pytest.raises(SystemExit) as end:
+            main(command)
+        assert end.value.code == 0
+        assert expected in capsys.readouterr().out
+    frame = pl.read_parquet(tmp_path / "map" / "scores.parquet")
+    assert "halfway" in frame["method"].to_list()
+    assert set(frame["family"]) == {"delay"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import nothing_of_that_name", "does not import: ModuleNotFoundError"),
+        ("x = 1", "must define METHODS or a class"),
+        ("METHODS = [1]", "METHODS must be a list"),
+        (
+            "import chunked_td as ctd\nclass Plain(ctd.LambdaSource):\n    def lambda_t(self, step):\n        return 0",
+            "must be a kernel",
+        ),
+    ],
+)
+def test_method_files_that_cannot_work_are_refused(tmp_path, text, message):
+    file = tmp_path / "wrong.py"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=message):
+        methods_in(file)
+    with pytest.raises(UsageError, match="is not there"):
+        methods_in(tmp_path / "missing.py")
+
+
+def test_profiles_hold_what_they_promise():
+    full, quick = problems(PROFILES["full"]), problems(PROFILES["quick"])
+    families = {key.family for key in full}
+    assert len(families) >= 10
+    assert all(sum(key.family == name and not key.control for key in full) == 3 for name in families)
+    assert len(PROFILES["full"].exponents) == 12
+    assert PROFILES["full"].seeds == 30
+    assert len(quick) == len(families)
+    held = {name for name in families if FAMILIES[name].held_out}
+    assert 3 * len(held) >= len(families) - 2

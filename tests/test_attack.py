@@ -1,0 +1,34 @@
+"""The standing attack: what it finds is counted and put down to the right case."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SECONDS = float(os.environ.get("ATTACK_SECONDS", "15"))
+"""How long the attack runs among the tests; by hand: `make attack`."""
+
+
+def attack(*arguments):
+    command = [sys.executable, "-m", "attack", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_every_bad_outcome_is_seen_and_belongs_to_its_case(tmp_path):
+    done = attack("--only", "selftest", "--minutes", 1, "--table", tmp_path / "table.md")
+    assert done.returncode == 1, done.stderr
+    row = next(line for line in (tmp_path / "table.md").read_text().splitlines() if line.startswith("| selftest"))
+    assert row == "| selftest | 7 | 0 | 2 | 0 | 1 | 1 | 1 | 1 | 0 | 1 |"
+    for outcome, number in (("CRASH", 1), ("HANG", 2), ("TRACEBACK", 3), ("MEMORY", 4), ("SILENT CHANGE", 5)):
+        assert f"{outcome}: 'selftest' --case {number}:" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_short_attack_finds_nothing():
+    done = attack("--minutes", SECONDS / 60)
+    assert done.returncode == 0, done.stdout + done.stderr
