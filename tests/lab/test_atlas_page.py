@@ -19,7 +19,7 @@ from chunked_td.lab.atlas.figures import ink, shade
 from chunked_td.lab.atlas.methods import Method, builtin_methods
 from chunked_td.lab.atlas.page import AtlasView, build_page
 from chunked_td.lab.atlas.protocols import PROFILES, problems
-from chunked_td.lab.atlas.ranking import AtlasBootstrap, Estimate, ranked, score_text, unclear
+from chunked_td.lab.atlas.ranking import AtlasBootstrap, ScoreEstimate, ranked, score_text, unclear
 from chunked_td.lab.atlas.results import FLOOR, make_atlas, verdict
 from chunked_td.lab.atlas.text import candidate, control_findings, controls_of, places, verdict_text
 from chunked_td.lab.errors import DirectoryError
@@ -338,7 +338,7 @@ def test_colours_can_be_told_and_read():
 def test_numbers_as_text():
     assert score_text(-0.001) == "0.00"
     assert score_text(-np.inf) == "diverged"
-    assert Estimate(0.5, -0.25, 1.0).text == "0.50 [−0.25, 1.00]"
+    assert ScoreEstimate(0.5, -0.25, 1.0).text == "0.50 [−0.25, 1.00]"
 
 
 def test_a_method_of_ones_own_is_in_every_panel():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from chunked_td.lab.atlas.protocols import ProblemKey
-from chunked_td.lab.atlas.ranking import AtlasBootstrap, Estimate
+from chunked_td.lab.atlas.ranking import AtlasBootstrap, ScoreEstimate
 from chunked_td.lab.atlas.results import CreditMap
 
 SUPPORTED, NOT_SUPPORTED, MIXED, NOT_RUN = "supported", "not supported", "mixed", "not run"
@@ -45,9 +45,9 @@ class ModelLoss:
 
     error: str
     method: str
-    right: Estimate
-    wrong: Estimate
-    loss: Estimate
+    right: ScoreEstimate
+    wrong: ScoreEstimate
+    loss: ScoreEstimate
     problems: int
 
 
@@ -108,8 +108,8 @@ def _judge_fan_in(atlas: CreditMap, _: AtlasBootstrap) -> ClaimFinding:
     apart = sum(backward.low > forward.high for backward, forward in pairs)
     above = sum(backward.relative > forward.relative for backward, forward in pairs)
     texts = [
-        f"{key.setting} starts: backward {Estimate(b.relative, b.low, b.high).text}, "
-        f"forward {Estimate(f.relative, f.low, f.high).text}."
+        f"{key.setting} starts: backward {ScoreEstimate(b.relative, b.low, b.high).text}, "
+        f"forward {ScoreEstimate(f.relative, f.low, f.high).text}."
         for key, (b, f) in zip(keys, pairs, strict=True)
     ]
     verdict = SUPPORTED if apart >= 2 else MIXED if apart or above == len(keys) else NOT_SUPPORTED
@@ -123,14 +123,14 @@ def _judge_same_next(atlas: CreditMap, _: AtlasBootstrap) -> ClaimFinding:
     cells = [atlas.cells[key, "forward"] for key in keys]
     high = sum(cell.relative >= HIGH for cell in cells)
     texts = [
-        f"{key.setting} actions: {Estimate(c.relative, c.low, c.high).text}."
+        f"{key.setting} actions: {ScoreEstimate(c.relative, c.low, c.high).text}."
         for key, c in zip(keys, cells, strict=True)
     ]
     verdict = SUPPORTED if high == len(cells) else MIXED if high else NOT_SUPPORTED
     return ClaimFinding(verdict, tuple(texts))
 
 
-def _difference(atlas: CreditMap, bootstrap: AtlasBootstrap, one: str, other: str) -> tuple[Estimate | None, int]:
+def _difference(atlas: CreditMap, bootstrap: AtlasBootstrap, one: str, other: str) -> tuple[ScoreEstimate | None, int]:
     keys = [key for key in atlas.main() if atlas.has(one, [key]) and atlas.has(other, [key])]
     return (bootstrap.difference(one, other, keys) if keys else None), len(keys)
 

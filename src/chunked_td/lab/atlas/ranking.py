@@ -30,7 +30,7 @@ def score_text(value: float) -> str:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class ScoreEstimate:
     """A mean with its 95 % interval."""
 
     mean: float
@@ -60,10 +60,10 @@ class RankedMethod:
     """
 
     method: str
-    mean: Estimate
+    mean: ScoreEstimate
     worst: float
     worst_at: ProblemKey
-    rank: Estimate
+    rank: ScoreEstimate
     regret: float
     wins: tuple[ProblemKey, ...]
     losses: tuple[ProblemKey, ...]
@@ -82,16 +82,16 @@ class AtlasBootstrap:
         self.draws = draws
         self._seeds: dict[tuple[int, int], np.ndarray] = {}
 
-    def mean(self, method: str, problems: Sequence[ProblemKey]) -> Estimate:
+    def mean(self, method: str, problems: Sequence[ProblemKey]) -> ScoreEstimate:
         """Mean relative score over problems."""
         return self._estimate(self.atlas.relative(method, problems), self.samples(method, problems))
 
-    def difference(self, one: str, other: str, problems: Sequence[ProblemKey]) -> Estimate:
+    def difference(self, one: str, other: str, problems: Sequence[ProblemKey]) -> ScoreEstimate:
         """Mean over problems of the relative score of one method minus another's."""
         values = self.atlas.relative(one, problems) - self.atlas.relative(other, problems)
         return self._estimate(values, self.samples(one, problems) - self.samples(other, problems))
 
-    def ranks(self, methods: Sequence[str], problems: Sequence[ProblemKey]) -> list[Estimate]:
+    def ranks(self, methods: Sequence[str], problems: Sequence[ProblemKey]) -> list[ScoreEstimate]:
         """Mean over problems of the rank of each method among them; 1 is the best, ties share their mean rank."""
         from scipy.stats import rankdata
 
@@ -127,9 +127,9 @@ class AtlasBootstrap:
         return self._seeds[place, seeds]
 
     @staticmethod
-    def _estimate(values: np.ndarray, samples: np.ndarray) -> Estimate:
+    def _estimate(values: np.ndarray, samples: np.ndarray) -> ScoreEstimate:
         low, high = np.quantile(samples.mean(axis=0), (0.025, 0.975))
-        return Estimate(float(values.mean()), float(low), float(high))
+        return ScoreEstimate(float(values.mean()), float(low), float(high))
 
 
 def ranked(atlas: CreditMap, problems: Sequence[ProblemKey], bootstrap: AtlasBootstrap) -> list[RankedMethod]:

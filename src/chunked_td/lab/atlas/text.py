@@ -11,8 +11,8 @@ from chunked_td.lab.atlas.protocols import ProblemKey
 from chunked_td.lab.atlas.ranking import (
     GOOD_ENOUGH,
     AtlasBootstrap,
-    Estimate,
     RankedMethod,
+    ScoreEstimate,
     best_single_fixed,
     score_text,
     unclear,
@@ -125,7 +125,7 @@ def _parts(atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Me
     return [" ".join(texts)]
 
 
-def _meaning(gap: Estimate) -> str:
+def _meaning(gap: ScoreEstimate) -> str:
     return ", not told apart" if gap.contains_zero else ", chunking is ahead" if gap.low > 0 else ", planning is ahead"
 
 
