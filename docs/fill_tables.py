@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 GUIDE = ROOT / "docs" / "guide"
-PAGES = (ROOT / "README.md", GUIDE / "history-compression.md", GUIDE / "deep.md")
+PAGES = (ROOT / "README.md", *(GUIDE / name for name in ("history-compression.md", "atlas.md", "deep.md")))
 
 
 def filled(text: str) -> str:
