@@ -126,13 +126,13 @@ def test_gymnax_environments_are_read_through_their_own_step():
     assert task.space.nvec == (12, 12)
 
 
-def test_ppo_weighs_errors_by_the_sources_lambda():
-    """Advantages through the update's own arrays equal a loop; λ = 0 leaves the TD errors."""
+def test_ppo_bootstraps_from_the_true_next_state():
+    """TD errors bootstrap from the true next state, not from the first one of the next episode; λ is [T, B]."""
     task, settings = ChargeTask(horizon=4, points=2), PpoSettings(hidden=(8,), environments=3, steps=6, minibatches=1)
     source = SOURCES["value-kernel"]
     state = start_ppo(settings, task, source, 0)
-    state, rollout = collect(settings, task, source, state)
-    _, lambdas, errors = ppo_update(settings, source, 1e-3, state, rollout)
+    state, rollout = jax.jit(collect, static_argnums=(0, 1, 2))(settings, task, source, state)
+    _, lambdas, errors = jax.jit(ppo_update, static_argnums=(0, 1))(settings, source, 1e-3, state, rollout)
     values = np.asarray(apply_mlp(state.networks.critic, rollout.inputs)[0][..., 0])
     following = np.asarray(apply_mlp(state.networks.critic, rollout.next_inputs)[0][..., 0])
     going_on = ~np.asarray(rollout.terminated)

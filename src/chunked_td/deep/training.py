@@ -20,7 +20,7 @@ from chunked_td._checks import check_choice, check_positive
 from chunked_td._files import write_atomically
 from chunked_td.deep.agents.ppo import PpoSettings, ppo_block, start_ppo
 from chunked_td.deep.agents.streaming import StreamingSettings, start_run, stream_block
-from chunked_td.deep.agents.tallies import Tally
+from chunked_td.deep.agents.tallies import RunTally
 from chunked_td.deep.lambdas.base import DeepLambda
 
 AGENTS = ("sarsa", "q", "actor-critic", "ppo")
@@ -50,7 +50,7 @@ class DeepAgent:
         begin = start_ppo if isinstance(self.settings, PpoSettings) else start_run
         return begin(self.settings, self.task, self.source, seed)  # type: ignore[arg-type]
 
-    def block(self, step_size: jax.Array, state: Any, steps: int) -> tuple[Any, Tally]:
+    def block(self, step_size: jax.Array, state: Any, steps: int) -> tuple[Any, RunTally]:
         """So many transitions of one run."""
         if isinstance(self.settings, PpoSettings):
             return ppo_block(self.settings, self.task, self.source, step_size, state, steps)
@@ -70,13 +70,13 @@ def start_fleet(agent: DeepAgent, seeds: jax.Array) -> Any:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 3))
-def train_fleet(agent: DeepAgent, step_sizes: jax.Array, states: Any, steps: int) -> tuple[Any, Tally]:
+def train_fleet(agent: DeepAgent, step_sizes: jax.Array, states: Any, steps: int) -> tuple[Any, RunTally]:
     """So many transitions of every run; tallies lead with the run."""
     return jax.vmap(lambda size, state: agent.block(size, state, steps))(step_sizes, states)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 3, 4))
-def train_curve(agent: DeepAgent, step_sizes: jax.Array, states: Any, steps: int, blocks: int) -> tuple[Any, Tally]:
+def train_curve(agent: DeepAgent, step_sizes: jax.Array, states: Any, steps: int, blocks: int) -> tuple[Any, RunTally]:
     """`blocks` blocks one after the other in one program; tallies [blocks, R]."""
     return jax.lax.scan(lambda s, _: train_fleet(agent, step_sizes, s, steps), states, length=blocks)
 
@@ -141,7 +141,7 @@ class DeepTraining:
         self.states, self.log = jax.tree.unflatten(tree, loaded), about["log"]
 
 
-def summary(tally: Tally, before: int = 0) -> dict[str, float]:
+def summary(tally: RunTally, before: int = 0) -> dict[str, float]:
     """What a block of a fleet came to, over all runs and episodes."""
     totals = jax.tree.map(lambda x: np.asarray(x, np.float64).sum(0), tally)
     runs = np.asarray(tally.steps).size

@@ -17,7 +17,7 @@ import optax
 
 from chunked_td._checks import check_not_negative, check_positive, check_unit, check_whole
 from chunked_td.deep.agents.streaming import max_samples
-from chunked_td.deep.agents.tallies import Tally, count, new_tally
+from chunked_td.deep.agents.tallies import RunTally, count, new_tally
 from chunked_td.deep.envs.protocol import JaxTask
 from chunked_td.deep.lambdas.base import DeepLambda, NextDraws, SourceSizes, Transitions, V
 from chunked_td.deep.networks import Mlp, apply_mlp, make_mlp
@@ -257,10 +257,10 @@ def ppo_loss(
 
 def ppo_block(
     settings: PpoSettings, task: JaxTask, source: DeepLambda, learning_rate: jax.Array, now: PpoState, steps: int
-) -> tuple[PpoState, Tally]:
+) -> tuple[PpoState, RunTally]:
     """As many whole rollouts as `steps` transitions hold, at least one, and what was counted on the way."""
 
-    def one(_: Any, carry: tuple[PpoState, Tally]) -> tuple[PpoState, Tally]:
+    def one(_: Any, carry: tuple[PpoState, RunTally]) -> tuple[PpoState, RunTally]:
         state, tally = carry
         state, rollout = collect(settings, task, source, state)
         state, lambdas, errors = ppo_update(settings, source, learning_rate, state, rollout)

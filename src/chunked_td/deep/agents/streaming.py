@@ -23,9 +23,9 @@ import jax
 import jax.numpy as jnp
 
 from chunked_td._checks import check_choice, check_flag, check_not_negative, check_positive, check_unit, check_whole
-from chunked_td.deep.agents.tallies import Tally, count, new_tally
+from chunked_td.deep.agents.tallies import RunTally, count, new_tally
 from chunked_td.deep.envs.protocol import JaxTask
-from chunked_td.deep.lambdas.base import Credit, DeepLambda, NextDraws, Q, SourceSizes, Transitions, V
+from chunked_td.deep.lambdas.base import DeepLambda, NextDraws, Q, SourceSizes, StreamCredit, Transitions, V
 from chunked_td.deep.networks import Mlp, apply_mlp, make_mlp
 
 RULES = ("sarsa", "q", "actor-critic")
@@ -94,7 +94,7 @@ class StreamState(NamedTuple):
     length: jax.Array
     clock: jax.Array
     key: jax.Array
-    tally: Tally
+    tally: RunTally
 
 
 def make_learned(settings: StreamingSettings, inputs: int, n_actions: int, key: jax.Array) -> Learned:
@@ -117,7 +117,7 @@ def learn_step(
     lambda_: jax.Array,
     ended: jax.Array,
     step_size: jax.Array,
-) -> tuple[Learned, Credit]:
+) -> tuple[Learned, StreamCredit]:
     """Decay the traces by γλ, add the gradients at (x, a), move the weights by the TD error.
 
     Traces are cleared where the episode ended.
@@ -128,7 +128,9 @@ def learn_step(
     trace = jax.tree.map(lambda z, g: decay * z + g, learned.trace, gradient)
     size = step_bound(settings, trace, td_error, settings.kappa) * step_size
     critic = _moved(learned.critic, trace, size * td_error)
-    credit = Credit(learned.trace, trace, gradient, td_error, size, jnp.asarray(settings.discount, jnp.float32), ended)
+    credit = StreamCredit(
+        learned.trace, trace, gradient, td_error, size, jnp.asarray(settings.discount, jnp.float32), ended
+    )
     actor, actor_trace = learned.actor, learned.actor_trace
     if actor is not None:
 
@@ -271,7 +273,7 @@ def stream_step(
 
 def stream_block(
     settings: StreamingSettings, task: JaxTask, source: DeepLambda, step_size: jax.Array, now: StreamState, steps: int
-) -> tuple[StreamState, Tally]:
+) -> tuple[StreamState, RunTally]:
     """So many transitions of one run, and what was counted on the way."""
     step = functools.partial(stream_step, settings, task, source, step_size)
     done = jax.lax.fori_loop(0, steps, lambda _, state: step(state), now._replace(tally=new_tally()))

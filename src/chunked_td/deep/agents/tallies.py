@@ -11,7 +11,7 @@ BINS = 10
 """Of the histogram of λ."""
 
 
-class Tally(NamedTuple):
+class RunTally(NamedTuple):
     """Sums since the tally was begun; arrays [] per run."""
 
     episodes: jax.Array
@@ -24,25 +24,25 @@ class Tally(NamedTuple):
     square_error: jax.Array  # sum of squared TD errors
 
 
-def new_tally() -> Tally:
+def new_tally() -> RunTally:
     """All zero."""
     zero = jnp.zeros(())
-    return Tally(zero, zero, zero, zero, zero, zero, jnp.zeros(BINS), zero)
+    return RunTally(zero, zero, zero, zero, zero, zero, jnp.zeros(BINS), zero)
 
 
 def count(
-    tally: Tally,
+    tally: RunTally,
     ended: jax.Array,
     score: jax.Array,
     returns: jax.Array,
     length: jax.Array,
     lambda_: jax.Array,
     error: jax.Array,
-) -> Tally:
+) -> RunTally:
     """Add steps; arguments are arrays of one shape. `returns` and `length` are those of the episodes so far."""
     over = ended.astype(jnp.float32)
     bins = jnp.clip(jnp.floor(lambda_ * BINS), 0, BINS - 1).astype(jnp.int32).reshape(-1)
-    return Tally(
+    return RunTally(
         tally.episodes + jnp.sum(over),
         tally.score + jnp.sum(over * score),
         tally.returns + jnp.sum(over * returns),

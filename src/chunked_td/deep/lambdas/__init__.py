@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from chunked_td._checks import did_you_mean
-from chunked_td.deep.lambdas.base import Credit, DeepLambda, NextDraws, SourceSizes, Transitions
+from chunked_td.deep.lambdas.base import DeepLambda, NextDraws, SourceSizes, StreamCredit, Transitions
 from chunked_td.deep.lambdas.constant import DeepConstant
 from chunked_td.deep.lambdas.lambda_greedy import DeepLambdaGreedy
 from chunked_td.deep.lambdas.meta_gradient import DeepMetaGradient
@@ -49,7 +49,6 @@ def read_source(text: str) -> DeepLambda:
 
 __all__ = [
     "SOURCES",
-    "Credit",
     "DeepConstant",
     "DeepLambda",
     "DeepLambdaGreedy",
@@ -60,6 +59,7 @@ __all__ = [
     "DeepValueKernel",
     "NextDraws",
     "SourceSizes",
+    "StreamCredit",
     "Transitions",
     "read_source",
 ]

@@ -72,7 +72,7 @@ class Transitions(NamedTuple):
     draws: NextDraws | None = None
 
 
-class Credit(NamedTuple):
+class StreamCredit(NamedTuple):
     """What a streaming learner did with λ. Pytrees have the shape of the critic's parameters."""
 
     trace_before: Any  # before the decay
@@ -114,7 +114,7 @@ class DeepLambda:
         """λ of the states that the transitions leave: float32[T, B]."""
         raise NotImplementedError
 
-    def after(self, state: Any, credit: Credit) -> Any:
+    def after(self, state: Any, credit: StreamCredit) -> Any:
         """The state after a streaming learner's update."""
         return state
 

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from chunked_td._checks import check_positive, check_unit
-from chunked_td.deep.lambdas.base import Credit, DeepLambda, ErrorScale, SourceSizes, Transitions, start_scale
+from chunked_td.deep.lambdas.base import DeepLambda, ErrorScale, SourceSizes, StreamCredit, Transitions, start_scale
 
 
 class MetaState(NamedTuple):
@@ -64,7 +64,7 @@ class DeepMetaGradient(DeepLambda):
         """sigmoid(ψ) everywhere."""
         return jnp.broadcast_to(jax.nn.sigmoid(state.psi), transitions.reward.shape)
 
-    def after(self, state: MetaState, credit: Credit) -> MetaState:
+    def after(self, state: MetaState, credit: StreamCredit) -> MetaState:
         """Move ψ, then carry the derivatives on."""
         lambda_ = jax.nn.sigmoid(state.psi)
         along = _dot(credit.gradient, state.weights)

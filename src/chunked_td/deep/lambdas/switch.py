@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from chunked_td.deep.lambdas.base import Credit, DeepLambda, SourceSizes, Transitions
+from chunked_td.deep.lambdas.base import DeepLambda, SourceSizes, StreamCredit, Transitions
 
 
 class SwitchState(NamedTuple):
@@ -52,7 +52,7 @@ class DeepSwitch(DeepLambda):
         each = [s.lambdas(old, transitions) for s, old in zip(self.sources, state.states, strict=True)]
         return jnp.stack([fixed, *each])[state.which]
 
-    def after(self, state: SwitchState, credit: Credit) -> SwitchState:
+    def after(self, state: SwitchState, credit: StreamCredit) -> SwitchState:
         """All sources hear what became of the chosen λ."""
         new = tuple(s.after(old, credit) for s, old in zip(self.sources, state.states, strict=True))
         return state._replace(states=new)
