@@ -100,6 +100,18 @@ def compile_learners() -> None:
         getattr(ctd, name)(lake()).learn(lake(), 2, progress=False)
 
 
+def as_policy(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What a user's own function raises reaches the user as it is; here it is told from the learner's errors."""
+
+    def policy(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except Exception as error:
+            raise ValueError(f"raised by the policy itself: {error}") from error
+
+    return policy
+
+
 @attack("api: settings of a learner", prepare=compile_learners, seconds=60.0)
 def settings_of_a_learner(case: Case) -> Outcome:
     """One or two strange settings, and some episodes if they are taken."""
@@ -108,6 +120,8 @@ def settings_of_a_learner(case: Case) -> Outcome:
     cls = getattr(ctd, str(case.rng.choice(LEARNERS)))
     names = [str(name) for name in case.rng.choice(SETTINGS, int(case.rng.integers(1, 3)), replace=False)]
     given = {name: strange(case.rng) for name in names}
+    if callable(given.get("policy")):
+        given["policy"] = as_policy(given["policy"])
     case.say(f"{cls.__name__}({', '.join(f'{name}={text_of(value)}' for name, value in given.items())})")
 
     def call() -> None:
