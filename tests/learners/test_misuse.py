@@ -279,3 +279,28 @@ def test_strange_schedules_and_episodes_are_refused(value):
     accepted = "takes episodes or steps" if value is None else "episodes must be a whole number"
     with pytest.raises(ValueError, match=accepted):
         ctd.ChunkedSarsa(LAKE).learn(LAKE, value)
+
+
+@pytest.mark.parametrize("cls", [ctd.ForwardLambda, ctd.ExpectedLambda, ctd.FactoredLambda])
+def test_literal_is_true_or_false(cls):
+    with pytest.raises(TypeError, match="literal must be True or False"):
+        cls(literal="x")
+
+
+@dataclass(frozen=True)
+class Sometimes(ctd.LambdaSource):
+    """Its second setting need not be a number."""
+
+    value: float = 0.5
+    other: float | None = None
+
+    @staticmethod
+    @kernel
+    def lambda_t(source, step, i):
+        return source.value
+
+
+def test_agents_are_pickled_whatever_other_settings_their_source_had_elsewhere():
+    agents = [ctd.ChunkedSarsa(LAKE, lambda_source=Sometimes(0.5, other)) for other in (None, 1.0)]
+    for agent in agents:
+        assert pickle.loads(pickle.dumps(agent)).lambda_source == agent.lambda_source

@@ -30,6 +30,7 @@ _LIBRARIES = ("chunked_td", "numpy", "math", "numba")  # of which the version of
 _NO_SOURCE = "_unsaved"
 _unsaved = itertools.count()
 _LOCK = threading.Lock()
+_PLACEHOLDERS: list[Any] = []
 
 
 def formed(value: Any) -> Any:
@@ -51,6 +52,9 @@ def _form(cls: type, fields: tuple[str, ...]) -> Any:
     if not cls.__module__.startswith(_PACKAGE):
         digest = _digest(cls)
         name = f"{name}{_NO_SOURCE}{next(_unsaved)}" if digest is None else f"{name}_{digest}"
+    known = globals().get(name)
+    if known not in _PLACEHOLDERS and getattr(known, "_fields", fields) != fields:
+        name = f"{name}_{'_'.join(fields)}"  # the same class with other settings that are numbers
     made: Any = namedtuple(name, fields)  # type: ignore[misc]
     for attribute in dir(cls):
         if is_kernel(getattr(cls, attribute, None)):
@@ -121,5 +125,6 @@ def __getattr__(name: str) -> Any:
     if _CLASS_NAME.fullmatch(name):
         placeholder = globals()[name] = namedtuple(name, ())  # type: ignore[misc]
         placeholder.__module__ = __name__
+        _PLACEHOLDERS.append(placeholder)
         return placeholder
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

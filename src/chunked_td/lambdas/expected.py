@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from chunked_td._checks import check_flag
 from chunked_td._numba import code, kernel
 from chunked_td.bootstraps import SARSA
 from chunked_td.lambdas.base import LambdaSource, Needs
@@ -26,6 +27,9 @@ class ExpectedLambda(LambdaSource):
     literal: bool = False
 
     needs = Needs.OUTCOMES | Needs.POLICY
+
+    def __post_init__(self) -> None:
+        check_flag("literal", self.literal)
 
     def needs_with(self, bootstrap: int) -> Needs:
         """SARSA's λ has the policy at the next states in it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from chunked_td._checks import check_flag
 from chunked_td._numba import kernel
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.lambdas.step import mixture, tried
@@ -26,6 +27,9 @@ class FactoredLambda(LambdaSource):
 
     needs = Needs.PARTS | Needs.POLICY
     per_component = True
+
+    def __post_init__(self) -> None:
+        check_flag("literal", self.literal)
 
     def device_question(self, bootstrap: int) -> tuple[str, bool] | None:
         """One number per part."""

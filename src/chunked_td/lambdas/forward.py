@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from chunked_td._checks import check_flag
 from chunked_td._numba import code, kernel
 from chunked_td.bootstraps import SARSA
 from chunked_td.lambdas.base import LambdaSource, Needs
@@ -28,6 +29,9 @@ class ForwardLambda(LambdaSource):
     literal: bool = False
 
     needs = Needs.OUTCOME | Needs.POLICY
+
+    def __post_init__(self) -> None:
+        check_flag("literal", self.literal)
 
     def needs_with(self, bootstrap: int) -> Needs:
         """SARSA asks about the action taken alone."""
