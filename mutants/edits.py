@@ -32,6 +32,7 @@ SAMPLED = (DEFINITIONS, "-k", "sampled")
 SCHEDULES = (DEFINITIONS, "-k", "schedules")
 COUNTS = ("tests/models/test_counts.py",)
 RETURNS = ("tests/returns/test_returns_numpy.py",)
+GAE = ("tests/returns/test_returns_backends.py", "-k", "gae")
 SINGH = ("tests/learners/test_sutton_singh.py",)
 STORE = ("tests/lab/test_store.py", "-k", "table_is_what or same_bytes or changes_its_key or damaged or fewer_seeds")
 SAVING = ("tests/learners/test_saving.py", "-k", "uninterrupted or changes_nothing or do_not_fit or asked_for")
@@ -359,14 +360,14 @@ EDITS = (
         "returns/_kernels.py",
         "(0.0 if end[i] else v_next[i])",
         "(0.0 if end[i] or cut[i] else v_next[i])",
-        ("tests/returns/test_returns_numpy.py", "tests/returns/test_returns_backends.py"),
+        GAE,
     ),
     Edit(
         "gae uses this state's lambda",
         "returns/_kernels.py",
         "lambdas[at(lambdas, o, t + 1)]",
         "lambdas[at(lambdas, o, t)]",
-        RETURNS,
+        GAE,
     ),
     Edit(
         "n steps are n − 1",
