@@ -42,6 +42,7 @@ from chunked_td.learners.named import QLambda as QLambda
 from chunked_td.learners.named import SarsaLambda as SarsaLambda
 from chunked_td.learners.named import TDLambda as TDLambda
 from chunked_td.learners.planning.base import Planner as Planner
+from chunked_td.learners.learned_components import LearnedComponents as LearnedComponents
 from chunked_td.learners.planning.certainty_equivalence import CertaintyEquivalence as CertaintyEquivalence
 from chunked_td.learners.planning.dyna import Dyna as Dyna
 from chunked_td.learners.planning.prioritised_sweeping import PrioritisedSweeping as PrioritisedSweeping
