@@ -26,6 +26,7 @@ from chunked_td.lambdas.watkins import WatkinsLambda as WatkinsLambda
 from chunked_td.learners.divergence import Diverged as Diverged
 from chunked_td.learners.divergence import DivergenceWarning as DivergenceWarning
 from chunked_td.learners.expected_traces import ExpectedTraces as ExpectedTraces
+from chunked_td.learners.learned_components import LearnedComponents as LearnedComponents
 from chunked_td.learners.learner import Learner as Learner
 from chunked_td.learners.loop import History as History
 from chunked_td.learners.named import CertaintyEquivalentQ as CertaintyEquivalentQ
@@ -42,7 +43,6 @@ from chunked_td.learners.named import QLambda as QLambda
 from chunked_td.learners.named import SarsaLambda as SarsaLambda
 from chunked_td.learners.named import TDLambda as TDLambda
 from chunked_td.learners.planning.base import Planner as Planner
-from chunked_td.learners.learned_components import LearnedComponents as LearnedComponents
 from chunked_td.learners.planning.certainty_equivalence import CertaintyEquivalence as CertaintyEquivalence
 from chunked_td.learners.planning.dyna import Dyna as Dyna
 from chunked_td.learners.planning.prioritised_sweeping import PrioritisedSweeping as PrioritisedSweeping

@@ -78,8 +78,9 @@ class LearnedComponents:
         for j in form.active:
             error -= form.parts[j]
         spread = take_gain(form)
+        move = error / spread
         for j in range(form.parts.size):
-            form.parts[j] += form.gain[j] * (error / spread)
+            form.parts[j] += move * form.gain[j]
         shrink(form, spread)
         rest = reward[0]
         for i in range(form.active.size):
@@ -100,10 +101,12 @@ def activate(form, step):
 
 @kernel
 def take_gain(form):
-    """P φ into `gain`, for features φ that are 0 or 1; returns 1 + φᵀ P φ."""
+    """P φ into `gain`, for features φ that are 0 or 1; returns 1 + φᵀ P φ. P is kept above its diagonal."""
     form.gain[:] = 0.0
     for j in form.active:
-        for k in range(form.gain.size):
+        for k in range(j):
+            form.gain[k] += form.inverse[k, j]
+        for k in range(j, form.gain.size):
             form.gain[k] += form.inverse[j, k]
     spread = 1.0
     for j in form.active:
@@ -113,11 +116,8 @@ def take_gain(form):
 
 @kernel
 def shrink(form, spread):
-    """P ← P − (P φ)(P φ)ᵀ / spread; symmetric to the last bit."""
-    scale = 1.0 / np.sqrt(spread)
+    """P ← P − (P φ)(P φ)ᵀ / spread."""
     for j in range(form.gain.size):
-        form.gain[j] *= scale
-    for j in range(form.gain.size):
-        weight = form.gain[j]
-        for k in range(form.gain.size):
+        weight = form.gain[j] / spread
+        for k in range(j, form.gain.size):
             form.inverse[j, k] -= weight * form.gain[k]
