@@ -73,7 +73,7 @@ class LearnedComponents:
     @kernel
     def divide(form, step, reward):
         """Learn from the transition, and write the reward in c + 1 components into `reward`."""
-        activate(form, step)
+        activate(form, step.components, step.tables.nvec, step.next_state)
         error = reward[0]
         for j in form.active:
             error -= form.parts[j]
@@ -90,12 +90,15 @@ class LearnedComponents:
 
 
 @kernel
-def activate(form, step):
-    """The features of the next state that are 1, one per component, into `active`."""
-    nvec, below = step.tables.nvec, 1
+def activate(form, components, nvec, state):
+    """The features of a state that are 1, one per component, into `active`.
+
+    Args:
+      components: int64[c], those of `state`; None where only its id is at hand.
+    """
+    below = 1
     for i in range(nvec.size - 1, -1, -1):
-        value = step.next_state // below % nvec[i] if step.components is None else step.components[i]
-        form.active[i] = form.first[i] + value
+        form.active[i] = form.first[i] + (state // below % nvec[i] if components is None else components[i])
         below *= nvec[i]
 
 

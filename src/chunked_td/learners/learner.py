@@ -302,6 +302,12 @@ class Learner(Queries):
         """The count model's table; None where λ is not counted."""
         return getattr(self._state.model, "counts", None)
 
+    @property
+    def reward_parts(self) -> list[np.ndarray] | None:
+        """f_i of `LearnedComponents` as learned so far, float64[n_i] per state component; None without it."""
+        division = self._state.division
+        return None if division is None else np.split(division.parts.copy(), division.first[1:])
+
     def _replace(self, **parts: Any) -> None:
         """Put other arrays in place of some; compiled code learns of it at the next step."""
         self._state, self._packed = self._state._replace(**parts), None
