@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import polars as pl
@@ -84,6 +87,24 @@ def test_compare_ranks_arms_and_writes_what_it_shows(tmp_path, capsys):
         assert arm in shown
     assert pl.read_parquet(tmp_path / "compare.parquet").height == 5 * 2
     assert (tmp_path / "compare.png").exists()
+
+
+def test_an_interrupted_comparison_ends_without_warnings(tmp_path):
+    command = [sys.executable, "-m", "chunked_td", "compare", "FrozenLake-v1", "--episodes", "100000", "--seeds", "2"]
+    started = subprocess.Popen(
+        [*command, "--out", str(tmp_path)],
+        start_new_session=True,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert started.stdout is not None
+    assert "seeds" in started.stdout.readline()  # the runs begin
+    time.sleep(4)
+    os.killpg(started.pid, signal.SIGINT)
+    _, said = started.communicate(timeout=60)
+    assert started.returncode == 130
+    assert said.strip() == "interrupted"
 
 
 def test_an_experiment_in_a_folder_from_run_to_claims(tmp_path, capsys):

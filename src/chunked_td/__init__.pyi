@@ -28,6 +28,7 @@ from chunked_td.learners.divergence import DivergenceWarning as DivergenceWarnin
 from chunked_td.learners.expected_traces import ExpectedTraces as ExpectedTraces
 from chunked_td.learners.learned_components import LearnedComponents as LearnedComponents
 from chunked_td.learners.learner import Learner as Learner
+from chunked_td.learners.logged import Recorder as Recorder
 from chunked_td.learners.loop import History as History
 from chunked_td.learners.named import CertaintyEquivalentQ as CertaintyEquivalentQ
 from chunked_td.learners.named import ChunkedExpectedSarsa as ChunkedExpectedSarsa

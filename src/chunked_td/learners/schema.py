@@ -286,8 +286,8 @@ def check_percepts(agent: Learner, percepts: Any) -> dict[tuple[Any, ...], int]:
     found: dict[tuple[Any, ...], int] = {}
     for given in percepts:
         *rewards, state = given
-        if len(rewards) != agent.n_rewards or not all(type(r) in (int, float) and np.isfinite(r) for r in rewards):
-            raise ValueError(f"percepts must be {agent.n_rewards} rewards and a state each, got {given!r}")
+        if len(rewards) != agent.n_paid or not all(type(r) in (int, float) and np.isfinite(r) for r in rewards):
+            raise ValueError(f"percepts must be {agent.n_paid} rewards and a state each, got {given!r}")
         check_whole("state of a percept", state, 0, agent.indexer.size - 1)
         found[(*rewards, state)] = len(found)
     if len(found) != len(percepts):
