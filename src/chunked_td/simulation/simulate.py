@@ -23,7 +23,7 @@ from chunked_td.lambdas.base import COUNTED, MODEL, LambdaSource, as_lambda_sour
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.learners.divergence import DivergenceWarning, divergence_text
 from chunked_td.learners.planning.base import Planner, check_planner
-from chunked_td.learners.planning.smoothed_reward import SmoothedReward, check_reward_source
+from chunked_td.learners.reward_sources import RewardSource, check_reward_source
 from chunked_td.learners.state import NO_NUMBER
 from chunked_td.learners.views import View, check_view
 from chunked_td.models.errors import ModelError
@@ -61,7 +61,7 @@ def simulate(
     lambda_source: LambdaSource | float | None = None,
     model: str | ModelError | None = "counts",
     planner: Planner | None = None,
-    reward_source: SmoothedReward | None = None,
+    reward_source: RewardSource | None = None,
     step_sizes: float | Sequence[float] | np.ndarray,
     seeds: int | Sequence[int] | np.ndarray,
     epsilon: float | np.ndarray = 0.1,
@@ -83,7 +83,8 @@ def simulate(
       model: of the λ source: "counts" (learned), "oracle" (the true dynamics), or counts with an error, such as
         `CorruptedModel`, which holds for the planner's model, too.
       planner: what the learner makes of a count model besides λ, such as `Dyna`; None for nothing.
-      reward_source: `SmoothedReward` to read rewards off the planner's model; None for the rewards that come.
+      reward_source: `SmoothedReward` to read rewards off the planner's model, `LearnedComponents` to divide a reward
+        that is one number among the state components; None for the rewards that come.
       step_sizes, seeds: broadcast against each other; one run each.
       epsilon: exploration, a number or one per episode.
       discount: γ.
