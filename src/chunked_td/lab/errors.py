@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -57,5 +58,6 @@ def leave(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     if code == INTERRUPTED:
+        gc.collect()  # a pool of processes gives back its semaphores, which would be reported as leaked otherwise
         os._exit(code)
     sys.exit(code)

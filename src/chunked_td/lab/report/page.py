@@ -115,31 +115,33 @@ def report_page(
 
 def render(template: str, **values: Any) -> str:
     """Fill in one of `templates/`. Text is escaped everywhere; only our own CSS and JavaScript go in as they are."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
     from plotly.offline import get_plotlyjs
 
-    environment = Environment(
-        loader=PackageLoader("chunked_td.lab.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
+    environment = templates("chunked_td.lab.report")
     environment.globals.update(
         seeds_text=seeds_text,
         switches=SWITCHES,
         formats=FORMATS,
-        style=Markup(_source(environment, "page.css")),
-        script=Markup(_source(environment, "plots.js")),
+        style=environment.globals["source"]("page.css"),
+        script=environment.globals["source"]("plots.js"),
         plotly=Markup(get_plotlyjs().replace("</script", "<\\/script")),
     )
     return environment.get_template(template).render(**values)
 
 
-def _source(environment: Any, name: str) -> str:
-    return environment.loader.get_source(environment, name)[0]
+def templates(*packages: str) -> Any:
+    """A Jinja environment over the folders `templates/` of some packages; `source(name)` is a file of ours as it is."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    loader = ChoiceLoader([PackageLoader(package) for package in packages])
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
+    environment.globals["source"] = lambda name: Markup(loader.get_source(environment, name)[0])
+    return environment
 
 
 def introduction(studies: Mapping[str, Study], claims: Sequence[JudgedClaim]) -> list[str]:
