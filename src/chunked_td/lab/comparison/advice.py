@@ -36,7 +36,7 @@ def headline(found: Comparison) -> str:
     text = f"Best mean return: {best.outcome.arm.label}, {best.mean:.4g}."
     easy = simplest(tied)
     if easy is best:
-        return f"{text} {_count(len(tied) - 1)} cannot be told apart from it; none of them is simpler. Use it."
+        return f"{text} {_count(len(tied) - 1)} cannot be told apart from it, but no simpler one. Use it."
     return (
         f"{text} {_count(len(tied) - 1)} cannot be told apart from it; the simplest is {easy.outcome.arm.label}, "
         f"{easy.mean:.4g}. Use that, or run more seeds."
@@ -54,12 +54,26 @@ def simplest(rows: list[Standing]) -> Standing:
 
 def advice(found: Comparison) -> list[str]:
     """The headline, each bootstrap by itself, the bootstraps against each other, and what to be careful about."""
-    texts = [headline(found)]
+    texts = [headline(found), *planning_text(found)]
     if len(found.groups) > 1:
         texts += [group_text(group) for group in found.groups]
     texts += [text for group in found.groups if (text := model_text(group))]
     texts += bootstrap_texts(found)
     return texts + cautions(found)
+
+
+def planning_text(found: Comparison) -> list[str]:
+    """The best without planning, where the best plans."""
+    rows = found.overall.rows
+    plain = next((row for row in rows if row.outcome.arm.source != "dyna"), None)
+    if plain is None or plain is rows[0]:
+        return []
+    gap = found.overall.family.gap(plain.place)
+    shown = f"behind by {_size(gap)}" if gap.shown else f"{NO_DIFFERENCE} to the best ({_size(gap)})"
+    return [
+        f"Dyna makes ten more updates a step from its model. Without planning, the best mean is "
+        f"{plain.outcome.arm.label}, {plain.mean:.4g}: {shown}."
+    ]
 
 
 def group_text(group: Standings) -> str:

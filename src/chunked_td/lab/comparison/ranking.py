@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chunked_td.lab.results.statistics import RESAMPLES, bootstrap_weights
+from chunked_td.lab.results.statistics import RESAMPLES
 
 LEVEL = 0.95
 FEW = 6
@@ -60,7 +60,9 @@ class Family:
     Attributes:
       scores: float64[arms, seeds], all finite.
       critical: by how many standard errors two arms must differ, so that among all pairs of equal arms no more than
-        one family in twenty shows any difference. From a bootstrap over seeds of the greatest studentised difference.
+        one family in twenty shows any difference. It comes from a wild bootstrap over seeds: the residuals of the paired
+        differences get random signs, the same for all pairs, and the greatest studentised mean is noted. An arm with
+        outliers widens its own intervals only.
     """
 
     scores: np.ndarray
@@ -78,13 +80,13 @@ class Family:
             return cls(scores, 0.0)
         if seeds < 2:
             return cls(scores, np.inf)
-        weights = bootstrap_weights(seeds)
-        mean = weights @ differences.T / seeds
-        spread = np.maximum(weights @ (differences**2).T / seeds - mean**2, 0.0)
-        error = np.sqrt(spread / max(seeds - 1, 1))
-        far = np.abs(mean - differences.mean(axis=1))
+        residuals = differences - differences.mean(axis=1, keepdims=True)
+        signs = np.random.default_rng(0).choice((-1.0, 1.0), size=(RESAMPLES, seeds))
+        mean = signs @ residuals.T / seeds
+        spread = np.maximum((residuals**2).mean(axis=1) - mean**2, 0.0)
+        error = np.sqrt(spread / (seeds - 1))
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(error > _rounding(scores), far / error, np.where(far > _rounding(scores), np.inf, 0.0))
+            t = np.where(error > _rounding(scores), np.abs(mean) / error, np.inf)
         return cls(scores, float(np.sort(t.max(axis=1))[int(np.ceil(level * RESAMPLES)) - 1]))
 
     @property
