@@ -141,9 +141,7 @@ def print_ranking(title: str, standings: Standings, seeds: int) -> None:
         gap = standings.family.gap(row.place)
         tied = " ≈ best" if place > 1 and not gap.shown else ""
         behind = "" if place == 1 else f"{gap.mean:.3g} ({gap.low:.3g} … {gap.high:.3g})"
-        table.add_row(
-            str(place), row.outcome.arm.label + tied, row.outcome.step_size_text, f"{row.mean:.4g}", behind
-        )
+        table.add_row(str(place), row.outcome.arm.label + tied, row.outcome.step_size_text, f"{row.mean:.4g}", behind)
     for one in standings.diverged:
         table.add_row("", one.arm.label, one.step_size_text, "diverged", "")
     Console().print(table)

@@ -16,7 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td._checks import check_choice, check_episodes, check_finite, check_flag, check_numbers, check_unit, check_whole
+from chunked_td._checks import (
+    check_choice,
+    check_episodes,
+    check_finite,
+    check_flag,
+    check_numbers,
+    check_unit,
+    check_whole,
+)
 from chunked_td.bootstraps import BOOTSTRAPS
 from chunked_td.envs.dynamics.protocol import Dynamics
 from chunked_td.lambdas.base import COUNTED, MODEL, LambdaSource, as_lambda_source

@@ -141,7 +141,9 @@ class LearnerArm:
 
         more: dict[str, Any] = {}
         if settings.bins:
-            more["indexer"] = Discretise(env, _one_or_all(settings.bins), *map(_one_or_all, (settings.low, settings.high)))
+            more["indexer"] = Discretise(
+                env, _one_or_all(settings.bins), *map(_one_or_all, (settings.low, settings.high))
+            )
         agent = learner_by_name(_CLASSES[self.bootstrap])(
             env,
             lambda_source=self.lambda_source,

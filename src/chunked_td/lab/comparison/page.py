@@ -87,7 +87,13 @@ def ranking_table(group: Standings, key: str) -> Table:
     for one in group.diverged:
         name = one.arm.label if key == "overall" else one.arm.source_label
         rows.append((name, "diverged", "–", "–", one.step_size_text))
-    columns = ("learner" if key == "overall" else "λ source", "", "mean return (95 %)", "behind the best", "step size α")
+    columns = (
+        "learner" if key == "overall" else "λ source",
+        "",
+        "mean return (95 %)",
+        "behind the best",
+        "step size α",
+    )
     caption = f"{group.title}: ranking by mean return over all episodes."
     note = (
         "≈ best: not told apart from the best. The intervals in “behind the best” hold together for all pairs of this "
@@ -107,9 +113,7 @@ def _look(one: ArmOutcome, fixed: list[float], place: int) -> Style:
 
 def _looks(group: Standings) -> dict[str, Style]:
     fixed = sorted(row.outcome.arm.value for row in group.rows if row.outcome.arm.source == "fixed")
-    return {
-        row.outcome.arm.source_label: _look(row.outcome, fixed, place) for place, row in enumerate(group.rows)
-    }
+    return {row.outcome.arm.source_label: _look(row.outcome, fixed, place) for place, row in enumerate(group.rows)}
 
 
 def ranking_plot(group: Standings, key: str) -> Plot:
@@ -184,7 +188,8 @@ def method(found: Comparison) -> list[str]:
         "no arm. Where the best one lies at the edge of the grid, the grid grows by one factor, at most "
         f"{settings.extend} times.",
         "“Worse” means: the difference exceeds what a wild bootstrap over seeds (studentised, signs of the paired "
-        "differences drawn at random) gives to the greatest of all pairs of equal arms in 19 of 20 cases. Arms that diverged at their chosen step size are not ranked.",
+        "differences drawn at random) gives to the greatest of all pairs of equal arms in 19 of 20 cases. Arms that "
+        "diverged at their chosen step size are not ranked.",
     ]
 
 

@@ -60,9 +60,9 @@ class Family:
     Attributes:
       scores: float64[arms, seeds], all finite.
       critical: by how many standard errors two arms must differ, so that among all pairs of equal arms no more than
-        one family in twenty shows any difference. It comes from a wild bootstrap over seeds: the residuals of the paired
-        differences get random signs, the same for all pairs, and the greatest studentised mean is noted. An arm with
-        outliers widens its own intervals only.
+        one family in twenty shows any difference. It comes from a wild bootstrap over seeds: the residuals of the
+        paired differences get random signs, the same for all pairs, and the greatest studentised mean is noted. An arm
+        with outliers widens its own intervals only.
     """
 
     scores: np.ndarray

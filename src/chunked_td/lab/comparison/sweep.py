@@ -193,6 +193,7 @@ def compare(settings: ComparisonSettings, say: Any = print) -> Comparison:
         f"{runs.describe()}"
     )
     found: dict[LearnerArm, dict[float, Curves]] = {arm: {} for arm in arms}
+    outcomes: tuple[ArmOutcome, ...] = ()
     for round_ in range(settings.extend + 1):
         _run(runs, jobs, seeds, found)
         outcomes = tuple(ArmOutcome(arm, found[arm], settings.weights) for arm in arms)
