@@ -5,6 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 OUT    ?= runs/quick
+WORKERS ?= 2
 MINUTES ?= 60
 
 .PHONY: help setup test reproduce lint format docs bench attack mutants clean
@@ -32,7 +33,7 @@ $(READY): pyproject.toml uv.lock
 	@touch $@
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 reproduce: $(READY)
 	$(BIN)/chunked-td reproduce --profile quick --out $(OUT)

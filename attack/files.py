@@ -436,7 +436,7 @@ def crafted_batch(case: Case) -> Outcome:
     elif kind == 4:
         table = table.with_columns(pl.col("score").cast(pl.String))
     else:
-        count = 10**7
+        count = 10**6
         one = table.head(1)
         table = pl.DataFrame({name: one[name].new_from_index(0, count) for name in one.columns})
         header["rows"] = count

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGES = (ROOT / "README.md", ROOT / "docs" / "guide" / "history-compression.md")
+GUIDE = ROOT / "docs" / "guide"
+PAGES = (ROOT / "README.md", *(GUIDE / f"{name}.md" for name in ("history-compression", "atlas", "deep")))
 
 
 def filled(text: str) -> str:

@@ -205,6 +205,7 @@ EDITS = (
         "    counts.total[origin] += 1\n",
         "    counts.total[origin] += 0 if pair == 0 else 1\n",
         COUNTS,
+        compiled=True,
     ),
     Edit(
         "hash compares the target only",
@@ -212,6 +213,7 @@ EDITS = (
         "if counts.pairs[pair, ORIGIN] == origin and counts",
         "if counts",
         COUNTS,
+        compiled=True,
     ),
     Edit(
         "prior spreads over one outcome too few",
@@ -219,6 +221,7 @@ EDITS = (
         "    return counts.prior[1 + origin % (counts.prior.size - 1)]\n",
         "    return counts.prior[1 + origin % (counts.prior.size - 1)] - 1\n",
         COUNTS,
+        compiled=True,
     ),
     Edit(
         "grown counts lose the totals",
@@ -226,6 +229,7 @@ EDITS = (
         "        larger.total[: self.total.size] = self.total\n",
         "",
         COUNTS,
+        compiled=True,
     ),
     Edit(
         "mixture ignores the policy",
@@ -260,7 +264,8 @@ EDITS = (
         "lambdas/step.py",
         "total += 2.0 * step.policy[a] * step.policy[b]",
         "total += step.policy[a] * step.policy[b]",
-        TRACES,
+        COUNTS,
+        compiled=True,
     ),
     Edit(
         "visits of the action alone",

@@ -56,7 +56,7 @@ def core_modules():
 
 def needs_jax(module):
     """Networks, what is built on them and the returns of JAX arrays are the only modules that may load JAX."""
-    rooms = ("chunked_td.models.neural.", "chunked_td.compression.")
+    rooms = ("chunked_td.models.neural.", "chunked_td.compression.", "chunked_td.deep.")
     return module.startswith(rooms) or module in ("chunked_td.returns._jax", "chunked_td.lambdas.on_device")
 
 

@@ -45,9 +45,26 @@ def test_the_tables_of_the_history_compressor_come_from_its_data():
         assert stored.strip() == text, f"run python -m chunked_td.compression.tables {folder}"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide/history-compression.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/guide/history-compression.md", "docs/guide/atlas.md", "docs/guide/deep.md"]
+)
 def test_tables_in_pages_are_those_of_the_results(page):
     found = TABLE.findall((ROOT / page).read_text(encoding="utf-8"))
     assert found
     for path, text in found:
         assert text.strip() == (ROOT / path).read_text(encoding="utf-8").strip(), f"run docs/fill_tables.py: {path}"
+
+
+def test_the_tables_of_the_deep_study_come_from_its_data():
+    """Its scores; the gate and the verdicts are counted from the same runs by the same functions."""
+    import polars as pl
+
+    from chunked_td.deep.tables import score_table, scores, verdicts
+
+    folder = ROOT / "results" / "deep"
+    found = scores(pl.read_parquet(folder / "runs.parquet"))
+    judged = verdicts({"ppo": found["ppo"]})
+    stored = (folder / "tables" / "ppo.md").read_text(encoding="utf-8")
+    means = judged["ppo"]["moonshot"]["means"]
+    assert stored.strip() == score_table(found["ppo"], means), f"run python -m chunked_td.deep.tables --out {folder}"
+    assert judged["ppo"]["moonshot"]["verdict"] == "fails"

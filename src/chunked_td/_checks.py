@@ -24,7 +24,7 @@ def did_you_mean(value: Any, names: Iterable[str], cutoff: float = 0.4) -> str:
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> Any:
     """Return `value` if it is one of `choices`; the error names the nearest one."""
     names = list(choices)
-    if value in names:
+    if isinstance(value, str) and value in names:
         return value
     hint = did_you_mean(value, names)
     raise ValueError(f"{name} must be one of {', '.join(map(repr, names))}, got {value!r}{hint}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -114,11 +116,8 @@ def test_relative_scores_take_each_method_at_its_best_step_size():
 
 def test_the_command_runs_resumes_and_takes_a_method_of_ones_own(tmp_path, capsys):
     mine = tmp_path / "mine.py"
-    mine.write_text(
-        "from dataclasses import dataclass\nimport chunked_td as ctd\n"
-        "@dataclass(frozen=True)\nclass HalfWay(ctd.LambdaSource):\n"
-        "    @staticmethod\n    @ctd.kernel\n    def lambda_t(source, step, i):\n        return 0.5\n"
-    )
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "atlas.md").read_text(encoding="utf-8")
+    mine.write_text(guide.split("```python\n")[1].split("```")[0], encoding="utf-8")
     command = ["atlas", "--out", str(tmp_path / "map"), "--families", "delay", "--seeds", "1", "--method", str(mine)]
     for expected in ("saved", "nothing to do"):
         with pytest.raises(SystemExit) as end:
@@ -126,7 +125,8 @@ def test_the_command_runs_resumes_and_takes_a_method_of_ones_own(tmp_path, capsy
         assert end.value.code == 0
         assert expected in capsys.readouterr().out
     frame = pl.read_parquet(tmp_path / "map" / "scores.parquet")
-    assert "halfway" in frame["method"].to_list()
+    assert "squared" in frame["method"].to_list()
+    assert "Squared" in (tmp_path / "map" / "atlas.html").read_text(encoding="utf-8")
     assert set(frame["family"]) == {"delay"}
 
 

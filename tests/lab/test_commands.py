@@ -187,3 +187,66 @@ def test_a_network_arm_stored_in_full_is_not_asked_for_in_less(toy, tmp_path, mo
         store.write(full.settings, columns)
         after = make_plan([net], SweepOptions("quick"), store)
         assert (after.runs_wanted, after.runs_left) == (20, 0)
+
+
+class FakeBatch:
+    """As much of a batch as the progress looks at."""
+
+    def __init__(self, kind, steps):
+        from types import SimpleNamespace
+
+        self.protocol = SimpleNamespace(id="toy")
+        self.arm = SimpleNamespace(id=kind, kind=kind, label=kind)
+        self.pairs, self.steps = ((0, 0),), steps
+
+
+def test_time_left_of_networks_does_not_follow_the_pace_of_tables(monkeypatch):
+    import io
+
+    from chunked_td.lab.running import progress as module
+    from chunked_td.lab.running.engines import BatchResult
+
+    clock = [0.0]
+    monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
+    batches = [FakeBatch("fixed", 1), FakeBatch("fixed", 1), FakeBatch("network", 600), FakeBatch("network", 600)]
+    progress = module.SweepProgress(batches, lambda some: float(sum(b.steps for b in some)), io.StringIO())
+    assert progress.time_left() == pytest.approx(1202)
+    clock[0] = 60.0  # the first batch was compiled: sixty times slower than expected
+    progress.batch_done(BatchResult(batches[0], None, None, 60.0))
+    assert 1200 < progress.time_left() < 1220
+    clock[0] = 61.0
+    progress.batch_done(BatchResult(batches[1], None, None, 1.0))
+    clock[0] = 61.0 + 300.0  # half-way through the first batch with a network
+    assert progress.time_left() == pytest.approx(900)
+    clock[0] = 61.0 + 1200.0  # it takes twice as long as expected
+    assert progress.time_left() == pytest.approx(630)
+    progress.batch_done(BatchResult(batches[2], None, None, 1200.0))
+    assert progress.time_left() == pytest.approx(600 * 1210 / 610)
+
+
+def test_wandb_without_a_login_is_a_sentence(reproduce, tmp_path, monkeypatch, capsys):
+    import wandb
+    from wandb.errors import UsageError
+
+    def refuse(**_):
+        raise UsageError("No API key configured. Use `wandb login` to log in.")
+
+    monkeypatch.setattr(wandb, "init", refuse)
+    assert reproduce(log=["wandb"]) == 2
+    said = capsys.readouterr().err
+    assert "--log wandb: No API key configured. Use `wandb login` to log in. WANDB_MODE=offline" in said
+    assert not list((tmp_path / "run").rglob("*.parquet"))
+
+
+def test_an_old_report_is_mentioned(tmp_path, capsys):
+    from chunked_td import cli
+
+    command = ["reproduce", TOY, "--no-networks", "--no-report", "--out", str(tmp_path / "run")]
+    for seeds in ("2", "3", "3"):
+        with pytest.raises(SystemExit):
+            cli.main([*command, "--seeds", seeds])
+        said = capsys.readouterr().out
+        old = (tmp_path / "run" / "report.html").exists()
+        assert ("report.html is older than the stored runs; chunked-td report" in said) == old
+        if not old:
+            (tmp_path / "run" / "report.html").touch()

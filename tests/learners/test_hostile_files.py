@@ -24,6 +24,7 @@ def agent_of(kind):
         "percepts": lambda: ctd.NStepChunkedTD(env, seed=1, percept="reward-state"),
         "tdc": lambda: ctd.CorrectedTD(env, seed=1),
         "learns": lambda: ctd.ChunkedSarsa(env, seed=1, lambda_source=ctd.lambdas.MetaGradientLambda()),
+        "values": lambda: ctd.ChunkedSarsa(env, seed=1, lambda_source=ctd.lambdas.ValueLambda()),
         "hashed": lambda: ctd.ChunkedSarsa(env, seed=1, indexer=ctd.make_indexer(None)),
     }
     agent, rng = made[kind](), np.random.default_rng(0)
@@ -38,7 +39,7 @@ def agent_of(kind):
 def saved(tmp_path_factory):
     """Files of agents in the middle of an episode, as bytes."""
     folder, found = tmp_path_factory.mktemp("saved"), {}
-    for kind in ("sarsa", "offline", "percepts", "tdc", "hashed", "learns"):
+    for kind in ("sarsa", "offline", "percepts", "tdc", "hashed", "learns", "values"):
         agent_of(kind).save(folder / kind)
         found[kind] = (folder / kind).read_bytes()
     return found
@@ -108,6 +109,7 @@ BAD_ARRAYS = [
     ("learns", "lambda_count", lambda a: np.full_like(a, 10**9)),
     ("learns", "lambda_theta", lambda a: np.full_like(a, np.inf)),
     ("learns", "lambda_slope", lambda a: a[:-1]),
+    ("values", "lambda_mass", lambda a: a - 1.0),
     ("hashed", "indexer_ends", lambda a: a[::-1].copy()),
     ("hashed", "indexer_ends", lambda a: a - a[0] - 1),
     ("hashed", "indexer_bytes", lambda a: np.zeros_like(a)),

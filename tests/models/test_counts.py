@@ -38,7 +38,7 @@ def asked(counts, base, policy, percept=0):
     """A step that leaves the state whose actions have the origins base, base + 1, …"""
     model = ForwardCounts(counts, np.zeros(1, np.int64))
     numbers = (base // policy.size, -1, 0, None, percept, -1, -1)
-    return Step(*numbers, policy, policy, policy, 0.0, static(EXPECTED_SARSA), policy.size, None, model, None)
+    return Step(*numbers, policy, policy, policy, 0.0, static(EXPECTED_SARSA), policy.size, 1.0, None, model, None)
 
 
 @given(pairs, priors)
@@ -62,8 +62,12 @@ def test_mixtures_over_actions(story, prior, weights):
     policy = np.array(weights) / sum(weights) if sum(weights) else np.array([0.0, 0.0, 1.0])
     for base in (0, 3):
         origins = [base + a for a in range(3)]
+        known = [prior > 0 or any(o == origin for o, _ in story) for origin in origins]
+        if not policy[known].sum() > 0.0:
+            continue  # a step is counted before it is asked about: some action was tried
+        share = policy * known / policy[known].sum()  # over the actions that were tried
         mixed = [
-            sum(p * estimate(story, prior, o, target) for p, o in zip(policy, origins, strict=True))
+            sum(p * estimate(story, prior, o, target) for p, o in zip(share, origins, strict=True))
             for target in range(TARGETS)
         ]
         for target in range(TARGETS):

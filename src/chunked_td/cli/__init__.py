@@ -1,4 +1,4 @@
-"""The command `chunked-td`: reproduce, report, train, compare, atlas, claims, bench.
+"""The command `chunked-td`: reproduce, report, train, compare, explain, atlas, deep, claims, bench.
 
 One file per command. Imports stay inside the commands, so that each starts quickly, and so that an interrupt during an
 import ends like any other.
@@ -38,11 +38,13 @@ def _command(arguments: list[str] | None):
     from chunked_td.cli.bench import Bench
     from chunked_td.cli.claims import Claims
     from chunked_td.cli.compare import Compare
+    from chunked_td.cli.deep import Deep
+    from chunked_td.cli.explain import Explain
     from chunked_td.cli.report import Report
     from chunked_td.cli.reproduce import Reproduce
     from chunked_td.cli.train import Train
 
-    command = Reproduce | Report | Train | Compare | Atlas | Claims | Bench
+    command = Reproduce | Report | Train | Compare | Explain | Atlas | Deep | Claims | Bench
     return tyro.cli(command, prog="chunked-td", description=__doc__.split("\n")[0], args=arguments)  # type: ignore[arg-type]
 
 

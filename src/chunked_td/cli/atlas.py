@@ -29,12 +29,16 @@ class Atlas:
     """Ray cluster to connect to; by default one is started here."""
     threads: int | None = None
     """Threads; default: one per core. Results do not depend on it."""
+    page_only: bool = False
+    """Run nothing; make the page anew from scores.parquet in the run directory."""
 
     def run(self) -> int:
         """Run it."""
         from chunked_td.cli._shared import check_at_least_one
-        from chunked_td.lab.atlas.run import atlas
+        from chunked_td.lab.atlas.run import atlas, atlas_page
 
+        if self.page_only:
+            return atlas_page(self.out, self.method)
         for name in ("seeds", "threads"):
             if getattr(self, name) is not None:
                 check_at_least_one(name, getattr(self, name))

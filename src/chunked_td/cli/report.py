@@ -55,6 +55,13 @@ def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, o
     return guarded(work)
 
 
+def say_if_stale(directory: Path) -> None:
+    """Say that the report of a directory was built before its latest runs, where that is so."""
+    page = directory / "report.html"
+    if page.exists() and page.stat().st_mtime < _newest(directory):
+        print(f"note: {page} is older than the stored runs; chunked-td report {directory} builds it again")
+
+
 def _newest(directory: Path) -> float:
     """When the stored runs last changed."""
     return max((path.stat().st_mtime for path in directory.rglob("*.parquet")), default=0.0)

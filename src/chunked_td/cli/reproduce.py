@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from chunked_td.cli.report import build
+from chunked_td.cli.report import build, say_if_stale
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ class Reproduce:
             dry_run=self.dry_run,
         )
         if code not in (0, 1) or self.dry_run or not self.report:
+            if not self.dry_run:
+                say_if_stale(self.out)
             return code
         return build(self.out, self.experiments, only_if_stale=True, open_it=self.open) or code
 

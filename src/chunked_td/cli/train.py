@@ -14,32 +14,37 @@ if TYPE_CHECKING:
     from chunked_td.learners.loop import History
 
 
+DEFAULT = "ChunkedSarsa"
+
+
 @dataclass(frozen=True)
 class Train:
     """Train a learner on a Gymnasium environment; saves agent, learning curve and its numbers."""
 
     env: tyro.conf.Positional[str]
     """Environment id, such as FrozenLake-v1 or package:Id-v0."""
-    learner: str = "ChunkedSarsa"
-    """Any learner of the package, such as ChunkedSarsa or SarsaLambda."""
+    learner: str | None = None
+    """Any learner of the package, such as ChunkedSarsa (the default) or SarsaLambda."""
     episodes: int = 5_000
     """Episodes to train for."""
     max_steps: int = 1_000
     """Steps after which an episode is cut off, where the environment sets no limit."""
     step_size: float | None = None
     """α; default: 0.1."""
-    discount: float = 0.99
-    """γ."""
+    discount: float | None = None
+    """γ; default: 0.99."""
     epsilon: float | None = None
     """Exploration; default: 0.1."""
     lambda_: Annotated[float | None, tyro.conf.arg(name="lambda")] = None
     """λ of the fixed-λ learners."""
-    seed: int = 0
-    """Seed of learner and environment."""
+    seed: int | None = None
+    """Seed of learner and environment; default: 0."""
+    action_mask: bool | None = None
+    """Take only the actions that the environment's action mask allows; default: yes, and say so."""
     out: Path | None = None
     """Folder for agent.ctd, curve.png and curve.parquet; default: runs/train/ENV-LEARNER-SEED."""
     resume: bool = False
-    """Go on from the agent in the folder, for so many episodes more."""
+    """Go on from the agent in the folder, for so many episodes more. Settings are the agent's; others are refused."""
     overwrite: bool = False
     """Start again where the folder holds an agent."""
 
@@ -51,7 +56,7 @@ class Train:
         for name in ("episodes", "max_steps"):
             check_at_least_one(name, getattr(self, name))
         env = make_environment(self.env, self.max_steps)
-        out = self.out or Path("runs/train") / folder_name(self.env, self.learner, self.seed)
+        out = self.out or Path("runs/train") / folder_name(self.env, self.learner or DEFAULT, self.seed or 0)
         agent = self._agent(env, out)
         before = read_curve(out) if self.resume else None
         history = agent.learn(env, self.episodes)
@@ -75,7 +80,7 @@ class Train:
         import chunked_td
         from chunked_td.learners.inputs import learner_by_name
 
-        learner = learner_by_name(self.learner)
+        learner = learner_by_name(self.learner or DEFAULT)
         saved = out / "agent.ctd"
         if saved.exists() and not (self.resume or self.overwrite):
             raise ValueError(
@@ -85,7 +90,33 @@ class Train:
             return learner(env, **learner_settings(learner, self))
         if not saved.exists():
             raise ValueError(f"--resume: there is no agent in {out}")
-        return chunked_td.load(saved)
+        agent = chunked_td.load(saved)
+        check_same(agent, self, saved)
+        return agent
+
+
+def check_same(agent: Learner, settings: Train, saved: Path) -> None:
+    """Refuse to go on with an agent where other settings are asked for."""
+    from chunked_td.lambdas.constant import ConstantLambda
+
+    source = agent.lambda_source
+    theirs = {
+        "learner": type(agent).__name__,
+        "step_size": agent.step_size,
+        "discount": agent.discount,
+        "epsilon": agent.epsilon,
+        "lambda_": source.value if isinstance(source, ConstantLambda) else repr(source),
+        "seed": agent.seed,
+        "action_mask": agent.action_mask,
+    }
+    for name, value in theirs.items():
+        asked = getattr(settings, name)
+        if asked is not None and asked != value:
+            flag = "--" + name.rstrip("_").replace("_", "-")
+            raise ValueError(
+                f"--resume: the agent in {saved} has {flag} {value}, got {asked}; leave {flag} out to go on with it, "
+                f"or start again with --overwrite or another --out"
+            )
 
 
 def learner_settings(learner: type[Learner], settings: Train) -> dict[str, Any]:
@@ -93,7 +124,11 @@ def learner_settings(learner: type[Learner], settings: Train) -> dict[str, Any]:
     from chunked_td.learners.named import FixedLambda
     from chunked_td.learners.sutton_singh import SuttonSingh
 
-    chosen: dict[str, Any] = {"discount": settings.discount, "seed": settings.seed}
+    chosen: dict[str, Any] = {
+        "discount": 0.99 if settings.discount is None else settings.discount,
+        "seed": settings.seed or 0,
+        "action_mask": settings.action_mask,
+    }
     given = {"step_size": settings.step_size, "epsilon": settings.epsilon}
     if issubclass(learner, SuttonSingh):
         for name, value in given.items():

@@ -213,6 +213,17 @@ def verdict(table: Table) -> dict[str, str]:
     return claims
 
 
+def longest_solved(table: Table, arm: str, cell: str) -> int:
+    """The largest N of the task "known" up to which `EASY_RATE` of the seeds solve it, at the best step size; or 0."""
+    rows = _select(table, task="known", arm=arm, cell=cell)
+    longest = 0
+    for n in np.unique(rows["n"]):
+        if _best_rate(_select(rows, n=n)) < EASY_RATE:
+            break
+        longest = int(n)
+    return longest
+
+
 def solved_at(q: np.ndarray) -> np.ndarray:
     """The first of `IN_A_ROW` passed checks in a row, per run: int[R], from q [R, checks]; −1 for none."""
     runs, checks = q.shape

@@ -63,6 +63,8 @@ class KeyToDoorEnv(DynamicsEnv):
     * v0: first release.
     """
 
+    rewards_by_component = True  # reward i belongs to state component i
+
     def __init__(
         self,
         horizon: int = 100,

@@ -1,5 +1,7 @@
 """Canonical bytes of an observation: equal observations give equal bytes, different ones different bytes.
 
+`decode` reads them back, apart from enum members and dataclasses, whose classes are not in the bytes.
+
 Tables that grow need a dictionary from observations to ids, and saved agents need to write that dictionary
 down. Arrays and dicts are not hashable and pickles run code when they are read, so an observation is turned into
 bytes: one letter for its kind, its length, its content.
@@ -116,3 +118,60 @@ def _encode_other(observation: Any) -> bytes:
         f"observation: a {type(observation).__name__} has no canonical form; it takes None, bools, numbers, "
         f"strings, bytes, arrays, enum members and dataclasses, and lists, tuples, sets and dicts of those"
     )
+
+
+def decode(content: bytes) -> Any:
+    """The observation that `encode` wrote. Lists come back as tuples, NumPy scalars as Python numbers.
+
+    Raises:
+      ValueError: for enum members and dataclasses, which bytes alone do not bring back, and for other bytes.
+    """
+    try:
+        value, end = _read(content, 0)
+    except (struct.error, IndexError, UnicodeDecodeError) as problem:
+        raise ValueError(f"decode: not canonical bytes of an observation ({problem!r})") from problem
+    if end != len(content):
+        raise ValueError("decode: not canonical bytes of an observation: something is left over")
+    return value
+
+
+def _read(content: bytes, at: int) -> tuple[Any, int]:
+    """The observation that begins at a place, and where it ends."""
+    kind, start = content[at : at + 1], at + 5
+    end = start + _LENGTH.unpack_from(content, at + 1)[0]
+    inner = content[start:end]
+    if len(inner) != end - start:
+        raise IndexError("cut short")
+    if kind == b"A":  # the header of an array; its content follows
+        dtype, _, shape = inner.decode().partition("(")
+        start, end = end + 4, end + 4 + _LENGTH.unpack_from(content, end)[0]
+        sizes = [int(n) for n in shape.rstrip(")").split(",") if n.strip()]
+        return np.frombuffer(content[start:end], np.dtype(dtype)).reshape(sizes).copy(), end
+    if kind in (b"e", b"c"):
+        name = _parts(inner)[0][0]
+        raise ValueError(f"decode: {name!r} is an enum or a dataclass, which cannot be rebuilt from bytes")
+    if kind not in _DECODERS:
+        raise ValueError(f"decode: not canonical bytes of an observation (kind {kind!r})")
+    return _DECODERS[kind](inner), end
+
+
+def _parts(inner: bytes) -> list[Any]:
+    parts, at = [], 0
+    while at < len(inner):
+        part, at = _read(inner, at)
+        parts.append(part)
+    return parts
+
+
+_DECODERS: dict[bytes, Any] = {
+    b"n": lambda inner: None,
+    b"b": lambda inner: inner == b"1",
+    b"i": int,
+    b"f": lambda inner: _DOUBLE.unpack(inner)[0],
+    b"z": lambda inner: complex(_DOUBLE.unpack(inner[:8])[0], _DOUBLE.unpack(inner[8:])[0]),
+    b"u": lambda inner: inner.decode(),
+    b"y": bytes,
+    b"t": lambda inner: tuple(_parts(inner)),
+    b"d": lambda inner: dict(zip(_parts(inner)[::2], _parts(inner)[1::2], strict=True)),
+    b"s": lambda inner: frozenset(_parts(inner)),
+}

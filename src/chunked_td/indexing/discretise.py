@@ -107,12 +107,10 @@ class Discretise(Indexer):
 
     def decode(self, state: int) -> np.ndarray:
         """The centre of a cell."""
-        centres = [
-            a + (digit + 0.5) / n * (b - a)
-            for digit, a, b, n in zip(
-                self.components(checked_id(state, self.size)), self.low, self.high, self.bins, strict=True
-            )
-        ]
+        known = checked_id(state, self.size)
+        digits = self.components(known) if self._seen is None else self._seen.decode(known)
+        cells = zip(digits, self.low, self.high, self.bins, strict=True)
+        centres = [a + (digit + 0.5) / n * (b - a) for digit, a, b, n in cells]
         return np.reshape(centres, self.shape)
 
     def state(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.indexing.canonical import encode
+from chunked_td.indexing.canonical import decode, encode
 
 
 class Indexer(ABC):
@@ -220,6 +220,7 @@ class HashedIndexer(Indexer):
 
     def __init__(self) -> None:
         self.ids: dict[Any, int] = {}
+        self._listed: list[Any] = []
 
     @property
     def size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -235,8 +236,15 @@ class HashedIndexer(Indexer):
         return self.ids.get(_key(observation), -1)
 
     def decode(self, state: int) -> Any:
-        """Always an error: observations are kept as bytes only."""
-        raise ValueError("decode: ids given on first sight cannot be turned back into observations")
+        """The observation that has this id; lists come back as tuples. An error for enum members and dataclasses."""
+        key = self._keys(checked_id(state, self.size))
+        return decode(key) if isinstance(key, bytes) else key
+
+    def _keys(self, state: int) -> Any:
+        """The key of an id; the list of keys is made when it is first asked for, and again when there are more."""
+        if len(self._listed) != len(self.ids):
+            self._listed = list(self.ids)
+        return self._listed[state]
 
     def state(self) -> dict[str, Any]:
         """The known observations' bytes end to end, and where each ends, in the order of their ids."""

@@ -60,7 +60,9 @@ def _refuse_continuous(space: Any, path: str) -> None:
         raise ValueError(
             f"{path}: a continuous Box of shape {space.shape} has no finite table of states. Cut it into bins:\n"
             f"    indexer = chunked_td.Discretise(env, bins=8, low=…, high=…)   # per dimension, or one for all\n"
-            f"    agent = chunked_td.ChunkedSarsa(env, indexer=indexer, …)"
+            f"    agent = chunked_td.ChunkedSarsa(env, indexer=indexer, …)\n"
+            f"Where only finitely many different arrays are shown (as in bsuite), give each an id on first sight:\n"
+            f"    agent = chunked_td.ChunkedSarsa(env, indexer=chunked_td.make_indexer(), …)"
         )
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
+
+import numpy as np
 
 from chunked_td._checks import check_positive
 from chunked_td._numba import code, kernel
@@ -41,6 +44,11 @@ class ValueLambda(LambdaSource):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "width", check_positive("width", self.width))
+
+    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Between steps no state has a mass; one that had would be listed twice."""
+        if arrays["mass"].any():
+            raise ValueError("mass must be zero between steps")
 
     def needs_with(self, bootstrap: int) -> Needs:
         """State values need no policy of other states; SARSA asks about the action taken alone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from operator import index as as_integer
 from typing import Any
 
 import numpy as np
@@ -18,26 +19,80 @@ def learner_by_name(name: str) -> Any:
     return getattr(chunked_td, check_choice("learner", name, chunked_td.LEARNERS))
 
 
-def check_policy_table(policy: Any, indexer: Any, n_actions: int) -> np.ndarray:
+def refuse_vector_environment(env: Any) -> None:
+    """An error for vectorised environments, which says why."""
+    if hasattr(env, "single_observation_space"):
+        copies = getattr(env, "num_envs", "several")
+        raise ValueError(
+            f"env: a vector environment of {copies} copies; a tabular learner follows one episode at a time, because "
+            f"its traces and its next action belong to that episode. Pass a single environment (gymnasium.make)"
+        )
+
+
+def count_rewards(env: Any) -> int:
+    """How many reward components an environment pays, read through its wrappers.
+
+    The outermost layer that has a `reward_space` decides. mo-gymnasium's `LinearReward` has none, and pays one number.
+    """
+    layer, seen = env, 0
+    while layer is not None and seen < 100:
+        if any(base.__name__ == "LinearReward" for base in type(layer).__mro__):
+            return 1
+        space = getattr(layer, "reward_space", None)
+        if space is not None:
+            return int(np.prod(space.shape))
+        layer, seen = getattr(layer, "env", None), seen + 1
+    space = getattr(getattr(env, "unwrapped", env), "reward_space", None)
+    return 1 if space is None else int(np.prod(space.shape))
+
+
+def check_reward_weights(weights: Any, components: int) -> np.ndarray | None:
+    """A finite factor per reward component, float64[d]."""
+    if weights is None:
+        return None
+    given = np.array(weights, np.float64)
+    if given.shape != (components,) or not np.isfinite(given).all():
+        raise ValueError(
+            f"reward_weights must be {components} finite numbers, one per reward component, got {weights!r}"
+        )
+    return given
+
+
+def check_action(name: str, action: Any, n_actions: int, start: int, legal: np.ndarray) -> int:
+    """An action that somebody else chose, counted from 0."""
+    try:
+        number = as_integer(action) - start
+    except TypeError:
+        number = -1
+    if not 0 <= number < n_actions:
+        raise ValueError(f"{name} must be an action, {start}..{start + n_actions - 1}, got {action!r}")
+    if not legal[number]:
+        raise ValueError(
+            f"{name}: got {action!r}, which info['action_mask'] forbids; action_mask=False ignores the mask"
+        )
+    return number
+
+
+def check_policy_table(policy: Any, indexer: Any, n_actions: int, name: str = "policy") -> np.ndarray:
     """Action probabilities of every state, float64[S, A]."""
-    table = check_numbers("policy", policy, "rows of probabilities that sum to 1")
+    table = check_numbers(name, policy, "rows of probabilities that sum to 1")
     if not indexer.fixed:
-        raise ValueError("policy: states get ids on first sight here, so pass a function from observation to float[A]")
+        raise ValueError(f"{name}: states get ids on first sight here, so pass a function from observation to float[A]")
     if table.shape != (indexer.size, n_actions):
-        raise ValueError(f"policy must have shape (states, actions) = {(indexer.size, n_actions)}, got {table.shape}")
+        raise ValueError(f"{name} must have shape (states, actions) = {(indexer.size, n_actions)}, got {table.shape}")
     if not ((table >= 0.0).all() and (abs(table.sum(axis=1) - 1.0) <= 1e-8).all()):
-        raise ValueError("policy must have rows of probabilities that sum to 1")
+        raise ValueError(f"{name} must have rows of probabilities that sum to 1")
     return table
 
 
-def policy_row(given: Any, legal: np.ndarray) -> np.ndarray:
+def policy_row(given: Any, legal: np.ndarray, name: str = "policy") -> np.ndarray:
     """A user's action probabilities in one state, over the legal actions: float64[A]."""
-    row = check_numbers("policy", given, f"{legal.size} probabilities that sum to 1")
+    row = check_numbers(name, given, f"{legal.size} probabilities that sum to 1")
     if row.shape != legal.shape or not (row >= 0.0).all() or abs(row.sum() - 1.0) > 1e-8:
-        raise ValueError(f"policy must give {legal.size} probabilities that sum to 1, got {row!r}")
+        raise ValueError(f"{name} must give {legal.size} probabilities that sum to 1, got {row!r}")
     allowed = np.where(legal, row, 0.0)
     if not allowed.sum() > 0.0:
-        raise ValueError(f"policy must allow a legal action, got {row!r} where info['action_mask'] is {legal!r}")
+        raise ValueError(f"{name} must allow a legal action, got {row!r} where info['action_mask'] is {legal!r}")
     return allowed / allowed.sum()
 
 
@@ -54,8 +109,9 @@ def check_indexer(indexer: Any) -> Any:
 
 def check_id(state: Any, indexer: Indexer) -> int:
     """A state id from an indexer as an int: compiled code reads and writes at that place."""
-    if isinstance(state, Integral) and not isinstance(state, bool) and 0 <= int(state) < indexer.size:
-        return int(state)
+    number = int(state) if isinstance(state, int | np.integer) and not isinstance(state, bool) else -1
+    if 0 <= number < indexer.size:
+        return number
     known = f"integers in 0..{indexer.size - 1} (its size is {indexer.size})"
     raise ValueError(f"indexer {type(indexer).__name__} must give {known}, got {state!r}")
 
@@ -77,7 +133,7 @@ def check_reward(reward: Any) -> float:
             return float(reward)
         except OverflowError:
             pass
-    elif hasattr(reward, "__array__") and not isinstance(reward, np.generic):  # JAX, Torch on the CPU
+    elif hasattr(reward, "__array__") and not isinstance(reward, np.generic | np.ndarray):  # JAX, Torch on the CPU
         return check_reward(np.asarray(reward))
     raise ValueError(f"reward must be a number, got {reward!r}")
 
@@ -85,6 +141,11 @@ def check_reward(reward: Any) -> float:
 def check_reward_vector(reward: Any, components: int) -> np.ndarray:
     """A finite number per reward component."""
     values = check_numbers("reward", reward, f"{components} of them")
+    if values.shape == ():
+        raise ValueError(
+            f"reward must have {components} components, got the number {reward!r}; if a wrapper makes one number of "
+            f"them, give the wrapper a `reward_space` of shape ()"
+        )
     if values.shape != (components,):
         raise ValueError(f"reward must have {components} components, got {reward!r} of shape {values.shape}")
     if not np.isfinite(values).all():
@@ -94,7 +155,10 @@ def check_reward_vector(reward: Any, components: int) -> np.ndarray:
 
 def legal_actions(mask: Any, n_actions: int) -> np.ndarray:
     """The legal actions of `info["action_mask"]`, bool[A]."""
-    legal = np.asarray(mask).astype(bool)
+    try:
+        legal = np.asarray(mask).astype(bool)
+    except ValueError:  # rows of different lengths, or strings
+        legal = np.zeros(0, bool)
     if legal.shape != (n_actions,):
         raise ValueError(f"info['action_mask'] must have shape ({n_actions},), got {mask!r}")
     if not legal.any():

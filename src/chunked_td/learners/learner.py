@@ -1,14 +1,16 @@
 """A learner: settings, tables, and one update per call.
 
-`start` and `step` serve a loop of the user's own; `learn` is that loop for Gymnasium environments.
+`start` and `step` serve a loop of the user's own; `learn` is that loop for Gymnasium environments, `learn_from` the one
+for recorded episodes.
 """
 
 from __future__ import annotations
 
 import copy
+import logging
 import math
-from collections.abc import Callable
-from typing import Any, ClassVar, TypedDict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 import numpy as np
 
@@ -28,16 +30,21 @@ from chunked_td.learners.count_models import (
 from chunked_td.learners.divergence import Diverged, divergence_text
 from chunked_td.learners.entries import EMPTY, Entries, entries_for
 from chunked_td.learners.inputs import (
+    check_action,
     check_end,
     check_id,
     check_indexer,
     check_policy_table,
     check_reward,
     check_reward_vector,
+    check_reward_weights,
+    count_rewards,
     legal_actions,
     policy_row,
+    refuse_vector_environment,
 )
-from chunked_td.learners.loop import History, train
+from chunked_td.learners.logged import learn_from
+from chunked_td.learners.loop import History, evaluate, train
 from chunked_td.learners.planning.base import Planner, PlanningStream, check_planner, grown_planning, make_planning
 from chunked_td.learners.planning.smoothed_reward import SmoothedReward, check_reward_source
 from chunked_td.learners.python_steps import advance_in_python, check_model
@@ -52,7 +59,13 @@ from chunked_td.models.errors import ModelError
 from chunked_td.policies import GIVEN, GREEDY, UNIFORM
 from chunked_td.seeding import Draws, generator, split_seed
 
+if TYPE_CHECKING:
+    from chunked_td.analysis.credit import Explanation
+
 Policy = str | np.ndarray | Callable[[Any], Any]
+
+LOG = logging.getLogger("chunked_td")
+"""What a learner says by itself. Python prints it to standard error unless `logging` is told otherwise."""
 
 _ROOM = 64
 
@@ -75,6 +88,8 @@ class LearnerSettings(TypedDict, total=False):
     replacing: bool
     cutoff: float
     indexer: Indexer | None
+    action_mask: bool | None
+    reward_weights: Sequence[float] | np.ndarray | None
 
 
 class Learner(Queries):
@@ -100,6 +115,10 @@ class Learner(Queries):
       replacing: replacing instead of accumulating traces.
       cutoff: traces at or below it are dropped. 0 is exact.
       indexer: how observations become ids; by default chosen from `env.observation_space`.
+      action_mask: whether to take only the actions that `info["action_mask"]` allows, where an environment gives one.
+        None obeys it too, and says so the first time that an action is forbidden.
+      reward_weights: float[d], a factor for every reward component; all 1 by default. Values are then those of the
+        weighted components, and the policy acts on their sum.
     """
 
     bootstrap: ClassVar[int] = SARSA
@@ -126,23 +145,28 @@ class Learner(Queries):
         replacing: bool = False,
         cutoff: float = 0.0,
         indexer: Indexer | None = None,
+        action_mask: bool | None = None,
+        reward_weights: Sequence[float] | np.ndarray | None = None,
     ):
         self.seed = check_seed(seed)
         self.step_size = check_schedule("step_size", step_size, positive=True)
         self.epsilon = check_schedule("epsilon", epsilon, positive=False)
         self.discount = check_unit("discount", discount)
         self.lambda_source = as_lambda_source(lambda_source, self.default_source)
-        self.view = check_view(view or self.default_view)
+        self.view = check_view(self.default_view if view is None else view)
         self.percept = check_choice("percept", percept, ("state", "reward-state"))
         self.prior = check_not_negative("prior", prior)
         self.cutoff = check_not_negative("cutoff", cutoff)
         self.replacing = check_flag("replacing", replacing)
+        self.action_mask = None if action_mask is None else check_flag("action_mask", action_mask)
         self.planner = check_planner(self.default_planner if planner is None else planner)
         self.reward_source = check_reward_source(reward_source)
         self._read_spaces(env, indexer)
+        self.reward_weights = check_reward_weights(reward_weights, self.n_rewards)
         self.model, self.policy = model, self._check_policy(policy)
         self._check_combination()
         self._allocate()
+        self._say_pairing(env)
 
     # ---- set-up
 
@@ -152,18 +176,18 @@ class Learner(Queries):
                 raise ValueError(f"policy goes with state-value learners; {type(self).__name__} acts ε-greedily")
             return None
         if policy is None or isinstance(policy, str):
-            return check_choice("policy", policy or "uniform", ("uniform",))
+            return check_choice("policy", "uniform" if policy is None else policy, ("uniform",))
         return policy if callable(policy) else check_policy_table(policy, self.indexer, self.n_actions)
 
     def _read_spaces(self, env: Any, indexer: Indexer | None) -> None:
         actions = getattr(env, "action_space", None)
         if actions is None or not hasattr(env, "observation_space"):
             raise ValueError(f"env must be a Gymnasium environment (see gymnasium.make), got {env!r}")
+        refuse_vector_environment(env)
         if not hasattr(actions, "n") or type(actions).__name__ == "MultiBinary":
             raise ValueError(f"env.action_space must be Discrete, got {actions!r}")
         self.n_actions, self.action_start = int(actions.n), int(getattr(actions, "start", 0))
-        reward_space = getattr(getattr(env, "unwrapped", env), "reward_space", None)
-        self.n_rewards = 1 if reward_space is None else int(np.prod(reward_space.shape))
+        self.n_rewards = count_rewards(env)
         self.indexer = make_indexer(env.observation_space) if indexer is None else check_indexer(indexer)
 
     def _check_combination(self) -> None:
@@ -187,8 +211,7 @@ class Learner(Queries):
                 raise ValueError(
                     "percept and prior are settings of the count model; they do not go with a model= of its own"
                 )
-            check_model(self.model, source, self.bootstrap)
-
+            check_model(self.model, source, self.bootstrap, self.n_actions)
         if isinstance(self.model, ModelError):
             if self.percept != "state":
                 raise ValueError(f"model {self.model!r} mistakes states; it goes with percept 'state'")
@@ -197,6 +220,23 @@ class Learner(Queries):
                     f"model {self.model!r} needs a known number of states; this environment's states get ids on first "
                     f"sight"
                 )
+
+    def _say_pairing(self, env: Any) -> None:
+        """Say which state component decides which reward where nobody has said it and the numbers happen to match."""
+        source = self.lambda_source
+        if Needs.PARTS not in source.needs or getattr(source, "components", ()) is not None:
+            return
+        if getattr(getattr(env, "unwrapped", env), "rewards_by_component", False):
+            return  # the environment says so itself
+        pairs = ", ".join(f"reward {i} ← component {i}" for i in range(self.n_rewards))
+        every = tuple(range(self.n_rewards))
+        LOG.warning(
+            "chunked_td: %s pairs rewards and state components by their number: %s. If that is right, say "
+            "components=%s; if not, say which state components decide each reward",
+            type(source).__name__,
+            pairs,
+            every,
+        )
 
     def _asks_model(self) -> bool:
         """Whether λ comes from a model object."""
@@ -245,6 +285,9 @@ class Learner(Queries):
         self.episode, self.state, self.action = 0, -1, -1
         self.env_state: dict[str, Any] | None = None  # the environment's random numbers after `learn`
         self.trained_in: Any = None
+        self._unfinished_in: Any = None  # the environment in which `learn(steps=)` stopped during an episode
+        self._mask_seen = False  # whether a mask has forbidden an action
+        self._cut = 1.0  # factor of the next λ, for data of another policy
         self._reward, self._rates = np.zeros(d), np.zeros(2)
         self._all_legal = np.ones(A, bool)
         self._room = 0
@@ -378,33 +421,40 @@ class Learner(Queries):
 
     # ---- one step at a time
 
-    def start(self, observation: Any, info: dict[str, Any] | None = None) -> int:
+    def start(self, observation: Any, info: dict[str, Any] | None = None, *, action: int | None = None) -> int:
         """Begin an episode; returns the first action.
 
         An episode that was under way is abandoned without its updates at the end.
 
         Args:
-          observation, info: as returned by `env.reset`. `info["action_mask"]` is obeyed.
+          observation, info: as returned by `env.reset`. `info["action_mask"]` is obeyed, see `action_mask`.
+          action: the first action, where it is not the learner's to choose (recorded episodes).
         """
         if self._busy:
             raise _in_use(self)
         self._busy = True
         try:
-            return self._start(observation, info)
+            return self._start(observation, info, action)
         finally:
             self._busy = False
 
-    def _start(self, observation: Any, info: dict[str, Any] | None) -> int:
+    def _start(self, observation: Any, info: dict[str, Any] | None, action: int | None) -> int:
         self._check_watch()
         legal = self._legal(info)
+        given = None if action is None else check_action("action", action, self.n_actions, self.action_start, legal)
         state = self._index(observation)
         self._given_policy(observation, legal)
         self._abandon()
         self._rates[:] = at_episode(self.epsilon, self.episode), at_episode(self.step_size, self.episode)
         self.policy_draws.reserve(1)
         places, entries = self._entries()
-        self.state, self.action = state, int(entries.start(places, state, legal))
-        return self.action + self.action_start
+        if given is None:
+            self.state, self.action = state, int(entries.start(places, state, legal))
+            return self.action + self.action_start
+        entries.select(places, state, legal, False)  # the policy's probabilities, and no draw
+        self.memory.policy[:] = self.memory.next_policy if self.rule.keeps_policy.value else np.nan
+        self.state, self.action = state, given
+        return given + self.action_start
 
     def step(
         self,
@@ -413,12 +463,22 @@ class Learner(Queries):
         terminated: bool,
         truncated: bool = False,
         info: dict[str, Any] | None = None,
+        *,
+        action: int | None = None,
+        next_action: int | None = None,
     ) -> int | None:
         """Learn from a transition; returns the next action, or None at the end of an episode.
 
+        The transition is credited to the action that `start` or the previous `step` returned. Where another one was
+        taken, as in recorded episodes, say it in advance: `start(…, action=…)`, `step(…, next_action=…)`; or use
+        `learn_from`.
+
         Args:
           reward: a finite number, or float[d] where rewards have components.
-          observation, terminated, truncated, info: as returned by `env.step`. `info["action_mask"]` is obeyed.
+          observation, terminated, truncated, info: as returned by `env.step`. `info["action_mask"]` is obeyed, see
+            `action_mask`.
+          action: the action that led here. It is checked: an error if it is not the one that would be credited.
+          next_action: the action taken in `observation`, where it is not the learner's to choose.
         """
         if self._busy:  # nothing is called between these two lines, so no other thread can come in between
             raise _in_use(self)
@@ -428,9 +488,14 @@ class Learner(Queries):
                 raise RuntimeError("step() before start(): begin every episode with action = agent.start(observation)")
             if type(terminated) is not bool or type(truncated) is not bool:
                 terminated, truncated = check_end("terminated", terminated), check_end("truncated", truncated)
+            if action is not None:
+                self._check_credited(action)
             self._take_reward(reward)
             ended = TERMINATED if terminated else (TRUNCATED if truncated else ONGOING)
             legal = self._all_legal if info is None or ended == TERMINATED else self._legal(info)
+            given = None
+            if next_action is not None and ended == ONGOING:
+                given = check_action("next_action", next_action, self.n_actions, self.action_start, legal)
             state = self._index(observation)
             self._room -= 1
             if self._room < 0:
@@ -440,19 +505,27 @@ class Learner(Queries):
             if self.policy is not None and ended != TERMINATED:
                 self._given_policy(observation, legal)
             percept = state if self.percept == "state" else self._percept(state)
-            action = self._update(state, percept, legal, ended)
+            chosen = self._update(state, percept, legal, ended, given)
             if ended:
                 self._finish()
                 return None
-            self.state, self.action = state, int(action)
+            self.state, self.action = state, int(chosen)
             return self.action + self.action_start
         finally:
             self._busy = False
 
-    def _update(self, state: int, percept: int, legal: np.ndarray, ended: int) -> int:
+    def _check_credited(self, action: int) -> None:
+        if action != self.action + self.action_start:
+            raise ValueError(
+                f"action: got {action!r}, but the learner chose {self.action + self.action_start} and would credit "
+                f"that; say what is taken in advance, start(…, action=…) and step(…, next_action=…), or use learn_from"
+            )
+
+    def _update(self, state: int, percept: int, legal: np.ndarray, ended: int, given: int | None) -> int:
         """Learn from the transition to `state`; returns the next action, or −1."""
-        if self._state.source is None or type(self._state.model) is Answers:
-            return advance_in_python(self, state, percept, legal, ended)
+        in_python = self._state.source is None or type(self._state.model) is Answers
+        if in_python or given is not None or self._cut != 1.0:
+            return advance_in_python(self, state, percept, legal, ended, given)
         places, entries = self._entries()
         action = entries.step(places, self.state, self.action, state, percept, legal, ended)
         if action == EMPTY:
@@ -491,6 +564,7 @@ class Learner(Queries):
         if self._state.episode is not None:
             self._state.episode.length[0] = 0
         self.state = self.action = -1
+        self._unfinished_in = None
         self.episode += 1
 
     def _take_reward(self, reward: Any) -> None:
@@ -499,12 +573,24 @@ class Learner(Queries):
             if not math.isfinite(value):
                 raise ValueError(f"reward must be finite, got {reward!r}")
             self._reward[0] = value
-            return
-        self._reward[:] = check_reward_vector(reward, self.n_rewards)
+        else:
+            self._reward[:] = check_reward_vector(reward, self.n_rewards)
+        if self.reward_weights is not None:
+            self._reward *= self.reward_weights
 
     def _legal(self, info: dict[str, Any] | None) -> np.ndarray:
-        mask = None if info is None else info.get("action_mask")
-        return self._all_legal if mask is None else legal_actions(mask, self.n_actions)
+        mask = None if info is None or self.action_mask is False else info.get("action_mask")
+        if mask is None:
+            return self._all_legal
+        legal = legal_actions(mask, self.n_actions)
+        if not self._mask_seen and not legal.all():
+            self._mask_seen = True
+            if self.action_mask is None:
+                LOG.warning(
+                    "chunked_td: info['action_mask'] is obeyed: forbidden actions are never taken. action_mask=False "
+                    "ignores it, action_mask=True says no more"
+                )
+        return legal
 
     def _given_policy(self, observation: Any, legal: np.ndarray) -> None:
         """Write a user's policy for this observation where the kernels expect it."""
@@ -533,8 +619,9 @@ class Learner(Queries):
     def learn(
         self,
         env: Any,
-        episodes: int,
+        episodes: int | None = None,
         *,
+        steps: int | None = None,
         progress: bool = True,
         callback: Callable[[int, float, int], Any] | None = None,
     ) -> History:
@@ -543,6 +630,8 @@ class Learner(Queries):
         Args:
           env: the environment; it is seeded with the learner's seed before the first episode.
           episodes: how many episodes to play now.
+          steps: how many steps to play now, instead; for problems without an end. An episode that is under way at the
+            last step goes on in the next call with `steps`.
           progress: show a bar, if a person is watching (standard error is a terminal).
           callback: called as callback(episode, return, length) after each episode; training stops if it returns True.
         """
@@ -550,9 +639,59 @@ class Learner(Queries):
             raise _in_use(self)
         self._training = True
         try:
-            return train(self, env, episodes, progress=progress, callback=callback)
+            return train(self, env, episodes, steps=steps, progress=progress, callback=callback)
         finally:
             self._training = False
+
+    def learn_from(self, episodes: Any, *, behaviour: Any = None) -> History:
+        """Train on recorded episodes: nothing is chosen, every update is credited to the recorded action.
+
+        Args:
+          episodes: what was recorded:
+
+            - an iterable of episodes, or one alone: dicts or objects with `observations` [T + 1], `actions` [T],
+              `rewards` [T] or [T, d], and `terminations` and `truncations` [T]; optionally `action_masks` [T + 1, A]
+              and `probabilities` [T], those that the behaviour policy gave to its actions;
+            - a Minari dataset;
+            - the path of a Parquet file (see `Recorder.write_parquet`);
+            - a `Recorder`.
+          behaviour: the policy that acted. None: it was the learner's own, as in a replay of its own training.
+            Otherwise λ_t becomes λ_t · min(1, π(a_t|x_t)/μ(a_t|x_t)) (Retrace), and the values are those of the
+            learner's ε-greedy policy; this goes with Expected-SARSA. "recorded" takes μ from `probabilities`; "uniform"
+            has equal chances for the legal actions; a table float[S, A] or a function from observation to float[A] is μ
+            itself.
+
+        An episode that neither terminates nor is truncated counts as truncated at its end.
+        """
+        return learn_from(self, episodes, behaviour)
+
+    def evaluate(
+        self, env: Any, episodes: int = 100, *, seed: int = 0, explore: bool = False, max_steps: int | None = None
+    ) -> History:
+        """Play without learning. The learner is not changed, and training goes on as if this had not happened.
+
+        Args:
+          env: the environment; it is seeded with `seed` before the first episode.
+          episodes: how many episodes to play.
+          seed: of the environment.
+          explore: act with the behaviour policy instead of greedily.
+          max_steps: steps after which an episode is given up. A greedy policy may walk in circles for ever.
+        """
+        return evaluate(self, env, episodes, seed=seed, explore=explore, max_steps=max_steps)
+
+    def explain(self, env: Any, seed: int = 0, *, against: Any = (), max_steps: int = 1_000) -> Explanation:
+        """Where credit goes in one episode: λ, chunks, traces and updates. The learner itself is not changed.
+
+        Args:
+          env: the environment to play the episode in, with the behaviour policy.
+          seed: of the environment.
+          against: what to show beside it on the same episode: another learner, a λ source, a number (a constant λ), or
+            several of those. A λ source is given to a copy of this learner.
+          max_steps: steps after which the episode is cut off.
+        """
+        from chunked_td.analysis.credit import explain
+
+        return explain(self, env, seed, against=against, max_steps=max_steps)
 
     def save(self, path: Any) -> None:
         """Write everything to one file, so that `chunked_td.load` goes on exactly from here."""
@@ -570,7 +709,7 @@ class Learner(Queries):
         """For copies and pickles: all but the environment and what lies at addresses of this process."""
         if self._busy:
             raise _in_use(self)
-        return self.__dict__ | {"_packed": None, "trained_in": None, "_training": False}
+        return self.__dict__ | {"_packed": None, "trained_in": None, "_unfinished_in": None, "_training": False}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.lambda_source!r}, episode={self.episode}, states={self.indexer.size})"

@@ -1,4 +1,4 @@
-"""The training loop for Gymnasium environments."""
+"""Playing in Gymnasium environments: training, and evaluation without learning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from chunked_td._checks import check_episodes
+from chunked_td.indexing import make_indexer
 from chunked_td.learners.divergence import Diverged, DivergenceWarning
+from chunked_td.learners.inputs import count_rewards, refuse_vector_environment
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,13 @@ class History:
     Attributes:
       returns: float[n], undiscounted, components summed. lengths: int[n], transitions.
       diverged: the episode (from 0) in which learning diverged and training stopped; None if it did not.
+      unfinished: whether the last entry is an episode that `learn(steps=)` left under way.
     """
 
     returns: np.ndarray
     lengths: np.ndarray
     diverged: int | None = None
+    unfinished: bool = False
 
     def smoothed(self, window: int = 100) -> np.ndarray:
         """Running mean of the returns over up to `window` latest episodes."""
@@ -39,10 +43,12 @@ class History:
 def train(
     agent: Any,
     env: Any,
-    episodes: int,
+    episodes: int | None = None,
     *,
+    steps: int | None = None,
     progress: bool = True,
     callback: Callable[[int, float, int], Any] | None = None,
+    watch: Callable[[int, int], Any] | None = None,
 ) -> History:
     """Let `agent` play and learn.
 
@@ -56,48 +62,171 @@ def train(
       agent: a learner.
       env: a Gymnasium environment.
       episodes: how many episodes to play now.
+      steps: how many steps to play now, instead. The episode at the last step is left under way, and the next call with
+        `steps` in the same environment goes on with it.
       progress: show a bar, if a person is watching (standard error is a terminal).
       callback: called as callback(episode, return, length) after each episode; training stops if it returns True.
+      watch: called as watch(state, episode) after each step that left `state`; the agent's memory holds its λ.
     """
-    check_episodes(episodes, 0)
+    if (episodes is None) == (steps is None):
+        raise ValueError(f"learn takes episodes or steps, one of them; got episodes={episodes!r} and steps={steps!r}")
+    amount = check_episodes(episodes, 0) if steps is None else check_amount("steps", steps)
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be a function, got {callback!r}")
-    if episodes == 0:  # the seed is still for the first episode to use
+    if amount == 0:  # the seed is still for the first episode to use
         return History(np.zeros(0), np.zeros(0, np.int64))
-    returns, lengths = np.zeros(episodes), np.zeros(episodes, np.int64)
+    going_on = steps is not None and agent._unfinished_in is env
     seed = _seed_for(agent, env)
-    done, diverged = 0, None
-    with _bar(episodes, progress) as advance:
-        for k in range(episodes):
+    returns: list[float] = []
+    lengths: list[int] = []
+    left, unfinished, diverged = amount, False, None
+    with _bar(amount, progress, "episodes" if steps is None else "steps") as advance:
+        while left > 0:
             try:
-                returns[k], lengths[k] = play_episode(agent, env, seed if k == 0 else None)
+                total, length, ended = play_episode(agent, env, seed, going_on, None if steps is None else left, watch)
             except Diverged as problem:
-                diverged = k
-                warnings.warn(f"training stopped after {k} episodes: {problem}", DivergenceWarning, stacklevel=3)
+                diverged = len(returns)
+                text = f"training stopped after {diverged} episodes: {problem}"
+                warnings.warn(text, DivergenceWarning, stacklevel=3)
                 break
-            done = k + 1
-            advance(returns[k])
-            if callback is not None and callback(k, float(returns[k]), int(lengths[k])) is True:
+            returns.append(total)
+            lengths.append(length)
+            seed, going_on = None, False
+            left -= 1 if steps is None else length
+            advance(total, 1 if steps is None else length)
+            if not ended:
+                agent._unfinished_in, unfinished = env, True
+            elif callback is not None and callback(len(returns) - 1, total, length) is True:
                 break
     if diverged is None and not np.isfinite(agent.tables.values).all():  # through traces that grew, and not read again
-        diverged = done - 1
+        diverged = len(returns) - 1
         warnings.warn("some values are not finite: learning has diverged", DivergenceWarning, stacklevel=3)
     agent.env_state = _random_state(env)
-    return History(returns[:done], lengths[:done], diverged)
+    return History(np.array(returns, np.float64), np.array(lengths, np.int64), diverged, unfinished)
 
 
-def play_episode(agent: Any, env: Any, seed: int | None = None) -> tuple[float, int]:
-    """One episode of acting and learning; returns its return and length."""
-    observation, info = env.reset(seed=seed)
-    action = agent.start(observation, info)
+def check_amount(name: str, value: Any) -> int:
+    """A whole number from 0."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise ValueError(f"{name} must be a whole number from 0, got {value!r}")
+    return int(value)
+
+
+def play_episode(
+    agent: Any,
+    env: Any,
+    seed: int | None = None,
+    going_on: bool = False,
+    most: int | None = None,
+    watch: Callable[[int, int], Any] | None = None,
+) -> tuple[float, int, bool]:
+    """One episode of acting and learning.
+
+    Args:
+      seed: for `env.reset`.
+      going_on: take the episode up where the agent left it.
+      most: steps after which to leave the episode under way.
+      watch: see `train`.
+
+    Returns:
+      return, length, and whether the episode has ended.
+    """
+    if going_on:
+        action = agent.action + agent.action_start
+    else:
+        action = agent.start(*reset(env, seed))
     total, length, ended = 0.0, 0, False
-    while not ended:
-        observation, reward, terminated, truncated, info = env.step(action)
+    while not ended and length != most:
+        observation, reward, terminated, truncated, info = step(env, action)
+        state, episode = agent.state, agent.episode
         action = agent.step(reward, observation, terminated, truncated, info)  # checks what the environment gave
-        total += float(np.sum(reward)) if agent.n_rewards > 1 else float(reward)
-        length += 1
         ended = action is None
-    return total, length
+        if watch is not None:
+            watch(state, episode)
+        total += paid(agent, reward)
+        length += 1
+    return total, length, ended
+
+
+def paid(agent: Any, reward: Any) -> float:
+    """A reward as one number: the sum of its components, weighted where the learner has weights."""
+    if agent.reward_weights is not None:
+        return float(np.dot(agent.reward_weights, np.ravel(reward)))
+    return float(np.sum(reward)) if agent.n_rewards > 1 else float(reward)
+
+
+def reset(env: Any, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+    """`env.reset`, with an error that names the cause where it does not follow Gymnasium 1.x."""
+    shown = env.reset(seed=seed)
+    if not (isinstance(shown, tuple) and len(shown) == 2 and isinstance(shown[1], dict)):
+        raise ValueError(
+            f"env: reset() must return (observation, info), as Gymnasium has it since 0.26, got {shown!r}; older "
+            f"environments need a wrapper (shimmy has one)"
+        )
+    return shown
+
+
+def step(env: Any, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    """`env.step`, with an error that names the cause where it does not follow Gymnasium 1.x."""
+    shown = env.step(action)
+    try:
+        observation, reward, terminated, truncated, info = shown
+    except (TypeError, ValueError):
+        old = " (four values, with one `done`, are Gym's before 0.26)" if np.size(shown, 0) == 4 else ""
+        raise ValueError(
+            f"env: step() must return (observation, reward, terminated, truncated, info), got {shown!r}{old}"
+        ) from None
+    return observation, reward, terminated, truncated, info
+
+
+def evaluate(
+    agent: Any, env: Any, episodes: int, *, seed: int = 0, explore: bool = False, max_steps: int | None = None
+) -> History:
+    """Play without learning; see `Learner.evaluate`."""
+    if check_amount("episodes", episodes) == 0:
+        return History(np.zeros(0), np.zeros(0, np.int64))
+    check_fits(agent, env)
+    leave_training(agent, env)
+    draws = agent.policy_draws.state()
+    returns, lengths = np.zeros(episodes), np.zeros(episodes, np.int64)
+    for k in range(episodes):
+        observation, info = reset(env, seed if k == 0 else None)
+        ended = False
+        while not ended and lengths[k] != max_steps:
+            action = agent.act(observation, info, explore=explore)
+            observation, reward, terminated, truncated, info = step(env, action)
+            ended = bool(terminated or truncated)
+            returns[k] += paid(agent, reward)
+            lengths[k] += 1
+    agent.policy_draws = type(agent.policy_draws).from_state(draws)
+    agent._packed = None
+    return History(returns, lengths)
+
+
+def leave_training(agent: Any, env: Any) -> None:
+    """Before an environment is used for something else: training in it takes its random numbers up again later."""
+    if agent.trained_in is env:
+        agent.trained_in = agent._unfinished_in = None
+
+
+def check_fits(agent: Any, env: Any) -> None:
+    """Refuse an environment whose actions, rewards or observations are not those that the learner was made for."""
+    refuse_vector_environment(env)
+    actions = getattr(env, "action_space", None)
+    n, rewards = getattr(actions, "n", None), count_rewards(env)
+    if n is not None and int(n) != agent.n_actions:
+        raise ValueError(f"env: it has {int(n)} actions, the learner was made for {agent.n_actions}")
+    if rewards != agent.n_rewards:
+        raise ValueError(f"env: it pays {rewards} rewards a step, the learner was made for {agent.n_rewards}")
+    try:
+        natural = make_indexer(getattr(env, "observation_space", None))
+    except ValueError:  # real numbers: the learner has an indexer of the user's
+        return
+    if type(natural) is type(agent.indexer) and agent.indexer.fixed and natural.nvec != agent.indexer.nvec:
+        raise ValueError(
+            f"env: its observations are {env.observation_space}, with {natural.size} states; the learner was made for "
+            f"{agent.indexer.size} states"
+        )
 
 
 def _seed_for(agent: Any, env: Any) -> int | None:
@@ -108,13 +237,20 @@ def _seed_for(agent: Any, env: Any) -> int | None:
     """
     if agent.trained_in is env:
         return None
+    check_fits(agent, env)
     agent.trained_in = env
     if agent.env_state is None:
         return agent.seed
-    env.reset(seed=agent.seed)
+    reset(env, agent.seed)
     generator = _generator(env)
     if generator is not None:
-        generator.bit_generator.state = agent.env_state
+        try:
+            generator.bit_generator.state = agent.env_state
+        except (KeyError, TypeError, ValueError) as problem:
+            raise ValueError(
+                f"env: its random numbers cannot be taken up where training stopped ({problem!r}); it uses another "
+                f"generator than the environment that the learner was trained in"
+            ) from problem
     return None
 
 
@@ -129,28 +265,28 @@ def _random_state(env: Any) -> dict[str, Any] | None:
 
 
 @contextmanager
-def _bar(total: int, wanted: bool) -> Iterator[Callable[[float], None]]:
+def _bar(total: int, wanted: bool, unit: str) -> Iterator[Callable[[float, int], None]]:
     """A progress bar with the running mean return, on a terminal only."""
     if not (wanted and total > 1 and sys.stderr.isatty()):
-        yield lambda value: None
+        yield lambda value, amount: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("episodes"),
+        TextColumn(unit),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[mean]}"),
     )
     with Progress(*columns, console=Console(stderr=True), refresh_per_second=4) as bar:
-        task = bar.add_task("episodes", total=total, mean="")
+        task = bar.add_task(unit, total=total, mean="")
         mean = [0.0, 0]
 
-        def advance(value: float) -> None:
+        def advance(value: float, amount: int) -> None:
             mean[1] += 1
             mean[0] += (value - mean[0]) * max(0.01, 1.0 / mean[1])
-            bar.update(task, advance=1, mean=f"mean return {mean[0]:.3g}")
+            bar.update(task, advance=amount, mean=f"mean return {mean[0]:.3g}")
 
         yield advance

@@ -1,4 +1,4 @@
-"""Steps in which Python has a part: λ from a model object, or from a λ source that is plain Python.
+"""Steps in which Python has a part: λ from a model object or from a plain Python source, and actions given in advance.
 
 The rest of the step is the compiled code of `update`, in the same order.
 """
@@ -18,8 +18,11 @@ from chunked_td.models.asked import Answers, ask_chances, ask_outcomes, ask_over
 from chunked_td.models.counts import FOLLOWING, TARGET, ForwardCounts, is_known, probability
 
 
-def check_model(model: Any, source: LambdaSource, bootstrap: int) -> None:
+def check_model(model: Any, source: LambdaSource, bootstrap: int, n_actions: int) -> None:
     """Refuse a model object that cannot answer what this λ source asks."""
+    known = getattr(model, "n_actions", n_actions)
+    if known != n_actions:
+        raise ValueError(f"model: it has n_actions={known}, the environment has {n_actions} actions")
     needs = source.needs_with(bootstrap)
     if needs & COUNTED:
         raise ValueError(f"lambda_source {source!r} is read off counts; it takes no model, got {model!r}")
@@ -40,8 +43,10 @@ def _overlaps_suffice(source: LambdaSource, bootstrap: int) -> bool:
     return bootstrap != SARSA and source.question_for_device(bootstrap) is not None
 
 
-def advance_in_python(agent: Any, state: int, percept: int, legal: np.ndarray, ended: int) -> int:
-    """One transition with λ from Python; returns the next action, or −1.
+def advance_in_python(
+    agent: Any, state: int, percept: int, legal: np.ndarray, ended: int, given: int | None = None
+) -> int:
+    """One transition, part by part; returns the next action, which is `given` where that is not None, or −1.
 
     An error in the user's code leaves the learner as it was, apart from what a model has observed.
     """
@@ -50,8 +55,9 @@ def advance_in_python(agent: Any, state: int, percept: int, legal: np.ndarray, e
     places, entries = agent._entries()
     try:
         if ended != TERMINATED:
-            action = int(entries.select(places, state, legal, ended == ONGOING))
+            action = int(entries.select(places, state, legal, ended == ONGOING and given is None))
             assert action != EMPTY
+            action = action if given is None else given
         here = agent.state, agent.action, state, percept, action, legal
         if type(agent._state.model) is Answers:
             _ask(agent, state, ended)
@@ -60,10 +66,11 @@ def advance_in_python(agent: Any, state: int, percept: int, legal: np.ndarray, e
             entries.observe(places, *here)
         if agent._state.source is None:
             step = _plain_step(agent, state, percept, action, ended)
-            given = checked_lambda(agent.lambda_source, agent.lambda_source.lambda_t(step), agent.n_rewards)
-            memory.lambda_t[:] = given
+            lambda_t = agent.lambda_source.lambda_t(step)
+            memory.lambda_t[:] = checked_lambda(agent.lambda_source, lambda_t, agent.n_rewards)
         else:
             entries.write_lambda(places, *here)
+        memory.lambda_t[:] *= agent._cut
     except BaseException:
         rng.position[0] = position
         memory.next_policy[:] = policy

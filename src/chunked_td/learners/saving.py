@@ -39,7 +39,7 @@ from chunked_td.learners.schema import (
 from chunked_td.learners.state import Memory
 from chunked_td.learners.sutton_singh import SuttonSingh
 from chunked_td.learners.views import view_from, view_settings
-from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts
+from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts, rehash
 from chunked_td.models.errors import ERRORS, ModelError
 from chunked_td.models.transitions import TransitionCounts
 from chunked_td.seeding import Draws, check_random_state
@@ -56,8 +56,10 @@ _SETTINGS = {
     "actions": "n_actions",
     "action_start": "action_start",
     "rewards": "n_rewards",
+    "action_mask": "action_mask",
+    "reward_weights": "reward_weights",
 }
-"""Settings by their name in a file, and the attribute of a learner that holds each."""
+"""Settings by their name in a file, and the attribute of a learner that holds each. Older files lack the last two."""
 
 _PAIRS = {"origin": ORIGIN, "target": TARGET, "number": NUMBER, "following": FOLLOWING}
 """Columns of the counted pairs by their name in a file."""
@@ -78,7 +80,7 @@ def save(agent: Learner, path: Any) -> None:
     header = {
         "format": FORMAT,
         "learner": type(agent).__name__,
-        "settings": {name: getattr(agent, attribute) for name, attribute in _SETTINGS.items()}
+        "settings": {name: _plain(getattr(agent, attribute)) for name, attribute in _SETTINGS.items()}
         | {"view": view_settings(agent.view)},
         "step_size": _number_out(agent.step_size),
         "epsilon": _number_out(agent.epsilon),
@@ -126,7 +128,7 @@ def load(
     Args:
       path: the file.
       lambda_source: the λ source, where the learner was built with one of your own.
-      model: the model object, where the learner was built with one that cannot be rebuilt from the file.
+      model: the model object, where the learner was built with one of your own. A `NeuralModel` is rebuilt by itself.
       policy: the policy, where the learner was built with a function.
       max_bytes: what the file may unpack to; by default 1 GiB, or 100 times the file where that is more.
       planner: the planner, where the learner was built with one of your own.
@@ -182,7 +184,8 @@ def _rebuild(
     if header["learner"] not in chunked_td.LEARNERS:
         raise _Unfit(f"the file holds a {header['learner']!r}, which this version does not know")
     cls = getattr(chunked_td, header["learner"])
-    settings = {name: header["settings"][name] for name in (*_SETTINGS, "view")}
+    absent = {name: None for name in ("action_mask", "reward_weights")}  # in files of before
+    settings = {name: (absent | header["settings"])[name] for name in (*_SETTINGS, "view")}
     settings["view"] = view_from(settings["view"])
     actions, start, rewards = (settings.pop(name) for name in ("actions", "action_start", "rewards"))
     check_whole("actions", actions, 1, LARGEST)
@@ -194,7 +197,8 @@ def _rebuild(
     check_size(arrays, cls.bootstrap, indexer.size, actions, rewards)
     policy = _policy_in(header["policy"], arrays, policy)
     if issubclass(cls, SuttonSingh):
-        return cls(space, discount=settings["discount"], seed=settings["seed"], policy=policy, indexer=indexer)
+        kept: dict[str, Any] = {name: settings.get(name) for name in ("discount", "seed", "action_mask")}
+        return cls(space, policy=policy, indexer=indexer, **kept)
     return cls(
         space,
         step_size=_number_in(header["step_size"]),
@@ -305,7 +309,7 @@ def _counts_in(arrays: Mapping[str, np.ndarray], origins: int, prefix: str = "co
     for name in ("head", "total"):
         getattr(counts, name)[:] = arrays[f"{prefix}_{name}"]
     counts.size[0] = size
-    counts = counts.grown(origins, counts.pairs.shape[0])  # builds the hash table
+    rehash(counts)
     if np.count_nonzero(counts.table) != size:
         raise ValueError("counts_origin, counts_target: a pair must be there once")
     return counts
@@ -407,10 +411,15 @@ def _model_in(value: Any, arrays: Mapping[str, np.ndarray], given: Any) -> Any:
         return given
     if "error" in value:
         return _named_in("model", value["error"], given, ERRORS)
+    saved = {k.removeprefix("model_"): arrays[k] for k in arrays if k.startswith("model_")}
+    if given is None and value["name"] == "NeuralModel" and value["saved"]:
+        from chunked_td.models.neural.online import NeuralModel
+
+        return NeuralModel.from_arrays(saved)
     if given is None:
         raise _Unfit(f"model: the saved learner uses a {value['name']}; build one and pass it as model=")
     if value["saved"]:
-        given.load_arrays({k.removeprefix("model_"): arrays[k] for k in arrays if k.startswith("model_")})
+        given.load_arrays(saved)
     return given
 
 

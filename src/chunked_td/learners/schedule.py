@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -58,7 +59,7 @@ class Schedule:
 
 def _whole(episode: Any) -> int:
     """An episode as an int; a float that is whole is taken too."""
-    number: Any = episode if isinstance(episode, Real) and not isinstance(episode, bool) else np.nan
+    number: Any = episode if isinstance(episode, Real) and not isinstance(episode, bool) else math.nan
     if abs(number) < _LAST and int(number) == number:
         return int(number)
     raise ValueError(f"points: {episode!r} is not an episode")

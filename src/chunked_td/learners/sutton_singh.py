@@ -71,15 +71,24 @@ class SuttonSingh(Learner):
 
     Args:
       env: a Gymnasium environment with scalar rewards.
-      policy, discount, seed, indexer: see `Learner`.
+      policy, discount, seed, indexer, action_mask: see `Learner`.
     """
 
     bootstrap = STATE
     default_source = ConstantLambda(0.0)
     algorithm: ClassVar[int] = NAIVE
 
-    def __init__(self, env: Any, *, discount: float = 1.0, seed: int = 0, policy: Any = None, indexer: Any = None):
-        super().__init__(env, discount=discount, seed=seed, policy=policy, indexer=indexer)
+    def __init__(
+        self,
+        env: Any,
+        *,
+        discount: float = 1.0,
+        seed: int = 0,
+        policy: Any = None,
+        indexer: Any = None,
+        action_mask: bool | None = None,
+    ):
+        super().__init__(env, discount=discount, seed=seed, policy=policy, indexer=indexer, action_mask=action_mask)
         if self.n_rewards != 1:
             raise ValueError(f"{type(self).__name__} takes scalar rewards, this environment pays {self.n_rewards}")
 
@@ -108,9 +117,9 @@ class SuttonSingh(Learner):
         self._counts = self._counts.grown(origins, capacity)
         self.stale = np.concatenate([self.stale, np.zeros(capacity - self.stale.size)])
 
-    def _update(self, state: int, percept: int, legal: np.ndarray, ended: int) -> int:
-        action = -1
-        if ended != TERMINATED:
+    def _update(self, state: int, percept: int, legal: np.ndarray, ended: int, given: int | None) -> int:
+        action = -1 if given is None else given
+        if ended != TERMINATED and given is None:
             self.policy_draws.reserve(1)
             places, entries = self._entries()
             action = entries.select(places, state, legal, ended == ONGOING)

@@ -7,7 +7,7 @@ physics engine. States come as ids; `agent.indexer.decode(id)` gives the observa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -73,6 +73,11 @@ class TableModel:
 
     def __init__(self, table: Any, n_actions: int):
         self.table, self.n_actions = table, int(n_actions)
+        for state in table if isinstance(table, Mapping) else range(len(table)):
+            if len(table[state]) != self.n_actions:
+                raise ValueError(
+                    f"n_actions: got {n_actions!r}, but the table has {len(table[state])} actions in state {state!r}"
+                )
 
     def observe(self, state: int, action: int, reward: Any, next_state: int, terminated: bool) -> None:
         """Do nothing: an oracle does not learn."""

@@ -1,8 +1,8 @@
 """Returns of JAX arrays: pure functions of arrays, for `jit`, `vmap`, `scan` and `grad`.
 
 The linear recursion is run step by step on the CPU, where an associative scan takes 2 to 16 times as long
-(`benchmarks/RETURNS.md`). On other devices, where a step costs a launch, it is an associative scan in log₂(T) rounds;
-that choice has not been measured yet.
+(`benchmarks/RETURNS.md`). On other devices it is an associative scan in log₂(T) rounds: on a GPU, where a step costs a
+launch, the serial scan takes 20 to 270 times as long.
 """
 
 from __future__ import annotations

@@ -111,6 +111,7 @@ def simulate(
     model, error = ("counts", model) if isinstance(model, ModelError) else (model, None)
     settings = check_settings(dynamics, learner, lambda_source, model, view, discount, epsilon, episodes, replacing)
     settings |= {"planner": check_planner(planner), "reward_source": check_reward_source(reward_source), "error": error}
+    check_flag("keep_values", keep_values)
     seeds_, sizes = check_runs(seeds, step_sizes)
     marks = record_marks(record_at, episodes)
     rows = probe_rows(dynamics, learner, probes)
@@ -186,7 +187,10 @@ def check_runs(seeds: Any, step_sizes: Any) -> tuple[np.ndarray, np.ndarray]:
 def probe_rows(dynamics: Dynamics, learner: str, probes: Sequence[tuple[int, int]]) -> np.ndarray:
     """Rows of the value table for (state id, action) pairs."""
     states = int(np.prod(dynamics.nvec))
-    pairs = [(check_whole("probes", s, 0), check_whole("probes", a, 0)) for s, a in probes]
+    try:
+        pairs = [(check_whole("probes", s, 0), check_whole("probes", a, 0)) for s, a in probes]
+    except (TypeError, ValueError):
+        raise ValueError(f"probes must be pairs of a state id and an action, got {probes!r}") from None
     for s, a in pairs:
         if not (0 <= s < states and 0 <= a < dynamics.n_actions):
             raise ValueError(
@@ -244,19 +248,8 @@ def check_settings(
     check_choice("learner", learner, BOOTSTRAPS)
     view = check_view(view)
     check_episodes(episodes, 1)
-    asked = (
-        "_fields",
-        "nvec",
-        "n_actions",
-        "n_rewards",
-        "draws",
-        "horizon",
-        "prepare",
-        "reset",
-        "step",
-        "legal",
-        "miss",
-    )
+    asked = ("_fields", "nvec", "n_actions", "n_rewards", "draws", "horizon")
+    asked += ("prepare", "reset", "step", "legal", "miss")
     lacking = [name for name in asked if not hasattr(dynamics, name)]
     if lacking or isinstance(dynamics, type):
         raise ValueError(

@@ -18,6 +18,7 @@ from typing import Any
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.identity import check_id
 
+FIXED_GROUP = "fixed λ"
 FIXED = (0.0, 0.4, 0.8, 0.9, 0.95, 0.99, 1.0)
 """The fixed λs, among them the best and the worst in hindsight, which scores refer to."""
 
@@ -61,7 +62,8 @@ def fixed_id(value: float) -> str:
 
 
 FIXED_METHODS = tuple(
-    Method(fixed_id(value), f"λ = {value:g}", "fixed λ", value, quick=value in (0.0, 0.8, 0.95, 1.0)) for value in FIXED
+    Method(fixed_id(value), f"λ = {value:g}", FIXED_GROUP, value, quick=value in (0.0, 0.8, 0.95, 1.0))
+    for value in FIXED
 )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
     from chunked_td.lab.store.batch_store import Store
 
+SCORES = "scores.parquet"
+"""Name of the table of runs in a run directory."""
 FLOOR = -1.0
 """Relative scores below it (a method that diverges, say) count as this much."""
 
@@ -55,7 +58,13 @@ def collect(store: Store, keys: Sequence[ProblemKey]) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class Cell:
-    """A method on a problem: relative score with its 95 % interval, and the raw numbers behind it."""
+    """A method on a problem: relative score with its 95 % interval, and the raw numbers behind it.
+
+    Attributes:
+      relative, low, high: mean over seeds and its interval; −∞ where a run diverged at every step size.
+      score: mean raw score. by_seed: relative scores, float64[seeds].
+      exponent: the best step size is 2^exponent. at_edge: whether that is the largest or the smallest tried.
+    """
 
     relative: float
     low: float
@@ -63,6 +72,7 @@ class Cell:
     score: float
     exponent: int
     at_edge: bool
+    by_seed: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,7 @@ class CreditMap:
 
     Attributes:
       problems: in order. methods: ids, in order.
-      cells: {(problem, method id)}.
+      cells: {(problem, method id)}, of those that were run.
       best_fixed: {problem: id of the best fixed λ in hindsight}.
       span: {problem: (score of the worst, score of the best fixed λ)}.
       runs: how many.
@@ -97,9 +107,14 @@ class CreditMap:
         """The lowest relative score."""
         return float(self.relative(method, problems).min())
 
+    def has(self, method: str, problems: Sequence[ProblemKey] | None = None) -> bool:
+        """Whether a method was run on all of these problems."""
+        return all((key, method) in self.cells for key in (self.problems if problems is None else problems))
+
     def ranking(self, problems: Sequence[ProblemKey] | None = None) -> list[str]:
-        """Methods by their mean relative score, best first."""
-        return sorted(self.methods, key=lambda method: -self.mean(method, problems))
+        """The methods that were run on all of these problems, by their mean relative score, best first."""
+        there = [method for method in self.methods if self.has(method, problems)]
+        return sorted(there, key=lambda method: -self.mean(method, problems))
 
     def main(self) -> tuple[ProblemKey, ...]:
         """The problems that are no controls."""
@@ -129,7 +144,7 @@ def make_atlas(frame: pl.DataFrame) -> CreditMap:
             & (pl.col("setting") == str(key.setting))
             & (pl.col("control") == key.control)
         )
-        found = {method: _best(part.filter(pl.col("method") == method)) for method in methods}
+        found = {str(name): _best(rows) for (name,), rows in part.group_by("method", maintain_order=True)}
         fixed = {fixed_id(value): found[fixed_id(value)] for value in FIXED if fixed_id(value) in found}
         means = {name: float(scores.mean()) for name, (scores, _, _) in fixed.items()}
         finite = [value for value in means.values() if np.isfinite(value)]
@@ -152,22 +167,32 @@ def _best(part: pl.DataFrame) -> tuple[np.ndarray, int, bool]:
     return table[best], exponents[best], best in (0, len(exponents) - 1)
 
 
+@lru_cache(maxsize=8)
+def _weights(runs: int) -> np.ndarray:
+    """The bootstrap's samples, drawn once for all cells with as many runs."""
+    return bootstrap_weights(runs)
+
+
 def _cell(scores: np.ndarray, low: float, high: float, exponent: int, at_edge: bool) -> Cell:
     relative = (scores - low) / (high - low) if high > low else np.ones_like(scores)
     if not np.isfinite(relative).all():
-        return Cell(-np.inf, -np.inf, -np.inf, -np.inf, exponent, at_edge)
-    resampled = bootstrap_weights(relative.size) @ relative / relative.size
+        return Cell(-np.inf, -np.inf, -np.inf, -np.inf, exponent, at_edge, np.full(scores.size, -np.inf))
+    resampled = _weights(relative.size) @ relative / relative.size
     ends = np.quantile(resampled, (0.025, 0.975))
-    return Cell(float(relative.mean()), float(ends[0]), float(ends[1]), float(scores.mean()), exponent, at_edge)
+    low, high = float(ends[0]), float(ends[1])
+    return Cell(float(relative.mean()), low, high, float(scores.mean()), exponent, at_edge, relative)
+
+
+CRITERION = (
+    "A mean relative score of at least 0.95 and of at least 0.75 on every problem, while no single fixed λ reaches "
+    "0.75 on average."
+)
+"""When one λ source is good enough everywhere; written down before the full run."""
 
 
 @dataclass(frozen=True)
 class WrittenVerdict:
-    """Whether one method is good enough everywhere.
-
-    The criterion, written down before the full run: a mean relative score of at least 0.95 and of at least 0.75 on
-    every problem, while no single fixed λ reaches 0.75 on average.
-    """
+    """Whether one method is good enough everywhere, by the `CRITERION`."""
 
     method: str
     mean: float

@@ -14,8 +14,6 @@ from chunked_td.lab.errors import UsageError, guarded
 from chunked_td.lab.running.plan import SweepOptions
 from chunked_td.lab.running.reproduce import HowToRun, run_protocols
 
-SCORES = "scores.parquet"
-
 
 def chosen_methods(profile: AtlasProfile, files: Sequence[str | Path] = ()) -> tuple[Method, ...]:
     """The methods of a profile, and those in files of the user's."""
@@ -73,12 +71,34 @@ def atlas(
     return guarded(work)
 
 
+def atlas_page(folder: str | Path, files: Sequence[str | Path] = ()) -> int:
+    """Make the page anew from scores.parquet in a folder; runs nothing.
+
+    Args:
+      folder: where scores.parquet is; the page goes there.
+      files: Python files with methods of the user's, for their labels.
+    Returns:
+      exit code, as in `reproduce`.
+    """
+
+    def work() -> int:
+        from chunked_td.lab.atlas.page import build_page
+
+        path = build_page(Path(folder), chosen_methods(PROFILES["full"], files))
+        print(f"page: {path}", flush=True)
+        return errors.DONE
+
+    return guarded(work)
+
+
 def draw(out: Path, methods: Sequence[Method], keys: Sequence, how: HowToRun) -> int:
     """Write the table of scores and the page, from what is stored."""
-    from chunked_td.lab.atlas.results import collect, save_scores
+    from chunked_td.lab.atlas.page import build_page
+    from chunked_td.lab.atlas.results import SCORES, collect, save_scores
     from chunked_td.lab.store.batch_store import Store
 
     frame = collect(Store.read(out), keys)
     save_scores(frame, out / SCORES)
     how.say(f"saved: {out / SCORES}")
+    how.say(f"page: {build_page(out, methods)}")
     return errors.DONE

@@ -152,6 +152,7 @@ class LearnerArm:
             epsilon=settings.epsilon,
             discount=settings.discount,
             seed=seed,
+            action_mask=settings.action_mask,
             **more,
         )
         if settings.initial_value:

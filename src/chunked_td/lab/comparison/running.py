@@ -185,28 +185,7 @@ class _Job:
 def _environment_and_agent(job: _Job) -> tuple[Any, Any]:
     settings = job.settings
     env = make_environment(settings.env, settings.max_steps, settings.env_settings, settings.wrappers)
-    if not settings.action_mask:
-        env = _without_mask(env)
     return env, job.arm.agent(env, settings, job.step_size, job.seed)
-
-
-def _without_mask(env: Any) -> Any:
-    """An environment whose `info` has no action mask."""
-    import gymnasium as gym
-
-    def less(info: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in info.items() if key != "action_mask"}
-
-    class WithoutMask(gym.Wrapper):
-        def reset(self, **keywords: Any) -> Any:
-            observation, info = self.env.reset(**keywords)
-            return observation, less(info)
-
-        def step(self, action: Any) -> Any:
-            *shown, info = self.env.step(action)
-            return *shown, less(info)
-
-    return WithoutMask(env)
 
 
 def _one_run(job: _Job) -> tuple[np.ndarray, bool]:

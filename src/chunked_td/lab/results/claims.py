@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chunked_td.lab.results.criteria import NOT_RUN, Verdict
+from chunked_td.lab.results.further import further_claims
 from chunked_td.lab.results.studies import Study, load_studies
 from chunked_td.lab.results.wording import seeds_text
 from chunked_td.lab.store.batch_store import Store
@@ -97,18 +98,24 @@ def judge_claim(claim: Claim, experiment: str, studies: Mapping[str, Study]) -> 
 
 
 def print_claims(directory: str | Path, experiments: Mapping[str, Experiment]) -> int:
-    """Print every claim, judged from a run directory; returns the exit code, 1 if stored files are damaged."""
+    """Print every claim, judged from a run directory and the studies beside it; returns the exit code.
+
+    It is 1 if stored files are damaged.
+    """
     store = Store.read(directory)
     code = store.report_findings()
     for judged in judge_all(load_studies(store), experiments):
         claim = judged.claim
         seeds = f", {seeds_text(judged.seeds)}" if judged.seeds else ""
-        print(f"{judged.status.upper():14}{claim.text}")
-        for text in (
-            f"{judged.experiment}, {claim.source}{seeds}",
-            judged.evidence,
-            f"Criterion: {claim.criterion}",
-        ):
-            print(textwrap.fill(text, width=110, initial_indent=" " * 14, subsequent_indent=" " * 16))
-        print()
+        where = f"{judged.experiment}, {claim.source}{seeds}"
+        _print_claim(judged.status, claim.text, where, judged.evidence, claim.criterion)
+    for other in further_claims(Path(directory).parent):
+        _print_claim(other.status, other.text, f"{other.study}, {other.source}", other.evidence, other.criterion)
     return code
+
+
+def _print_claim(status: str, text: str, where: str, evidence: str, criterion: str) -> None:
+    print(f"{status.upper():14}{text}")
+    for line in (where, evidence, f"Criterion: {criterion}"):
+        print(textwrap.fill(line, width=110, initial_indent=" " * 14, subsequent_indent=" " * 16))
+    print()

@@ -66,9 +66,16 @@ class WandbListener:
     def __init__(self, out: Path):
         try:
             import wandb
+            from wandb.errors import Error
         except ImportError:
             raise UsageError("--log wandb needs Weights & Biases: pip install 'chunked-td[wandb]'") from None
-        self.run = wandb.init(project="chunked-td", dir=str(out), name=out.name)
+        try:
+            self.run = wandb.init(project="chunked-td", dir=str(out), name=out.name)
+        except Error as problem:
+            cause = str(problem).rstrip(".")
+            raise UsageError(
+                f"--log wandb: {cause}. WANDB_MODE=offline keeps the log on disk and needs no login"
+            ) from problem
         self.run.define_metric("*", step_metric="episode")
 
     def batch_done(self, result: BatchResult) -> None:

@@ -14,6 +14,9 @@ from chunked_td.lab.running.engines import BatchResult
 _PRIOR = 10.0
 """Seconds for which the estimate counts as measured, so that compiling the first batch does not look like its pace."""
 
+_AT_LEAST = 0.05
+"""The part of a batch that is taken to be left while it runs, however long it has been running."""
+
 
 class SweepProgress:
     """Shows arms, runs, steps per second and time left.
@@ -42,7 +45,8 @@ class SweepProgress:
         self.steps = 0.0
         self._expected = {id(batch): seconds([batch]) for batch in self.left}
         self._expected_done = 0.0
-        self._start = time.perf_counter()
+        self._pace: dict[str, tuple[float, float]] = {}  # by kind of arm: seconds expected and seconds taken
+        self._start = self._latest = time.perf_counter()
         self._bar: Any = None
         self._task: Any = None
         if self.stream.isatty() and not quiet:
@@ -50,18 +54,25 @@ class SweepProgress:
 
     def _open_bar(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+        from rich.text import Text
 
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[status]}"),
-            console=Console(file=self.stream),
-            transient=False,
-        )
+        said = self.status
+
+        class Status(ProgressColumn):
+            """Time left, written anew every second: a batch of networks may run for many minutes."""
+
+            max_refresh = 1.0
+
+            def render(self, task: Any) -> Text:
+                """The line of the moment."""
+                return Text(said())
+
+        columns = (TextColumn("{task.description}"), BarColumn(), Status())
+        self._bar = Progress(*columns, console=Console(file=self.stream), transient=False, refresh_per_second=2)
         self._bar.start()
         name = _name(self.left[0]) if self.left else ""
-        self._task = self._bar.add_task(name, total=sum(self._expected.values()), status=self.status())
+        self._task = self._bar.add_task(name, total=sum(self._expected.values()))
 
     def status(self) -> str:
         """Arms, runs, speed and time left, in one line."""
@@ -69,27 +80,39 @@ class SweepProgress:
         arms_left = len({(batch.protocol.id, batch.arm.id) for batch in self.left})
         parts = [f"arms {self.arms_total - arms_left}/{self.arms_total}", f"runs {self.runs:,}/{self.runs_total:,}"]
         if self.steps:
-            parts.append(f"{self.steps / elapsed / 1e6:.1f} M steps/s")
+            speed = self.steps / elapsed
+            parts.append(f"{speed / 1e6:.1f} M steps/s" if speed >= 1e5 else f"{speed:,.0f} steps/s")
         parts.append(f"{duration_text(self.time_left())} left")
         return " · ".join(parts)
 
     def time_left(self) -> float:
-        """Seconds left: what is expected, corrected by the pace so far."""
-        expected = sum(self._expected[id(batch)] for batch in self.left)
-        elapsed = time.perf_counter() - self._start if self._expected_done > 0 else 0.0
-        return expected * (elapsed + _PRIOR) / (self._expected_done + _PRIOR)
+        """Seconds left: what is expected of each kind of arm, corrected by the pace of that kind so far.
+
+        Arms with networks are estimated by themselves: how fast tables are says nothing about them. The batch that
+        runs now has been running since the last one ended.
+        """
+        total, running = 0.0, time.perf_counter() - self._latest
+        for place, batch in enumerate(self.left):
+            expected, taken = self._pace.get(batch.arm.kind, (0.0, 0.0))
+            seconds = self._expected[id(batch)] * (taken + _PRIOR) / (expected + _PRIOR)
+            total += max(seconds - running, _AT_LEAST * seconds) if place == 0 else seconds
+        return total
 
     def batch_done(self, result: BatchResult) -> None:
         """Count a finished batch and show it."""
+        now, known = time.perf_counter(), self._expected.get(id(result.batch), 0.0)
+        expected, taken = self._pace.get(result.batch.arm.kind, (0.0, 0.0))
+        self._pace[result.batch.arm.kind] = (expected + known, taken + now - self._latest)
+        self._latest = now
         self.left = [batch for batch in self.left if batch is not result.batch]
         self.runs += len(result.batch.pairs)
         self.steps += result.batch.steps
-        self._expected_done += self._expected.get(id(result.batch), 0.0)
+        self._expected_done += known
         if result.error is not None:
             self.say(f"FAILED {_name(result.batch)}: {result.error}")
         if self._bar is not None:
             name = _name(self.left[0]) if self.left else "done"
-            self._bar.update(self._task, completed=self._expected_done, status=self.status(), description=name)
+            self._bar.update(self._task, completed=self._expected_done, description=name)
         elif not self.quiet:
             self.say(f"{_name(result.batch)}: {result.seconds:.1f} s · {self.status()}")
 

@@ -19,6 +19,7 @@ import dataclasses
 import functools
 import json
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import equinox as eqx
@@ -27,10 +28,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from chunked_td._checks import check_seed
-from chunked_td.indexing import LIMIT, Indexer, make_indexer
+from chunked_td.indexing import LIMIT, GridIndexer, Indexer, make_indexer
 from chunked_td.models.neural import replay
 from chunked_td.models.neural.networks import (
     CategoricalNetwork,
+    Head,
     NetworkConfig,
     boolean,
     categorical,
@@ -257,6 +259,18 @@ class NeuralModel:
         self._key = jax.random.wrap_key_data(jnp.asarray(arrays["key"]))
         self._forget()
 
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> NeuralModel:
+        """The model whose `state_arrays` these are."""
+        fields: dict[str, Any] = json.loads(bytes(arrays["config"]))
+        fields["heads"] = tuple(Head(**head) for head in fields["heads"])
+        fields |= {name: tuple(fields[name]) for name in ("nvec", "hidden")}
+        config = NetworkConfig(**fields)
+        _check_stored(config, arrays)
+        model = cls(None, config, indexer=GridIndexer(config.nvec, [0] * len(config.nvec), (len(config.nvec),)))
+        model.load_arrays(arrays)
+        return model
+
     def __repr__(self) -> str:
         layers = " × ".join(map(str, self.config.hidden))
         return f"NeuralModel(nvec={self.config.nvec}, hidden {layers}, transitions={self.transitions})"
@@ -315,6 +329,15 @@ def _changes(config: NetworkConfig) -> list[tuple[int, int, int]]:
     """(component, least change, greatest change) where a head predicts the difference."""
     kinds = enumerate(config.heads)
     return [(i, head.low, head.low + head.outcomes - 1) for i, head in kinds if head.kind == "difference"]
+
+
+def _check_stored(config: NetworkConfig, arrays: Mapping[str, np.ndarray]) -> None:
+    """Refuse a configuration that asks for more than a file holds, before anything of that size is made."""
+    stored = sum(np.asarray(arrays[name]).size for name in arrays if name.startswith("network_"))
+    sizes = [len(config.nvec) + config.actions, *config.hidden, sum(head.logits for head in config.heads)]
+    wanted = sum(a * b for a, b in pairwise(sizes[1:])) + sizes[1]
+    if wanted > stored or config.capacity * replay.row_width(config) > 2**31:
+        raise ValueError(f"config: the saved model holds {stored} numbers, its configuration asks for {wanted} or more")
 
 
 def _resolve(

@@ -1,0 +1,509 @@
+"""Where credit goes: λ, chunks, traces and updates of one episode, and λ over training, as data.
+
+A TD error δ_t at step t changes the value of an earlier step k by α δ_t e_{k,t}, with the trace
+
+    e_{k,t} = Π_{j=k+1..t} γ λ_j        (1 for k = t)
+
+so credit reaches back as far as no λ_j in between is small. A small λ_j is where a chunk breaks. The update that step k
+receives in an episode is Σ_{t≥k} α δ_t e_{k,t}, and all of them together are the change of the table.
+
+`explain` plays an episode with a copy of a learner, reads λ_t and δ_t off every update it makes, and divides the update
+among the steps. `watch_training` trains a learner and keeps λ by state. Pictures and pages are made in
+`chunked_td.lab.explain`.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chunked_td._checks import check_seed, check_whole
+from chunked_td._files import write_atomically
+from chunked_td.bootstraps import STATE
+from chunked_td.lambdas.base import MODEL, LambdaSource, as_lambda_source
+from chunked_td.lambdas.constant import ConstantLambda
+from chunked_td.learners.count_models import component_parts, kind_of_counts
+from chunked_td.learners.learner import Learner
+from chunked_td.learners.loop import History, check_fits, leave_training, reset, step, train
+from chunked_td.learners.sutton_singh import SuttonSingh
+
+BREAK = 0.5
+"""A chunk breaks before a step whose λ is below this: its state is more likely kept than dropped (§3.1)."""
+
+CERTAIN = 0.95
+"""A step whose λ is at least this counts as certain."""
+
+REACH = 0.1
+"""Credit is said to reach a step whose trace is at least this."""
+
+
+@dataclass(frozen=True)
+class Credit:
+    """What one learner made of the episode; T steps, d reward components.
+
+    Attributes:
+      label: the learner, in words.
+      states: int64[T], ids. rows: int64[T], the rows of the table that the steps belong to.
+      lambdas: float64[T, d], λ_t. factors: what multiplied the traces: λ_t, or with sampled chunks its coin, 0 or 1.
+      td_errors: float64[T, d], δ_t as it was used.
+      step_size: α. discount: γ. replacing, cutoff: of the traces.
+      touched: int64[n], the rows that were visited. change: float64[n, d], by how much the table changed there.
+      watched: λ over training, where it was kept.
+    """
+
+    label: str
+    states: np.ndarray
+    rows: np.ndarray
+    lambdas: np.ndarray
+    factors: np.ndarray
+    td_errors: np.ndarray
+    step_size: float
+    discount: float
+    replacing: bool
+    cutoff: float
+    touched: np.ndarray
+    change: np.ndarray
+    watched: LambdaHistory | None = None
+
+    def traces(self) -> Iterator[tuple[int, np.ndarray]]:
+        """(t, e) for every step t: e[k], float64[t + 1, d], is the trace that step k holds when δ_t arrives."""
+        e = np.zeros(self.factors.shape)
+        for t in range(len(e)):
+            e[:t] *= self.discount * self.factors[t]
+            if self.cutoff > 0.0:
+                self._drop(e[:t])
+            if self.replacing:
+                e[:t][self.rows[:t] == self.rows[t]] = 0.0
+            e[t] = 1.0
+            yield t, e[: t + 1]
+
+    def _drop(self, e: np.ndarray) -> None:
+        """Forget rows whose trace has fallen to the cutoff, as the learner does."""
+        for row in np.unique(self.rows[: len(e)]):
+            visits = self.rows[: len(e)] == row
+            if np.abs(e[visits].sum(axis=0)).max() <= self.cutoff:
+                e[visits] = 0.0
+
+    def trace_at(self, t: int) -> np.ndarray:
+        """float64[t + 1, d]: the traces of the steps 0..t when δ_t arrives."""
+        return next(e for at, e in self.traces() if at == t).copy()
+
+    @cached_property
+    def credits(self) -> np.ndarray:
+        """float64[T, d]: the update that each step receives in the episode, Σ_t α δ_t e_{k,t}."""
+        total = np.zeros(self.factors.shape)
+        for t, e in self.traces():
+            total[: t + 1] += self.step_size * self.td_errors[t] * e
+        return total
+
+    @property
+    def chunks(self) -> np.ndarray:
+        """int64[T, d]: the number of the chunk that each step belongs to."""
+        breaks = self.factors < BREAK
+        breaks[:1] = False  # nothing comes before the first step
+        return np.cumsum(breaks, axis=0)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One episode, and what one or more learners made of it.
+
+    Attributes:
+      env: the environment's name.
+      places: the observations as short text, T of them. actions: int64[T]. rewards: float64[T, d], as learned from.
+      ended: "terminated", "truncated", or "cut off" where the limit of `explain` was reached.
+      learners: one `Credit` per learner; the first one played.
+    """
+
+    env: str
+    places: tuple[str, ...]
+    actions: np.ndarray
+    rewards: np.ndarray
+    ended: str
+    learners: tuple[Credit, ...]
+
+    @property
+    def arrivals(self) -> list[tuple[int, int]]:
+        """(t, i) of every reward that is not zero, largest first; of the largest TD error where all are zero."""
+        found = [(int(t), int(i)) for t, i in zip(*np.nonzero(self.rewards), strict=True)]
+        if not found:
+            errors = np.abs(self.learners[0].td_errors)
+            found = [(int(n) // errors.shape[1], int(n) % errors.shape[1]) for n in [errors.argmax()]]
+        return sorted(found, key=lambda at: (-abs(self.rewards[at]), -at[0]))
+
+    def with_training(self, *watched: LambdaHistory | None) -> Explanation:
+        """The same with λ over training beside it, one history per learner (None where there is none)."""
+        if len(watched) != len(self.learners):
+            raise ValueError(f"watched must be one history per learner, {len(self.learners)}, got {len(watched)}")
+        pairs = zip(self.learners, watched, strict=True)
+        return replace(self, learners=tuple(replace(one, watched=kept) for one, kept in pairs))
+
+    def table(self) -> Any:
+        """One row per learner, step and reward component, as a polars DataFrame."""
+        import polars as pl
+
+        T, d = self.rewards.shape
+        parts = []
+        for one in self.learners:
+            columns = {
+                "learner": [one.label] * (T * d),
+                "step": np.repeat(np.arange(T), d),
+                "place": np.repeat(self.places, d),
+                "action": np.repeat(self.actions, d),
+                "component": np.tile(np.arange(d), T),
+                "reward": self.rewards.ravel(),
+                "lambda": one.lambdas.ravel(),
+                "chunk": one.chunks.ravel(),
+                "td_error": one.td_errors.ravel(),
+                "update": one.credits.ravel(),
+            }
+            parts.append(pl.DataFrame(columns))
+        return pl.concat(parts)
+
+    def trace_table(self) -> Any:
+        """What each earlier step holds when a reward arrives: one row per learner, reward and step, without zeros."""
+        import polars as pl
+
+        rows = []
+        for one in self.learners:
+            for t, i in sorted(self.arrivals):
+                e = one.trace_at(t)[:, i]
+                for k in np.flatnonzero(e):
+                    update = one.step_size * one.td_errors[t, i] * e[k]
+                    rows.append((one.label, t, i, self.rewards[t, i], int(k), float(e[k]), float(update)))
+        names = ("learner", "arrival", "component", "reward", "step", "trace", "update")
+        return pl.DataFrame(rows, schema=list(names), orient="row")
+
+    def sentences(self) -> list[str]:
+        """How far the largest reward reaches back, one sentence per learner."""
+        return [_reach(self, one, *self.arrivals[0]) for one in self.learners]
+
+    def figure(self) -> Any:
+        """A static picture, a matplotlib Figure."""
+        from chunked_td.lab.explain.figure import draw
+
+        return draw(self)
+
+    def page(self) -> str:
+        """An interactive page, HTML in one piece."""
+        from chunked_td.lab.explain.page import render_page
+
+        return render_page(self)
+
+    def save(self, folder: Any) -> list[Path]:
+        """Write explain.csv, traces.csv, explain.png and explain.html into a folder, and over_training.csv if known."""
+        from chunked_td.lab.explain.figure import as_png
+
+        folder = Path(folder)
+        files = {
+            "explain.csv": _csv(self.table()),
+            "traces.csv": _csv(self.trace_table()),
+            "explain.png": as_png(self.figure()),
+            "explain.html": self.page().encode(),
+        }
+        watched = [one for one in self.learners if one.watched is not None]
+        if watched:
+            files["over_training.csv"] = _csv(over_training_table(watched))
+        for name, content in files.items():
+            write_atomically(folder / name, content)
+        return [folder / name for name in files]
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.env}: {len(self.actions)} steps, {self.ended}", *self.sentences()])
+
+
+def _csv(frame: Any) -> bytes:
+    buffer = io.BytesIO()
+    frame.write_csv(buffer)
+    return buffer.getvalue()
+
+
+def _reach(told: Explanation, one: Credit, t: int, i: int) -> str:
+    """How far the reward at step t reaches back, and what stops it."""
+    e, reward = one.trace_at(t)[:, i], told.rewards[t, i]
+    what = f"the reward {reward:+.3g}" if reward else f"the TD error {one.td_errors[t, i]:+.3g}"
+    which = f" (component {i})" if told.rewards.shape[1] > 1 else ""
+    far = t
+    while far > 0 and e[far - 1] >= REACH:
+        far -= 1
+    text = f"{one.label}: {what} at step {t}{which} reaches back to step {far}"
+    if far == 0:
+        return f"{text}, the first, with a trace of {e[0]:.2g}."
+    kept = one.factors[far, i]
+    if kept < BREAK:
+        return f"{text}. It stops there: that step's λ is {kept:.2g}."
+    return f"{text}, where its trace has faded to {e[far]:.2g}; no single step stops it."
+
+
+# ---- playing
+
+
+def explain(agent: Learner, env: Any, seed: int = 0, *, against: Any = (), max_steps: int = 1_000) -> Explanation:
+    """Play one episode with a copy of a learner and divide its updates among the steps; see `Learner.explain`."""
+    check_seed(seed)
+    check_whole("max_steps", max_steps, 1)
+    check_fits(agent, env)
+    leave_training(agent, env)
+    others = against if isinstance(against, Sequence) else (against,)
+    players = [_Player(one) for one in (agent, *(_rival(agent, env, other) for other in others))]
+    observation, info = reset(env, seed)
+    first = players[0].agent
+    action: Any = first.start(observation, info)
+    for player in players[1:]:
+        player.agent.start(observation, info, action=action)
+    places, actions, rewards, ended = [], [], [], ""
+    while not ended:
+        places.append(_place(first, observation))
+        actions.append(action)
+        observation, reward, terminated, truncated, info = step(env, action)
+        cut = not (terminated or truncated) and len(actions) >= max_steps
+        ended = "terminated" if terminated else "truncated" if truncated else "cut off" if cut else ""
+        last = bool(truncated) or cut
+        action = players[0].step(reward, observation, bool(terminated), last, info)
+        rewards.append(first._reward.copy())
+        for player in players[1:]:
+            player.step(reward, observation, bool(terminated), last, info, next_action=action)
+    told = tuple(player.credit() for player in _with_labels(players))
+    return Explanation(_name(env), tuple(places), np.array(actions), np.array(rewards), ended, told)
+
+
+def _name(env: Any) -> str:
+    spec = getattr(env, "spec", None)
+    return spec.id if spec is not None else type(getattr(env, "unwrapped", env)).__name__
+
+
+def _place(agent: Learner, observation: Any) -> str:
+    """An observation as short text: its components, or its id."""
+    state, nvec = agent.indexer.find(observation), agent.indexer.nvec
+    if nvec is not None and len(nvec) > 1:
+        return " ".join(map(str, agent.indexer.components(state)))
+    return str(state) if agent.indexer.fixed else f"#{state}"
+
+
+def _rival(agent: Learner, env: Any, other: Any) -> Learner:
+    """Another learner, or a copy of this one with another λ source."""
+    if isinstance(other, Learner):
+        check_fits(other, env)
+        if (other.n_actions, other.n_rewards) != (agent.n_actions, agent.n_rewards):
+            raise ValueError(f"against: {other!r} has other actions or rewards than {agent!r}")
+        return other
+    if not isinstance(other, LambdaSource | Real):
+        raise ValueError(f"against must be a learner, a λ source, a number or several of those, got {other!r}")
+    return with_source(agent, as_lambda_source(other, agent.lambda_source))
+
+
+def with_source(agent: Learner, source: LambdaSource) -> Learner:
+    """A copy of a learner with another λ source: the same values, and the same counts where the source reads any."""
+    if isinstance(agent, SuttonSingh):
+        raise ValueError(f"against: {type(agent).__name__} takes no λ source, got {source!r}")
+    if source.arrays:
+        raise _untrained(source, "learns by itself")
+    twin = copy.deepcopy(agent)
+    twin.lambda_source = source
+    twin._check_combination()
+    rule, model, tables = twin._make_rule(), twin._state.model, twin.tables
+    parts = component_parts(source, twin.n_rewards, tables.nvec.size)
+    if twin._asks_model():
+        model = twin._make_model(parts, tables.nvec)
+    elif not source.needs_with(twin.bootstrap) & MODEL:
+        model = None
+    elif kind_of_counts(source, twin.bootstrap) is not type(model) or not np.array_equal(parts, tables.parts):
+        raise _untrained(source, "reads counts that this learner has not kept")
+    if rule.keeps_legal.value and not tables.legal.shape[0]:
+        tables = tables._replace(legal=_acted_in(twin, source))
+    compiled = source.compiled(twin._sizes()) if source.is_compiled else None
+    twin._replace(rule=rule, source=compiled, model=model, tables=tables, episode=None)
+    return twin
+
+
+def _acted_in(agent: Learner, source: LambdaSource) -> np.ndarray:
+    """bool[S, A]: every action, in the states that the learner has acted in; it has kept no masks."""
+    if agent._mask_seen or agent.counts is None:
+        raise _untrained(source, "reads the legal actions of other states, which this learner has not kept")
+    acted = agent.counts.total.reshape(-1, agent.n_actions).sum(axis=1) > 0
+    return np.repeat(acted[:, None], agent.n_actions, axis=1)
+
+
+def _untrained(source: LambdaSource, why: str) -> ValueError:
+    return ValueError(f"against: {type(source).__name__} {why}; train a learner with it and pass that")
+
+
+class _Player:
+    """A copy of a learner that plays one episode, and what its updates were made of."""
+
+    def __init__(self, agent: Learner):
+        if isinstance(agent, SuttonSingh):
+            raise ValueError(
+                f"explain goes with learners that have a step size and a λ per step, not with {type(agent).__name__}, "
+                f"whose step sizes are 1/n(s)"
+            )
+        if agent.view not in ("traces", "offline", "sampled"):
+            raise ValueError(f"explain goes with the views 'traces', 'offline' and 'sampled', got view {agent.view!r}")
+        if agent.planner is not None or agent.reward_source is not None:
+            raise ValueError(
+                f"explain shows the updates that an episode makes by itself; {type(agent).__name__} also uses "
+                f"{agent.planner or agent.reward_source!r}"
+            )
+        self.agent = copy.deepcopy(agent)
+        self.agent._abandon()
+        self.label = label_of(agent)
+        self.states: list[int] = []
+        self.rows: list[int] = []
+        self.lambdas: list[np.ndarray] = []
+        self.td_errors: list[np.ndarray] = []
+        self.before: dict[int, np.ndarray] = {}
+        self.rates = (0.0, 0.0)
+
+    def step(self, *shown: Any, next_action: int | None = None) -> int | None:
+        """Learn from a transition and keep what the update was made of."""
+        agent = self.agent
+        row = agent.state if agent.bootstrap == STATE else agent.state * agent.n_actions + agent.action
+        self.states.append(agent.state)
+        self.rows.append(row)
+        self.before.setdefault(row, agent.tables.values[row].copy())
+        self.rates = tuple(agent._rates)
+        action = agent.step(*shown, next_action=next_action)
+        self.lambdas.append(agent.memory.lambda_t.copy())
+        self.td_errors.append(agent.memory.delta_t.copy())
+        return action
+
+    def credit(self) -> Credit:
+        """The episode as this learner saw it."""
+        agent, touched = self.agent, np.array(list(self.before), np.int64)
+        lambdas = np.array(self.lambdas)
+        factors = lambdas.copy()
+        if agent.rule.sampled:  # the coins stand where the λs were
+            factors[1:] = agent.memory.lambda_[1 : len(lambdas)]
+        return Credit(
+            label=self.label,
+            states=np.array(self.states),
+            rows=np.array(self.rows),
+            lambdas=lambdas,
+            factors=factors,
+            td_errors=np.array(self.td_errors),
+            step_size=float(self.rates[1]),
+            discount=agent.discount,
+            replacing=agent.replacing and agent.trace is not None,
+            cutoff=agent.cutoff if agent.trace is not None else 0.0,
+            touched=touched,
+            change=agent.tables.values[touched] - np.array(list(self.before.values())),
+        )
+
+
+def label_of(agent: Learner) -> str:
+    """A learner in words: its class, its λ source, and the settings of that which are not the usual ones."""
+    source, name = agent.lambda_source, type(agent).__name__
+    if isinstance(source, ConstantLambda):
+        return f"{name}, λ = {source.value:g}"
+    usual = {field.name: field.default for field in fields(source)}
+    own = [f"{key}={value}" for key, value in source.settings().items() if value != usual[key]]
+    return f"{name}, {type(source).__name__.removesuffix('Lambda')} λ{' (' + ', '.join(own) + ')' if own else ''}"
+
+
+def _with_labels(players: list[_Player]) -> list[_Player]:
+    """The same players, with numbers behind labels that occur twice."""
+    for place, player in enumerate(players):
+        twins = [other for other in players[:place] if other.label.partition(" #")[0] == player.label]
+        if twins:
+            player.label = f"{player.label} #{len(twins) + 1}"
+    return players
+
+
+# ---- over training
+
+
+@dataclass(frozen=True)
+class LambdaHistory:
+    """λ by state over training.
+
+    Attributes:
+      episodes: int64[n + 1], the boundaries of n windows of training.
+      places: the states as short text, by id.
+      steps: by state id, int64[n], how many steps left the state in each window.
+      sums: by state id, float64[n, d], the sum of their λ.
+      certain: float64[n], the share of steps that count as certain (λ ≥ `CERTAIN` for every reward component).
+      breaks: float64[n], the share of steps at which a chunk breaks (λ < `BREAK` for every reward component).
+      history: returns and lengths of the episodes.
+    """
+
+    episodes: np.ndarray
+    places: dict[int, str]
+    steps: dict[int, np.ndarray]
+    sums: dict[int, np.ndarray]
+    certain: np.ndarray
+    breaks: np.ndarray
+    history: History
+
+    def most_visited(self, count: int) -> list[int]:
+        """Ids of the most visited states, in the order of their first window and id."""
+        often = sorted(self.steps, key=lambda state: -int(self.steps[state].sum()))[:count]
+        return sorted(often)
+
+    def mean(self, state: int) -> np.ndarray:
+        """float64[n, d]: mean λ of a state in each window; NaN where it was not visited."""
+        steps = self.steps[state][:, None]
+        return np.where(steps > 0, self.sums[state] / np.maximum(steps, 1), np.nan)
+
+    def table(self) -> Any:
+        """One row per window, state and reward component with a visit, as a polars DataFrame."""
+        import polars as pl
+
+        rows = []
+        for state, steps in sorted(self.steps.items()):
+            for window in np.flatnonzero(steps):
+                first, last = int(self.episodes[window]) + 1, int(self.episodes[window + 1])
+                for i, total in enumerate(self.sums[state][window]):
+                    mean = float(total) / int(steps[window])
+                    rows.append((first, last, state, self.places[state], i, int(steps[window]), mean, mean >= CERTAIN))
+        names = ["from_episode", "to_episode", "state", "place", "component", "steps", "mean_lambda", "certain"]
+        return pl.DataFrame(rows, schema=names, orient="row")
+
+
+def over_training_table(watched: Sequence[Credit]) -> Any:
+    """The tables of several learners as one, with their labels."""
+    import polars as pl
+
+    frames = [one.watched.table().with_columns(learner=pl.lit(one.label)) for one in watched if one.watched is not None]
+    return pl.concat(frames)
+
+
+def watch_training(
+    agent: Learner, env: Any, episodes: int, *, windows: int = 20, progress: bool = True
+) -> LambdaHistory:
+    """Train a learner as `agent.learn(env, episodes)` does, and keep λ by state.
+
+    Args:
+      windows: into how many stretches of equal length to divide the training.
+    """
+    bounds = np.unique(np.linspace(0, episodes, min(windows, max(episodes, 1)) + 1).astype(np.int64))
+    n, d, begun = bounds.size - 1, agent.n_rewards, agent.episode
+    steps: dict[int, np.ndarray] = {}
+    sums: dict[int, np.ndarray] = {}
+    places: dict[int, str] = {}
+    certain, breaks, total = np.zeros(n), np.zeros(n), np.zeros(n)
+    one_state = agent.indexer.nvec is None or len(agent.indexer.nvec) == 1
+
+    def watch(state: int, episode: int) -> None:
+        window = int(np.searchsorted(bounds, episode - begun, side="right")) - 1
+        lambda_t = agent.memory.lambda_t
+        if state not in steps:
+            steps[state], sums[state] = np.zeros(n, np.int64), np.zeros((n, d))
+            shown = "" if one_state else " ".join(map(str, agent.indexer.components(state)))
+            places[state] = shown or (str(state) if agent.indexer.fixed else f"#{state}")
+        steps[state][window] += 1
+        sums[state][window] += lambda_t
+        total[window] += 1
+        certain[window] += bool((lambda_t >= CERTAIN).all())
+        breaks[window] += bool((lambda_t < BREAK).all())
+
+    history = train(agent, env, episodes, progress=progress, watch=watch)
+    safe = np.maximum(total, 1)
+    return LambdaHistory(bounds, places, steps, sums, certain / safe, breaks / safe, history)

@@ -1,0 +1,65 @@
+"""Deep reinforcement learning with a λ per step: does it help, and where does λ come from without a table?
+
+    spaces      what observations look like; inputs for networks and discrete codes for percept models
+    envs        small tasks as pure JAX functions, and an adapter for gymnax
+    networks    perceptrons with layer normalisation
+    lambdas     λ sources for function approximation, one file each
+    rollouts    `RolloutLambda`: λ [T, B] for anybody's rollouts
+    agents      streaming learners with eligibility traces, and PPO; a whole training run is one compiled program
+    training    many runs side by side, in blocks; saving and resuming
+    criteria    how the study is judged, written before its data
+    study       fixed λ and every source on every task
+
+Names load when they are first used, because JAX takes long to import.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chunked_td.deep.lambdas import (
+        DeepConstant,
+        DeepLambdaGreedy,
+        DeepMetaGradient,
+        DeepPercepts,
+        DeepTrueModel,
+        DeepValueKernel,
+    )
+    from chunked_td.deep.rollouts import DeepRollout, RolloutLambda
+    from chunked_td.deep.spaces import Categories, Continuous, Grid
+
+_HOMES = {
+    "rollouts": ("DeepRollout", "RolloutLambda"),
+    "spaces": ("Categories", "Continuous", "Grid"),
+    "lambdas": (
+        "DeepConstant",
+        "DeepLambdaGreedy",
+        "DeepMetaGradient",
+        "DeepPercepts",
+        "DeepTrueModel",
+        "DeepValueKernel",
+    ),
+}
+_NAMES = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Categories",
+    "Continuous",
+    "DeepConstant",
+    "DeepLambdaGreedy",
+    "DeepMetaGradient",
+    "DeepPercepts",
+    "DeepRollout",
+    "DeepTrueModel",
+    "DeepValueKernel",
+    "Grid",
+    "RolloutLambda",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module 'chunked_td.deep' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"chunked_td.deep.{_NAMES[name]}"), name)

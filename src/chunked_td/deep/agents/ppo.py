@@ -1,0 +1,288 @@
+"""PPO with a λ per step: rollouts of several environments, advantages with λ [T, B] from a source, clipped updates.
+
+Schulman et al. (2017), with the choices most implementations share: separate networks for policy and value, Adam,
+gradients of norm at most 0.5, advantages normalised per minibatch. With a constant source it is plain PPO: the λ
+source is the only difference between arms.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from chunked_td._checks import check_not_negative, check_positive, check_unit, check_whole
+from chunked_td.deep.agents.streaming import max_samples
+from chunked_td.deep.agents.tallies import RunTally, count, new_tally
+from chunked_td.deep.envs.protocol import JaxTask
+from chunked_td.deep.lambdas.base import DeepLambda, NextDraws, SourceSizes, Transitions, V
+from chunked_td.deep.networks import Mlp, apply_mlp, make_mlp
+from chunked_td.returns import gae
+
+
+@dataclass(frozen=True)
+class PpoSettings:
+    """What is fixed at compile time.
+
+    Attributes:
+      hidden: units of the layers of either network. discount: γ. environments: B. steps: T, per rollout.
+      epochs, minibatches: of the updates after a rollout. clip: of the probability ratio. entropy: weight of the
+      policy's entropy. max_norm: of the gradient.
+    """
+
+    hidden: tuple[int, ...] = (64, 64)
+    discount: float = 0.99
+    environments: int = 16
+    steps: int = 64
+    epochs: int = 4
+    minibatches: int = 4
+    clip: float = 0.2
+    entropy: float = 0.01
+    max_norm: float = 0.5
+
+    def __post_init__(self) -> None:
+        for units in self.hidden:
+            check_whole("hidden", units, 1)
+        for name in ("environments", "steps", "epochs", "minibatches"):
+            check_whole(name, getattr(self, name), 1)
+        check_unit("discount", self.discount)
+        for name in ("clip", "max_norm"):
+            check_positive(name, getattr(self, name))
+        check_not_negative("entropy", self.entropy)
+        if self.environments * self.steps % self.minibatches:
+            raise ValueError(
+                f"minibatches must divide environments × steps = {self.environments * self.steps}, "
+                f"got {self.minibatches}"
+            )
+
+
+class PpoNetworks(NamedTuple):
+    """Policy and value."""
+
+    actor: Mlp
+    critic: Mlp
+
+
+class PpoState(NamedTuple):
+    """A run between two rollouts; arrays of environments lead with [B]."""
+
+    networks: PpoNetworks
+    moments: Any
+    source: Any
+    task: Any
+    inputs: jax.Array
+    codes: jax.Array
+    start: jax.Array
+    returns: jax.Array
+    length: jax.Array
+    clock: jax.Array
+    key: jax.Array
+
+
+class _Moment(NamedTuple):
+    """One step of all environments, as collected."""
+
+    inputs: jax.Array
+    codes: jax.Array
+    next_inputs: jax.Array
+    next_codes: jax.Array
+    action: jax.Array
+    logits: jax.Array
+    reward: jax.Array
+    terminated: jax.Array
+    truncated: jax.Array
+    start: jax.Array
+    score: jax.Array
+    returns: jax.Array
+    length: jax.Array
+    draws: Any
+
+
+def _optimiser(settings: PpoSettings) -> optax.GradientTransformation:
+    return optax.chain(optax.clip_by_global_norm(settings.max_norm), optax.scale_by_adam(eps=1e-5))
+
+
+def start_ppo(settings: PpoSettings, task: JaxTask, source: DeepLambda, seed: jax.Array) -> PpoState:
+    """A run before its first rollout."""
+    key = jax.random.key(seed)
+    actor, critic, begin, lambdas = (jax.random.fold_in(key, k) for k in range(4))
+    n = task.space.n_inputs
+    networks = PpoNetworks(
+        make_mlp(actor, (n, *settings.hidden, task.n_actions)), make_mlp(critic, (n, *settings.hidden, 1))
+    )
+    features = settings.hidden[-1] if settings.hidden else n
+    sizes = SourceSizes(n, features, task.space.nvec, task.n_actions, V, settings.environments)
+    world, observation = jax.vmap(task.reset)(jax.random.split(begin, settings.environments))
+    zeros = jnp.zeros(settings.environments)
+    return PpoState(
+        networks,
+        _optimiser(settings).init(networks),  # type: ignore[arg-type]
+        source.with_parameters(source.init(lambdas, sizes), networks.critic),
+        world,
+        task.space.inputs(observation),
+        task.space.codes(observation),
+        jnp.ones(settings.environments, bool),
+        zeros,
+        zeros,
+        jnp.zeros((), jnp.int32),
+        key,
+    )
+
+
+def collect(settings: PpoSettings, task: JaxTask, source: DeepLambda, now: PpoState) -> tuple[PpoState, _Moment]:
+    """One rollout: arrays [T, B, ...]."""
+    rollout_key = jax.random.fold_in(now.key, 4 + 2 * now.clock)
+
+    def step(carry: PpoState, number: jax.Array) -> tuple[PpoState, _Moment]:
+        act, move, begin, draw = jax.random.split(jax.random.fold_in(rollout_key, number), 4)
+        logits = apply_mlp(carry.networks.actor, carry.inputs)[0]
+        action = jax.random.categorical(act, logits)
+        done = jax.vmap(task.step)(jax.random.split(move, settings.environments), carry.task, action)
+        fresh, observation = jax.vmap(task.reset)(jax.random.split(begin, settings.environments))
+        ended = done.terminated | done.truncated
+        inputs, codes = task.space.inputs(done.observation), task.space.codes(done.observation)
+        returns, length = carry.returns + done.reward, carry.length + 1
+        moment = _Moment(
+            carry.inputs,
+            carry.codes,
+            inputs,
+            codes,
+            action,
+            logits,
+            done.reward,
+            done.terminated,
+            done.truncated,
+            carry.start,
+            done.score,
+            returns,
+            length,
+            _draws(task, source, carry, logits, draw),
+        )
+
+        def pick(new: jax.Array, old: jax.Array) -> jax.Array:
+            return jnp.where(ended.reshape(-1, *(1,) * (old.ndim - 1)), new, old)
+
+        after = carry._replace(
+            task=jax.tree.map(pick, fresh, done.state),
+            inputs=pick(task.space.inputs(observation), inputs),
+            codes=pick(task.space.codes(observation), codes),
+            start=ended,
+            returns=jnp.where(ended, 0.0, returns),
+            length=jnp.where(ended, 0.0, length),
+        )
+        return after, moment
+
+    return jax.lax.scan(step, now, jnp.arange(settings.steps))
+
+
+def ppo_update(
+    settings: PpoSettings, source: DeepLambda, learning_rate: jax.Array, now: PpoState, rollout: _Moment
+) -> tuple[PpoState, jax.Array, jax.Array]:
+    """λ from the source, advantages, and the epochs of clipped updates. Also returns λ and the TD errors, [T, B]."""
+    r = rollout
+    outputs, features = apply_mlp(now.networks.critic, r.inputs)
+    next_outputs, next_features = apply_mlp(now.networks.critic, r.next_inputs)
+    values = outputs[..., 0]
+    next_values = jnp.where(r.terminated, 0.0, next_outputs[..., 0])
+    errors = r.reward + settings.discount * next_values - values
+    transitions = Transitions(
+        inputs=r.inputs,
+        next_inputs=r.next_inputs,
+        features=features,
+        next_features=next_features,
+        codes=r.codes,
+        next_codes=r.next_codes,
+        action=r.action,
+        policy=jax.nn.softmax(r.logits),
+        reward=r.reward,
+        next_value=next_values,
+        value=values,
+        td_error=errors,
+        start=r.start,
+        terminated=r.terminated,
+        valid=jnp.ones_like(r.reward),
+        discount=jnp.asarray(settings.discount, jnp.float32),
+        draws=r.draws,
+    )
+    state = source.learn(now.source, transitions)
+    lambdas = source.lambdas(state, transitions)
+    advantages = gae(
+        r.reward, values, next_values, r.terminated, r.truncated, settings.discount, jnp.clip(lambdas, 0.0, 1.0)
+    )
+    logs = _log_probability(r.logits, r.action)
+    flat = [x.reshape(-1, *x.shape[2:]) for x in (r.inputs, r.action, logs, advantages, advantages + values)]
+    key = jax.random.fold_in(now.key, 5 + 2 * now.clock)
+    size = len(flat[1])
+
+    def epoch(carry: Any, number: jax.Array) -> Any:
+        order = jax.random.permutation(jax.random.fold_in(key, number), size).reshape(settings.minibatches, -1)
+
+        def minibatch(carry: Any, places: jax.Array) -> Any:
+            networks, moments = carry
+            gradient = jax.grad(functools.partial(ppo_loss, settings))(networks, *(x[places] for x in flat))
+            change, moments = _optimiser(settings).update(gradient, moments)
+            return (jax.tree.map(lambda w, c: w - learning_rate * c, networks, change), moments), None
+
+        return jax.lax.scan(minibatch, carry, order)
+
+    (networks, moments), _ = jax.lax.scan(epoch, (now.networks, now.moments), jnp.arange(settings.epochs))
+    now = now._replace(networks=networks, moments=moments, source=state, clock=now.clock + 1)
+    return now, lambdas, errors
+
+
+def ppo_loss(
+    settings: PpoSettings,
+    networks: PpoNetworks,
+    inputs: jax.Array,
+    action: jax.Array,
+    old_log: jax.Array,
+    advantage: jax.Array,
+    target: jax.Array,
+) -> jax.Array:
+    """Clipped surrogate, half the squared error of values, and the entropy, on one minibatch."""
+    logits = apply_mlp(networks.actor, inputs)[0]
+    logs = jax.nn.log_softmax(logits)
+    ratio = jnp.exp(_log_probability(logits, action) - old_log)
+    advantage = (advantage - jnp.mean(advantage)) / (jnp.std(advantage) + 1e-8)
+    clipped = jnp.clip(ratio, 1 - settings.clip, 1 + settings.clip)
+    surrogate = jnp.mean(jnp.minimum(ratio * advantage, clipped * advantage))
+    miss = jnp.mean((apply_mlp(networks.critic, inputs)[0][..., 0] - target) ** 2)
+    entropy = -jnp.mean(jnp.sum(jnp.exp(logs) * logs, -1))
+    return -surrogate + 0.5 * miss - settings.entropy * entropy
+
+
+def ppo_block(
+    settings: PpoSettings, task: JaxTask, source: DeepLambda, learning_rate: jax.Array, now: PpoState, steps: int
+) -> tuple[PpoState, RunTally]:
+    """As many whole rollouts as `steps` transitions hold, at least one, and what was counted on the way."""
+
+    def one(_: Any, carry: tuple[PpoState, RunTally]) -> tuple[PpoState, RunTally]:
+        state, tally = carry
+        state, rollout = collect(settings, task, source, state)
+        state, lambdas, errors = ppo_update(settings, source, learning_rate, state, rollout)
+        ended = rollout.terminated | rollout.truncated
+        return state, count(tally, ended, rollout.score, rollout.returns, rollout.length, lambdas, errors)
+
+    rollouts = max(1, steps // (settings.environments * settings.steps))
+    return jax.lax.fori_loop(0, rollouts, one, (now, new_tally()))
+
+
+def _log_probability(logits: jax.Array, action: jax.Array) -> jax.Array:
+    return jnp.take_along_axis(jax.nn.log_softmax(logits), action[..., None], -1)[..., 0]
+
+
+def _draws(task: JaxTask, source: DeepLambda, now: PpoState, logits: jax.Array, key: jax.Array) -> NextDraws | None:
+    """Further next states from the task itself, with actions of the policy, for sources that need them."""
+    if not source.needs_draws:
+        return None
+    samples, batch = max_samples(source), len(logits)
+    act, move = jax.random.split(key)
+    actions = jax.random.categorical(act, logits[:, None], shape=(batch, samples))
+    keys = jax.random.split(move, (batch, samples))
+    drawn = jax.vmap(jax.vmap(task.step, (0, None, 0)))(keys, now.task, actions)
+    values = apply_mlp(now.networks.critic, task.space.inputs(drawn.observation))[0][..., 0]
+    return NextDraws(task.space.codes(drawn.observation), jnp.where(drawn.terminated, 0.0, values))

@@ -1,0 +1,336 @@
+"""Streaming learners with eligibility traces: one transition at a time, no replay, a λ per step that scales the trace.
+
+    z ← γ λ_t z + ∇q(x_t, a_t),   w ← w + α_t δ_t z
+
+    sarsa          δ = r + γ q(x', a') − q(x, a)
+    q              δ = r + γ max q(x', ·) − q(x, a); λ = 0 at actions that are not greedy (Watkins)
+    actor-critic   δ = r + γ v(x') − v(x), a trace for the critic and one for the policy
+
+The step size cannot overshoot (after Elsayed, Vasan and Mahmood 2024): α_t = s · min(1, 1 / (κ max(|δ|, 1) |z|₁)),
+with s the run's step size. With `bounded=False` it is s: on one-hot inputs without hidden layers that is the tabular
+algorithm of the library.
+
+A run is a function of its seed. Settings are fixed at compile time; step size and λ are numbers of the run.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from chunked_td._checks import check_choice, check_flag, check_not_negative, check_positive, check_unit, check_whole
+from chunked_td.deep.agents.tallies import RunTally, count, new_tally
+from chunked_td.deep.envs.protocol import JaxTask
+from chunked_td.deep.lambdas.base import DeepLambda, NextDraws, Q, SourceSizes, StreamCredit, Transitions, V
+from chunked_td.deep.networks import Mlp, apply_mlp, make_mlp
+
+RULES = ("sarsa", "q", "actor-critic")
+
+
+@dataclass(frozen=True)
+class StreamingSettings:
+    """What is fixed at compile time.
+
+    Attributes:
+      rule: "sarsa", "q" or "actor-critic". hidden: units of the layers. discount: γ.
+      sparsity: share of first weights that are zero. bounded, kappa, kappa_actor: of the step size.
+      entropy: weight of the policy's entropy. epsilon: exploration of "sarsa" and "q", from 1 to this value in
+      `explore` steps.
+    """
+
+    rule: str = "sarsa"
+    hidden: tuple[int, ...] = (32, 32)
+    discount: float = 0.99
+    sparsity: float = 0.9
+    bounded: bool = True
+    kappa: float = 2.0
+    kappa_actor: float = 3.0
+    entropy: float = 0.01
+    epsilon: float = 0.05
+    explore: int = 10_000
+
+    def __post_init__(self) -> None:
+        check_choice("rule", self.rule, RULES)
+        for units in self.hidden:
+            check_whole("hidden", units, 1)
+        for name in ("discount", "sparsity", "epsilon"):
+            check_unit(name, getattr(self, name))
+        for name in ("kappa", "kappa_actor"):
+            check_positive(name, getattr(self, name))
+        check_not_negative("entropy", self.entropy)
+        check_whole("explore", self.explore, 1)
+        check_flag("bounded", self.bounded)
+
+    @property
+    def bootstrap(self) -> str:
+        """What λ may depend on."""
+        return V if self.rule == "actor-critic" else Q
+
+
+class Learned(NamedTuple):
+    """What a streaming learner changes: networks and their traces. The policy's are None for action values."""
+
+    critic: Mlp
+    trace: Mlp
+    actor: Any
+    actor_trace: Any
+
+
+class StreamState(NamedTuple):
+    """A run between two transitions."""
+
+    learned: Learned
+    source: Any
+    task: Any
+    inputs: jax.Array  # of the current observation
+    codes: jax.Array
+    action: jax.Array  # drawn, not yet taken
+    start: jax.Array
+    returns: jax.Array
+    length: jax.Array
+    clock: jax.Array
+    key: jax.Array
+    tally: RunTally
+
+
+def make_learned(settings: StreamingSettings, inputs: int, n_actions: int, key: jax.Array) -> Learned:
+    """Fresh networks with empty traces."""
+    outputs = 1 if settings.bootstrap == V else n_actions
+    critic = make_mlp(key, (inputs, *settings.hidden, outputs), settings.sparsity)
+    trace = jax.tree.map(jnp.zeros_like, critic)
+    if settings.bootstrap == Q:
+        return Learned(critic, trace, None, None)
+    actor = make_mlp(jax.random.fold_in(key, 1), (inputs, *settings.hidden, n_actions), settings.sparsity)
+    return Learned(critic, trace, actor, jax.tree.map(jnp.zeros_like, actor))
+
+
+def learn_step(
+    settings: StreamingSettings,
+    learned: Learned,
+    inputs: jax.Array,
+    action: jax.Array,
+    td_error: jax.Array,
+    lambda_: jax.Array,
+    ended: jax.Array,
+    step_size: jax.Array,
+) -> tuple[Learned, StreamCredit]:
+    """Decay the traces by γλ, add the gradients at (x, a), move the weights by the TD error.
+
+    Traces are cleared where the episode ended.
+    """
+    index = 0 * action if settings.bootstrap == V else action
+    gradient = jax.grad(lambda w: apply_mlp(w, inputs)[0][index])(learned.critic)
+    decay = settings.discount * lambda_
+    trace = jax.tree.map(lambda z, g: decay * z + g, learned.trace, gradient)
+    size = step_bound(settings, trace, td_error, settings.kappa) * step_size
+    critic = _moved(learned.critic, trace, size * td_error)
+    credit = StreamCredit(
+        learned.trace, trace, gradient, td_error, size, jnp.asarray(settings.discount, jnp.float32), ended
+    )
+    actor, actor_trace = learned.actor, learned.actor_trace
+    if actor is not None:
+
+        def objective(w: Mlp) -> jax.Array:
+            logs = jax.nn.log_softmax(apply_mlp(w, inputs)[0])
+            return logs[action] - settings.entropy * jnp.sign(td_error) * jnp.sum(jnp.exp(logs) * logs)
+
+        actor_trace = jax.tree.map(lambda z, g: decay * z + g, actor_trace, jax.grad(objective)(actor))
+        bound = step_bound(settings, actor_trace, td_error, settings.kappa_actor)
+        actor = _moved(actor, actor_trace, bound * step_size * td_error)
+        actor_trace = _cleared(actor_trace, ended)
+    return Learned(critic, _cleared(trace, ended), actor, actor_trace), credit
+
+
+def step_bound(settings: StreamingSettings, trace: Mlp, td_error: jax.Array, kappa: float) -> jax.Array:
+    """min(1, 1 / (κ max(|δ|, 1) |z|₁)), or 1 where steps are not bounded."""
+    if not settings.bounded:
+        return jnp.ones(())
+    size = sum((jnp.sum(jnp.abs(z)) for z in jax.tree.leaves(trace)), jnp.zeros(()))
+    return 1.0 / jnp.maximum(1.0, kappa * jnp.maximum(jnp.abs(td_error), 1.0) * size)
+
+
+def _moved(network: Mlp, trace: Mlp, step: jax.Array) -> Mlp:
+    return jax.tree.map(lambda w, z: w + step * z, network, trace)
+
+
+def _cleared(trace: Any, ended: jax.Array) -> Any:
+    return jax.tree.map(lambda z: jnp.where(ended, 0.0, z), trace)
+
+
+def start_run(settings: StreamingSettings, task: JaxTask, source: DeepLambda, seed: jax.Array) -> StreamState:
+    """A run before its first transition."""
+    key = jax.random.key(seed)
+    network, begin, lambdas, draw = (jax.random.fold_in(key, k) for k in range(4))
+    learned = make_learned(settings, task.space.n_inputs, task.n_actions, network)
+    sizes = source_sizes(settings, task)
+    state = source.with_parameters(source.init(lambdas, sizes), learned.critic)
+    world, observation = task.reset(begin)
+    inputs = task.space.inputs(observation)
+    action, _ = _choose(settings, learned, inputs, jnp.ones(()), draw)
+    zero = jnp.zeros(())
+    return StreamState(
+        learned,
+        state,
+        world,
+        inputs,
+        task.space.codes(observation),
+        action,
+        jnp.ones((), bool),
+        zero,
+        zero,
+        jnp.zeros((), jnp.int32),
+        key,
+        new_tally(),
+    )
+
+
+def source_sizes(settings: StreamingSettings, task: JaxTask) -> SourceSizes:
+    """What the run's λ source must know."""
+    features = settings.hidden[-1] if settings.hidden else task.space.n_inputs
+    return SourceSizes(task.space.n_inputs, features, task.space.nvec, task.n_actions, settings.bootstrap)
+
+
+def stream_step(
+    settings: StreamingSettings, task: JaxTask, source: DeepLambda, step_size: jax.Array, now: StreamState
+) -> StreamState:
+    """One transition, and everything learned from it."""
+    key = jax.random.fold_in(now.key, 4 + now.clock)
+    act, begin, draw, move = jax.random.split(key, 4)
+    done = task.step(move, now.task, now.action)
+    ended = done.terminated | done.truncated
+    epsilon = jnp.maximum(settings.epsilon, 1.0 - now.clock / settings.explore)
+    new_task, new_observation = task.reset(begin)
+    both = jnp.stack([task.space.inputs(o) for o in (done.observation, new_observation)])
+    next_codes = task.space.codes(done.observation)
+
+    value, features = _values(settings, now.learned.critic, now.inputs, now.action)
+    outputs, hidden = apply_mlp(now.learned.critic, both)
+    actions, policies = jax.vmap(functools.partial(_choose, settings, now.learned), (0, None, 0))(
+        both, epsilon, jax.random.split(act)
+    )
+    alive = jnp.where(done.terminated, 0.0, 1.0)
+    expected = alive * _expected(settings, outputs[0], policies[0])
+    sampled = alive * outputs[0][actions[0]] if settings.rule == "sarsa" else expected
+    td_error = done.reward + settings.discount * sampled - value
+
+    def one(x: Any) -> jax.Array:
+        return jnp.asarray(x)[None, None]
+
+    if settings.bootstrap == Q:
+        policy = jax.nn.one_hot(now.action, task.n_actions)
+    else:
+        policy = jax.nn.softmax(apply_mlp(now.learned.actor, now.inputs)[0])
+    draws = _draws(settings, task, source, now, policy, epsilon, draw)
+    transitions = Transitions(
+        inputs=one(now.inputs),
+        next_inputs=one(both[0]),
+        features=one(features),
+        next_features=one(hidden[0]),
+        codes=one(now.codes),
+        next_codes=one(next_codes),
+        action=one(now.action),
+        policy=one(policy),
+        reward=one(done.reward),
+        next_value=one(expected),
+        value=one(value),
+        td_error=one(td_error),
+        start=one(now.start),
+        terminated=one(done.terminated),
+        valid=jnp.ones((1, 1)),
+        discount=jnp.asarray(settings.discount, jnp.float32),
+        draws=draws,
+    )
+    state = source.learn(now.source, transitions)
+    lambda_ = source.lambdas(state, transitions)[0, 0]
+    if settings.rule == "q":
+        best = jnp.max(apply_mlp(now.learned.critic, now.inputs)[0])
+        lambda_ = jnp.where(value >= best, lambda_, 0.0)
+    learned, credit = learn_step(settings, now.learned, now.inputs, now.action, td_error, lambda_, ended, step_size)
+    state = source.after(state, credit)
+
+    returns, length = now.returns + done.reward, now.length + 1
+    tally = count(now.tally, ended, done.score, returns, length, lambda_, td_error)
+    pick = functools.partial(jnp.where, ended)
+    return StreamState(
+        learned,
+        state,
+        jax.tree.map(pick, new_task, done.state),
+        pick(both[1], both[0]),
+        pick(task.space.codes(new_observation), next_codes),
+        pick(actions[1], actions[0]),
+        ended,
+        pick(0.0, returns),
+        pick(0.0, length),
+        now.clock + 1,
+        now.key,
+        tally,
+    )
+
+
+def stream_block(
+    settings: StreamingSettings, task: JaxTask, source: DeepLambda, step_size: jax.Array, now: StreamState, steps: int
+) -> tuple[StreamState, RunTally]:
+    """So many transitions of one run, and what was counted on the way."""
+    step = functools.partial(stream_step, settings, task, source, step_size)
+    done = jax.lax.fori_loop(0, steps, lambda _, state: step(state), now._replace(tally=new_tally()))
+    return done, done.tally
+
+
+def _values(settings: StreamingSettings, critic: Mlp, inputs: jax.Array, action: jax.Array) -> tuple:
+    """The value that is updated, and the critic's features."""
+    outputs, hidden = apply_mlp(critic, inputs)
+    return outputs[0 * action if settings.bootstrap == V else action], hidden
+
+
+def _choose(
+    settings: StreamingSettings, learned: Learned, inputs: jax.Array, epsilon: jax.Array, key: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """An action of the behaviour policy, and the policy."""
+    if settings.bootstrap == V:
+        logits = apply_mlp(learned.actor, inputs)[0]
+        return jax.random.categorical(key, logits), jax.nn.softmax(logits)
+    q = apply_mlp(learned.critic, inputs)[0]
+    greedy = (q == jnp.max(q)).astype(jnp.float32)
+    policy = epsilon / q.size + (1 - epsilon) * greedy / jnp.sum(greedy)
+    return jax.random.categorical(key, jnp.log(policy)), policy
+
+
+def _expected(settings: StreamingSettings, outputs: jax.Array, policy: jax.Array) -> jax.Array:
+    """The bootstrap without the draw of a next action: Σ π q, max q, or v."""
+    if settings.rule == "actor-critic":
+        return outputs[..., 0]
+    return jnp.max(outputs, -1) if settings.rule == "q" else jnp.sum(policy * outputs, -1)
+
+
+def _draws(
+    settings: StreamingSettings,
+    task: JaxTask,
+    source: DeepLambda,
+    now: StreamState,
+    policy: jax.Array,
+    epsilon: jax.Array,
+    key: jax.Array,
+) -> NextDraws | None:
+    """Further next states from the task itself, for sources that need them."""
+    if not source.needs_draws:
+        return None
+    samples = max_samples(source)
+    act, move, pick = jax.random.split(key, 3)
+    actions = jax.random.categorical(act, jnp.log(policy), shape=(samples,))
+    drawn = jax.vmap(task.step, (0, None, 0))(jax.random.split(move, samples), now.task, actions)
+    inputs = task.space.inputs(drawn.observation)
+    _, policies = jax.vmap(functools.partial(_choose, settings, now.learned), (0, None, 0))(
+        inputs, epsilon, jax.random.split(pick, samples)
+    )
+    values = _expected(settings, apply_mlp(now.learned.critic, inputs)[0], policies)
+    values = jnp.where(drawn.terminated, 0.0, values)
+    return NextDraws(task.space.codes(drawn.observation)[None, None], values[None, None])
+
+
+def max_samples(source: Any) -> int:
+    """How many draws a source, or any of those in a switch, asks for."""
+    return max([getattr(source, "samples", 0), *(max_samples(s) for s in getattr(source, "sources", ()))])

@@ -1,0 +1,154 @@
+"""What a λ source for function approximation is: trained on transitions, it says λ of the states that they leave.
+
+A source is a frozen dataclass of settings with pure functions; its state is a pytree. Agents call
+
+    state = source.learn(state, transitions)       # the model learns first (the timing contract) …
+    lambda_ = source.lambdas(state, transitions)   # … then says λ of the states that the transitions leave, [T, B]
+    state = source.after(state, credit)            # streaming only: what became of it
+
+with T = B = 1 in streaming learners and whole rollouts in PPO. Everything maps over runs with `jax.vmap`.
+
+**What may λ depend on?** Where the bootstrap is V, on the state x alone; where it is Q, on (x, a). Otherwise the fixed
+point is not the value of the policy. Sources in this room keep to that, except `DeepPercepts(form="realised")`, the
+form of the paper, and `DeepTrueModel(form="realised")`: they are there for comparison.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+V, Q = "v", "q"
+"""What is bootstrapped from: state values or action values."""
+
+
+@dataclass(frozen=True)
+class SourceSizes:
+    """What a source must know to build its state.
+
+    Attributes:
+      inputs: numbers of an encoded observation. features: of the critic's features. nvec: values per code.
+      n_actions: 0 where the policy is not known; models then leave actions out.
+      bootstrap: "v" or "q". batch: B, environments side by side.
+    """
+
+    inputs: int
+    features: int
+    nvec: tuple[int, ...]
+    n_actions: int
+    bootstrap: str = V
+    batch: int = 1
+
+
+class NextDraws(NamedTuple):
+    """K further draws of the next state from the true model, [T, B, K, ...]."""
+
+    codes: jax.Array  # int32[T, B, K, C]
+    next_value: jax.Array  # float32[T, B, K], 0 where terminal
+
+
+class Transitions(NamedTuple):
+    """Transitions [T, B, ...] as sources see them."""
+
+    inputs: jax.Array  # float32[T, B, inputs], encoded x_t
+    next_inputs: jax.Array
+    features: jax.Array  # float32[T, B, features], what the critic makes of x_t; constants
+    next_features: jax.Array
+    codes: jax.Array  # int32[T, B, C]
+    next_codes: jax.Array
+    action: jax.Array  # int32[T, B]
+    policy: jax.Array  # float32[T, B, A], π(·|x_t)
+    reward: jax.Array  # float32[T, B]
+    next_value: jax.Array  # float32[T, B], the bootstrap B(x_{t+1}); 0 where terminal
+    value: jax.Array  # float32[T, B], V(x_t) or Q(x_t, a_t)
+    td_error: jax.Array  # float32[T, B]
+    start: jax.Array  # bool[T, B], x_t is the first state of an episode
+    terminated: jax.Array  # bool[T, B]
+    valid: jax.Array  # float32[T, B], 0 where the next observation is not known
+    discount: jax.Array  # float32[]
+    draws: NextDraws | None = None
+
+
+class StreamCredit(NamedTuple):
+    """What a streaming learner did with λ. Pytrees have the shape of the critic's parameters."""
+
+    trace_before: Any  # before the decay
+    trace: Any  # after decay and gradient
+    gradient: Any  # of the value that was updated
+    td_error: jax.Array
+    step_size: jax.Array  # of this update
+    discount: jax.Array
+    ended: jax.Array  # bool[], the trace is cleared after this update
+
+
+@dataclass(frozen=True)
+class DeepLambda:
+    """A λ source for function approximation. Subclasses say `init`, `lambdas`, and what else they need."""
+
+    @property
+    def needs_draws(self) -> bool:
+        """Whether λ needs `Transitions.draws`."""
+        return False
+
+    @property
+    def streaming_only(self) -> bool:
+        """Whether it learns in `after` only, so that rollouts teach it nothing."""
+        return False
+
+    def init(self, key: jax.Array, sizes: SourceSizes) -> Any:
+        """A fresh state."""
+        raise NotImplementedError
+
+    def with_parameters(self, state: Any, parameters: Any) -> Any:
+        """The state with room for what follows the critic's parameters; streaming learners call it once."""
+        return state
+
+    def learn(self, state: Any, transitions: Transitions) -> Any:
+        """The state after training on transitions; as it was, unless a source learns."""
+        return state
+
+    def lambdas(self, state: Any, transitions: Transitions) -> jax.Array:
+        """λ of the states that the transitions leave: float32[T, B]."""
+        raise NotImplementedError
+
+    def after(self, state: Any, credit: StreamCredit) -> Any:
+        """The state after a streaming learner's update."""
+        return state
+
+    def check(self, state: Any, transitions: Transitions) -> tuple[jax.Array, jax.Array] | None:
+        """(predicted, came true), each [T, B], equal on average where the model is right; None where there is none."""
+        return None
+
+
+class ErrorScale(NamedTuple):
+    """Running mean square of TD errors, and how much of it has been filled."""
+
+    mean_square: jax.Array
+    weight: jax.Array
+
+
+def start_scale() -> ErrorScale:
+    """Nothing seen."""
+    return ErrorScale(jnp.zeros(()), jnp.zeros(()))
+
+
+def follow_scale(scale: ErrorScale, transitions: Transitions, memory: float) -> ErrorScale:
+    """Average in the errors of T × B transitions; `memory` is how many transitions are remembered."""
+    count = transitions.td_error.size
+    keep = (1 - 1 / memory) ** count
+    total = jnp.maximum(jnp.sum(transitions.valid), 1.0)
+    mean = jnp.sum(transitions.valid * transitions.td_error**2) / total
+    return ErrorScale(keep * scale.mean_square + (1 - keep) * mean, keep * scale.weight + (1 - keep))
+
+
+def root_mean_square(scale: ErrorScale) -> jax.Array:
+    """The running root mean square."""
+    return jnp.sqrt(scale.mean_square / jnp.maximum(scale.weight, 1e-8))
+
+
+def kernel_lambda(variance: jax.Array, tau: jax.Array) -> jax.Array:
+    """The chance that two draws of a Gaussian next value cannot be told apart: λ = (1 + 2v/τ²)^(−1/2)."""
+    return jax.lax.rsqrt(1.0 + 2.0 * variance / jnp.maximum(tau, 1e-8) ** 2)

@@ -1,0 +1,141 @@
+"""Percept model: λ is a probability of the next percept, from a network that predicts every component's code.
+
+    realised   λ_t = Σ_a π(a|x_t) Π_i P̂_i(xⁱ_{t+1} | x_t, a)      the paper's form; depends on what came
+    expected   λ(x) = Σ_a π(a|x) Π_i Σ_k P̂_i(k | x, a)²           depends on the state alone
+
+For Q bootstraps the sum over actions is the action taken: λ(x, a). Components are the codes of `deep.spaces`: factored
+categories, cells of a grid, bins of real numbers; never densities. Products are taken in log space.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from chunked_td._checks import check_choice, check_positive, check_whole
+from chunked_td.deep.lambdas.base import DeepLambda, Q, SourceSizes, Transitions
+from chunked_td.deep.networks import Mlp
+
+FORMS = ("realised", "expected")
+
+
+class PerceptState(NamedTuple):
+    """The network, the optimiser's moments, and which code values exist: bool[C, greatest number of values]."""
+
+    network: Mlp
+    moments: Any
+    exists: jax.Array
+    mixes: jax.Array  # float32[A'], 1 per action that the network reads apart; empty where it reads none
+
+
+@dataclass(frozen=True)
+class DeepPercepts(DeepLambda):
+    """The percept model.
+
+    Args:
+      form: "expected" or "realised". hidden: units of its one hidden layer (tanh).
+      learning_rate: of Adam. batches: updates per rollout, each on its part of the transitions.
+    """
+
+    form: str = "expected"
+    hidden: int = 64
+    learning_rate: float = 1e-3
+    batches: int = 8
+
+    def __post_init__(self) -> None:
+        check_choice("form", self.form, FORMS)
+        check_whole("hidden", self.hidden, 1)
+        check_whole("batches", self.batches, 1)
+        check_positive("learning_rate", self.learning_rate)
+
+    @property
+    def _optimiser(self) -> optax.GradientTransformation:
+        return optax.adam(self.learning_rate)
+
+    def init(self, key: jax.Array, sizes: SourceSizes) -> PerceptState:
+        """Every code equally likely."""
+        n, most = len(sizes.nvec), max(sizes.nvec)
+        reads = sizes.inputs + sizes.n_actions
+        bound = reads**-0.5
+        first = jax.random.uniform(key, (self.hidden, reads), minval=-bound, maxval=bound)
+        network = Mlp(
+            (first, jnp.zeros((n * most, self.hidden))),
+            (jnp.zeros(self.hidden), jnp.zeros(n * most)),
+        )
+        exists = jnp.asarray(np.arange(most) < np.asarray(sizes.nvec)[:, None])
+        mixes = jnp.ones(sizes.n_actions if sizes.bootstrap != Q else 1)
+        return PerceptState(network, self._optimiser.init(network), exists, mixes)  # type: ignore[arg-type]
+
+    def learn(self, state: PerceptState, transitions: Transitions) -> PerceptState:
+        """Adam on the mean cross-entropy of the codes that came."""
+        count = transitions.reward.size
+        parts = next(n for n in range(min(self.batches, count), 0, -1) if count % n == 0)
+        inputs, codes, action, valid = (
+            x.reshape(parts, count // parts, *x.shape[2:])
+            for x in (transitions.inputs, transitions.next_codes, transitions.action, transitions.valid)
+        )
+        actions = transitions.policy.shape[-1]
+
+        def loss(network: Mlp, part: tuple[jax.Array, ...]) -> jax.Array:
+            inputs, codes, action, valid = part
+            logs = _log_probabilities(network, state.exists, _with_action(inputs, action, actions))
+            picked = jnp.take_along_axis(logs, codes[..., None], -1)[..., 0]
+            return -jnp.sum(valid[..., None] * picked) / (jnp.maximum(jnp.sum(valid), 1.0) * codes.shape[-1])
+
+        def one(carry: Any, part: tuple[jax.Array, ...]) -> Any:
+            network, moments = carry
+            gradient = jax.grad(loss)(network, part)
+            change, moments = self._optimiser.update(gradient, moments)
+            return (optax.apply_updates(network, change), moments), None
+
+        data = (inputs, codes, action, valid)
+        if parts == 1:  # a streaming step: no loop
+            carry, _ = one((state.network, state.moments), jax.tree.map(lambda x: x[0], data))
+        else:
+            carry, _ = jax.lax.scan(one, (state.network, state.moments), data)
+        return state._replace(network=carry[0], moments=carry[1])
+
+    def lambdas(self, state: PerceptState, transitions: Transitions) -> jax.Array:
+        """In the form chosen."""
+        return self.both(state, transitions)[FORMS.index(self.form)]
+
+    def both(self, state: PerceptState, transitions: Transitions) -> tuple[jax.Array, jax.Array]:
+        """(realised, expected), [T, B] each."""
+        actions, t = transitions.policy.shape[-1], transitions
+        if len(state.mixes) == actions and actions > 0:  # every action is asked, the policy mixes
+            inputs = jnp.broadcast_to(t.inputs[..., None, :], (*t.policy.shape, t.inputs.shape[-1]))
+            asked = jnp.broadcast_to(jnp.arange(actions), t.policy.shape)
+            policy = t.policy
+        else:
+            inputs, asked, policy = t.inputs[..., None, :], t.action[..., None], jnp.ones((*t.action.shape, 1))
+        logs = _log_probabilities(state.network, state.exists, _with_action(inputs, asked, actions))
+        codes = jnp.broadcast_to(t.next_codes[..., None, :, None], (*logs.shape[:-1], 1))
+        realised = jnp.exp(jnp.sum(jnp.take_along_axis(logs, codes, -1)[..., 0], -1))
+        expected = jnp.exp(jnp.sum(jax.nn.logsumexp(2 * logs, -1), -1))
+        return tuple(jnp.clip(jnp.sum(policy * p, -1), 0.0, 1.0) for p in (realised, expected))  # type: ignore[return-value]
+
+    def check(self, state: PerceptState, transitions: Transitions) -> tuple[jax.Array, jax.Array]:
+        """The expected probability, and the probability of what came: equal on average where the model is right.
+
+        Both for the action that was taken.
+        """
+        taken = jax.nn.one_hot(transitions.action, transitions.policy.shape[-1])
+        realised, expected = self.both(state, transitions._replace(policy=taken))
+        return expected, realised
+
+
+def _with_action(inputs: jax.Array, action: jax.Array, actions: int) -> jax.Array:
+    return jnp.concatenate([inputs, jax.nn.one_hot(action, actions)], -1) if actions else inputs
+
+
+def _log_probabilities(network: Mlp, exists: jax.Array, inputs: jax.Array) -> jax.Array:
+    """float32[..., C, values], −1e9 where a value does not exist."""
+    hidden = jnp.tanh(inputs @ network.weights[0].T + network.biases[0])
+    logits = hidden @ network.weights[1].T + network.biases[1]
+    logits = jnp.where(exists, logits.reshape(*logits.shape[:-1], *exists.shape), -1e9)
+    return jax.nn.log_softmax(logits, -1)

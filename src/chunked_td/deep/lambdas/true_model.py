@@ -1,0 +1,77 @@
+"""The gate of the study: λ from the true model. Where this does not help, no learned model will.
+
+The agent draws K further next states from the task itself, with actions of the policy where the bootstrap is V and with
+the action taken where it is Q. They are independent of the next state that really came.
+
+    realised   the share of draws that equal what came
+    expected   the share of pairs of draws that are equal
+    kernel     the mean over pairs of exp(−(y − y')² / 2τ²), 1 for equal percepts, with y = γ B(x')
+
+The two last depend on the state alone; the third is the value kernel of the library without its Gaussian.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from chunked_td._checks import check_choice, check_positive, check_whole
+from chunked_td.deep.lambdas.base import (
+    DeepLambda,
+    ErrorScale,
+    SourceSizes,
+    Transitions,
+    follow_scale,
+    root_mean_square,
+    start_scale,
+)
+
+TRUE_FORMS = ("realised", "expected", "kernel")
+
+
+@dataclass(frozen=True)
+class DeepTrueModel(DeepLambda):
+    """λ from draws of the task itself. Args: form; samples: K; c, memory: as in `DeepValueKernel`."""
+
+    form: str = "kernel"
+    samples: int = 12
+    c: float = 0.3
+    memory: float = 2_000.0
+
+    def __post_init__(self) -> None:
+        check_choice("form", self.form, TRUE_FORMS)
+        check_whole("samples", self.samples, 2)
+        check_positive("c", self.c)
+        check_positive("memory", self.memory)
+
+    @property
+    def needs_draws(self) -> bool:
+        """It is nothing but draws."""
+        return True
+
+    def init(self, key: jax.Array, sizes: SourceSizes) -> ErrorScale:
+        """Only the size of TD errors is learned."""
+        return start_scale()
+
+    def learn(self, state: ErrorScale, transitions: Transitions) -> ErrorScale:
+        """Follow the size of TD errors."""
+        return follow_scale(state, transitions, self.memory)
+
+    def lambdas(self, state: ErrorScale, transitions: Transitions) -> jax.Array:
+        """In the form chosen."""
+        draws = transitions.draws
+        if draws is None:
+            raise ValueError("draws: the true model needs draws of the task; only agents of chunked_td.deep make them")
+        if self.form == "realised":
+            same = jnp.all(draws.codes == transitions.next_codes[..., None, :], -1)
+            return jnp.mean(same.astype(jnp.float32), -1)
+        first, second = jnp.triu_indices(draws.codes.shape[-2], 1)
+        codes, y = draws.codes, transitions.discount * draws.next_value
+        same = jnp.all(codes[..., first, :] == codes[..., second, :], -1)
+        if self.form == "expected":
+            return jnp.mean(same.astype(jnp.float32), -1)
+        tau = jnp.maximum(self.c * root_mean_square(state), 1e-8)
+        apart = (y[..., first] - y[..., second]) / tau
+        return jnp.mean(jnp.where(same, 1.0, jnp.exp(-(apart**2) / 2)), -1)

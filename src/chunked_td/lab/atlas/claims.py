@@ -1,0 +1,199 @@
+"""Claims that the atlas judges. Each has its criterion as text, written before the data, and code that applies it.
+
+A claim is supported, not supported or mixed; it is not run where a method or a family is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from chunked_td.lab.atlas.protocols import ProblemKey
+from chunked_td.lab.atlas.ranking import AtlasBootstrap, ScoreEstimate
+from chunked_td.lab.atlas.results import CreditMap
+
+SUPPORTED, NOT_SUPPORTED, MIXED, NOT_RUN = "supported", "not supported", "mixed", "not run"
+HIGH = 0.95
+"""A relative score that counts as good as the best fixed λ."""
+MARGIN = 0.1
+"""Two methods do alike if the interval of their mean difference lies within ± this relative score."""
+ERRORS = ("corrupted", "permuted", "stale")
+CHUNKING, PLANNERS = "expected", ("dyna", "solved")
+
+
+@dataclass(frozen=True)
+class AtlasClaim:
+    """A claim about methods: its text, its criterion, and the function that judges it from the map."""
+
+    id: str
+    text: str
+    criterion: str
+    judge: Callable[[CreditMap, AtlasBootstrap], ClaimFinding]
+
+
+@dataclass(frozen=True)
+class ClaimFinding:
+    """What the map says about a claim: a verdict and the numbers, one sentence each."""
+
+    verdict: str
+    numbers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ModelLoss:
+    """What a method loses by a wrong model: relative scores with the right model, with the wrong one, and the loss."""
+
+    error: str
+    method: str
+    right: ScoreEstimate
+    wrong: ScoreEstimate
+    loss: ScoreEstimate
+    problems: int
+
+
+def judge_claims(atlas: CreditMap, bootstrap: AtlasBootstrap) -> list[tuple[AtlasClaim, ClaimFinding]]:
+    """Every claim with what the map says about it."""
+    return [(claim, claim.judge(atlas, bootstrap)) for claim in CLAIMS]
+
+
+def model_losses(atlas: CreditMap, bootstrap: AtlasBootstrap) -> list[ModelLoss]:
+    """Every method that was run with a wrong model, error by error, on the problems where it was."""
+    found = []
+    for error in ERRORS:
+        for method in (CHUNKING, *PLANNERS):
+            wrong = f"{method}-{error}"
+            problems = [key for key in atlas.main() if atlas.has(wrong, [key]) and atlas.has(method, [key])]
+            if problems:
+                found.append(
+                    ModelLoss(
+                        error=error,
+                        method=method,
+                        right=bootstrap.mean(method, problems),
+                        wrong=bootstrap.mean(wrong, problems),
+                        loss=bootstrap.difference(method, wrong, problems),
+                        problems=len(problems),
+                    )
+                )
+    return found
+
+
+def _judge_robustness(atlas: CreditMap, bootstrap: AtlasBootstrap) -> ClaimFinding:
+    losses = {(loss.error, loss.method): loss.loss for loss in model_losses(atlas, bootstrap)}
+    if len(losses) < len(ERRORS) * (1 + len(PLANNERS)):
+        return ClaimFinding(NOT_RUN, ("These runs do not have all three errors.",))
+    smaller, apart, texts = 0, 0, []
+    for error in ERRORS:
+        ours, theirs = losses[error, CHUNKING], [losses[error, name] for name in PLANNERS]
+        smaller += all(ours.mean < other.mean for other in theirs)
+        apart += all(ours.high < other.low for other in theirs)
+        texts.append(
+            f"Model {error}: chunking loses {ours.text}, Dyna {theirs[0].text}, certainty equivalence {theirs[1].text}."
+        )
+    whole = smaller == len(ERRORS) and apart >= 2
+    verdict = SUPPORTED if whole else MIXED if smaller else NOT_SUPPORTED
+    return ClaimFinding(verdict, tuple(texts))
+
+
+def _of_family(atlas: CreditMap, family: str, methods: Sequence[str]) -> list[ProblemKey]:
+    """The problems of a family, if they are all there for these methods; otherwise none."""
+    keys = [key for key in atlas.main() if key.family == family]
+    return keys if len(keys) == 3 and all(atlas.has(method, keys) for method in methods) else []
+
+
+def _judge_fan_in(atlas: CreditMap, _: AtlasBootstrap) -> ClaimFinding:
+    keys = _of_family(atlas, "fan-in", ("backward", "forward"))
+    if not keys:
+        return ClaimFinding(NOT_RUN, ("Needs all three settings of fan-in with both methods.",))
+    pairs = [(atlas.cells[key, "backward"], atlas.cells[key, "forward"]) for key in keys]
+    apart = sum(backward.low > forward.high for backward, forward in pairs)
+    above = sum(backward.relative > forward.relative for backward, forward in pairs)
+    texts = [
+        f"{key.setting} starts: backward {ScoreEstimate(b.relative, b.low, b.high).text}, "
+        f"forward {ScoreEstimate(f.relative, f.low, f.high).text}."
+        for key, (b, f) in zip(keys, pairs, strict=True)
+    ]
+    verdict = SUPPORTED if apart >= 2 else MIXED if apart or above == len(keys) else NOT_SUPPORTED
+    return ClaimFinding(verdict, tuple(texts))
+
+
+def _judge_same_next(atlas: CreditMap, _: AtlasBootstrap) -> ClaimFinding:
+    keys = _of_family(atlas, "policy", ("forward",))
+    if not keys:
+        return ClaimFinding(NOT_RUN, ("Needs all three settings of policy.",))
+    cells = [atlas.cells[key, "forward"] for key in keys]
+    high = sum(cell.relative >= HIGH for cell in cells)
+    texts = [
+        f"{key.setting} actions: {ScoreEstimate(c.relative, c.low, c.high).text}."
+        for key, c in zip(keys, cells, strict=True)
+    ]
+    verdict = SUPPORTED if high == len(cells) else MIXED if high else NOT_SUPPORTED
+    return ClaimFinding(verdict, tuple(texts))
+
+
+def _difference(atlas: CreditMap, bootstrap: AtlasBootstrap, one: str, other: str) -> tuple[ScoreEstimate | None, int]:
+    keys = [key for key in atlas.main() if atlas.has(one, [key]) and atlas.has(other, [key])]
+    return (bootstrap.difference(one, other, keys) if keys else None), len(keys)
+
+
+def _judge_sampled(atlas: CreditMap, bootstrap: AtlasBootstrap) -> ClaimFinding:
+    gap, count = _difference(atlas, bootstrap, "forward-sarsa", "sampled-sarsa")
+    if gap is None:
+        return ClaimFinding(NOT_RUN, ("Needs Chunked SARSA and sampled chunks.",))
+    alike = gap.low >= -MARGIN and gap.high <= MARGIN
+    verdict = NOT_SUPPORTED if gap.low > 0 else SUPPORTED if alike or gap.high < 0 else MIXED
+    return ClaimFinding(verdict, (f"λ form minus sampled chunks, mean over {count} problems: {gap.text}.",))
+
+
+def _judge_literal(atlas: CreditMap, bootstrap: AtlasBootstrap) -> ClaimFinding:
+    gap, count = _difference(atlas, bootstrap, "forward", "forward-literal")
+    if gap is None:
+        return ClaimFinding(NOT_RUN, ("Needs both readings of the paper's λ.",))
+    verdict = SUPPORTED if gap.low > 0 else MIXED if gap.contains_zero else NOT_SUPPORTED
+    return ClaimFinding(verdict, (f"Renormalised minus literal, mean over {count} problems: {gap.text}.",))
+
+
+ROBUSTNESS = AtlasClaim(
+    "robust-to-model-errors",
+    "Chunking is robust to errors of the model where planning with the same model is not.",
+    "Supported if, for each of the three errors, the mean loss of expected chunking over the wrong-model families is "
+    "smaller than that of Dyna and of certainty equivalence, with disjoint 95 % bootstrap intervals over problems × "
+    "seeds for at least two of the three. Mixed if its mean loss is the smallest for some of the errors, but not all "
+    "of that is met; not supported if for none.",
+    _judge_robustness,
+)
+"""The paper's claim about wrong models."""
+
+CLAIMS = (
+    ROBUSTNESS,
+    AtlasClaim(
+        "backward-fan-in",
+        "Where many ways lead in, backward models assign credit better than forward models.",
+        "Family fan-in: supported if the interval of backward chunking lies above that of the paper's chunking on at "
+        "least two of the three settings; mixed if on one, or if its mean is above on all three; not supported "
+        "otherwise.",
+        _judge_fan_in,
+    ),
+    AtlasClaim(
+        "same-next-state",
+        "Several actions with the same next state do not cut credit.",
+        f"Family policy: supported if the relative score of the paper's chunking is at least {HIGH} on all three "
+        "settings; mixed if on some; not supported if on none.",
+        _judge_same_next,
+    ),
+    AtlasClaim(
+        "sampled-chunks",
+        "Sampled chunks do as well as the λ form.",
+        "Chunked SARSA minus sampled chunks, mean difference over all problems that both ran on: supported if its "
+        f"interval lies within ±{MARGIN} and contains 0, or lies below 0; not supported if it lies above 0; mixed "
+        "if it contains 0 and is wider.",
+        _judge_sampled,
+    ),
+    AtlasClaim(
+        "literal-reading",
+        "Taking actions never tried for impossible, as the paper's formula literally says, is worse.",
+        "The paper's λ renormalised over tried actions minus its literal reading, mean difference over all problems: "
+        "supported if its interval lies above 0; mixed if it contains 0; not supported if it lies below 0.",
+        _judge_literal,
+    ),
+)
+"""Every claim, in the order of the page."""

@@ -1,0 +1,403 @@
+"""The page of the atlas, from the table of scores alone.
+
+    build_page(Path("runs/atlas"))      # reads scores.parquet, writes atlas.html, figures/*.png and tables/*.md
+
+One file that works without a network. Its HTML and CSS are in `templates/`, with those of the report.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chunked_td._durations import duration_text
+from chunked_td._files import check_inside
+from chunked_td.lab.atlas import figures, text
+from chunked_td.lab.atlas.claims import ROBUSTNESS, ModelLoss, judge_claims, model_losses
+from chunked_td.lab.atlas.controls import ControlPair, control_pairs
+from chunked_td.lab.atlas.methods import FIXED_GROUP, Method, builtin_methods
+from chunked_td.lab.atlas.problems import FAMILIES, Family
+from chunked_td.lab.atlas.protocols import ProblemKey
+from chunked_td.lab.atlas.ranking import (
+    GOOD_ENOUGH,
+    AtlasBootstrap,
+    best_single_fixed,
+    ranked,
+    score_text,
+    unclear,
+)
+from chunked_td.lab.atlas.results import CRITERION, FLOOR, SCORES, CreditMap, make_atlas, verdict
+from chunked_td.lab.errors import DirectoryError
+from chunked_td.lab.report.page import distinct, templates
+from chunked_td.lab.report.style import Style
+from chunked_td.lab.report.style import render as render_figure
+from chunked_td.lab.results.tables import Table
+from chunked_td.lab.results.wording import seeds_text
+from chunked_td.lab.store.directory import refuse, write_or_explain
+from chunked_td.lab.store.log import RunLog
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.figure import Figure
+
+PAGE = "atlas.html"
+TITLE = "Atlas: which way of assigning credit works where"
+GROUP_ORDER = ("yours", "chunked", FIXED_GROUP, "other λ", "other updates", "planning", "wrong model")
+GLYPHS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖", "<": "◀", ">": "▶"}
+"""Markers of panels, as letters for the legend."""
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """One cell of the heat map: its text, its colours, and what hovering says."""
+
+    text: str
+    background: str
+    color: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class FamilyPanel:
+    """One family: what it is, its problems, and its panel as a data address."""
+
+    family: Family
+    keys: tuple[ProblemKey, ...]
+    picture: str
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The criterion applied to some problems."""
+
+    where: str
+    problems: int
+    reached: bool
+    text: str
+
+
+def build_page(folder: Path, methods: Sequence[Method] | None = None, out: Path | None = None) -> Path:
+    """Write the page of a table of scores.
+
+    Args:
+      folder: where scores.parquet is, and log.jsonl, if it was kept.
+      methods: for labels and groups; those of the package by default. A method that is not listed is called by its id.
+      out: folder to write to; None is `folder`.
+    Returns:
+      the path of atlas.html; figures/*.png and tables/*.md lie beside it.
+    """
+    import polars as pl
+
+    folder = Path(folder)
+    if not (folder / SCORES).is_file():
+        raise DirectoryError(f"{folder} has no {SCORES}; run `chunked-td atlas --out {folder}` first")
+    frame = pl.read_parquet(folder / SCORES)
+    if frame.is_empty():
+        raise DirectoryError(f"{folder / SCORES} has no rows, so there is nothing to show")
+    view = AtlasView(frame, builtin_methods() if methods is None else methods)
+    target = folder if out is None else Path(out)
+    for name in ("figures", "tables"):
+        with refuse(DirectoryError):
+            check_inside(target, target / name)
+    for name, figure in view.figures().items():
+        write_or_explain(target / "figures" / f"{name}.png", render_figure(figure, "png"))
+    for table in view.tables():
+        write_or_explain(target / "tables" / f"{table.name}.md", table.markdown().encode())
+    answer = "\n\n".join([*view.answer, *view.method_text()])
+    write_or_explain(target / "tables" / "answer.md", f"{answer}\n".encode())
+    write_or_explain(target / PAGE, page_text(view, RunLog(folder)).encode())
+    return target / PAGE
+
+
+class AtlasView:
+    """Everything that the page shows, computed once from the table of runs.
+
+    Args:
+      frame: the table that `results.collect` gives.
+      methods: for labels and groups.
+    """
+
+    def __init__(self, frame: pl.DataFrame, methods: Sequence[Method]):
+        self.frame = frame
+        self.atlas: CreditMap = make_atlas(frame)
+        given = {method.id: method for method in methods}
+        self.methods = {name: given.get(name, Method(name, name, "yours", None)) for name in self.atlas.methods}
+        self.problems = self.atlas.main()
+        self.bootstrap = AtlasBootstrap(self.atlas)
+        self.rows = ranked(self.atlas, self.problems, self.bootstrap)
+        self.claims = judge_claims(self.atlas, self.bootstrap)
+        self.losses = model_losses(self.atlas, self.bootstrap)
+        self.pairs = control_pairs(self.atlas)
+        self.answer = text.answer(self.rows, self.atlas, self.bootstrap, self.methods, self.problems)
+        self.unclear = unclear(self.atlas, self.problems)
+        self.candidate = text.candidate(self.atlas, self.methods)
+
+    def label(self, method: str) -> str:
+        """What a method is called."""
+        return self.methods[method].label if method in self.methods else method
+
+    @property
+    def families(self) -> dict[str, tuple[ProblemKey, ...]]:
+        """The problems of each family that was run, without controls."""
+        names = dict.fromkeys(key.family for key in self.problems)
+        return {name: tuple(key for key in self.problems if key.family == name) for name in names}
+
+    @property
+    def groups(self) -> dict[str, list[str]]:
+        """Ids of the methods in each group: fixed λs in their order, others best first."""
+        order = {row.method: place for place, row in enumerate(self.rows)}
+        found: dict[str, list[str]] = {}
+        names = dict.fromkeys([*GROUP_ORDER, *(method.group for method in self.methods.values())])
+        for group in names:
+            listed = [name for name in self.atlas.methods if self.methods[name].group == group]
+            if group != FIXED_GROUP:
+                listed.sort(key=lambda name: order.get(name, len(order)))
+            if listed:
+                found[group] = listed
+        return found
+
+    @property
+    def main_methods(self) -> list[str]:
+        """Methods of the panels: the user's, the main chunked ones, the best of every other group."""
+        found = []
+        for group, listed in self.groups.items():
+            there = [name for name in listed if self.atlas.has(name, self.problems)]
+            if group == FIXED_GROUP:
+                found.append(best_single_fixed(self.atlas, self.problems))
+            elif group in ("chunked", "yours"):
+                found += [name for name in there if self.methods[name].quick]
+            else:
+                found += there[:1]
+        return found
+
+    @property
+    def looks(self) -> dict[str, Style]:
+        """How the lines of panels look."""
+        return figures.line_styles(self.main_methods)
+
+    @property
+    def partial(self) -> list[str]:
+        """Methods that were run on some problems only."""
+        return [name for name in self.atlas.methods if not self.atlas.has(name, self.problems)]
+
+    def parts(self) -> dict[str, tuple[ProblemKey, ...]]:
+        """All problems, those used for design and those held out; only what was run."""
+        parts = {
+            "All problems": self.problems,
+            "Families used for design": self.atlas.held_out(False),
+            "Families held out": self.atlas.held_out(True),
+        }
+        return {name: keys for name, keys in parts.items() if keys}
+
+    def judgements(self) -> list[Judgement]:
+        """The criterion on all problems, on those used for design and on those held out."""
+        if self.candidate is None:
+            return []
+        found = []
+        for where, keys in self.parts().items():
+            judged = verdict(self.atlas, self.candidate, keys)
+            found.append(Judgement(where, len(keys), judged.reached, text.verdict_text(judged)))
+        return found
+
+    def figures(self) -> dict[str, Figure]:
+        """The figures that are kept as files."""
+        labels = {name: method.label for name, method in self.methods.items()}
+        rows = list(self.groups.values())
+        return {
+            "ranking": figures.ranking_figure(self.rows, self.methods, len(self.problems)),
+            "heat-map": figures.heat_figure(self.atlas, rows, self.problems, self.methods, self.unclear),
+            "families": figures.families_figure(self.atlas, self.families, self.looks, labels),
+        }
+
+    def panels(self) -> list[FamilyPanel]:
+        """One panel per family."""
+        looks = self.looks
+        return [
+            FamilyPanel(FAMILIES[name], keys, picture(figures.family_figure(self.atlas, keys, looks)))
+            for name, keys in self.families.items()
+        ]
+
+    def heat_cell(self, key: ProblemKey, method: str) -> HeatCell:
+        """A method on a problem."""
+        cell = self.atlas.cells.get((key, method))
+        if cell is None:
+            return HeatCell("–", "#EEEEEE", "#5A5A5A", f"{self.label(method)}, {key.name}: not run")
+        background = figures.shade(cell.relative)
+        hint = (
+            f"{self.label(method)}, {key.name}: {score_text(cell.relative)} "
+            f"[{score_text(cell.low)}, {score_text(cell.high)}], score {cell.score:.4g}, step size 2^{cell.exponent}"
+        )
+        shown = "×" if cell.relative == -np.inf else score_text(cell.relative)
+        return HeatCell(shown, background, figures.ink(background), hint)
+
+    def ranking_table(self) -> Table:
+        """Every method that was run on all problems."""
+        count = len(self.problems)
+        rows = tuple(
+            (
+                self.label(row.method),
+                self.methods[row.method].group,
+                row.mean.text,
+                score_text(row.worst),
+                row.worst_at.name,
+                f"{row.rank.mean:.1f} [{row.rank.low:.1f}, {row.rank.high:.1f}]",
+                score_text(row.regret),
+                share_text(row.wins, count),
+                share_text(row.losses, count),
+            )
+            for row in self.rows
+        )
+        columns = ("method", "group", "mean relative score", "worst", "worst problem", "mean rank", "regret")
+        columns += ("above best fixed λ", f"below {GOOD_ENOUGH}")
+        caption = f"{len(rows)} methods on {text.count_text(count, 'problem')}, best mean first, with 95 % intervals."
+        return Table("ranking", caption, columns, rows)
+
+    def partial_table(self) -> Table:
+        """Methods that were run on some problems only."""
+        rows = []
+        for name in self.partial:
+            keys = [key for key in self.problems if self.atlas.has(name, [key])]
+            if keys:
+                mean, worst = self.bootstrap.mean(name, keys).text, score_text(self.atlas.worst(name, keys))
+                rows.append((self.label(name), self.methods[name].group, str(len(keys)), mean, worst))
+        columns = ("method", "group", "problems", "mean relative score", "worst")
+        return Table("partial", "Methods that run on some families only, not ranked.", columns, tuple(rows))
+
+    def loss_table(self) -> Table:
+        """What wrong models cost."""
+        rows = tuple(self._loss_row(loss) for loss in self.losses)
+        columns = ("error of the model", "method", "right model", "wrong model", "loss", "problems")
+        return Table(
+            "model-errors", "Mean relative scores, and what the error costs, with 95 % intervals.", columns, rows
+        )
+
+    def _loss_row(self, loss: ModelLoss) -> tuple[str, ...]:
+        values = (loss.right.text, loss.wrong.text, loss.loss.text)
+        return (loss.error, self.label(loss.method), *values, str(loss.problems))
+
+    def claims_table(self) -> Table:
+        """Every claim with its verdict."""
+        rows = tuple((claim.text, found.verdict, " ".join(found.numbers)) for claim, found in self.claims)
+        return Table(
+            "claims", "Claims, judged by criteria written before the data.", ("claim", "verdict", "numbers"), rows
+        )
+
+    def criterion_table(self) -> Table:
+        """The criterion for one λ source, by families."""
+        rows = tuple(
+            (part.where, str(part.problems), "met" if part.reached else "not met", part.text)
+            for part in self.judgements()
+        )
+        name = "" if self.candidate is None else self.label(self.candidate)
+        return Table("criterion", f"{name}: {CRITERION}", ("problems", "number", "criterion", "parts"), rows)
+
+    def sources_table(self) -> Table:
+        """The criterion's numbers for every λ source."""
+        rows = []
+        for row in self.rows:
+            if self.methods[row.method].group in text.LAMBDA_GROUPS:
+                judged = [verdict(self.atlas, row.method, keys) for keys in self.parts().values()]
+                cells = [f"{score_text(part.mean)} / {score_text(part.worst)}" for part in judged]
+                rows.append((self.label(row.method), *cells, "yes" if all(part.reached for part in judged) else "no"))
+        columns = ("λ source", *self.parts(), "reached")
+        return Table("sources", "Every λ source: mean / worst relative score.", columns, tuple(rows))
+
+    def tables(self) -> list[Table]:
+        """The tables that are kept as files."""
+        return [
+            self.ranking_table(),
+            self.loss_table(),
+            self.claims_table(),
+            self.criterion_table(),
+            self.sources_table(),
+        ]
+
+    @property
+    def controlled(self) -> dict[str, tuple[ProblemKey, ...]]:
+        """The problems that have a control, by family."""
+        there = {pair.problem for pair in self.pairs}
+        found = {name: tuple(key for key in keys if key in there) for name, keys in self.families.items()}
+        return {name: keys for name, keys in found.items() if keys}
+
+    def control_rows(self) -> list[tuple[str, list[ControlPair | None]]]:
+        """For each method, what it does on the problems that have a control."""
+        by_place = {(pair.method, pair.problem): pair for pair in self.pairs}
+        keys = [key for keys in self.controlled.values() for key in keys]
+        listed = [name for group in self.groups.values() for name in group]
+        rows = [(name, [by_place.get((name, key)) for key in keys]) for name in listed]
+        return [(name, row) for name, row in rows if any(row)]
+
+    def method_text(self) -> list[str]:
+        """How much was run."""
+        import polars as pl
+
+        counts = self.frame.group_by("family").len()
+        episodes = sum(FAMILIES[name].episodes * count for name, count in counts.rows())
+        seeds = self.frame.group_by("family", "setting", "control", "method").agg(pl.col("seed").n_unique())["seed"]
+        low, high = int(seeds.to_numpy().min()), int(seeds.to_numpy().max())
+        exponents = self.frame["exponent"].unique().sort().to_list()
+        controls = len(self.atlas.problems) - len(self.problems)
+        many = seeds_text(high) if low == high else f"{low} to {high} seeds"
+        return [
+            f"{self.atlas.runs:,} runs, {episodes:,} episodes: {text.count_text(len(self.problems), 'problem')} and "
+            f"{text.count_text(controls, 'control')}, {text.count_text(len(self.methods), 'method')}, "
+            f"{len(exponents)} step sizes from 2^{exponents[0]} to 2^{exponents[-1]}, {many} for each.",
+            self._edge_text(),
+        ]
+
+    def _edge_text(self) -> str:
+        """How often the best step size is the largest or the smallest that was tried."""
+        tried = self.frame.select("method", "exponent").unique()["method"].to_list()
+        cells = [cell for (_, method), cell in self.atlas.cells.items() if tried.count(method) > 1]
+        top = max(self.frame["exponent"].to_list())
+        large = sum(cell.at_edge and cell.exponent == top for cell in cells)
+        small = sum(cell.at_edge and cell.exponent != top for cell in cells)
+        return (
+            f"Edge of the grid: of {len(cells):,} pairs of a method and a problem, {large:,} have their best step size "
+            f"at the largest (2^{top}) and {small:,} at the smallest; there a finer or wider grid might score higher. "
+            "Methods with one step size are not counted."
+        )
+
+
+def share_text(part: Sequence[ProblemKey], count: int) -> str:
+    """As "20 % (9)"."""
+    return f"{len(part) / count:.0%} ({len(part)})".replace("%", " %")
+
+
+def picture(figure: Figure) -> str:
+    """A figure as an address that holds it whole."""
+    return "data:image/svg+xml;base64," + base64.b64encode(render_figure(figure, "svg")).decode()
+
+
+def page_text(view: AtlasView, log: RunLog) -> str:
+    """The page as text."""
+    batches = log.batches()
+    robustness = next(found for claim, found in view.claims if claim is ROBUSTNESS)
+    environment = templates("chunked_td.lab.atlas", "chunked_td.lab.report")
+    return environment.get_template("atlas.html").render(
+        title=TITLE,
+        view=view,
+        criterion=CRITERION,
+        floor=score_text(FLOOR),
+        good_enough=GOOD_ENOUGH,
+        score_text=score_text,
+        count_text=text.count_text,
+        group_color=figures.group_color,
+        glyphs=GLYPHS,
+        shade=figures.shade,
+        ink=figures.ink,
+        ranking_picture=picture(figures.ranking_figure(view.rows, view.methods, len(view.problems))),
+        panels=view.panels(),
+        controls_of=text.controls_of,
+        control_findings=text.control_findings(view.pairs, view.methods),
+        robustness=robustness,
+        robustness_claim=ROBUSTNESS,
+        families=FAMILIES,
+        time=duration_text(sum(record.seconds for record in batches)) if batches else "",
+        sessions=distinct(log.sessions()),
+    )

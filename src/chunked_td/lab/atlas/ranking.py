@@ -1,0 +1,172 @@
+"""Methods ranked over problems, with intervals: pure functions of the map.
+
+Intervals are percentile bootstraps over problems and seeds: every sample draws problems with replacement, and within
+each problem seeds with replacement, the same for all methods. (The spread between problems contains that between seeds,
+so these intervals are wide rather than narrow.) The step sizes and the two fixed λs that a score refers
+to stay as chosen. A relative score counts as `FLOOR` where it is lower. The same runs give the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chunked_td.lab.atlas.methods import FIXED, fixed_id
+from chunked_td.lab.atlas.protocols import ProblemKey
+from chunked_td.lab.atlas.results import FLOOR, CreditMap
+from chunked_td.lab.results.statistics import RESAMPLES
+
+GOOD_ENOUGH = 0.75
+"""A method loses a problem where its interval lies below this relative score."""
+
+
+def score_text(value: float) -> str:
+    """A relative score: two decimals; "diverged" for −∞."""
+    if np.isnan(value):
+        return "–"
+    return "diverged" if value == -np.inf else f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
+
+
+@dataclass(frozen=True)
+class ScoreEstimate:
+    """A mean with its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def text(self) -> str:
+        """As "0.93 [0.88, 0.97]"."""
+        return f"{score_text(self.mean)} [{score_text(self.low)}, {score_text(self.high)}]"
+
+    @property
+    def contains_zero(self) -> bool:
+        """Whether 0 lies in the interval."""
+        return self.low <= 0.0 <= self.high
+
+
+@dataclass(frozen=True)
+class RankedMethod:
+    """What one method is worth over all problems.
+
+    Attributes:
+      method: id.
+      mean, rank: relative score and rank among the methods, over problems. worst: lowest relative score, on `worst_at`.
+      regret: mean over problems of the best method's relative score minus this one's.
+      wins, losses: problems on which the interval over seeds lies above 1, or below `GOOD_ENOUGH`.
+    """
+
+    method: str
+    mean: ScoreEstimate
+    worst: float
+    worst_at: ProblemKey
+    rank: ScoreEstimate
+    regret: float
+    wins: tuple[ProblemKey, ...]
+    losses: tuple[ProblemKey, ...]
+
+
+class AtlasBootstrap:
+    """Bootstrap samples of relative scores over problems and seeds.
+
+    Args:
+      atlas: the map.
+      draws: how many samples.
+    """
+
+    def __init__(self, atlas: CreditMap, draws: int = RESAMPLES):
+        self.atlas = atlas
+        self.draws = draws
+        self._seeds: dict[tuple[int, int], np.ndarray] = {}
+
+    def mean(self, method: str, problems: Sequence[ProblemKey]) -> ScoreEstimate:
+        """Mean relative score over problems."""
+        return self._estimate(self.atlas.relative(method, problems), self.samples(method, problems))
+
+    def difference(self, one: str, other: str, problems: Sequence[ProblemKey]) -> ScoreEstimate:
+        """Mean over problems of the relative score of one method minus another's."""
+        values = self.atlas.relative(one, problems) - self.atlas.relative(other, problems)
+        return self._estimate(values, self.samples(one, problems) - self.samples(other, problems))
+
+    def ranks(self, methods: Sequence[str], problems: Sequence[ProblemKey]) -> list[ScoreEstimate]:
+        """Mean over problems of the rank of each method among them; 1 is the best, ties share their mean rank."""
+        from scipy.stats import rankdata
+
+        values = rankdata([-self.atlas.relative(method, problems) for method in methods], axis=0)
+        samples = rankdata([-self.samples(method, problems) for method in methods], axis=0)
+        return [self._estimate(v, s) for v, s in zip(values, samples, strict=True)]
+
+    def samples(self, method: str, problems: Sequence[ProblemKey]) -> np.ndarray:
+        """Relative scores of the problems that each sample draws, at least FLOOR: float64[len(problems), draws].
+
+        A problem that is drawn twice has two samples of its seeds.
+        """
+        values = [self.atlas.cells[key, method].by_seed for key in problems]
+        sizes = np.array([len(row) if np.isfinite(row).all() else 0 for row in values])
+        drawn = self._drawn(len(problems))
+        found = np.full(drawn.shape, FLOOR)
+        for size in set(sizes.tolist()) - {0}:
+            table = np.array([row if n == size else np.zeros(size) for row, n in zip(values, sizes, strict=True)])
+            for place, chosen in enumerate(drawn):
+                means = (self._shares(place, size) * table[chosen]).sum(axis=1)
+                found[place] = np.where(sizes[chosen] == size, np.maximum(means, FLOOR), found[place])
+        return found
+
+    def _drawn(self, count: int) -> np.ndarray:
+        """Which problem stands at each place of each sample: int64[count, draws]."""
+        return np.random.default_rng((2, count)).integers(count, size=(count, self.draws))
+
+    def _shares(self, place: int, seeds: int) -> np.ndarray:
+        """The share of each seed at this place of each sample: float64[draws, seeds]."""
+        if (place, seeds) not in self._seeds:
+            rng = np.random.default_rng((1, place, seeds))
+            self._seeds[place, seeds] = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=self.draws) / seeds
+        return self._seeds[place, seeds]
+
+    @staticmethod
+    def _estimate(values: np.ndarray, samples: np.ndarray) -> ScoreEstimate:
+        low, high = np.quantile(samples.mean(axis=0), (0.025, 0.975))
+        return ScoreEstimate(float(values.mean()), float(low), float(high))
+
+
+def ranked(atlas: CreditMap, problems: Sequence[ProblemKey], bootstrap: AtlasBootstrap) -> list[RankedMethod]:
+    """Every method that was run on all of these problems, best mean first."""
+    methods = atlas.ranking(problems)
+    best = np.max([atlas.relative(method, problems) for method in methods], axis=0)
+    found = []
+    for method, rank in zip(methods, bootstrap.ranks(methods, problems), strict=True):
+        cells = [atlas.cells[key, method] for key in problems]
+        scores = atlas.relative(method, problems)
+        found.append(
+            RankedMethod(
+                method=method,
+                mean=bootstrap.mean(method, problems),
+                worst=float(scores.min()),
+                worst_at=problems[int(scores.argmin())],
+                rank=rank,
+                regret=float((best - scores).mean()),
+                wins=tuple(key for key, cell in zip(problems, cells, strict=True) if cell.low > 1.0),
+                losses=tuple(key for key, cell in zip(problems, cells, strict=True) if cell.high < GOOD_ENOUGH),
+            )
+        )
+    return found
+
+
+def best_single_fixed(atlas: CreditMap, problems: Sequence[ProblemKey]) -> str:
+    """Id of the fixed λ with the best mean over problems."""
+    there = [fixed_id(value) for value in FIXED if fixed_id(value) in atlas.methods]
+    return max((method for method in there if atlas.has(method, problems)), key=lambda m: atlas.mean(m, problems))
+
+
+def unclear(atlas: CreditMap, problems: Sequence[ProblemKey]) -> list[ProblemKey]:
+    """Problems on which the runs do not tell the best from the worst fixed λ: scores there are mostly noise."""
+    found = []
+    for key in problems:
+        cells = [atlas.cells[key, fixed_id(value)] for value in FIXED if (key, fixed_id(value)) in atlas.cells]
+        worst = min(cells, key=lambda cell: cell.relative)
+        if atlas.cells[key, atlas.best_fixed[key]].low <= worst.high:
+            found.append(key)
+    return found

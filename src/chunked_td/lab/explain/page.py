@@ -1,0 +1,87 @@
+"""One episode as an interactive page: one HTML file that works without a network.
+
+The page holds λ, TD errors and updates as numbers; which step holds how much when an error arrives is computed from
+them in the browser, by the recursion of `Credit.traces`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chunked_td.analysis.credit import BREAK, CERTAIN, Credit, Explanation, LambdaHistory
+from chunked_td.lab.report.page import templates
+
+_STATES = 40  # states shown over training: the most visited ones
+_CHIPS = 6  # rewards to choose from at a click
+
+
+def render_page(told: Explanation) -> str:
+    """The page as text."""
+    environment = templates("chunked_td.lab.explain", "chunked_td.lab.report")
+    return environment.get_template("explain.html").render(
+        title=f"{told.env}: where the credit of one episode goes",
+        told=told,
+        sentences=told.sentences(),
+        chips=[_chip(told, t, i) for t, i in told.arrivals[:_CHIPS]],
+        more=len(told.arrivals) - _CHIPS,
+        data=page_data(told),
+        watched=[one for one in told.learners if one.watched is not None],
+        certain=CERTAIN,
+    )
+
+
+def _chip(told: Explanation, t: int, i: int) -> dict[str, Any]:
+    reward = told.rewards[t, i]
+    which = f", component {i}" if told.rewards.shape[1] > 1 else ""
+    text = f"reward {reward:+.3g} at step {t}{which}" if reward else f"largest TD error, at step {t}{which}"
+    return {"t": t, "i": i, "text": text}
+
+
+def page_data(told: Explanation) -> dict[str, Any]:
+    """Everything that the script draws, as JSON values."""
+    t, i = told.arrivals[0]
+    return {
+        "places": list(told.places),
+        "actions": told.actions.tolist(),
+        "rewards": _short(told.rewards),
+        "arrival": t,
+        "component": i,
+        "broken": BREAK,
+        "learners": [_learner(one) for one in told.learners],
+        "training": [_training(one.label, one.watched) for one in told.learners if one.watched is not None],
+    }
+
+
+def _learner(one: Credit) -> dict[str, Any]:
+    return {
+        "label": one.label,
+        "rows": one.rows.tolist(),
+        "lambdas": _short(one.lambdas),
+        "factors": _short(one.factors),
+        "errors": _short(one.td_errors),
+        "updates": _short(one.credits),
+        "alpha": one.step_size,
+        "gamma": one.discount,
+        "replacing": one.replacing,
+    }
+
+
+def _training(label: str, kept: LambdaHistory) -> dict[str, Any]:
+    states = kept.most_visited(_STATES)
+    means = [kept.mean(state).mean(axis=1) for state in states]
+    return {
+        "label": label,
+        "episodes": kept.episodes.tolist(),
+        "places": [kept.places[state] for state in states],
+        "others": len(kept.steps) - len(states),
+        "means": [[None if np.isnan(x) else round(float(x), 3) for x in row] for row in means],
+        "certain": np.round(kept.certain, 4).tolist(),
+        "breaks": np.round(kept.breaks, 4).tolist(),
+    }
+
+
+def _short(values: np.ndarray) -> list[list[float]]:
+    """Numbers with nine digits: enough to draw, and half the size."""
+    return [[float(f"{x:.9g}") for x in row] for row in values]

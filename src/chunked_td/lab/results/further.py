@@ -1,0 +1,104 @@
+"""Claims that are judged from studies of their own, beside the experiments of the lab.
+
+Each study writes its tables into a folder beside the run directory: `results/compression`, `results/deep`,
+`results/atlas`. What is not there is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chunked_td.lab.results.criteria import FAILS, HOLDS, NOT_RUN, UNDECIDED
+
+
+@dataclass(frozen=True)
+class FurtherClaim:
+    """A judged claim.
+
+    Attributes:
+      study: folder of its data. source: where the paper says it, or "ours".
+      text, criterion, status, evidence: as in `chunked_td.lab.results.claims`.
+    """
+
+    study: str
+    source: str
+    text: str
+    criterion: str
+    status: str
+    evidence: str
+
+
+def further_claims(root: Path) -> list[FurtherClaim]:
+    """The claims of every study whose data lie in `root`."""
+    found: list[FurtherClaim] = []
+    for name, claims in (("compression", _compression), ("deep", _deep)):
+        if (root / name).is_dir():
+            found += claims(root / name)
+    return found
+
+
+def _compression(folder: Path) -> Iterator[FurtherClaim]:
+    """The history compressor (§2.2, Figure 1), by the rule of `chunked_td.compression.study`."""
+    import polars as pl
+
+    from chunked_td.compression import study
+
+    path = folder / "comparison.parquet"
+    if not path.is_file():
+        return
+    table: dict[str, Any] = {column.name: column.to_numpy() for column in pl.read_parquet(path)}
+    judged = study.verdict(table)
+    status = {"holds": HOLDS, "fails": FAILS, "in part": UNDECIDED, "not tested": NOT_RUN}
+    single = [(arm, str(cell)) for arm, cell in study.ARMS if arm != "compressor"]
+    longest = {f"{arm}, {cell}": study.longest_solved(table, arm, cell) for arm, cell in single}
+    solved = {f"{cell}": study.longest_solved(table, "compressor", str(cell)) for _, cell in study.ARMS}
+    seeds = len(set(table["seed"].tolist()))
+    reach = "; ".join(f"{name}: {n:,}" if n else f"{name}: none" for name, n in longest.items())
+    yield FurtherClaim(
+        "compression",
+        "§2.2",
+        "Two-level Chunker-RNNs easily solve two sequences that differ in their first and last symbol, N steps apart.",
+        f"One step size for all N from 5 to {study.LONGEST:,}: solved in {study.EASY_RATE:.0%} of the seeds at every "
+        f"N, with at most {study.EASY_GROWTH:g} times the sequences at the largest N. In part: only up to N = 100, or "
+        "more sequences.",
+        status[judged["easily solves"]],
+        f"{seeds} seeds; largest N that {study.EASY_RATE:.0%} of the seeds solve: "
+        + "; ".join(f"{cell}: {n:,}" for cell, n in solved.items()),
+    )
+    yield FurtherClaim(
+        "compression",
+        "§2.2",
+        "A standard RNN finds the same problem challenging.",
+        f"A plain network with full back-propagation solves it in fewer than {study.HARD_RATE:.0%} of the seeds for "
+        f"every N ≥ {study.HARD_FROM}.",
+        status[judged["a standard RNN finds it challenging"]],
+        f"largest N that {study.EASY_RATE:.0%} of the seeds of a single network solve, at its best step size: {reach}",
+    )
+
+
+def _deep(folder: Path) -> Iterator[FurtherClaim]:
+    """λ per step in deep reinforcement learning, by the rule of `chunked_td.deep.criteria`."""
+    path = folder / "verdicts.json"
+    if not path.is_file():
+        return
+    for agent, judged in json.loads(path.read_text(encoding="utf-8")).items():
+        moon = judged["moonshot"]
+        means = {name: entry["value"] for name, entry in moon["means"].items()}
+        fixed = {name: value for name, value in means.items() if name.replace(".", "").isdigit()}
+        sources = {name: value for name, value in means.items() if name not in fixed}
+        best, rival = max(sources, key=lambda name: sources[name]), max(fixed, key=lambda name: fixed[name])
+        gates = [task["gate"] for task in judged["tasks"].values()]
+        yield FurtherClaim(
+            "deep",
+            "ours; §6 names it as the next step",
+            f"A λ per step beats every fixed λ for {agent}, over {len(judged['tasks'])} tasks.",
+            "One source has a mean over tasks above that of every fixed λ, intervals disjoint, and is no worse than "
+            "5 % on any task. First the gate: λ from the true model must help.",
+            HOLDS if moon["verdict"] == "holds" else FAILS,
+            f"best source {best} {sources[best]:.3f}, best fixed λ {rival} {fixed[rival]:.3f}; the gate was passed on "
+            f"{gates.count('passed')} of {len(gates)} tasks",
+        )

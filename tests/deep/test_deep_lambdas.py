@@ -1,0 +1,246 @@
+"""λ sources on processes that are known: variances, probabilities, calibration; and what they refuse."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chunked_td.deep import (
+    Categories,
+    Continuous,
+    DeepConstant,
+    DeepLambdaGreedy,
+    DeepMetaGradient,
+    DeepPercepts,
+    DeepRollout,
+    DeepTrueModel,
+    DeepValueKernel,
+    Grid,
+    RolloutLambda,
+)
+from chunked_td.deep.lambdas import SourceSizes, Transitions, read_source
+from chunked_td.deep.lambdas.base import NextDraws
+from chunked_td.deep.spaces import read_space
+
+GAMMA = 0.9
+SPREAD = np.array([0.0, 0.5, 2.0])  # of the next value, by state
+CHANCE = np.array([[0.5, 0.5], [0.9, 0.1], [1.0, 0.0]])  # of the next second component, by state
+
+
+def known_rollout(rng, steps=32, batch=16):
+    """States 0..2 and a component 0..1 that depends on the state before; V(x') spreads by the state."""
+    state, following = rng.integers(3, size=(2, steps, batch))
+    component = (rng.random((steps, batch)) >= CHANCE[state, 0]).astype(int)
+    next_values = 1.0 + SPREAD[state] * rng.normal(size=(steps, batch))
+    zeros = np.zeros((steps, batch))
+    return DeepRollout(
+        np.stack([state, 0 * state], -1),
+        0 * state,
+        zeros,
+        np.stack([0 * following, component], -1),
+        zeros,
+        next_values,
+        zeros > 0,
+        zeros > 0,
+    )
+
+
+def trained(source, updates=60, **settings):
+    rng = np.random.default_rng(0)
+    model = RolloutLambda(source, Categories((3, 2)), discount=GAMMA, **settings)
+    for _ in range(updates):
+        rollout = known_rollout(rng)
+        lambdas = model.update(rollout)
+    return model, rollout, lambdas
+
+
+def test_the_value_kernel_finds_the_variance_of_the_next_value():
+    model, rollout, lambdas = trained(DeepValueKernel(c=0.5, batch_rate=0.1), updates=200)
+    state = rollout.observations[..., 0]
+    tau = 0.5 * np.sqrt(np.mean((GAMMA * rollout.next_values) ** 2))
+    for s in range(3):
+        expected = (1 + 2 * (GAMMA * SPREAD[s]) ** 2 / tau**2) ** -0.5
+        assert lambdas[state == s].mean() == pytest.approx(expected, abs=0.08)
+    found = model.calibration(bins=3)
+    np.testing.assert_allclose(found["predicted"], (GAMMA * SPREAD) ** 2, rtol=0.2, atol=0.1)
+    np.testing.assert_allclose(found["true"][1:], found["predicted"][1:], rtol=0.5)
+    counts, edges = model.histogram(4)
+    assert counts.sum() == lambdas.size
+    assert edges[-1] == 1.0
+
+
+@pytest.mark.parametrize("form", ["expected", "realised"])
+def test_the_percept_model_finds_probabilities(form):
+    model, rollout, lambdas = trained(DeepPercepts(form, hidden=16, learning_rate=2e-3), updates=250)
+    state, component = rollout.observations[..., 0], rollout.next_observations[..., 1]
+    for s in range(3):
+        for k in range(2):
+            here = (state == s) & (component == k)
+            if here.any():
+                want = CHANCE[s] @ CHANCE[s] if form == "expected" else CHANCE[s, k]
+                assert lambdas[here].mean() == pytest.approx(want, abs=0.06)
+    found = model.calibration(bins=3)
+    np.testing.assert_allclose(found["predicted"], np.sort(np.sum(CHANCE**2, 1)), atol=0.08)
+    np.testing.assert_allclose(found["true"], found["predicted"], atol=0.08)
+
+
+def test_the_expected_form_depends_on_the_state_alone_and_the_realised_one_does_not():
+    for form, constant in (("expected", True), ("realised", False)):
+        _, rollout, lambdas = trained(DeepPercepts(form, hidden=16, learning_rate=0.02), updates=20)
+        spread = np.ptp(lambdas[rollout.observations[..., 0] == 1])
+        assert (spread < 1e-5) == constant
+
+
+def test_policies_mix_what_actions_lead_to():
+    """Two actions with certain but different outcomes: P given the policy is π, and the expected form is 1."""
+    rng = np.random.default_rng(0)
+    policy = np.broadcast_to(np.array([0.8, 0.2]), (32, 8, 2))
+    zeros, outcome = np.zeros((32, 8)), {}
+    for form in ("realised", "expected"):
+        model = RolloutLambda(DeepPercepts(form, hidden=8, learning_rate=0.05), Categories((2,)), n_actions=2)
+        for _ in range(40):
+            action = (rng.random((32, 8)) < 0.2).astype(int)
+            rollout = DeepRollout(
+                zeros.astype(int), action, zeros, action, zeros, zeros, zeros > 0, zeros > 0, policy=policy
+            )
+            outcome[form] = model.update(rollout)
+        want = np.where(action == 1, 0.2, 0.8) if form == "realised" else 1.0
+        np.testing.assert_allclose(outcome[form], want, atol=0.03)
+
+
+def transitions(steps, batch, **given):
+    zeros = jnp.zeros((steps, batch))
+    fields = {name: zeros for name in ("reward", "next_value", "value", "td_error")}
+    fields |= {"start": zeros > 0, "terminated": zeros > 0, "valid": zeros + 1.0, "action": zeros.astype(int)}
+    blank = jnp.zeros((steps, batch, 0))
+    fields |= {"inputs": blank, "next_inputs": blank, "features": blank, "next_features": blank, "policy": blank}
+    fields |= {"codes": blank.astype(int), "next_codes": blank.astype(int), "discount": jnp.float32(1.0)}
+    return Transitions(**(fields | given))
+
+
+def test_lambda_greedy_is_one_where_the_return_is_certain_and_small_where_it_is_noisy():
+    """State 0: return 1 always, value 0. State 1: return ±3, value 0: no bias, only variance."""
+    rng, source = np.random.default_rng(0), DeepLambdaGreedy(rate=0.1)
+    state = source.init(jax.random.key(0), SourceSizes(2, 0, (2,), 0, batch=16))
+    learn = jax.jit(source.learn)
+    for _ in range(100):
+        which = rng.integers(2, size=(4, 16))
+        x = jnp.asarray(np.eye(2)[which], jnp.float32)
+        reward = jnp.asarray(np.where(which == 0, 1.0, rng.choice([-3.0, 3.0], size=which.shape)), jnp.float32)
+        over = jnp.ones((4, 16), bool)
+        t = transitions(4, 16, inputs=x, next_inputs=x, reward=reward, terminated=over, start=over)
+        state = learn(state, t)
+    lambdas = np.asarray(source.lambdas(state, t))
+    assert lambdas[which == 0].mean() > 0.8
+    assert lambdas[which == 1].mean() < 0.2
+
+
+def test_the_true_model_counts_pairs_of_draws():
+    codes = jnp.asarray([0, 0, 1, 0])[None, None, :, None]
+    values = jnp.asarray([1.0, 1.0, 3.0, 1.0])[None, None]
+    t = transitions(1, 1, next_codes=jnp.zeros((1, 1, 1), int), draws=NextDraws(codes, values))
+    t = t._replace(td_error=jnp.full((1, 1), 2.0))
+    for form, want in (("realised", 3 / 4), ("expected", 3 / 6), ("kernel", (3 + 3 * np.exp(-(2.0**2) / 2)) / 6)):
+        source = DeepTrueModel(form, c=0.5)
+        state = source.learn(source.init(jax.random.key(0), SourceSizes(1, 0, (2,), 2)), t)
+        assert float(source.lambdas(state, t)[0, 0]) == pytest.approx(want, rel=1e-5)
+    with pytest.raises(ValueError, match=r"draws: the true model needs draws"):
+        source.lambdas(state, t._replace(draws=None))
+
+
+def test_a_constant_source_is_constant():
+    assert set(trained(DeepConstant(0.7), updates=1)[2].ravel().tolist()) == {np.float32(0.7).item()}
+
+
+def test_spaces_give_inputs_and_codes():
+    grid = Grid((2, 2), 3)
+    picture = jnp.asarray([[0, 2], [1, 0]])
+    assert grid.codes(picture).tolist() == [0, 2, 1, 0]
+    assert grid.inputs(picture).reshape(4, 3).argmax(1).tolist() == [0, 2, 1, 0]
+    box = Continuous((-1.0, 0.0), (1.0, 4.0), bins=4)
+    assert box.codes(jnp.asarray([[-9.0, 0.0], [0.1, 3.9], [1.0, 9.0]])).tolist() == [[0, 0], [2, 3], [3, 3]]
+    wide = Categories((2, 1_000))
+    assert wide.inputs(jnp.asarray([1, 999])).tolist() == [0.0, 1.0, 1.0]
+
+
+def test_gymnasium_spaces_are_read():
+    from gymnasium import spaces
+
+    assert read_space(spaces.Discrete(4)) == Categories((4,))
+    assert read_space(spaces.MultiDiscrete([2, 5])) == Categories((2, 5))
+    assert read_space(spaces.MultiBinary(3)) == Categories((2, 2, 2))
+    assert read_space(spaces.Box(0, 10, (7, 7, 3), np.uint8)) == Grid((7, 7, 3), 11)
+    assert read_space(spaces.Box(-1.0, 1.0, (2,))) == Continuous((-1.0, -1.0), (1.0, 1.0))
+    for space in (spaces.Box(-np.inf, np.inf, (2,)), spaces.Text(3), spaces.Dict({"a": spaces.Discrete(2)})):
+        with pytest.raises(ValueError, match=r"space: no percept model reads"):
+            read_space(space)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: DeepConstant(1.5), r"lambda_ must be a number in \[0, 1\], got 1.5"),
+        (lambda: DeepConstant(float("nan")), r"lambda_ must be a number in \[0, 1\], got nan"),
+        (lambda: DeepValueKernel(c=0.0), r"c must be a positive finite number"),
+        (lambda: DeepPercepts("likely"), r"form must be one of 'realised', 'expected', got 'likely'"),
+        (lambda: read_source("value-kernal"), r"did you mean 'value-kernel'"),
+        (lambda: read_source("1.2"), r"lambda_ must be a number in \[0, 1\]"),
+        (lambda: Continuous((0.0,), (0.0,)), r"low must be less than high"),
+        (lambda: Categories(()), r"nvec must name at least one component"),
+        (lambda: RolloutLambda(DeepMetaGradient(), Categories((2,))), r"DeepMetaGradient cannot learn from rollouts"),
+        (lambda: RolloutLambda(DeepConstant(), "text"), r"space: no percept model reads 'text'"),
+    ],
+)
+def test_bad_settings_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rewards": np.zeros(4)}, r"rewards: got shape \(4,\), takes \[T, B\]"),
+        ({"values": np.zeros((2, 2))}, r"values: got shape \(2, 2\), takes \(32, 16\) like rewards"),
+        ({"observations": np.zeros((32, 16, 5))}, r"observations: got shape \(32, 16, 5\), takes \(32, 16, 2\)"),
+        ({"next_values": np.full((32, 16), np.nan)}, r"next_values: got a number that is not finite"),
+        ({"policy": np.ones((32, 16, 2))}, r"policy: got one with n_actions = 0"),
+    ],
+)
+def test_bad_rollouts_are_refused(change, message):
+    model = RolloutLambda(DeepValueKernel(), Categories((3, 2)))
+    with pytest.raises(ValueError, match=message):
+        model.update(known_rollout(np.random.default_rng(0))._replace(**change))
+
+
+def test_a_model_is_not_asked_before_training():
+    model = RolloutLambda(DeepPercepts(), Categories((3, 2)))
+    for ask in (lambda: model.lambdas(known_rollout(np.random.default_rng(0))), model.calibration, model.histogram):
+        with pytest.raises(ValueError, match=r"call update first|two rollouts"):
+            ask()
+
+
+def test_a_rollout_buffer_of_another_library_is_read():
+    """Rows that start an episode end the one before; what follows the last row teaches nothing."""
+    from types import SimpleNamespace
+
+    from chunked_td.deep.rollouts import from_episode_starts
+
+    starts = np.array([[1, 0], [0, 1], [0, 0]], float)
+    rollout = SimpleNamespace(
+        observations=np.arange(6).reshape(3, 2, 1),
+        actions=np.zeros((3, 2, 1)),
+        rewards=np.ones((3, 2)),
+        episode_starts=starts,
+        values=np.arange(6.0).reshape(3, 2),
+        last_values=np.array([9.0, 8.0]),
+        last_dones=np.array([False, True]),
+    )
+    read = from_episode_starts(rollout)
+    assert read.terminated.tolist() == [[False, True], [False, False], [False, True]]
+    assert read.valid.tolist() == [[True, False], [True, True], [False, False]]
+    assert read.next_values[-1].tolist() == [9.0, 8.0]
+    lambdas = RolloutLambda(DeepValueKernel(), Categories((6,))).update(rollout)
+    assert lambdas.shape == (3, 2)
+    assert np.all((lambdas >= 0) & (lambdas <= 1))

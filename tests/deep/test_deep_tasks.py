@@ -1,0 +1,206 @@
+"""Tasks as pure functions, PPO's advantages, the criteria, the command."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+import polars as pl
+import pytest
+
+from chunked_td import cli
+from chunked_td.deep import study, tables
+from chunked_td.deep.agents.ppo import PpoSettings, collect, ppo_update, start_ppo
+from chunked_td.deep.criteria import FIXED, Estimate, compared, estimate, gate, interquartile, moonshot
+from chunked_td.deep.envs import TASKS, ChargeTask, GymnaxTask, MemoryTask, RecentPercepts, make_task_by_name
+from chunked_td.deep.lambdas import SOURCES, DeepConstant, DeepMetaGradient
+from chunked_td.deep.networks import apply_mlp
+from chunked_td.deep.training import DeepAgent, make_settings
+from chunked_td.lab.results.statistics import interquartile_mean
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_tasks_keep_to_their_space_and_end(name):
+    task = TASKS[name]
+
+    def one(carry, key):
+        state, _ = carry
+        move, act, begin = jax.random.split(key, 3)
+        done = task.step(move, state, jax.random.randint(act, (), 0, task.n_actions))
+        fresh, observation = task.reset(begin)
+        over = done.terminated | done.truncated
+        after = jax.tree.map(
+            lambda new, old: jnp.where(over, new, old), (fresh, observation), (done.state, done.observation)
+        )
+        return after, (task.space.codes(done.observation), done.score, over, done.reward)
+
+    start = task.reset(jax.random.key(0))
+    _, (codes, score, over, reward) = jax.jit(lambda s, k: jax.lax.scan(one, s, k))(
+        start, jax.random.split(jax.random.key(1), 300)
+    )
+    assert task.space.inputs(start[1]).shape == (task.space.n_inputs,)
+    assert np.all((np.asarray(codes) >= 0) & (np.asarray(codes) < np.asarray(task.space.nvec)))
+    assert np.all((np.asarray(score) >= 0) & (np.asarray(score) <= 1))
+    assert np.asarray(over).sum() >= 5
+    assert np.isfinite(np.asarray(reward)).all()
+
+
+def test_cart_pole_is_gymnasiums():
+    env, task = gym.make("CartPole-v1").unwrapped, TASKS["cart-pole"]
+    env.reset(seed=0)
+    state, _ = task.reset(jax.random.key(0))
+    env.state = np.asarray(state.body, np.float64)
+    step = jax.jit(task.step)
+    for action in (0, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1):
+        seen, reward, terminated, _, _ = env.step(action)
+        done = step(jax.random.key(0), state, action)
+        np.testing.assert_allclose(done.observation, seen, atol=1e-5)
+        assert (float(done.reward), bool(done.terminated)) == (reward, terminated)
+        state = done.state
+
+
+def test_accumulated_charge_pays_the_bonus_on_average_and_its_mirror_too():
+    """Mean return of either first action over 4,000 episodes: 0.3 and 0, standard error 0.022; five of them."""
+    for mirrored in (False, True):
+        task = ChargeTask(mirrored=mirrored)
+
+        def episode(key, action, task=task):
+            state, _ = task.reset(key)
+            keys = jax.random.split(key, task.horizon)
+            step = lambda s, k: (lambda d: (d.state, d.reward))(task.step(k, s, action))  # noqa: E731
+            return jnp.sum(jax.lax.scan(step, state, keys)[1])
+
+        keys = jax.random.split(jax.random.key(0), 4_000)
+        for action, mean in ((0, 0.3), (1, 0.0)):
+            returns = jax.jit(jax.vmap(episode, (0, None)))(keys, action)
+            assert float(returns.mean()) == pytest.approx(mean, abs=0.11)
+            assert float(returns.std()) == pytest.approx(0.5 * np.sqrt(32 / 4), rel=0.1)
+
+
+def test_recent_percepts_hold_the_cue_to_the_end():
+    task = RecentPercepts(MemoryTask(length=3), 4)
+    state, observation = task.reset(jax.random.key(0))
+    cue = int(observation[0])
+    for _ in range(3):
+        done = task.step(jax.random.key(0), state, cue - 1)
+        state = done.state
+    assert done.observation.reshape(4, 2).tolist() == [[0, 3], [0, 2], [0, 1], [cue, 0]]
+    assert float(done.reward) == 1.0
+    with pytest.raises(ValueError, match=r"RecentPercepts takes a task with observations of Categories"):
+        _ = RecentPercepts(TASKS["catch"], 2).space
+
+
+class _Gymnax:
+    """gymnax's interface, as its version 1.0 has it."""
+
+    num_actions = 2
+
+    def observation_space(self, params):
+        return gym.spaces.Box(0, 1, (2,), np.float32)
+
+    def reset_env(self, key, params):
+        return jnp.zeros(2), jnp.zeros((), jnp.int32)
+
+    def step_env(self, key, state, action, params):
+        time = state + 1
+        return jnp.full(2, time / 5), time, action, time == 3, {}
+
+    def is_truncated(self, state, params):
+        return state >= params
+
+
+def test_gymnax_environments_are_read_through_their_own_step():
+    task = GymnaxTask(_Gymnax(), 3, returns=(0.0, 3.0))
+    state, _ = task.reset(jax.random.key(0))
+    for k in range(3):
+        done = task.step(jax.random.key(k), state, 1)
+        state = done.state
+    assert done.observation.tolist() == pytest.approx([0.6, 0.6])
+    assert (bool(done.terminated), bool(done.truncated)) == (True, False)
+    assert float(done.score) == 1.0
+    cut = GymnaxTask(_Gymnax(), 1).step(jax.random.key(0), task.reset(jax.random.key(0))[0], 0)
+    assert (bool(cut.terminated), bool(cut.truncated)) == (False, True)
+    assert task.space.nvec == (12, 12)
+
+
+def test_ppo_bootstraps_from_the_true_next_state():
+    """TD errors bootstrap from the true next state, not from the first one of the next episode; λ is [T, B]."""
+    task, settings = ChargeTask(horizon=4, points=2), PpoSettings(hidden=(8,), environments=3, steps=6, minibatches=1)
+    source = SOURCES["value-kernel"]
+    state = start_ppo(settings, task, source, 0)
+    state, rollout = jax.jit(collect, static_argnums=(0, 1, 2))(settings, task, source, state)
+    _, lambdas, errors = jax.jit(ppo_update, static_argnums=(0, 1))(settings, source, 1e-3, state, rollout)
+    values = np.asarray(apply_mlp(state.networks.critic, rollout.inputs)[0][..., 0])
+    following = np.asarray(apply_mlp(state.networks.critic, rollout.next_inputs)[0][..., 0])
+    going_on = ~np.asarray(rollout.terminated)
+    np.testing.assert_allclose(errors, rollout.reward + 0.99 * going_on * following - values, atol=1e-6)
+    assert lambdas.shape == (6, 3)
+    starts = np.asarray(rollout.start)
+    assert starts[0].all()
+    assert starts[4].all()
+    assert starts.sum() == 6
+
+
+def test_ppo_refuses_what_it_cannot_use():
+    with pytest.raises(ValueError, match=r"DeepMetaGradient learns from eligibility traces"):
+        DeepAgent(TASKS["charge"], DeepMetaGradient(), make_settings("ppo"))
+    with pytest.raises(ValueError, match=r"minibatches must divide environments × steps = 1024, got 3"):
+        PpoSettings(minibatches=3)
+    with pytest.raises(ValueError, match=r"agent must be one of"):
+        make_settings("dqn")
+    with pytest.raises(ValueError, match=r"did you mean 'catch'"):
+        make_task_by_name("katch")
+
+
+def test_the_criteria_say_what_they_say():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=13)
+    assert interquartile(values) == pytest.approx(float(interquartile_mean(values)))
+    low, high = Estimate(0.5, 0.4, 0.6), Estimate(0.9, 0.8, 1.0)
+    assert [compared(*pair) for pair in ((high, low), (low, high), (low, low))] == ["better", "worse", "no difference"]
+    middle = Estimate(0.7, 0.65, 0.75)
+    fixed = {str(x): low for x in FIXED} | {"0.5": middle}
+    assert gate(fixed | {"true-kernel": high, "true-expected": low}) == "passed"
+    assert gate(fixed | {"true-kernel": middle, "true-expected": low}) == "half"
+    assert gate(fixed | {"true-kernel": low, "true-expected": low}) == "closed"
+    assert estimate(np.full(5, 0.3)) == Estimate(*[pytest.approx(0.3)] * 3)
+    runs = {str(x): 0.5 + 0.01 * rng.random(20) for x in FIXED}
+    good, bad = 0.8 + 0.01 * rng.random(20), 0.4 + 0.01 * rng.random(20)
+    assert moonshot({"a": runs | {"s": good}, "b": runs | {"s": good}}, ("s",))["by"] == ["s"]
+    assert moonshot({"a": runs | {"s": good}, "b": runs | {"s": bad}}, ("s",))["verdict"] == "fails"
+
+
+def test_the_study_runs_and_is_tabled(tmp_path):
+    size = dataclasses.replace(study.SIZES["quick"], steps=dict.fromkeys(study.GRIDS, 80), blocks=2, seeds=2)
+    grouped = {"heads": {"value-kernel": SOURCES["value-kernel"]} | {n: DeepConstant() for n in tables.TRUE}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "GROUPS", grouped)
+        *_, table = study.study(size, ("sarsa",), ("charge",))
+    np.savez(tmp_path / "study.npz", **table)
+    tables.main(["--import", str(tmp_path / "study.npz"), "--out", str(tmp_path), "--figures", str(tmp_path)])
+    assert len(pl.read_parquet(tmp_path / "runs.parquet")) == (len(FIXED) + 4) * 3
+    assert "| 0.95 |" in (tmp_path / "tables" / "sarsa.md").read_text()
+    assert "closed" in (tmp_path / "tables" / "gate.md").read_text()
+    assert (tmp_path / "deep-sarsa.svg").stat().st_size > 1_000
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(list(arguments))
+    return int(stop.value.code or 0)
+
+
+def test_the_command_trains_saves_and_resumes(tmp_path, capsys):
+    command = ["deep", "charge", "--steps", "40", "--blocks", "2", "--seeds", "2", "--out", str(tmp_path)]
+    assert run(*command, "--lambda", "0.9") == 0
+    assert run(*command, "--lambda", "0.9") == 2
+    assert "--resume goes on" in capsys.readouterr().err
+    assert run(*command, "--lambda", "0.9", "--resume") == 0
+    assert pl.read_parquet(tmp_path / "curve.parquet")["step"].to_list() == [20.0, 40.0, 60.0, 80.0]
+    assert run(*command, "--lambda", "expected", "--resume") == 2
+    assert "source: " in capsys.readouterr().err
+    assert run(*command, "--lambda", "2", "--overwrite") == 2
+    assert "lambda_ must be a number in [0, 1], got 2" in capsys.readouterr().err

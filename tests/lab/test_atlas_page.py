@@ -1,0 +1,365 @@
+"""The page of the atlas: its numbers, its words, what is missing, and what must be escaped."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import browser
+import numpy as np
+import polars as pl
+import pytest
+
+from chunked_td.cli import main
+from chunked_td.lab.atlas.claims import CLAIMS, MIXED, NOT_RUN, NOT_SUPPORTED, SUPPORTED, judge_claims, model_losses
+from chunked_td.lab.atlas.controls import control_pairs
+from chunked_td.lab.atlas.figures import ink, shade
+from chunked_td.lab.atlas.methods import Method, builtin_methods
+from chunked_td.lab.atlas.page import AtlasView, build_page
+from chunked_td.lab.atlas.protocols import PROFILES, problems
+from chunked_td.lab.atlas.ranking import AtlasBootstrap, ScoreEstimate, ranked, score_text, unclear
+from chunked_td.lab.atlas.results import FLOOR, make_atlas, verdict
+from chunked_td.lab.atlas.text import candidate, control_findings, controls_of, places, verdict_text
+from chunked_td.lab.errors import DirectoryError
+
+FAMILIES = ("delay", "noisy-states", "fan-in", "skew", "policy", "grid")
+METHODS = {method.id: method for method in builtin_methods()}
+
+
+def fake(levels=None, *, profile="full", families=FAMILIES, seeds=4, noise=0.02, methods=None):
+    """A table of runs. Fixed λs score λ, others 0.9, each less at its second step size, but where `levels` says else.
+
+    Args:
+      levels: {method, (method, family) or (method, family, setting, control): score}.
+    """
+    rng, rows, levels = np.random.default_rng(1), [], levels or {}
+    size = PROFILES[profile]
+    for key in problems(replace(size, families=families)):
+        for method in METHODS.values() if methods is None else methods:
+            if (method.families and key.family not in method.families) or not (method.quick or profile == "full"):
+                continue
+            level = method.lambda_source if method.group == "fixed λ" else 0.9
+            for name in (method.id, (method.id, key.family), (method.id, key.family, key.setting, key.control)):
+                level = levels.get(name, level)
+            for exponent in method.exponents or (0, -1, -2):
+                for seed in range(seeds):
+                    score = level - 0.1 * abs(exponent + 1) * (method.exponents is None) + noise * rng.normal()
+                    rows.append((key.family, str(key.setting), key.control, method.id, exponent, seed, score))
+    columns = {"family": pl.String, "setting": pl.String, "control": pl.Boolean, "method": pl.String}
+    columns |= {"exponent": pl.Int8, "seed": pl.Int16, "score": pl.Float32}
+    return pl.DataFrame(rows, schema=columns, orient="row")
+
+
+def write(folder: Path, frame: pl.DataFrame) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    frame.write_parquet(folder / "scores.parquet")
+    return folder
+
+
+def finding(levels, name, **options):
+    atlas = make_atlas(fake(levels, **options))
+    found = {claim.id: found for claim, found in judge_claims(atlas, AtlasBootstrap(atlas, 200))}
+    return found[name]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    levels = {"junction": 1.05, "backward": 1.2, ("expected", "skew"): 1.3, ("dyna", "grid"): np.nan}
+    levels |= {("expected", "skew", setting, True): 0.5 for setting in (0.5, 0.2, 0.05)}
+    return write(tmp_path_factory.mktemp("atlas"), fake(levels))
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    return build_page(folder)
+
+
+@pytest.fixture(scope="module")
+def text(page):
+    return page.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def atlas(folder):
+    return make_atlas(pl.read_parquet(folder / "scores.parquet"))
+
+
+def section(text, name):
+    return text.split(f'<section id="{name}"')[1].split("</section>")[0]
+
+
+def plain(text):
+    """Without tags; lines as one."""
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", text)))
+
+
+def test_numbers_on_the_page_are_those_of_the_results(text, atlas):
+    main_problems = atlas.main()
+    rows = re.findall(r'<tr><th scope="row">(.*?)</tr>', section(text, "ranking").split("<details>")[0], re.DOTALL)
+    assert len(rows) == len(atlas.ranking(main_problems))
+    for row, method in zip(rows, atlas.ranking(main_problems), strict=True):
+        cells = plain(row)
+        assert METHODS[method].label in cells
+        assert f" {score_text(atlas.mean(method, main_problems))} [" in cells
+        assert f" {score_text(atlas.worst(method, main_problems))} " in cells
+    heat = section(text, "map")
+    for (key, method), cell in atlas.cells.items():
+        if not key.control:
+            low, high = score_text(cell.low), score_text(cell.high)
+            hint = f"{METHODS[method].label}, {key.name}: {score_text(cell.relative)} [{low}, {high}]"
+            assert html.escape(hint).replace("&#x27;", "&#39;") in heat
+    assert f"{atlas.runs:,} runs" in section(text, "method")
+
+
+def test_a_method_that_diverges_is_shown_and_counts_as_the_floor(text, atlas):
+    grid = [key for key in atlas.main() if key.family == "grid"]
+    assert atlas.mean("dyna", grid) == FLOOR
+    assert section(text, "map").count(">×</td>") == 3
+    assert "nan" not in plain(text).lower()
+    assert "inf " not in plain(text)
+
+
+def test_the_answer_is_told_from_the_data(text, atlas):
+    answer = plain(section(text, "answer"))
+    assert "Backward chunking does best on average" in answer
+    assert "The best single fixed λ is 1:" in answer
+    assert "families used for design" in answer
+    assert "families held out from it" in answer
+    assert "wins (its interval lies above the best fixed λ) on 18 of 18 problems" in answer
+    judged = verdict(atlas, "backward", atlas.held_out(True))
+    assert verdict_text(judged) in answer
+    assert "Controls: of 3 wins on problems that have one, 3 survive it." in answer
+    other = make_atlas(fake({"forward": 2.0}))
+    assert candidate(other, METHODS) == "forward"
+
+
+def test_the_criterion_has_three_parts_and_each_can_fail():
+    atlas = make_atlas(fake({"value": 1.0}, noise=0.0))
+    fixed = atlas.mean("fixed-1")
+    found = verdict_text(verdict(atlas, "value"))
+    assert found == (
+        f"mean {score_text(atlas.mean('value'))} (≥ 0.95): met; worst problem {score_text(atlas.worst('value'))} "
+        f"(≥ 0.75): met; best single fixed λ {score_text(fixed)} (< 0.75): not met."
+    )
+
+
+def test_wins_that_do_not_survive_the_control_are_flagged(text, atlas):
+    controls = plain(section(text, "controls"))
+    assert "Expected chunking wins, but not on the control: Skewed noise, skew 0.5" in controls
+    assert section(text, "controls").count('<td class="lost">') == 3
+    assert "Backward chunking wins, but" not in controls
+    lost = {pair.method for pair in control_pairs(atlas) if pair.lost}
+    assert lost == {"expected"}
+    assert all(pair.clearly_lost for pair in control_pairs(atlas) if pair.lost)
+    assert controls_of("expected", control_pairs(atlas)).endswith("of 3 wins on problems that have one, 0 survive it.")
+    assert controls_of("fixed-0", control_pairs(atlas)).endswith("there is no win to check.")
+    assert controls_of("fixed-0", []) == "Controls: none among these runs."
+    none = make_atlas(fake(families=("delay",)))
+    assert control_findings(control_pairs(none), METHODS) == ["These runs have no controls; the full profile has."]
+
+
+def test_methods_that_run_on_some_families_are_listed_apart(text):
+    ranking = section(text, "ranking")
+    before, apart = ranking.split("<details>")
+    assert "Dyna, stale" not in plain(before)
+    assert "Dyna, stale" in plain(apart)
+
+
+def test_the_page_works_alone_and_lies_beside_its_figures_and_tables(page, text):
+    sources = re.findall(r'(?:src|href)="([^"]*)"', text)
+    assert all(source.startswith(("data:", "#")) for source in sources)
+    assert "<script" not in text
+    ids = re.findall(r' id="([^"]*)"', text)
+    assert len(set(ids)) == len(ids)
+    assert {source[1:] for source in sources if source.startswith("#")} <= set(ids)
+    order = re.findall(r'<section id="([^"]*)"', text)
+    wanted = ["answer", "ranking", "map", "families", "controls", "model-errors", "claims", "method"]
+    assert order == wanted
+    assert {file.name for file in (page.parent / "figures").iterdir()} == {
+        "ranking.png",
+        "heat-map.png",
+        "families.png",
+    }
+    tables = {file.stem: file.read_text(encoding="utf-8") for file in (page.parent / "tables").iterdir()}
+    assert set(tables) == {"answer", "ranking", "model-errors", "claims", "criterion", "sources"}
+    assert "| Backward chunking | chunked |" in tables["ranking"]
+
+
+def test_the_quick_profile_has_a_page_without_what_it_lacks(tmp_path):
+    text = plain(build_page(write(tmp_path, fake(profile="quick"))).read_text(encoding="utf-8"))
+    assert "These runs have no controls" in text
+    assert "These runs do not have all three errors." in text
+    assert text.count("not run") >= 5
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_one_family_and_two_methods_have_a_page(tmp_path, noise):
+    few = [METHODS["fixed-0"], METHODS["fixed-1"], METHODS["solved"]]
+    frame = fake(families=("grid",), methods=few, seeds=1, noise=noise)
+    text = plain(build_page(write(tmp_path, frame)).read_text(encoding="utf-8"))
+    assert "3 methods on 3 problems" in text
+    assert "Is there one λ source" not in text  # there is none among them
+    assert "of 6 pairs of a method and a problem" in text  # certainty equivalence has one step size: not counted
+
+
+def test_hostile_labels_are_escaped(tmp_path):
+    label = "<script>alert('x')</script> $\\frac{1}$ | {{ 7 * 7 }}"
+    mine = Method("mine", label, "<b>group</b>", 0.5)
+    frame = fake({"mine": 2.0}, families=("delay",), methods=[METHODS["fixed-0"], METHODS["fixed-1"], mine])
+    text = build_page(write(tmp_path, frame), [*METHODS.values(), mine]).read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert "<b>group" not in text
+    assert "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; $\\frac{1}$ | {{ 7 * 7 }} does best" in text
+    named = build_page(tmp_path, out=tmp_path / "again").read_text(encoding="utf-8")
+    assert "mine does best on average" in named  # a method that nobody describes has its id for a name
+
+
+def test_page_only_makes_the_page_from_the_scores(tmp_path, capsys):
+    folder = write(tmp_path / "map", fake(families=("delay",), profile="quick"))
+    with pytest.raises(SystemExit) as end:
+        main(["atlas", "--page-only", "--out", str(folder)])
+    assert end.value.code == 0
+    assert "atlas.html" in capsys.readouterr().out
+    assert (folder / "atlas.html").is_file()
+    with pytest.raises(DirectoryError, match=r"has no scores\.parquet"):
+        build_page(tmp_path)
+    with pytest.raises(DirectoryError, match="has no rows"):
+        build_page(write(tmp_path / "empty", fake(families=())))
+
+
+def test_intervals_are_bootstraps_over_problems_and_seeds():
+    """Known variance: independent problems with spread s and seeds with spread e; 95 % are ±1.96 standard errors."""
+    rng = np.random.default_rng(0)
+    few = [METHODS["fixed-0"], METHODS["fixed-1"], METHODS["forward"]]
+    keys = problems(PROFILES["full"])
+    levels = {("forward", key.family, key.setting, key.control): 0.5 + 0.02 * rng.normal() for key in keys}
+    frame = fake(levels, families=None, methods=few, seeds=20, noise=0.0)
+    shaken = frame.with_columns(score=pl.col("score") + pl.Series(0.3 * rng.normal(size=frame.height)).cast(pl.Float32))
+    shaken = pl.concat([frame.filter(pl.col("method") != "forward"), shaken.filter(pl.col("method") == "forward")])
+    atlas = make_atlas(shaken.filter(pl.col("exponent") == -1))
+    found = AtlasBootstrap(atlas).mean("forward", atlas.main())
+    values = np.array([atlas.cells[key, "forward"].by_seed for key in atlas.main()])
+    expected = 1.96 * np.sqrt(values.mean(axis=1).var() / len(values) + values.var(axis=1).mean() / values.size)
+    assert found.mean == pytest.approx(atlas.mean("forward", atlas.main()))
+    assert (found.high - found.low) / 2 == pytest.approx(expected, rel=0.1)
+    only_problems = 1.96 * np.sqrt(values.mean(axis=1).var() / len(values))
+    assert expected > 1.3 * only_problems
+
+
+def test_problems_that_tell_no_fixed_lambda_from_another_are_marked(tmp_path):
+    few = [METHODS["fixed-0"], METHODS["fixed-1"], METHODS["forward"]]
+    levels = {("fixed-0", "grid"): 1.0, ("fixed-0", "grid", 0.0, False): 0.0}
+    frame = fake(levels, families=("delay", "grid"), methods=few, noise=0.1)
+    atlas = make_atlas(frame)
+    assert [key.setting for key in unclear(atlas, atlas.main())] == [0.2, 0.5]
+    text = build_page(write(tmp_path, frame)).read_text(encoding="utf-8")
+    assert "mostly noise: Grid (0.2 and 0.5)." in plain(section(text, "answer"))
+    assert section(text, "map").count(" ~</th>") == 2
+
+
+def test_ranks_and_regret():
+    few = [METHODS["fixed-0"], METHODS["fixed-1"], METHODS["forward"], METHODS["expected"]]
+    levels = {"forward": 0.8, "expected": 0.8, ("forward", "grid"): 1.5}
+    atlas = make_atlas(fake(levels, families=("delay", "grid"), methods=few, noise=0.0))
+    rows = {row.method: row for row in ranked(atlas, atlas.main(), AtlasBootstrap(atlas, 100))}
+    assert rows["fixed-1"].rank.mean == pytest.approx(1.5)  # first on delay, second on the grid
+    assert rows["forward"].rank.mean == pytest.approx((2.5 + 1.0) / 2)  # a tie on delay
+    assert rows["forward"].regret == pytest.approx(0.1)
+    assert rows["fixed-1"].regret == pytest.approx(0.25)
+    assert {key.family for key in rows["forward"].wins} == {"grid"}
+    assert {key.family for key in rows["fixed-0"].losses} == {"delay", "grid"}
+    assert places(rows["forward"].wins) == "Grid"
+    assert places(rows["forward"].wins[:2]) == "Grid (0.0 and 0.2)"
+
+
+@pytest.mark.parametrize(
+    ("losses", "status"),
+    [
+        ({"dyna": 0.5, "solved": 0.2}, SUPPORTED),
+        ({"dyna": 0.9, "solved": 0.95}, NOT_SUPPORTED),
+        ({"dyna": 0.69, "solved": 0.2, "noise": 0.3}, MIXED),
+    ],
+)
+def test_the_claim_about_wrong_models(losses, status):
+    noise = losses.pop("noise", 0.02)
+    errors = ("corrupted", "permuted", "stale")
+    levels = {f"{name}-{error}": level for name, level in losses.items() for error in errors}
+    levels |= {f"expected-{error}": 0.7 for error in errors}
+    found = finding(levels, "robust-to-model-errors", families=("delay", "noisy-states"), noise=noise, seeds=12)
+    assert found.verdict == status
+    assert len(found.numbers) == 3
+
+
+def test_the_loss_of_a_wrong_model_is_right_minus_wrong():
+    atlas = make_atlas(fake({"dyna": 0.8, "dyna-stale": 0.5}, families=("delay", "walk"), noise=0.0))
+    found = {(loss.error, loss.method): loss for loss in model_losses(atlas, AtlasBootstrap(atlas, 50))}
+    stale = found["stale", "dyna"]
+    assert stale.problems == 3  # those of delay: on the walk nothing runs with a wrong model
+    assert stale.loss.mean == pytest.approx(0.3, abs=1e-6)
+    assert stale.right.mean - stale.wrong.mean == pytest.approx(stale.loss.mean)
+
+
+@pytest.mark.parametrize(
+    ("name", "levels", "status"),
+    [
+        ("backward-fan-in", {("backward", "fan-in"): 1.2}, SUPPORTED),
+        ("backward-fan-in", {("backward", "fan-in"): 0.3}, NOT_SUPPORTED),
+        ("backward-fan-in", {("backward", "fan-in"): 0.3, ("backward", "fan-in", 8, False): 1.2}, MIXED),
+        ("same-next-state", {("forward", "policy"): 1.0}, SUPPORTED),
+        ("same-next-state", {("forward", "policy"): 0.5}, NOT_SUPPORTED),
+        ("same-next-state", {("forward", "policy"): 1.0, ("forward", "policy", 8, False): 0.5}, MIXED),
+        ("sampled-chunks", {"forward-sarsa": 0.9, "sampled-sarsa": 0.9}, SUPPORTED),
+        ("sampled-chunks", {"forward-sarsa": 0.9, "sampled-sarsa": 0.5}, NOT_SUPPORTED),
+        ("sampled-chunks", {("sampled-sarsa", "fan-in"): 0.2, ("sampled-sarsa", "policy"): 1.6}, MIXED),
+        ("literal-reading", {"forward-literal": 0.5}, SUPPORTED),
+        ("literal-reading", {"forward-literal": 1.2}, NOT_SUPPORTED),
+        ("literal-reading", {}, MIXED),
+    ],
+)
+def test_further_claims(name, levels, status):
+    assert finding(levels, name, families=("fan-in", "policy")).verdict == status
+
+
+def test_claims_without_their_runs_are_not_run():
+    atlas = make_atlas(fake(families=("walk",), profile="quick"))
+    assert {found.verdict for _, found in judge_claims(atlas, AtlasBootstrap(atlas, 50))} == {NOT_RUN}
+    assert len({claim.id for claim in CLAIMS}) == len(CLAIMS)
+
+
+def test_colours_can_be_told_and_read():
+    assert shade(-5.0) == shade(0.0)
+    assert shade(1.0) == "#FFFFFF"
+    assert shade(1.5) == shade(9.0)
+    assert ink(shade(1.0)) != ink(shade(1.5))
+
+
+def test_numbers_as_text():
+    assert score_text(-0.001) == "0.00"
+    assert score_text(-np.inf) == "diverged"
+    assert ScoreEstimate(0.5, -0.25, 1.0).text == "0.50 [−0.25, 1.00]"
+
+
+def test_a_method_of_ones_own_is_in_every_panel():
+    mine = Method("mine", "Mine", "yours", 0.5)
+    view = AtlasView(fake(families=("delay",), methods=[*METHODS.values(), mine]), [*METHODS.values(), mine])
+    assert view.main_methods[0] == "mine"
+    assert "fixed-1" in view.main_methods
+    assert next(iter(view.groups)) == "yours"
+
+
+@pytest.mark.skipif(browser.find() is None, reason="no Chromium here")
+def test_the_page_in_a_browser(page, tmp_path):
+    with browser.Browser(tmp_path / "profile") as window:
+        for width in (1280, 390):
+            window.size(width)
+            window.open(page)
+            assert window.ask("document.documentElement.scrollWidth") <= width
+            window.ask("document.querySelector('.heat').scrollLeft = 300")
+            head = "document.querySelector('.heat tbody tr:nth-child(2) th').getBoundingClientRect()"
+            box = "document.querySelector('.heat').getBoundingClientRect()"
+            assert window.ask(f"Math.abs({head}.left - {box}.left) < 2")  # the names stay where they are
+            assert window.ask("Array.from(document.images).every(image => image.naturalWidth > 100)")
+        assert window.errors == []
+        assert all(address.startswith(("file:", "data:")) for address in window.requests)

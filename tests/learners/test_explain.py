@@ -1,0 +1,186 @@
+"""Where credit goes: the credits of the steps are the change of the table, and the traces are the learner's."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import chunked_td as ctd
+from chunked_td.analysis.credit import watch_training
+from chunked_td.learners.loop import train
+
+
+def trained(cls, env, episodes, **settings):
+    agent = cls(env, seed=1, **settings)
+    agent.learn(env, episodes, progress=False)
+    return agent
+
+
+def assert_credits_are_the_change(told):
+    for one in told.learners:
+        by_row = np.array([one.credits[one.rows == row].sum(axis=0) for row in one.touched])
+        assert np.abs(by_row - one.change).max() < 1e-12
+        assert np.abs(one.change).max() > 0.0
+
+
+LAKE = [
+    (ctd.ChunkedSarsa, {}),
+    (ctd.ChunkedSarsa, {"view": "offline"}),
+    (ctd.NStepChunkedSarsa, {}),
+    (ctd.ChunkedExpectedSarsa, {"replacing": True}),
+    (ctd.ExpectedSarsaLambda, {"lambda_": 0.7, "cutoff": 0.05}),
+    (ctd.ChunkedTD, {"percept": "reward-state"}),
+]
+
+
+@pytest.mark.parametrize(("cls", "settings"), LAKE, ids=lambda x: getattr(x, "__name__", ""))
+def test_credits_add_up_to_the_change_of_the_table(cls, settings):
+    env = gym.make("FrozenLake-v1")
+    agent = trained(cls, env, 300, step_size=0.3, discount=0.95, **settings)
+    before = agent.tables.values.copy()
+    for seed in range(5):
+        assert_credits_are_the_change(agent.explain(env, seed))
+    assert np.array_equal(agent.tables.values, before)
+
+
+def test_the_episode_is_the_one_that_the_learner_would_have_played():
+    env = gym.make("FrozenLake-v1")
+    agent = trained(ctd.ChunkedSarsa, env, 100)
+    told, twin = agent.explain(env, 7), copy.deepcopy(agent)
+    observation, info = env.reset(seed=7)
+    action, actions = twin.start(observation, info), []
+    while action is not None:
+        actions.append(action)
+        observation, reward, terminated, truncated, info = env.step(action)
+        action = twin.step(reward, observation, terminated, truncated, info)
+    assert told.actions.tolist() == actions
+    one = told.learners[0]
+    assert np.array_equal(twin.tables.values[one.touched] - agent.tables.values[one.touched], one.change)
+
+
+def test_traces_are_those_of_the_learner():
+    env = gym.make("FrozenLake-v1")
+    agent = trained(ctd.ChunkedSarsa, env, 200, discount=0.9)
+    one = agent.explain(env, 3).learners[0]
+    twin = copy.deepcopy(agent)
+    observation, info = env.reset(seed=3)
+    action = twin.start(observation, info)
+    for t, e in one.traces():
+        observation, reward, terminated, truncated, info = env.step(action)
+        action = twin.step(reward, observation, terminated, truncated, info)
+        if action is None:
+            break
+        live = int(twin.trace.count[0])
+        held = dict(zip(twin.trace.rows[:live].tolist(), twin.trace.weight[:live, 0].tolist(), strict=True))
+        ours = {int(row): e[one.rows[: t + 1] == row].sum() for row in one.rows[: t + 1]}
+        assert {row: x for row, x in ours.items() if x > 0} == pytest.approx(held)
+    assert np.array_equal(one.trace_at(2), [[np.prod(0.9 * one.lambdas[k + 1 : 3])] for k in range(3)])
+
+
+def test_vector_rewards_have_traces_of_their_own():
+    env = gym.make("ChunkedTD/KeyToDoor-v0", horizon=8)
+    agent = trained(ctd.FactoredChunkedExpectedSarsa, env, 200)
+    other = trained(ctd.ChunkedExpectedSarsa, env, 200)
+    told = agent.explain(env, 2, against=[other, 0.9])
+    assert_credits_are_the_change(told)
+    assert told.rewards.shape == told.learners[0].lambdas.shape == (8, 8)
+    treasure, shared = told.learners[0].lambdas[1:-1, -2], told.learners[1].lambdas[1:-1, -2]
+    assert treasure.min() > 0.9  # certain, whatever the distractors do
+    assert shared.mean() < treasure.mean() - 0.1
+    assert "component" in told.sentences()[0]
+
+
+def test_another_lambda_source_sees_the_same_values_and_counts():
+    env = gym.make("FrozenLake-v1")
+    forward, expected = (ctd.ChunkedSarsa(env, seed=1, lambda_source=source) for source in (None, ctd.ExpectedLambda()))
+    episodes = ctd.Recorder(gym.make("FrozenLake-v1"))
+    trained(ctd.ChunkedSarsa, episodes, 60)
+    for agent in (forward, expected):
+        agent.learn_from(episodes)
+        agent.tables.values[:] = np.random.default_rng(0).normal(size=agent.tables.values.shape)
+    told = forward.explain(env, 1, against=ctd.ExpectedLambda())
+    alone = expected.explain(env, 1)
+    assert np.array_equal(told.actions, alone.actions)
+    assert np.array_equal(told.learners[1].lambdas, alone.learners[0].lambdas)
+    assert not np.array_equal(told.learners[0].lambdas, alone.learners[0].lambdas)
+    assert_credits_are_the_change(told)
+
+
+def test_what_cannot_be_shown_says_why():
+    env = gym.make("FrozenLake-v1")
+    agent = trained(ctd.ChunkedSarsa, env, 5)
+    with pytest.raises(ValueError, match=r"against: BackwardLambda reads counts that this learner has not kept"):
+        agent.explain(env, against=ctd.BackwardLambda())
+    with pytest.raises(ValueError, match="against must be a learner"):
+        agent.explain(env, against="SarsaLambda")
+    with pytest.raises(ValueError, match=r"explain goes with learners that have a step size.*CorrectedTD"):
+        trained(ctd.CorrectedTD, env, 2).explain(env)
+    with pytest.raises(ValueError, match="it has 6 actions"):
+        agent.explain(gym.make("Taxi-v4"))
+
+
+def test_tables_and_files(tmp_path):
+    env = gym.make("FrozenLake-v1", is_slippery=False)
+    agent = ctd.ChunkedExpectedSarsa(env, seed=1)
+    watched = watch_training(agent, env, 150, windows=10, progress=False)
+    told = agent.explain(env, 0, against=(0.5,)).with_training(watched, None)
+    table = told.table()
+    assert table.height == 2 * len(told.actions)
+    assert table["update"].to_numpy() == pytest.approx(np.concatenate([one.credits[:, 0] for one in told.learners]))
+    traces = told.trace_table().filter(told.trace_table()["learner"] == told.learners[1].label)
+    t = told.arrivals[0][0]
+    assert traces["trace"].to_numpy() == pytest.approx(0.5 ** np.arange(t, -1, -1) * 0.99 ** np.arange(t, -1, -1))
+    names = [path.name for path in told.save(tmp_path)]
+    assert names == ["explain.csv", "traces.csv", "explain.png", "explain.html", "over_training.csv"]
+    assert all((tmp_path / name).stat().st_size > 100 for name in names)
+    page = (tmp_path / "explain.html").read_text(encoding="utf-8")
+    assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert "https://" not in page
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium (apt-get install chromium)")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_in_a_browser(width, tmp_path):
+    """No errors, nothing loaded, no sideways scrolling, and the traces of the page are those of the learner."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "lab"))
+    import browser
+
+    env = gym.make("ChunkedTD/KeyToDoor-v0", horizon=40)
+    agent = trained(ctd.FactoredChunkedExpectedSarsa, env, 30, replacing=True)
+    told = agent.explain(env, 0, against=0.9)
+    told.save(tmp_path)
+    with browser.Browser(tmp_path / "profile") as page:
+        page.size(width)
+        page.open(tmp_path / "explain.html")
+        t, i = told.arrivals[0]
+        for place, one in enumerate(told.learners):
+            assert page.ask(f"explained.traces({place}, {t}, {i})") == pytest.approx(one.trace_at(t)[:, i], rel=1e-6)
+            assert page.ask(f"document.querySelectorAll('#strip-{place} rect').length") > 2 * 40
+        assert page.ask("document.documentElement.scrollWidth") <= width
+        page.ask("document.querySelector('#strip-0 svg').dispatchEvent(new MouseEvent('click', "
+                 "{clientX: document.querySelector('#strip-0 svg').getBoundingClientRect().left + 70}))")  # fmt: skip
+        page.wait_for("document.getElementById('detail').textContent.includes('update in all')")
+        page.picture(Path("build") / f"explain-{width}.png")
+        assert page.errors == []
+        assert len(page.requests) == 1
+
+
+def test_watching_does_not_change_training():
+    env, other = gym.make("FrozenLake-v1"), gym.make("FrozenLake-v1")
+    watched, alone = ctd.ChunkedSarsa(env, seed=2), ctd.ChunkedSarsa(other, seed=2)
+    kept = watch_training(watched, env, 60, windows=6, progress=False)
+    seen = []
+    train(alone, other, 60, progress=False, watch=lambda state, episode: seen.append((state, episode)))
+    assert np.array_equal(watched.tables.values, alone.tables.values)
+    assert sum(int(steps.sum()) for steps in kept.steps.values()) == len(seen) == kept.history.lengths.sum()
+    in_last = [state for state, episode in seen if episode >= 50]
+    assert kept.steps[0][-1] == in_last.count(0)
+    assert 0.0 <= kept.certain.min() <= kept.certain.max() <= 1.0
+    assert kept.table()["mean_lambda"].is_between(0, 1).all()

@@ -1,0 +1,146 @@
+"""The value kernel and the junctions: against plain definitions, on both faces, saved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from faces import check_both_faces, check_saving
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import EXPECTED_SARSA, SARSA, Naive, V
+from worlds import World, side_by_side
+
+import chunked_td as ctd
+
+CLASSES = {V: ctd.ChunkedTD, SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
+SOURCES = {"value": ctd.ValueLambda, "junction": ctd.JunctionLambda}
+
+
+class Comparing(Naive):
+    """Every pair of next states compared, every time."""
+
+    def __init__(self, *args, width, **others):
+        super().__init__(*args, **others)
+        self.width, self.square, self.errors = width, 0.0, 0
+        self.left, self.visited = set(), {}
+
+    def start(self, s, legal):
+        self.left = set()
+        return super().start(s, legal)
+
+    def value(self, s):
+        if self.bootstrap == V:
+            return self.values[s].sum()
+        if s not in self.acted_in:
+            return 0.0
+        return self.greedy_policy(s, self.acted_in[s]) @ self.values[s].sum(axis=1)
+
+    def kernel(self, s, a):
+        S, A = self.world.states, self.world.actions
+        weights = np.eye(A)[a] if self.bootstrap == SARSA else self.mixture_weights(s)
+        p = np.array([sum(weights[b] * self.estimate((s, b), x, S) for b in range(A)) for x in range(S)])
+        total = 0.0
+        for x in range(S):
+            for y in range(S):
+                if p[x] > 0 and p[y] > 0:
+                    apart = (self.gamma * (self.value(x) - self.value(y))) ** 2
+                    tau = 2 * self.width**2 * self.square
+                    same = 1.0 if apart == 0 else 0.0 if tau == 0 else np.exp(-apart / tau)
+                    total += p[x] * p[y] * same
+        return min(total, 1.0)
+
+    def lambda_now(self, s, a, reward, s2, a2):
+        self.visited[s] = self.visited.get(s, 0) + 1
+        λ = self.kernel(s, a)
+        if self.source[0] == "junction":
+            if self.previous is not None:
+                λ *= min(1.0, self.visited[self.previous[0]] / self.visited[s])
+            if s in self.left:
+                λ = 0.0
+        self.left.add(s)
+        return np.full(self.world.rewards, λ)
+
+    def learn(self, lambda_t, reward, bootstrap, ended):
+        error = (reward + self.gamma * bootstrap - self.values[self.place]).sum()
+        super().learn(lambda_t, reward, bootstrap, ended)
+        self.errors = min(self.errors + 1, 1000)
+        self.square += (error**2 - self.square) / self.errors
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(list(CLASSES)),
+    st.sampled_from(list(SOURCES)),
+    st.sampled_from([0.01, 0.5, 3.0]),
+    st.booleans(),
+)
+def test_against_the_definition(seed, bootstrap, name, width, masked):
+    world = World(seed, (6,), 3, 2, acyclic=False, masked=masked, sudden=0.1)
+    common = {"epsilon": 0.4, "seed": seed % 50}
+    agent = CLASSES[bootstrap](world, lambda_source=SOURCES[name](width), discount=0.9, step_size=0.3, **common)
+    reference = Comparing(world, bootstrap, (name,), gamma=0.9, alpha=0.3, width=width, **common)
+    side_by_side(agent, reference, world, episodes=6, check_steps=True)
+
+
+@pytest.mark.parametrize("source", [ctd.ValueLambda(0.3), ctd.JunctionLambda()], ids=str)
+def test_agent_and_simulation_give_the_same_bits_and_saving_loses_nothing(source, tmp_path):
+    check_both_faces(ctd.ChunkedExpectedSarsa, "expected_sarsa", source=source)
+    world = World(11, (9,), 3, 2, masked=False)
+    check_saving(ctd.ChunkedExpectedSarsa(world, lambda_source=source, epsilon=0.4, seed=2), world, tmp_path / "a.ctd")
+
+
+def test_a_narrow_kernel_is_the_expected_lambda_and_a_wide_one_is_one():
+    made = {}
+    for name, source in (
+        ("narrow", ctd.ValueLambda(1e-12)),
+        ("expected", ctd.ExpectedLambda()),
+        ("wide", ctd.ValueLambda(1e12)),
+        ("one", 1.0),
+    ):
+        world = World(3, (5,), 2, 1, acyclic=False, masked=False, sudden=0.1)
+        made[name] = ctd.ChunkedExpectedSarsa(world, lambda_source=source, discount=0.9, step_size=0.1, seed=1)
+        agent = made[name]
+        agent.tables.values[:] = np.arange(agent.tables.values.size).reshape(agent.tables.values.shape)  # no two alike
+        for _ in range(20):
+            s = world.reset()
+            action, ended = agent.start(world.observe(s), world.info(s)), 0
+            while not ended:
+                reward, s, ended = world.step(action)
+                action = agent.step(float(reward[0]), world.observe(s), ended == 1, ended == 2, world.info(s))
+    np.testing.assert_allclose(made["wide"].tables.values, made["one"].tables.values, rtol=1e-9)
+    assert not np.allclose(made["narrow"].tables.values, made["one"].tables.values)
+    np.testing.assert_allclose(made["narrow"].tables.values, made["expected"].tables.values, rtol=0.05)
+
+
+def test_noise_that_changes_no_value_cuts_no_credit():
+    """A step into one of two states of equal value: λ = 1 with the value kernel, ½ with the probability."""
+
+    def outcomes(state, action):
+        if state == "start":
+            return [(0.5, "left", 0.0, False), (0.5, "right", 0.0, False)]
+        return [(1.0, "end", 1.0, True)]
+
+    table = ctd.TransitionTable.from_outcomes(outcomes, starts=["start"], n_actions=1)
+    runs = {
+        name: ctd.simulation.simulate(
+            table,
+            learner="td",
+            lambda_source=source,
+            step_sizes=0.5,
+            seeds=0,
+            episodes=400,
+            view="traces",
+            keep_values=True,
+        )
+        for name, source in (("value", ctd.ValueLambda()), ("junction", ctd.JunctionLambda()))
+    }
+    for run in runs.values():
+        np.testing.assert_allclose(run.values[0, :3, 0], 1.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("cls", SOURCES.values())
+@pytest.mark.parametrize("width", [0.0, -1.0, float("nan"), "wide"])
+def test_width_is_checked(cls, width):
+    with pytest.raises(ValueError, match="width"):
+        cls(width)
