@@ -7,7 +7,7 @@ import numpy as np
 
 
 class OneStep(gym.Env):
-    """From A, "left" pays nothing and leads to B, where actions pay +10 and −10; "right" pays 1 and leads to C: 8 and 8.
+    """From A, "left" pays 0 and leads to B, where actions pay +10 and −10; "right" pays 1 and leads to C, 8 and 8.
 
     Episodes are cut off after one step, so values bootstrap there whatever λ is. Q-learning takes B for the better
     place (10 against 8) and goes left; Expected-SARSA knows that it explores (7 against 8 at ε = 0.3) and earns the 1.

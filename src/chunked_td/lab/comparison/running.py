@@ -14,6 +14,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -208,13 +209,23 @@ def _one_run(job: _Job) -> tuple[np.ndarray, bool]:
 def _run_jobs(jobs: Sequence[_Job]) -> list[tuple[np.ndarray, bool]]:
     """Each job in one of as many processes as there are cores; results in order."""
     fresh = multiprocessing.get_context("spawn")  # a fork would inherit the threads of JAX or BLAS half-alive
-    with fresh.Pool(os.cpu_count(), initializer=_ignore_interrupts) as pool:
+    with _interrupts_ignored():
+        pool = fresh.Pool(os.cpu_count())
+    with pool:
         return list(_shown(pool.imap(_one_run, jobs), "runs", len(jobs)))
 
 
-def _ignore_interrupts() -> None:
-    """Ctrl-C reaches every process; the first one ends the others."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Processes begun here ignore Ctrl-C from their first moment: it reaches them all, and the first one ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _shown(things: Iterable[T], what: str, total: int) -> Iterable[T]:
