@@ -16,7 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td._checks import check_choice, check_episodes, check_flag, check_numbers, check_unit, check_whole
+from chunked_td._checks import (
+    check_choice,
+    check_episodes,
+    check_finite,
+    check_flag,
+    check_numbers,
+    check_unit,
+    check_whole,
+)
 from chunked_td.bootstraps import BOOTSTRAPS
 from chunked_td.envs.dynamics.protocol import Dynamics
 from chunked_td.lambdas.base import COUNTED, MODEL, LambdaSource, as_lambda_source
@@ -71,6 +79,7 @@ def simulate(
     probes: Sequence[tuple[int, int]] = (),
     view: View = "offline",
     replacing: bool = False,
+    initial_value: float = 0.0,
     threads: int | None = None,
     keep_values: bool = False,
 ) -> Runs:
@@ -94,6 +103,7 @@ def simulate(
       view: "offline" (O(1) per step; exact for acyclic problems), "traces", "true_online", "expected_traces" or
         "sampled"; see `chunked_td.learners.views`.
       replacing: replacing instead of accumulating traces, with view "traces".
+      initial_value: what all values are before learning, in every reward component. Ends of episodes stay 0.
       threads: runs at a time; default: one per core. Results do not depend on it.
       keep_values: return the final tables too.
 
@@ -106,10 +116,13 @@ def simulate(
     seeds_, sizes = check_runs(seeds, step_sizes)
     marks = record_marks(record_at, episodes)
     rows = probe_rows(dynamics, learner, probes)
+    begin = check_finite("initial_value", initial_value)
 
     def one(index: int) -> tuple[Any, ...]:
         seed, step_size = int(seeds_[index]), float(sizes[index])
         run = Run(dynamics, seed=seed, step_size=step_size, **settings)
+        if begin:
+            run.values[:] = begin
         return record_run(run, marks, rows, keep_values)
 
     workers = min(check_threads(threads), len(sizes))
