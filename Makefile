@@ -56,7 +56,7 @@ bench: $(READY)
 
 # Kernels check every index: what would read elsewhere in memory, and pass unseen, is an error.
 attack: $(READY)
-	CHUNKED_TD_BOUNDSCHECK=1 $(BIN)/python -m attack --minutes $(MINUTES) --table results/attack.md
+	CHUNKED_TD_BOUNDSCHECK=1 $(BIN)/python -m attack --minutes $(MINUTES) --workers $(WORKERS) --table results/attack.md
 
 mutants: $(READY)
 	$(BIN)/python -m mutants --table mutants/TABLE.md

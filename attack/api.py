@@ -12,6 +12,7 @@ import math
 import pickle
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,7 @@ def steps(case: Case) -> Outcome:
             return Outcome.HARMLESS
     if agent.state < 0:
         agent.start(0)
-    agent.step(0.0, 3, True)
+    attempt(case, [], lambda: agent.step(0.0, 3, True))  # learners without traces learn here, or say that they diverged
     return Outcome.REFUSED if Outcome.REFUSED in outcomes else Outcome.HARMLESS
 
 
@@ -250,7 +251,13 @@ def indexers(case: Case) -> Outcome:
     return Outcome.REFUSED if Outcome.REFUSED in outcomes else Outcome.HARMLESS
 
 
-@attack("api: models that misbehave", prepare=compile_learners, seconds=60.0)
+def compile_asked() -> None:
+    """The learners of `models`, at the time at which no case waits for it."""
+    for number in range(4):
+        models(Case(number, np.random.default_rng(number), Path()))
+
+
+@attack("api: models that misbehave", prepare=compile_asked, seconds=60.0)
 def models(case: Case) -> Outcome:
     """Answers of any shape and kind."""
     import chunked_td as ctd
@@ -358,7 +365,14 @@ def returns(case: Case) -> Outcome:
     return attempt(case, [name, first, "shape"], lambda: getattr(ctd, function)(**{**given, name: value}))
 
 
-@attack("api: schedules, sources and histories", seconds=60.0)
+def import_histories() -> None:
+    """JAX takes seconds to import."""
+    import chunked_td as ctd
+
+    ctd.HistoryCompressor(1)
+
+
+@attack("api: schedules, sources and histories", prepare=import_histories, seconds=60.0)
 def small_objects(case: Case) -> Outcome:
     """Constructors with strange arguments."""
     import chunked_td as ctd

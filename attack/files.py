@@ -182,15 +182,19 @@ def crafted_agent(case: Case) -> Outcome:
     _, original = pick(case)
     with np.load(io.BytesIO(original)) as archive:
         arrays = {name: archive[name] for name in archive.files}
+    header = json.loads(bytes(arrays["header"]))
     for _ in range(int(case.rng.integers(1, 3))):
         name = list(arrays)[int(case.rng.integers(len(arrays)))]
-        if case.rng.random() < 0.35:
-            header = crafted_json(case.rng, json.loads(bytes(arrays["header"])))
+        if name == "header" or case.rng.random() < 0.35:
+            header = crafted_json(case.rng, header)
             arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
             case.say(f"header {header!r}"[:2000])
         else:
             arrays[name] = crafted_array(case.rng, arrays[name])
             case.say(f"{name} {arrays[name].dtype}{arrays[name].shape} {arrays[name]!r}"[:500])
+    if case.rng.random() < 0.05:
+        arrays["header"] = crafted_array(case.rng, arrays["header"])
+        case.say(f"header {arrays['header'].dtype}{arrays['header'].shape}")
     path = case.folder / "agent.ctd"
     path.write_bytes(pack(arrays))
     try:
@@ -208,7 +212,7 @@ def crafted_agent(case: Case) -> Outcome:
     return Outcome.HARMLESS
 
 
-@attack("saved agent: bombs", prepare=agents, share=0.3)
+@attack("saved agent: bombs", prepare=agents, share=0.3, megabytes=768)  # a header is an array, and a text
 def bomb(case: Case) -> Outcome:
     import io
     import zipfile

@@ -26,7 +26,7 @@ class Edit:
 
 
 DEFINITIONS = "tests/learners/test_against_definitions.py"
-TRACES = (DEFINITIONS, "-k", "traces_on_cyclic or lambda_zero or lambda_one")
+TRACES = (DEFINITIONS, "-k", "every_source or traces_on_cyclic or lambda_zero or lambda_one")
 OFFLINE = (DEFINITIONS, "-k", "offline or sum_of_online or lambda_one")
 SAMPLED = (DEFINITIONS, "-k", "sampled")
 SCHEDULES = (DEFINITIONS, "-k", "schedules")

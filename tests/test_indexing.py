@@ -364,6 +364,10 @@ def test_too_many_bins_get_ids_on_first_sight():
         ({"bins": 0}, "bins: got 0"),
         ({"bins": 2.5}, "bins: got 2.5"),
         ({"bins": [1, 2]}, "bins: got"),
+        ({"bins": [[1], [1, 2]]}, "bins: got"),
+        ({"low": "-1"}, "low: got '-1' in dimension 0, takes numbers"),
+        ({"high": [1, 1, 1, True]}, "high: got True in dimension 3, takes numbers"),
+        ({"low": [1e-320, 0, 0, 0], "high": [2e-320, 1, 1, 1]}, "low must be less than high"),
     ],
 )
 def test_impossible_bins_are_refused(changes, message):
@@ -376,8 +380,13 @@ def test_bad_observations_have_no_bin():
         cartpole_bins()([0, math.nan, 0, 0])
     with pytest.raises(ValueError, match="shape"):
         cartpole_bins()([0, 0])
+    for strange in (["a"] * 4, [1j] * 4, [[0], [0, 0], 0, 0]):
+        with pytest.raises(ValueError, match="observation: got"):
+            cartpole_bins()(strange)
     with pytest.raises(ValueError, match="takes a Box"):
         Discretise(spaces.Discrete(3))
+    with pytest.raises(ValueError, match="bins: got"):
+        Discretise(bins=[], low=[], high=[])
 
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()

@@ -16,6 +16,7 @@ import re
 import struct
 import zipfile
 from collections.abc import Iterator, Mapping
+from typing import IO
 
 import numpy as np
 
@@ -86,8 +87,8 @@ class Archive(Mapping[str, np.ndarray]):
             member = self._members[name]
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ValueError(f"{member.filename}: packed in a way that is not used here")
-            with _explained():
-                self._read[name] = _array(member, self._zip.read(member))
+            with _explained(), self._zip.open(member) as file:
+                self._read[name] = _array(member, file)
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -121,21 +122,31 @@ _HEADER = re.compile(
 """The header of an array as NumPy writes it. Objects, fields, and big-endian numbers have others and are not read."""
 
 
-def _array(member: zipfile.ZipInfo, content: bytes) -> np.ndarray:
-    """An array from the content of an .npy file: numbers, texts or truth values, and nothing after it."""
-    name, version = member.filename, content[6:7]
-    start = 10 if version == b"\1" else 12
-    if not content.startswith(b"\x93NUMPY") or version not in (b"\1", b"\2", b"\3") or len(content) < start:
+def _array(member: zipfile.ZipInfo, file: IO[bytes]) -> np.ndarray:
+    """An array from an .npy file: numbers, texts or truth values, and nothing after it. Memory is taken for it once."""
+    name, begin = member.filename, file.read(12)
+    start = 10 if begin[6:7] == b"\1" else 12
+    if not begin.startswith(b"\x93NUMPY") or begin[6:7] not in (b"\1", b"\2", b"\3") or len(begin) < 12:
         raise ValueError(f"{name}: no array")
-    (length,) = struct.unpack("<H" if start == 10 else "<I", content[8:start])
-    found = _HEADER.fullmatch(content[start : start + min(length, 10_000)].decode("latin1"))
+    (length,) = struct.unpack("<H" if start == 10 else "<I", begin[8:start])
+    found = _HEADER.fullmatch((begin[start:] + file.read(min(length, 10_000) + start - 12)).decode("latin1"))
     if found is None:
         raise ValueError(f"{name}: not an array of little-endian numbers or texts; objects are never unpickled")
     shape = tuple(int(n) for n in found[3].replace(" ", "").split(",") if n)
-    dtype, start = np.dtype(found[1]), start + length
-    if not dtype.itemsize or len(content) - start != math.prod(shape) * dtype.itemsize:
-        raise ValueError(f"{name}: {dtype}{list(shape)} does not match its {len(content) - start:,} bytes")
-    array = np.frombuffer(content, dtype, math.prod(shape), start).reshape(
-        shape, order="F" if found[2] == "True" else "C"
-    )
-    return np.array(array, order="C")
+    dtype, size = np.dtype(found[1]), member.file_size - start - length
+    if not dtype.itemsize or size != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"{name}: {dtype}{list(shape)} does not match its {size:,} bytes")
+    if found[2] == "True":
+        return np.ascontiguousarray(_filled(np.empty(shape, dtype, order="F"), file))
+    return _filled(np.empty(shape, dtype), file)
+
+
+def _filled(array: np.ndarray, file: IO[bytes]) -> np.ndarray:
+    """The array with the bytes of the file, in the order in which it lies in memory."""
+    room, at = memoryview(array.reshape(-1, order="A").view(np.uint8)), 0
+    while part := file.read(1 << 18):
+        room[at : at + len(part)] = part
+        at += len(part)
+    if at != len(room):
+        raise ValueError("cut short")
+    return array

@@ -75,6 +75,17 @@ def both(problem, reference=Naive, *, view="traces", own=(), **extra):
     return agent, reference(world, bootstrap, source, gamma=gamma, alpha=alpha, **common, **extra, **dict(own)), world
 
 
+@pytest.mark.parametrize(
+    ("bootstrap", "name"), [pair for pair in itertools.product(CLASSES, SOURCES) if pair != (SARSA, "factored")]
+)
+def test_traces_of_every_source_with_every_bootstrap(bootstrap, name):
+    """Random problems reach some of them with one action or none to explore alone."""
+    source = {"constant": (name, 0.7), "watkins": (name, 0.7), "factored": (name, ((0, 1),))}.get(name, (name,))
+    common = {"epsilon": 0.4, "seed": 3} | ({"literal": False} if name in ("forward", "expected", "factored") else {})
+    problem = World(11, (2, 3), 2, masked=False), bootstrap, source, 0.9, 0.3, common
+    side_by_side(*both(problem, replacing=False, cutoff=0.0), episodes=12, check_steps=True)
+
+
 @settings(max_examples=250)
 @given(problems(acyclic=False), st.booleans(), st.sampled_from([0.0, 0.0, 0.05]))
 def test_traces_on_cyclic_problems(problem, replacing, cutoff):

@@ -219,3 +219,19 @@ def test_large_sparse_tables_are_saved_so_that_they_load(tmp_path, monkeypatch):
     agent = ctd.ChunkedSarsa(gym.make("FrozenLake-v1"), indexer=ctd.indexing.DiscreteIndexer(100_000))
     agent.save(tmp_path / "agent.ctd")
     assert ctd.load(tmp_path / "agent.ctd").indexer.size == 100_000
+
+
+def test_memory_for_an_array_is_taken_once(tmp_path):
+    """What a file declares may be all that there is room for."""
+    import tracemalloc
+
+    from chunked_td._archives import Archive
+
+    content, large = pack({"zeros": np.zeros(1 << 22)}), 8 << 22
+    tracemalloc.start()
+    array = Archive(content)["zeros"]
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert array.nbytes == large
+    assert array.flags.writeable
+    assert most < 1.3 * large

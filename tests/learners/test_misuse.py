@@ -167,7 +167,11 @@ def test_probabilities_that_are_none_are_refused(answer):
 
 
 @pytest.mark.parametrize(
-    "answer", [{-1: 1.0}, {-(10**9): 1.0}, {1: 0.9, 2: 0.9}, {1: "1"}, {"a": 1.0}, {1.5: 1.0}, 7, [(1,)], {10**30: 1.0}]
+    "answer",
+    [
+        *({-1: 1.0}, {-(10**9): 1.0}, {1: 0.9, 2: 0.9}, {1: "1"}, {"a": 1.0}, {1.5: 1.0}, 7, [(1,)], {10**30: 1.0}),
+        *({1: [[0.5], [0.5, 0.5]]}, {1: [0.5, 0.5]}, [([0, 1], 0.5)], [([0], 0.5), ([0, 1], 0.5)]),
+    ],
 )
 def test_distributions_that_are_none_are_refused(answer):
     model = Nonsense()

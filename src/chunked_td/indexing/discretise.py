@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ class Discretise(Indexer):
         self.high = _bounds("high", high, getattr(space, "high", None), count)
         self.bins = _bin_counts(bins, count)
         for i, (a, b) in enumerate(zip(self.low, self.high, strict=True)):
-            if not a < b:
+            if not a < b or math.isinf(self.bins[i] / (b - a)):
                 raise ValueError(f"low, high: got {a} and {b} in dimension {i}, low must be less than high")
         self._cells = math.prod(self.bins)
         self._seen = None if self._cells <= _LARGEST_TABLE else HashedIndexer()
@@ -73,9 +74,13 @@ class Discretise(Indexer):
         return self(observation) if self._seen is None else self._seen.find(self._digits(observation))
 
     def _digits(self, observation: Any) -> list[int]:
-        values = np.asarray(observation).ravel().tolist()
-        if len(values) != len(self._cuts):
-            raise ValueError(f"observation: got {observation!r}, takes an array of shape {self.shape}")
+        try:
+            given = np.asarray(observation)
+        except ValueError:  # rows of different lengths
+            given = np.array(None)
+        values = given.ravel().tolist()
+        if len(values) != len(self._cuts) or given.dtype.kind not in "fiub":
+            raise ValueError(f"observation: got {observation!r}, takes an array of numbers of shape {self.shape}")
         digits = []
         for x, (low, high, scale, last) in zip(values, self._cuts):  # noqa: B905 - lengths compared above
             if x <= low:
@@ -147,8 +152,11 @@ def _shape_of(space: Any, *arguments: Any) -> tuple[int, ...]:
 
 
 def _bin_counts(bins: int | Sequence[int], count: int) -> tuple[int, ...]:
-    given = np.asarray(bins)
-    if given.dtype.kind not in "iu" or np.any(given < 1) or given.size not in (1, count):
+    try:
+        given = np.asarray(bins)
+    except ValueError:  # rows of different lengths
+        given = np.array(None)
+    if given.dtype.kind not in "iu" or np.any(given < 1) or given.size not in (1, count) or not count:
         raise ValueError(f"bins: got {bins!r}, takes positive integers, one for all or one for each of {count}")
     return tuple(np.broadcast_to(given.ravel(), count).tolist())
 
@@ -162,7 +170,9 @@ def _bounds(name: str, given: Any, natural: Any, count: int) -> tuple[float, ...
     fallback = [None] * count if natural is None else np.ravel(natural).tolist()
     bounds: list[Any] = [b if a is None else a for a, b in zip(values, fallback, strict=True)]
     for i, bound in enumerate(bounds):
-        if bound is None or not abs(float(bound)) < _AS_GOOD_AS_INFINITE:
+        if bound is not None and (isinstance(bound, bool) or not isinstance(bound, Real)):
+            raise ValueError(f"{name}: got {bound!r} in dimension {i}, takes numbers")
+        if bound is None or not abs(bound) < _AS_GOOD_AS_INFINITE:
             raise ValueError(
                 f"{name}: dimension {i} of {count} has no finite bound (got {bound}); give {name}= a number there, "
                 f"such as the range you expect to see. Values outside go to the outermost bins"

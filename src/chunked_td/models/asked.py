@@ -97,11 +97,12 @@ def ask_outcomes(model: Any, state: int, action: int) -> tuple[np.ndarray, np.nd
     accepted = "a dict or pairs of next states (integers from 0) and their probabilities, which sum to at most 1"
     try:
         pairs = [(target, weight) for target, weight in (listed.items() if isinstance(listed, Mapping) else listed)]
-    except (TypeError, ValueError):
+        targets = np.array([target for target, _ in pairs] or np.zeros(0, np.int64))
+    except (TypeError, ValueError):  # no pairs, or targets of different lengths
         raise ValueError(f"model.distribution() must give {accepted}, got {listed!r}") from None
-    targets, weights = np.array([target for target, _ in pairs] or np.zeros(0, np.int64)), [p for _, p in pairs]
-    chances = check_chances("distribution", np.array(weights or np.zeros(0)), (len(pairs),))
-    if targets.dtype.kind not in "iu" or (targets < 0).any() or chances.sum() > 1.0 + 1e-6:
+    chances = check_chances("distribution", [p for _, p in pairs] or np.zeros(0), (len(pairs),))
+    whole = targets.shape == chances.shape and targets.dtype.kind in "iu"
+    if not whole or (targets < 0).any() or chances.sum() > 1.0 + 1e-6:
         raise ValueError(f"model.distribution() must give {accepted}, got {listed!r}")
     return targets.astype(np.int64), chances
 

@@ -45,7 +45,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from chunked_td._files import check_inside, read_regular
+from chunked_td._files import read_regular
 from chunked_td.lab.errors import FAILED, DirectoryError, LabError
 from chunked_td.lab.store.certify import certify
 from chunked_td.lab.store.digests import Digests, sha256
@@ -240,11 +240,11 @@ class Store:
         """Store a finished batch; on return it survives a crash."""
         path = self.folder / settings.protocol / f"{settings.name}.parquet"
         content = encode(settings, columns)
+        digest = sha256(content)
         with refuse(DirectoryError):
-            check_inside(self.directory.path, path.parent)
-            self._record(path, sha256(content))
+            self._record(path, digest)
         self.directory.write(path, content)
-        self._remember(StoredBatch.at(path, settings, sha256(content)))
+        self._remember(StoredBatch.at(path, settings, digest))
         return path
 
     def import_npz(self, path: Path) -> tuple[Path | None, BatchSettings]:
