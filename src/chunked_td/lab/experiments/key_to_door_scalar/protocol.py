@@ -95,6 +95,7 @@ PROTOCOL = Protocol(
     steps_per_episode=100,
     runner=simulate_rewards,
     smoke=Size(seeds=2, episodes=60, exponents=(-1,)),
+    quick=Size(seeds=2, episodes=5_000, exponents=(-1,)),
     deviations=(
         "An experiment of ours: the paper does not have it.",
         "Counts instead of a network, and 30 seeds.",
