@@ -143,7 +143,7 @@ def _array(member: zipfile.ZipInfo, file: IO[bytes]) -> np.ndarray:
 
 def _filled(array: np.ndarray, file: IO[bytes]) -> np.ndarray:
     """The array with the bytes of the file, in the order in which it lies in memory."""
-    room, at = memoryview(array.reshape(-1, order="A").view(np.uint8)), 0
+    room, at = array.reshape(-1, order="A").view(np.uint8).data, 0
     while part := file.read(1 << 18):
         room[at : at + len(part)] = part
         at += len(part)

@@ -156,7 +156,7 @@ def _learner(
     arrays: Mapping[str, np.ndarray], source: LambdaSource | None, model: Any, policy: Any, planner: Planner | None
 ) -> Learner:
     """The learner that an archive holds."""
-    header = json.loads(str(memoryview(arrays["header"]), "utf-8"))
+    header = json.loads(str(arrays["header"].data, "utf-8"))
     if header["format"] != FORMAT:
         raise _Unfit(f"written in format {header['format']}, this version reads format {FORMAT}")
     agent = _rebuild(header, arrays, source, model, policy, planner)
