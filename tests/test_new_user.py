@@ -1,6 +1,6 @@
 """A new user, from start to finish: known environments through the public commands and the API, and what they say.
 
-bsuite cannot be installed beside this package's dependencies, so two of its problems are played by stand-ins with the
+bsuite is not among this package's dependencies, so two of its problems are played by stand-ins with the
 same spaces: a memory chain and a catch game whose observations are float arrays with finitely many values.
 """
 

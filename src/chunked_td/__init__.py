@@ -28,7 +28,17 @@ def _public_names() -> dict[str, str]:
 _NAMES = _public_names()
 
 # modules of the learners' room that define no learner
-_OTHERS = ("divergence", "expected_traces", "learner", "logged", "loop", "planning", "saving", "schedule")
+_OTHERS = (
+    "divergence",
+    "expected_traces",
+    "learned_components",
+    "learner",
+    "logged",
+    "loop",
+    "planning",
+    "saving",
+    "schedule",
+)
 LEARNERS = tuple(
     name
     for name, home in _NAMES.items()

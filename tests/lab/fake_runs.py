@@ -94,7 +94,9 @@ def _score(protocol: Protocol, arm: Arm, j: int, record_at: np.ndarray, rng: np.
         return limit * (1 - np.exp(-20 * share)) + 0.02 * rng.normal(size=len(record_at))
     floor = protocol.best or 0.0
     bad = 0.9 if "mirrored" in protocol.id or protocol.id == "key-to-door" else 0.5
-    good = arm.id == "c-factored" or (arm.id.startswith(("chunked", "expected")) and "mirrored" not in protocol.id)
+    good = arm.id in ("c-factored", "c-learned") or (
+        arm.id.startswith(("chunked", "expected")) and "mirrored" not in protocol.id
+    )
     if good and arm.kind != "fixed":
         return np.round(share * floor * (1 + 0.01 * abs(rng.normal())))
     return np.round(share * (bad * protocol.episodes if rng.random() < 0.6 else floor * 1.3))

@@ -40,7 +40,7 @@ def test_every_claim_names_arms_that_exist():
         for claim in experiment.claims:
             ids.append(claim.id)
             assert all(experiment.protocol.arm(arm).id == arm for arm in claim.arms)
-    assert len(ids) == len(set(ids)) == 18
+    assert len(ids) == len(set(ids)) == 22
 
 
 def test_statuses_follow_from_the_runs(found):
@@ -52,7 +52,16 @@ def test_statuses_follow_from_the_runs(found):
     for name in ("treasure-floor", "treasure-best", "treasure-robust", "bias-forward", "bias-expected"):
         assert found[name].status == HOLDS, found[name]
     assert found["treasure-default"].status in (HOLDS, UNDECIDED)
-    assert all(claim.seeds == 10 and claim.evidence for claim in found.values())
+    assert all(claim.seeds == 10 and claim.evidence for claim in found.values() if claim.status != NOT_RUN)
+    assert {claim.experiment for claim in found.values() if claim.status == NOT_RUN} == {"key-to-door-scalar"}
+
+
+def test_the_scalar_reward_is_judged_from_thirty_seeds(tmp_path):
+    for seeds, status in ((30, HOLDS), (10, NOT_RUN)):
+        found = judged(load_studies(Store.read(fill(tmp_path / str(seeds), ("key-to-door-scalar",), seeds=seeds))))
+        assert found["scalar-treasure"].status == status, found["scalar-treasure"]
+        for name in ("scalar-as-given", "scalar-shifted"):
+            assert found[name].status == HOLDS, found[name]
 
 
 def test_claims_without_their_arms_are_not_run(tmp_path):

@@ -44,6 +44,7 @@ def test_nothing_outside_its_folder_knows_an_experiment():
         p for folder in (LAB, LAB.parent / "cli") for p in folder.rglob("*") if p.is_file() and p.suffix != ".pyc"
     ]
     folders = {LAB / "experiments" / name.replace("-", "_") for name in catalogue()}
+    folders.add(LAB / "atlas")  # its small versions of the paper's problems have the same names
     for path in outside:
         if not folders & set(path.parents):
             text = path.read_text(encoding="utf-8")

@@ -310,7 +310,7 @@ def with_source(agent: Learner, source: LambdaSource) -> Learner:
     twin.lambda_source = source
     twin._check_combination()
     rule, model, tables = twin._make_rule(), twin._state.model, twin.tables
-    parts = component_parts(source, twin.n_rewards, tables.nvec.size)
+    parts = component_parts(source, twin.n_rewards, tables.nvec.size, rest=twin._state.division is not None)
     if twin._asks_model():
         model = twin._make_model(parts, tables.nvec)
     elif not source.needs_with(twin.bootstrap) & MODEL:

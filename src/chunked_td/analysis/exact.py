@@ -19,8 +19,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from chunked_td._checks import check_unit
 from chunked_td.envs.dynamics import Dynamics, legal_masks, start_states
@@ -232,6 +230,9 @@ class ExactModel:
 
     def _solve(self, pi: np.ndarray, discount: float) -> Values:
         """Values of a policy where states return: V = r_π + γ P_π V."""
+        from scipy import sparse
+        from scipy.sparse.linalg import splu
+
         discount, n = check_unit("discount", discount), len(self.ids)
         weight = pi[self.source, self.action] * self.chance
         going = ~self.ended
@@ -252,6 +253,8 @@ class ExactModel:
 
     def _iterate(self, epsilon: float, discount: float, most: int = 1_000_000) -> Values:
         """The best ε-greedy policy where states return: value iteration, then one linear system."""
+        from scipy import sparse
+
         discount = check_unit("discount", discount)
         pair = self.source * self.mask.shape[1] + self.action
         shape = (self.mask.size, len(self.ids))
@@ -269,6 +272,8 @@ class ExactModel:
 
 def _check_ends(n: int, source: np.ndarray, target: np.ndarray, going: np.ndarray, ending: np.ndarray) -> None:
     """Refuse a policy under which an episode may go on for ever; `ending` is each state's chance to end."""
+    from scipy import sparse
+
     used = going > 0
     back = sparse.csr_array((np.ones(used.sum()), (source[used], target[used])), (n, n))
     ends = ending > 0

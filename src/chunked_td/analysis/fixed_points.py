@@ -26,8 +26,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from chunked_td._checks import check_choice, check_unit
 from chunked_td._numba import by_type, code, kernel, static
@@ -342,6 +340,9 @@ def _settle(
     lambdas: list[np.ndarray],
 ) -> tuple[np.ndarray, ...]:
     """Fixed point, variance, update matrix and visits for reward component i."""
+    from scipy import sparse
+    from scipy.sparse.linalg import splu
+
     A, S = table.n_actions, table.n_states
     occupied = _occupancy(table, chain, pi)
     stops = occupied is None or occupied[-1].sum() <= _SURVIVING
@@ -372,6 +373,8 @@ def _settle(
 
 def _parts(chain: _Chain, factor: np.ndarray, bootstrap: int, pi: np.ndarray, discount: float, i: int) -> _Parts:
     """The expectations that are weighed with `factor`, which is 1 or λ."""
+    from scipy import sparse
+
     S, A = pi.shape
     pair, weight = chain.state * A + chain.action, chain.chance * factor
     going = np.flatnonzero(chain.next_action >= 0)
@@ -418,6 +421,8 @@ def _first_pairs(table: TransitionTable, pi: np.ndarray) -> np.ndarray:
 
 
 def _pair_steps(chain: _Chain, pi: np.ndarray) -> Any:
+    from scipy import sparse
+
     going = np.flatnonzero(chain.next_action >= 0)
     A = pi.shape[1]
     source = chain.state[going] * A + chain.action[going]
@@ -427,6 +432,9 @@ def _pair_steps(chain: _Chain, pi: np.ndarray) -> Any:
 
 def _total_visits(table: TransitionTable, chain: _Chain, pi: np.ndarray) -> np.ndarray:
     """Expected visits of every pair where episodes are not cut: d = d₀ + dP."""
+    from scipy import sparse
+    from scipy.sparse.linalg import splu
+
     return splu(sparse.csc_array(sparse.eye_array(pi.size) - _pair_steps(chain, pi).T)).solve(_first_pairs(table, pi))
 
 
@@ -453,6 +461,8 @@ def _variance(
 
     E[U²|x,a] = E[δ² + 2γ δ w(x',a') + γ² z(x',a')] with z = E[λ²U²], for which the same holds with λ² in front.
     """
+    from scipy import sparse
+    from scipy.sparse.linalg import splu
 
     def moments(steps: _Chain, factor: np.ndarray, w: np.ndarray, z: np.ndarray) -> np.ndarray:
         """E[factor · U^m] for m = 1 and 2."""

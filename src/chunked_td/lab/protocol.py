@@ -188,6 +188,7 @@ class Protocol:
       selection: how a step size is chosen; None where all are shown.
       seeds: how many.
       network_quick: size of the network arms in the `quick` profile.
+      quick: size of the other arms in it; None is the full one.
       steps_per_episode: for the estimate of running time.
       best: best possible expected score, where known.
       best_label: what that number is.
@@ -217,6 +218,7 @@ class Protocol:
     seeds: int = 10
     step_size_base: float = 0.1
     network_quick: Size | None = None
+    quick: Size | None = None
     steps_per_episode: float = 100.0
     best: float | None = None
     best_label: str = ""

@@ -65,20 +65,26 @@ def pairs_per_step(model: Any) -> int:
     return model.latest.size if isinstance(model, PartCounts) else 1
 
 
-def component_parts(source: LambdaSource, rewards: int, components: int) -> np.ndarray:
-    """bool[d, c]: which state components decide reward i (Alg. 4). All false where the source has one λ for all."""
+def component_parts(source: LambdaSource, rewards: int, components: int, *, rest: bool = False) -> np.ndarray:
+    """bool[d, c]: which state components decide reward i (Alg. 4). All false where the source has one λ for all.
+
+    Args:
+      rewards: d. components: c.
+      rest: whether the last reward is what the others leave over; unless the source says otherwise, all state
+        components decide it.
+    """
     parts = np.zeros((rewards, components), bool)
     if Needs.PARTS not in source.needs:
         return parts
     chosen = getattr(source, "components", None)
     if chosen is None:
-        if rewards != components:
+        if rewards != components + rest:
             raise ValueError(
                 f"lambda_source {type(source).__name__}() needs as many rewards as state components, or components=… "
                 f"that says which state components decide each reward; got {rewards} rewards and {components} state "
                 f"components"
             )
-        chosen = tuple(range(rewards))
+        chosen = (*range(components), *((tuple(range(components)),) if rest else ()))
     name = type(source).__name__
     if len(chosen) != rewards:
         raise ValueError(f"{name} components must have one entry per reward ({rewards}), got {chosen!r}")

@@ -43,12 +43,13 @@ from chunked_td.learners.inputs import (
     policy_row,
     refuse_vector_environment,
 )
+from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.logged import learn_from
 from chunked_td.learners.loop import History, evaluate, train
 from chunked_td.learners.planning.base import Planner, PlanningStream, check_planner, grown_planning, make_planning
-from chunked_td.learners.planning.smoothed_reward import SmoothedReward, check_reward_source
 from chunked_td.learners.python_steps import advance_in_python, check_model
 from chunked_td.learners.queries import Queries
+from chunked_td.learners.reward_sources import RewardSource, check_reward_source
 from chunked_td.learners.schedule import Schedule, at_episode, check_schedule
 from chunked_td.learners.state import AgentState, Memory, Rule, Tables, empty_episode, make_rule
 from chunked_td.learners.update import ONGOING, TERMINATED, TRUNCATED, Workspace
@@ -80,7 +81,7 @@ class LearnerSettings(TypedDict, total=False):
     lambda_source: LambdaSource | float | None
     model: Any
     planner: Planner | None
-    reward_source: SmoothedReward | None
+    reward_source: RewardSource | None
     policy: Policy | None
     view: View | None
     percept: str
@@ -105,7 +106,8 @@ class Learner(Queries):
       model: None for counts, an object that follows `chunked_td.models.Model`, or an error that the counts shall have,
         such as `CorruptedModel`.
       planner: what the learner makes of a count model besides λ, such as `Dyna`; None for the learner's default.
-      reward_source: `SmoothedReward` to read rewards off the planner's model; None for the rewards that come.
+      reward_source: `SmoothedReward` to read rewards off the planner's model, `LearnedComponents` to divide a reward
+        that is one number among the state components; None for the rewards that come.
       policy: state-value learners only: "uniform", probabilities float[S, A], or a function from observation to
         float[A].
       view: "traces", "true_online" or "expected_traces" (online; see `chunked_td.learners.views`), "offline" (λ-return
@@ -137,7 +139,7 @@ class Learner(Queries):
         lambda_source: LambdaSource | float | None = None,
         model: Any = None,
         planner: Planner | None = None,
-        reward_source: SmoothedReward | None = None,
+        reward_source: RewardSource | None = None,
         policy: Policy | None = None,
         view: View | None = None,
         percept: str = "state",
@@ -162,7 +164,7 @@ class Learner(Queries):
         self.planner = check_planner(self.default_planner if planner is None else planner)
         self.reward_source = check_reward_source(reward_source)
         self._read_spaces(env, indexer)
-        self.reward_weights = check_reward_weights(reward_weights, self.n_rewards)
+        self.reward_weights = check_reward_weights(reward_weights, self.n_paid)
         self.model, self.policy = model, self._check_policy(policy)
         self._check_combination()
         self._allocate()
@@ -187,8 +189,11 @@ class Learner(Queries):
         if not hasattr(actions, "n") or type(actions).__name__ == "MultiBinary":
             raise ValueError(f"env.action_space must be Discrete, got {actions!r}")
         self.n_actions, self.action_start = int(actions.n), int(getattr(actions, "start", 0))
-        self.n_rewards = count_rewards(env)
         self.indexer = make_indexer(env.observation_space) if indexer is None else check_indexer(indexer)
+        self.n_paid = self.n_rewards = count_rewards(env)
+        if isinstance(self.reward_source, LearnedComponents):
+            self.reward_source.check(self.indexer.nvec, self.n_paid, self.lambda_source.per_component)
+            self.n_rewards = len(self.indexer.nvec or ()) + 1
 
     def _check_combination(self) -> None:
         source, needs = self.lambda_source, self.lambda_source.needs_with(self.bootstrap)
@@ -226,6 +231,8 @@ class Learner(Queries):
         source = self.lambda_source
         if Needs.PARTS not in source.needs or getattr(source, "components", ()) is not None:
             return
+        if self.n_rewards != self.n_paid:
+            return  # the rewards are made from the components
         if getattr(getattr(env, "unwrapped", env), "rewards_by_component", False):
             return  # the environment says so itself
         pairs = ", ".join(f"reward {i} ← component {i}" for i in range(self.n_rewards))
@@ -264,7 +271,8 @@ class Learner(Queries):
         rule, trace = self._make_rule(), empty_trace(self.view, self._rows(states), d, _ROOM)
         nvec = np.array(self.indexer.nvec if self.indexer.nvec else (1,), np.int64)
         legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
-        parts = component_parts(self.lambda_source, d, nvec.size)
+        divided = self.reward_source if isinstance(self.reward_source, LearnedComponents) else None
+        parts = component_parts(self.lambda_source, d, nvec.size, rest=divided is not None)
         source, seeds = self.lambda_source, split_seed(self.seed)
         self.plan_draws = Draws(generator(seeds.planning), self._plan_block())
         self._state = AgentState(
@@ -278,6 +286,7 @@ class Learner(Queries):
             episode=empty_episode(source, rule, d, _ROOM),
             planning=make_planning(self.planner, self.reward_source, self._sizes(), self.plan_draws.stream, _ROOM),
             error=self.model.compiled(self.indexer.size, A) if isinstance(self.model, ModelError) else None,
+            division=None if divided is None else divided.compiled(nvec),
         )
         self.policy_draws = Draws(generator(seeds.policy))
         self.chunk_draws = Draws(generator(seeds.model), _ROOM)
@@ -288,7 +297,7 @@ class Learner(Queries):
         self._unfinished_in: Any = None  # the environment in which `learn(steps=)` stopped during an episode
         self._mask_seen = False  # whether a mask has forbidden an action
         self._cut = 1.0  # factor of the next λ, for data of another policy
-        self._reward, self._rates = np.zeros(d), np.zeros(2)
+        self._reward, self._rates = np.zeros(self.n_paid), np.zeros(2)
         self._all_legal = np.ones(A, bool)
         self._room = 0
         self._packed: Packed | None = None
@@ -337,6 +346,12 @@ class Learner(Queries):
     def counts(self) -> Counts | None:
         """The count model's table; None where λ is not counted."""
         return getattr(self._state.model, "counts", None)
+
+    @property
+    def reward_parts(self) -> list[np.ndarray] | None:
+        """f_i of `LearnedComponents` as learned so far, float64[n_i] per state component; None without it."""
+        division = self._state.division
+        return None if division is None else np.split(division.parts.copy(), division.first[1:])
 
     def _replace(self, **parts: Any) -> None:
         """Put other arrays in place of some; compiled code learns of it at the next step."""
@@ -568,13 +583,13 @@ class Learner(Queries):
         self.episode += 1
 
     def _take_reward(self, reward: Any) -> None:
-        if self.n_rewards == 1:
+        if self.n_paid == 1:
             value = reward if type(reward) is float else check_reward(reward)
             if not math.isfinite(value):
                 raise ValueError(f"reward must be finite, got {reward!r}")
             self._reward[0] = value
         else:
-            self._reward[:] = check_reward_vector(reward, self.n_rewards)
+            self._reward[:] = check_reward_vector(reward, self.n_paid)
         if self.reward_weights is not None:
             self._reward *= self.reward_weights
 

@@ -152,7 +152,7 @@ def paid(agent: Any, reward: Any) -> float:
     """A reward as one number: the sum of its components, weighted where the learner has weights."""
     if agent.reward_weights is not None:
         return float(np.dot(agent.reward_weights, np.ravel(reward)))
-    return float(np.sum(reward)) if agent.n_rewards > 1 else float(reward)
+    return float(np.sum(reward)) if agent.n_paid > 1 else float(reward)
 
 
 def reset(env: Any, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
@@ -216,8 +216,8 @@ def check_fits(agent: Any, env: Any) -> None:
     n, rewards = getattr(actions, "n", None), count_rewards(env)
     if n is not None and int(n) != agent.n_actions:
         raise ValueError(f"env: it has {int(n)} actions, the learner was made for {agent.n_actions}")
-    if rewards != agent.n_rewards:
-        raise ValueError(f"env: it pays {rewards} rewards a step, the learner was made for {agent.n_rewards}")
+    if rewards != agent.n_paid:
+        raise ValueError(f"env: it pays {rewards} rewards a step, the learner was made for {agent.n_paid}")
     try:
         natural = make_indexer(getattr(env, "observation_space", None))
     except ValueError:  # real numbers: the learner has an indexer of the user's

@@ -82,7 +82,7 @@ def advance_in_python(
 def _ask(agent: Any, state: int, ended: int) -> None:
     """Train the model object on the transition, and write down its answers for the compiled formula."""
     model, answers, A = agent.model, agent._state.model, agent.n_actions
-    reward = float(agent._reward[0]) if agent.n_rewards == 1 else agent._reward.copy()
+    reward = float(agent._reward[0]) if agent.n_paid == 1 else agent._reward.copy()
     model.observe(agent.state, agent.action, reward, state, ended == TERMINATED)
     source, bootstrap = agent.lambda_source, agent.bootstrap
     needs = source.needs_with(bootstrap)

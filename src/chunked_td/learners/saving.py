@@ -22,9 +22,10 @@ from chunked_td._checks import check_flag, check_whole
 from chunked_td._files import read_regular, write_atomically
 from chunked_td.indexing import indexer_from_state
 from chunked_td.lambdas import SOURCES, LambdaSource
+from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.learner import Learner
 from chunked_td.learners.planning import PLANNERS, Planner
-from chunked_td.learners.planning.smoothed_reward import SmoothedReward
+from chunked_td.learners.reward_sources import REWARD_SOURCES
 from chunked_td.learners.schedule import Schedule
 from chunked_td.learners.schema import (
     LARGEST,
@@ -33,6 +34,7 @@ from chunked_td.learners.schema import (
     check_percepts,
     check_progress,
     check_size,
+    division_arrays,
     episode_arrays,
     own_arrays,
 )
@@ -55,7 +57,7 @@ _SETTINGS = {
     "cutoff": "cutoff",
     "actions": "n_actions",
     "action_start": "action_start",
-    "rewards": "n_rewards",
+    "rewards": "n_paid",
     "action_mask": "action_mask",
     "reward_weights": "reward_weights",
 }
@@ -86,7 +88,7 @@ def save(agent: Learner, path: Any) -> None:
         "epsilon": _number_out(agent.epsilon),
         "lambda_source": _named_out(agent.lambda_source, SOURCES),
         "planner": None if agent.planner is None else _named_out(agent.planner, PLANNERS),
-        "reward_source": None if agent.reward_source is None else agent.reward_source.settings(),
+        "reward_source": None if agent.reward_source is None else _named_out(agent.reward_source, REWARD_SOURCES),
         "policy": _policy_out(agent, arrays),
         "indexer": _pack(agent.indexer.state(), arrays, "indexer"),
         "model": _model_out(agent, arrays),
@@ -194,7 +196,10 @@ def _rebuild(
     check_flag("replacing", settings["replacing"])
     space = _Space(actions, start, rewards)
     indexer = indexer_from_state(_unpack(header["indexer"], arrays))
-    check_size(arrays, cls.bootstrap, indexer.size, actions, rewards)
+    reward_source = _reward_source_in(header.get("reward_source"))
+    divided = isinstance(reward_source, LearnedComponents)
+    components = len(indexer.nvec or ()) + 1 if divided else rewards
+    check_size(arrays, cls.bootstrap, indexer.size, actions, components)
     policy = _policy_in(header["policy"], arrays, policy)
     if issubclass(cls, SuttonSingh):
         kept: dict[str, Any] = {name: settings.get(name) for name in ("discount", "seed", "action_mask")}
@@ -205,7 +210,7 @@ def _rebuild(
         epsilon=_number_in(header["epsilon"]),
         lambda_source=_named_in("lambda_source", header["lambda_source"], source, SOURCES),
         planner=_named_in("planner", header.get("planner"), planner, PLANNERS),
-        reward_source=_reward_source_in(header.get("reward_source")),
+        reward_source=reward_source,
         model=_model_in(header["model"], arrays, model),
         policy=policy,
         indexer=indexer,
@@ -249,7 +254,7 @@ def _counts_out(counts: Counts, arrays: dict[str, np.ndarray], prefix: str) -> N
 
 
 def _planning_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
-    """The planner's model, what the planner keeps, and what an error of the models keeps."""
+    """The planner's model, and what the planner, an error of the models and the division of the reward keep."""
     planning, error = agent._state.planning, agent._state.error
     if planning is not None:
         _counts_out(planning.world.counts, arrays, "world")
@@ -259,6 +264,8 @@ def _planning_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
             arrays[f"planner_{name}"] = getattr(planning.planner, name)
     if error is not None:
         arrays.update({f"error_{name}": field for name, field in arrays_of(error).items()})
+    for name in division_arrays(agent):
+        arrays[f"division_{name}"] = getattr(agent._state.division, name)
 
 
 def _tables_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
@@ -299,6 +306,9 @@ def _planning_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
         agent._replace(planning=planning)
     if error is not None:
         agent._replace(error=error._replace(**{name: arrays[f"error_{name}"] for name in arrays_of(error)}))
+    if division_arrays(agent):
+        learned = {name: arrays[f"division_{name}"] for name in division_arrays(agent)}
+        agent._replace(division=agent._state.division._replace(**learned))
 
 
 def _counts_in(arrays: Mapping[str, np.ndarray], origins: int, prefix: str = "counts") -> Counts:
@@ -369,8 +379,9 @@ def _named_in(argument: str, value: dict[str, Any] | None, given: Any, ours: Map
     return ours[name](**{key: _as_tuples(setting) for key, setting in settings.items()})
 
 
-def _reward_source_in(value: dict[str, Any] | None) -> SmoothedReward | None:
-    return None if value is None else SmoothedReward(**value)
+def _reward_source_in(value: dict[str, Any] | None) -> Any:
+    """The reward source of a file; before there were two, files did not name it."""
+    return _named_in("reward_source", value and {"name": "SmoothedReward"} | value, None, REWARD_SOURCES)
 
 
 def _as_tuples(value: Any) -> Any:

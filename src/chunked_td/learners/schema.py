@@ -18,6 +18,7 @@ from chunked_td._numba import Layout, layouts
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.episode import Episode
 from chunked_td.learners.count_models import count_origins
+from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.learner import Learner
 from chunked_td.learners.state import Memory, Tables
 from chunked_td.learners.sutton_singh import SuttonSingh
@@ -64,6 +65,11 @@ def episode_arrays(agent: Learner) -> list[str]:
     return [] if agent._state.episode is None else list(layouts(Episode))
 
 
+def division_arrays(agent: Learner) -> Mapping[str, str]:
+    """What is learned of the division of the reward, as a layout by name."""
+    return {} if agent._state.division is None else LearnedComponents.arrays
+
+
 def saved_arrays(agent: Learner) -> dict[str, Saved]:
     """The schema of a learner's file. `agent` has the settings of the file; of its states, the indexer alone knows."""
     states = max(agent.indexer.size, 1)  # room that was never used is zero
@@ -92,6 +98,7 @@ def saved_arrays(agent: Learner) -> dict[str, Saved]:
         schema |= _world_arrays(rows, states)
     for name, layout in agent.planner.arrays.items() if agent.planner is not None else ():
         schema[f"planner_{name}"] = _saved(layout, -LARGEST)
+    schema |= {f"division_{name}": _saved(layout) for name, layout in division_arrays(agent).items()}
     if isinstance(agent, SuttonSingh):
         schema |= {"stale": _saved("float64[pairs]"), "visited": _saved("int64[visits, 2]")}
     return schema
@@ -163,6 +170,7 @@ def check_arrays(agent: Learner, arrays: Arrays) -> None:
     capacity, origins = _capacity(arrays), int(arrays["capacity"][1])
     sizes = {"S": capacity if agent.tables.legal.shape[0] else 0, "A": agent.n_actions, "d": agent.n_rewards, "one": 1}
     sizes |= {"rows": agent._rows(capacity), "origins": _room_for_origins(agent, capacity)}
+    sizes |= {"features": int(agent.tables.nvec.sum())}
     if origins != sizes["origins"]:
         raise ValueError(f"capacity must have room for {sizes['origins']} origins, got {origins}")
     for name, saved in schema.items():
@@ -278,8 +286,8 @@ def check_percepts(agent: Learner, percepts: Any) -> dict[tuple[Any, ...], int]:
     found: dict[tuple[Any, ...], int] = {}
     for given in percepts:
         *rewards, state = given
-        if len(rewards) != agent.n_rewards or not all(type(r) in (int, float) and np.isfinite(r) for r in rewards):
-            raise ValueError(f"percepts must be {agent.n_rewards} rewards and a state each, got {given!r}")
+        if len(rewards) != agent.n_paid or not all(type(r) in (int, float) and np.isfinite(r) for r in rewards):
+            raise ValueError(f"percepts must be {agent.n_paid} rewards and a state each, got {given!r}")
         check_whole("state of a percept", state, 0, agent.indexer.size - 1)
         found[(*rewards, state)] = len(found)
     if len(found) != len(percepts):

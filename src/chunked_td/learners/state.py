@@ -97,6 +97,7 @@ class AgentState(NamedTuple):
     episode: Any = None  # Episode, where the λ source learns from whole episodes
     planning: Any = None  # Planning, where the learner plans or reads rewards off a model
     error: Any = None  # the compiled form of a model error, where the models are wrong on purpose
+    division: Any = None  # the compiled form of what divides a reward that is one number into components, or None
 
 
 def make_rule(

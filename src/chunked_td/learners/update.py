@@ -12,7 +12,8 @@ Per transition t, in this order (Alg. 1 to 4):
 1. choose a_{t+1} from the values as they stand; 2. train the model on transition t; 3. read λ_t; e ← γ λ_t e;
 4. e(s_t,a_t) += 1; 5. δ_t = r_{t+1} + γ B(x_{t+1}) − Q(s_t,a_t); 6. Q ← Q + α δ_t e.
 
-A learner that plans (`learners.planning`) trains the planner's model between 4 and 5, and plans after 6.
+A learner that plans (`learners.planning`) trains the planner's model between 4 and 5, and plans after 6. One that
+divides its reward (`learners.learned_components`) does so between 4 and 5, too.
 
 The offline view stores δ_t and λ_t, holds the values still during the episode and makes all updates at its end
 (Eq. 2 and 4). Sampled chunks (§3.1) are the offline view with λ_t replaced by a coin that falls heads with
@@ -53,7 +54,7 @@ class Arrival(NamedTuple):
 
     state: int
     action: int
-    reward: Annotated[np.ndarray, "float64[d]"]
+    reward: Annotated[np.ndarray, "float64[p]"]  # d components, or one that is divided into d
     next_state: int
     components: Any  # int64[c], the components of next_state where they are at hand, else None
     percept: int  # next_state, or an id for the pair of reward and next state
@@ -99,6 +100,7 @@ misread, seen_state = by_type("misread"), by_type("seen_state", _next_state)
 lambda_of = by_type("lambda_t")
 after_step, after_episode = by_type("after_step", _learn_nothing), by_type("after_episode", _learn_nothing_more)
 record = by_type("record", _record_nothing)
+divide = by_type("divide")
 
 
 @kernel
@@ -241,8 +243,23 @@ def in_unit(value):
 
 
 @kernel
-def conclude(agent, step, reward, ended, step_size):
-    """The part of a step that follows once λ_t stands in `memory.lambda_t`."""
+def conclude(agent, step, paid, ended, step_size):
+    """The part of a step that follows once λ_t stands in `memory.lambda_t`; `paid` is the reward as it came."""
+    _divide_and_use(agent.division, agent, step, paid, ended, step_size)
+
+
+@kernel
+def _divide_and_use(division, agent, step, paid, ended, step_size):
+    if division is None:
+        use_reward(agent, step, paid, ended, step_size)
+    else:
+        divide(division, step, paid)
+        use_reward(agent, step, division.reward, ended, step_size)
+
+
+@kernel
+def use_reward(agent, step, reward, ended, step_size):
+    """Train what learns from rewards, float64[d]: the planner's model, the values and the λ source."""
     A = code(agent.rule.n_actions)
     row = step.state if code(agent.rule.bootstrap) == STATE else step.state * A + step.action
     count_transition(agent.planning, row, seen_state(agent.error, step), reward, ended == TERMINATED)
@@ -339,5 +356,5 @@ class Workspace(NamedTuple):
     agent: Any
     rng: Any
     coins: Any
-    reward: Annotated[np.ndarray, "float64[d]"]
+    reward: Annotated[np.ndarray, "float64[p]"]
     rates: Annotated[np.ndarray, "float64[2]"]  # ε, α

@@ -53,6 +53,7 @@ class Sizes(NamedTuple):
 
     c: Any  # state components
     A: Any  # actions
+    p: Any  # numbers that the environment pays
     d: Any  # reward components
     one: Any  # 1
 
@@ -80,7 +81,7 @@ class Stage(NamedTuple):
     sizes: Sizes
     state: Annotated[np.ndarray, "int64[c]"]
     before: Annotated[np.ndarray, "int64[c]"]  # the state that the transition left; for the true model
-    reward: Annotated[np.ndarray, "float64[d]"]
+    reward: Annotated[np.ndarray, "float64[p]"]
     strides: Annotated[np.ndarray, "int64[n]"]  # id = Σ state · stride
     legal: Annotated[np.ndarray, "bool[m, A]"]  # row m allows the first m actions, unless the dynamics have `masks`
     horizon: int
@@ -89,16 +90,16 @@ class Stage(NamedTuple):
 
     @classmethod
     def empty(
-        cls, nvec: np.ndarray, n_actions: Any, rewards: int, masks: np.ndarray, horizon: int, trusted: bool,
+        cls, nvec: np.ndarray, n_actions: Any, paid: int, rewards: int, masks: np.ndarray, horizon: int, trusted: bool,
         record: Record | None,
     ) -> Stage:  # fmt: skip
-        """Before the first episode."""
+        """Before the first episode; the environment pays `paid` numbers, the learner has `rewards` components."""
         c = nvec.size
         return cls(
-            sizes=Sizes(static_if_small(c), n_actions, static_if_small(rewards), static(1)),
+            sizes=Sizes(static_if_small(c), n_actions, static_if_small(paid), static_if_small(rewards), static(1)),
             state=np.zeros(c, np.int64),
             before=np.zeros(c, np.int64),
-            reward=np.zeros(rewards),
+            reward=np.zeros(paid),
             strides=np.append(np.cumprod(nvec[:0:-1])[::-1], 1).astype(np.int64),
             legal=masks,
             horizon=horizon,

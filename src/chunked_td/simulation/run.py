@@ -11,8 +11,9 @@ from chunked_td.bootstraps import BOOTSTRAPS, STATE
 from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy, legal_masks
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.learners.count_models import component_parts, kind_of_counts, make_counts, pairs_per_step
+from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.planning.base import Planner, PlanningStream, make_planning
-from chunked_td.learners.planning.smoothed_reward import SmoothedReward
+from chunked_td.learners.reward_sources import RewardSource
 from chunked_td.learners.state import AgentState, Memory, Tables, empty_episode, make_rule
 from chunked_td.learners.views import View, empty_trace
 from chunked_td.models.errors import ModelError
@@ -63,7 +64,7 @@ class Run:
         seed: int,
         replacing: bool = False,
         planner: Planner | None = None,
-        reward_source: SmoothedReward | None = None,
+        reward_source: RewardSource | None = None,
         error: ModelError | None = None,
         source: Any = None,
         record: bool = False,
@@ -72,6 +73,10 @@ class Run:
         self.step_size, self.epsilons = float(step_size), epsilons
         A, d, T = dynamics.n_actions, dynamics.n_rewards, dynamics.horizon
         nvec, bootstrap = np.array(dynamics.nvec, np.int64), BOOTSTRAPS[learner]
+        divided = reward_source if isinstance(reward_source, LearnedComponents) else None
+        if divided is not None:
+            divided.check(dynamics.nvec, d, lambda_source.per_component)
+            d = nvec.size + 1
         states = int(nvec.prod())
         n_actions = A if getattr(dynamics, "one_loop", False) else static_if_small(A)
         rule = make_rule(
@@ -80,7 +85,7 @@ class Run:
         if source is not None:  # λ is computed after the episode, from the policies as they were
             rule = rule._replace(keeps_policy=static(1))
         rows = states if bootstrap == STATE else states * A
-        parts = component_parts(lambda_source, d, nvec.size)
+        parts = component_parts(lambda_source, d, nvec.size, rest=divided is not None)
         legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
         sizes = {"S": states, "A": A, "d": d, "rows": rows}
         seeds = split_seed(seed)
@@ -99,11 +104,12 @@ class Run:
                 episode=empty_episode(lambda_source, rule, d, T),
                 planning=make_planning(planner, reward_source, sizes, self.plan_draws.stream),
                 error=None if error is None else error.compiled(states, A),
+                division=None if divided is None else divided.compiled(nvec),
             )
         )
         kept = Record.empty(nvec.size, A, T) if record else None
         trusted = type(dynamics).__module__.startswith("chunked_td.")
-        self.stage = Stage.empty(nvec, n_actions, d, legal_masks(dynamics), T, trusted, kept)
+        self.stage = Stage.empty(nvec, n_actions, dynamics.n_rewards, d, legal_masks(dynamics), T, trusted, kept)
         self._prepare(dynamics, seeds, view, draws)
         planned = () if self.agent.planning is None else (self.agent.planning.planner,)
         self.loop = compiled_for(play_block, self.env, self.agent.source, *planned)

@@ -16,14 +16,22 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td._checks import check_choice, check_episodes, check_flag, check_numbers, check_unit, check_whole
+from chunked_td._checks import (
+    check_choice,
+    check_episodes,
+    check_finite,
+    check_flag,
+    check_numbers,
+    check_unit,
+    check_whole,
+)
 from chunked_td.bootstraps import BOOTSTRAPS
 from chunked_td.envs.dynamics.protocol import Dynamics
 from chunked_td.lambdas.base import COUNTED, MODEL, LambdaSource, as_lambda_source
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.learners.divergence import DivergenceWarning, divergence_text
 from chunked_td.learners.planning.base import Planner, check_planner
-from chunked_td.learners.planning.smoothed_reward import SmoothedReward, check_reward_source
+from chunked_td.learners.reward_sources import RewardSource, check_reward_source
 from chunked_td.learners.state import NO_NUMBER
 from chunked_td.learners.views import View, check_view
 from chunked_td.models.errors import ModelError
@@ -61,7 +69,7 @@ def simulate(
     lambda_source: LambdaSource | float | None = None,
     model: str | ModelError | None = "counts",
     planner: Planner | None = None,
-    reward_source: SmoothedReward | None = None,
+    reward_source: RewardSource | None = None,
     step_sizes: float | Sequence[float] | np.ndarray,
     seeds: int | Sequence[int] | np.ndarray,
     epsilon: float | np.ndarray = 0.1,
@@ -71,6 +79,7 @@ def simulate(
     probes: Sequence[tuple[int, int]] = (),
     view: View = "offline",
     replacing: bool = False,
+    initial_value: float = 0.0,
     threads: int | None = None,
     keep_values: bool = False,
 ) -> Runs:
@@ -83,7 +92,8 @@ def simulate(
       model: of the λ source: "counts" (learned), "oracle" (the true dynamics), or counts with an error, such as
         `CorruptedModel`, which holds for the planner's model, too.
       planner: what the learner makes of a count model besides λ, such as `Dyna`; None for nothing.
-      reward_source: `SmoothedReward` to read rewards off the planner's model; None for the rewards that come.
+      reward_source: `SmoothedReward` to read rewards off the planner's model, `LearnedComponents` to divide a reward
+        that is one number among the state components; None for the rewards that come.
       step_sizes, seeds: broadcast against each other; one run each.
       epsilon: exploration, a number or one per episode.
       discount: γ.
@@ -93,6 +103,7 @@ def simulate(
       view: "offline" (O(1) per step; exact for acyclic problems), "traces", "true_online", "expected_traces" or
         "sampled"; see `chunked_td.learners.views`.
       replacing: replacing instead of accumulating traces, with view "traces".
+      initial_value: what all values are before learning, in every reward component. Ends of episodes stay 0.
       threads: runs at a time; default: one per core. Results do not depend on it.
       keep_values: return the final tables too.
 
@@ -105,10 +116,13 @@ def simulate(
     seeds_, sizes = check_runs(seeds, step_sizes)
     marks = record_marks(record_at, episodes)
     rows = probe_rows(dynamics, learner, probes)
+    begin = check_finite("initial_value", initial_value)
 
     def one(index: int) -> tuple[Any, ...]:
         seed, step_size = int(seeds_[index]), float(sizes[index])
         run = Run(dynamics, seed=seed, step_size=step_size, **settings)
+        if begin:
+            run.values[:] = begin
         return record_run(run, marks, rows, keep_values)
 
     workers = min(check_threads(threads), len(sizes))

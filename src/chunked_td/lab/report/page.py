@@ -113,12 +113,16 @@ def report_page(
     )
 
 
-def render(template: str, **values: Any) -> str:
-    """Fill in one of `templates/`. Text is escaped everywhere; only our own CSS and JavaScript go in as they are."""
+def render(template: str, packages: Sequence[str] = (), **values: Any) -> str:
+    """Fill in one of `templates/`. Text is escaped everywhere; only our own CSS and JavaScript go in as they are.
+
+    Args:
+      packages: whose `templates/` are searched before those of the report.
+    """
     from markupsafe import Markup
     from plotly.offline import get_plotlyjs
 
-    environment = templates("chunked_td.lab.report")
+    environment = templates(*packages, "chunked_td.lab.report")
     environment.globals.update(
         seeds_text=seeds_text,
         switches=SWITCHES,

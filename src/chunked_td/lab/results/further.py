@@ -35,10 +35,28 @@ class FurtherClaim:
 def further_claims(root: Path) -> list[FurtherClaim]:
     """The claims of every study whose data lie in `root`."""
     found: list[FurtherClaim] = []
-    for name, claims in (("compression", _compression), ("deep", _deep)):
+    for name, claims in (("atlas", _atlas), ("compression", _compression), ("deep", _deep)):
         if (root / name).is_dir():
             found += claims(root / name)
     return found
+
+
+def _atlas(folder: Path) -> Iterator[FurtherClaim]:
+    """Methods on families of problems, by the criteria of `chunked_td.lab.atlas`."""
+    import polars as pl
+
+    from chunked_td.lab.atlas.claims import judge_claims
+    from chunked_td.lab.atlas.ranking import AtlasBootstrap
+    from chunked_td.lab.atlas.results import SCORES, make_atlas
+
+    path = folder / SCORES
+    if not path.is_file():
+        return
+    found = make_atlas(pl.read_parquet(path))
+    status = {"supported": HOLDS, "not supported": FAILS, "mixed": UNDECIDED}
+    for claim, finding in judge_claims(found, AtlasBootstrap(found)):
+        verdict = status.get(finding.verdict, NOT_RUN)
+        yield FurtherClaim("atlas", "ours", claim.text, claim.criterion, verdict, " ".join(finding.numbers))
 
 
 def _compression(folder: Path) -> Iterator[FurtherClaim]:

@@ -122,6 +122,8 @@ def size_of(protocol: Protocol, arm: Arm, options: SweepOptions) -> Size | None:
         size = protocol.smoke
     elif options.profile == "quick" and arm.kind == "network":
         size = protocol.network_quick if arm.quick else None
+    elif options.profile == "quick" and protocol.quick is not None:
+        size = protocol.quick
     if size is None:
         return None
     return Size(

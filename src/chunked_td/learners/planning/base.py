@@ -24,6 +24,7 @@ from chunked_td._numba import by_type, code, form_of, is_kernel, kernel
 from chunked_td.bootstraps import STATE
 from chunked_td.lambdas.base import grown_arrays, new_array
 from chunked_td.lambdas.step import bootstrap_value
+from chunked_td.learners.planning.smoothed_reward import SmoothedReward
 from chunked_td.models.counts import FOLLOWING, NUMBER, TARGET
 from chunked_td.models.transitions import TransitionCounts, record
 from chunked_td.policies import epsilon_greedy
@@ -222,11 +223,12 @@ def make_planning(
       stream: the planner's random numbers.
       capacity: distinct transitions to make room for.
     """
-    if planner is None and reward_source is None:
+    smoothed = reward_source if isinstance(reward_source, SmoothedReward) else None
+    if planner is None and smoothed is None:
         return None
     return Planning(
         planner=None if planner is None else planner.compiled(sizes),
-        reward_source=None if reward_source is None else form_of(reward_source, {}),
+        reward_source=None if smoothed is None else form_of(smoothed, {}),
         direct=planner is None or planner.direct,
         world=TransitionCounts.empty(sizes["rows"], sizes["S"], sizes["d"], capacity),
         rng=PlanningStream(*stream),

@@ -52,10 +52,3 @@ class SmoothedReward:
             total += sums[pair, i]
             pair = counts.pairs[pair, FOLLOWING]
         return total / counts.total[row]
-
-
-def check_reward_source(value: Any) -> SmoothedReward | None:
-    """A reward source, or None for the reward as it comes."""
-    if value is None or isinstance(value, SmoothedReward):
-        return value
-    raise ValueError(f"reward_source must be None or SmoothedReward(…), got {value!r}")

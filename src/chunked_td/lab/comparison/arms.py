@@ -1,0 +1,190 @@
+"""What is compared: every λ source with every bootstrap, so that neither is taken for the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from chunked_td.lambdas.base import LambdaSource
+from chunked_td.learners.schedule import Schedule
+
+BOOTSTRAPS = {"sarsa": "SARSA", "expected_sarsa": "Expected-SARSA", "q_learning": "Q-learning"}
+"""Bootstraps and what tables call them."""
+
+_CLASSES = {"sarsa": "ChunkedSarsa", "expected_sarsa": "ChunkedExpectedSarsa", "q_learning": "QLambda"}
+
+SOURCES = {
+    "forward": ("chunked (forward)", "ForwardLambda"),
+    "expected": ("expected", "ExpectedLambda"),
+    "value": ("value kernel", "ValueLambda"),
+    "junction": ("junction", "JunctionLambda"),
+    "backward": ("backward", "BackwardLambda"),
+    "greedy": ("λ-greedy", "GreedyLambda"),
+    "dyna": ("Dyna, λ = 0", "ConstantLambda"),
+}
+"""λ sources besides the fixed λs: label and class. Dyna is a rival that plans instead."""
+
+_CHECKPOINTS = 50
+
+
+@dataclass(frozen=True)
+class ComparisonSettings:
+    """What to compare.
+
+    Args:
+      env: id of a Gymnasium environment.
+      episodes: episodes per run.
+      max_steps: steps after which an episode is cut off, where the environment sets no limit.
+      seeds: runs per arm and step size; None is 20 where runs are compiled, 10 elsewhere.
+      lambdas: the grid of fixed λs.
+      step_sizes: step sizes to begin with.
+      bootstraps: keys of `BOOTSTRAPS`. sources: keys of `SOURCES`.
+      discount: γ. epsilon: exploration.
+      extend: how often the grid of step sizes may grow at either end.
+      step_size_schedule: factors that multiply every step size over the episodes.
+      initial_value: of all rows of the table.
+      env_settings: keyword arguments for `gymnasium.make`. wrappers: "module:Class", innermost first.
+      bins: bins per dimension of a Box; low, high: its bounds, see `chunked_td.Discretise`.
+      action_mask: obey `info["action_mask"]` where there is one.
+      compiled: run compiled where that is possible.
+    """
+
+    env: str
+    episodes: int
+    max_steps: int = 1_000
+    seeds: int | None = None
+    lambdas: tuple[float, ...] = (0.0, 0.5, 0.8, 0.9, 0.95, 1.0)
+    step_sizes: tuple[float, ...] = (0.05, 0.2, 0.8)
+    bootstraps: tuple[str, ...] = ("sarsa", "expected_sarsa")
+    sources: tuple[str, ...] = tuple(SOURCES)
+    discount: float = 0.99
+    epsilon: float | Schedule = 0.1
+    extend: int = 3
+    step_size_schedule: Schedule | None = None
+    initial_value: float = 0.0
+    env_settings: Mapping[str, Any] = field(default_factory=dict)
+    wrappers: tuple[str, ...] = ()
+    bins: tuple[int, ...] = ()
+    low: tuple[float | None, ...] = ()
+    high: tuple[float | None, ...] = ()
+    action_mask: bool = True
+    compiled: bool = True
+
+    @property
+    def marks(self) -> np.ndarray:
+        """Numbers of finished episodes at which the mean return since the last one is kept."""
+        return np.unique(np.linspace(0, self.episodes, min(self.episodes, _CHECKPOINTS) + 1).astype(np.int64))[1:]
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The share of all episodes that each checkpoint stands for."""
+        return np.diff(self.marks, prepend=0) / self.episodes
+
+
+@dataclass(frozen=True)
+class LearnerArm:
+    """A learner to compare.
+
+    Args:
+      bootstrap: a key of `BOOTSTRAPS`.
+      source: a key of `SOURCES`, or "fixed".
+      value: λ where it is fixed.
+    """
+
+    bootstrap: str
+    source: str
+    value: float = 0.0
+
+    @property
+    def source_label(self) -> str:
+        """What tables call the λ source."""
+        return f"λ = {self.value:g}" if self.source == "fixed" else SOURCES[self.source][0]
+
+    @property
+    def label(self) -> str:
+        """What tables call the arm."""
+        return f"{BOOTSTRAPS[self.bootstrap]}, {self.source_label}"
+
+    @property
+    def lambda_source(self) -> LambdaSource:
+        """Its λ source, new."""
+        import chunked_td
+
+        if self.source in ("fixed", "dyna"):
+            return chunked_td.ConstantLambda(self.value)
+        return getattr(chunked_td, SOURCES[self.source][1])()
+
+    @property
+    def planner(self) -> Any:
+        """What it makes of a model besides λ."""
+        import chunked_td
+
+        return chunked_td.Dyna() if self.source == "dyna" else None
+
+    @property
+    def code(self) -> str:
+        """How to make this learner in Python, without its shared settings."""
+        name = _CLASSES[self.bootstrap]
+        if self.source == "fixed":
+            return f"ctd.{name}(env, lambda_source={self.value:g}, …)"
+        if self.source == "dyna":
+            return f"ctd.{name}(env, lambda_source=0.0, planner=ctd.Dyna(), …)"
+        return f"ctd.{name}(env, lambda_source=ctd.{SOURCES[self.source][1]}(), …)"
+
+    def agent(self, env: Any, settings: ComparisonSettings, step_size: float, seed: int) -> Any:
+        """A learner for the Gymnasium loop."""
+        from chunked_td import Discretise
+        from chunked_td.learners.inputs import learner_by_name
+
+        more: dict[str, Any] = {}
+        if settings.bins:
+            more["indexer"] = Discretise(
+                env, _one_or_all(settings.bins), *map(_one_or_all, (settings.low, settings.high))
+            )
+        agent = learner_by_name(_CLASSES[self.bootstrap])(
+            env,
+            lambda_source=self.lambda_source,
+            planner=self.planner,
+            step_size=scaled(settings.step_size_schedule, step_size),
+            epsilon=settings.epsilon,
+            discount=settings.discount,
+            seed=seed,
+            action_mask=settings.action_mask,
+            **more,
+        )
+        if settings.initial_value:
+            if not agent.indexer.fixed:
+                raise ValueError(
+                    "--initial-value needs a known number of states; this environment's states get ids on first sight"
+                )
+            agent.tables.values[:] = settings.initial_value
+        return agent
+
+
+def _one_or_all(values: tuple[Any, ...]) -> Any:
+    """One number for all dimensions, one per dimension, or None where none was given."""
+    return None if not values else values[0] if len(values) == 1 else list(values)
+
+
+def scaled(schedule: Schedule | None, step_size: float) -> float | Schedule:
+    """A step size that follows a schedule of factors."""
+    if schedule is None:
+        return step_size
+    return Schedule(tuple((episode, factor * step_size) for episode, factor in schedule.points), schedule.hold)
+
+
+def arms_of(settings: ComparisonSettings) -> tuple[LearnerArm, ...]:
+    """Every λ source with every bootstrap."""
+    for name, given, known in (("bootstraps", settings.bootstraps, BOOTSTRAPS), ("sources", settings.sources, SOURCES)):
+        for key in given:
+            if key not in known:
+                raise ValueError(f"{name} must be among {', '.join(known)}, got {key!r}")
+    kinds = [("fixed", float(value)) for value in dict.fromkeys(settings.lambdas)]
+    kinds += [(source, 0.0) for source in dict.fromkeys(settings.sources)]
+    arms = tuple(LearnerArm(name, *kind) for name in dict.fromkeys(settings.bootstraps) for kind in kinds)
+    if len(arms) < 2:
+        raise ValueError(f"there must be two arms to compare at least, got {[arm.label for arm in arms]}")
+    return arms

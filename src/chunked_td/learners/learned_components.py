@@ -1,0 +1,126 @@
+"""A reward that is one number, divided among the components of the next state by least squares."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from chunked_td._checks import check_positive
+from chunked_td._numba import form_of, kernel
+
+
+@dataclass(frozen=True)
+class LearnedComponents:
+    """The reward as a sum over the components of the next state, learned online, and what is left over.
+
+        r_{t+1} = Σ_i f_i(x_{t+1}^i) + rest,   f = argmin Σ_{k ≤ t+1} (r_k − Σ_i f_i(x_k^i))² + ridge Σ f²
+
+    A learner on states with c components has c + 1 reward components then: f_i with the λ of state component i, and the
+    rest with the undivided λ, the probability of all components together. f is that of all transitions so far, the
+    present one included, by recursive least squares: (n₁ + … + n_c)² multiplications a step, where component i takes
+    n_i values. The parts are known up to constants that add up to 0; the constants are the ones of least Σ f².
+
+    The parts always add up to the reward that came, so the sum of the values has the same target as without them.
+
+    Args:
+      ridge: pull of every f_i(x^i) to 0, in transitions.
+    """
+
+    ridge: float = 0.01
+
+    arrays: ClassVar[Mapping[str, str]] = {"parts": "float64[features]", "inverse": "float64[features, features]"}
+
+    def __post_init__(self) -> None:
+        check_positive("ridge", self.ridge)
+
+    def settings(self) -> dict[str, Any]:
+        """The settings by name, as plain values."""
+        return dataclasses.asdict(self)
+
+    def check(self, nvec: Sequence[int] | None, paid: int, per_component: bool) -> None:
+        """Refuse states without components, rewards that are divided already, and a λ that all components share.
+
+        Args:
+          nvec: sizes of the state components, if there are any. paid: how many numbers the environment pays.
+          per_component: whether the λ source has a λ for every reward component.
+        """
+        if nvec is None or len(nvec) < 2:
+            has = "none" if nvec is None else f"{len(nvec)}"
+            raise ValueError(f"reward_source {self!r} needs states with two countable components or more, got {has}")
+        if paid != 1:
+            raise ValueError(f"reward_source {self!r} divides a reward that is one number, got {paid} components")
+        if not per_component:
+            raise ValueError(f"reward_source {self!r} goes with a λ per reward component, such as FactoredLambda()")
+
+    def compiled(self, nvec: np.ndarray) -> Any:
+        """What kernels see: nothing learned yet."""
+        n, c = int(nvec.sum()), nvec.size
+        arrays = {
+            "first": np.cumsum(nvec) - nvec,
+            "active": np.zeros(c, np.int64),
+            "parts": np.zeros(n),
+            "inverse": np.eye(n) / self.ridge,
+            "gain": np.zeros(n),
+            "reward": np.zeros(c + 1),
+        }
+        return form_of(self, arrays)
+
+    @staticmethod
+    @kernel
+    def divide(form, step, reward):
+        """Learn from the transition, and write the reward in c + 1 components into `reward`."""
+        activate(form, step.components, step.tables.nvec, step.next_state)
+        error = reward[0]
+        for j in form.active:
+            error -= form.parts[j]
+        spread = take_gain(form)
+        move = error / spread
+        for j in range(form.parts.size):
+            form.parts[j] += move * form.gain[j]
+        shrink(form, spread)
+        rest = reward[0]
+        for i in range(form.active.size):
+            form.reward[i] = form.parts[form.active[i]]
+            rest -= form.reward[i]
+        form.reward[form.active.size] = rest
+
+
+@kernel
+def activate(form, components, nvec, state):
+    """The features of a state that are 1, one per component, into `active`.
+
+    Args:
+      components: int64[c], those of `state`; None where only its id is at hand.
+    """
+    below = 1
+    for i in range(nvec.size - 1, -1, -1):
+        form.active[i] = form.first[i] + (state // below % nvec[i] if components is None else components[i])
+        below *= nvec[i]
+
+
+@kernel
+def take_gain(form):
+    """P φ into `gain`, for features φ that are 0 or 1; returns 1 + φᵀ P φ. P is kept above its diagonal."""
+    form.gain[:] = 0.0
+    for j in form.active:
+        for k in range(j):
+            form.gain[k] += form.inverse[k, j]
+        for k in range(j, form.gain.size):
+            form.gain[k] += form.inverse[j, k]
+    spread = 1.0
+    for j in form.active:
+        spread += form.gain[j]
+    return spread
+
+
+@kernel
+def shrink(form, spread):
+    """P ← P − (P φ)(P φ)ᵀ / spread."""
+    for j in range(form.gain.size):
+        weight = form.gain[j] / spread
+        for k in range(j, form.gain.size):
+            form.inverse[j, k] -= weight * form.gain[k]
