@@ -22,7 +22,7 @@ from chunked_td.cli.compare import write_comparison
 from chunked_td.lab.comparison import Comparison, ComparisonSettings, compare
 from chunked_td.lab.comparison.advice import NO_DIFFERENCE, advice, group_text
 from chunked_td.lab.comparison.arms import LearnerArm
-from chunked_td.lab.comparison.ranking import Family, chosen_sizes
+from chunked_td.lab.comparison.ranking import PairedFamily, chosen_sizes
 from chunked_td.lab.comparison.running import ArmRuns, CompiledRuns, Curves, GymnasiumRuns, runs_for
 from chunked_td.lab.comparison.sweep import ArmOutcome
 
@@ -59,7 +59,7 @@ def test_equal_arms_show_a_difference_in_one_family_of_twenty(seeds):
     rng, found = np.random.default_rng(seeds), 0
     for _ in range(200):
         scores = rng.normal(size=(8, seeds)) * rng.exponential(size=(8, 1)) + 5 * rng.normal(size=seeds)
-        found += not Family.of(scores).no_difference
+        found += not PairedFamily.of(scores).no_difference
     assert found <= 21  # 200 × 5 % and three standard deviations and a half
 
 
@@ -67,7 +67,7 @@ def test_an_arm_with_outliers_hides_no_difference_between_the_others():
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(4, 12)) + np.array([[3.0], [0.0], [0.0], [-500.0]])
     scores[3, 5] -= 1e5
-    family = Family.of(scores)
+    family = PairedFamily.of(scores)
     assert family.best == 0
     assert family.gap(1).shown
     assert family.gap(2).shown
@@ -75,11 +75,11 @@ def test_an_arm_with_outliers_hides_no_difference_between_the_others():
 
 
 def test_equal_scores_and_a_single_seed():
-    same = Family.of(np.ones((3, 5)))
+    same = PairedFamily.of(np.ones((3, 5)))
     assert same.no_difference
     assert same.tied() == [0, 1, 2]
-    assert Family.of(np.array([[1.0], [2.0]])).no_difference  # nothing can be said
-    assert Family.of(np.array([[1.0] * 6, [2.0] * 6])).gap(0).shown  # differs by the same in every seed
+    assert PairedFamily.of(np.array([[1.0], [2.0]])).no_difference  # nothing can be said
+    assert PairedFamily.of(np.array([[1.0] * 6, [2.0] * 6])).gap(0).shown  # differs by the same in every seed
 
 
 # ---- grids and divergence

@@ -3,7 +3,7 @@
     scores: float64[arms, seeds], paired: column k is the same seed in every arm
 
 Step sizes are chosen on one half of the seeds and scored on the other, both ways round (`chosen_sizes`), so that no
-arm gains from having been tried more often. Arms are compared over seeds in pairs (`Family`): all intervals of a family
+arm gains from having been tried more often. Arms are compared over seeds in pairs (`PairedFamily`): all intervals of a family
 hold together, so looking at many arms makes no difference appear that is none.
 """
 
@@ -54,7 +54,7 @@ class Gap:
 
 
 @dataclass(frozen=True)
-class Family:
+class PairedFamily:
     """Arms whose differences are judged together.
 
     Attributes:
@@ -69,7 +69,7 @@ class Family:
     critical: float
 
     @classmethod
-    def of(cls, scores: np.ndarray, level: float = LEVEL) -> Family:
+    def of(cls, scores: np.ndarray, level: float = LEVEL) -> PairedFamily:
         """Find the critical value."""
         scores = np.asarray(scores, np.float64)
         arms, seeds = scores.shape
@@ -138,4 +138,4 @@ def paired_gap(better: Sequence[np.ndarray] | np.ndarray, worse: Sequence[np.nda
       better, worse: float64[arms, seeds].
     """
     both = np.stack([np.mean(better, axis=0), np.mean(worse, axis=0)])
-    return Family.of(both).gap(1, 0)
+    return PairedFamily.of(both).gap(1, 0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from chunked_td._checks import check_whole
 from chunked_td.lab.comparison.arms import BOOTSTRAPS, ComparisonSettings, LearnerArm, arms_of
-from chunked_td.lab.comparison.ranking import Family, chosen_sizes
+from chunked_td.lab.comparison.ranking import PairedFamily, chosen_sizes
 from chunked_td.lab.comparison.running import ArmRuns, CompiledRuns, Curves, GymnasiumRuns, runs_for
 from chunked_td.lab.results.statistics import mean_and_interval
 
@@ -148,7 +148,7 @@ class Standings:
     title: str
     rows: list[Standing]
     diverged: list[ArmOutcome]
-    family: Family
+    family: PairedFamily
 
     @classmethod
     def of(cls, title: str, outcomes: Any) -> Standings:
@@ -159,7 +159,7 @@ class Standings:
             mean, interval = mean_and_interval(one.scores)
             rows.append(Standing(one, float(mean), float(interval.low), float(interval.high), place))
         seeds = len(outcomes[0].scores)
-        family = Family.of(np.array([one.scores for one in there]).reshape(len(there), seeds))
+        family = PairedFamily.of(np.array([one.scores for one in there]).reshape(len(there), seeds))
         rows.sort(key=lambda row: -row.mean)
         return cls(title, rows, [one for one in outcomes if one.diverged], family)
 
