@@ -3,8 +3,8 @@
     scores: float64[arms, seeds], paired: column k is the same seed in every arm
 
 Step sizes are chosen on one half of the seeds and scored on the other, both ways round (`chosen_sizes`), so that no
-arm gains from having been tried more often. Arms are compared over seeds in pairs (`PairedFamily`): all intervals of a family
-hold together, so looking at many arms makes no difference appear that is none.
+arm gains from having been tried more often. Arms are compared over seeds in pairs (`PairedFamily`): all intervals of a
+family hold together, so looking at many arms makes no difference appear that is none.
 """
 
 from __future__ import annotations
