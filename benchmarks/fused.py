@@ -21,7 +21,7 @@ from timing import Row, at_least, at_most, fastest
 KINDS = {
     "accumulated_charge": (AccumulatedCharge.make, "sarsa", ConstantLambda(0.9), "Accumulated-Charge, SARSA(0.9)"),
     "chain_and_split": (ChainAndSplit.make, "sarsa", ForwardLambda(), "Chain-and-Split, Chunked SARSA, counts"),
-    "key_to_door": (KeyToDoor.make, "expected_sarsa", FactoredLambda(), "Key-to-Door, factored, counts"),
+    "key_to_door": (KeyToDoor.make, "expected_sarsa", FactoredLambda(literal=True), "Key-to-Door, factored, counts"),
 }
 
 
