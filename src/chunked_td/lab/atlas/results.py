@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunked_td.lab.atlas.methods import FIXED, Method, fixed_id
+from chunked_td.lab.atlas.methods import FIXED, fixed_id
 from chunked_td.lab.atlas.problems import FAMILIES
 from chunked_td.lab.atlas.protocols import ProblemKey
 from chunked_td.lab.results.statistics import bootstrap_weights
@@ -223,8 +223,3 @@ def save_scores(frame: pl.DataFrame, path: Path) -> None:
     buffer = io.BytesIO()
     frame.write_parquet(buffer, compression="zstd", compression_level=19)
     write_atomically(path, buffer.getvalue())
-
-
-def labels(methods: Sequence[Method]) -> dict[str, str]:
-    """What to call each method."""
-    return {method.id: method.label for method in methods}

@@ -295,7 +295,6 @@ FAMILIES = (
         make=lock,
         task=CONTROL,
         discount=0.97,
-        cyclic=True,
         held_out=True,
     ),
 )

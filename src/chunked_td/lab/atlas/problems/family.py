@@ -31,7 +31,6 @@ class Family:
       fixed: the other dials.
       task: CHOICE, CONTROL or PREDICTION.
       episodes: length of a run. discount: γ. epsilon: exploration.
-      cyclic: whether a state may return within an episode.
       control_for: the dials of the control, which must not change what a method is worth, e.g. {"mirrored": True}.
       held_out: set aside while the λ sources of this package were designed.
     """
@@ -47,7 +46,6 @@ class Family:
     episodes: int = 300
     discount: float = 1.0
     epsilon: float = 0.1
-    cyclic: bool = False
     control_for: Mapping[str, Any] = field(default_factory=dict)
     held_out: bool = False
 

@@ -61,10 +61,8 @@ def published(*, env: str) -> TransitionTable:
     """A problem of Gymnasium's, from the table that it publishes."""
     import gymnasium
 
-    arguments = {"is_slippery": False} if env == "DryLake" else {}
-    name = env.replace("DryLake", "FrozenLake")
-    latest = max(int(spec.version or 0) for spec in gymnasium.registry.values() if spec.name == name)
-    return TransitionTable.from_env(gymnasium.make(f"{name}-v{latest}", **arguments), horizon=100)
+    latest = max(int(spec.version or 0) for spec in gymnasium.registry.values() if spec.name == env)
+    return TransitionTable.from_env(gymnasium.make(f"{env}-v{latest}"), horizon=100)
 
 
 FAMILIES = (
@@ -77,7 +75,6 @@ FAMILIES = (
         make=walk,
         task=PREDICTION,
         episodes=60,
-        cyclic=True,
     ),
     Family(
         "garnet",
@@ -88,7 +85,6 @@ FAMILIES = (
         make=garnet,
         task=CONTROL,
         discount=0.95,
-        cyclic=True,
     ),
     Family(
         "garnet-values",
@@ -101,7 +97,6 @@ FAMILIES = (
         task=PREDICTION,
         discount=0.95,
         episodes=100,
-        cyclic=True,
     ),
     Family(
         "grid",
@@ -112,7 +107,6 @@ FAMILIES = (
         make=grid,
         task=CONTROL,
         discount=0.95,
-        cyclic=True,
         held_out=True,
     ),
     Family(
@@ -124,7 +118,6 @@ FAMILIES = (
         make=published,
         task=CONTROL,
         discount=0.99,
-        cyclic=True,
         held_out=True,
     ),
 )
