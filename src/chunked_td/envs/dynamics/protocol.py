@@ -20,7 +20,7 @@ What dynamics may offer besides:
   * `starts`: start states with their probabilities, where `reset` has a choice.
   * `is_fixed`: true where `prepare` changes nothing, so that runs may share the arrays.
   * `one_loop`: true where one compiled loop is to serve any number of actions. Otherwise a loop is compiled for each
-    small number, which runs up to a third faster.
+    small number, which runs faster.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class CompiledRuns:
     def describe(self) -> str:
         """Where runs execute, and what that means."""
         return (
-            "the environment's dynamics are known: runs are compiled (seconds instead of minutes; the first time a λ "
+            "the environment's dynamics are known: runs are compiled (the first time a λ "
             "source is compiled takes some seconds more). Episodes have the distribution of Gymnasium's"
         )
 
