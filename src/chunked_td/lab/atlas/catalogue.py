@@ -70,7 +70,7 @@ METHODS = (
         TRACES,
         0.9,
         learner="q_learning",
-        text="Cut where an action explores.",
+        text="Cut where an action explores; on value problems it learns other values.",
         quick=False,
     ),
     Method(
