@@ -17,6 +17,7 @@ from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.indexing import Indexer, make_indexer
 from chunked_td.lambdas.base import LambdaSource, Needs, as_lambda_source
 from chunked_td.lambdas.forward import ForwardLambda
+from chunked_td.learners.exploration import Exploration, check_exploration
 from chunked_td.learners.inputs import (
     check_indexer,
     check_policy_table,
@@ -46,7 +47,8 @@ class LearnerSettings(TypedDict, total=False):
 
     step_size: float | Schedule
     discount: float
-    epsilon: float | Schedule
+    epsilon: float | Schedule | None
+    exploration: Exploration | None
     seed: int
     lambda_source: LambdaSource | float | None
     model: Any
@@ -70,7 +72,10 @@ class Learner(Stepping):
       env: a Gymnasium environment (or anything with `observation_space` and `action_space`).
       step_size: α, a number or a `Schedule` over episodes.
       discount: γ.
-      epsilon: exploration of the ε-greedy policy, a number or a `Schedule`. Not used by state-value learners.
+      epsilon: exploration of the ε-greedy policy, a number or a `Schedule`; 0.1 by default. Not used by state-value
+        learners.
+      exploration: how to act on action values where it is not ε-greedily: `Softmax(temperature)` or
+        `CountBonus(scale)`. The values learned are those of the policy that acts.
       seed: of the policy and the model; `learn` seeds the environment with it too.
       lambda_source: where λ comes from: a source from `chunked_td.lambdas`, one of your own, or a number.
       model: None for counts, an object that follows `chunked_td.models.Model`, or an error that the counts shall have,
@@ -104,7 +109,8 @@ class Learner(Stepping):
         *,
         step_size: float | Schedule = 0.1,
         discount: float = 0.99,
-        epsilon: float | Schedule = 0.1,
+        epsilon: float | Schedule | None = None,
+        exploration: Exploration | None = None,
         seed: int = 0,
         lambda_source: LambdaSource | float | None = None,
         model: Any = None,
@@ -122,7 +128,6 @@ class Learner(Stepping):
     ):
         self.seed = check_seed(seed)
         self.step_size = check_schedule("step_size", step_size, positive=True)
-        self.epsilon = check_schedule("epsilon", epsilon, positive=False)
         self.discount = check_unit("discount", discount)
         self.lambda_source = as_lambda_source(lambda_source, self.default_source)
         self.view = check_view(self.default_view if view is None else view)
@@ -132,6 +137,7 @@ class Learner(Stepping):
         self.replacing = check_flag("replacing", replacing)
         self.action_mask = None if action_mask is None else check_flag("action_mask", action_mask)
         self.planner = check_planner(self.default_planner if planner is None else planner)
+        self.exploration, self.epsilon = check_exploration(exploration, epsilon, self.bootstrap, self.planner)
         self.reward_source = check_reward_source(reward_source)
         self._read_spaces(env, indexer)
         self.reward_weights = check_reward_weights(reward_weights, self.n_paid)

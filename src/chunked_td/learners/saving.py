@@ -22,6 +22,7 @@ from chunked_td._checks import check_flag, check_whole
 from chunked_td._files import read_regular, write_atomically
 from chunked_td.indexing import indexer_from_state
 from chunked_td.lambdas import SOURCES, LambdaSource
+from chunked_td.learners.exploration import EXPLORATIONS, Exploration
 from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.learner import Learner
 from chunked_td.learners.planning import PLANNERS, Planner
@@ -85,7 +86,8 @@ def save(agent: Learner, path: Any) -> None:
         "settings": {name: _plain(getattr(agent, attribute)) for name, attribute in _SETTINGS.items()}
         | {"view": view_settings(agent.view)},
         "step_size": _number_out(agent.step_size),
-        "epsilon": _number_out(agent.epsilon),
+        "epsilon": None if _has_no_epsilon(agent) else _number_out(agent.epsilon),
+        "exploration": None if agent.exploration is None else _exploration_out(agent.exploration),
         "lambda_source": _named_out(agent.lambda_source, SOURCES),
         "planner": None if agent.planner is None else _named_out(agent.planner, PLANNERS),
         "reward_source": None if agent.reward_source is None else _named_out(agent.reward_source, REWARD_SOURCES),
@@ -122,6 +124,7 @@ def load(
     policy: Any = None,
     max_bytes: int | None = None,
     planner: Planner | None = None,
+    exploration: Exploration | None = None,
 ) -> Learner:
     """Read a learner that `save` wrote; it continues bit for bit as the saved one would have.
 
@@ -134,6 +137,7 @@ def load(
       policy: the policy, where the learner was built with a function.
       max_bytes: what the file may unpack to; by default 1 GiB, or 100 times the file where that is more.
       planner: the planner, where the learner was built with one of your own.
+      exploration: the exploration, where the learner was built with one of your own.
 
     Raises:
       ValueError: if the file is not a saved learner, was cut short or changed, or holds what no learner can have.
@@ -142,7 +146,7 @@ def load(
     try:
         unseal(content)
         arrays = Archive(content, max_bytes)
-        agent = _learner(arrays, lambda_source, model, policy, planner)
+        agent = _learner(arrays, lambda_source, model, policy, planner, exploration)
         arrays.check_all_read()
         return agent
     except _Unfit as problem:
@@ -153,13 +157,18 @@ def load(
 
 
 def _learner(
-    arrays: Mapping[str, np.ndarray], source: LambdaSource | None, model: Any, policy: Any, planner: Planner | None
+    arrays: Mapping[str, np.ndarray],
+    source: LambdaSource | None,
+    model: Any,
+    policy: Any,
+    planner: Planner | None,
+    exploration: Exploration | None,
 ) -> Learner:
     """The learner that an archive holds."""
     header = json.loads(str(arrays["header"].data, "utf-8"))
     if header["format"] != FORMAT:
         raise _Unfit(f"written in format {header['format']}, this version reads format {FORMAT}")
-    agent = _rebuild(header, arrays, source, model, policy, planner)
+    agent = _rebuild(header, arrays, source, model, policy, planner, exploration)
     agent.policy_draws = Draws.from_state(header["policy_draws"])
     agent.chunk_draws = Draws.from_state(header["chunk_draws"])
     if agent.planner is not None:
@@ -180,6 +189,7 @@ def _rebuild(
     model: Any,
     policy: Any,
     planner: Planner | None,
+    exploration: Exploration | None,
 ) -> Learner:
     import chunked_td
 
@@ -208,6 +218,7 @@ def _rebuild(
         space,
         step_size=_number_in(header["step_size"]),
         epsilon=_number_in(header["epsilon"]),
+        exploration=_exploration_in(header.get("exploration"), exploration),
         lambda_source=_named_in("lambda_source", header["lambda_source"], source, SOURCES),
         planner=_named_in("planner", header.get("planner"), planner, PLANNERS),
         reward_source=reward_source,
@@ -240,6 +251,8 @@ def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
         arrays[f"episode_{name}"] = getattr(agent._state.episode, name)
     for name in agent.lambda_source.arrays:
         arrays[f"lambda_{name}"] = getattr(agent._state.source, name)
+    for name in agent.exploration.arrays if agent.exploration is not None else ():
+        arrays[f"exploration_{name}"] = getattr(agent.tables.exploration, name)
     if isinstance(agent, SuttonSingh):
         arrays["stale"] = agent.stale[: int(counts.size[0])]
         arrays["visited"] = np.array(agent.visited, np.int64).reshape(-1, 2)
@@ -275,6 +288,9 @@ def _tables_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
         tables=agent.tables._replace(values=arrays["values"], legal=arrays["legal"]),
         memory=Memory(*(arrays[f"memory_{name}"] for name in Memory._fields)),
     )
+    if agent.exploration is not None and agent.exploration.arrays:
+        kept = {name: arrays[f"exploration_{name}"] for name in agent.exploration.arrays}
+        agent._replace(tables=agent.tables._replace(exploration=agent.tables.exploration._replace(**kept)))
     if agent.trace is not None:
         agent._replace(trace=_trace_in(agent, arrays))
     if episode_arrays(agent):
@@ -349,6 +365,26 @@ def _number_in(value: Any) -> float | Schedule:
     for episode, _ in value["points"]:
         check_whole("episode of a schedule", episode, -LARGEST, LARGEST)
     return Schedule(tuple(map(tuple, value["points"])), check_flag("hold", value["hold"]))
+
+
+def _has_no_epsilon(agent: Learner) -> bool:
+    return agent.exploration is not None and not agent.exploration.uses_epsilon
+
+
+def _exploration_out(exploration: Exploration) -> dict[str, Any]:
+    """Its name and settings; numbers may be schedules."""
+    named = _named_out(exploration, EXPLORATIONS)
+    return named | {name: _number_out(getattr(exploration, name)) for name in exploration.settings()}
+
+
+def _exploration_in(value: dict[str, Any] | None, given: Any) -> Any:
+    if given is not None:
+        mine = json.loads(json.dumps(_exploration_out(given)))
+        if mine != value:
+            raise _Unfit(f"exploration: the saved learner uses {value}, got {mine}")
+        return given
+    numbers = {name: _number_in(number) for name, number in (value or {}).items()}
+    return _named_in("exploration", value and numbers, None, EXPLORATIONS)
 
 
 def _named_out(thing: Any, ours: Mapping[str, type]) -> dict[str, Any]:

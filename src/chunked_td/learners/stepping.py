@@ -62,7 +62,7 @@ class Stepping(Storage):
         state = self._index(observation)
         self._given_policy(observation, legal)
         self._abandon()
-        self._rates[:] = at_episode(self.epsilon, self.episode), at_episode(self.step_size, self.episode)
+        self._rates[:] = at_episode(self.exploring_rate, self.episode), at_episode(self.step_size, self.episode)
         self.policy_draws.reserve(1)
         places, entries = self._entries()
         if given is None:

@@ -85,7 +85,7 @@ class Storage(Queries):
             rule=rule,
             source=source.compiled(self._sizes()) if source.is_compiled else None,
             model=self._make_model(parts, nvec),
-            tables=Tables(np.zeros((self._rows(states), d)), legal, nvec, parts),
+            tables=Tables(np.zeros((self._rows(states), d)), legal, nvec, parts, self._make_exploration()),
             trace=trace,
             memory=Memory.empty(A, d, _ROOM if trace is None else 1),
             watch=np.zeros(1, np.int64),
@@ -108,6 +108,10 @@ class Storage(Queries):
         self._room = 0
         self._packed: Packed | None = None
         self._busy = self._training = False
+
+    def _make_exploration(self) -> Any:
+        """The compiled form of the exploration; None for ε-greedy."""
+        return None if self.exploration is None else self.exploration.compiled(self._sizes())
 
     def _make_model(self, parts: np.ndarray, nvec: np.ndarray) -> Any:
         """The compiled form of the model: counts, or a place for the answers of a model object."""
@@ -206,6 +210,9 @@ class Storage(Queries):
         if self.trace is not None:
             self._replace(trace=self.trace.grown(values.shape[0], self.trace.capacity))
         self._grow_source()
+        if self.exploration is not None:
+            grown = grown_arrays(self.tables.exploration, self.exploration.arrays, self._sizes())
+            self._replace(tables=self.tables._replace(exploration=grown))
         if self._state.planning is not None:
             self._grow_planning(self._state.planning.world.counts.pairs.shape[0])
         counts = getattr(self._state.model, "counts", None)
@@ -236,6 +243,7 @@ class Storage(Queries):
         if self._packed is None:
             streams = self.policy_draws.stream, self.chunk_draws.stream
             packed = Packed(Workspace(self._state, *streams, self._reward, self._rates))
-            packed.entries = entries_for(packed.form, is_cacheable(self._state.source, *(self._state.planning or ())))
+            outside = self._state.source, self.tables.exploration, *(self._state.planning or ())
+            packed.entries = entries_for(packed.form, is_cacheable(*outside))
             self._packed = packed
         return self._packed.places, self._packed.entries

@@ -11,6 +11,7 @@ from chunked_td.bootstraps import BOOTSTRAPS, STATE
 from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy, legal_masks
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.learners.count_models import component_parts, kind_of_counts, make_counts, pairs_per_step
+from chunked_td.learners.exploration import Exploration
 from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.planning.base import Planner, PlanningStream, make_planning
 from chunked_td.learners.reward_sources import RewardSource
@@ -65,6 +66,7 @@ class Run:
         replacing: bool = False,
         planner: Planner | None = None,
         reward_source: RewardSource | None = None,
+        exploration: Exploration | None = None,
         error: ModelError | None = None,
         source: Any = None,
         record: bool = False,
@@ -89,6 +91,7 @@ class Run:
         legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
         sizes = {"S": states, "A": A, "d": d, "rows": rows}
         seeds = split_seed(seed)
+        exploring = None if exploration is None else exploration.compiled(sizes)
         draws = 0 if planner is None else planner.draws * T
         self.plan_draws = Draws(generator(seeds.planning), max(_BLOCK, 2 * draws) if draws else 0)
         trace = empty_trace(view, rows, d, min(rows, T))
@@ -97,7 +100,7 @@ class Run:
                 rule=rule,
                 source=lambda_source.compiled(sizes) if source is None else source,
                 model=_make_model(model, dynamics, lambda_source, bootstrap, parts),
-                tables=Tables(np.zeros((rows, d)), legal, nvec, parts),
+                tables=Tables(np.zeros((rows, d)), legal, nvec, parts, exploring),
                 trace=trace,
                 memory=Memory.empty(A, d, T if trace is None else 0),
                 watch=np.zeros(1, np.int64),
@@ -112,7 +115,7 @@ class Run:
         self.stage = Stage.empty(nvec, n_actions, dynamics.n_rewards, d, legal_masks(dynamics), T, trusted, kept)
         self._prepare(dynamics, seeds, view, draws)
         planned = () if self.agent.planning is None else (self.agent.planning.planner,)
-        self.loop = compiled_for(play_block, self.env, self.agent.source, *planned)
+        self.loop = compiled_for(play_block, self.env, self.agent.source, exploring, *planned)
         self.totals = Totals.zero()
         self.episode, self.diverged = 0, -1
 

@@ -30,8 +30,10 @@ from chunked_td.envs.dynamics.protocol import Dynamics
 from chunked_td.lambdas.base import COUNTED, MODEL, LambdaSource, as_lambda_source
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.learners.divergence import DivergenceWarning, divergence_text
+from chunked_td.learners.exploration import EPSILON, Exploration, check_exploration
 from chunked_td.learners.planning.base import Planner, check_planner
 from chunked_td.learners.reward_sources import RewardSource, check_reward_source
+from chunked_td.learners.schedule import over_episodes
 from chunked_td.learners.state import NO_NUMBER
 from chunked_td.learners.views import View, check_view
 from chunked_td.models.errors import ModelError
@@ -72,7 +74,8 @@ def simulate(
     reward_source: RewardSource | None = None,
     step_sizes: float | Sequence[float] | np.ndarray,
     seeds: int | Sequence[int] | np.ndarray,
-    epsilon: float | np.ndarray = 0.1,
+    epsilon: float | np.ndarray | None = None,
+    exploration: Exploration | None = None,
     discount: float = 1.0,
     episodes: int,
     record_at: Sequence[int] = (),
@@ -95,7 +98,8 @@ def simulate(
       reward_source: `SmoothedReward` to read rewards off the planner's model, `LearnedComponents` to divide a reward
         that is one number among the state components; None for the rewards that come.
       step_sizes, seeds: broadcast against each other; one run each.
-      epsilon: exploration, a number or one per episode.
+      epsilon: exploration, a number or one per episode; 0.1 by default.
+      exploration: how to act where it is not ε-greedily: `Softmax(temperature)` or `CountBonus(scale)`.
       discount: γ.
       episodes: episodes per run.
       record_at: numbers of finished episodes at which to record; the end is always added.
@@ -110,8 +114,10 @@ def simulate(
     A run whose learning diverges stops there, with a `DivergenceWarning`; the others go on.
     """
     model, error = ("counts", model) if isinstance(model, ModelError) else (model, None)
-    settings = check_settings(dynamics, learner, lambda_source, model, view, discount, epsilon, episodes, replacing)
+    numbers = EPSILON if epsilon is None else epsilon
+    settings = check_settings(dynamics, learner, lambda_source, model, view, discount, numbers, episodes, replacing)
     settings |= {"planner": check_planner(planner), "reward_source": check_reward_source(reward_source), "error": error}
+    settings |= exploration_settings(exploration, epsilon, settings)
     check_flag("keep_values", keep_values)
     seeds_, sizes = check_runs(seeds, step_sizes)
     marks = record_marks(record_at, episodes)
@@ -223,6 +229,17 @@ def record_marks(record_at: Sequence[int], episodes: int) -> list[int]:
         return sorted({check_whole("record_at", mark, 0, episodes) for mark in record_at} | {int(episodes)})
     except (TypeError, ValueError):
         raise ValueError(f"record_at must lie in 0..{episodes} (the number of episodes), got {record_at!r}") from None
+
+
+def exploration_settings(exploration: Any, epsilon: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """A way to explore other than ε-greedy, and the number by which it explores in every episode."""
+    if exploration is None:
+        return {}
+    epsilons, bootstrap = settings["epsilons"], BOOTSTRAPS[settings["learner"]]
+    least = None if epsilon is None else float(epsilons.min())
+    check_exploration(exploration, least, bootstrap, settings["planner"])
+    rates = over_episodes(exploration.rate_with(epsilons), epsilons.size)
+    return {"exploration": exploration, "epsilons": np.broadcast_to(rates, epsilons.shape).copy()}
 
 
 def check_source(source: LambdaSource) -> None:
