@@ -17,13 +17,13 @@ from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.indexing import Indexer, make_indexer
 from chunked_td.lambdas.base import LambdaSource, Needs, as_lambda_source
 from chunked_td.lambdas.forward import ForwardLambda
+from chunked_td.learners.copies import one_copy
 from chunked_td.learners.exploration import Exploration, check_exploration
 from chunked_td.learners.inputs import (
     check_indexer,
     check_policy_table,
     check_reward_weights,
     count_rewards,
-    refuse_vector_environment,
 )
 from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.logged import learn_from
@@ -69,7 +69,7 @@ class Learner(Stepping):
     """Base of all learners.
 
     Args:
-      env: a Gymnasium environment (or anything with `observation_space` and `action_space`).
+      env: a Gymnasium environment, or a vector of them (or anything with `observation_space` and `action_space`).
       step_size: α, a number or a `Schedule` over episodes.
       discount: γ.
       epsilon: exploration of the ε-greedy policy, a number or a `Schedule`; 0.1 by default. Not used by state-value
@@ -126,6 +126,7 @@ class Learner(Stepping):
         action_mask: bool | None = None,
         reward_weights: Sequence[float] | np.ndarray | None = None,
     ):
+        env = one_copy(env)
         self.seed = check_seed(seed)
         self.step_size = check_schedule("step_size", step_size, positive=True)
         self.discount = check_unit("discount", discount)
@@ -161,7 +162,6 @@ class Learner(Stepping):
         actions = getattr(env, "action_space", None)
         if actions is None or not hasattr(env, "observation_space"):
             raise ValueError(f"env must be a Gymnasium environment (see gymnasium.make), got {env!r}")
-        refuse_vector_environment(env)
         if not hasattr(actions, "n") or type(actions).__name__ == "MultiBinary":
             raise ValueError(f"env.action_space must be Discrete, got {actions!r}")
         self.n_actions, self.action_start = int(actions.n), int(getattr(actions, "start", 0))
@@ -235,10 +235,12 @@ class Learner(Stepping):
         """Train in a Gymnasium environment.
 
         Args:
-          env: the environment; it is seeded with the learner's seed before the first episode.
-          episodes: how many episodes to play now.
+          env: the environment; it is seeded with the learner's seed before the first episode. Or a vector of copies
+            (`gymnasium.make_vec`), which take turns at one table; copy k is seeded with the learner's seed + k.
+          episodes: how many episodes to play now. All copies of a vector are played until so many have ended; those
+            under way go on in the next call, and one that ends in the same round as the last counts, too.
           steps: how many steps to play now, instead; for problems without an end. An episode that is under way at the
-            last step goes on in the next call with `steps`.
+            last step goes on in the next call with `steps`. Of a vector: of all copies together, in whole rounds.
           progress: show a bar, if a person is watching (standard error is a terminal).
           callback: called as callback(episode, return, length) after each episode; training stops if it returns True.
         """
@@ -316,7 +318,13 @@ class Learner(Stepping):
         """For copies and pickles: all but the environment and what lies at addresses of this process."""
         if self._busy:
             raise in_use(self)
-        return self.__dict__ | {"_packed": None, "trained_in": None, "_unfinished_in": None, "_training": False}
+        return self.__dict__ | {
+            "_packed": None,
+            "trained_in": None,
+            "_unfinished_in": None,
+            "_training": False,
+            "_copies": None,
+        }
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.lambda_source!r}, episode={self.episode}, states={self.indexer.size})"

@@ -173,13 +173,20 @@ def _learner(
     agent.chunk_draws = Draws.from_state(header["chunk_draws"])
     if agent.planner is not None:
         agent._set_plan_draws(Draws.from_state(header["plan_draws"], agent._plan_block()))
-    agent.env_state = header["env_state"] and check_random_state("env_state", header["env_state"])
+    agent.env_state = _env_state_in(header["env_state"])
     agent.percepts = check_percepts(agent, header["percepts"])
     agent.episode, agent.state, agent.action, agent._rates[1], agent._rates[0] = check_progress(
         agent, header["progress"]
     )
     _tables_in(agent, arrays)
     return agent
+
+
+def _env_state_in(state: Any) -> Any:
+    """The random numbers of an environment, or of every copy of one, or None."""
+    if isinstance(state, list):
+        return [one and check_random_state("env_state", one) for one in state]
+    return state and check_random_state("env_state", state)
 
 
 def _rebuild(
@@ -474,6 +481,8 @@ def _plain(value: Any) -> Any:
     """JSON-able copy of a bit generator's state, which may hold NumPy numbers."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
     if isinstance(value, np.ndarray):
         return value.tolist()
     return value.item() if isinstance(value, np.generic) else value

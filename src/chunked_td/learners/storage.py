@@ -98,9 +98,10 @@ class Storage(Queries):
         self.chunk_draws = Draws(generator(seeds.model), _ROOM)
         self.percepts: dict[tuple[Any, ...], int] = {}
         self.episode, self.state, self.action = 0, -1, -1
-        self.env_state: dict[str, Any] | None = None  # the environment's random numbers after `learn`
+        self.env_state: Any = None  # the environment's random numbers after `learn`; of a vector, a list
         self.trained_in: Any = None
         self._unfinished_in: Any = None  # the environment in which `learn(steps=)` stopped during an episode
+        self._copies: Any = None  # the episodes under way in a vector environment
         self._mask_seen = False  # whether a mask has forbidden an action
         self._cut = 1.0  # factor of the next λ, for data of another policy
         self._reward, self._rates = np.zeros(self.n_paid), np.zeros(2)
