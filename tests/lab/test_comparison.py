@@ -86,7 +86,10 @@ def test_equal_scores_and_a_single_seed():
 
 
 def outcome(means: dict[float, float], diverged: tuple[float, ...] = ()) -> ArmOutcome:
-    runs = {size: Curves(np.full((4, 1), mean), np.full(4, size in diverged)) for size, mean in means.items()}
+    runs = {
+        size: Curves(np.full((4, 1), mean), np.full(4, size in diverged), np.zeros((4, 1)))
+        for size, mean in means.items()
+    }
     return ArmOutcome(LearnerArm("sarsa", "fixed", 0.5), runs, np.ones(1))
 
 

@@ -181,7 +181,7 @@ def test_the_table_follows_a_definition_that_knows_nothing_of_copies(mode):
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 def test_a_run_follows_from_its_seed_and_goes_on(mode):
     runs = []
-    for parts in ((40,), (40,), (25, 15)):
+    for parts in ((40,), (40,), (20, 20)):
         env = vector(4, mode)
         agent = ctd.ChunkedExpectedSarsa(env, **SETTINGS)
         returns = np.concatenate([agent.learn(env, steps=10 * part).returns for part in parts])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 import numpy as np
 
-from chunked_td._checks import check_choice, check_flag, check_not_negative, check_seed, check_unit
+from chunked_td._checks import check_choice, check_finite, check_flag, check_not_negative, check_seed, check_unit
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.indexing import Indexer, make_indexer
 from chunked_td.lambdas.base import LambdaSource, Needs, as_lambda_source
@@ -63,6 +63,7 @@ class LearnerSettings(TypedDict, total=False):
     indexer: Indexer | None
     action_mask: bool | None
     reward_weights: Sequence[float] | np.ndarray | None
+    initial_value: float
 
 
 class Learner(Stepping):
@@ -96,6 +97,8 @@ class Learner(Stepping):
         None obeys it too, and says so the first time that an action is forbidden.
       reward_weights: float[d], a factor for every reward component; all 1 by default. Values are then those of the
         weighted components, and the policy acts on their sum.
+      initial_value: what all values are before learning, in every reward component. Above what can be earned, it makes
+        learners try everything.
     """
 
     bootstrap: ClassVar[int] = SARSA
@@ -125,6 +128,7 @@ class Learner(Stepping):
         indexer: Indexer | None = None,
         action_mask: bool | None = None,
         reward_weights: Sequence[float] | np.ndarray | None = None,
+        initial_value: float = 0.0,
     ):
         env = one_copy(env)
         self.seed = check_seed(seed)
@@ -136,6 +140,7 @@ class Learner(Stepping):
         self.prior = check_not_negative("prior", prior)
         self.cutoff = check_not_negative("cutoff", cutoff)
         self.replacing = check_flag("replacing", replacing)
+        self.initial_value = check_finite("initial_value", initial_value)
         self.action_mask = None if action_mask is None else check_flag("action_mask", action_mask)
         self.planner = check_planner(self.default_planner if planner is None else planner)
         self.exploration, self.epsilon = check_exploration(exploration, epsilon, self.bootstrap, self.planner)

@@ -26,6 +26,7 @@ class Queries:
     n_rewards: int
     episode: int
     policy: Any
+    initial_value: float
     epsilon: float | Schedule
     exploration: Exploration | None
     indexer: Indexer
@@ -93,7 +94,7 @@ class Queries:
             raise TypeError(f"{type(self).__name__} learns state values: ask for values(observation)")
         state = self.indexer.find(observation)
         if not self._has_row(state):
-            rows = np.zeros((self.n_actions, self.n_rewards))
+            rows = np.full((self.n_actions, self.n_rewards), self.initial_value)
         else:
             rows = self.tables.values[state * self.n_actions : (state + 1) * self.n_actions].copy()
         return rows if components else rows.sum(axis=1)
@@ -109,7 +110,11 @@ class Queries:
             row = self.policy_probabilities(observation) @ self.q_values(observation, components=True)
         else:
             state = self.indexer.find(observation)
-            row = self.tables.values[state].copy() if self._has_row(state) else np.zeros(self.n_rewards)
+            row = (
+                self.tables.values[state].copy()
+                if self._has_row(state)
+                else np.full(self.n_rewards, self.initial_value)
+            )
         return row if components else float(row.sum())
 
     def _has_row(self, state: int) -> bool:

@@ -61,8 +61,9 @@ _SETTINGS = {
     "rewards": "n_paid",
     "action_mask": "action_mask",
     "reward_weights": "reward_weights",
+    "initial_value": "initial_value",
 }
-"""Settings by their name in a file, and the attribute of a learner that holds each. Older files lack the last two."""
+"""Settings by their name in a file, and the attribute of a learner that holds each. Older files lack the last three."""
 
 _PAIRS = {"origin": ORIGIN, "target": TARGET, "number": NUMBER, "following": FOLLOWING}
 """Columns of the counted pairs by their name in a file."""
@@ -203,7 +204,7 @@ def _rebuild(
     if header["learner"] not in chunked_td.LEARNERS:
         raise _Unfit(f"the file holds a {header['learner']!r}, which this version does not know")
     cls = getattr(chunked_td, header["learner"])
-    absent = {name: None for name in ("action_mask", "reward_weights")}  # in files of before
+    absent = {"action_mask": None, "reward_weights": None, "initial_value": 0.0}  # in files of before
     settings = {name: (absent | header["settings"])[name] for name in (*_SETTINGS, "view")}
     settings["view"] = view_from(settings["view"])
     actions, start, rewards = (settings.pop(name) for name in ("actions", "action_start", "rewards"))

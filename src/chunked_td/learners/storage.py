@@ -85,7 +85,7 @@ class Storage(Queries):
             rule=rule,
             source=source.compiled(self._sizes()) if source.is_compiled else None,
             model=self._make_model(parts, nvec),
-            tables=Tables(np.zeros((self._rows(states), d)), legal, nvec, parts, self._make_exploration()),
+            tables=Tables(self._new_values(), legal, nvec, parts, self._make_exploration()),
             trace=trace,
             memory=Memory.empty(A, d, _ROOM if trace is None else 1),
             watch=np.zeros(1, np.int64),
@@ -109,6 +109,13 @@ class Storage(Queries):
         self._room = 0
         self._packed: Packed | None = None
         self._busy = self._training = False
+
+    def _new_values(self) -> np.ndarray:
+        """A table of values before learning."""
+        values = np.zeros((self._rows(self._capacity), self.n_rewards))  # memory is taken when a row is first written
+        if self.initial_value:
+            values[:] = self.initial_value
+        return values
 
     def _make_exploration(self) -> Any:
         """The compiled form of the exploration; None for ε-greedy."""
@@ -203,7 +210,7 @@ class Storage(Queries):
     def _grow_states(self) -> None:
         """Room for twice as many states (observations that get ids on first sight)."""
         old, self._capacity = self._capacity, 2 * max(self.indexer.size, self._capacity)
-        values = np.zeros((self._rows(self._capacity), self.n_rewards))
+        values = self._new_values()
         values[: self._rows(old)] = self.tables.values
         legal = np.zeros((self._capacity if self.tables.legal.shape[0] else 0, self.n_actions), bool)
         legal[: self.tables.legal.shape[0]] = self.tables.legal

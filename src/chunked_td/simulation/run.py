@@ -25,6 +25,7 @@ from chunked_td.simulation.kernels import (
     NO_DRAWS,
     NO_END,
     NO_STATE,
+    LambdaSums,
     Record,
     Room,
     Stage,
@@ -49,6 +50,7 @@ class Run:
       error: what is wrong with the count models, if anything.
       source: the compiled λ source, where it is not `lambda_source`'s own.
       record: keep the states, actions and policies of the latest episode in `stage.record`.
+      sum_lambda: add up λ in `stage.lambdas`.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Run:
         error: ModelError | None = None,
         source: Any = None,
         record: bool = False,
+        sum_lambda: bool = False,
     ):
         self.name, self.env = type(dynamics).__name__, formed(independent_copy(dynamics))
         self.step_size, self.epsilons = float(step_size), epsilons
@@ -112,7 +115,8 @@ class Run:
         )
         kept = Record.empty(nvec.size, A, T) if record else None
         trusted = type(dynamics).__module__.startswith("chunked_td.")
-        self.stage = Stage.empty(nvec, n_actions, dynamics.n_rewards, d, legal_masks(dynamics), T, trusted, kept)
+        masks, sums = legal_masks(dynamics), LambdaSums.zero() if sum_lambda else None
+        self.stage = Stage.empty(nvec, n_actions, dynamics.n_rewards, d, masks, T, trusted, kept, sums)
         self._prepare(dynamics, seeds, view, draws)
         planned = () if self.agent.planning is None else (self.agent.planning.planner,)
         self.loop = compiled_for(play_block, self.env, self.agent.source, exploring, *planned)
@@ -182,6 +186,13 @@ class Run:
     def values(self) -> np.ndarray:
         """The table of values, float64[rows, d]."""
         return self.agent.tables.values
+
+    def take_lambda(self) -> float:
+        """Mean λ since this was last asked; NaN where no step had one."""
+        sums = self.stage.lambdas
+        mean = float(sums.total[0] / sums.steps[0]) if sums.steps[0] else np.nan
+        sums.total[0], sums.steps[0] = 0.0, 0
+        return mean
 
     def probe(self, rows: np.ndarray) -> np.ndarray:
         """Σ_i Q^i of the given rows."""

@@ -53,6 +53,8 @@ class Runs:
       steps: int64[R], transitions.
       values: float64[R, rows, d], or None unless asked for. Of a run that diverged: as they were when it stopped.
       diverged: int64[R], the episode (from 0) in which a run diverged and stopped; −1 where it did not.
+      lambda_at: float64[R, K], mean λ of the steps since the previous record, or None unless asked for. The first step
+        of an episode has none. NaN where there was no step.
     """
 
     misses: np.ndarray
@@ -62,6 +64,7 @@ class Runs:
     steps: np.ndarray
     values: np.ndarray | None
     diverged: np.ndarray
+    lambda_at: np.ndarray | None = None
 
 
 def simulate(
@@ -85,6 +88,7 @@ def simulate(
     initial_value: float = 0.0,
     threads: int | None = None,
     keep_values: bool = False,
+    keep_lambda: bool = False,
 ) -> Runs:
     """Run a learner on compiled dynamics, once per (seed, step size).
 
@@ -110,6 +114,7 @@ def simulate(
       initial_value: what all values are before learning, in every reward component. Ends of episodes stay 0.
       threads: runs at a time; default: one per core. Results do not depend on it.
       keep_values: return the final tables too.
+      keep_lambda: return the mean λ of every stretch too.
 
     A run whose learning diverges stops there, with a `DivergenceWarning`; the others go on.
     """
@@ -119,6 +124,7 @@ def simulate(
     settings |= {"planner": check_planner(planner), "reward_source": check_reward_source(reward_source), "error": error}
     settings |= exploration_settings(exploration, epsilon, settings)
     check_flag("keep_values", keep_values)
+    settings["sum_lambda"] = check_flag("keep_lambda", keep_lambda)
     seeds_, sizes = check_runs(seeds, step_sizes)
     marks = record_marks(record_at, episodes)
     rows = probe_rows(dynamics, learner, probes)
@@ -137,7 +143,7 @@ def simulate(
     else:
         with ThreadPoolExecutor(workers) as pool:
             results = list(pool.map(one, range(len(sizes))))
-    misses, probed, returned, steps, values, diverged, watches = zip(*results, strict=True)
+    misses, probed, returned, steps, values, diverged, watches, lambdas = zip(*results, strict=True)
     warn_of_divergence(diverged, watches, seeds_, sizes, settings["lambda_source"])
     return Runs(
         np.array([m[-1] for m in misses]),
@@ -147,6 +153,7 @@ def simulate(
         np.array(steps),
         np.array(values) if keep_values else None,
         np.array(diverged),
+        np.array(lambdas) if keep_lambda else None,
     )
 
 
@@ -208,7 +215,7 @@ def probe_rows(dynamics: Dynamics, learner: str, probes: Sequence[tuple[int, int
 
 def record_run(run: Run, marks: Sequence[int], rows: np.ndarray, keep_values: bool) -> tuple[Any, ...]:
     """Play a run through its marks; returns what `Runs` has of one run, and why it diverged."""
-    misses, probed, returned = [], [], []
+    misses, probed, returned, lambdas = [], [], [], []
     for mark in marks:
         run.play_to(mark)
         lost = run.diverged >= 0
@@ -216,11 +223,14 @@ def record_run(run: Run, marks: Sequence[int], rows: np.ndarray, keep_values: bo
         probed.append(np.full(rows.size, np.nan) if lost else run.probe(rows))
         returned.append(np.nan if lost else float(run.totals.returned[0]))
         run.totals.returned[0] = 0.0
+        if run.stage.lambdas is not None:
+            lambdas.append(run.take_lambda())
     if run.diverged < 0 and not np.isfinite(run.values).all():  # through traces that grew, and not read again
         run.diverged, run.agent.watch[0] = run.episode - 1, NO_NUMBER
         probed[-1], returned[-1] = np.full(rows.size, np.nan), np.nan
     values = run.values if keep_values else None
-    return misses, probed, returned, int(run.totals.steps[0]), values, run.diverged, int(run.agent.watch[0])
+    steps, watch = int(run.totals.steps[0]), int(run.agent.watch[0])
+    return misses, probed, returned, steps, values, run.diverged, watch, lambdas
 
 
 def record_marks(record_at: Sequence[int], episodes: int) -> list[int]:
