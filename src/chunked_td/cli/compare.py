@@ -85,9 +85,11 @@ class Compare(ProblemOptions):
         """The settings, checked."""
         from chunked_td.cli._shared import check_at_least_one, keywords_of
         from chunked_td.lab.comparison import ComparisonSettings
+        from chunked_td.lab.gym_environments import check_indexing
 
         for name in ("episodes", "seeds", "max_steps"):
             check_at_least_one(name, 1 if getattr(self, name) is None else getattr(self, name))
+        check_indexing(self.bins, self.low, self.high, self.indexer)
         return ComparisonSettings(
             env=self.env,
             episodes=self.episodes,
@@ -157,7 +159,7 @@ def log_curves(log: ScalarLog, found: Comparison) -> None:
     for one in found.outcomes:
         returns, lambdas = one.means.mean(axis=0), one.lambdas.mean(axis=0)
         for k, episode in enumerate(found.settings.marks.tolist()):
-            numbers = {f"{one.arm.label}/mean_return": returns[k], f"{one.arm.label}/mean_lambda": lambdas[k]}
+            numbers = {f"{one.arm.tag}/mean_return": returns[k], f"{one.arm.tag}/mean_lambda": lambdas[k]}
             log.add({name: float(number) for name, number in numbers.items() if np.isfinite(number)}, episode)
     log.close()
 

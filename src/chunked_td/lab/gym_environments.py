@@ -49,10 +49,7 @@ def make_indexer_for(
     """
     import chunked_td
 
-    if bins and name is not None:
-        raise ValueError(f"--bins and --indexer both say how observations become ids; got {name!r} and bins")
-    if (low or high) and not bins:
-        raise ValueError("--low and --high are bounds of --bins, which were not given")
+    check_indexing(bins, low, high, name)
     if bins:
         return chunked_td.Discretise(env, _one_or_all(bins), *map(_one_or_all, (low, high)))
     if name is None:
@@ -60,6 +57,14 @@ def make_indexer_for(
     if name == "hash":
         return chunked_td.make_indexer()
     return _named(name, "--indexer must be hash or module:function")(env)
+
+
+def check_indexing(bins: Sequence[int], low: Sequence[Any], high: Sequence[Any], name: str | None) -> None:
+    """Refuse options for `make_indexer_for` that contradict each other."""
+    if bins and name is not None:
+        raise ValueError(f"--bins and --indexer both say how observations become ids; got {name!r} and {bins}")
+    if (low or high) and not bins:
+        raise ValueError("--low and --high are bounds of --bins, which were not given")
 
 
 def _one_or_all(values: Sequence[Any]) -> Any:

@@ -121,12 +121,12 @@ def lambda_text(group: Standings) -> str:
     mean = np.nanmean(ours.outcome.lambdas, axis=0)[np.isfinite(ours.outcome.lambdas).any(axis=0)]
     tenth = max(mean.size // 10, 1)
     text = (
-        f"{group.title}: the λ of {ours.outcome.arm.source_label} was {mean[:tenth].mean():.2f} on average in the "
-        f"first tenth of training and {mean[-tenth:].mean():.2f} in the last"
+        f"Why, {ours.outcome.arm.label}: its λ was {mean[:tenth].mean():.2f} on average in the first tenth of training "
+        f"and {mean[-tenth:].mean():.2f} in the last"
     )
     if fixed is None:
         return f"{text}."
-    return f"{text}; the best fixed one is {fixed.outcome.arm.value:g}."
+    return f"{text}; the best fixed λ was {fixed.outcome.arm.value:g}."
 
 
 def _size(gap: Gap) -> str:

@@ -115,6 +115,11 @@ class LearnerArm:
         return f"{BOOTSTRAPS[self.bootstrap]}, {self.source_label}"
 
     @property
+    def tag(self) -> str:
+        """What logs call the arm, in letters that TensorBoard leaves as they are."""
+        return f"{self.bootstrap}/{f'lambda-{self.value:g}' if self.source == 'fixed' else self.source}"
+
+    @property
     def lambda_source(self) -> LambdaSource:
         """Its λ source, new."""
         import chunked_td

@@ -77,9 +77,12 @@ def _dynamics(env: Any, settings: ComparisonSettings) -> Any:
     from chunked_td import TransitionTable, dynamics_of
 
     _, info = env.reset(seed=0)
-    if not ("action_mask" in info and settings.action_mask):
-        return dynamics_of(env, horizon=settings.max_steps)
     inner = env.unwrapped
+    own = getattr(inner, "dynamics", None) is not None
+    if own and "action_mask" in info and not settings.action_mask:
+        raise ValueError("its compiled dynamics offer legal actions only, and the mask is to be ignored")
+    if own or not ("action_mask" in info and settings.action_mask):
+        return dynamics_of(env, horizon=settings.max_steps)
     if not callable(getattr(inner, "action_mask", None)):
         raise ValueError("the environment does not tell the action mask of every state")
     legal = np.array([inner.action_mask(state) for state in range(int(inner.observation_space.n))], bool)
