@@ -7,7 +7,7 @@ import triton  # pyright: ignore[reportMissingImports]  (comes with torch for GP
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 
 TURN = 32
-COLUMNS = 64
+COLUMNS = 32
 
 
 @triton.jit
@@ -46,7 +46,7 @@ def one_pass_scan(b: torch.Tensor, a: torch.Tensor, start: torch.Tensor | None, 
         columns = min(COLUMNS, triton.next_power_of_2(width))
         with torch.cuda.device(b.device):
             _follow[(triton.cdiv(width, columns),)](
-                b, a, end.contiguous(), out, b.shape[0], width, TURN, columns, num_warps=max(1, columns // 64)
+                b, a, end.contiguous(), out, b.shape[0], width, TURN, columns, num_warps=1
             )
     return torch.movedim(out, 0, axis)
 
