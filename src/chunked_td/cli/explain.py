@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
+from chunked_td.cli.problem import EnvironmentOptions
+
 if TYPE_CHECKING:
     from chunked_td.analysis.credit import LambdaHistory
     from chunked_td.learners.learner import Learner
 
 
 @dataclass(frozen=True)
-class Explain:
+class Explain(EnvironmentOptions):
     """Where does credit go, and where does it stop? Trains, then shows one episode step by step."""
 
     env: tyro.conf.Positional[str]
@@ -28,8 +30,6 @@ class Explain:
     """A saved agent (agent.ctd) to explain instead of training one."""
     episodes: int = 500
     """Episodes of training before the episode that is shown."""
-    max_steps: int = 1_000
-    """Steps after which an episode is cut off, where the environment sets no limit."""
     step_size: float = 0.1
     """α."""
     discount: float = 0.99
@@ -49,18 +49,17 @@ class Explain:
         """Train, explain, write, and print how far credit reaches."""
         from chunked_td.analysis.credit import explain
         from chunked_td.cli._shared import check_at_least_one, folder_name
-        from chunked_td.lab.gym_environments import make_environment
 
         for name in ("episodes", "max_steps"):
             check_at_least_one(name, getattr(self, name))
-        env = make_environment(self.env, self.max_steps)
+        env = self.make_env(self.env)
         agents = self._agents(env)
         watched = [None if trained else self._train(agent) for agent, trained in agents]
         (agent, _), *others = agents
         told = explain(
             agent, env, self.episode_seed, against=[other for other, _ in others], max_steps=self.max_steps
         ).with_training(*watched)
-        files = told.save(self.out or Path("runs/explain") / folder_name(self.env))
+        files = told.save(self.out or Path("runs/explain") / folder_name(self.env, *self.env_kwargs))
         print(told)
         print(f"saved: {', '.join(map(str, files))}")
         if self.open:
@@ -88,13 +87,12 @@ class Explain:
             name, settings["lambda_source"] = self.learner, SOURCES[text]()
         elif text.replace(".", "", 1).isdigit():
             name, settings["lambda_source"] = self.learner, float(text)
-        return learner_by_name(name)(env, seed=self.seed, **settings, **more)
+        return learner_by_name(name)(env, seed=self.seed, indexer=self.make_indexer(env), **settings, **more)
 
     def _train(self, agent: Learner) -> LambdaHistory | None:
         """Train; λ over training is kept where it changes."""
         from chunked_td.analysis.credit import watch_training
-        from chunked_td.lab.gym_environments import make_environment
         from chunked_td.lambdas.constant import ConstantLambda
 
-        watched = watch_training(agent, make_environment(self.env, self.max_steps), self.episodes)
+        watched = watch_training(agent, self.make_env(self.env), self.episodes)
         return None if isinstance(agent.lambda_source, ConstantLambda) else watched

@@ -1,4 +1,4 @@
-"""The options that `train` and `compare` share: the problem, how to explore it, and where to log."""
+"""The options that commands share: the environment (`train`, `compare`, `explain`), how to explore it, where to log."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Log = Literal["tensorboard", "wandb"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProblemOptions:
-    """What to learn, and how to explore it."""
+class EnvironmentOptions:
+    """What the environment is, and how its observations become states."""
 
     max_steps: int = 1_000
     """Steps after which an episode is cut off, where the environment sets no limit."""
@@ -33,6 +33,26 @@ class ProblemOptions:
     indexer: str | None = None
     """How observations become states: hash gives each an id on first sight, also arrays of real numbers;
     module:function is called with the environment and returns a chunked_td.indexing.Indexer."""
+
+    def make_env(self, name: str) -> Any:
+        """The environment."""
+        from chunked_td.cli._shared import keywords_of
+        from chunked_td.lab.gym_environments import make_environment
+
+        settings = keywords_of("env-kwargs", self.env_kwargs)
+        return make_environment(name, self.max_steps, settings, self.wrappers)
+
+    def make_indexer(self, env: Any) -> Any:
+        """How observations become ids; None leaves it to the learner."""
+        from chunked_td.lab.gym_environments import make_indexer_for
+
+        return make_indexer_for(env, self.bins, self.low, self.high, self.indexer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemOptions(EnvironmentOptions):
+    """What to learn, and how to explore it."""
+
     exploration: Literal["epsilon-greedy", "softmax", "count-bonus"] | None = None
     """How to explore; default: epsilon-greedy. count-bonus is ε-greedy on Q + bonus/√n(s, a)."""
     epsilon: float | None = None
@@ -53,20 +73,6 @@ class ProblemOptions:
     """Write the numbers as a CSV file, too."""
     log: tuple[Log, ...] = ()
     """Log to TensorBoard (under the folder of the results) or Weights & Biases, too."""
-
-    def make_env(self, name: str) -> Any:
-        """The environment."""
-        from chunked_td.cli._shared import keywords_of
-        from chunked_td.lab.gym_environments import make_environment
-
-        settings = keywords_of("env-kwargs", self.env_kwargs)
-        return make_environment(name, self.max_steps, settings, self.wrappers)
-
-    def make_indexer(self, env: Any) -> Any:
-        """How observations become ids; None leaves it to the learner."""
-        from chunked_td.lab.gym_environments import make_indexer_for
-
-        return make_indexer_for(env, self.bins, self.low, self.high, self.indexer)
 
     def chosen_epsilon(self) -> float | Schedule | None:
         """ε, a schedule of it, or None where neither was given."""

@@ -62,7 +62,8 @@ def _refuse_continuous(space: Any, path: str) -> None:
             f"    indexer = chunked_td.Discretise(env, bins=8, low=…, high=…)   # per dimension, or one for all\n"
             f"    agent = chunked_td.ChunkedSarsa(env, indexer=indexer, …)\n"
             f"Where only finitely many different arrays are shown (as in bsuite), give each an id on first sight:\n"
-            f"    agent = chunked_td.ChunkedSarsa(env, indexer=chunked_td.make_indexer(), …)"
+            f"    agent = chunked_td.ChunkedSarsa(env, indexer=chunked_td.make_indexer(), …)\n"
+            f"On the command line: --bins 8 --low … --high …, or --indexer hash"
         )
 
 

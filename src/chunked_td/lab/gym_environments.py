@@ -24,7 +24,7 @@ def make_environment(
         env = gym.make(name, **(settings or {}))
     except gym.error.Error as problem:
         hint = "" if module else "; for an environment of another package write package:Id-v0"
-        raise ValueError(f"env: {problem}{hint}") from problem
+        raise ValueError(f"env: {str(problem).rstrip('.')}{hint}") from problem
     except ModuleNotFoundError as problem:
         raise ValueError(f"env: {name} needs a package that is not installed ({problem})") from problem
     except TypeError as problem:
