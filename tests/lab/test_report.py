@@ -144,7 +144,9 @@ def test_no_verdict_stands_alone_where_a_control_says_otherwise(text):
 def test_claims_lead_to_what_shows_them(outline, text):
     cards = text.split('<ul class="claims">')[1].split("</section>")[0]
     links = re.findall(r'href="(#[^"]+)">See it', cards)
-    assert {"#chain-and-split-step-sizes", "#accumulated-charge-mirrored-control", "#skewed-split-value"} <= set(links)
+    assert {"#table-chain-and-split-step-sizes", "#accumulated-charge-mirrored-control", "#skewed-split-value"} <= set(
+        links
+    )
     assert {link[1:] for link in links} <= set(outline.ids)
 
 
@@ -205,7 +207,7 @@ def test_reduced_and_shortened_runs_are_not_passed_off_as_full(tmp_path, monkeyp
     short = fill(tmp_path / "short", ("key-to-door",), length=1_000, seeds=2)
     text = build_report(short).read_text()
     assert "These runs are shorter than the protocol: 1,000 of 5,000 episodes" in text
-    assert ">holds<" not in text
+    assert '<span class="status">holds<' not in text
 
 
 def test_an_empty_directory_is_refused(tmp_path):

@@ -257,6 +257,20 @@ class AtlasView:
         caption = f"{len(rows)} methods on {text.count_text(count, 'problem')}, best mean first, with 95 % intervals."
         return Table("ranking", caption, columns, rows)
 
+    def families_table(self) -> Table:
+        """The main methods on each family, beside the fixed λ that is best there in hindsight."""
+        rows = []
+        for name, keys in self.families.items():
+            fixed = dict.fromkeys(self.label(self.atlas.best_fixed[key]).removeprefix("λ = ") for key in keys)
+            scores = [score_text(self.atlas.mean(method, keys)) for method in self.main_methods]
+            held_out = " \\*" if FAMILIES[name].held_out else ""
+            rows.append((FAMILIES[name].title + held_out, ", ".join(sorted(fixed, key=float)), *scores))
+        columns = ("family", "best fixed λ", *(self.label(method) for method in self.main_methods))
+        caption = (
+            "Mean relative scores by family; the best fixed λ in hindsight, position by position of the dial, is 1."
+        )
+        return Table("by-family", caption, columns, tuple(rows))
+
     def partial_table(self) -> Table:
         """Methods that were run on some problems only."""
         rows = []
@@ -315,6 +329,7 @@ class AtlasView:
             self.claims_table(),
             self.criterion_table(),
             self.sources_table(),
+            self.families_table(),
         ]
 
     @property

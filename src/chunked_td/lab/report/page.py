@@ -96,7 +96,7 @@ def report_page(
 ) -> str:
     """The page as text; `folder` is where it will lie, for links to the studies beside the run directory."""
     plots = {name: plots_of(study, studies, experiments) for name, study in studies.items()}
-    shown = {name: [it.id for it in plots[name]] + [it.name for it in tables[name]] for name in studies}
+    shown = {name: [it.id for it in plots[name]] + [f"table-{it.name}" for it in tables[name]] for name in studies}
     titles = {name: experiment.protocol.title for name, experiment in experiments.items()}
     titles |= {name: study.about.title for name, study in studies.items()}
     root = store.directory.path.parent

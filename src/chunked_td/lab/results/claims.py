@@ -40,7 +40,7 @@ class Claim:
       short: what the table of verdicts calls it; "" is the text.
       controls: ids of claims that must hold too before this one means what it seems to say. Their verdicts are shown
         beside its own.
-      figure: id of the plot or table of the report that shows it; "" is the experiment's first plot.
+      figure: what shows it in the report: id of a plot, or "table-" and the name of a table; "" is the first plot.
     """
 
     id: str

@@ -111,6 +111,6 @@ CLAIMS = (
         tuple(ARMS),
         lambda study, _: same_step_sizes(study),
         short="the paper's step sizes",
-        figure="chain-and-split-step-sizes",
+        figure="table-chain-and-split-step-sizes",
     ),
 )

@@ -77,7 +77,7 @@ CLAIMS = (
         ("c-factored",),
         near_floor,
         short="C-factored near the best possible, 668",
-        figure="key-to-door-results",
+        figure="table-key-to-door-results",
     ),
     Claim(
         "treasure-best",
@@ -106,6 +106,6 @@ CLAIMS = (
         ("c-default", "c-factored", *FIXED),
         lambda study, _: same_step_sizes(study),
         short="the paper's step sizes",
-        figure="key-to-door-step-sizes",
+        figure="table-key-to-door-step-sizes",
     ),
 )

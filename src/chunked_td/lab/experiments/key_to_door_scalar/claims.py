@@ -55,7 +55,7 @@ CLAIMS = (
         ("c-learned",),
         few_misses,
         short="at most 700 misses from the sum",
-        figure="key-to-door-scalar-results",
+        figure="table-key-to-door-scalar-results",
     ),
     Claim(
         "scalar-as-given",
