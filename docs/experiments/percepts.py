@@ -4,8 +4,8 @@
 
 Two corridors of equal length lead from the start to the end, and the first action chooses between them. Every step is
 certain; one corridor pays 0.5 more at its end. Rewards on the way are random given the states: a coin (±1) at every
-step, a coin at one step in the middle, or a normal number at every step. A run scores the share of its episodes that took
-the better corridor, an arm the mean over 20 seeds at its best step size.
+step, a coin at one step in the middle, or a normal number at every step. A run scores the share of its episodes that
+took the better corridor, an arm the mean over 20 seeds at its best step size.
 """
 
 from __future__ import annotations

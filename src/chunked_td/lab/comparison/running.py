@@ -223,8 +223,7 @@ def _run_jobs(jobs: Sequence[_Job]) -> list[tuple[np.ndarray, bool]]:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Ctrl-C waits until the end of the block. Processes begun here never see it: it reaches them all, and the first one
-    ends them."""
+    """Ctrl-C waits until the end of the block. Processes begun here never see it; this process ends them."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield
         return
