@@ -250,3 +250,7 @@ def test_an_old_report_is_mentioned(tmp_path, capsys):
         assert ("report.html is older than the stored runs; chunked-td report" in said) == old
         if not old:
             (tmp_path / "run" / "report.html").touch()
+    (tmp_path / "run" / "report.html").touch()
+    with pytest.raises(SystemExit):
+        cli.main([part for part in command if part != "--no-report"] + ["--seeds", "3"])
+    assert "report.html (left as it was: no run is newer; chunked-td report" in capsys.readouterr().out

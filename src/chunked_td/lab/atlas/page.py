@@ -258,17 +258,17 @@ class AtlasView:
         return Table("ranking", caption, columns, rows)
 
     def families_table(self) -> Table:
-        """The main methods on each family, beside the fixed λ that is best there in hindsight."""
+        """λ sources that use a model and the best of the planners on each family, beside fixed λs."""
+        groups = (FIXED_GROUP, "chunked", "yours", "planning")
+        methods = [name for name in self.main_methods if self.methods[name].group in groups]
         rows = []
         for name, keys in self.families.items():
             fixed = dict.fromkeys(self.label(self.atlas.best_fixed[key]).removeprefix("λ = ") for key in keys)
-            scores = [score_text(self.atlas.mean(method, keys)) for method in self.main_methods]
+            scores = [score_text(self.atlas.mean(method, keys)) for method in methods]
             held_out = " \\*" if FAMILIES[name].held_out else ""
             rows.append((FAMILIES[name].title + held_out, ", ".join(sorted(fixed, key=float)), *scores))
-        columns = ("family", "best fixed λ", *(self.label(method) for method in self.main_methods))
-        caption = (
-            "Mean relative scores by family; the best fixed λ in hindsight, position by position of the dial, is 1."
-        )
+        columns = ("family", "best fixed λ", *(self.label(method) for method in methods))
+        caption = "Mean relative scores by family; the best fixed λ in hindsight, position by position of the dial, is 1."
         return Table("by-family", caption, columns, tuple(rows))
 
     def partial_table(self) -> Table:
