@@ -263,10 +263,11 @@ class AtlasView:
         methods = [name for name in self.main_methods if self.methods[name].group in groups]
         rows = []
         for name, keys in self.families.items():
-            fixed = dict.fromkeys(self.label(self.atlas.best_fixed[key]).removeprefix("λ = ") for key in keys)
+            best = {self.atlas.best_fixed[key] for key in keys}
+            fixed = [self.label(method).removeprefix("λ = ") for method in self.atlas.methods if method in best]
             scores = [score_text(self.atlas.mean(method, keys)) for method in methods]
             held_out = " \\*" if FAMILIES[name].held_out else ""
-            rows.append((FAMILIES[name].title + held_out, ", ".join(sorted(fixed, key=float)), *scores))
+            rows.append((FAMILIES[name].title + held_out, ", ".join(fixed), *scores))
         columns = ("family", "best fixed λ", *(self.label(method) for method in methods))
         caption = "Mean relative scores by family; 1 is the best fixed λ in hindsight at each position of the dial."
         return Table("by-family", caption, columns, tuple(rows))

@@ -59,14 +59,14 @@ def ledger(
     further: Iterable[FurtherClaim],
     titles: Mapping[str, str],
     shown: Mapping[str, Sequence[str]],
-    places: Mapping[str, str],
+    folder: Path,
 ) -> list[Entry]:
     """Every claim, those of the experiments first.
 
     Args:
       titles: {experiment: what it is called}.
       shown: {experiment: ids of its plots and tables, the first plot first}.
-      places: {name of a further study: path of its folder, seen from the page}.
+      folder: where the page will lie, for links to the files of further studies.
     """
     judged = {claim.id: claim for claim in claims}
     found = []
@@ -90,10 +90,11 @@ def ledger(
                 controls=tuple(ControlVerdict(control.status, control.text, control.id) for control in controls),
             )
         )
-    return [*found, *(_further(claim, places) for claim in further)]
+    return [*found, *(_further(claim, folder) for claim in further)]
 
 
-def _further(claim: FurtherClaim, places: Mapping[str, str]) -> Entry:
+def _further(claim: FurtherClaim, folder: Path) -> Entry:
+    link = Path(os.path.relpath(claim.data, folder)).as_posix() if claim.data.is_file() else ""
     return Entry(
         id=claim.id,
         study=claim.study,
@@ -105,16 +106,9 @@ def _further(claim: FurtherClaim, places: Mapping[str, str]) -> Entry:
         status=claim.status,
         evidence=claim.evidence,
         seeds=0,
-        link=f"{places[claim.study]}/{claim.data}" if claim.study in places else "",
+        link=link,
         controls=tuple(ControlVerdict(status, text) for status, text in claim.controls),
     )
-
-
-def places_of(root: Path, page: Path, claims: Iterable[FurtherClaim]) -> dict[str, str]:
-    """{study: path of its folder, seen from the folder of the page}, of those whose files are all there."""
-    claims = list(claims)
-    whole = {claim.study for claim in claims} - {c.study for c in claims if not (root / c.study / c.data).is_file()}
-    return {name: Path(os.path.relpath(root / name, page)).as_posix() for name in sorted(whole)}
 
 
 def by_study(entries: Iterable[Entry]) -> dict[str, list[Entry]]:

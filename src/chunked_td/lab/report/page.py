@@ -20,7 +20,7 @@ from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.experiments import Experiment, catalogue
 from chunked_td.lab.report.choice import Drawing, Plot, original_of
 from chunked_td.lab.report.figures import save_all
-from chunked_td.lab.report.ledger import STATUSES, Entry, by_reason, by_study, ledger, places_of, summary
+from chunked_td.lab.report.ledger import STATUSES, Entry, by_reason, by_study, ledger, summary
 from chunked_td.lab.report.plots import mirror_plot, plots_of
 from chunked_td.lab.report.style import FORMATS
 from chunked_td.lab.report.text import PAPER, findings, not_run
@@ -99,10 +99,8 @@ def report_page(
     shown = {name: [it.id for it in plots[name]] + [f"table-{it.name}" for it in tables[name]] for name in studies}
     titles = {name: experiment.protocol.title for name, experiment in experiments.items()}
     titles |= {name: study.about.title for name, study in studies.items()}
-    root = store.directory.path.parent
-    further = further_claims(root)
-    places = places_of(root, folder, further)
-    claims = ledger(judge_all(studies, experiments), further, titles, shown, places)
+    further = further_claims(store.directory.path.parent)
+    claims = ledger(judge_all(studies, experiments), further, titles, shown, folder)
     sections = [
         ExperimentSection(
             study=study,

@@ -20,9 +20,10 @@ class FurtherClaim:
     """A judged claim.
 
     Attributes:
-      id: stable short name. study: folder of its data. source: where the paper says it, or "ours".
+      id: stable short name. study: name of its study, and of the folder of its data.
+      source: where the paper says it, or "ours".
       text, criterion, status, evidence, short: as in `chunked_td.lab.results.claims`.
-      data: the file in its folder that shows it best.
+      data: the file that shows it best.
       controls: (status, text) of each control.
     """
 
@@ -34,7 +35,7 @@ class FurtherClaim:
     status: str
     evidence: str
     short: str
-    data: str
+    data: Path
     controls: tuple[tuple[str, str], ...] = ()
 
 
@@ -46,12 +47,13 @@ TITLES = {
 """What the report calls the studies."""
 
 
-def further_claims(root: Path) -> list[FurtherClaim]:
-    """The claims of every study whose data lie in `root`."""
+def further_claims(*roots: Path) -> list[FurtherClaim]:
+    """The claims of every study whose data lie in one of `roots`; in the first of them, if in several."""
     found: list[FurtherClaim] = []
     for name, claims in (("atlas", _atlas), ("compression", _compression), ("deep", _deep)):
-        if (root / name).is_dir():
-            found += claims(root / name)
+        place = next((root / name for root in roots if (root / name).is_dir()), None)
+        if place is not None:
+            found += claims(place)
     return found
 
 
@@ -79,7 +81,7 @@ def _atlas(folder: Path) -> Iterator[FurtherClaim]:
             verdict,
             " ".join(finding.numbers),
             claim.short,
-            "atlas.html",
+            folder / "atlas.html",
         )
 
 
@@ -113,7 +115,7 @@ def _compression(folder: Path) -> Iterator[FurtherClaim]:
         f"{seeds} seeds; largest N that {study.EASY_RATE:.0%} of the seeds solve: "
         + "; ".join(f"{cell}: {n:,}" for cell, n in solved.items()),
         "easily solves the long sequences",
-        "tables/known.md",
+        folder / "tables" / "known.md",
         ((HOLDS if noise >= study.LONGEST else FAILS, f"With noise in the middle too (gru: up to N = {noise:,})."),),
     )
     yield FurtherClaim(
@@ -126,7 +128,7 @@ def _compression(folder: Path) -> Iterator[FurtherClaim]:
         status[judged["a standard RNN finds it challenging"]],
         f"largest N that {study.EASY_RATE:.0%} of the seeds of a single network solve, at its best step size: {reach}",
         "a standard RNN does not",
-        "tables/known.md",
+        folder / "tables" / "known.md",
     )
 
 
@@ -153,5 +155,5 @@ def _deep(folder: Path) -> Iterator[FurtherClaim]:
             f"best source {best} {sources[best]:.3f}, best fixed λ {rival} {fixed[rival]:.3f}; the gate was passed on "
             f"{gates.count('passed')} of {len(gates)} tasks",
             f"beats every fixed λ for {agent}",
-            f"tables/{agent}.md",
+            folder / "tables" / f"{agent}.md",
         )
