@@ -50,7 +50,7 @@ def site(tmp_path):
 @pytest.mark.skipif(browser.find() is None, reason="needs Chromium (apt-get install chromium)")
 def test_the_search_works_from_disk(site, tmp_path):
     """A word inside a name of a class finds its page, and nothing is asked of the network."""
-    with browser.Browser(tmp_path / "profile") as page:
+    with browser.Browser(tmp_path / "profile", timeout=60.0) as page:
         page.size(1280)
         page.open(site / "index.html")
         page.ask(
