@@ -163,7 +163,14 @@ def paid(agent: Any, reward: Any) -> float:
 
 def reset(env: Any, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
     """`env.reset`, with an error that names the cause where it does not follow Gymnasium 1.x."""
-    shown = env.reset(seed=seed)
+    try:
+        shown = env.reset(seed=seed)
+    except TypeError as problem:
+        if "'seed'" not in str(problem):
+            raise
+        raise ValueError(
+            f"env: reset() must take the keyword `seed`, as Gymnasium has it since 0.26, got {problem}"
+        ) from problem
     if not (isinstance(shown, tuple) and len(shown) == 2 and isinstance(shown[1], dict)):
         raise ValueError(
             f"env: reset() must return (observation, info), as Gymnasium has it since 0.26, got {shown!r}; older "

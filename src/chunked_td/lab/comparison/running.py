@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
 import numpy as np
@@ -240,23 +241,29 @@ class _LambdaWatch:
 def _run_jobs(jobs: Sequence[_Job]) -> list[tuple[np.ndarray, bool, np.ndarray]]:
     """Each job in one of as many processes as there are cores; results in order."""
     fresh = multiprocessing.get_context("spawn")  # a fork would inherit the threads of JAX or BLAS half-alive
-    with _interrupts_ignored():
-        pool = fresh.Pool(os.cpu_count())
-    with pool:
+    pool = None
+    try:
+        with _interrupts_held():
+            pool = fresh.Pool(os.cpu_count())
         return list(_shown(pool.imap(_one_run, jobs), "runs", len(jobs)))
+    finally:
+        if pool is not None:  # Ctrl-C may come as the first thing after it was made
+            pool.terminate()
+            pool.join()
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Processes begun here ignore Ctrl-C from their first moment: it reaches them all, and the first one ends them."""
-    if threading.current_thread() is not threading.main_thread():
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C waits until the end of the block. Processes begun here never see it; this process ends them."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource_tracker.ensure_running()  # starting it later would let Ctrl-C through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _shown(things: Iterable[T], what: str, total: int) -> Iterable[T]:
