@@ -268,13 +268,15 @@ def test_float_observations_with_finitely_many_values(make, tmp_path):
 # ---- help
 
 
-def test_vector_environments_are_refused_with_the_reason():
+def test_vector_environments_are_learned_from_and_otherwise_refused_with_the_reason(tmp_path):
     env = gym.make_vec("FrozenLake-v1", num_envs=3, vectorization_mode="sync")
-    with pytest.raises(ValueError, match=r"a vector environment of 3 copies.*one episode at a time"):
-        ctd.ChunkedSarsa(env)
-    agent = ctd.ChunkedSarsa(gym.make("FrozenLake-v1"))
-    with pytest.raises(ValueError, match="a vector environment of 3 copies"):
-        agent.learn(env, 1)
+    agent = ctd.ChunkedSarsa(env)
+    assert agent.learn(env, 10).returns.size >= 10
+    for refused in (agent.evaluate, agent.explain):
+        with pytest.raises(ValueError, match=r"a vector environment of 3 copies; `learn` takes it.*gymnasium\.make\)"):
+            refused(env)
+    agent.save(tmp_path / "agent.ctd")
+    assert np.array_equal(ctd.load(tmp_path / "agent.ctd").tables.values, agent.tables.values)
     env.close()
 
 
