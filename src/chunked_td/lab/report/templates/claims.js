@@ -30,10 +30,4 @@
   window.addEventListener("hashchange", follow);
   bar.hidden = false;
   show();
-
-  // Tables that are wider than the window say that they scroll.
-  const boxes = Array.from(document.querySelectorAll(".scroll"));
-  function measure() { boxes.forEach(function (b) { b.classList.toggle("wide", b.scrollWidth > b.clientWidth + 1); }); }
-  window.addEventListener("resize", measure);
-  measure();
 })();

@@ -1,4 +1,4 @@
-// Draws the plots of the report page, arranges their legends, and serves their switches. Needs plotly.js.
+// Draws the plots of a page, arranges their legends, serves their switches; says which tables scroll. Needs plotly.js.
 "use strict";
 (function () {
   const plots = Array.from(document.querySelectorAll(".plot"));
@@ -105,6 +105,12 @@
   }
 
   document.querySelectorAll("input[data-switch]").forEach(function (box) { box.addEventListener("change", turn); });
+  // Tables that are wider than the window say that they scroll.
+  const boxes = Array.from(document.querySelectorAll(".scroll"));
+  function measure() { boxes.forEach(function (b) { b.classList.toggle("wide", b.scrollWidth > b.clientWidth + 1); }); }
+  window.addEventListener("resize", measure);
+  measure();
+
   let waiting = 0;
   window.addEventListener("resize", function () {
     window.clearTimeout(waiting);
