@@ -36,8 +36,16 @@ class Comparing(Naive):
         return self.greedy_policy(s, self.acted_in[s]) @ self.values[s].sum(axis=1)
 
     def kernel(self, s, a):
+        A = self.world.actions
+        if self.bootstrap == SARSA or (self.bootstrap == EXPECTED_SARSA and not self.policy_noise):
+            return self.overlap(s, np.eye(A)[a])
+        weights = self.mixture_weights(s)
+        if self.policy_noise:
+            return self.overlap(s, weights)
+        return sum(weights[b] * self.overlap(s, np.eye(A)[b]) for b in range(A) if weights[b] > 0)
+
+    def overlap(self, s, weights):
         S, A = self.world.states, self.world.actions
-        weights = np.eye(A)[a] if self.bootstrap == SARSA else self.mixture_weights(s)
         p = np.array([sum(weights[b] * self.estimate((s, b), x, S) for b in range(A)) for x in range(S)])
         total = 0.0
         for x in range(S):
@@ -74,12 +82,15 @@ class Comparing(Naive):
     st.sampled_from(list(SOURCES)),
     st.sampled_from([0.01, 0.5, 3.0]),
     st.booleans(),
+    st.booleans(),
 )
-def test_against_the_definition(seed, bootstrap, name, width, masked):
+def test_against_the_definition(seed, bootstrap, name, width, masked, policy_noise):
     world = World(seed, (6,), 3, 2, acyclic=False, masked=masked, sudden=0.1)
     common = {"epsilon": 0.4, "seed": seed % 50}
-    agent = CLASSES[bootstrap](world, lambda_source=SOURCES[name](width), discount=0.9, step_size=0.3, **common)
-    reference = Comparing(world, bootstrap, (name,), gamma=0.9, alpha=0.3, width=width, **common)
+    source = SOURCES[name](width, policy_noise=policy_noise)
+    agent = CLASSES[bootstrap](world, lambda_source=source, discount=0.9, step_size=0.3, **common)
+    common |= {"width": width, "policy_noise": policy_noise}
+    reference = Comparing(world, bootstrap, (name,), gamma=0.9, alpha=0.3, **common)
     side_by_side(agent, reference, world, episodes=6, check_steps=True)
 
 

@@ -121,6 +121,10 @@ class LambdaSource:
         question = next(cls for cls in order if "device_question" in vars(cls))
         return self.device_question(bootstrap) if formula is question else None
 
+    def needs_overlaps_only(self, bootstrap: int) -> bool:
+        """Whether Σ_{x'} P̂(x'|x,a) P̂(x'|x,b) is all that is asked about outcomes, so that they need not be listed."""
+        return Needs.LEGAL not in self.needs_with(bootstrap) and self.question_for_device(bootstrap) is not None
+
     @property
     def learns(self) -> bool:
         """Whether the source learns from step to step."""

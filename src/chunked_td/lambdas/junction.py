@@ -23,7 +23,7 @@ class JunctionLambda(ValueLambda):
     they say how much was learned, whatever the model is.
 
     Args:
-      width: of the value kernel.
+      width, policy_noise: of the value kernel.
     """
 
     width: float = 1.0

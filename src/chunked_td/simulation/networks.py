@@ -248,7 +248,8 @@ def question_of(sources: Sequence[LambdaSource], learner: str, dynamics: Any) ->
     groups = parts.pop() if parts else None
     if None not in asked:
         names, expected = {name for name, _ in asked}, {flag for _, flag in asked}  # type: ignore[misc]
-        if len(expected) == 1 and len(names) == 1:
+        whole = {getattr(source, "policy_noise", True) for source in sources if not source.per_component}
+        if len(expected) == 1 and len(names) == 1 and len(whole) <= 1:  # runs with one λ share one formula
             return Question(names.pop(), expected.pop(), groups)
         if expected == {False} and names == {"factored", "expected_sarsa"}:
             return Question("both", False, groups, whole=dynamics.n_rewards)
