@@ -64,20 +64,21 @@ class OverlapModel(Model, Protocol):
 
 
 class TableModel:
-    """An oracle from a transition table in Gymnasium's toy-text form, `env.unwrapped.P`.
+    """An oracle from a transition table in Gymnasium's toy-text form: `env.unwrapped.P`, or `ExactModel(dynamics).P`.
 
     Args:
-      table: `table[state][action]` is a list of (probability, next state, reward, terminated).
+      table: `table[state][action]` is a list of (probability, next state, reward, terminated). A state may offer fewer
+        actions than others; one that offers none is terminal.
       n_actions: number of actions.
     """
 
     def __init__(self, table: Any, n_actions: int):
         self.table, self.n_actions = table, int(n_actions)
-        for state in table if isinstance(table, Mapping) else range(len(table)):
-            if len(table[state]) != self.n_actions:
-                raise ValueError(
-                    f"n_actions: got {n_actions!r}, but the table has {len(table[state])} actions in state {state!r}"
-                )
+        numbers = {state: _actions(table[state]) for state in (table if isinstance(table, Mapping) else range(len(table)))}
+        widest = max(numbers, key=lambda state: numbers[state], default=None)
+        if widest is None or numbers[widest] != self.n_actions:
+            found = "no states" if widest is None else f"{numbers[widest]} actions in state {widest!r}"
+            raise ValueError(f"n_actions: got {n_actions!r}, but the table has {found}")
 
     def observe(self, state: int, action: int, reward: Any, next_state: int, terminated: bool) -> None:
         """Do nothing: an oracle does not learn."""
@@ -85,10 +86,18 @@ class TableModel:
     def distribution(self, state: int, action: int) -> dict[int, float]:
         """The next states and their probabilities."""
         chances: dict[int, float] = {}
-        for probability, target, *_ in self.table[state][action]:
+        offered = self.table[state]
+        if not (action in offered if isinstance(offered, Mapping) else action < len(offered)):
+            return {}
+        for probability, target, *_ in offered[action]:
             chances[target] = chances.get(target, 0.0) + probability
         return chances
 
     def probabilities(self, state: int, next_state: int, reward: Any) -> np.ndarray:
         """P(x'|x,a) for every action."""
         return np.array([self.distribution(state, a).get(next_state, 0.0) for a in range(self.n_actions)])
+
+
+def _actions(offered: Any) -> int:
+    """How many actions there are, as far as one state tells."""
+    return max(offered, default=-1) + 1 if isinstance(offered, Mapping) else len(offered)

@@ -236,7 +236,8 @@ def question_of(sources: Sequence[LambdaSource], learner: str, dynamics: Any) ->
     for source in sources:
         if source.learns:
             raise ValueError(
-                f"lambda_source: {source!r} learns from step to step; with networks λ comes after the episode"
+                f"lambda_source: {source!r} learns from step to step, and with networks in lockstep λ comes after the "
+                f"episode; it takes counts or the true model here, and a NeuralModel in agent.learn"
             )
     if any(need & COUNTED for need in needs):
         raise ValueError(f"lambda_source: networks predict what comes next, but {sources} needs {needs}: take counts")
