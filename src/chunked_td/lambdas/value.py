@@ -94,14 +94,20 @@ def value_overlap(source, step):
         return alike(source, step, step.action)
     if source.policy_noise:
         return alike(source, step, -1)
-    if code(step.bootstrap) != STATE:
-        return alike(source, step, step.action)
+    if code(step.bootstrap) == STATE:
+        return mean_alike(source, step)
+    return alike(source, step, step.action)
+
+
+@kernel
+def mean_alike(source, step):
+    """`alike` of every action that the model knows, in the mean over the policy."""
     total, known = 0.0, 0.0
     for a in range(code(step.n_actions)):
         if step.policy[a] > 0.0 and first(step, a) >= 0:
             known += step.policy[a]
             total += step.policy[a] * alike(source, step, a)
-    return min(total / known, 1.0) if known > 0.0 else 1.0
+    return total / max(known, total) if known > 0.0 else 1.0  # 1 at most, in spite of rounding
 
 
 @kernel

@@ -18,7 +18,7 @@ from chunked_td._checks import check_choice, check_flag, check_not_negative, che
 from chunked_td._numba import Packed, is_cacheable
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.indexing import Indexer, make_indexer
-from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source, grown_arrays
+from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source, grown_arrays, new_array
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.learners.count_models import (
     component_parts,
@@ -346,6 +346,14 @@ class Learner(Queries):
     def counts(self) -> Counts | None:
         """The count model's table; None where λ is not counted."""
         return getattr(self._state.model, "counts", None)
+
+    @property
+    def learned(self) -> dict[str, np.ndarray]:
+        """What the λ source has learned: its arrays by name, as copies, for the states that have an id."""
+        states = self.indexer.size
+        sizes = {**self._sizes(), "S": states, "rows": self._rows(states)}
+        shapes = {name: new_array(layout, sizes).shape for name, layout in self.lambda_source.arrays.items()}
+        return {name: getattr(self._state.source, name)[tuple(map(slice, shape))].copy() for name, shape in shapes.items()}
 
     @property
     def reward_parts(self) -> list[np.ndarray] | None:
