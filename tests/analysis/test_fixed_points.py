@@ -1,4 +1,4 @@
-"""Exact fixed points of functions λ(x, a, x', a'), small cases by hand, and bad input. Sources have a file of their own."""
+"""Exact fixed points of functions λ(x, a, x', a'), small cases by hand, bad input. The sources have another file."""
 
 from __future__ import annotations
 
@@ -206,4 +206,6 @@ def test_the_policy_noise_of_the_guide():
     certain = TransitionTable.from_env(gym.make("FrozenLake-v1", is_slippery=False))
     for noise, end in ((True, " with the policy in it"), (False, " without: Monte Carlo")):
         found = fixed_point(certain, ctd.ExpectedLambda(policy_noise=noise), discount=0.99)
-        assert f"{found.rate:.3f} and {'a variance of ' * noise}{found.mean_variance:.4f}{end}" in page.replace("\n", " ")
+        assert f"{found.rate:.3f} and {'a variance of ' * noise}{found.mean_variance:.4f}{end}" in page.replace(
+            "\n", " "
+        )

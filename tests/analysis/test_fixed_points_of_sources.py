@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -150,9 +152,7 @@ def test_a_lambda_that_knows_no_outcome_leaves_the_true_values(name):
 # ---- long simulations
 
 
-def check_against_simulation(
-    table, source, learner, *, seeds=100, episodes=8000, step_size=0.01, discount=0.9, **more
-):
+def check_against_simulation(table, source, learner, *, seeds=100, episodes=8000, step_size=0.01, discount=0.9, **more):
     """The mean over seeds against the exact fixed point, in rows that are learned well; returns its distance.
 
     The offline view under a fixed policy is linear with independent episodes, so its mean is the fixed point itself for
@@ -249,7 +249,7 @@ def test_backward_counts_tend_to_the_predecessors_of_the_policy():
 
 
 def test_a_lambda_of_the_way_needs_no_more_places_than_ways():
-    """Where no state returns, junctions remember one state; where it does, the states left before as far as it matters."""
+    """Where no state returns, junctions remember one state; else those left before that can be met again."""
     chain = TransitionTable.from_dynamics(ChainAndSplit.make(horizon=4, actions=2, width=3))
     problem = Problem.make(chain, "td", 1.0, "uniform", None, None)
     assert Places.after_ways(problem).state.size == Places.after_pairs(problem, actions=False).state.size
@@ -287,11 +287,9 @@ def test_sources_without_a_limit_say_so(source):
 
 
 def test_a_source_of_ones_own_that_learns_needs_what_it_has_learned():
-    from dataclasses import dataclass
-
     @dataclass(frozen=True)
     class Given(ctd.LambdaSource):
-        arrays = {"level": "float64[1]"}
+        arrays: ClassVar[dict[str, str]] = {"level": "float64[1]"}
 
         @staticmethod
         @ctd.kernel

@@ -55,7 +55,7 @@ class ValueLambda(LambdaSource):
             raise ValueError("mass must be zero between steps")
 
     def needs_with(self, bootstrap: int) -> Needs:
-        """State values need no policy of other states; SARSA, and a λ without the policy, ask about the action taken."""
+        """State values need no policy of other states; SARSA, and λ without policy noise, that of no action but one."""
         if bootstrap == STATE:
             return self.needs & ~Needs.LEGAL
         return self.needs if self.policy_noise and bootstrap != SARSA else self.needs & ~Needs.POLICY
@@ -112,7 +112,7 @@ def mean_alike(source, step):
 
 @kernel
 def alike(source, step, action):
-    """Σ_{x',y'} P̂(x') P̂(y') k(x',y') over the outcomes that the model lists, of one action or, for −1, of the policy."""
+    """Σ_{x',y'} P̂(x') P̂(y') k(x',y'), over the outcomes that the model lists of an action, or for −1 of the policy."""
     found = 0
     total = 0.0
     for a in range(code(step.n_actions)):

@@ -353,7 +353,9 @@ class Learner(Queries):
         states = self.indexer.size
         sizes = {**self._sizes(), "S": states, "rows": self._rows(states)}
         shapes = {name: new_array(layout, sizes).shape for name, layout in self.lambda_source.arrays.items()}
-        return {name: getattr(self._state.source, name)[tuple(map(slice, shape))].copy() for name, shape in shapes.items()}
+        return {
+            name: getattr(self._state.source, name)[tuple(map(slice, shape))].copy() for name, shape in shapes.items()
+        }
 
     @property
     def reward_parts(self) -> list[np.ndarray] | None:

@@ -74,7 +74,9 @@ class TableModel:
 
     def __init__(self, table: Any, n_actions: int):
         self.table, self.n_actions = table, int(n_actions)
-        numbers = {state: _actions(table[state]) for state in (table if isinstance(table, Mapping) else range(len(table)))}
+        numbers = {
+            state: _actions(table[state]) for state in (table if isinstance(table, Mapping) else range(len(table)))
+        }
         widest = max(numbers, key=lambda state: numbers[state], default=None)
         if widest is None or numbers[widest] != self.n_actions:
             found = "no states" if widest is None else f"{numbers[widest]} actions in state {widest!r}"

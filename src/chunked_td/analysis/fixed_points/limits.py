@@ -9,7 +9,6 @@ import numpy as np
 
 from chunked_td._numba import kernel
 from chunked_td.analysis.fixed_points.places import Chain, Places
-from chunked_td.analysis.fixed_points.problem import Problem
 from chunked_td.analysis.fixed_points.systems import Weighted, mean_update, td_errors, variance
 from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
 from chunked_td.lambdas.base import MANY
@@ -111,7 +110,7 @@ class Limits:
         """E[δ²] over the transitions of an episode."""
         return float(self._errors[1].sum() / self._chain.visits.sum())
 
-    @cached_property
+    @property
     def errors(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the TD errors of the transitions that leave a state (SARSA: a pair), float64[S, A]."""
         shape, visits = self._chain.problem.policy.shape, self._chain.visits
@@ -121,7 +120,7 @@ class Limits:
         mean, square = (part / np.where(sums[2] > 0, sums[2], 1.0) for part in sums[:2])
         return mean, _cleaned(square - mean**2, square.max())
 
-    @cached_property
+    @property
     def returns(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the returns from a state (SARSA: a pair), float64[S, A]; reward components summed.
 

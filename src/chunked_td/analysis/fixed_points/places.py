@@ -63,7 +63,9 @@ def _find(problem: Problem, remember: Callable[[_Memory, int, int, int], _Memory
     """All places, breadth first. `remember(memory, x, a, x')` is the memory after a transition."""
     table, A = problem.table, problem.table.n_actions
     beginning: _Memory = (START, frozenset())
-    place: dict[tuple[int, _Memory], int] = {(s, beginning): i for i, s in enumerate(dict.fromkeys(table.start.tolist()))}
+    place: dict[tuple[int, _Memory], int] = {
+        (s, beginning): i for i, s in enumerate(dict.fromkeys(table.start.tolist()))
+    }
     found, first, outcome, target = list(place), [0], [], []
     goes_to, ends, pairs = table.target.tolist(), table.ends.tolist(), table.first.tolist()
     for s, memory in found:  # grows as we go

@@ -133,6 +133,6 @@ def _settle(chain: Chain, lambdas: Any, truth: np.ndarray) -> tuple[list[Update]
             return updates, found, ahead
         ahead = better
     raise ValueError(
-        f"lambda_source: no fixed point was found for Q-learning in {_MOST_TURNS} turns of policy iteration; this λ may "
-        f"leave it none"
+        f"lambda_source: no fixed point was found for Q-learning in {_MOST_TURNS} turns of policy iteration; with this "
+        f"λ there may be none"
     )

@@ -86,9 +86,7 @@ def _means(chain: Chain, steps: Transitions, factor: np.ndarray, ahead: np.ndarr
     return _Means(np.bincount(steps.node, weight * steps.reward[:, i], nodes), read, move)
 
 
-def _bootstrap_terms(
-    chain: Chain, steps: Transitions, ahead: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _bootstrap_terms(chain: Chain, steps: Transitions, ahead: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """B(x') as a sum over rows: the entry of `steps` that each term belongs to, its row, its coefficient."""
     A, bootstrap = ahead.shape[1], chain.problem.bootstrap
     entry = np.flatnonzero(~steps.ended)

@@ -26,7 +26,8 @@ LambdaFunction = Callable[[int, int, int, int | None], float]
 def as_weight(given: Any) -> LambdaSource | LambdaFunction:
     """A λ source or a function from what `fixed_point` was given."""
     if callable(given) and not isinstance(given, (LambdaSource, type)):
-        return given
+        function: Any = given
+        return function
     return as_lambda_source(given, ConstantLambda(0.0))
 
 
@@ -125,7 +126,9 @@ def lambdas_of(
 
 def _asked(function: LambdaFunction, chain: Chain, steps: Transitions) -> np.ndarray:
     """λ by a function of the transition."""
-    columns = zip(*(part.tolist() for part in (steps.state, steps.action, steps.next_state, steps.next_action)), strict=True)
+    columns = zip(
+        *(part.tolist() for part in (steps.state, steps.action, steps.next_state, steps.next_action)), strict=True
+    )
     given = [function(s, a, x, None if b < 0 else b) for s, a, x, b in columns]
     out = np.array(given, np.float64).reshape(-1, 1)
     if not ((out >= 0) & (out <= 1)).all():
@@ -142,6 +145,3 @@ def _check_known(source: LambdaSource, problem: Problem) -> None:
         )
     if Needs.LEGAL in source.needs_with(problem.bootstrap) and np.isnan(problem.epsilon):
         raise ValueError(f"policy must be uniform or ε-greedy (values=, epsilon=) for {name} with this learner")
-
-
-
