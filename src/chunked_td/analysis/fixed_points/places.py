@@ -112,7 +112,7 @@ def _reachable(problem: Problem) -> list[frozenset[int]]:
         reach = more
 
 
-class Transitions(NamedTuple):
+class Moves(NamedTuple):
     """Everything that a step can do: one entry per node, outcome and next action."""
 
     node: np.ndarray
@@ -126,7 +126,7 @@ class Transitions(NamedTuple):
     chance: np.ndarray  # P(outcome|x, a) π(a'|x')
 
     @classmethod
-    def make(cls, problem: Problem, places: Places, *, cut: bool = False) -> Transitions:
+    def make(cls, problem: Problem, places: Places, *, cut: bool = False) -> Moves:
         """All transitions; with `cut` those of the step at which an episode is cut, where no a' is drawn."""
         table, A = problem.table, problem.table.n_actions
         policy = problem.policy[places.state]
@@ -151,8 +151,8 @@ class Chain(NamedTuple):
 
     problem: Problem
     places: Places
-    going: Transitions
-    cut: Transitions
+    going: Moves
+    cut: Moves
     row: np.ndarray  # int64[N], the row of each node
     visits: np.ndarray  # float64[N], expected visits per episode
     occupied: np.ndarray | None  # float64[T, N], P(node at t) where episodes may be cut; None if hardly any is
@@ -166,7 +166,7 @@ class Chain(NamedTuple):
                 f"problem must have at most {_MOST_NUMBERS:,} pairs of a row of values and a way to an action, "
                 f"got {problem.n_rows:,} × {nodes:,}"
             )
-        going, cut = Transitions.make(problem, places), Transitions.make(problem, places, cut=True)
+        going, cut = Moves.make(problem, places), Moves.make(problem, places, cut=True)
         state = np.repeat(places.state, A)
         begin = (places.start[:, None] * problem.policy[places.state]).ravel()
         move = _moves(going, begin.size)
@@ -183,7 +183,7 @@ class Chain(NamedTuple):
         return np.zeros(self.visits.size) if self.occupied is None else self.occupied[-1]
 
 
-def _moves(going: Transitions, nodes: int) -> Any:
+def _moves(going: Moves, nodes: int) -> Any:
     from scipy import sparse
 
     j = np.flatnonzero(going.later >= 0)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chunked_td.analysis.fixed_points.places import Chain, Transitions
+from chunked_td.analysis.fixed_points.places import Chain, Moves
 from chunked_td.bootstraps import SARSA, STATE
 
 
@@ -72,7 +72,7 @@ def _to_rows(chain: Chain) -> Any:
     return sparse.csr_array((np.ones(nodes), (chain.row, np.arange(nodes))), (chain.problem.n_rows, nodes))
 
 
-def _means(chain: Chain, steps: Transitions, factor: np.ndarray, ahead: np.ndarray, i: int) -> _Means:
+def _means(chain: Chain, steps: Moves, factor: np.ndarray, ahead: np.ndarray, i: int) -> _Means:
     """The expectations that are weighed with `factor`, which is 1 or λ."""
     from scipy import sparse
 
@@ -86,7 +86,7 @@ def _means(chain: Chain, steps: Transitions, factor: np.ndarray, ahead: np.ndarr
     return _Means(np.bincount(steps.node, weight * steps.reward[:, i], nodes), read, move)
 
 
-def _bootstrap_terms(chain: Chain, steps: Transitions, ahead: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _bootstrap_terms(chain: Chain, steps: Moves, ahead: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """B(x') as a sum over rows: the entry of `steps` that each term belongs to, its row, its coefficient."""
     A, bootstrap = ahead.shape[1], chain.problem.bootstrap
     entry = np.flatnonzero(~steps.ended)
@@ -131,7 +131,7 @@ def variance(chain: Chain, lambdas: Weighted, values: np.ndarray, i: int) -> np.
     return found
 
 
-def _moments(chain: Chain, steps: Transitions, errors: np.ndarray, factor: Any, w: Any, z: Any) -> np.ndarray:
+def _moments(chain: Chain, steps: Moves, errors: np.ndarray, factor: Any, w: Any, z: Any) -> np.ndarray:
     """E[factor^m U^m | node] for m = 1 and 2."""
     going, discount, nodes = steps.later >= 0, chain.problem.discount, chain.row.size
     ahead_w = np.where(going, w[steps.later], 0.0) * discount
@@ -169,7 +169,7 @@ def _cut_squares(chain: Chain, lambdas: Weighted, errors: list[np.ndarray]) -> n
     return total
 
 
-def td_errors(chain: Chain, steps: Transitions, values: np.ndarray, ahead: np.ndarray, i: int) -> np.ndarray:
+def td_errors(chain: Chain, steps: Moves, values: np.ndarray, ahead: np.ndarray, i: int) -> np.ndarray:
     """δ of every transition."""
     entry, column, coefficient = _bootstrap_terms(chain, steps, ahead)
     later = np.bincount(entry, coefficient * values[column], steps.node.size)

@@ -10,7 +10,7 @@ import numpy as np
 from chunked_td._checks import check_choice
 from chunked_td._numba import by_type, code, kernel, static
 from chunked_td.analysis.fixed_points.limits import LimitModel, Limits
-from chunked_td.analysis.fixed_points.places import Chain, Places, Transitions
+from chunked_td.analysis.fixed_points.places import Chain, Moves, Places
 from chunked_td.analysis.fixed_points.problem import Problem
 from chunked_td.bootstraps import SARSA
 from chunked_td.lambdas.base import LambdaSource, Needs, as_lambda_source
@@ -124,7 +124,7 @@ def lambdas_of(
     return found[0], found[1]
 
 
-def _asked(function: LambdaFunction, chain: Chain, steps: Transitions) -> np.ndarray:
+def _asked(function: LambdaFunction, chain: Chain, steps: Moves) -> np.ndarray:
     """λ by a function of the transition."""
     columns = zip(
         *(part.tolist() for part in (steps.state, steps.action, steps.next_state, steps.next_action)), strict=True
