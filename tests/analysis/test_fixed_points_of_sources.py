@@ -152,7 +152,7 @@ def test_a_lambda_that_knows_no_outcome_leaves_the_true_values(name):
 # ---- long simulations
 
 
-def check_against_simulation(table, source, learner, *, seeds=100, episodes=8000, step_size=0.01, discount=0.9, **more):
+def check_against_simulation(table, source, learner, *, seeds=64, episodes=8000, step_size=0.01, discount=0.9, **more):
     """The mean over seeds against the exact fixed point, in rows that are learned well; returns its distance.
 
     The offline view under a fixed policy is linear with independent episodes, so its mean is the fixed point itself for
@@ -170,7 +170,7 @@ def check_against_simulation(table, source, learner, *, seeds=100, episodes=8000
     error = values.std(axis=0, ddof=1) / np.sqrt(seeds)
     off = np.abs(values.mean(axis=0) - found.values[learned])
     assert (off < 5 * error + 1e-3 * np.abs(found.truth).max()).all()
-    return np.abs(values.mean(axis=0) - found.truth[learned]) / error
+    return np.abs(values.mean(axis=0) - found.truth[learned]) / np.maximum(error, 1e-12)
 
 
 LONG = [
@@ -199,7 +199,8 @@ def test_long_simulations_settle_there(source, learner):
     outcomes = random_outcomes(np.random.default_rng(24), 5, 2, stop=0.1, masks=False)
     table = TransitionTable.from_outcomes(outcomes, starts=[0, 1, 2, 3, 4], horizon=8)
     without_limit = isinstance(source, ctd.AdaptiveLambda | ctd.MetaGradientLambda)
-    off = check_against_simulation(table, source, learner, **({"learned": {}} if without_limit else {}))
+    more = {"learned": {}, "step_size": 0.03} if without_limit else {}  # λ is often 0: values settle more slowly
+    off = check_against_simulation(table, source, learner, **more)
     if isinstance(source, ctd.ForwardLambda):
         assert off.max() > 10  # and not on the true values
 
@@ -209,7 +210,7 @@ def test_factored_sources_settle_there():
     source = ctd.FactoredLambda()
     found = fixed_point(table, source, learner="expected_sarsa")
     assert found.values.shape == (table.n_states * 2, len(table.nvec))
-    check_against_simulation(table, source, "expected_sarsa", discount=1.0, step_size=0.05, seeds=120)
+    check_against_simulation(table, source, "expected_sarsa", discount=1.0, step_size=0.05)
 
 
 def test_every_source_is_simulated():
@@ -219,7 +220,8 @@ def test_every_source_is_simulated():
 def test_long_simulations_of_q_learning_settle_there():
     """One action is best by far everywhere, so that the best of noisy values is hardly ever another one."""
     outcomes = {0: {a: [(0.9, 1, a, False), (0.1, 2, a, False)] for a in (0, 1)}}
-    outcomes |= {s: {a: [(0.8, 0, s + 2 * a, True), (0.2, 0, -6.0 * a, True)] for a in (0, 1)} for s in (1, 2)}
+    outcomes |= {s: {a: [(0.8, 3, s + 2 * a, True), (0.2, 4, -1.0 * a, True)] for a in (0, 1)} for s in (1, 2)}
+    outcomes |= {3: {}, 4: {}}
     table = TransitionTable.from_outcomes(outcomes, starts=0, horizon=5)
     off = check_against_simulation(table, ctd.ForwardLambda(), "q_learning", step_size=0.005, episodes=20_000)
     assert off.max() > 10
