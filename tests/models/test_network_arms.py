@@ -438,23 +438,16 @@ def test_expected_lambda_for_sarsa_where_every_state_offers_a_choice():
     assert np.abs(runs.probes_at).max() > 1e-3
 
 
-@pytest.mark.parametrize("learner", ["td", "expected_sarsa"])
-def test_expected_lambda_without_policy_noise(learner):
-    """The device squares the probabilities of the action taken, or takes the mean over the policy for state values."""
-    source, dynamics = (
-        ctd.ExpectedLambda(policy_noise=False),
-        KeyToDoor.make(horizon=LENGTH, distractors=1, scalar_reward=True),
-    )
-    runs = neural.run_together(dynamics, [crew(source, 3)], **{**DOOR_SETTINGS, "learner": learner})[0]
-    env, cls = DynamicsEnv(dynamics), ctd.ChunkedTD if learner == "td" else ctd.ChunkedExpectedSarsa
+def test_expected_lambda_without_policy_noise():
+    """The device squares the probabilities of the action taken, as one learner with a model object does."""
+    source = ctd.ExpectedLambda(policy_noise=False)
+    dynamics = KeyToDoor.make(horizon=LENGTH, distractors=1, scalar_reward=True)
+    runs = neural.run_together(dynamics, [crew(source, 3)], **DOOR_SETTINGS)[0]
+    env = DynamicsEnv(dynamics)
     common = {"step_size": 0.5, "discount": 1.0, "epsilon": 0.3, "seed": 3, "view": "offline"}
-    agent = cls(env, model=ctd.NeuralModel(env, DOOR, seed=3), lambda_source=source, **common)
+    agent = ctd.ChunkedExpectedSarsa(env, model=ctd.NeuralModel(env, DOOR, seed=3), lambda_source=source, **common)
     agent.learn(env, EPISODES, progress=False)
-    start = np.zeros(5, int)
-    learned = agent.values(start) if learner == "td" else agent.q_values(start)
-    np.testing.assert_allclose(
-        learned, runs.probes_at[0, -1, 0] if learner == "td" else runs.probes_at[0, -1], atol=1e-5
-    )
+    np.testing.assert_allclose(agent.q_values(np.zeros(5, int)), runs.probes_at[0, -1], atol=1e-5)
     assert np.abs(runs.probes_at).max() > 1e-3
 
 
