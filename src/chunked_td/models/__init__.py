@@ -12,6 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from chunked_td._checks import check_whole
+
 
 @runtime_checkable
 class Model(Protocol):
@@ -73,14 +75,16 @@ class TableModel:
     """
 
     def __init__(self, table: Any, n_actions: int):
-        self.table, self.n_actions = table, int(n_actions)
-        numbers = {
-            state: _actions(table[state]) for state in (table if isinstance(table, Mapping) else range(len(table)))
-        }
+        self.table, self.n_actions = table, check_whole("n_actions", n_actions, 1)
+        states = table if isinstance(table, Mapping) else range(len(table))
+        numbers = {state: max(_actions(table[state]), default=-1) + 1 for state in states}
         widest = max(numbers, key=lambda state: numbers[state], default=None)
         if widest is None or numbers[widest] != self.n_actions:
             found = "no states" if widest is None else f"{numbers[widest]} actions in state {widest!r}"
             raise ValueError(f"n_actions: got {n_actions!r}, but the table has {found}")
+        for state in states:
+            for action in _actions(table[state]):
+                _check_outcomes(table[state][action], state, action)
 
     def observe(self, state: int, action: int, reward: Any, next_state: int, terminated: bool) -> None:
         """Do nothing: an oracle does not learn."""
@@ -88,10 +92,11 @@ class TableModel:
     def distribution(self, state: int, action: int) -> dict[int, float]:
         """The next states and their probabilities."""
         chances: dict[int, float] = {}
-        offered = self.table[state]
-        if not (action in offered if isinstance(offered, Mapping) else action < len(offered)):
-            return {}
-        for probability, target, *_ in offered[action]:
+        try:
+            offered = self.table[state]
+        except LookupError:
+            raise ValueError(f"table: it has no state {state!r}, which the environment has shown") from None
+        for probability, target, *_ in offered[action] if action in _actions(offered) else ():
             chances[target] = chances.get(target, 0.0) + probability
         return chances
 
@@ -100,6 +105,18 @@ class TableModel:
         return np.array([self.distribution(state, a).get(next_state, 0.0) for a in range(self.n_actions)])
 
 
-def _actions(offered: Any) -> int:
-    """How many actions there are, as far as one state tells."""
-    return max(offered, default=-1) + 1 if isinstance(offered, Mapping) else len(offered)
+def _actions(offered: Any) -> Any:
+    """The actions that a state offers."""
+    return offered if isinstance(offered, Mapping) else range(len(offered))
+
+
+def _check_outcomes(outcomes: Any, state: Any, action: int) -> None:
+    """Refuse an entry of a table that is not a list of outcomes."""
+    try:
+        for _, _, _, _ in outcomes:
+            pass
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"table[{state!r}][{action}] must be a list of (probability, next state, reward, terminated), "
+            f"got {outcomes!r}"
+        ) from None
