@@ -22,6 +22,7 @@ class Naive:
     Args:
       source: ("constant", λ), ("watkins", λ), ("factored", groups) or (name,) of the other λ sources.
       literal: actions never tried in a state count as impossible.
+      policy_noise: whether the policy's own randomness is part of λ.
     """
 
     def __init__(
@@ -40,11 +41,12 @@ class Naive:
         prior=0.0,
         policy=None,
         literal=False,
+        policy_noise=True,
     ):
         self.world, self.bootstrap, self.source = world, bootstrap, source
         self.gamma, self.alpha, self.epsilon = gamma, alpha, epsilon
         self.replacing, self.cutoff, self.percept, self.prior = replacing, cutoff, percept, prior
-        self.given, self.literal = policy, literal
+        self.given, self.literal, self.policy_noise = policy, literal, policy_noise
         S, A, d = world.states, world.actions, world.rewards
         self.values = np.zeros((S, d) if bootstrap == V else (S, A, d))
         self.rows = S if bootstrap == V else S * A
@@ -136,7 +138,7 @@ class Naive:
             for i, members in enumerate(self.source[1]):
                 outcomes = np.prod([world.nvec[j] for j in members])
                 value = self.group_of(members, s2)
-                weights = self.mixture_weights(s, (i,))
+                weights = self.mixture_weights(s, (i,)) if self.policy_noise else np.eye(A)[a]
                 out.append(sum(weights[b] * self.estimate((s, b, i), value, outcomes) for b in range(A)))
             return np.array(out)
         if kind == "backward":
@@ -146,6 +148,8 @@ class Naive:
             return np.full(d, self.estimate(origin, target, S * A if self.bootstrap == SARSA else S))
         if kind == "forward":
             x2 = self.percept_of(reward, s2)
+            if not self.policy_noise:
+                return np.full(d, self.estimate((s, a), x2, S))
             if self.bootstrap == SARSA:
                 factor = 1.0 if a2 is None else self.next_pi[a2]
                 return np.full(d, self.estimate((s, a), x2, S) * factor)
@@ -156,6 +160,10 @@ class Naive:
 
     def expected(self, s, a):
         S, A, total = self.world.states, self.world.actions, 0.0
+        if not self.policy_noise:
+            weights = self.mixture_weights(s) if self.bootstrap == V else np.eye(A)[a]
+            each = [sum(self.estimate((s, b), x, S) ** 2 for x in self.support([(s, b)])) for b in range(A)]
+            return float(weights @ np.array(each))
         if self.bootstrap != SARSA:
             outcomes = self.support([(s, b) for b in range(A) if self.pi[b] > 0])
             weights = self.mixture_weights(s)

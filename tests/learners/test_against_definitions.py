@@ -47,22 +47,22 @@ def problems(draw, acyclic, bootstraps=(V, SARSA, EXPECTED_SARSA)):
         member = st.lists(st.integers(0, len(nvec) - 1), min_size=1, unique=True).map(lambda m: tuple(sorted(m)))
         source = (name, tuple(draw(member) for _ in range(rewards)))
     common = {"epsilon": draw(unit), "seed": draw(st.integers(0, 100))}
-    if name in ("forward", "expected", "visit") and not (name == "expected" and bootstrap == SARSA):
+    if name in ("forward", "expected", "factored"):
+        common |= {"literal": draw(st.booleans()), "policy_noise": draw(st.booleans())}
+    if name in ("forward", "visit") or (name == "expected" and not (bootstrap == SARSA and common["policy_noise"])):
         common["percept"] = draw(st.sampled_from(["state", "reward-state"]))
     if common.get("percept") != "reward-state":
         common["prior"] = draw(st.sampled_from([0.0, 0.0, 0.5]))
     if bootstrap == V and draw(st.booleans()):
         table = np.random.default_rng(common["seed"]).dirichlet(np.ones(world.actions), size=world.states)
         common["policy"] = table
-    if name in ("forward", "expected", "factored"):
-        common["literal"] = draw(st.booleans())
     gamma, alpha = draw(unit), draw(st.floats(0.01, 1))
     return world, bootstrap, source, gamma, alpha, common
 
 
 def both(problem, reference=Naive, *, view="traces", own=(), **extra):
     world, bootstrap, source, gamma, alpha, common = problem
-    options = {key: common[key] for key in ("literal",) if key in common}
+    options = {key: common[key] for key in ("literal", "policy_noise") if key in common}
     agent = CLASSES[bootstrap](
         world,
         lambda_source=SOURCES[source[0]](*source[1:], **options),
@@ -93,8 +93,8 @@ def test_traces_on_cyclic_problems(problem, replacing, cutoff):
 
 
 @settings(max_examples=60)
-@given(problems(acyclic=False), st.sampled_from(["forward", "expected"]))
-def test_models_that_are_objects(problem, name):
+@given(problems(acyclic=False), st.sampled_from(["forward", "expected"]), st.booleans())
+def test_models_that_are_objects(problem, name, policy_noise):
     """λ from an oracle; ExpectedLambda must not look at the outcome, for SARSA neither."""
     world, bootstrap, _, gamma, alpha, common = problem
     common = {k: v for k, v in common.items() if k in ("epsilon", "seed", "policy")}
@@ -102,10 +102,10 @@ def test_models_that_are_objects(problem, name):
         s: {a: [(p, t, 0.0, False) for p, t, _ in world.table[s, a]] for a in range(world.actions)}
         for s in range(world.states)
     }
-    reference = TrueModel(world, bootstrap, (name,), gamma=gamma, alpha=alpha, **common)
+    reference = TrueModel(world, bootstrap, (name,), gamma=gamma, alpha=alpha, policy_noise=policy_noise, **common)
     agent = CLASSES[bootstrap](
         world,
-        lambda_source=SOURCES[name](),
+        lambda_source=SOURCES[name](policy_noise=policy_noise),
         model=ctd.TableModel(table, world.actions),
         discount=gamma,
         step_size=alpha,

@@ -287,6 +287,14 @@ def test_literal_is_true_or_false(cls):
         cls(literal="x")
 
 
+@pytest.mark.parametrize(
+    "cls", [ctd.ForwardLambda, ctd.ExpectedLambda, ctd.FactoredLambda, ctd.ValueLambda, ctd.JunctionLambda]
+)
+def test_policy_noise_is_true_or_false(cls):
+    with pytest.raises(TypeError, match="policy_noise must be True or False"):
+        cls(policy_noise=0)
+
+
 @dataclass(frozen=True)
 class Sometimes(ctd.LambdaSource):
     """Its second setting need not be a number."""

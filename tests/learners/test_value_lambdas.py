@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from faces import check_both_faces, check_saving
+from faces import SCALAR, check_both_faces, check_saving
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import EXPECTED_SARSA, SARSA, Naive, V
+from naive import EXPECTED_SARSA, SARSA, Naive, TrueModel, V
 from worlds import World, side_by_side
 
 import chunked_td as ctd
+from chunked_td.analysis.exact import ExactModel
+from chunked_td.envs.face import DynamicsEnv
+from chunked_td.simulation import simulate
 
 CLASSES = {V: ctd.ChunkedTD, SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
+MASKED = ctd.TransitionTable.from_outcomes(
+    {
+        0: {0: [(0.5, 1, 0, False), (0.5, 2, 0, False)], 2: [(1, 1, 0.3, False)]},
+        1: {0: [(0.3, 0, 0, False), (0.7, 3, 1, True)]},
+        2: {1: [(0.6, 3, -1, True), (0.4, 1, 0, False)], 2: [(1, 3, 0, True)]},
+        3: {},
+    },
+    starts=0,
+    horizon=9,
+    n_actions=3,
+)
 SOURCES = {"value": ctd.ValueLambda, "junction": ctd.JunctionLambda}
 
 
@@ -36,8 +50,16 @@ class Comparing(Naive):
         return self.greedy_policy(s, self.acted_in[s]) @ self.values[s].sum(axis=1)
 
     def kernel(self, s, a):
+        A = self.world.actions
+        if self.bootstrap == SARSA or (self.bootstrap == EXPECTED_SARSA and not self.policy_noise):
+            return self.overlap(s, np.eye(A)[a])
+        weights = self.mixture_weights(s)
+        if self.policy_noise:
+            return self.overlap(s, weights)
+        return sum(weights[b] * self.overlap(s, np.eye(A)[b]) for b in range(A) if weights[b] > 0)
+
+    def overlap(self, s, weights):
         S, A = self.world.states, self.world.actions
-        weights = np.eye(A)[a] if self.bootstrap == SARSA else self.mixture_weights(s)
         p = np.array([sum(weights[b] * self.estimate((s, b), x, S) for b in range(A)) for x in range(S)])
         total = 0.0
         for x in range(S):
@@ -74,13 +96,72 @@ class Comparing(Naive):
     st.sampled_from(list(SOURCES)),
     st.sampled_from([0.01, 0.5, 3.0]),
     st.booleans(),
+    st.booleans(),
 )
-def test_against_the_definition(seed, bootstrap, name, width, masked):
+def test_against_the_definition(seed, bootstrap, name, width, masked, policy_noise):
     world = World(seed, (6,), 3, 2, acyclic=False, masked=masked, sudden=0.1)
     common = {"epsilon": 0.4, "seed": seed % 50}
-    agent = CLASSES[bootstrap](world, lambda_source=SOURCES[name](width), discount=0.9, step_size=0.3, **common)
-    reference = Comparing(world, bootstrap, (name,), gamma=0.9, alpha=0.3, width=width, **common)
+    source = SOURCES[name](width, policy_noise=policy_noise)
+    agent = CLASSES[bootstrap](world, lambda_source=source, discount=0.9, step_size=0.3, **common)
+    common |= {"width": width, "policy_noise": policy_noise}
+    reference = Comparing(world, bootstrap, (name,), gamma=0.9, alpha=0.3, **common)
     side_by_side(agent, reference, world, episodes=6, check_steps=True)
+
+
+class ComparingTruth(TrueModel, Comparing):
+    """The same with the true model: every action is known."""
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.sampled_from(list(CLASSES)), st.sampled_from(list(SOURCES)), st.booleans())
+def test_with_the_true_model_against_the_definition(seed, bootstrap, name, policy_noise):
+    world = World(seed, (6,), 3, 2, acyclic=False, masked=False, sudden=0.1)
+    table = {
+        s: {a: [(p, t, 0.0, False) for p, t, _ in world.table[s, a]] for a in range(world.actions)}
+        for s in range(world.states)
+    }
+    common = {"epsilon": 0.4, "seed": seed % 50}
+    source, model = SOURCES[name](0.5, policy_noise=policy_noise), ctd.TableModel(table, world.actions)
+    agent = CLASSES[bootstrap](world, lambda_source=source, model=model, discount=0.9, step_size=0.3, **common)
+    common |= {"width": 0.5, "policy_noise": policy_noise}
+    reference = ComparingTruth(world, bootstrap, (name,), gamma=0.9, alpha=0.3, **common)
+    side_by_side(agent, reference, world, episodes=4, check_steps=True)
+
+
+@pytest.mark.parametrize(
+    ("cls", "learner", "dynamics", "source"),
+    [
+        (ctd.ChunkedExpectedSarsa, "expected_sarsa", SCALAR, ctd.ValueLambda()),
+        (ctd.ChunkedTD, "td", SCALAR, ctd.JunctionLambda()),
+        (ctd.ChunkedSarsa, "sarsa", MASKED, ctd.JunctionLambda(policy_noise=False)),
+    ],
+    ids=str,
+)
+def test_the_true_model_gives_the_same_in_agents_and_in_the_simulation(cls, learner, dynamics, source):
+    """The agent reads it off a table, the simulation asks the dynamics; sums go in another order."""
+    model = ctd.TableModel(ExactModel(dynamics).P, dynamics.n_actions)
+    common = {"lambda_source": source, "view": "traces", "discount": 0.95, "epsilon": 0.3}
+    agent = cls(DynamicsEnv(dynamics), step_size=0.3, seed=3, model=model, **common)
+    agent.learn(DynamicsEnv(dynamics), 25, progress=False)
+    common |= {"step_sizes": 0.3, "seeds": [3], "episodes": 25, "keep_values": True, "threads": 1}
+    runs = simulate(dynamics, learner=learner, model="oracle", **common)
+    assert runs.values[0].any()
+    np.testing.assert_allclose(runs.values[0], agent.tables.values[: runs.values.shape[1]], rtol=1e-9, atol=1e-12)
+
+
+def test_an_abandoned_episode_is_not_taken_for_the_next_one():
+    """Junctions forget where an episode has been when it is given up, too."""
+    agent = ctd.ChunkedTD(World(3, (6,), 1, 1), lambda_source=ctd.JunctionLambda(), seed=0)
+    agent.start(0)
+    agent.step(0.0, 1, False)
+    agent.step(0.0, 2, False)
+    agent.start(0)
+    agent.step(0.0, 1, False)
+    agent.step(0.0, 2, False)
+    assert agent.memory.lambda_t[0] > 0.0
+    agent.step(0.0, 1, False)
+    agent.step(0.0, 2, False)
+    assert agent.memory.lambda_t[0] == 0.0
 
 
 @pytest.mark.parametrize("source", [ctd.ValueLambda(0.3), ctd.JunctionLambda()], ids=str)

@@ -124,3 +124,15 @@ def test_table_model_adds_up_outcomes_that_lead_to_the_same_state():
     assert model.probabilities(0, 1, 0.0).tolist() == [0.5, 0.0]
     assert ask_overlaps(model, 0, 2).tolist() == [[0.5, 0.5], [0.5, 1.0]]
     assert dict(model.distribution(0, 0)) == {1: 0.5, 2: 0.5}
+
+
+def test_table_models_of_states_that_offer_fewer_actions():
+    model = TableModel(
+        {0: {0: [(1.0, 1, 0.0, False)], 2: [(1.0, 2, 0.0, True)]}, 1: {1: [(1.0, 2, 0.0, True)]}, 2: {}}, 3
+    )
+    assert model.probabilities(0, 1, 0.0).tolist() == [1.0, 0.0, 0.0]
+    assert model.distribution(2, 0) == model.distribution(0, 1) == {}
+    with pytest.raises(ValueError, match=r"n_actions: got 2, but the table has 3 actions in state 0"):
+        TableModel({0: {2: []}}, 2)
+    with pytest.raises(ValueError, match=r"n_actions: got 2, but the table has no states"):
+        TableModel({}, 2)

@@ -438,6 +438,37 @@ def test_expected_lambda_for_sarsa_where_every_state_offers_a_choice():
     assert np.abs(runs.probes_at).max() > 1e-3
 
 
+def test_expected_lambda_without_policy_noise():
+    """The device squares the probabilities of the action taken, as one learner with a model object does."""
+    source = ctd.ExpectedLambda(policy_noise=False)
+    dynamics = KeyToDoor.make(horizon=LENGTH, distractors=1, scalar_reward=True)
+    runs = neural.run_together(dynamics, [crew(source, 3)], **DOOR_SETTINGS)[0]
+    env = DynamicsEnv(dynamics)
+    common = {"step_size": 0.5, "discount": 1.0, "epsilon": 0.3, "seed": 3, "view": "offline"}
+    agent = ctd.ChunkedExpectedSarsa(env, model=ctd.NeuralModel(env, DOOR, seed=3), lambda_source=source, **common)
+    agent.learn(env, EPISODES, progress=False)
+    np.testing.assert_allclose(agent.q_values(np.zeros(5, int)), runs.probes_at[0, -1], atol=1e-5)
+    assert np.abs(runs.probes_at).max() > 1e-3
+
+
+def test_what_networks_in_lockstep_answer_without_policy_noise():
+    """Arms that differ in it alone do not share a program: runs of one program have one formula."""
+    for source, learner, name in (
+        (ctd.ForwardLambda(policy_noise=False), "expected_sarsa", "sarsa"),
+        (ctd.ForwardLambda(policy_noise=False), "sarsa", "sarsa"),
+        (ctd.ExpectedLambda(policy_noise=False), "td", "mean"),
+        (ctd.FactoredLambda(policy_noise=False), "expected_sarsa", "chances"),
+    ):
+        assert neural.question_of([source], learner, DOOR_DYNAMICS).name == name
+        assert not neural.can_share([source, type(source)()], learner, DOOR_DYNAMICS)
+
+
+@pytest.mark.parametrize("source", [ctd.ValueLambda(), ctd.JunctionLambda()], ids=str)
+def test_sources_that_learn_are_told_what_they_take(source):
+    with pytest.raises(ValueError, match=r"takes counts or the true model here, and a NeuralModel in agent.learn"):
+        neural.run_together(DOOR_DYNAMICS, [crew(source, 3)], **DOOR_SETTINGS)
+
+
 def test_sources_that_count_are_refused_with_networks():
     with pytest.raises(ValueError, match="take counts"):
         neural.run_together(DOOR_DYNAMICS, [crew(ctd.VisitLambda(), 3)], **DOOR_SETTINGS)

@@ -120,6 +120,20 @@ def test_readings_by_enumeration_of_all_percepts(reading, expected):
     np.testing.assert_allclose(result, truth, rtol=2e-5)
 
 
+def test_the_mean_over_actions_by_enumeration_of_all_percepts():
+    """Σ_a π(a) Σ_{x'} P(x'|x,a)²; there is none of what came."""
+    logits = np.random.default_rng(1).normal(size=(3, MIXED.outputs)).astype(np.float32)
+    policy = np.array([0.2, 0.5, 0.3])
+    truth = sum(
+        p * np.prod([table @ table for table in distributions(MIXED, row)])
+        for p, row in zip(policy, logits, strict=True)
+    )
+    result = Reading("mean", True)(MIXED, jnp.asarray(logits), jnp.zeros(4, jnp.int32), jnp.asarray(policy))
+    np.testing.assert_allclose(result, truth, rtol=2e-5)
+    with pytest.raises(ValueError, match=r"expected must be True for the question 'mean', got False"):
+        Reading("mean")
+
+
 def test_many_components_do_not_underflow_before_the_sum():
     config = NetworkConfig((2,) * 60, 1, (boolean(),) * 60, hidden=(4,))
     logits = jnp.full((1, 60), -20.0)

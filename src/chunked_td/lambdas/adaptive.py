@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from chunked_td._checks import check_not_negative, check_unit
 from chunked_td._numba import kernel
 from chunked_td.bootstraps import SARSA, STATE
-from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.base import LambdaSource, Needs, Settled
 from chunked_td.lambdas.moments import add_returns, column_of
 from chunked_td.lambdas.step import present_value
 
@@ -47,6 +48,10 @@ class AdaptiveLambda(LambdaSource):
     def needs_with(self, bootstrap: int) -> Needs:
         """B(x) may have the policy in it."""
         return Needs.NOTHING if bootstrap in (STATE, SARSA) else Needs.POLICY
+
+    def settled(self, known: Settled) -> Mapping[str, Any]:
+        """None: the interval shrinks as fast as m − B(x) does, so λ goes on changing between 0 and 1."""
+        raise self.no_limit("the interval shrinks as fast as the error that it is compared with")
 
     @staticmethod
     @kernel

@@ -7,7 +7,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -41,6 +41,31 @@ MODEL = Needs.OUTCOME | Needs.PARTS | Needs.OUTCOMES | Needs.PREDECESSORS | Need
 COUNTED = Needs.PREDECESSORS | Needs.VISITS
 """The needs that only counts can meet."""
 
+MANY = 1e200
+"""Episodes after which counts are taken to have reached their limit: 1/MANY is 0 up to rounding, ratios are exact."""
+
+
+class Settled(Protocol):
+    """What exact analysis knows of a policy, for `LambdaSource.settled`: the values are the true ones.
+
+    Attributes:
+      visits: float64[S], how often an episode leaves each state, on average.
+      mean_square_error: E[δ²] over the transitions of an episode.
+      errors: mean and variance of the TD errors that leave a state (SARSA: a pair), float64[S, A] each.
+      returns: mean and variance of the returns from a state (SARSA: a pair), float64[S, A] each.
+
+    Reward components are summed.
+    """
+
+    @property
+    def visits(self) -> np.ndarray: ...  # noqa: D102
+    @property
+    def mean_square_error(self) -> float: ...  # noqa: D102
+    @property
+    def errors(self) -> tuple[np.ndarray, np.ndarray]: ...  # noqa: D102
+    @property
+    def returns(self) -> tuple[np.ndarray, np.ndarray]: ...  # noqa: D102
+
 
 @dataclass(frozen=True)
 class LambdaSource:
@@ -67,6 +92,12 @@ class LambdaSource:
     - `after_step(source, step, reward, td_error, ended)`, called after every transition; `ended` is 0 while the episode
       goes on, 1 on termination, 2 on truncation;
     - `after_episode(source, episode)`, called after every episode; `episode` is a `chunked_td.lambdas.episode.Episode`.
+
+    A source whose λ depends on whether the episode was in x_t before has a kernel `recall(source, step, left)`. Exact
+    analysis calls it before `lambda_t`, to make the source remember an episode that has left x_t before, or has not.
+
+    A field with `field(default=…, repr=False)` is shown only where it differs from its default: stored results know a
+    source by its text, which must not change where an option is added later.
     """
 
     needs: ClassVar[Needs] = Needs.NOTHING
@@ -93,6 +124,10 @@ class LambdaSource:
         question = next(cls for cls in order if "device_question" in vars(cls))
         return self.device_question(bootstrap) if formula is question else None
 
+    def needs_overlaps_only(self, bootstrap: int) -> bool:
+        """Whether Σ_{x'} P̂(x'|x,a) P̂(x'|x,b) is all that is asked about outcomes, so that they need not be listed."""
+        return Needs.LEGAL not in self.needs_with(bootstrap) and self.question_for_device(bootstrap) is not None
+
     @property
     def learns(self) -> bool:
         """Whether the source learns from step to step."""
@@ -115,6 +150,27 @@ class LambdaSource:
     def settings(self) -> dict[str, Any]:
         """The settings by name, as plain values."""
         return dataclasses.asdict(self)
+
+    def __repr__(self) -> str:
+        """Class and settings."""
+        shown = [f for f in dataclasses.fields(self) if f.repr or getattr(self, f.name) != f.default]
+        return f"{type(self).__qualname__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
+
+    def settled(self, known: Settled) -> Mapping[str, Any]:
+        """What `arrays` tend to under a fixed policy, by name; those left out are zero. An error if they have no limit.
+
+        It is asked by `chunked_td.fixed_point`.
+        """
+        if self.learns:
+            raise self.no_limit("its limit is not known")
+        return {}
+
+    def no_limit(self, why: str) -> ValueError:
+        """The error for a source whose arrays do not settle."""
+        return ValueError(
+            f"learned must be given for {type(self).__name__}: its arrays {', '.join(self.arrays)} as they are in the "
+            f"end; {why}"
+        )
 
     def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Refuse, with a ValueError, arrays of a file that this source's kernels could index outside of.

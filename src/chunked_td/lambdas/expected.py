@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chunked_td._checks import check_flag
 from chunked_td._numba import code, kernel
-from chunked_td.bootstraps import SARSA
+from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.base import LambdaSource, Needs
-from chunked_td.lambdas.step import WHOLE, expected_choice, expected_mixture, tried
+from chunked_td.lambdas.step import WHOLE, expected_choice, expected_mixture, mean_overlap, overlap, tried
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ExpectedLambda(LambdaSource):
     """Expected probability of what will happen: depends on the state (and action) alone.
 
@@ -22,28 +22,44 @@ class ExpectedLambda(LambdaSource):
 
     Args:
       literal: actions never tried in a state count as impossible; see `ForwardLambda`.
+      policy_noise: whether the policy's own randomness lowers λ. False leaves it out:
+
+            action values:  λ(x, a) = Σ_{x'} P̂(x'|x,a)²
+            state values:   λ(x) = Σ_a π(a|x) Σ_{x'} P̂(x'|x,a)²
+
+        State values need the mean over actions: a λ of the action moves their fixed point.
     """
 
     literal: bool = False
+    policy_noise: bool = field(default=True, repr=False)
 
     needs = Needs.OUTCOMES | Needs.POLICY
 
     def __post_init__(self) -> None:
         check_flag("literal", self.literal)
+        check_flag("policy_noise", self.policy_noise)
 
     def needs_with(self, bootstrap: int) -> Needs:
-        """SARSA's λ has the policy at the next states in it."""
+        """SARSA's λ has the policy at the next states in it; without the policy, action values do not ask for it."""
+        if not self.policy_noise and bootstrap != STATE:
+            return Needs.OUTCOMES
         return Needs.OUTCOMES | Needs.LEGAL if bootstrap == SARSA else self.needs
 
     def device_question(self, bootstrap: int) -> tuple[str, bool] | None:
         """One number."""
+        if not self.policy_noise:
+            return ("mean" if bootstrap == STATE else "sarsa"), True
         return ("sarsa" if bootstrap == SARSA else "expected_sarsa"), True
 
     @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """The probability that is expected of what will happen."""
+        known = tried(step) if source.literal and code(step.bootstrap) != SARSA else 1.0
+        if not source.policy_noise:
+            if code(step.bootstrap) == STATE:
+                return mean_overlap(step, WHOLE) * known
+            return overlap(step, step.action, step.action, WHOLE)
         if code(step.bootstrap) == SARSA:
             return expected_choice(step)
-        known = tried(step) if source.literal else 1.0
         return expected_mixture(step, WHOLE) * known * known

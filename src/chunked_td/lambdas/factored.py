@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chunked_td._checks import check_flag
 from chunked_td._numba import kernel
 from chunked_td.lambdas.base import LambdaSource, Needs
-from chunked_td.lambdas.step import mixture, tried
+from chunked_td.lambdas.step import chance, mixture, tried
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FactoredLambda(LambdaSource):
     """The probability of the state components that decide a reward component, for each of them by itself (Alg. 4).
 
@@ -20,23 +20,33 @@ class FactoredLambda(LambdaSource):
       components: for each reward component, the state component (an int) or components (a tuple) that decide it.
         By default reward i belongs to state component i, as in the paper.
       literal: actions never tried in a state count as impossible; see `ForwardLambda`.
+      policy_noise: whether the policy's own randomness lowers λ. False leaves it out: λ_t^i = P̂(x'^i|x,a), of the
+        action taken.
     """
 
     components: tuple[int | tuple[int, ...], ...] | None = None
     literal: bool = False
+    policy_noise: bool = field(default=True, repr=False)
 
     needs = Needs.PARTS | Needs.POLICY
     per_component = True
 
     def __post_init__(self) -> None:
         check_flag("literal", self.literal)
+        check_flag("policy_noise", self.policy_noise)
+
+    def needs_with(self, bootstrap: int) -> Needs:
+        """Without the policy, the action taken is all that is asked about."""
+        return self.needs if self.policy_noise else Needs.PARTS
 
     def device_question(self, bootstrap: int) -> tuple[str, bool] | None:
-        """One number per part."""
-        return "factored", False
+        """One number per part, with the policy in it."""
+        return ("factored", False) if self.policy_noise else None
 
     @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """The probability of what happened to the components that decide reward i."""
+        if not source.policy_noise:
+            return chance(step, step.action, i)
         return mixture(step, i) * (tried(step) if source.literal else 1.0)

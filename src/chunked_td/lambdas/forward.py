@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chunked_td._checks import check_flag
 from chunked_td._numba import code, kernel
@@ -11,7 +11,7 @@ from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.lambdas.step import WHOLE, chance, choice, mixture, tried
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ForwardLambda(LambdaSource):
     """The probability of what happened under a forward model.
 
@@ -24,27 +24,33 @@ class ForwardLambda(LambdaSource):
     Args:
       literal: actions never tried in a state count as impossible, as the sum reads. By default the sum goes over the
         actions that were tried, and is divided by their probability, so that a deterministic world has λ = 1.
+      policy_noise: whether the policy's own randomness lowers λ. False leaves it out, for every learner:
+        λ_t = P̂(x'|x,a), of the action taken. A deterministic world has λ = 1 then, however much the policy explores.
     """
 
     literal: bool = False
+    policy_noise: bool = field(default=True, repr=False)
 
     needs = Needs.OUTCOME | Needs.POLICY
 
     def __post_init__(self) -> None:
         check_flag("literal", self.literal)
+        check_flag("policy_noise", self.policy_noise)
 
     def needs_with(self, bootstrap: int) -> Needs:
-        """SARSA asks about the action taken alone."""
-        return Needs.OUTCOME if bootstrap == SARSA else self.needs
+        """SARSA asks about the action taken alone, and so does a λ without the policy."""
+        return self.needs if self.policy_noise and bootstrap != SARSA else Needs.OUTCOME
 
     def device_question(self, bootstrap: int) -> tuple[str, bool] | None:
         """One number."""
-        return ("sarsa" if bootstrap == SARSA else "expected_sarsa"), False
+        return ("expected_sarsa" if self.policy_noise and bootstrap != SARSA else "sarsa"), False
 
     @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """The probability of what happened."""
+        if not source.policy_noise:
+            return chance(step, step.action, WHOLE)
         if code(step.bootstrap) == SARSA:
             return chance(step, step.action, WHOLE) * choice(step)
         return mixture(step, WHOLE) * (tried(step) if source.literal else 1.0)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from chunked_td._checks import check_unit
 from chunked_td._numba import kernel
 from chunked_td.bootstraps import SARSA, STATE
-from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.base import MANY, LambdaSource, Needs, Settled
 from chunked_td.lambdas.moments import add_returns, column_of
 from chunked_td.lambdas.step import present_value
 
@@ -43,6 +44,13 @@ class GreedyLambda(LambdaSource):
     def needs_with(self, bootstrap: int) -> Needs:
         """B(x) may have the policy in it."""
         return Needs.NOTHING if bootstrap in (STATE, SARSA) else Needs.POLICY
+
+    def settled(self, known: Settled) -> Mapping[str, Any]:
+        """All returns: λ is 0 where they scatter and B(x) is their mean, 1 where they do not scatter."""
+        if self.least_weight > 0.0:
+            raise self.no_limit("with least_weight above 0 mean and variance go on changing")
+        mean, variance = known.returns
+        return {"number": MANY, "mean": mean, "variance": variance}
 
     @staticmethod
     @kernel

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from chunked_td._numba import code, kernel
-from chunked_td.lambdas.base import Needs
-from chunked_td.lambdas.step import visits, visits_of
+from chunked_td.lambdas.base import MANY, Settled
 from chunked_td.lambdas.value import ValueLambda, add_error, value_overlap
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class JunctionLambda(ValueLambda):
     """The value kernel, cut where V(x_t) knows more than the past that led to it (ours; not in the paper).
 
@@ -19,31 +19,43 @@ class JunctionLambda(ValueLambda):
 
     Bootstrapping from V(x_t) is worth its delay where chance follows that matters (ways part), where V(x_t) was learned
     from more visits than V(x_{t−1}) (ways meet), and where the episode goes in a circle (traces would pile up). λ_t
-    depends on the past and on x_t, not on what comes, so the fixed point is right.
+    depends on the past and on x_t, not on what comes, so the fixed point is right. The source counts visits itself:
+    they say how much was learned, whatever the model is.
 
     Args:
-      width: of the value kernel.
+      width, policy_noise: of the value kernel.
     """
 
     width: float = 1.0
 
-    needs = ValueLambda.needs | Needs.VISITS
     follows_episode = True
     arrays: ClassVar[dict[str, str]] = {
         **ValueLambda.arrays,
         "latest": "float64[S]",  # the episode in which a state was left last, from 1
-        "episodes": "float64[1]",  # that are over
+        "episodes": "float64[1]",  # that have begun
+        "visited": "float64[S]",  # n(x): how often a state was left
     }
+
+    def settled(self, known: Settled) -> Mapping[str, Any]:
+        """The scale of the value kernel, and the visits of many episodes."""
+        return {**super().settled(known), "visited": known.visits * MANY}
+
+    @staticmethod
+    @kernel
+    def recall(source, step, left):
+        """An episode that has left x_t before, or has not."""
+        source.latest[step.state] = source.episodes[0] - (0.0 if left else 1.0)
 
     @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """Value kernel × share of experience."""
-        if source.latest[step.state] == source.episodes[0] + 1.0:
-            return 0.0
         share = 1.0
         if step.previous >= 0:
-            share = min(visits_of(step, step.previous // code(step.n_actions)) / visits(step), 1.0)
+            if source.latest[step.state] == source.episodes[0]:
+                return 0.0
+            before = source.visited[step.previous // code(step.n_actions)]
+            share = min(before / (source.visited[step.state] + 1.0), 1.0)  # this visit counts, too
         return value_overlap(source, step) * share
 
     @staticmethod
@@ -51,6 +63,7 @@ class JunctionLambda(ValueLambda):
     def after_step(source, step, reward, td_error, ended):
         """Add the TD error to the scale; note the visit."""
         add_error(source, td_error)
-        source.latest[step.state] = source.episodes[0] + 1.0
-        if ended != 0:
+        if step.previous < 0:
             source.episodes[0] += 1.0
+        source.visited[step.state] += 1.0
+        source.latest[step.state] = source.episodes[0]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from chunked_td._checks import check_flag, check_positive, check_unit
 from chunked_td._numba import code, kernel
 from chunked_td.bootstraps import STATE
-from chunked_td.lambdas.base import LambdaSource
+from chunked_td.lambdas.base import LambdaSource, Settled
 
 LIMIT = 6.0
 """λ = σ(θ) with |θ| at most this: θ finds back from an end of [0, 1]."""
@@ -86,6 +87,10 @@ class MetaGradientLambda(LambdaSource):
             raise ValueError(f"live must be {count} rows below {live.size}")
         if np.unique(live[:count]).size != count:
             raise ValueError("live must name each row at most once")
+
+    def settled(self, known: Settled) -> Mapping[str, Any]:
+        """None that could be computed: θ moves by steps of β for ever."""
+        raise self.no_limit("θ moves by steps of meta_step_size for ever")
 
     @staticmethod
     @kernel

@@ -8,6 +8,7 @@ questions of `chunked_td.lambdas.step` in JAX, for the sources that need one num
 | "sarsa" | P̂(x'|x,a) | Πᵢ Σᵥ P̂ᵢ(v|x,a)² |
 | "expected_sarsa" | Σₐ π(a|x) Πᵢ P̂ᵢ(x'ⁱ|x,a) | Σₐ Σ_b π(a|x) π(b|x) Πᵢ Σᵥ P̂ᵢ(v|x,a) P̂ᵢ(v|x,b) |
 | "factored" | Σₐ π(a|x) P̂ᵢ(x'ⁱ|x,a), per part | the same with one sum over v, per part |
+| "mean" | – | Σₐ π(a|x) Πᵢ Σᵥ P̂ᵢ(v|x,a)² |
 | "both" | the parts and then the whole, for runs of both kinds in one program | likewise |
 
 "chances" and "outcomes" hand out the probabilities themselves, for every other source: P̂ᵢ(x'ⁱ|x,a) of what came, and
@@ -24,7 +25,7 @@ import jax.numpy as jnp
 from chunked_td._checks import check_choice
 from chunked_td.models.neural.networks import NetworkConfig, log_likelihood, log_overlap, outcome_probabilities
 
-QUESTIONS = ("sarsa", "expected_sarsa", "factored", "both", "chances", "outcomes")
+QUESTIONS = ("sarsa", "expected_sarsa", "factored", "mean", "both", "chances", "outcomes")
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -47,6 +48,8 @@ class Reading:
 
     def __post_init__(self) -> None:
         check_choice("question", self.question, QUESTIONS)
+        if self.question == "mean" and not self.expected:
+            raise ValueError("expected must be True for the question 'mean', got False")
         if self.question == "sarsa":
             object.__setattr__(self, "only_taken", True)
 
@@ -104,6 +107,8 @@ def _expected(reading: Reading, question: str, config: NetworkConfig, logits, ou
         return jnp.concatenate([parts, whole[..., None]], -1)
     if question == "sarsa":
         return jnp.exp(jnp.sum(log_overlap(config, logits, logits)[..., 0, :], -1))
+    if question == "mean":
+        return jnp.sum(policy * jnp.exp(jnp.sum(log_overlap(config, logits, logits), -1)), -1)
     overlap = log_overlap(config, logits[..., :, None, :], logits[..., None, :, :])
     pairs = policy[..., :, None] * policy[..., None, :]
     if question == "factored":

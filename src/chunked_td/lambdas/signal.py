@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from chunked_td._checks import check_unit
 from chunked_td._numba import kernel
-from chunked_td.lambdas.base import LambdaSource
+from chunked_td.lambdas.base import MANY, LambdaSource, Settled
 from chunked_td.lambdas.moments import add_to_moments, column_of
 
 
@@ -35,6 +38,13 @@ class SignalLambda(LambdaSource):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "least_weight", check_unit("least_weight", self.least_weight))
+
+    def settled(self, known: Settled) -> Mapping[str, Any]:
+        """All errors: their mean vanishes, so λ is 0. Where no error is left, v falls as 1/n and m² as 1/n²."""
+        if self.least_weight > 0.0:
+            raise self.no_limit("with least_weight above 0 mean and variance go on changing")
+        mean, variance = known.errors
+        return {"number": MANY, "mean": mean, "variance": np.maximum(variance, 1.0 / MANY)}
 
     @staticmethod
     @kernel

@@ -7,6 +7,7 @@ Models hand out probabilities; mixing them with the policy happens here, once fo
 | `chance(step, a, part)` | P̂(x'|x, a) of what came, or of a part of it |
 | `mixture(step, part)` | P̂^π(x'|x) = Σ_a π(a|x) P̂(x'|x, a) / Σ_a π(a|x), over the actions that the model knows |
 | `expected_mixture(step, part)` | Σ_{x'} P̂^π(x'|x)², the mixture that is expected before the step |
+| `mean_overlap(step, part)` | Σ_a π(a|x) Σ_{x'} P̂(x'|x, a)² / Σ_a π(a|x), over the actions that the model knows |
 | `tried(step)` | Σ_a π(a|x) over the actions that the model knows: 1 once all were tried |
 | `choice(step)` | π(a'|x'), 1 on the last transition |
 | `expected_choice(step)` | Σ_{x'} P̂(x'|x, a)² Σ_{a'} π(a'|x')² |
@@ -46,6 +47,7 @@ __all__ = [
     "expected_mixture",
     "first",
     "following",
+    "mean_overlap",
     "mixture",
     "overlap",
     "present_value",
@@ -273,6 +275,17 @@ def mixture(step, part):
 def expected_mixture(step, part):
     """Σ_{x'} P̂^π(x'|x)² = Σ_a Σ_b π(a|x) π(b|x) Σ_{x'} P̂(x'|x,a) P̂(x'|x,b), over the actions that the model knows."""
     return _expected_mixture_of(step.model, step, part)
+
+
+@kernel
+def mean_overlap(step, part):
+    """Σ_a π(a|x) Σ_{x'} P̂(x'|x,a)², over the actions that the model knows: the policy's own randomness is left out."""
+    total = 0.0
+    for a in range(code(step.n_actions)):
+        if step.policy[a] > 0.0:
+            total += step.policy[a] * _overlap(step.model, step, a, a, part)
+    known = tried(step)
+    return min(total / known, 1.0) if known > 0.0 else 0.0
 
 
 @kernel

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
-from chunked_td._checks import check_positive
+from chunked_td._checks import check_flag, check_positive
 from chunked_td._numba import code, kernel
 from chunked_td.bootstraps import SARSA, STATE
-from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.base import LambdaSource, Needs, Settled
 from chunked_td.lambdas.step import first, following, target, value_at, weight
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ValueLambda(LambdaSource):
     """The chance that two draws of what comes next cannot be told apart by value (ours; not in the paper).
 
@@ -30,9 +30,12 @@ class ValueLambda(LambdaSource):
 
     Args:
       width: τ as a multiple of the root mean square of the TD errors so far (of the last thousand or so).
+      policy_noise: whether the policy's own randomness lowers λ. False leaves it out: the draws are those of x' given x
+        and a, for state values in the mean over a ~ π. For SARSA they always are.
     """
 
     width: float = 0.5
+    policy_noise: bool = field(default=True, repr=False)
 
     needs = Needs.OUTCOMES | Needs.POLICY | Needs.LEGAL
     arrays: ClassVar[dict[str, str]] = {
@@ -44,6 +47,7 @@ class ValueLambda(LambdaSource):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "width", check_positive("width", self.width))
+        check_flag("policy_noise", self.policy_noise)
 
     def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Between steps no state has a mass; one that had would be listed twice."""
@@ -51,10 +55,14 @@ class ValueLambda(LambdaSource):
             raise ValueError("mass must be zero between steps")
 
     def needs_with(self, bootstrap: int) -> Needs:
-        """State values need no policy of other states; SARSA asks about the action taken alone."""
+        """State values need no policy of other states; SARSA, and λ without policy noise, that of no action but one."""
         if bootstrap == STATE:
             return self.needs & ~Needs.LEGAL
-        return self.needs & ~Needs.POLICY if bootstrap == SARSA else self.needs
+        return self.needs if self.policy_noise and bootstrap != SARSA else self.needs & ~Needs.POLICY
+
+    def settled(self, known: Settled) -> Mapping[str, Any]:
+        """The mean square of the TD errors at the true values."""
+        return {"error": [known.mean_square_error, 1000.0]}
 
     @staticmethod
     @kernel
@@ -81,12 +89,35 @@ def add_error(source, td_error):
 
 @kernel
 def value_overlap(source, step):
-    """Σ_{x',y'} P̂(x') P̂(y') k(x',y'), over the outcomes that the model lists."""
+    """Σ_{x',y'} P̂(x') P̂(y') k(x',y'): of the policy's mixture, of the action taken, or in the mean over actions."""
+    if code(step.bootstrap) == SARSA:
+        return alike(source, step, step.action)
+    if source.policy_noise:
+        return alike(source, step, -1)
+    if code(step.bootstrap) == STATE:
+        return mean_alike(source, step)
+    return alike(source, step, step.action)
+
+
+@kernel
+def mean_alike(source, step):
+    """`alike` of every action that the model knows, in the mean over the policy."""
+    total, known = 0.0, 0.0
+    for a in range(code(step.n_actions)):
+        if step.policy[a] > 0.0 and first(step, a) >= 0:
+            known += step.policy[a]
+            total += step.policy[a] * alike(source, step, a)
+    return total / max(known, total) if known > 0.0 else 1.0  # 1 at most, in spite of rounding
+
+
+@kernel
+def alike(source, step, action):
+    """Σ_{x',y'} P̂(x') P̂(y') k(x',y'), over the outcomes that the model lists of an action, or for −1 of the policy."""
     found = 0
     total = 0.0
     for a in range(code(step.n_actions)):
-        if code(step.bootstrap) == SARSA:
-            share = 1.0 if a == step.action else 0.0
+        if action >= 0:
+            share = 1.0 if a == action else 0.0
         else:
             share = step.policy[a]
         if share > 0.0:

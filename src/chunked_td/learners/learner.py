@@ -182,8 +182,8 @@ class Learner(Stepping):
             raise ValueError(f"lambda_source {type(source).__name__}() needs observations with countable components")
         if self.percept == "reward-state" and needs & (Needs.PREDECESSORS | Needs.PARTS):
             raise ValueError(f"percept 'reward-state' does not go with {source!r}, which counts states")
-        mixed = self.bootstrap != SARSA and source.question_for_device(self.bootstrap) is not None
-        if self.percept == "reward-state" and Needs.OUTCOMES in needs and not mixed:
+        listed = Needs.OUTCOMES in needs and not source.needs_overlaps_only(self.bootstrap)
+        if self.percept == "reward-state" and listed:
             raise ValueError(
                 f"percept 'reward-state' does not go with {type(source).__name__} for {type(self).__name__}: outcomes "
                 f"would not be states; with ExpectedLambda use Expected-SARSA"

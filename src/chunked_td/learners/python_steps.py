@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.bootstraps import SARSA, STATE
+from chunked_td.bootstraps import STATE
 from chunked_td.lambdas.base import COUNTED, LambdaSource, Needs
 from chunked_td.lambdas.plain import PlainStep, checked_lambda
 from chunked_td.learners.entries import EMPTY
@@ -33,15 +33,10 @@ def check_model(model: Any, source: LambdaSource, bootstrap: int, n_actions: int
     if Needs.PARTS in needs:
         asked.append(("component_probabilities",))
     if Needs.OUTCOMES in needs:
-        asked.append(("overlaps", "distribution") if _overlaps_suffice(source, bootstrap) else ("distribution",))
+        asked.append(("overlaps", "distribution") if source.needs_overlaps_only(bootstrap) else ("distribution",))
     for names in asked:
         if not any(callable(getattr(model, name, None)) for name in names):
             raise ValueError(f"model must have a method {'() or '.join(names)}() for {source!r}, got {model!r}")
-
-
-def _overlaps_suffice(source: LambdaSource, bootstrap: int) -> bool:
-    """Whether λ is the expected mixture alone, so that outcomes need not be listed."""
-    return bootstrap != SARSA and source.question_for_device(bootstrap) is not None
 
 
 def advance_in_python(
@@ -97,7 +92,7 @@ def _ask(agent: Any, state: int, ended: int) -> None:
             agent._replace(model=answers)
         answers.chances[:] = chances
     if Needs.OUTCOMES in needs:
-        if _overlaps_suffice(source, bootstrap):
+        if source.needs_overlaps_only(bootstrap):
             answers.overlaps[:] = ask_overlaps(model, agent.state, A)
         else:
             _list_outcomes(agent, range(A) if Needs.POLICY in needs else [agent.action])

@@ -405,7 +405,8 @@ def _named_in(argument: str, value: dict[str, Any] | None, given: Any, ours: Map
     """The λ source or planner of a file: the one given as `argument`, or built from its settings."""
     if given is not None:
         mine = json.loads(json.dumps(_named_out(given, ours)))
-        if mine != value:
+        later = {f.name: f.default for f in dataclasses.fields(given) if not f.repr}  # options that older files lack
+        if value is None or mine != {**later, **value}:
             raise _Unfit(f"{argument}: the saved learner uses {value}, got {mine}")
         return given
     if value is None:

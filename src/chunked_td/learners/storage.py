@@ -8,7 +8,7 @@ import numpy as np
 
 from chunked_td._numba import Packed, is_cacheable
 from chunked_td.bootstraps import STATE
-from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, grown_arrays
+from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, grown_arrays, new_array
 from chunked_td.learners.count_models import (
     component_parts,
     count_origins,
@@ -164,6 +164,16 @@ class Storage(Queries):
     def counts(self) -> Counts | None:
         """The count model's table; None where λ is not counted."""
         return getattr(self._state.model, "counts", None)
+
+    @property
+    def learned(self) -> dict[str, np.ndarray]:
+        """What the λ source has learned: its arrays by name, as copies, for the states that have an id."""
+        states, found = self.indexer.size, {}
+        sizes = {**self._sizes(), "S": states, "rows": self._rows(states)}
+        for name, layout in self.lambda_source.arrays.items():
+            shape = new_array(layout, sizes).shape
+            found[name] = getattr(self._state.source, name)[tuple(map(slice, shape))].copy()
+        return found
 
     @property
     def reward_parts(self) -> list[np.ndarray] | None:

@@ -66,23 +66,24 @@ class OverlapModel(Model, Protocol):
 
 
 class TableModel:
-    """An oracle from a transition table in Gymnasium's toy-text form, `env.unwrapped.P`.
+    """An oracle from a transition table in Gymnasium's toy-text form: `env.unwrapped.P`, or `ExactModel(dynamics).P`.
 
     Args:
-      table: `table[state][action]` is a list of (probability, next state, reward, terminated).
+      table: `table[state][action]` is a list of (probability, next state, reward, terminated). A state may offer fewer
+        actions than others; one that offers none is terminal.
       n_actions: number of actions.
     """
 
     def __init__(self, table: Any, n_actions: int):
         self.table, self.n_actions = table, check_whole("n_actions", n_actions, 1)
         states = table if isinstance(table, Mapping) else range(len(table))
+        numbers = {state: max(_actions(table[state]), default=-1) + 1 for state in states}
+        widest = max(numbers, key=lambda state: numbers[state], default=None)
+        if widest is None or numbers[widest] != self.n_actions:
+            found = "no states" if widest is None else f"{numbers[widest]} actions in state {widest!r}"
+            raise ValueError(f"n_actions: got {n_actions!r}, but the table has {found}")
         for state in states:
-            if len(table[state]) != self.n_actions:
-                raise ValueError(
-                    f"n_actions: got {n_actions!r}, but the table has {len(table[state])} actions in state {state!r}"
-                )
-        for state in states:
-            for action in range(self.n_actions):
+            for action in _actions(table[state]):
                 _check_outcomes(table[state][action], state, action)
 
     def observe(self, state: int, action: int, reward: Any, next_state: int, terminated: bool) -> None:
@@ -92,16 +93,21 @@ class TableModel:
         """The next states and their probabilities."""
         chances: dict[int, float] = {}
         try:
-            outcomes = self.table[state][action]
+            offered = self.table[state]
         except LookupError:
             raise ValueError(f"table: it has no state {state!r}, which the environment has shown") from None
-        for probability, target, *_ in outcomes:
+        for probability, target, *_ in offered[action] if action in _actions(offered) else ():
             chances[target] = chances.get(target, 0.0) + probability
         return chances
 
     def probabilities(self, state: int, next_state: int, reward: Any) -> np.ndarray:
         """P(x'|x,a) for every action."""
         return np.array([self.distribution(state, a).get(next_state, 0.0) for a in range(self.n_actions)])
+
+
+def _actions(offered: Any) -> Any:
+    """The actions that a state offers."""
+    return offered if isinstance(offered, Mapping) else range(len(offered))
 
 
 def _check_outcomes(outcomes: Any, state: Any, action: int) -> None:

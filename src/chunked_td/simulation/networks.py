@@ -236,7 +236,8 @@ def question_of(sources: Sequence[LambdaSource], learner: str, dynamics: Any) ->
     for source in sources:
         if source.learns:
             raise ValueError(
-                f"lambda_source: {source!r} learns from step to step; with networks λ comes after the episode"
+                f"lambda_source: {source!r} learns from step to step, and with networks in lockstep λ comes after the "
+                f"episode; it takes counts or the true model here, and a NeuralModel in agent.learn"
             )
     if any(need & COUNTED for need in needs):
         raise ValueError(f"lambda_source: networks predict what comes next, but {sources} needs {needs}: take counts")
@@ -248,7 +249,8 @@ def question_of(sources: Sequence[LambdaSource], learner: str, dynamics: Any) ->
     groups = parts.pop() if parts else None
     if None not in asked:
         names, expected = {name for name, _ in asked}, {flag for _, flag in asked}  # type: ignore[misc]
-        if len(expected) == 1 and len(names) == 1:
+        whole = {getattr(source, "policy_noise", True) for source in sources if not source.per_component}
+        if len(expected) == 1 and len(names) == 1 and len(whole) <= 1:  # runs with one λ share one formula
             return Question(names.pop(), expected.pop(), groups)
         if expected == {False} and names == {"factored", "expected_sarsa"}:
             return Question("both", False, groups, whole=dynamics.n_rewards)

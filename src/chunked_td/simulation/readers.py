@@ -43,6 +43,12 @@ class Told(NamedTuple):
 
     @staticmethod
     @kernel
+    def overlap(model, step, a, b, part):
+        """Σ_{x'} P̂(x'|x,a)², for the action taken."""
+        return model.numbers[model.whole]
+
+    @staticmethod
+    @kernel
     def expected_mixture(model, step, part):
         """Σ_{x'} P̂^π(x'|x)²."""
         return model.numbers[part if part >= 0 else model.whole]
