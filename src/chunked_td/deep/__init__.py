@@ -4,11 +4,14 @@
     envs        small tasks as pure JAX functions, and an adapter for gymnax
     networks    perceptrons with layer normalisation
     lambdas     λ sources for function approximation, one file each
+    recurrent   a percept model with memory: P(next percept | history, action)
+    memory      the memory of streaming agents: the recurrent state, or the last percepts that were not predicted
     rollouts    `RolloutLambda`: λ [T, B] for anybody's rollouts
     agents      streaming learners with eligibility traces, and PPO; a whole training run is one compiled program
     training    many runs side by side, in blocks; saving and resuming
     criteria    how the study is judged, written before its data
     study       fixed λ and every source on every task
+    hidden_criteria, hidden_study, hidden_tables    the same where percepts hide the state
 
 Names load when they are first used, because JAX takes long to import.
 """
@@ -24,13 +27,18 @@ if TYPE_CHECKING:
         DeepLambdaGreedy,
         DeepMetaGradient,
         DeepPercepts,
+        DeepRecurrent,
         DeepTrueModel,
         DeepValueKernel,
     )
+    from chunked_td.deep.memory import RecurrentMemory
+    from chunked_td.deep.recurrent import RecurrentPercepts
     from chunked_td.deep.rollouts import DeepRollout, RolloutLambda
     from chunked_td.deep.spaces import Categories, Continuous, Grid
 
 _HOMES = {
+    "memory": ("RecurrentMemory",),
+    "recurrent": ("RecurrentPercepts",),
     "rollouts": ("DeepRollout", "RolloutLambda"),
     "spaces": ("Categories", "Continuous", "Grid"),
     "lambdas": (
@@ -38,6 +46,7 @@ _HOMES = {
         "DeepLambdaGreedy",
         "DeepMetaGradient",
         "DeepPercepts",
+        "DeepRecurrent",
         "DeepTrueModel",
         "DeepValueKernel",
     ),
@@ -51,10 +60,13 @@ __all__ = [
     "DeepLambdaGreedy",
     "DeepMetaGradient",
     "DeepPercepts",
+    "DeepRecurrent",
     "DeepRollout",
     "DeepTrueModel",
     "DeepValueKernel",
     "Grid",
+    "RecurrentMemory",
+    "RecurrentPercepts",
     "RolloutLambda",
 ]
 

@@ -46,7 +46,7 @@ class RecurrentMemory:
     model: RecurrentPercepts = RecurrentPercepts()
     window: int = 10
     slots: int = 4
-    threshold: float = 0.5
+    threshold: float = 0.75
 
     def __post_init__(self) -> None:
         check_choice("reads", self.reads, READS)

@@ -37,7 +37,7 @@ TASKS: dict[str, JaxTask] = {
 
 HIDDEN_TASKS: dict[str, JaxTask] = {
     "t-maze": TMazeTask(),
-    "t-maze-look": TMazeTask(numbered=True, look=True, prizes=4),
+    "t-maze-look": TMazeTask(numbered=True, look=True, prizes=4, walls=False),
 }
 """Tasks whose observations hide it: agents need a memory."""
 
@@ -48,7 +48,8 @@ def make_task_by_name(name: str) -> Any:
         import gymnax  # pyright: ignore[reportMissingImports]
 
         return GymnaxTask(*gymnax.make(name.partition(":")[2]))
-    return TASKS[check_choice("task", name, TASKS)]
+    tasks = {**TASKS, **HIDDEN_TASKS}
+    return tasks[check_choice("task", name, tasks)]
 
 
 __all__ = [

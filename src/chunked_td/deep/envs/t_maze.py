@@ -44,13 +44,15 @@ class TMazeTask:
         what pays at the end only (as in the active T-maze of Ni et al. 2023).
       prizes, spread: with prizes, an arm shows one of so many, drawn evenly, and the step after it pays 1 or 0 and a number
         between −spread and spread that the prize tells, evenly spaced: noise that a percept announces.
+      walls: whether only "forward" leads along the corridor; without walls every action does.
     """
 
     corridor: int = 10
     numbered: bool = False
     look: bool = False
     prizes: int = 0
-    spread: float = 2.0
+    spread: float = 0.5
+    walls: bool = True
 
     def __post_init__(self) -> None:
         check_whole("corridor", self.corridor, 1)
@@ -58,7 +60,7 @@ class TMazeTask:
         if self.prizes == 1:
             raise ValueError("prizes must be 0 or at least 2, got 1")
         check_not_negative("spread", self.spread)
-        for name in ("numbered", "look"):
+        for name in ("numbered", "look", "walls"):
             check_flag(name, getattr(self, name))
 
     @property
@@ -87,7 +89,9 @@ class TMazeTask:
         junction = self.corridor + 1
         there, arm = state.cell == junction, state.cell > junction
         enters = there & (action != FORWARD)
-        cell = state.cell + jnp.where(enters | ((state.cell < junction) & (action == FORWARD)), 1, 0)
+        within = (state.cell > 0) & (state.cell < junction)
+        walks = (state.cell < junction) & (action == FORWARD) | within & (not self.walls)
+        cell = state.cell + jnp.where(enters | walks, 1, 0)
         looks = self.look & (state.cell == 0) & (action == UP)
         good = jnp.where(arm, state.outcome == 1, action - UP == state.right)
         outcome = jnp.where(enters, jnp.where(good, 1, 2), 0)
