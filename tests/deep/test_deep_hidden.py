@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chunked_td.deep import Categories, DeepRecurrent, DeepRollout, RolloutLambda
+from chunked_td.deep import Categories, DeepRecurrent, DeepRollout, RolloutLambda, hidden_study, hidden_tables
+from chunked_td.deep import hidden_criteria as rule
 from chunked_td.deep.agents.streaming import StreamingSettings, start_run, stream_block, stream_step
+from chunked_td.deep.criteria import FIXED
 from chunked_td.deep.envs import CodedPercepts, MemoryTask, TMazeTask
 from chunked_td.deep.lambdas import SOURCES, DeepConstant, SourceSizes
 from chunked_td.deep.memory import Recall, RecurrentMemory
@@ -24,7 +29,9 @@ def window_of(rng, steps=7, inputs=4, actions=2):
     start[[0, 4]] = True
     before = np.where(start[:, None], 0.0, np.eye(actions)[np.roll(action, 1)])
     arrays = (np.eye(inputs)[codes[:-1]], before, start, action, codes[1:, None], np.ones(steps))
-    return PerceptWindow(*(jnp.asarray(x, jnp.float32 if x.dtype == float else bool if x.dtype == bool else jnp.int32) for x in arrays))
+    return PerceptWindow(
+        *(jnp.asarray(x, jnp.float32 if x.dtype == float else bool if x.dtype == bool else jnp.int32) for x in arrays)
+    )
 
 
 def naive_loss(weights, begin, window):
@@ -52,15 +59,16 @@ def test_one_update_of_the_model_against_plain_numpy():
     rng = np.random.default_rng(0)
     window = window_of(rng)
     model = SMALL.init(jax.random.key(0), SourceSizes(4, 0, (4,), 2))
-    head = model.weights.head._replace(weights=tuple(jnp.asarray(rng.normal(size=w.shape), jnp.float32) for w in model.weights.head.weights))  # fmt: skip  # noqa: E501
-    model = model._replace(weights=model.weights._replace(head=head))
+    numbers = tuple(jnp.asarray(rng.normal(size=w.shape), jnp.float32) for w in model.weights.head.weights)
+    model = model._replace(weights=model.weights._replace(head=model.weights.head._replace(weights=numbers)))
     begin = jnp.asarray(rng.normal(size=5), jnp.float32)
     states = SMALL.unroll(model, begin, window)
     np.testing.assert_allclose(states, naive_loss(model.weights, begin, window)[1], atol=1e-6)
-    moved = SMALL.learn(model, begin, window).weights
-    leaves, tree = jax.tree.flatten(model.weights)
-    for k, (old, new) in enumerate(zip(leaves, jax.tree.leaves(moved), strict=True)):
-        for place in list(np.ndindex(old.shape))[:: max(1, old.size // 6)]:
+    moved = jax.jit(SMALL.learn)(model, begin, window).weights
+    window = jax.tree.map(np.asarray, window)
+    leaves, tree = jax.tree.flatten(jax.tree.map(np.asarray, model.weights))
+    for k, (old, new) in enumerate(zip(leaves, map(np.asarray, jax.tree.leaves(moved)), strict=True)):
+        for place in list(np.ndindex(old.shape))[:: max(1, old.size // 5)]:
             ends = []
             for sign in (1, -1):
                 other = np.asarray(old, np.float64).copy()
@@ -89,24 +97,23 @@ def test_kept_percepts_are_those_below_the_threshold():
     assert isinstance(recall, Recall)
 
 
-@pytest.mark.parametrize("reads", ["kept", "state"])
-def test_a_block_is_the_loop_of_steps_with_an_update_after_every_window(reads):
-    memory = RecurrentMemory(reads, SMALL, window=5, slots=2)
+def test_a_block_is_the_loop_of_steps_with_an_update_after_every_window():
+    memory = RecurrentMemory("state", SMALL, window=5, slots=2)
     settings = StreamingSettings(hidden=(8,), explore=20, memory=memory)
     task, source = TMazeTask(1), SOURCES["recurrent"]
     state = start_run(settings, task, source, 3)
-    step = jax.jit(lambda s: stream_step(settings, task, source, 0.3, s))
+    step = jax.jit(lambda s: (stream_step(settings, task, source, 0.3, s), task.step(*_move(s), s.action).observation))
+    learn = jax.jit(SMALL.learn)
     looped, rows = state, []
     for t in range(20):
         if t % 5 == 0:
             begin, rows = looped.recall.earlier, []
-        after = step(looped)
-        done = task.step(*_move(looped), looped.action)
-        rows.append((looped.recall.inputs, looped.recall.before, looped.start, looped.action, done.observation, 1.0))
+        after, codes = step(looped)
+        rows.append((looped.recall.inputs, looped.recall.before, looped.start, looped.action, codes, np.float32(1.0)))
         looped = after
         if t % 5 == 4:
-            window = PerceptWindow(*(jnp.stack([jnp.asarray(x) for x in column]) for column in zip(*rows, strict=True)))
-            looped = looped._replace(model=SMALL.learn(looped.model, begin, window))
+            window = PerceptWindow(*(np.stack(column) for column in zip(*rows, strict=True)))
+            looped = looped._replace(model=learn(looped.model, begin, window))
     block, tally = jax.jit(lambda s: stream_block(settings, task, source, 0.3, s, 20))(state)
     for got, want in zip(jax.tree.leaves(block.learned), jax.tree.leaves(looped.learned), strict=True):
         np.testing.assert_allclose(got, want, atol=1e-5)
@@ -123,37 +130,39 @@ def _move(state):
 
 def test_the_t_maze_pays_for_the_arm_that_the_signal_named():
     task = TMazeTask(2, numbered=True, look=True, prizes=3, spread=0.5)
+    step = jax.jit(task.step)
     for seed in range(4):
         state, seen = task.reset(jax.random.key(seed))
         assert seen.tolist() == [0, 0, 0, 0]
-        look = task.step(jax.random.key(0), state, 1)
+        look = step(jax.random.key(0), state, 1)
         arm = int(look.observation[1])  # 1 up, 2 down
         places, now = [], look
         for action in (0, 0, 2, 0):  # the third runs into a wall
-            now = task.step(jax.random.key(0), now.state, action)
+            now = step(jax.random.key(0), now.state, action)
             places.append(int(now.observation[0]))
             assert int(now.observation[1]) == 0
             assert float(now.reward) == pytest.approx(-0.025 if action else 0.0)
         assert places == [1, 2, 2, 3]
         for choice in (1, 2):
-            entered = task.step(jax.random.key(seed), now.state, choice)
+            entered = step(jax.random.key(seed), now.state, choice)
             assert int(entered.observation[2]) == (1 if choice == arm else 2)
             assert not entered.terminated
-            paid = task.step(jax.random.key(0), entered.state, 0)
+            paid = step(jax.random.key(0), entered.state, 0)
             prize = [-0.5, 0.0, 0.5][int(entered.observation[3]) - 1]
             assert (bool(paid.terminated), float(paid.score)) == (True, float(choice == arm))
             assert float(paid.reward) == pytest.approx((choice == arm) + prize)
     plain = TMazeTask(3)
+    step = jax.jit(plain.step)
     state, seen = plain.reset(jax.random.key(1))
     signal, places = int(seen[1]), [int(seen[0])]
     for action in (0, 0, 0, 0, signal):
-        done = plain.step(jax.random.key(0), state, action)
+        done = step(jax.random.key(0), state, action)
         state, _ = done.state, places.append(int(done.observation[0]))
     assert places == [0, 1, 1, 1, 2, 3]
     assert (float(done.reward), bool(done.terminated), float(done.score)) == (1.0, True, 1.0)
     state, _ = plain.reset(jax.random.key(1))
     for _ in range(plain.limit):
-        done = plain.step(jax.random.key(0), state, 1)
+        done = step(jax.random.key(0), state, 1)
         state = done.state
     assert (bool(done.truncated), bool(done.terminated), float(done.score)) == (True, False, 0.0)
 
@@ -173,11 +182,10 @@ def test_a_memory_solves_a_t_maze_that_percepts_alone_cannot():
     assert ends["kept"] > 0.85
 
 
-@pytest.mark.parametrize("form", ["expected", "realised"])
-def test_the_source_knows_from_the_history_what_one_percept_does_not_tell(form):
+def test_the_source_knows_from_the_history_what_one_percept_does_not_tell():
     """A coin at the start of an episode, a blank, then the coin again. A model without memory gives the last 1/2."""
     rng = np.random.default_rng(0)
-    model = RolloutLambda(DeepRecurrent(form, RecurrentPercepts(8, 16, 0.02), window=8), Categories((3,)))
+    model = RolloutLambda(DeepRecurrent("expected", RecurrentPercepts(8, 16, 0.02), window=12), Categories((3,)))
     carried = rng.integers(2, size=8)
     for _ in range(60):
         coins = np.concatenate([carried[None], rng.integers(2, size=(8, 8))])
@@ -210,9 +218,9 @@ def test_coded_percepts_are_categories():
     [
         (lambda: RecurrentMemory("all"), r"reads must be one of 'state', 'kept', got 'all'"),
         (lambda: RecurrentMemory(threshold=1.5), r"threshold must be a number in \[0, 1\], got 1.5"),
-        (lambda: RecurrentPercepts(hidden=0), r"hidden must be a whole number of at least 1, got 0"),
+        (lambda: RecurrentPercepts(hidden=0), r"hidden must be an integer >= 1, got 0"),
         (lambda: DeepRecurrent("likely"), r"form must be one of 'realised', 'expected', got 'likely'"),
-        (lambda: TMazeTask(0), r"corridor must be a whole number of at least 1, got 0"),
+        (lambda: TMazeTask(0), r"corridor must be an integer >= 1, got 0"),
         (lambda: TMazeTask(prizes=1), r"prizes must be 0 or at least 2, got 1"),
         (
             lambda: start_run(StreamingSettings(), MemoryTask(), SOURCES["recurrent"], 0),
@@ -228,3 +236,52 @@ def test_bad_settings_are_refused(make, message):
 def test_a_memory_of_another_kind_is_refused():
     with pytest.raises(TypeError, match=r"memory: got 'kept', takes a RecurrentMemory or None"):
         StreamingSettings(memory="kept")  # type: ignore[arg-type]
+
+
+def test_the_rule_reads_reaches_as_it_says():
+    rows = np.full((3, 8), 0.5)
+    rows[1, -2:], rows[2] = 0.95, np.nan
+    rows[2, -1] = 1.0
+    assert rule.solved(rows).tolist() == [False, True, True]
+    assert rule.reach({20: 0.5, 5: 1.0, 10: 0.9, 50: 1.0}) == 10
+    assert rule.reach({5: 0.85}) == 0
+
+    def reaches(**sources):
+        fixed = {"a": dict.fromkeys(map(str, FIXED), 5), "b": dict.fromkeys(map(str, FIXED), 5)}
+        fixed["a"]["0.9"], fixed["b"]["0.5"] = 20, 10
+        return {task: {**arms, "recurrent": sources[task], "recurrent-realised": 0} for task, arms in fixed.items()}
+
+    assert rule.reach_claim(reaches(a=20, b=10)) == "holds"
+    assert rule.reach_claim(reaches(a=20, b=5)) == "fails"
+    alone = {"a": reaches(a=20, b=10)["a"]}
+    assert rule.reach_claim(alone) == "in part"
+    assert rule.memory_claim(reaches(a=50, b=10), reaches(a=20, b=10)) == "holds"
+    assert rule.memory_claim(reaches(a=20, b=10), reaches(a=20, b=20)) == "fails"
+    assert rule.memory_claim(alone, alone) == "in part"
+
+
+def test_the_study_runs_and_its_tables_are_those_of_the_results(tmp_path):
+    """A tiny study end to end: what it writes can be imported and judged."""
+    hidden_study.main(["--size", "quick", "--steps", "400", "--lengths", "2", "--out", str(tmp_path)])
+    hidden_tables.main(["--import", str(tmp_path / "hidden.npz"), "--out", str(tmp_path / "results")])
+    judged = json.loads((tmp_path / "results" / "verdicts.json").read_text(encoding="utf-8"))
+    cell = judged["memories"]["sarsa, kept"]["cells"]["t-maze 2"]
+    assert set(cell["solved"]) == {*map(str, FIXED), *hidden_study.ARMS}
+    assert cell["last λ"]["true-expected"] == 1.0
+    with pytest.raises(ValueError, match=r"task must be one of"):
+        hidden_study.make_hidden_task("maze", 3)
+
+
+def test_stored_verdicts_are_those_of_the_stored_runs():
+    import polars as pl
+
+    folder = Path(__file__).parents[2] / "results" / "hidden"
+    judged = hidden_tables.verdicts(hidden_tables.read_cells(pl.read_parquet(folder / "runs.parquet")))
+    stored = json.loads((folder / "verdicts.json").read_text(encoding="utf-8"))
+    for name, memory in judged["memories"].items():
+        assert stored["memories"][name]["reach"] == memory["reach"]
+        assert [c["gate"] for c in memory["cells"].values()] == [
+            c["gate"] for c in stored["memories"][name]["cells"].values()
+        ]
+    assert judged["claims"] == stored["claims"]
+    assert (folder / "tables" / "reach.md").read_text(encoding="utf-8") == hidden_tables.reach_table(judged) + "\n"

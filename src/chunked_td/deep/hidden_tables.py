@@ -16,6 +16,7 @@ import numpy as np
 from chunked_td.deep import hidden_criteria as rule
 from chunked_td.deep.criteria import FIXED, USUAL, Estimate, best_fixed, compared, estimate, gate, moonshot
 from chunked_td.deep.hidden_study import ARMS, TASK_NAMES
+from chunked_td.deep.study import STREAMING
 from chunked_td.deep.tables import chosen_rows, score_table
 
 _FIXED = tuple(str(x) for x in FIXED)
@@ -55,7 +56,10 @@ def read_cells(frame: Any) -> Cells:
             arms[arm] = {name: rows[name].to_numpy()[some] for name in ("score", "solved", "last_lambda", "step_size")}
         found.setdefault((agent, memory), {})[task, int(length)] = arms
     order = {name: k for k, name in enumerate(TASK_NAMES)}
-    return {key: dict(sorted(cells.items(), key=lambda c: (order[c[0][0]], c[0][1]))) for key, cells in found.items()}
+    return {
+        key: dict(sorted(found[key].items(), key=lambda c: (order[c[0][0]], c[0][1])))
+        for key in sorted(found, key=lambda k: (STREAMING.index(k[0]), k[1]))
+    }
 
 
 def reaches_of(cells: dict[tuple[str, int], dict[str, Any]]) -> rule.Reaches:
@@ -116,8 +120,30 @@ def solved_table(cells: dict[str, Any]) -> str:
     """Markdown: the share of judged seeds that solved the task, an arm per row."""
     lines = ["| λ | " + " | ".join(cells) + " |", "|---|" + "---|" * len(cells)]
     for arm in _ARMS:
-        lines.append(f"| {arm} | " + " | ".join(f"{cell['solved'][arm]:.0%}" for cell in cells.values()) + " |")
+        lines.append(
+            f"| {arm} | "
+            + " | ".join(f"{cell['solved'][arm]:.0%}".replace("%", " %") for cell in cells.values())
+            + " |"
+        )
     return "\n".join(lines)
+
+
+def reach_table(judged: dict[str, Any]) -> str:
+    """Markdown: the greatest N that 90 % of the seeds solve, per agent, memory and task."""
+    head = ("agent", "values read", "task", "best fixed λ", "by λ", "recurrent", "recurrent-realised")
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for key, memory in judged["memories"].items():
+        agent, reads = key.split(", ")
+        for task, found in memory["reach"].items():
+            by = "all" if len(found["by"]) == len(FIXED) else ", ".join(f"{float(x):g}" for x in found["by"])
+            cells = [_reached(found["best fixed"]), by if found["best fixed"] else ""]
+            cells += [_reached(found[source]) for source in rule.SOURCES]
+            lines.append(f"| {agent} | {reads} | {task} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _reached(n: int) -> str:
+    return str(n) if n else "none"
 
 
 def gate_table(judged: dict[str, Any]) -> str:
@@ -175,7 +201,8 @@ def draw_success(judged: dict[str, Any], path: Path) -> None:
             ax.set_ylim(-0.03, 1.03)
             ax.set_title(f"{task}: {key}", fontsize=9)
             ax.spines[["top", "right"]].set_visible(False)
-    figure.supxlabel("N", fontsize=9)
+    for ax in axes[-1]:
+        ax.set_xlabel("N", fontsize=9)
     figure.supylabel("share of seeds that solved it", fontsize=9)
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=7, frameon=False, fontsize=8)
@@ -198,7 +225,7 @@ def main(arguments: list[str] | None = None) -> None:
     (chosen.out / "verdicts.json").write_text(json.dumps(judged, indent=1) + "\n", encoding="utf-8")
     target = chosen.out / "tables"
     target.mkdir(exist_ok=True)
-    texts = {"gate": gate_table(judged)}
+    texts = {"gate": gate_table(judged), "reach": reach_table(judged)}
     for (agent, memory), cells in found.items():
         entry = judged["memories"][f"{agent}, {memory}"]
         texts[f"solved-{agent}-{memory}"] = solved_table(entry["cells"])

@@ -213,9 +213,7 @@ def source_sizes(settings: StreamingSettings, task: JaxTask) -> SourceSizes:
     memory = settings.memory
     inputs = task.space.n_inputs if memory is None else memory.n_inputs(task.space.n_inputs)
     features = settings.hidden[-1] if settings.hidden else inputs
-    return SourceSizes(
-        inputs, features, task.space.nvec, task.n_actions, settings.bootstrap, memory=memory is not None
-    )
+    return SourceSizes(inputs, features, task.space.nvec, task.n_actions, settings.bootstrap, memory=memory is not None)
 
 
 def stream_step(
