@@ -17,12 +17,13 @@ class Deep:
     env: tyro.conf.Positional[str]
     """A task, such as charge, cart-pole or t-maze; gymnax:ID where gymnax is installed."""
     lambda_: Annotated[str, tyro.conf.arg(name="lambda")] = "value-kernel"
-    """A number, or value-kernel, expected, realised, recurrent, lambda-greedy, meta-gradient, true-kernel, true-expected."""
+    """A number, or value-kernel, expected, realised, recurrent, recurrent-realised, lambda-greedy, meta-gradient,
+    true-kernel, true-expected."""
     agent: str = "sarsa"
     """sarsa, q, actor-critic or ppo."""
     memory: str = "none"
-    """What values read beside the percept: none, kept (the last percepts that were not predicted), or state (the recurrent
-    state of the percept model). For tasks that hide the state, such as t-maze; not for ppo."""
+    """What values read beside the percept: none, kept (the last percepts that were not predicted), or state (the
+    recurrent state of the percept model). For tasks that hide the state, such as t-maze; not for ppo."""
     steps: int = 50_000
     """Transitions of every run."""
     step_size: float | None = None

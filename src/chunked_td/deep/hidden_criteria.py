@@ -1,17 +1,18 @@
 """How the study with hidden state is judged. Written before its data; nothing here was changed afterwards.
 
-**Cells.** A cell is an agent (SARSA(λ), actor-critic(λ)), what its values read (the last kept percepts, or the recurrent
-state), a task and its length N. In a cell all arms have the same network, memory, grid of step sizes and seeds.
+**Cells.** A cell is an agent (SARSA(λ), actor-critic(λ)), what its values read (the last kept percepts, or the
+recurrent state), a task and its length N. In a cell all arms have the same network, memory, grid of step sizes and
+seeds.
 
-**Score, tuning, intervals, "better" and "worse"**: those of `criteria`. The step size of an arm is chosen per cell on 10
-tuning seeds; 20 other seeds are judged.
+**Score, tuning, intervals, "better" and "worse"**: those of `criteria`. The step size of an arm is chosen per cell on
+10 tuning seeds; 20 other seeds are judged.
 
-**Solved.** A run has solved its task if the mean of its episodes' scores over the last quarter of its blocks is at least
-0.9. Guessing scores 0.5. An arm's *reach* on a task is the greatest N such that at least 90 % of its judged seeds solve the
-task there and at every smaller N; 0 where there is none.
+**Solved.** A run has solved its task if the mean of its episodes' scores over the last quarter of its blocks is at
+least 0.9. Guessing scores 0.5. An arm's *reach* on a task is the greatest N such that at least 90 % of its judged seeds
+solve the task there and at every smaller N; 0 where there is none.
 
-**The gate.** λ from the true model in the form "expected", as in `criteria`: passed, half or closed, per cell. (In a T-maze
-it is 1 all along the corridor.)
+**The gate.** λ from the true model in the form "expected", as in `criteria`: passed, half or closed, per cell. (In a
+T-maze it is 1 all along the corridor.)
 
 **Claims**, per agent and memory:
 
@@ -27,11 +28,11 @@ and per agent
             (the true model's not counted) is with "kept" at least that with "state" on every task, and greater on one;
             FAILS if it is less on some task; IN PART if it is equal on all.
 
-What was looked at beforehand: all arms with six seeds and two step sizes at N = 10 and 50, SARSA only, to see what can be
-learned in 100,000 steps at all. After that the task with a signal to fetch was made easier (no walls), with fixed λ and
-the true model on eight seeds alone, and nothing else was changed. The threshold for keeping percepts, 0.75, is that of
-the compression study; 0.5 was tried first and keeps a fair coin only half of the time. Rewards of the T-maze were ±1 at
-first: agents then learned to avoid both arms.
+What was looked at beforehand: all arms with six seeds and two step sizes at N = 10 and 50, SARSA only, to see what can
+be learned in 100,000 steps at all. After that the task with a signal to fetch was made easier (no walls), with fixed λ
+and the true model on eight seeds alone, and nothing else was changed. The threshold for keeping percepts, 0.75, is that
+of the compression study; 0.5 was tried first and keeps a fair coin only half of the time. Rewards of the T-maze were ±1
+at first: agents then learned to avoid both arms.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The study with hidden state: fixed λ and λ from a recurrent percept model, in tasks that need a memory.
 
-Every run, whatever its λ, has the same memory: a recurrent percept model trained on the run's own stream (`memory`). It is
-judged by `hidden_criteria`.
+Every run, whatever its λ, has the same memory: a recurrent percept model trained on the run's own stream (`memory`).
+It is judged by `hidden_criteria`.
 
     t-maze         a signal at the start, a corridor of N cells that look alike, a junction (Bakker 2002)
     t-maze-look    the signal must be fetched by an action at the start; cells are numbered, without walls; prizes are

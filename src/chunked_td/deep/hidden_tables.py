@@ -1,7 +1,7 @@
-"""What the study with hidden state found, from its stored runs: verdicts, tables and a figure. Needs Polars, matplotlib.
+"""What the study with hidden state found, from its stored runs: verdicts, tables, a figure. Needs Polars, matplotlib.
 
-python -m chunked_td.deep.hidden_tables --import HIDDEN.npz … --out results/hidden    # arrays of `hidden_study` to Parquet
-python -m chunked_td.deep.hidden_tables --out results/hidden --figures docs/figures   # tables/, verdicts.json, the figure
+python -m chunked_td.deep.hidden_tables --import HIDDEN.npz … --out results/hidden   # arrays of `hidden_study`
+python -m chunked_td.deep.hidden_tables --out results/hidden --figures docs/figures   # tables/, verdicts.json, figure
 """
 
 from __future__ import annotations
@@ -120,11 +120,8 @@ def solved_table(cells: dict[str, Any]) -> str:
     """Markdown: the share of judged seeds that solved the task, an arm per row."""
     lines = ["| λ | " + " | ".join(cells) + " |", "|---|" + "---|" * len(cells)]
     for arm in _ARMS:
-        lines.append(
-            f"| {arm} | "
-            + " | ".join(f"{cell['solved'][arm]:.0%}".replace("%", " %") for cell in cells.values())
-            + " |"
-        )
+        shares = [f"{100 * cell['solved'][arm]:.0f} %" for cell in cells.values()]
+        lines.append(f"| {arm} | {' | '.join(shares)} |")
     return "\n".join(lines)
 
 

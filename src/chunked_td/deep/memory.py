@@ -10,7 +10,7 @@ same for every λ. The model also gives λ = P̂(next percept | history, action)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import jax
@@ -43,7 +43,7 @@ class RecurrentMemory:
     """
 
     reads: str = "kept"
-    model: RecurrentPercepts = RecurrentPercepts()
+    model: RecurrentPercepts = field(default_factory=RecurrentPercepts)
     window: int = 10
     slots: int = 4
     threshold: float = 0.75

@@ -40,10 +40,10 @@ class TMazeTask:
 
     Args:
       corridor: cells between the start and the junction. numbered: whether cells can be told apart.
-      look: the signal is not shown at the start, but after the action "up" there. So the agent has to decide at the start
-        what pays at the end only (as in the active T-maze of Ni et al. 2023).
-      prizes, spread: with prizes, an arm shows one of so many, drawn evenly, and the step after it pays 1 or 0 and a number
-        between −spread and spread that the prize tells, evenly spaced: noise that a percept announces.
+      look: the signal is not shown at the start, but after the action "up" there. So the agent has to decide at the
+        start what pays at the end only (as in the active T-maze of Ni et al. 2023).
+      prizes, spread: with prizes, an arm shows one of so many, drawn evenly, and the step after it pays 1 or 0 and a
+        number between −spread and spread that the prize tells, evenly spaced: noise that a percept announces.
       walls: whether only "forward" leads along the corridor; without walls every action does.
     """
 

@@ -134,7 +134,8 @@ def _hidden(folder: Path) -> Iterator[FurtherClaim]:
         yield FurtherClaim(
             "hidden",
             "ours, after §2.2",
-            f"For {agent}, the last percepts that a model did not predict carry a signal farther than its recurrent state.",
+            f"For {agent}, the last percepts that a model did not predict carry a signal farther than its recurrent "
+            "state.",
             "The greatest corridor that 90 % of the seeds solve, at the best λ, is at least as long on every task and "
             "longer on one.",
             status[judged["memory"]],
@@ -153,19 +154,19 @@ def _hidden(folder: Path) -> Iterator[FurtherClaim]:
             "ours; §6 names it as the next step",
             f"With hidden state, λ = P(next percept | history, action) beats every fixed λ for {agent} with values on "
             f"{reads}.",
-            "One form has a mean over tasks and lengths above that of every fixed λ, intervals disjoint, and is no worse "
-            "than 5 % on any. First the gate: λ from the true model must help.",
+            "One form has a mean over tasks and lengths above that of every fixed λ, intervals disjoint, and is no "
+            "worse than 5 % on any. First the gate: λ from the true model must help.",
             status[judged["score claim"]],
-            f"best form {best} {sources[best]:.3f}, best fixed λ {rival} {fixed[rival]:.3f}, 0.95: {fixed['0.95']:.3f}; the "
-            f"gate was passed on {gates.count('passed')} of {len(gates)} cells",
+            f"best form {best} {sources[best]:.3f}, best fixed λ {rival} {fixed[rival]:.3f}, 0.95: {fixed['0.95']:.3f}; "
+            f"the gate was passed on {gates.count('passed')} of {len(gates)} cells",
         )
         reaches = (f"{task}: {r['recurrent']} against {r['best fixed']}" for task, r in judged["reach"].items())
         yield FurtherClaim(
             "hidden",
             "ours",
             f"That λ solves corridors as long as the best fixed λ of each task, for {agent} with values on {reads}.",
-            "The greatest N that 90 % of the seeds solve is at least that of every fixed λ on every task, and no single "
-            "fixed λ has that property. In part: some single fixed λ has it, too.",
+            "The greatest N that 90 % of the seeds solve is at least that of every fixed λ on every task, and no "
+            "single fixed λ has that property. In part: some single fixed λ has it, too.",
             status[judged["reach claim"]],
             "greatest N against that of the best fixed λ: " + "; ".join(reaches),
         )
