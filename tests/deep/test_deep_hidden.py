@@ -280,3 +280,21 @@ def test_stored_verdicts_are_those_of_the_stored_runs():
         ]
     assert judged["claims"] == stored["claims"]
     assert (folder / "tables" / "reach.md").read_text(encoding="utf-8") == hidden_tables.reach_table(judged) + "\n"
+
+
+def test_the_command_takes_a_memory(tmp_path, capsys):
+    from chunked_td import cli
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as end:
+            cli.main(["deep", "t-maze", "--steps", "25", "--blocks", "1", "--seeds", "2", *arguments])
+        return end.value.code or 0
+
+    assert run("--lambda", "recurrent", "--memory", "kept", "--out", str(tmp_path)) == 0
+    assert "step        30" in capsys.readouterr().out  # whole windows of ten
+    assert run("--lambda", "recurrent", "--out", str(tmp_path), "--overwrite") == 2
+    assert "needs an agent with a RecurrentMemory" in capsys.readouterr().err
+    assert run("--memory", "kept", "--agent", "ppo") == 2
+    assert "ppo has no memory" in capsys.readouterr().err
+    assert run("--memory", "all") == 2
+    assert "memory must be one of 'none', 'state', 'kept', got 'all'" in capsys.readouterr().err

@@ -52,7 +52,8 @@ class Deep:
 
         for name in ("steps", "seeds", "blocks"):
             check_at_least_one(name, getattr(self, name))
-        settings = make_settings(self.agent, discount=self.discount, **self._memory())
+        memory = self._memory()
+        settings = make_settings(self.agent, discount=self.discount, **({} if memory is None else {"memory": memory}))
         agent = DeepAgent(make_task_by_name(self.env), read_source(self.lambda_), settings)
         named = (self.env, self.agent, self.lambda_, *([] if self.memory == "none" else [self.memory]))
         out = self.out or Path("runs/deep") / folder_name(*named)
@@ -66,8 +67,8 @@ class Deep:
         if self.resume:
             training.resume(saved)
         block = max(1, self.steps // self.blocks)
-        if self.memory != "none":  # its model learns from whole windows
-            block = -(-block // settings.memory.window) * settings.memory.window
+        if memory is not None:  # its model learns from whole windows
+            block = -(-block // memory.window) * memory.window
         for _ in range(self.blocks):
             row = training.train(block, blocks=1)[0]
             print(
@@ -80,17 +81,17 @@ class Deep:
         print(f"saved: {saved}, {out / 'curve.parquet'}")
         return 0
 
-    def _memory(self) -> dict[str, Any]:
-        """The memory among the agent's settings, where there is one."""
+    def _memory(self) -> Any:
+        """The agent's memory, or None."""
         from chunked_td._checks import check_choice
         from chunked_td.deep.memory import READS, RecurrentMemory
 
         check_choice("memory", self.memory, ("none", *READS))
         if self.memory == "none":
-            return {}
+            return None
         if self.agent == "ppo":
             raise ValueError(f"memory: got {self.memory!r}, but ppo has no memory; sarsa, q and actor-critic take one")
-        return {"memory": RecurrentMemory(self.memory)}
+        return RecurrentMemory(self.memory)
 
 
 def _write_log(out: Path, rows: list[dict[str, Any]]) -> None:

@@ -157,7 +157,7 @@ def _hidden(folder: Path) -> Iterator[FurtherClaim]:
             "One form has a mean over tasks and lengths above that of every fixed λ, intervals disjoint, and is no "
             "worse than 5 % on any. First the gate: λ from the true model must help.",
             status[judged["score claim"]],
-            f"best form {best} {sources[best]:.3f}, best fixed λ {rival} {fixed[rival]:.3f}, 0.95: {fixed['0.95']:.3f}; "
+            f"best form {best} {sources[best]:.3f}, best fixed λ {rival} {fixed[rival]:.3f}, 0.95 {fixed['0.95']:.3f}; "
             f"the gate was passed on {gates.count('passed')} of {len(gates)} cells",
         )
         reaches = (f"{task}: {r['recurrent']} against {r['best fixed']}" for task, r in judged["reach"].items())
