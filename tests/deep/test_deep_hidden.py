@@ -16,8 +16,8 @@ from chunked_td.deep.agents.streaming import StreamingSettings, start_run, strea
 from chunked_td.deep.criteria import FIXED
 from chunked_td.deep.envs import CodedPercepts, MemoryTask, TMazeTask
 from chunked_td.deep.lambdas import SOURCES, SourceSizes
+from chunked_td.deep.lambdas.recurrent import PerceptWindow, RecurrentPercepts
 from chunked_td.deep.memory import Recall, RecurrentMemory
-from chunked_td.deep.recurrent import PerceptWindow, RecurrentPercepts
 
 SMALL = RecurrentPercepts(hidden=5, units=6)
 

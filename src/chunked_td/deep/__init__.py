@@ -4,7 +4,6 @@
     envs        small tasks as pure JAX functions, and an adapter for gymnax
     networks    perceptrons with layer normalisation
     lambdas     λ sources for function approximation, one file each
-    recurrent   a percept model with memory: P(next percept | history, action)
     memory      the memory of streaming agents: the recurrent state, or the last percepts that were not predicted
     rollouts    `RolloutLambda`: λ [T, B] for anybody's rollouts
     agents      streaming learners with eligibility traces, and PPO; a whole training run is one compiled program
@@ -30,15 +29,14 @@ if TYPE_CHECKING:
         DeepRecurrent,
         DeepTrueModel,
         DeepValueKernel,
+        RecurrentPercepts,
     )
     from chunked_td.deep.memory import RecurrentMemory
-    from chunked_td.deep.recurrent import RecurrentPercepts
     from chunked_td.deep.rollouts import DeepRollout, RolloutLambda
     from chunked_td.deep.spaces import Categories, Continuous, Grid
 
 _HOMES = {
     "memory": ("RecurrentMemory",),
-    "recurrent": ("RecurrentPercepts",),
     "rollouts": ("DeepRollout", "RolloutLambda"),
     "spaces": ("Categories", "Continuous", "Grid"),
     "lambdas": (
@@ -49,6 +47,7 @@ _HOMES = {
         "DeepRecurrent",
         "DeepTrueModel",
         "DeepValueKernel",
+        "RecurrentPercepts",
     ),
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from chunked_td._checks import check_choice, check_unit, check_whole
 from chunked_td.deep.lambdas.base import SourceSizes, Transitions
-from chunked_td.deep.recurrent import PerceptWindow, RecurrentModel, RecurrentPercepts
+from chunked_td.deep.lambdas.recurrent import PerceptWindow, RecurrentModel, RecurrentPercepts
 
 READS = ("state", "kept")
 

@@ -19,7 +19,7 @@ from chunked_td.deep.lambdas.constant import DeepConstant
 from chunked_td.deep.lambdas.lambda_greedy import DeepLambdaGreedy
 from chunked_td.deep.lambdas.meta_gradient import DeepMetaGradient
 from chunked_td.deep.lambdas.percepts import DeepPercepts
-from chunked_td.deep.lambdas.recurrent import DeepRecurrent
+from chunked_td.deep.lambdas.recurrent import DeepRecurrent, RecurrentPercepts
 from chunked_td.deep.lambdas.switch import DeepSwitch
 from chunked_td.deep.lambdas.true_model import DeepTrueModel
 from chunked_td.deep.lambdas.value_kernel import DeepValueKernel
@@ -63,6 +63,7 @@ __all__ = [
     "DeepTrueModel",
     "DeepValueKernel",
     "NextDraws",
+    "RecurrentPercepts",
     "SourceSizes",
     "StreamCredit",
     "Transitions",

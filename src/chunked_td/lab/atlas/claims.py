@@ -23,12 +23,13 @@ CHUNKING, PLANNERS = "expected", ("dyna", "solved")
 
 @dataclass(frozen=True)
 class AtlasClaim:
-    """A claim about methods: its text, its criterion, and the function that judges it from the map."""
+    """A claim about methods: its text, its criterion, the function that judges it from the map, and a short name."""
 
     id: str
     text: str
     criterion: str
     judge: Callable[[CreditMap, AtlasBootstrap], ClaimFinding]
+    short: str
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,7 @@ ROBUSTNESS = AtlasClaim(
     "seeds for at least two of the three. Mixed if its mean loss is the smallest for some of the errors, but not all "
     "of that is met; not supported if for none.",
     _judge_robustness,
+    "robust to wrong models, unlike planning",
 )
 """The paper's claim about wrong models."""
 
@@ -172,6 +174,7 @@ CLAIMS = (
         "least two of the three settings; mixed if on one, or if its mean is above on all three; not supported "
         "otherwise.",
         _judge_fan_in,
+        "backward beats forward at fan-in",
     ),
     AtlasClaim(
         "same-next-state",
@@ -179,6 +182,7 @@ CLAIMS = (
         f"Family policy: supported if the relative score of the paper's chunking is at least {HIGH} on all three "
         "settings; mixed if on some; not supported if on none.",
         _judge_same_next,
+        "like actions do not cut credit",
     ),
     AtlasClaim(
         "sampled-chunks",
@@ -187,6 +191,7 @@ CLAIMS = (
         f"interval lies within ±{MARGIN} and contains 0, or lies below 0; not supported if it lies above 0; mixed "
         "if it contains 0 and is wider.",
         _judge_sampled,
+        "sampled chunks do as well",
     ),
     AtlasClaim(
         "literal-reading",
@@ -194,6 +199,7 @@ CLAIMS = (
         "The paper's λ renormalised over tried actions minus its literal reading, mean difference over all problems: "
         "supported if its interval lies above 0; mixed if it contains 0; not supported if it lies below 0.",
         _judge_literal,
+        "literal reading is worse",
     ),
 )
 """Every claim, in the order of the page."""
