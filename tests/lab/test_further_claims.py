@@ -50,3 +50,15 @@ def test_the_deep_study_is_judged_by_its_verdicts(tmp_path, verdict, status):
     assert claim.status == status
     assert "best source value-kernel 0.500, best fixed λ 0.95 0.400" in claim.evidence
     assert "1 of 2 tasks" in claim.evidence
+
+
+def test_the_study_with_hidden_state_is_judged_by_its_verdicts(tmp_path):
+    shutil.copytree(RESULTS / "hidden", tmp_path / "hidden")
+    found = further_claims(tmp_path)
+    memory = next(claim for claim in found if "recurrent state" in claim.text)
+    assert memory.status == "holds"
+    assert "t-maze: 100 and 10" in memory.evidence
+    beats = [claim for claim in found if "beats every fixed λ" in claim.text]
+    assert [claim.status for claim in beats] == ["does not hold"] * 3
+    (tmp_path / "hidden" / "verdicts.json").unlink()
+    assert further_claims(tmp_path) == []

@@ -15,11 +15,15 @@ class Deep:
     """Train a streaming learner or PPO on a JAX task, several seeds side by side; saves states and learning curve."""
 
     env: tyro.conf.Positional[str]
-    """A task, such as charge or cart-pole; gymnax:ID where gymnax is installed."""
+    """A task, such as charge, cart-pole or t-maze; gymnax:ID where gymnax is installed."""
     lambda_: Annotated[str, tyro.conf.arg(name="lambda")] = "value-kernel"
-    """A number, or value-kernel, expected, realised, lambda-greedy, meta-gradient, true-kernel, true-expected."""
+    """A number, or value-kernel, expected, realised, recurrent, recurrent-realised, lambda-greedy, meta-gradient,
+    true-kernel, true-expected."""
     agent: str = "sarsa"
     """sarsa, q, actor-critic or ppo."""
+    memory: str = "none"
+    """What values read beside the percept: none, kept (the last percepts that were not predicted), or state (the
+    recurrent state of the percept model). For tasks that hide the state, such as t-maze; not for ppo."""
     steps: int = 50_000
     """Transitions of every run."""
     step_size: float | None = None
@@ -48,10 +52,11 @@ class Deep:
 
         for name in ("steps", "seeds", "blocks"):
             check_at_least_one(name, getattr(self, name))
-        agent = DeepAgent(
-            make_task_by_name(self.env), read_source(self.lambda_), make_settings(self.agent, discount=self.discount)
-        )
-        out = self.out or Path("runs/deep") / folder_name(self.env, self.agent, self.lambda_)
+        memory = self._memory()
+        settings = make_settings(self.agent, discount=self.discount, **({} if memory is None else {"memory": memory}))
+        agent = DeepAgent(make_task_by_name(self.env), read_source(self.lambda_), settings)
+        named = (self.env, self.agent, self.lambda_, *([] if self.memory == "none" else [self.memory]))
+        out = self.out or Path("runs/deep") / folder_name(*named)
         saved = out / "states.npz"
         if saved.exists() and not (self.resume or self.overwrite):
             raise ValueError(f"{out} holds states: --resume goes on with them, --overwrite starts again")
@@ -61,8 +66,11 @@ class Deep:
         training = DeepTraining(agent, size, range(self.seed, self.seed + self.seeds), f"{self.agent} on {self.env}")
         if self.resume:
             training.resume(saved)
+        block = max(1, self.steps // self.blocks)
+        if memory is not None:  # its model learns from whole windows
+            block = -(-block // memory.window) * memory.window
         for _ in range(self.blocks):
-            row = training.train(max(1, self.steps // self.blocks), blocks=1)[0]
+            row = training.train(block, blocks=1)[0]
             print(
                 f"step {row['step']:>9,.0f}   score {row['score']:.3f}   return {row['return']:.3f}   "
                 f"λ {row['lambda']:.3f}   episodes {row['episodes']:,.0f}",
@@ -72,6 +80,18 @@ class Deep:
         _write_log(out, training.log)
         print(f"saved: {saved}, {out / 'curve.parquet'}")
         return 0
+
+    def _memory(self) -> Any:
+        """The agent's memory, or None."""
+        from chunked_td._checks import check_choice
+        from chunked_td.deep.memory import READS, RecurrentMemory
+
+        check_choice("memory", self.memory, ("none", *READS))
+        if self.memory == "none":
+            return None
+        if self.agent == "ppo":
+            raise ValueError(f"memory: got {self.memory!r}, but ppo has no memory; sarsa, q and actor-critic take one")
+        return RecurrentMemory(self.memory)
 
 
 def _write_log(out: Path, rows: list[dict[str, Any]]) -> None:

@@ -13,7 +13,8 @@ a higher one. What is predictable no longer lies between a cause and its effect.
     experiment  the compiled part of the study
     study       the paper's claim put to the test
     drawing     Figure 1 from a trained compressor, static and interactive
-    percepts    P(next percept | history, action) where one percept does not tell the state
+
+`chunked_td.deep.memory` uses the same idea as the memory of an agent whose percepts hide the state.
 
 Names load when they are first used, because JAX takes long to import.
 """

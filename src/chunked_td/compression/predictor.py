@@ -27,6 +27,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from chunked_td.models.neural.recurrent import gated_step
+
 CELLS = ("tanh", "gru")
 HIGHEST = jax.lax.Precision.HIGHEST
 
@@ -138,9 +140,7 @@ class Predictor(eqx.Module):
         pushed = jnp.matmul(state, self.recurrent, precision=HIGHEST)
         if self.shape.cell == "tanh":
             return jnp.tanh(drive + pushed)
-        (x_r, x_z, x_n), (u_r, u_z, u_n) = jnp.split(drive, 3, -1), jnp.split(pushed, 3, -1)
-        r, z = jax.nn.sigmoid(x_r + u_r), jax.nn.sigmoid(x_z + u_z)
-        return z * state + (1 - z) * jnp.tanh(x_n + r * u_n)
+        return gated_step(state, drive, pushed)
 
     def unroll(self, state: jax.Array, read: jax.Array, unroll: int = 1) -> jax.Array:
         """States after each of the items read.

@@ -4,11 +4,13 @@
     envs        small tasks as pure JAX functions, and an adapter for gymnax
     networks    perceptrons with layer normalisation
     lambdas     λ sources for function approximation, one file each
+    memory      the memory of streaming agents: the recurrent state, or the last percepts that were not predicted
     rollouts    `RolloutLambda`: λ [T, B] for anybody's rollouts
     agents      streaming learners with eligibility traces, and PPO; a whole training run is one compiled program
     training    many runs side by side, in blocks; saving and resuming
     criteria    how the study is judged, written before its data
     study       fixed λ and every source on every task
+    hidden_criteria, hidden_study, hidden_tables    the same where percepts hide the state
 
 Names load when they are first used, because JAX takes long to import.
 """
@@ -24,13 +26,17 @@ if TYPE_CHECKING:
         DeepLambdaGreedy,
         DeepMetaGradient,
         DeepPercepts,
+        DeepRecurrent,
         DeepTrueModel,
         DeepValueKernel,
+        RecurrentPercepts,
     )
+    from chunked_td.deep.memory import RecurrentMemory
     from chunked_td.deep.rollouts import DeepRollout, RolloutLambda
     from chunked_td.deep.spaces import Categories, Continuous, Grid
 
 _HOMES = {
+    "memory": ("RecurrentMemory",),
     "rollouts": ("DeepRollout", "RolloutLambda"),
     "spaces": ("Categories", "Continuous", "Grid"),
     "lambdas": (
@@ -38,8 +44,10 @@ _HOMES = {
         "DeepLambdaGreedy",
         "DeepMetaGradient",
         "DeepPercepts",
+        "DeepRecurrent",
         "DeepTrueModel",
         "DeepValueKernel",
+        "RecurrentPercepts",
     ),
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
@@ -51,10 +59,13 @@ __all__ = [
     "DeepLambdaGreedy",
     "DeepMetaGradient",
     "DeepPercepts",
+    "DeepRecurrent",
     "DeepRollout",
     "DeepTrueModel",
     "DeepValueKernel",
     "Grid",
+    "RecurrentMemory",
+    "RecurrentPercepts",
     "RolloutLambda",
 ]
 

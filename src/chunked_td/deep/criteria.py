@@ -88,9 +88,9 @@ def best_fixed(estimates: dict[str, Estimate]) -> str:
     return max((str(x) for x in FIXED), key=lambda name: estimates[name].value)
 
 
-def gate(estimates: dict[str, Estimate]) -> str:
-    """The gate on one task: "passed", "half" or "closed"."""
-    true = [estimates[name] for name in GATE]
+def gate(estimates: dict[str, Estimate], arms: tuple[str, ...] = GATE) -> str:
+    """The gate on one task: "passed", "half" or "closed". Args: arms: those with λ from the true model."""
+    true = [estimates[name] for name in arms]
     if any(e.above(estimates[best_fixed(estimates)]) for e in true):
         return "passed"
     return "half" if any(e.above(estimates[str(USUAL)]) for e in true) else "closed"

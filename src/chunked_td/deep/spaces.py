@@ -89,11 +89,14 @@ class Grid:
 
 @dataclass(frozen=True)
 class Continuous:
-    """Observations float[D]; each dimension is cut into `bins` equal codes, the outermost hold what is beyond."""
+    """Observations float[D]; each dimension is cut into equal codes, the outermost hold what is beyond.
+
+    `bins` is how many: one number, or one per dimension.
+    """
 
     low: tuple[float, ...]
     high: tuple[float, ...]
-    bins: int = 12
+    bins: int | tuple[int, ...] = 12
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
@@ -105,7 +108,10 @@ class Continuous:
         for i, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
             if not low < high:
                 raise ValueError(f"low must be less than high, got {low} and {high} in dimension {i}")
-        check_whole("bins", self.bins, 2)
+        for bins in self.nvec:
+            check_whole("bins", bins, 2)
+        if len(self.nvec) != len(self.low):
+            raise ValueError(f"bins must have one number per dimension, got {len(self.nvec)} for {len(self.low)}")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -115,7 +121,7 @@ class Continuous:
     @property
     def nvec(self) -> tuple[int, ...]:
         """Bins of every dimension."""
-        return (self.bins,) * len(self.low)
+        return self.bins if isinstance(self.bins, tuple) else (self.bins,) * len(self.low)
 
     @property
     def n_inputs(self) -> int:
@@ -124,8 +130,9 @@ class Continuous:
 
     def codes(self, observation: jax.Array) -> jax.Array:
         """Bin numbers: int32[..., D]."""
-        place = (self.inputs(observation) + 1) / 2 * self.bins
-        return jnp.clip(jnp.floor(place), 0, self.bins - 1).astype(jnp.int32)
+        bins = jnp.asarray(self.nvec, jnp.float32)
+        place = (self.inputs(observation) + 1) / 2 * bins
+        return jnp.clip(jnp.floor(place), 0, bins - 1).astype(jnp.int32)
 
     def inputs(self, observation: jax.Array) -> jax.Array:
         """Scaled so that the bounds are −1 and 1: float32[..., D]."""

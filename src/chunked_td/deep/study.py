@@ -83,29 +83,64 @@ def sources_of(agent: str, group: str) -> dict[str, DeepLambda]:
 
 def design(size: StudySize, agent: str, group: str) -> list[dict[str, Any]]:
     """One row per run: arm, λ or number of its source, step size, seed."""
-    arms = [(str(x), 0, x) for x in FIXED] if group == next(iter(GROUPS)) else []
-    arms += [(name, 1 + k, 0.0) for k, name in enumerate(sources_of(agent, group))]
-    rows = []
-    for (arm, index, fixed), rate, seed in itertools.product(
-        arms, size.step_sizes[agent], range(size.tuning + size.seeds)
-    ):
-        rows.append({"arm": arm, "index": index, "fixed": fixed, "step_size": rate, "seed": seed})
-    return rows
+    fixed = FIXED if group == next(iter(GROUPS)) else ()
+    return design_rows(fixed, tuple(sources_of(agent, group)), size.step_sizes[agent], size.tuning + size.seeds)
+
+
+def design_rows(
+    fixed: tuple[float, ...], sources: tuple[str, ...], step_sizes: tuple[float, ...], seeds: int
+) -> list[dict[str, Any]]:
+    """One row per run: fixed λ first, then the sources of a `DeepSwitch` in their order."""
+    arms = [(str(x), 0, x) for x in fixed] + [(name, 1 + k, 0.0) for k, name in enumerate(sources)]
+    names = ("arm", "index", "fixed", "step_size", "seed")
+    return [
+        dict(zip(names, (*arm, rate, seed), strict=True))
+        for arm, rate, seed in itertools.product(arms, step_sizes, range(seeds))
+    ]
 
 
 def make_program(size: StudySize, agent: str, task: str, group: str) -> tuple[Any, Any]:
     """The compiled program of a group of arms on a task, and its arguments."""
-    rows = design(size, agent, group)
     settings = make_settings(agent, **({} if agent == "ppo" else {"explore": max(1, size.steps[agent] // 10)}))
     made = DeepAgent(TASKS[task], DeepSwitch(tuple(sources_of(agent, group).values())), settings)
+    return fleet_program(made, design(size, agent, group), size.steps[agent] // size.blocks, size.blocks)
+
+
+def fleet_program(made: DeepAgent, rows: list[dict[str, Any]], steps: int, blocks: int) -> tuple[Any, Any]:
+    """The compiled program of all runs of a `DeepSwitch`, one per row of a design, and its arguments."""
     column = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     states = start_fleet(made, jnp.asarray(column["seed"], jnp.int32))
     chosen = states.source._replace(
         which=jnp.asarray(column["index"], jnp.int32), fixed=jnp.asarray(column["fixed"], jnp.float32)
     )
     arguments = (jnp.asarray(column["step_size"], jnp.float32), states._replace(source=chosen))
-    program = train_curve.lower(made, *arguments, size.steps[agent] // size.blocks, size.blocks).compile()
-    return program, arguments
+    return train_curve.lower(made, *arguments, steps, blocks).compile(), arguments
+
+
+def run_program(
+    program: Any, arguments: Any, rows: list[dict[str, Any]], tuning: int, about: dict[str, str]
+) -> dict[str, np.ndarray]:
+    """The learning curves of a program's runs: one row per run, with `about` in every row."""
+    began = time.perf_counter()
+    _, tally = jax.block_until_ready(program(*arguments))
+    seconds = time.perf_counter() - began
+    log.info("%s: %.1f s", ", ".join(about.values()), seconds)
+    episodes = np.asarray(tally.episodes).T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        curve = np.asarray(tally.score).T / episodes
+        returns = np.asarray(tally.returns).T / episodes
+    return {
+        **{name: np.full(len(rows), value) for name, value in about.items()},
+        "arm": np.array([row["arm"] for row in rows]),
+        "step_size": np.array([row["step_size"] for row in rows], np.float32),
+        "seed": np.array([row["seed"] for row in rows], np.int16),
+        "judged": np.array([row["seed"] >= tuning for row in rows]),
+        "curve": curve.astype(np.float32),
+        "returns": returns.astype(np.float32),
+        "mean_lambda": (np.asarray(tally.lambda_) / np.asarray(tally.steps)).T.astype(np.float32),
+        "histogram": np.asarray(tally.histogram).sum(0).astype(np.float32),
+        "seconds": np.full(len(rows), seconds, np.float32),
+    }
 
 
 def study(size: StudySize, agents: tuple[str, ...], tasks: tuple[str, ...]) -> Iterator[dict[str, np.ndarray]]:
@@ -118,31 +153,8 @@ def study(size: StudySize, agents: tuple[str, ...], tasks: tuple[str, ...]) -> I
     with ThreadPoolExecutor(8) as pool:
         programs = [pool.submit(make_program, size, *job) for job in jobs]
         for (agent, task, group), future in zip(jobs, programs, strict=True):
-            program, arguments = future.result()
-            began = time.perf_counter()
-            _, tally = jax.block_until_ready(program(*arguments))
-            seconds = time.perf_counter() - began
-            log.info("%s on %s, %s: %.1f s", agent, task, group, seconds)
             rows = design(size, agent, group)
-            episodes = np.asarray(tally.episodes).T
-            with np.errstate(invalid="ignore", divide="ignore"):
-                curve = np.asarray(tally.score).T / episodes
-                returns = np.asarray(tally.returns).T / episodes
-            table = {
-                "agent": np.full(len(rows), agent),
-                "task": np.full(len(rows), task),
-                "arm": np.array([row["arm"] for row in rows]),
-                "step_size": np.array([row["step_size"] for row in rows], np.float32),
-                "seed": np.array([row["seed"] for row in rows], np.int16),
-                "judged": np.array([row["seed"] >= size.tuning for row in rows]),
-                "curve": curve.astype(np.float32),
-                "returns": returns.astype(np.float32),
-                "mean_lambda": (np.asarray(tally.lambda_) / np.asarray(tally.steps)).T.astype(np.float32),
-                "histogram": np.asarray(tally.histogram).sum(0).astype(np.float32),
-                "seconds": np.full(len(rows), seconds, np.float32),
-            }
-            tables.append(table)
-            del program, arguments, tally
+            tables.append(run_program(*future.result(), rows, size.tuning, {"agent": agent, "task": task}))
             yield {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
 

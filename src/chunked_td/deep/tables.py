@@ -107,12 +107,16 @@ def verdicts(found: dict[str, dict[str, dict[str, np.ndarray]]]) -> dict[str, An
     return result
 
 
-def score_table(found: dict[str, dict[str, np.ndarray]], means: dict[str, dict[str, float]]) -> str:
+def score_table(
+    found: dict[str, dict[str, np.ndarray]],
+    means: dict[str, dict[str, float]],
+    arms: tuple[str, ...] = (*_FIXED, *LEARNED, *TRUE),
+) -> str:
     """Markdown: an arm per row, a task per column; bold: the best fixed λ; ▲ ▼: better or worse than λ = 0.95."""
     tasks = list(found)
     lines = ["| λ | " + " | ".join(tasks) + " | mean |", "|---|" + "---|" * (len(tasks) + 1)]
     estimates = {task: {arm: estimate(v) for arm, v in runs.items()} for task, runs in found.items()}
-    for arm in (*_FIXED, *LEARNED, *TRUE):
+    for arm in arms:
         if not any(arm in runs for runs in found.values()):
             continue
         cells = [_cell(arm, estimates[task]) for task in tasks]

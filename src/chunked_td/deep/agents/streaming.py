@@ -10,11 +10,15 @@ The step size cannot overshoot (after Elsayed, Vasan and Mahmood 2024): α_t = s
 with s the run's step size. With `bounded=False` it is s: on one-hot inputs without hidden layers that is the tabular
 algorithm of the library.
 
+With a memory (`chunked_td.deep.memory`) values read what it remembers beside the percept, and its percept model learns
+after every window of transitions.
+
 A run is a function of its seed. Settings are fixed at compile time; step size and λ are numbers of the run.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -26,6 +30,8 @@ from chunked_td._checks import check_choice, check_flag, check_not_negative, che
 from chunked_td.deep.agents.tallies import RunTally, count, new_tally
 from chunked_td.deep.envs.protocol import JaxTask
 from chunked_td.deep.lambdas.base import DeepLambda, NextDraws, Q, SourceSizes, StreamCredit, Transitions, V
+from chunked_td.deep.lambdas.recurrent import PerceptWindow
+from chunked_td.deep.memory import RecurrentMemory
 from chunked_td.deep.networks import Mlp, apply_mlp, make_mlp
 
 RULES = ("sarsa", "q", "actor-critic")
@@ -39,7 +45,7 @@ class StreamingSettings:
       rule: "sarsa", "q" or "actor-critic". hidden: units of the layers. discount: γ.
       sparsity: share of first weights that are zero. bounded, kappa, kappa_actor: of the step size.
       entropy: weight of the policy's entropy. epsilon: exploration of "sarsa" and "q", from 1 to this value in
-      `explore` steps.
+      `explore` steps. memory: what values read beside the percept; None is nothing.
     """
 
     rule: str = "sarsa"
@@ -52,6 +58,7 @@ class StreamingSettings:
     entropy: float = 0.01
     epsilon: float = 0.05
     explore: int = 10_000
+    memory: RecurrentMemory | None = None
 
     def __post_init__(self) -> None:
         check_choice("rule", self.rule, RULES)
@@ -64,6 +71,8 @@ class StreamingSettings:
         check_not_negative("entropy", self.entropy)
         check_whole("explore", self.explore, 1)
         check_flag("bounded", self.bounded)
+        if not (self.memory is None or isinstance(self.memory, RecurrentMemory)):
+            raise TypeError(f"memory: got {self.memory!r}, takes a RecurrentMemory or None")
 
     @property
     def bootstrap(self) -> str:
@@ -95,6 +104,8 @@ class StreamState(NamedTuple):
     clock: jax.Array
     key: jax.Array
     tally: RunTally
+    model: Any = ()  # of the memory
+    recall: Any = ()  # a `Recall` where there is a memory
 
 
 def make_learned(settings: StreamingSettings, inputs: int, n_actions: int, key: jax.Array) -> Learned:
@@ -165,11 +176,18 @@ def start_run(settings: StreamingSettings, task: JaxTask, source: DeepLambda, se
     """A run before its first transition."""
     key = jax.random.key(seed)
     network, begin, lambdas, draw = (jax.random.fold_in(key, k) for k in range(4))
-    learned = make_learned(settings, task.space.n_inputs, task.n_actions, network)
+    if settings.memory is None and source.needs_memory:
+        raise ValueError("memory: got None, but λ from a recurrent model needs an agent with a RecurrentMemory")
     sizes = source_sizes(settings, task)
+    learned = make_learned(settings, sizes.inputs, task.n_actions, network)
     state = source.with_parameters(source.init(lambdas, sizes), learned.critic)
     world, observation = task.reset(begin)
-    inputs = task.space.inputs(observation)
+    inputs, model, recall = task.space.inputs(observation), (), ()
+    if settings.memory is not None:
+        percepts = dataclasses.replace(sizes, inputs=task.space.n_inputs)
+        model = settings.memory.init(jax.random.fold_in(lambdas, 1), percepts)
+        recall = settings.memory.begin(model, inputs, task.n_actions)
+        inputs = settings.memory.read(recall)
     action, _ = _choose(settings, learned, inputs, jnp.ones(()), draw)
     zero = jnp.zeros(())
     return StreamState(
@@ -185,19 +203,30 @@ def start_run(settings: StreamingSettings, task: JaxTask, source: DeepLambda, se
         jnp.zeros((), jnp.int32),
         key,
         new_tally(),
+        model,
+        recall,
     )
 
 
 def source_sizes(settings: StreamingSettings, task: JaxTask) -> SourceSizes:
     """What the run's λ source must know."""
-    features = settings.hidden[-1] if settings.hidden else task.space.n_inputs
-    return SourceSizes(task.space.n_inputs, features, task.space.nvec, task.n_actions, settings.bootstrap)
+    memory = settings.memory
+    inputs = task.space.n_inputs if memory is None else memory.n_inputs(task.space.n_inputs)
+    features = settings.hidden[-1] if settings.hidden else inputs
+    return SourceSizes(inputs, features, task.space.nvec, task.n_actions, settings.bootstrap, memory=memory is not None)
 
 
 def stream_step(
     settings: StreamingSettings, task: JaxTask, source: DeepLambda, step_size: jax.Array, now: StreamState
 ) -> StreamState:
-    """One transition, and everything learned from it."""
+    """One transition, and everything learned from it; the memory's model does not learn."""
+    return _transition(settings, task, source, step_size, now)[0]
+
+
+def _transition(
+    settings: StreamingSettings, task: JaxTask, source: DeepLambda, step_size: jax.Array, now: StreamState
+) -> tuple[StreamState, Any]:
+    """One transition, and what the memory's model may learn from it."""
     key = jax.random.fold_in(now.key, 4 + now.clock)
     act, begin, draw, move = jax.random.split(key, 4)
     done = task.step(move, now.task, now.action)
@@ -206,6 +235,14 @@ def stream_step(
     new_task, new_observation = task.reset(begin)
     both = jnp.stack([task.space.inputs(o) for o in (done.observation, new_observation)])
     next_codes = task.space.codes(done.observation)
+    recalls, seen = (), ()
+    if settings.memory is not None:
+        seen = PerceptWindow(now.recall.inputs, now.recall.before, now.start, now.action, next_codes, jnp.ones(()))
+        recalls = (
+            settings.memory.arrive(now.model, now.recall, now.action, both[0], next_codes),
+            settings.memory.begin(now.model, both[1], task.n_actions),
+        )
+        both = jnp.stack([settings.memory.read(recall) for recall in recalls])
 
     value, features = _values(settings, now.learned.critic, now.inputs, now.action)
     outputs, hidden = apply_mlp(now.learned.critic, both)
@@ -244,6 +281,8 @@ def stream_step(
         discount=jnp.asarray(settings.discount, jnp.float32),
         draws=draws,
     )
+    if settings.memory is not None:
+        transitions = transitions._replace(recalled=settings.memory.forms(now.model, now.recall, transitions))
     state = source.learn(now.source, transitions)
     lambda_ = source.lambdas(state, transitions)[0, 0]
     if settings.rule == "q":
@@ -255,7 +294,7 @@ def stream_step(
     returns, length = now.returns + done.reward, now.length + 1
     tally = count(now.tally, ended, done.score, returns, length, lambda_, td_error)
     pick = functools.partial(jnp.where, ended)
-    return StreamState(
+    after = StreamState(
         learned,
         state,
         jax.tree.map(pick, new_task, done.state),
@@ -268,15 +307,29 @@ def stream_step(
         now.clock + 1,
         now.key,
         tally,
+        now.model,
+        jax.tree.map(pick, recalls[1], recalls[0]) if recalls else (),
     )
+    return after, seen
 
 
 def stream_block(
     settings: StreamingSettings, task: JaxTask, source: DeepLambda, step_size: jax.Array, now: StreamState, steps: int
 ) -> tuple[StreamState, RunTally]:
     """So many transitions of one run, and what was counted on the way."""
-    step = functools.partial(stream_step, settings, task, source, step_size)
-    done = jax.lax.fori_loop(0, steps, lambda _, state: step(state), now._replace(tally=new_tally()))
+    memory, begun = settings.memory, now._replace(tally=new_tally())
+    step = functools.partial(_transition, settings, task, source, step_size)
+    if memory is None:
+        done = jax.lax.fori_loop(0, steps, lambda _, state: step(state)[0], begun)
+        return done, done.tally
+    if steps % memory.window:
+        raise ValueError(f"steps: got {steps}, takes a multiple of the memory's window, {memory.window}")
+
+    def window(_: Any, state: StreamState) -> StreamState:
+        done, seen = jax.lax.scan(lambda s, _: step(s), state, length=memory.window)
+        return done._replace(model=memory.learn(state.model, state.recall.earlier, seen))
+
+    done = jax.lax.fori_loop(0, steps // memory.window, window, begun)
     return done, done.tally
 
 
@@ -322,13 +375,16 @@ def _draws(
     act, move, pick = jax.random.split(key, 3)
     actions = jax.random.categorical(act, jnp.log(policy), shape=(samples,))
     drawn = jax.vmap(task.step, (0, None, 0))(jax.random.split(move, samples), now.task, actions)
-    inputs = task.space.inputs(drawn.observation)
+    inputs, codes = task.space.inputs(drawn.observation), task.space.codes(drawn.observation)
+    if settings.memory is not None:
+        arrive = jax.vmap(settings.memory.arrive, (None, None, 0, 0, 0))
+        inputs = settings.memory.read(arrive(now.model, now.recall, actions, inputs, codes))
     _, policies = jax.vmap(functools.partial(_choose, settings, now.learned), (0, None, 0))(
         inputs, epsilon, jax.random.split(pick, samples)
     )
     values = _expected(settings, apply_mlp(now.learned.critic, inputs)[0], policies)
     values = jnp.where(drawn.terminated, 0.0, values)
-    return NextDraws(task.space.codes(drawn.observation)[None, None], values[None, None])
+    return NextDraws(codes[None, None], values[None, None])
 
 
 def max_samples(source: Any) -> int:

@@ -88,6 +88,33 @@ class RecentPercepts:
         return done._replace(state=(done.state, recent), observation=recent.reshape(-1))
 
 
+@dataclass(frozen=True)
+class CodedPercepts:
+    """A task whose observation is its codes, as categories: bins of real numbers, cells of a grid."""
+
+    task: Any
+
+    @property
+    def space(self) -> Categories:
+        """One component per code."""
+        return Categories(self.task.space.nvec)
+
+    @property
+    def n_actions(self) -> int:
+        """Those of the task."""
+        return self.task.n_actions
+
+    def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
+        """As the task does."""
+        state, observation = self.task.reset(key)
+        return state, self.task.space.codes(observation)
+
+    def step(self, key: jax.Array, state: Any, action: jax.Array) -> TaskStep:
+        """As the task does."""
+        done = self.task.step(key, state, action)
+        return done._replace(observation=self.task.space.codes(done.observation))
+
+
 def _categories(task: JaxTask) -> Categories:
     if not isinstance(task.space, Categories):
         raise ValueError(f"task: RecentPercepts takes a task with observations of Categories, got {task.space!r}")

@@ -6,6 +6,7 @@
 | value-kernel    | (1 + 2v/τ²)^(−1/2), v variance of γV(x')     | the state        | one linear head      |
 | expected        | expected probability of the next percept     | the state        | a network            |
 | realised        | probability of the percept that came         | what came        | a network            |
+| recurrent, recurrent-realised | the same given the whole history | the history | a recurrent network |
 | lambda-greedy   | e²/(e² + Var)                                | the state        | two linear heads     |
 | meta-gradient   | one number, moved by a gradient              | nothing          | one number           |
 """
@@ -18,6 +19,7 @@ from chunked_td.deep.lambdas.constant import DeepConstant
 from chunked_td.deep.lambdas.lambda_greedy import DeepLambdaGreedy
 from chunked_td.deep.lambdas.meta_gradient import DeepMetaGradient
 from chunked_td.deep.lambdas.percepts import DeepPercepts
+from chunked_td.deep.lambdas.recurrent import DeepRecurrent, RecurrentPercepts
 from chunked_td.deep.lambdas.switch import DeepSwitch
 from chunked_td.deep.lambdas.true_model import DeepTrueModel
 from chunked_td.deep.lambdas.value_kernel import DeepValueKernel
@@ -26,6 +28,8 @@ SOURCES: dict[str, DeepLambda] = {
     "value-kernel": DeepValueKernel(),
     "expected": DeepPercepts("expected"),
     "realised": DeepPercepts("realised"),
+    "recurrent": DeepRecurrent("expected"),
+    "recurrent-realised": DeepRecurrent("realised"),
     "lambda-greedy": DeepLambdaGreedy(),
     "meta-gradient": DeepMetaGradient(),
     "true-kernel": DeepTrueModel("kernel"),
@@ -54,10 +58,12 @@ __all__ = [
     "DeepLambdaGreedy",
     "DeepMetaGradient",
     "DeepPercepts",
+    "DeepRecurrent",
     "DeepSwitch",
     "DeepTrueModel",
     "DeepValueKernel",
     "NextDraws",
+    "RecurrentPercepts",
     "SourceSizes",
     "StreamCredit",
     "Transitions",

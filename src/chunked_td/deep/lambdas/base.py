@@ -32,7 +32,7 @@ class SourceSizes:
     Attributes:
       inputs: numbers of an encoded observation. features: of the critic's features. nvec: values per code.
       n_actions: 0 where the policy is not known; models then leave actions out.
-      bootstrap: "v" or "q". batch: B, environments side by side.
+      bootstrap: "v" or "q". batch: B, environments side by side. memory: whether transitions hold `recalled`.
     """
 
     inputs: int
@@ -41,6 +41,7 @@ class SourceSizes:
     n_actions: int
     bootstrap: str = V
     batch: int = 1
+    memory: bool = False
 
 
 class NextDraws(NamedTuple):
@@ -70,6 +71,7 @@ class Transitions(NamedTuple):
     valid: jax.Array  # float32[T, B], 0 where the next observation is not known
     discount: jax.Array  # float32[]
     draws: NextDraws | None = None
+    recalled: tuple[jax.Array, jax.Array] | None = None  # (realised, expected) [T, B], from the agent's own memory
 
 
 class StreamCredit(NamedTuple):
@@ -96,6 +98,11 @@ class DeepLambda:
     @property
     def streaming_only(self) -> bool:
         """Whether it learns in `after` only, so that rollouts teach it nothing."""
+        return False
+
+    @property
+    def needs_memory(self) -> bool:
+        """Whether λ needs more than one transition: a rollout, or an agent with a memory."""
         return False
 
     def init(self, key: jax.Array, sizes: SourceSizes) -> Any:

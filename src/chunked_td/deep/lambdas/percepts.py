@@ -83,7 +83,7 @@ class DeepPercepts(DeepLambda):
 
         def loss(network: Mlp, part: tuple[jax.Array, ...]) -> jax.Array:
             inputs, codes, action, valid = part
-            logs = _log_probabilities(network, state.exists, _with_action(inputs, action, actions))
+            logs = percept_logs(network, state.exists, with_action(inputs, action, actions))
             picked = jnp.take_along_axis(logs, codes[..., None], -1)[..., 0]
             return -jnp.sum(valid[..., None] * picked) / (jnp.maximum(jnp.sum(valid), 1.0) * codes.shape[-1])
 
@@ -113,7 +113,7 @@ class DeepPercepts(DeepLambda):
             policy = t.policy
         else:
             inputs, asked, policy = t.inputs[..., None, :], t.action[..., None], jnp.ones((*t.action.shape, 1))
-        logs = _log_probabilities(state.network, state.exists, _with_action(inputs, asked, actions))
+        logs = percept_logs(state.network, state.exists, with_action(inputs, asked, actions))
         codes = jnp.broadcast_to(t.next_codes[..., None, :, None], (*logs.shape[:-1], 1))
         realised = jnp.exp(jnp.sum(jnp.take_along_axis(logs, codes, -1)[..., 0], -1))
         expected = jnp.exp(jnp.sum(jax.nn.logsumexp(2 * logs, -1), -1))
@@ -129,11 +129,12 @@ class DeepPercepts(DeepLambda):
         return expected, realised
 
 
-def _with_action(inputs: jax.Array, action: jax.Array, actions: int) -> jax.Array:
+def with_action(inputs: jax.Array, action: jax.Array, actions: int) -> jax.Array:
+    """What the network reads: inputs and the action as one-hot, where there are actions."""
     return jnp.concatenate([inputs, jax.nn.one_hot(action, actions)], -1) if actions else inputs
 
 
-def _log_probabilities(network: Mlp, exists: jax.Array, inputs: jax.Array) -> jax.Array:
+def percept_logs(network: Mlp, exists: jax.Array, inputs: jax.Array) -> jax.Array:
     """float32[..., C, values], −1e9 where a value does not exist."""
     hidden = jnp.tanh(inputs @ network.weights[0].T + network.biases[0])
     logits = hidden @ network.weights[1].T + network.biases[1]

@@ -31,6 +31,11 @@ class DeepSwitch(DeepLambda):
         """If any does."""
         return any(source.needs_draws for source in self.sources)
 
+    @property
+    def needs_memory(self) -> bool:
+        """If any does."""
+        return any(source.needs_memory for source in self.sources)
+
     def init(self, key: jax.Array, sizes: SourceSizes) -> SwitchState:
         """Fixed λ 0.95, until `choose` says otherwise."""
         states = tuple(s.init(jax.random.fold_in(key, k), sizes) for k, s in enumerate(self.sources))

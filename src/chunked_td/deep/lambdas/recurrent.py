@@ -1,0 +1,243 @@
+"""Percept model with memory: λ is a probability of the next percept given the whole history, in the forms of
+`DeepPercepts`.
+
+Where percepts hide the state, the probability of the next percept given this one is a blur over all histories that look
+alike now. The recurrent state reads the whole history:
+
+    h_t = GRU(h_{t−1}, x_t, a_{t−1}),   P̂(x_{t+1} | h_t, x_t, a) = Π_i softmax_i(head(x_t, h_t, a))
+
+The head is that of `DeepPercepts`, with h_t beside x_t. The model learns from windows of consecutive transitions, by
+back-propagation within the window; the state at the beginning of a window is taken as given. First biases of the update
+gate are the logarithms of numbers uniform on 1..horizon, so that units forget at different speeds and some hardly at
+all (Tallec and Ollivier 2018).
+
+A streaming agent with a `RecurrentMemory` has such a model already, and λ comes from it. On rollouts (PPO,
+`RolloutLambda`) the source trains a model of its own: it reads a rollout from where the one before ended, and learns
+from windows of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from chunked_td._checks import check_choice, check_positive, check_whole
+from chunked_td.deep.lambdas.base import DeepLambda, SourceSizes, Transitions
+from chunked_td.deep.lambdas.percepts import FORMS, DeepPercepts, PerceptState, percept_logs, with_action
+from chunked_td.deep.networks import Mlp
+from chunked_td.models.neural.recurrent import gated_step
+
+
+class RecurrentWeights(NamedTuple):
+    """What is learned: the gated layer and the head on top of it."""
+
+    read: jax.Array  # [inputs + actions, 3 hidden], W
+    recurrent: jax.Array  # [hidden, 3 hidden], U
+    bias: jax.Array  # [3 hidden], b
+    head: Mlp
+
+
+class RecurrentModel(NamedTuple):
+    """Weights and Adam's moments; `percepts` says which codes exist and which actions are mixed (its network is not
+    read)."""
+
+    weights: RecurrentWeights
+    moments: Any
+    percepts: PerceptState
+
+
+class PerceptWindow(NamedTuple):
+    """Consecutive transitions, [T, ...] or [T, B, ...]."""
+
+    inputs: jax.Array  # of the percepts that steps leave
+    before: jax.Array  # one-hot action before, zeros at the start of an episode
+    start: jax.Array  # bool, first percept of an episode
+    action: jax.Array
+    next_codes: jax.Array
+    valid: jax.Array  # 0 where the next percept is not known
+
+
+@dataclass(frozen=True)
+class RecurrentPercepts:
+    """Settings of the model, and what it computes.
+
+    Args:
+      hidden: units of the recurrent state. units: of the head's hidden layer. learning_rate: of Adam.
+      horizon: the longest time that first weights remember.
+    """
+
+    hidden: int = 32
+    units: int = 64
+    learning_rate: float = 3e-3
+    horizon: int = 64
+
+    def __post_init__(self) -> None:
+        for name, least in (("hidden", 1), ("units", 1), ("horizon", 2)):
+            check_whole(name, getattr(self, name), least)
+        check_positive("learning_rate", self.learning_rate)
+
+    @property
+    def _optimiser(self) -> optax.GradientTransformation:
+        return optax.chain(optax.clip_by_global_norm(1.0), optax.adam(self.learning_rate))
+
+    @property
+    def _head(self) -> DeepPercepts:
+        return DeepPercepts(hidden=self.units)
+
+    def init(self, key: jax.Array, sizes: SourceSizes) -> RecurrentModel:
+        """Every code equally likely."""
+        read, recurrent, forget, head = jax.random.split(key, 4)
+        reads, hidden = sizes.inputs + sizes.n_actions, self.hidden
+        bound = hidden**-0.5
+        percepts = self._head.init(head, SourceSizes(
+            sizes.inputs + hidden, 0, sizes.nvec, sizes.n_actions, sizes.bootstrap, sizes.batch
+        ))  # fmt: skip
+        slow = jnp.log(jax.random.uniform(forget, (hidden,), minval=1.0, maxval=float(self.horizon)))
+        weights = RecurrentWeights(
+            jax.random.uniform(read, (reads, 3 * hidden), minval=-1.0, maxval=1.0),
+            jax.random.uniform(recurrent, (hidden, 3 * hidden), minval=-bound, maxval=bound),
+            jnp.concatenate([jnp.zeros(hidden), slow, jnp.zeros(hidden)]),
+            percepts.network,
+        )
+        empty = percepts._replace(network=None, moments=None)
+        return RecurrentModel(weights, self._optimiser.init(weights), empty)  # type: ignore[arg-type]
+
+    def remember(
+        self, model: RecurrentModel, state: jax.Array, inputs: jax.Array, before: jax.Array, start: jax.Array
+    ) -> jax.Array:
+        """h_t from h_{t−1}: [..., hidden]. Where an episode starts, nothing comes before."""
+        return _next_state(model.weights, state, inputs, before, start)
+
+    def unroll(self, model: RecurrentModel, begin: jax.Array, window: PerceptWindow) -> jax.Array:
+        """The states of a window, float32[T, ..., hidden], from the one before it."""
+        return _states(model.weights, begin, window)
+
+    def learn(self, model: RecurrentModel, begin: jax.Array, window: PerceptWindow) -> RecurrentModel:
+        """One step of Adam on the mean cross-entropy of the codes that came, per component."""
+        actions = window.before.shape[-1]
+
+        def loss(weights: RecurrentWeights) -> jax.Array:
+            read = jnp.concatenate([window.inputs, _states(weights, begin, window)], -1)
+            logs = percept_logs(weights.head, model.percepts.exists, with_action(read, window.action, actions))
+            picked = jnp.take_along_axis(logs, window.next_codes[..., None], -1)[..., 0]
+            count = jnp.maximum(jnp.sum(window.valid), 1.0) * picked.shape[-1]
+            return -jnp.sum(window.valid[..., None] * picked) / count
+
+        change, moments = self._optimiser.update(jax.grad(loss)(model.weights), model.moments)
+        return model._replace(weights=optax.apply_updates(model.weights, change), moments=moments)
+
+    def forms(
+        self, model: RecurrentModel, states: jax.Array, transitions: Transitions, inputs: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """λ in both forms of `DeepPercepts`, (realised, expected), [T, B].
+
+        Args:
+          states: h_t [T, B, hidden]. inputs: the percepts x_t themselves, [T, B, inputs].
+        """
+        head = model.percepts._replace(network=model.weights.head)
+        return self._head.both(head, transitions._replace(inputs=jnp.concatenate([inputs, states], -1)))
+
+    def probability(
+        self, model: RecurrentModel, state: jax.Array, inputs: jax.Array, action: jax.Array, next_codes: jax.Array
+    ) -> jax.Array:
+        """P̂(x_{t+1} | history, a_t) of one transition."""
+        actions = model.weights.read.shape[0] - inputs.shape[-1]
+        read = with_action(jnp.concatenate([inputs, state], -1), action, actions)
+        logs = percept_logs(model.weights.head, model.percepts.exists, read)
+        return jnp.exp(jnp.sum(jnp.take_along_axis(logs, next_codes[..., None], -1)[..., 0], -1))
+
+
+def _next_state(
+    weights: RecurrentWeights, state: jax.Array, inputs: jax.Array, before: jax.Array, start: jax.Array
+) -> jax.Array:
+    state = jnp.where(start[..., None], 0.0, state)
+    drive = jnp.concatenate([inputs, before], -1) @ weights.read + weights.bias
+    return gated_step(state, drive, state @ weights.recurrent)
+
+
+def _states(weights: RecurrentWeights, begin: jax.Array, window: PerceptWindow) -> jax.Array:
+    def advance(state: jax.Array, now: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+        state = _next_state(weights, state, *now)
+        return state, state
+
+    return jax.lax.scan(advance, begin, (window.inputs, window.before, window.start))[1]
+
+
+class RolloutMemory(NamedTuple):
+    """The model, and (state, action before) at both ends of the latest rollout: [B, hidden], [B, A]."""
+
+    model: RecurrentModel
+    begin: tuple[jax.Array, jax.Array]
+    end: tuple[jax.Array, jax.Array]
+
+
+@dataclass(frozen=True)
+class DeepRecurrent(DeepLambda):
+    """The recurrent percept model.
+
+    Args:
+      form: "expected" or "realised". model: settings of the network, and window: steps per update; both for rollouts
+      only, since agents with a memory bring their own.
+    """
+
+    form: str = "expected"
+    model: RecurrentPercepts = field(default_factory=RecurrentPercepts)
+    window: int = 16
+
+    def __post_init__(self) -> None:
+        check_choice("form", self.form, FORMS)
+        check_whole("window", self.window, 1)
+
+    @property
+    def needs_memory(self) -> bool:
+        """A single transition holds no history."""
+        return True
+
+    def init(self, key: jax.Array, sizes: SourceSizes) -> Any:
+        """Nothing where the agent has a memory."""
+        if sizes.memory:
+            return ()
+        ends = (jnp.zeros((sizes.batch, self.model.hidden)), jnp.zeros((sizes.batch, sizes.n_actions)))
+        return RolloutMemory(self.model.init(key, sizes), ends, ends)
+
+    def learn(self, state: Any, transitions: Transitions) -> Any:
+        """An update per window of the rollout; the last window may be shorter."""
+        if state == ():
+            return state
+        whole, model = _window(state.end, transitions), state.model
+        hidden = state.end[0]
+        for first in range(0, len(whole.action), self.window):
+            part = jax.tree.map(lambda x, first=first: x[first : first + self.window], whole)
+            model = self.model.learn(model, hidden, part)
+            hidden = self.model.unroll(model, hidden, part)[-1]
+        last = jax.nn.one_hot(transitions.action[-1], transitions.policy.shape[-1])
+        return RolloutMemory(model, state.end, (hidden, last))
+
+    def lambdas(self, state: Any, transitions: Transitions) -> jax.Array:
+        """In the form chosen, of the rollout that was learned last."""
+        if state == ():
+            if transitions.recalled is None:
+                raise ValueError("recalled: got none; an agent with a memory says what it expected")
+            return transitions.recalled[FORMS.index(self.form)]
+        return self._both(state.model, state.begin, transitions)[FORMS.index(self.form)]
+
+    def check(self, state: Any, transitions: Transitions) -> tuple[jax.Array, jax.Array]:
+        """As `DeepPercepts.check`, of a rollout that has not been learned."""
+        taken = jax.nn.one_hot(transitions.action, transitions.policy.shape[-1])
+        realised, expected = self._both(state.model, state.end, transitions._replace(policy=taken))
+        return expected, realised
+
+    def _both(self, model: RecurrentModel, ends: Any, transitions: Transitions) -> tuple[jax.Array, jax.Array]:
+        states = self.model.unroll(model, ends[0], _window(ends, transitions))
+        return self.model.forms(model, states, transitions, transitions.inputs)
+
+
+def _window(ends: tuple[jax.Array, jax.Array], t: Transitions) -> PerceptWindow:
+    """A rollout as a window; the action before its first step comes from the rollout before."""
+    actions = jax.nn.one_hot(t.action, t.policy.shape[-1])
+    before = jnp.where(t.start[..., None], 0.0, jnp.concatenate([ends[1][None], actions[:-1]]))
+    return PerceptWindow(t.inputs, before, t.start, t.action, t.next_codes, t.valid)

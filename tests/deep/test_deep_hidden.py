@@ -1,0 +1,300 @@
+"""Hidden state: the recurrent percept model, the memory of streaming agents, the T-maze, and λ from the history."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chunked_td.deep import Categories, DeepRecurrent, DeepRollout, RolloutLambda, hidden_study, hidden_tables
+from chunked_td.deep import hidden_criteria as rule
+from chunked_td.deep.agents.streaming import StreamingSettings, start_run, stream_block, stream_step
+from chunked_td.deep.criteria import FIXED
+from chunked_td.deep.envs import CodedPercepts, MemoryTask, TMazeTask
+from chunked_td.deep.lambdas import SOURCES, SourceSizes
+from chunked_td.deep.lambdas.recurrent import PerceptWindow, RecurrentPercepts
+from chunked_td.deep.memory import Recall, RecurrentMemory
+
+SMALL = RecurrentPercepts(hidden=5, units=6)
+
+
+def window_of(rng, steps=7, inputs=4, actions=2):
+    codes = rng.integers(inputs, size=steps + 1)
+    action = rng.integers(actions, size=steps)
+    start = np.zeros(steps, bool)
+    start[[0, 4]] = True
+    before = np.where(start[:, None], 0.0, np.eye(actions)[np.roll(action, 1)])
+    arrays = (np.eye(inputs)[codes[:-1]], before, start, action, codes[1:, None], np.ones(steps))
+    kinds = (np.float32, np.float32, bool, np.int32, np.int32, np.float32)
+    return PerceptWindow(*(jnp.asarray(x.astype(kind)) for x, kind in zip(arrays, kinds, strict=True)))
+
+
+def naive_loss(weights, begin, window):
+    """The model in plain NumPy, one step after the other: GRU, head, softmax, cross-entropy."""
+    sigmoid = lambda x: 1 / (1 + np.exp(-x))  # noqa: E731
+    read, recurrent, bias = (np.asarray(x, np.float64) for x in (weights.read, weights.recurrent, weights.bias))
+    w1, w2 = (np.asarray(w, np.float64) for w in weights.head.weights)
+    b1, b2 = (np.asarray(b, np.float64) for b in weights.head.biases)
+    h, n, total, states = np.asarray(begin, np.float64), len(begin), 0.0, []
+    for t in range(len(window.action)):
+        if window.start[t]:
+            h = np.zeros(n)
+        d, u = np.concatenate([window.inputs[t], window.before[t]]) @ read + bias, h @ recurrent
+        r, z = sigmoid(d[:n] + u[:n]), sigmoid(d[n : 2 * n] + u[n : 2 * n])
+        h = z * h + (1 - z) * np.tanh(d[2 * n :] + r * u[2 * n :])
+        asked = np.concatenate([window.inputs[t], h, np.eye(window.before.shape[-1])[window.action[t]]])
+        logits = w2 @ np.tanh(w1 @ asked + b1) + b2
+        total -= logits[window.next_codes[t, 0]] - np.log(np.exp(logits).sum())
+        states.append(h)
+    return total / len(window.action), np.array(states)
+
+
+def test_one_update_of_the_model_against_plain_numpy():
+    """States to 1e-6; Adam's first step is the learning rate against the sign of the gradient (finite differences)."""
+    rng = np.random.default_rng(0)
+    window = window_of(rng)
+    model = SMALL.init(jax.random.key(0), SourceSizes(4, 0, (4,), 2))
+    numbers = tuple(jnp.asarray(rng.normal(size=w.shape), jnp.float32) for w in model.weights.head.weights)
+    model = model._replace(weights=model.weights._replace(head=model.weights.head._replace(weights=numbers)))
+    begin = jnp.asarray(rng.normal(size=5), jnp.float32)
+    states = SMALL.unroll(model, begin, window)
+    np.testing.assert_allclose(states, naive_loss(model.weights, begin, window)[1], atol=1e-6)
+    moved = jax.jit(SMALL.learn)(model, begin, window).weights
+    window = jax.tree.map(np.asarray, window)
+    leaves, tree = jax.tree.flatten(jax.tree.map(np.asarray, model.weights))
+    for k, (old, new) in enumerate(zip(leaves, map(np.asarray, jax.tree.leaves(moved)), strict=True)):
+        for place in list(np.ndindex(old.shape))[:: max(1, old.size // 5)]:
+            ends = []
+            for sign in (1, -1):
+                other = np.asarray(old, np.float64).copy()
+                other[place] += sign * 1e-4
+                ends.append(naive_loss(tree.unflatten([*leaves[:k], other, *leaves[k + 1 :]]), begin, window)[0])
+            slope = (ends[0] - ends[1]) / 2e-4
+            if abs(slope) > 1e-4:
+                assert float(new[place] - old[place]) == pytest.approx(-SMALL.learning_rate * np.sign(slope), rel=0.05)
+
+
+def test_kept_percepts_are_those_below_the_threshold():
+    memory = RecurrentMemory("kept", SMALL, slots=2, threshold=0.6)
+    model = memory.init(jax.random.key(0), SourceSizes(3, 0, (3,), 2))
+    biases = (model.weights.head.biases[0], jnp.log(jnp.asarray([0.7, 0.2, 0.1])))
+    model = model._replace(weights=model.weights._replace(head=model.weights.head._replace(biases=biases)))
+    x = jnp.eye(3)
+    recall = memory.begin(model, x[2], 2)
+    for code, kept in ((0, (2, None)), (1, (1, 2)), (0, (1, 2)), (2, (2, 1))):
+        recall = memory.arrive(model, recall, jnp.asarray(1), x[code], jnp.asarray([code]))
+        for slot, which in enumerate(kept):
+            np.testing.assert_array_equal(recall.kept[slot], np.zeros(3) if which is None else x[which])
+    assert recall.before.tolist() == [0.0, 1.0]
+    assert memory.read(recall).shape == (memory.n_inputs(3),) == (9,)
+    state = RecurrentMemory("state", SMALL)
+    assert state.read(recall).tolist() == [*recall.inputs.tolist(), *recall.hidden.tolist()]
+    assert isinstance(recall, Recall)
+
+
+def test_a_block_is_the_loop_of_steps_with_an_update_after_every_window():
+    memory = RecurrentMemory("state", SMALL, window=5, slots=2)
+    settings = StreamingSettings(hidden=(8,), explore=20, memory=memory)
+    task, source = TMazeTask(1), SOURCES["recurrent"]
+    state = start_run(settings, task, source, 3)
+    step = jax.jit(lambda s: (stream_step(settings, task, source, 0.3, s), task.step(*_move(s), s.action).observation))
+    learn = jax.jit(SMALL.learn)
+    looped, rows = state, []
+    for t in range(20):
+        if t % 5 == 0:
+            begin, rows = looped.recall.earlier, []
+        after, codes = step(looped)
+        rows.append((looped.recall.inputs, looped.recall.before, looped.start, looped.action, codes, np.float32(1.0)))
+        looped = after
+        if t % 5 == 4:
+            window = PerceptWindow(*(np.stack(column) for column in zip(*rows, strict=True)))
+            looped = looped._replace(model=learn(looped.model, begin, window))
+    block, tally = jax.jit(lambda s: stream_block(settings, task, source, 0.3, s, 20))(state)
+    for got, want in zip(jax.tree.leaves(block.learned), jax.tree.leaves(looped.learned), strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-5)
+    np.testing.assert_allclose(block.model.weights.read, looped.model.weights.read, atol=1e-5)
+    assert float(tally.steps) == 20
+    with pytest.raises(ValueError, match=r"steps: got 7, takes a multiple of the memory's window, 5"):
+        stream_block(settings, task, source, 0.3, state, 7)
+
+
+def _move(state):
+    """Key and task state of the next transition, as the agent draws them."""
+    return jax.random.split(jax.random.fold_in(state.key, 4 + state.clock), 4)[3], state.task
+
+
+def test_the_t_maze_pays_for_the_arm_that_the_signal_named():
+    task = TMazeTask(2, numbered=True, look=True, prizes=3, spread=0.5)
+    step = jax.jit(task.step)
+    for seed in range(4):
+        state, seen = task.reset(jax.random.key(seed))
+        assert seen.tolist() == [0, 0, 0, 0]
+        look = step(jax.random.key(0), state, 1)
+        arm = int(look.observation[1])  # 1 up, 2 down
+        places, now = [], look
+        for action in (0, 0, 2, 0):  # the third runs into a wall
+            now = step(jax.random.key(0), now.state, action)
+            places.append(int(now.observation[0]))
+            assert int(now.observation[1]) == 0
+            assert float(now.reward) == pytest.approx(-0.025 if action else 0.0)
+        assert places == [1, 2, 2, 3]
+        for choice in (1, 2):
+            entered = step(jax.random.key(seed), now.state, choice)
+            assert int(entered.observation[2]) == (1 if choice == arm else 2)
+            assert not entered.terminated
+            paid = step(jax.random.key(0), entered.state, 0)
+            prize = [-0.5, 0.0, 0.5][int(entered.observation[3]) - 1]
+            assert (bool(paid.terminated), float(paid.score)) == (True, float(choice == arm))
+            assert float(paid.reward) == pytest.approx((choice == arm) + prize)
+    plain = TMazeTask(3)
+    step = jax.jit(plain.step)
+    state, seen = plain.reset(jax.random.key(1))
+    signal, places = int(seen[1]), [int(seen[0])]
+    for action in (0, 0, 0, 0, signal):
+        done = step(jax.random.key(0), state, action)
+        state, _ = done.state, places.append(int(done.observation[0]))
+    assert places == [0, 1, 1, 1, 2, 3]
+    assert (float(done.reward), bool(done.terminated), float(done.score)) == (1.0, True, 1.0)
+    state, _ = plain.reset(jax.random.key(1))
+    for _ in range(plain.limit):
+        done = step(jax.random.key(0), state, 1)
+        state = done.state
+    assert (bool(done.truncated), bool(done.terminated), float(done.score)) == (True, False, 0.0)
+
+
+def test_a_memory_solves_a_t_maze():
+    """Without a memory nobody does better than 0.5. Error rate below 1e-3."""
+    from chunked_td.deep.training import DeepAgent, DeepTraining, make_settings
+
+    memory = RecurrentMemory("kept", RecurrentPercepts(hidden=8, units=16), slots=2)
+    settings = make_settings("sarsa", hidden=(16,), explore=2_000, memory=memory)
+    rows = DeepTraining(DeepAgent(TMazeTask(4), SOURCES["recurrent"], settings), 1.0, range(4)).train(3_000, 4)
+    assert rows[-1]["score"] > 0.85
+    assert rows[-1]["lambda"] > 0.8
+
+
+def test_the_source_knows_from_the_history_what_one_percept_does_not_tell():
+    """A coin at the start of an episode, a blank, then the coin again. A model without memory gives the last 1/2."""
+    rng = np.random.default_rng(0)
+    model = RolloutLambda(DeepRecurrent("expected", RecurrentPercepts(8, 16, 0.02), window=12), Categories((3,)))
+    carried = rng.integers(2, size=8)
+    for _ in range(60):
+        coins = np.concatenate([carried[None], rng.integers(2, size=(8, 8))])
+        x = np.stack([coins[:-1], np.full((8, 8), 2), coins[:-1]], 1).reshape(24, 8)
+        ends = np.arange(24) % 3 == 2
+        following = np.concatenate([x[1:], x[-1:]])
+        zeros, over = np.zeros((24, 8)), np.broadcast_to(ends[:, None], (24, 8))
+        valid = ~over  # the terminal percept is not known
+        rollout = DeepRollout(x, zeros.astype(int), zeros, following, zeros, zeros, over, over & False, valid=valid)
+        lambdas = model.update(rollout)
+    assert lambdas[1::3].min() > 0.9
+    assert model.calibration(2)["true"].min() > 0.8
+
+
+def test_coded_percepts_are_categories():
+    from chunked_td.deep.envs import CartPoleTask
+
+    task = CodedPercepts(CartPoleTask())
+    state, seen = task.reset(jax.random.key(0))
+    assert task.space == Categories(CartPoleTask().space.nvec)
+    done = task.step(jax.random.key(0), state, jnp.asarray(1))
+    for codes in (seen, done.observation):
+        assert jnp.issubdtype(codes.dtype, jnp.integer)
+        assert np.all((np.asarray(codes) >= 0) & (np.asarray(codes) < np.asarray(task.space.nvec)))
+    assert task.n_actions == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RecurrentMemory("all"), r"reads must be one of 'state', 'kept', got 'all'"),
+        (lambda: RecurrentMemory(threshold=1.5), r"threshold must be a number in \[0, 1\], got 1.5"),
+        (lambda: RecurrentPercepts(hidden=0), r"hidden must be an integer >= 1, got 0"),
+        (lambda: DeepRecurrent("likely"), r"form must be one of 'realised', 'expected', got 'likely'"),
+        (lambda: TMazeTask(0), r"corridor must be an integer >= 1, got 0"),
+        (lambda: TMazeTask(prizes=1), r"prizes must be 0 or at least 2, got 1"),
+        (
+            lambda: start_run(StreamingSettings(), MemoryTask(), SOURCES["recurrent"], 0),
+            r"memory: got None, but λ from a recurrent model needs an agent with a RecurrentMemory",
+        ),
+    ],
+)
+def test_bad_settings_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_memory_of_another_kind_is_refused():
+    with pytest.raises(TypeError, match=r"memory: got 'kept', takes a RecurrentMemory or None"):
+        StreamingSettings(memory="kept")  # type: ignore[arg-type]
+
+
+def test_the_rule_reads_reaches_as_it_says():
+    rows = np.full((3, 8), 0.5)
+    rows[1, -2:], rows[2] = 0.95, np.nan
+    rows[2, -1] = 1.0
+    assert rule.solved(rows).tolist() == [False, True, True]
+    assert rule.reach({20: 0.5, 5: 1.0, 10: 0.9, 50: 1.0}) == 10
+    assert rule.reach({5: 0.85}) == 0
+
+    def reaches(**sources):
+        fixed = {"a": dict.fromkeys(map(str, FIXED), 5), "b": dict.fromkeys(map(str, FIXED), 5)}
+        fixed["a"]["0.9"], fixed["b"]["0.5"] = 20, 10
+        return {task: {**arms, "recurrent": sources[task], "recurrent-realised": 0} for task, arms in fixed.items()}
+
+    assert rule.reach_claim(reaches(a=20, b=10)) == "holds"
+    assert rule.reach_claim(reaches(a=20, b=5)) == "fails"
+    alone = {"a": reaches(a=20, b=10)["a"]}
+    assert rule.reach_claim(alone) == "in part"
+    assert rule.memory_claim(reaches(a=50, b=10), reaches(a=20, b=10)) == "holds"
+    assert rule.memory_claim(reaches(a=20, b=10), reaches(a=20, b=20)) == "fails"
+    assert rule.memory_claim(alone, alone) == "in part"
+
+
+def test_the_study_runs_and_its_tables_are_those_of_the_results(tmp_path):
+    """A tiny study end to end: what it writes can be imported and judged."""
+    hidden_study.main(["--size", "quick", "--steps", "400", "--lengths", "2", "--out", str(tmp_path)])
+    hidden_tables.main(["--import", str(tmp_path / "hidden.npz"), "--out", str(tmp_path / "results")])
+    judged = json.loads((tmp_path / "results" / "verdicts.json").read_text(encoding="utf-8"))
+    cell = judged["memories"]["sarsa, kept"]["cells"]["t-maze 2"]
+    assert set(cell["solved"]) == {*map(str, FIXED), *hidden_study.ARMS}
+    assert cell["last λ"]["true-expected"] == 1.0
+    with pytest.raises(ValueError, match=r"task must be one of"):
+        hidden_study.make_hidden_task("maze", 3)
+
+
+def test_stored_verdicts_are_those_of_the_stored_runs():
+    import polars as pl
+
+    folder = Path(__file__).parents[2] / "results" / "hidden"
+    judged = hidden_tables.verdicts(hidden_tables.read_cells(pl.read_parquet(folder / "runs.parquet")))
+    stored = json.loads((folder / "verdicts.json").read_text(encoding="utf-8"))
+    for name, memory in judged["memories"].items():
+        assert stored["memories"][name]["reach"] == memory["reach"]
+        assert [c["gate"] for c in memory["cells"].values()] == [
+            c["gate"] for c in stored["memories"][name]["cells"].values()
+        ]
+    assert judged["claims"] == stored["claims"]
+    assert (folder / "tables" / "reach.md").read_text(encoding="utf-8") == hidden_tables.reach_table(judged) + "\n"
+
+
+def test_the_command_takes_a_memory(tmp_path, capsys):
+    from chunked_td import cli
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as end:
+            cli.main(["deep", "t-maze", "--steps", "25", "--blocks", "1", "--seeds", "2", *arguments])
+        return end.value.code or 0
+
+    assert run("--lambda", "recurrent", "--memory", "kept", "--out", str(tmp_path)) == 0
+    assert "step        30" in capsys.readouterr().out  # whole windows of ten
+    assert run("--lambda", "recurrent", "--out", str(tmp_path), "--overwrite") == 2
+    assert "needs an agent with a RecurrentMemory" in capsys.readouterr().err
+    assert run("--memory", "kept", "--agent", "ppo") == 2
+    assert "ppo has no memory" in capsys.readouterr().err
+    assert run("--memory", "all") == 2
+    assert "memory must be one of 'none', 'state', 'kept', got 'all'" in capsys.readouterr().err
