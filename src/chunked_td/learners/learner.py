@@ -156,6 +156,8 @@ class Learner(Queries):
         self.discount = check_unit("discount", discount)
         self.lambda_source = as_lambda_source(lambda_source, self.default_source)
         self.view = check_view(self.default_view if view is None else view)
+        if self.view == "corrected":
+            raise ValueError("view 'corrected' is for simulations (`simulate`); CorrectedTD does it for state values")
         self.percept = check_choice("percept", percept, ("state", "reward-state"))
         self.prior = check_not_negative("prior", prior)
         self.cutoff = check_not_negative("cutoff", cutoff)
