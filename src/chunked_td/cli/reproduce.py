@@ -10,7 +10,6 @@ import tyro
 
 from chunked_td.cli.report import build, say_if_stale
 
-
 ATLAS = "atlas"
 """Folder of the atlas in the run directory of `reproduce`."""
 ATLAS_PROFILES = {"quick": "quick", "paper": "full"}
