@@ -227,11 +227,13 @@ def verdict(atlas: CreditMap, method: str, problems: Sequence[ProblemKey] | None
 
 
 def save_scores(frame: pl.DataFrame, path: Path) -> None:
-    """Write the table of runs as one Parquet file."""
+    """Write the table of runs as one Parquet file; a file that has the same bytes already stays as it is."""
     import io
 
     from chunked_td._files import write_atomically
 
     buffer = io.BytesIO()
     frame.write_parquet(buffer, compression="zstd", compression_level=19)
-    write_atomically(path, buffer.getvalue())
+    content = buffer.getvalue()
+    if not (path.is_file() and path.read_bytes() == content):
+        write_atomically(path, content)

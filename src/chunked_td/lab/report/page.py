@@ -8,6 +8,7 @@ differs from the paper and why, and how it was made. Its HTML, CSS and JavaScrip
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +75,7 @@ def build_report(
     tables = {study.id: tables_of(study) for study in studies.values()}
     for table in (table for found in tables.values() for table in found):
         write_or_explain(folder / "tables" / f"{table.name}.md", table.markdown().encode())
-    text = report_page(store, studies, known, tables, drawings)
+    text = report_page(store, studies, known, tables, drawings, atlas_address(directory, folder))
     write_or_explain(folder / "report.html", text.encode())
     return folder / "report.html"
 
@@ -85,8 +86,9 @@ def report_page(
     experiments: Mapping[str, Experiment],
     tables: Mapping[str, Sequence[Table]],
     drawings: Sequence[Drawing],
+    atlas: str = "",
 ) -> str:
-    """The page as text."""
+    """The page as text; `atlas` is the address of the atlas's page, or ""."""
     claims = judge_all(studies, experiments)
     sections = [
         ExperimentSection(
@@ -110,7 +112,19 @@ def report_page(
         time_table=time_table(store.directory.log.batches()),
         sessions=distinct(store.directory.log.sessions()),
         damaged=store.damaged,
+        atlas=atlas,
     )
+
+
+def atlas_address(directory: Path, folder: Path) -> str:
+    """Where the page of the atlas lies, as a page in `folder` calls it; "" if there is none.
+
+    `chunked-td reproduce` puts the atlas into the run directory; the committed one lies beside it.
+    """
+    for place in (directory / "atlas", directory.parent / "atlas"):
+        if (place / "atlas.html").is_file():
+            return Path(os.path.relpath(place / "atlas.html", folder)).as_posix()
+    return ""
 
 
 def render(template: str, packages: Sequence[str] = (), **values: Any) -> str:

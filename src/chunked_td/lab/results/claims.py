@@ -98,7 +98,7 @@ def judge_claim(claim: Claim, experiment: str, studies: Mapping[str, Study]) -> 
 
 
 def print_claims(directory: str | Path, experiments: Mapping[str, Experiment]) -> int:
-    """Print every claim, judged from a run directory and the studies beside it; returns the exit code.
+    """Print every claim, judged from a run directory and the studies in it and beside it; returns the exit code.
 
     It is 1 if stored files are damaged.
     """
@@ -109,7 +109,7 @@ def print_claims(directory: str | Path, experiments: Mapping[str, Experiment]) -
         seeds = f", {seeds_text(judged.seeds)}" if judged.seeds else ""
         where = f"{judged.experiment}, {claim.source}{seeds}"
         _print_claim(judged.status, claim.text, where, judged.evidence, claim.criterion)
-    for other in further_claims(Path(directory).parent):
+    for other in further_claims(Path(directory), Path(directory).parent):
         _print_claim(other.status, other.text, f"{other.study}, {other.source}", other.evidence, other.criterion)
     return code
 

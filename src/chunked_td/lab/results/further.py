@@ -1,7 +1,7 @@
 """Claims that are judged from studies of their own, beside the experiments of the lab.
 
 Each study writes its tables into a folder beside the run directory: `results/compression`, `results/deep`,
-`results/atlas`. What is not there is left out.
+`results/atlas`. `chunked-td reproduce` has the atlas in the run directory. What is not there is left out.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ class FurtherClaim:
     evidence: str
 
 
-def further_claims(root: Path) -> list[FurtherClaim]:
-    """The claims of every study whose data lie in `root`."""
+def further_claims(*roots: Path) -> list[FurtherClaim]:
+    """The claims of every study whose data lie in one of `roots`; in the first of them, if in several."""
     found: list[FurtherClaim] = []
     for name, claims in (("atlas", _atlas), ("compression", _compression), ("deep", _deep)):
-        if (root / name).is_dir():
-            found += claims(root / name)
+        place = next((root / name for root in roots if (root / name).is_dir()), None)
+        if place is not None:
+            found += claims(place)
     return found
 
 
