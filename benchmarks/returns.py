@@ -104,7 +104,11 @@ def jax_programs(data: dict[str, np.ndarray], device: Any) -> Iterator[tuple[str
 
     yield from _jitted("ours", ours, arrays)
     yield from _jitted("associative scan", functools.partial(with_scan, _jax.associative_scan), arrays)
-    for unroll in (1, 4, 8, 16, 32):
+    if device.platform == "gpu":
+        from chunked_td.returns._pallas import one_pass_scan
+
+        yield from _jitted("one pass", functools.partial(with_scan, one_pass_scan), arrays)
+    for unroll in (1, 32) if device.platform == "gpu" else (1, 4, 8, 16, 32):
         scan = functools.partial(_jax.serial_scan, unroll=unroll)
         yield from _jitted(f"serial scan, {unroll} steps a turn", functools.partial(with_scan, scan), arrays)
     rlax = optional("rlax")
@@ -147,15 +151,19 @@ def torch_programs(data: dict[str, np.ndarray], device: str, compiled: bool) -> 
     def ours(t):
         return returns.gae(**t, discount=GAMMA)
 
-    def doubling(t):
+    def with_scan(scan, t):
         gamma = torch.full((), GAMMA, device=device)
         b, a = _formulas.gae(
             torch, t["rewards"], t["values"], t["next_values"], t["terminated"], t["truncated"], gamma, t["lambda_"], 0
         )
-        return _torch.doubling_scan(b, a, None, 0)
+        return scan(b, a, None, 0)
 
     yield "ours", waited(ours, tensors)
-    yield "doubling scan", waited(doubling, tensors)
+    yield "doubling scan", waited(with_scan, _torch.doubling_scan, tensors)
+    if device == "cuda":
+        from chunked_td.returns._triton import one_pass_scan
+
+        yield "one pass", waited(with_scan, one_pass_scan, tensors)
     if compiled:
         yield "ours, torch.compile", waited(torch.compile(ours), tensors)
     yield "loop over steps (as in CleanRL)", waited(cleanrl_loop, tensors)

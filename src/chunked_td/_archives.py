@@ -3,7 +3,7 @@
 An archive is a zip file of arrays, as `np.savez` writes it. `seal` adds a SHA-256 digest of all other bytes as the
 comment of the zip file, so that every reader of NumPy archives still reads it, and `unseal` checks it first.
 `Archive` compares declared sizes with the file before memory is taken, and unpacks what it is asked for. Nothing is
-ever unpickled.
+ever unpickled. The checksums of the zip file are read only where there is no digest.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import math
 import re
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
-from typing import IO
 
 import numpy as np
 
@@ -45,9 +45,11 @@ def seal(archive: bytes) -> bytes:
     return body + hashlib.sha256(body).hexdigest().encode()
 
 
-def unseal(content: bytes) -> None:
+def unseal(content: bytes) -> bool:
     """Refuse a sealed archive that was changed. One without a comment, as version 0.1 wrote it, passes.
 
+    Returns:
+      whether it is sealed.
     Raises:
       ValueError: says what is wrong.
     """
@@ -55,12 +57,14 @@ def unseal(content: bytes) -> None:
     if content[-_COMMENT:-64] == _SEAL and end.startswith(b"PK\5\6"):
         if hashlib.sha256(content[:-64]).hexdigest().encode() != content[-64:]:
             raise ValueError("damaged: its bytes do not match its digest")
-    elif not (content[-_END:].startswith(b"PK\5\6") and content.endswith(b"\0\0") and len(content) >= _END):
+        return True
+    if not (content[-_END:].startswith(b"PK\5\6") and content.endswith(b"\0\0") and len(content) >= _END):
         raise ValueError("cut short, damaged, or something else altogether")
+    return False
 
 
 class Archive(Mapping[str, np.ndarray]):
-    """The arrays of an archive whose digest was checked, each unpacked when it is first asked for.
+    """The arrays of an archive, each unpacked when it is first asked for; its digest is checked before all else.
 
     Args:
       content: the file.
@@ -71,9 +75,9 @@ class Archive(Mapping[str, np.ndarray]):
 
     def __init__(self, content: bytes, room: int | None = None):
         room = max(ROOM, RATIO * len(content)) if room is None else room
+        self._content, self._sealed = content, unseal(content)
         with _explained():
-            self._zip = zipfile.ZipFile(io.BytesIO(content))
-            members = self._zip.infolist()
+            members = zipfile.ZipFile(io.BytesIO(content)).infolist()
         self._members = {member.filename.removesuffix(".npy"): member for member in members}
         self._read: dict[str, np.ndarray] = {}
         if len(self._members) != len(members):
@@ -85,10 +89,8 @@ class Archive(Mapping[str, np.ndarray]):
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._read:
             member = self._members[name]
-            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ValueError(f"{member.filename}: packed in a way that is not used here")
-            with _explained(), self._zip.open(member) as file:
-                self._read[name] = _array(member, file)
+            with _explained():
+                self._read[name] = _array(member.filename, _unpacked(self._content, member, self._sealed))
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -122,31 +124,50 @@ _HEADER = re.compile(
 """The header of an array as NumPy writes it. Objects, fields, and big-endian numbers have others and are not read."""
 
 
-def _array(member: zipfile.ZipInfo, file: IO[bytes]) -> np.ndarray:
-    """An array from an .npy file: numbers, texts or truth values, and nothing after it. Memory is taken for it once."""
-    name, begin = member.filename, file.read(12)
+def _unpacked(content: bytes, member: zipfile.ZipInfo, sealed: bool) -> np.ndarray:
+    """The bytes of a member. Memory is taken once, as much as the member declares."""
+    unpacked, at = np.empty(member.file_size, np.uint8), 0
+    for part in _parts(content, member):
+        if at + len(part) > unpacked.size:
+            raise ValueError(f"{member.filename}: longer than the {unpacked.size:,} bytes that it declares")
+        unpacked[at : at + len(part)] = np.frombuffer(part, np.uint8)
+        at += len(part)
+    if at != unpacked.size or not (sealed or zlib.crc32(unpacked.data) == member.CRC):
+        raise ValueError(f"{member.filename}: cut short or damaged")
+    return unpacked
+
+
+def _parts(content: bytes, member: zipfile.ZipInfo) -> Iterator[bytes | memoryview]:
+    """What a member unpacks to, in small parts."""
+    name, extra = struct.unpack_from("<HH", content, member.header_offset + 26)
+    start = member.header_offset + 30 + name + extra
+    packed = memoryview(content)[start : start + member.compress_size]
+    if member.compress_type == zipfile.ZIP_STORED:
+        yield packed
+    elif member.compress_type == zipfile.ZIP_DEFLATED:
+        inflate = zlib.decompressobj(-zlib.MAX_WBITS)
+        for at in range(0, len(packed), 1 << 14):
+            part = inflate.decompress(packed[at : at + (1 << 14)], 1 << 18)
+            while part:
+                yield part
+                part = inflate.decompress(inflate.unconsumed_tail, 1 << 18)
+    else:
+        raise ValueError(f"{member.filename}: packed in a way that is not used here")
+
+
+def _array(name: str, unpacked: np.ndarray) -> np.ndarray:
+    """An array from the bytes of an .npy file: numbers, texts or truth values, and nothing after it."""
+    begin = unpacked[:12].tobytes()
     start = 10 if begin[6:7] == b"\1" else 12
     if not begin.startswith(b"\x93NUMPY") or begin[6:7] not in (b"\1", b"\2", b"\3") or len(begin) < 12:
         raise ValueError(f"{name}: no array")
     (length,) = struct.unpack("<H" if start == 10 else "<I", begin[8:start])
-    found = _HEADER.fullmatch((begin[start:] + file.read(min(length, 10_000) + start - 12)).decode("latin1"))
+    found = _HEADER.fullmatch(unpacked[start : start + min(length, 10_000)].tobytes().decode("latin1"))
     if found is None:
         raise ValueError(f"{name}: not an array of little-endian numbers or texts; objects are never unpickled")
     shape = tuple(int(n) for n in found[3].replace(" ", "").split(",") if n)
-    dtype, size = np.dtype(found[1]), member.file_size - start - length
-    if not dtype.itemsize or size != math.prod(shape) * dtype.itemsize:
-        raise ValueError(f"{name}: {dtype}{list(shape)} does not match its {size:,} bytes")
-    if found[2] == "True":
-        return np.ascontiguousarray(_filled(np.empty(shape, dtype, order="F"), file))
-    return _filled(np.empty(shape, dtype), file)
-
-
-def _filled(array: np.ndarray, file: IO[bytes]) -> np.ndarray:
-    """The array with the bytes of the file, in the order in which it lies in memory."""
-    room, at = array.reshape(-1, order="A").view(np.uint8).data, 0
-    while part := file.read(1 << 18):
-        room[at : at + len(part)] = part
-        at += len(part)
-    if at != len(room):
-        raise ValueError("cut short")
-    return array
+    dtype, numbers = np.dtype(found[1]), unpacked[start + length :]
+    if not dtype.itemsize or numbers.size != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"{name}: {dtype}{list(shape)} does not match its {numbers.size:,} bytes")
+    array = numbers.view(dtype).reshape(shape, order="F" if found[2] == "True" else "C")
+    return np.require(array, requirements=["C", "A", "W"])

@@ -127,6 +127,7 @@ def check_regular(path: str | Path) -> Path:
 
 def check_inside(folder: str | Path, path: str | Path) -> Path:
     """Return `path` if it lies in `folder` once every link is followed; otherwise raise ValueError."""
-    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+    real = os.path.realpath(folder)
+    if os.path.commonpath((real, os.path.realpath(path))) != real:
         raise ValueError(f"{path} lies outside {folder}")
     return Path(path)

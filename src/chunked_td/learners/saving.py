@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td._archives import Archive, pack, unseal
+from chunked_td._archives import Archive, pack
 from chunked_td._checks import check_flag, check_whole
 from chunked_td._files import read_regular, write_atomically
 from chunked_td.indexing import indexer_from_state
@@ -140,7 +140,6 @@ def load(
     """
     content = read_regular(path)
     try:
-        unseal(content)
         arrays = Archive(content, max_bytes)
         agent = _learner(arrays, lambda_source, model, policy, planner)
         arrays.check_all_read()

@@ -2,7 +2,8 @@
 
 The linear recursion is run step by step on the CPU, where an associative scan takes 2 to 16 times as long
 (`benchmarks/RETURNS.md`). On other devices it is an associative scan in log₂(T) rounds: on a GPU, where a step costs a
-launch, the serial scan takes 20 to 270 times as long.
+launch, the serial scan takes 20 to 270 times as long. On an NVIDIA GPU, where no gradient is asked for, a kernel of our
+own (`_pallas`) passes over memory once.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from chunked_td.returns._arguments import Given, Kind, along
 
 UNROLL = 1
 """Steps of the serial scan per turn of XLA's loop."""
+WIDE = 1024
+"""Columns from which on the kernel is the faster on an NVIDIA GPU."""
 
 
 def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, jax.Array], Any]:
@@ -48,26 +51,26 @@ def check_values(name: str, array: jax.Array, kind: Kind) -> None:
 
 def lambda_returns(given: Given, stop: bool) -> jax.Array:
     """See `multistep.lambda_returns`."""
-    return _result(given, _lambda_returns(*given.arrays.values(), axis=given.axis), stop)
+    return _result(given, _lambda_returns(*given.arrays.values(), axis=given.axis, stop=stop), stop)
 
 
-@functools.partial(jax.jit, static_argnames="axis")
-def _lambda_returns(r_t, discount_t, v_t, lambda_t, *, axis):
+@functools.partial(jax.jit, static_argnames=("axis", "stop"))
+def _lambda_returns(r_t, discount_t, v_t, lambda_t, *, axis, stop):
     r_t, discount_t, v_t, lambda_t = _wide(r_t, discount_t, v_t, lambda_t)
     b, a = _formulas.lambda_returns(r_t, discount_t, v_t, lambda_t)
-    return linear_recursion(b, a, along(v_t, axis, -1, None), axis)
+    return linear_recursion(b, a, along(v_t, axis, -1, None), axis, stop)
 
 
 def gae(given: Given, stop: bool) -> jax.Array:
     """See `advantages.gae`."""
-    return _result(given, _gae(*given.arrays.values(), axis=given.axis), stop)
+    return _result(given, _gae(*given.arrays.values(), axis=given.axis, stop=stop), stop)
 
 
-@functools.partial(jax.jit, static_argnames="axis")
-def _gae(rewards, values, next_values, terminated, truncated, discount, lambda_, *, axis):
+@functools.partial(jax.jit, static_argnames=("axis", "stop"))
+def _gae(rewards, values, next_values, terminated, truncated, discount, lambda_, *, axis, stop):
     rewards, values, next_values, discount, lambda_ = _wide(rewards, values, next_values, discount, lambda_)
     b, a = _formulas.gae(jnp, rewards, values, next_values, terminated, truncated, discount, lambda_, axis)
-    return linear_recursion(b, a, jnp.zeros((), b.dtype), axis)
+    return linear_recursion(b, a, jnp.zeros((), b.dtype), axis, stop)
 
 
 def n_step_returns(given: Given, n: int, stop: bool) -> jax.Array:
@@ -84,35 +87,40 @@ def _n_step_returns(r_t, discount_t, v_t, lambda_t, *, n, axis):
 
 def retrace(given: Given, stop: bool) -> jax.Array:
     """Targets; see `off_policy.retrace`."""
-    return _result(given, _retrace(*given.arrays.values(), axis=given.axis), stop)
+    return _result(given, _retrace(*given.arrays.values(), axis=given.axis, stop=stop), stop)
 
 
-@functools.partial(jax.jit, static_argnames="axis")
-def _retrace(r_t, discount_t, v_t, q_t, c_t, *, axis):
+@functools.partial(jax.jit, static_argnames=("axis", "stop"))
+def _retrace(r_t, discount_t, v_t, q_t, c_t, *, axis, stop):
     r_t, discount_t, v_t, q_t, c_t = _wide(r_t, discount_t, v_t, q_t, c_t)
     b, a = _formulas.off_policy(r_t, discount_t, v_t, q_t, c_t)
-    return linear_recursion(b, a, along(q_t, axis, -1, None), axis)
+    return linear_recursion(b, a, along(q_t, axis, -1, None), axis, stop)
 
 
 def vtrace(given: Given, clip_rho: float, stop: bool) -> jax.Array:
     """Errors; see `off_policy.vtrace`."""
-    return _result(given, _vtrace(*given.arrays.values(), clip_rho, axis=given.axis), stop)
+    return _result(given, _vtrace(*given.arrays.values(), clip_rho, axis=given.axis, stop=stop), stop)
 
 
-@functools.partial(jax.jit, static_argnames="axis")
-def _vtrace(r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_t, clip_rho, *, axis):
+@functools.partial(jax.jit, static_argnames=("axis", "stop"))
+def _vtrace(r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_t, clip_rho, *, axis, stop):
     r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_t = _wide(r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_t)
     b, a = _formulas.vtrace(jnp, v_tm1, v_t, r_t, discount_t, rho_tm1, lambda_t, clip_rho)
-    return linear_recursion(b, a, jnp.zeros((), b.dtype), axis)
+    return linear_recursion(b, a, jnp.zeros((), b.dtype), axis, stop)
 
 
-def linear_recursion(b: jax.Array, a: jax.Array, start: jax.Array, axis: int) -> jax.Array:
-    """xₜ₋₁ = bₜ + aₜxₜ along an axis; x_T = start, of length 1 there or one number."""
+def linear_recursion(b: jax.Array, a: jax.Array, start: jax.Array, axis: int, stop: bool) -> jax.Array:
+    """xₜ₋₁ = bₜ + aₜxₜ along an axis; x_T = start, of length 1 there or one number. `stop`: without gradients."""
     a = jnp.broadcast_to(a, b.shape)
     start = jnp.broadcast_to(start, along(b, axis, -1, None).shape)
-    run = functools.partial(lax.platform_dependent, cpu=serial_scan, default=associative_scan)
     b, a, start = (jnp.moveaxis(x, axis, 0) for x in (b, a, start))
-    return jnp.moveaxis(run(b, a, start[0]), 0, axis)
+    ways = {"cpu": serial_scan, "default": associative_scan}
+    if stop and b.size >= WIDE * b.shape[0] and jax.default_backend() == "gpu":
+        from chunked_td.returns._pallas import one_pass_scan
+
+        b, a, start = (lax.stop_gradient(x) for x in (b, a, start))
+        ways["cuda"] = one_pass_scan
+    return jnp.moveaxis(lax.platform_dependent(b, a, start[0], **ways), 0, axis)
 
 
 def serial_scan(b: jax.Array, a: jax.Array, start: jax.Array, unroll: int = UNROLL) -> jax.Array:

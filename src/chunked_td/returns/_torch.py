@@ -1,13 +1,15 @@
 """Returns of Torch tensors, on their device and in their precision.
 
-Tensors in the CPU's memory go through the compiled loops of the NumPy backend, without a copy. On other devices, under
-`torch.compile`, and where a gradient is asked for, the linear recursion is done by doubling, in log₂(T) rounds of whole
-tensors: a loop over steps in Python costs several calls per step, and the closed form with cumulative products divides
-by zero wherever γλ = 0. Measurements on the CPU are in `benchmarks/RETURNS.md`; on a GPU there are none yet.
+Tensors in the CPU's memory go through the compiled loops of the NumPy backend, without a copy; those of an NVIDIA GPU
+through a kernel of our own (`_triton`). On other devices, under `torch.compile`, and where a gradient is asked for, the
+linear recursion is done by doubling, in log₂(T) rounds of whole tensors: a loop over steps in Python costs several
+calls per step, and the closed form with cumulative products divides by zero wherever γλ = 0. Measurements are in
+`benchmarks/RETURNS.md`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from typing import Any
@@ -54,7 +56,7 @@ def lambda_returns(given: Given, stop: bool) -> torch.Tensor:
         return _from_numpy(given, _numpy.lambda_returns(_to_numpy(given), stop))
     r_t, discount_t, v_t, lambda_t = _wide(given, stop)
     b, a = _formulas.lambda_returns(r_t, discount_t, v_t, lambda_t)
-    return _result(given, doubling_scan(b, a, along(v_t, given.axis, -1, None), given.axis))
+    return _result(given, linear_recursion(b, a, along(v_t, given.axis, -1, None), given.axis))
 
 
 def gae(given: Given, stop: bool) -> torch.Tensor:
@@ -63,7 +65,7 @@ def gae(given: Given, stop: bool) -> torch.Tensor:
         return _from_numpy(given, _numpy.gae(_to_numpy(given), stop))
     rewards, values, next_values, terminated, truncated, discount, lambda_ = _wide(given, stop)
     b, a = _formulas.gae(torch, rewards, values, next_values, terminated, truncated, discount, lambda_, given.axis)
-    return _result(given, doubling_scan(b, a, None, given.axis))
+    return _result(given, linear_recursion(b, a, None, given.axis))
 
 
 def n_step_returns(given: Given, n: int, stop: bool) -> torch.Tensor:
@@ -81,7 +83,7 @@ def retrace(given: Given, stop: bool) -> torch.Tensor:
         return _from_numpy(given, _numpy.retrace(_to_numpy(given), stop))
     r_t, discount_t, v_t, q_t, c_t = _wide(given, stop)
     b, a = _formulas.off_policy(r_t, discount_t, v_t, q_t, c_t)
-    return _result(given, doubling_scan(b, a, along(q_t, given.axis, -1, None), given.axis))
+    return _result(given, linear_recursion(b, a, along(q_t, given.axis, -1, None), given.axis))
 
 
 def vtrace(given: Given, clip_rho: float, stop: bool) -> torch.Tensor:
@@ -90,7 +92,17 @@ def vtrace(given: Given, clip_rho: float, stop: bool) -> torch.Tensor:
         return _from_numpy(given, _numpy.vtrace(_to_numpy(given), clip_rho, stop))
     r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_t = _wide(given, stop)
     b, a = _formulas.vtrace(torch, v_tm1, v_t, r_t, discount_t, rho_tm1, lambda_t, clip_rho)
-    return _result(given, doubling_scan(b, a, None, given.axis))
+    return _result(given, linear_recursion(b, a, None, given.axis))
+
+
+def linear_recursion(b: torch.Tensor, a: torch.Tensor, start: torch.Tensor | None, axis: int) -> torch.Tensor:
+    """xₜ₋₁ = bₜ + aₜxₜ along an axis; x_T = start, or 0."""
+    if b.is_cuda and not torch.compiler.is_compiling() and not (b.requires_grad or a.requires_grad):
+        with contextlib.suppress(ImportError):  # Triton comes with most builds of Torch for GPUs, not with all
+            from chunked_td.returns import _triton
+
+            return _triton.one_pass_scan(b, a, start, axis)
+    return doubling_scan(b, a, start, axis)
 
 
 def doubling_scan(b: torch.Tensor, a: torch.Tensor, start: torch.Tensor | None, axis: int) -> torch.Tensor:

@@ -295,7 +295,7 @@ def encode(settings: BatchSettings, columns: Columns) -> bytes:
     rows = len(columns["seed"])
     digest = digest_columns(columns)
     header = {"settings": settings.to_json(), "key": settings.key, "rows": rows, "digest": digest}
-    arm = pl.Series("arm", [settings.arm] * rows, dtype=pl.String)
+    arm = pl.Series("arm", [settings.arm], dtype=pl.String).new_from_index(0, rows)
     table = pl.DataFrame([arm, *(pl.Series(name, values) for name, values in columns.items())])
     buffer = io.BytesIO()
     metadata = {METADATA_KEY: json.dumps(header, sort_keys=True)}

@@ -29,7 +29,7 @@ class Digests:
     """The digests of the run directory `folder`. A file may have several: what it was, and what it is now."""
 
     def __init__(self, folder: Path):
-        self.folder = folder
+        self.folder, self.path = folder, folder / NAME
         self._known: dict[str, set[str]] = {}
         text = ""
         with contextlib.suppress(FileNotFoundError):
@@ -40,29 +40,26 @@ class Digests:
             if found:
                 self._known.setdefault(found[2], set()).add(found[1])
 
-    @property
-    def path(self) -> Path:
-        """Where they are."""
-        return self.folder / NAME
-
     def of(self, path: Path) -> frozenset[str]:
         """The digests that a file may have; empty if none was recorded."""
         return frozenset(self._known.get(self._name(path), ()))
 
     def record(self, path: Path, digest: str) -> None:
         """Add the digest of a file, about to be written or just read in full."""
-        if digest in self.of(path):
+        name = self._name(path)
+        known = self._known.setdefault(name, set())
+        if digest in known:
             return
         handle = open_regular(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, links=False)
         try:
-            line = b"\n" * self._cut + f"{digest}  {self._name(path)}\n".encode()
+            line = b"\n" * self._cut + f"{digest}  {name}\n".encode()
             self._cut = True  # until the whole line is there
             if os.write(handle, line) != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self._cut = False
         finally:
             os.close(handle)
-        self._known.setdefault(self._name(path), set()).add(digest)
+        known.add(digest)
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()

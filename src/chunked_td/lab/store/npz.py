@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from chunked_td._archives import Archive, pack, unseal
+from chunked_td._archives import Archive, pack
 from chunked_td._files import read_regular
 from chunked_td.lab.errors import LabError
 from chunked_td.lab.store.settings import BatchSettings, Columns, digest_columns
@@ -29,7 +29,6 @@ def load_npz(path: Path) -> tuple[Columns, BatchSettings]:
     """Numbers and settings of a file written by `save_npz`; LabError if it is cut short or of another kind."""
     try:
         content = read_regular(path, links=False)
-        unseal(content)
         archive = Archive(content)
         header = json.loads(str(archive["__header__"]))
         columns = {str(name): archive[name] for name in header["columns"]}
