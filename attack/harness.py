@@ -8,6 +8,7 @@ and watched for every case.
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
 import os
 import resource
@@ -28,6 +29,7 @@ from typing import Any
 from attack.registry import Attack, Case, Found, Outcome, load
 
 PREPARING = 300.0  # seconds for an attack's preparation, which may compile
+PATIENCE = 10  # how many times a case may take, by the clock, what it may take of the processor
 HARD_LIMIT = 6 << 30  # bytes of data of a child
 
 Task = tuple[str, int, int]  # attack, seed, number
@@ -159,8 +161,31 @@ class _Worker:
         other.close()
 
     def give(self, task: Task) -> None:
-        self.task, self.begun, self.deadline = task, time.monotonic(), time.monotonic() + PREPARING
+        self.task = task
+        self.begin(PREPARING)
         self.pipe.send(task)
+
+    def begin(self, seconds: float) -> None:
+        """From now on it has so many seconds."""
+        self.begun, self.used, self.seconds = time.monotonic(), self.processor_time(), seconds
+        self.deadline = self.begun + seconds
+
+    def hangs(self) -> bool:
+        """Whether its time is over: used up by the child itself, or waited for `PATIENCE` times, on a busy machine."""
+        now = time.monotonic()
+        if now < self.deadline:
+            return False
+        if self.processor_time() - self.used < self.seconds and now - self.begun < PATIENCE * self.seconds:
+            self.deadline = now + self.seconds / 4
+            return False
+        return True
+
+    def processor_time(self) -> float:
+        """Seconds that the child has used; endless where the system does not tell."""
+        with contextlib.suppress(OSError, ValueError):
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+            return sum(int(ticks) for ticks in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+        return math.inf
 
     def again(self) -> None:
         """Another child in place of one that died or hangs."""
@@ -237,12 +262,11 @@ def _listen(
                 worker.again()
             else:
                 if message == "begin":
-                    worker.begun = time.monotonic()
-                    worker.deadline = worker.begun + attacks[name].seconds
+                    worker.begin(attacks[name].seconds)
                     continue
                 outcome, text = message
-        elif time.monotonic() >= worker.deadline:
-            outcome, text = Outcome.HANG, f"more than {worker.deadline - worker.begun:.0f} s: {worker.last_words()}"
+        elif worker.hangs():
+            outcome, text = Outcome.HANG, f"more than {worker.seconds:.0f} s: {worker.last_words()}"
             worker.again()
         else:
             continue

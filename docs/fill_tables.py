@@ -5,7 +5,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 GUIDE = ROOT / "docs" / "guide"
-PAGES = (ROOT / "README.md", *(GUIDE / f"{name}.md" for name in ("history-compression", "atlas", "deep")))
+PAGES = [
+    page for page in (ROOT / "README.md", *sorted(GUIDE.glob("*.md"))) if "<!-- table: " in page.read_text("utf-8")
+]
 
 
 def filled(text: str) -> str:

@@ -268,13 +268,15 @@ def test_float_observations_with_finitely_many_values(make, tmp_path):
 # ---- help
 
 
-def test_vector_environments_are_refused_with_the_reason():
+def test_vector_environments_are_learned_from_and_otherwise_refused_with_the_reason(tmp_path):
     env = gym.make_vec("FrozenLake-v1", num_envs=3, vectorization_mode="sync")
-    with pytest.raises(ValueError, match=r"a vector environment of 3 copies.*one episode at a time"):
-        ctd.ChunkedSarsa(env)
-    agent = ctd.ChunkedSarsa(gym.make("FrozenLake-v1"))
-    with pytest.raises(ValueError, match="a vector environment of 3 copies"):
-        agent.learn(env, 1)
+    agent = ctd.ChunkedSarsa(env)
+    assert agent.learn(env, 10).returns.size >= 10
+    for refused in (agent.evaluate, agent.explain):
+        with pytest.raises(ValueError, match=r"a vector environment of 3 copies; `learn` takes it.*gymnasium\.make\)"):
+            refused(env)
+    agent.save(tmp_path / "agent.ctd")
+    assert np.array_equal(ctd.load(tmp_path / "agent.ctd").tables.values, agent.tables.values)
     env.close()
 
 
@@ -297,6 +299,9 @@ def test_old_environments_are_named():
     env.first = False
     with pytest.raises(ValueError, match=r"reset\(\) must return \(observation, info\).*got 0"):
         agent.learn(env, 1)
+    env.reset = lambda: 0
+    with pytest.raises(ValueError, match=r"reset\(\) must take the keyword `seed`, as Gymnasium has it since 0\.26"):
+        agent.learn(env, 1)
 
 
 def test_a_table_model_with_the_wrong_number_of_actions_is_named():
@@ -305,6 +310,11 @@ def test_a_table_model_with_the_wrong_number_of_actions_is_named():
         ctd.TableModel(lake.unwrapped.P, 6)
     with pytest.raises(ValueError, match="n_actions=4, the environment has 6 actions"):
         ctd.ChunkedSarsa(gym.make("Taxi-v4"), model=ctd.TableModel(lake.unwrapped.P, 4))
+    half = ctd.TableModel({0: lake.unwrapped.P[0]}, 4)
+    with pytest.raises(ValueError, match=r"table: it has no state \d+, which the environment has shown"):
+        ctd.ChunkedSarsa(lake, model=half).learn(lake, 3)
+    with pytest.raises(ValueError, match=r"table\[0\]\[0\] must be a list of \(probability, next state, reward"):
+        ctd.TableModel(np.full((16, 4, 16), 1 / 16), 4)
 
 
 def test_a_pairing_that_nobody_asked_for_is_printed(caplog):

@@ -31,6 +31,7 @@ _NAMES = _public_names()
 _OTHERS = (
     "divergence",
     "expected_traces",
+    "exploration",
     "learned_components",
     "learner",
     "logged",

@@ -26,6 +26,9 @@ from chunked_td.lambdas.watkins import WatkinsLambda as WatkinsLambda
 from chunked_td.learners.divergence import Diverged as Diverged
 from chunked_td.learners.divergence import DivergenceWarning as DivergenceWarning
 from chunked_td.learners.expected_traces import ExpectedTraces as ExpectedTraces
+from chunked_td.learners.exploration import CountBonus as CountBonus
+from chunked_td.learners.exploration import Exploration as Exploration
+from chunked_td.learners.exploration import Softmax as Softmax
 from chunked_td.learners.learned_components import LearnedComponents as LearnedComponents
 from chunked_td.learners.learner import Learner as Learner
 from chunked_td.learners.logged import Recorder as Recorder

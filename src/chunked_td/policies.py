@@ -1,18 +1,22 @@
 """Policies: probabilities and draws, with ties and masks.
 
-The *probabilities* of the ε-greedy policy matter as much as its draws: they enter λ (Alg. 2: π(a'|x'); Alg. 1 and 3:
-Σ_a π(a|x) P̂(x'|x,a)) and the bootstrap of Expected-SARSA (Alg. 3, 4).
+The *probabilities* of the behaviour policy matter as much as its draws: they enter λ (Alg. 2: π(a'|x'); Alg. 1 and 3:
+Σ_a π(a|x) P̂(x'|x,a)) and the bootstrap of Expected-SARSA (Alg. 3, 4). The paper's policy is ε-greedy; others are those
+of `chunked_td.learners.exploration`.
 
 Drawing takes one uniform number if more than one action is legal, and none otherwise.
 """
 
 from __future__ import annotations
 
-from chunked_td._numba import kernel
+import math
+
+from chunked_td._numba import by_type, kernel
 from chunked_td.seeding import uniform
 
 GREEDY, UNIFORM, GIVEN = 0, 1, 2
-"""How action probabilities come about: ε-greedy on the values, uniform, or written by the caller."""
+"""How action probabilities come about: from the values (ε-greedy, or as `exploration` says), uniform, or written by the
+caller."""
 
 
 @kernel
@@ -69,6 +73,97 @@ def epsilon_greedy(q, legal, epsilon, out):
             out[a] = epsilon / count + (1.0 - epsilon) / ties
         else:
             out[a] = epsilon / count
+
+
+@kernel
+def softmax(q, legal, temperature, out):
+    """Probabilities of the softmax (Boltzmann) policy on Σ_i Q^i.
+
+        π(a) = exp(Q(a)/τ) / Σ_{b legal} exp(Q(b)/τ),   0 where masked
+
+    An action whose value is NaN has probability 0, unless all have: then all legal ones are alike.
+
+    Args:
+      q: float64[A, d], one column per reward component.
+      legal: bool[A], at least one true.
+      temperature: τ; 0 is its limit, the greedy policy.
+      out: float64[A], overwritten.
+    """
+    best, found = 0.0, False
+    for a in range(legal.size):
+        out[a] = 0.0
+        if legal[a]:
+            for i in range(q.shape[1]):
+                out[a] += q[a, i]
+            if out[a] == out[a] and (not found or out[a] > best):
+                best, found = out[a], True
+    total = 0.0
+    for a in range(legal.size):
+        if not legal[a]:
+            out[a] = 0.0
+        elif not found or out[a] == best:
+            out[a] = 1.0
+        else:
+            there = out[a] == out[a] and temperature > 0.0
+            out[a] = math.exp((out[a] - best) / temperature) if there else 0.0
+        total += out[a]
+    for a in range(legal.size):
+        out[a] /= total
+
+
+@kernel
+def optimistic_greedy(q, visits, legal, scale, epsilon, out):
+    """Probabilities of the ε-greedy policy on Σ_i Q^i plus a bonus for actions that were seldom taken.
+
+        U(a) = Q(a) + c/√n(a),   π(a) = ε/|legal| + (1 − ε)/|greedy in U| · [a is greedy in U],   0 where masked
+
+    Actions never taken, n(a) = 0, come before all others. NaN is treated as in `epsilon_greedy`.
+
+    Args:
+      q: float64[A, d], one column per reward component.
+      visits: int64[A], n.
+      legal: bool[A], at least one true.
+      scale: c, positive.
+      epsilon: float in [0, 1].
+      out: float64[A], overwritten.
+    """
+    best, ties, count = 0.0, 0, 0
+    for a in range(legal.size):
+        out[a] = 0.0
+        if legal[a]:
+            for i in range(q.shape[1]):
+                out[a] += q[a, i]
+            out[a] = math.inf if visits[a] == 0 else out[a] + scale / math.sqrt(visits[a])
+            count += 1
+            if out[a] == out[a] and (ties == 0 or out[a] > best):
+                best, ties = out[a], 1
+            elif ties > 0 and out[a] == best:
+                ties += 1
+    lost = ties == 0
+    if lost:
+        ties = count
+    for a in range(legal.size):
+        if not legal[a]:
+            out[a] = 0.0
+        elif lost or out[a] == best:
+            out[a] = epsilon / count + (1.0 - epsilon) / ties
+        else:
+            out[a] = epsilon / count
+
+
+@kernel
+def _epsilon_greedy(no_exploration, q, state, legal, rate, out):
+    epsilon_greedy(q, legal, rate, out)
+
+
+@kernel
+def _count_nothing(exploration, state, action, n_actions):
+    pass
+
+
+write_policy, count_action = by_type("probabilities", _epsilon_greedy), by_type("count_action", _count_nothing)
+"""write_policy(exploration, q, state, legal, rate, out): π(·|state) of the compiled form of an `Exploration`, or of the
+ε-greedy policy for None. count_action(exploration, state, action, n_actions): an action has been taken."""
 
 
 @kernel

@@ -183,7 +183,7 @@ def test_the_page_works_alone_and_lies_beside_its_figures_and_tables(page, text)
         "families.png",
     }
     tables = {file.stem: file.read_text(encoding="utf-8") for file in (page.parent / "tables").iterdir()}
-    assert set(tables) == {"answer", "ranking", "model-errors", "claims", "criterion", "sources"}
+    assert set(tables) == {"answer", "ranking", "model-errors", "claims", "criterion", "sources", "by-family"}
     assert "| Backward chunking | chunked |" in tables["ranking"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from fake_runs import fill
 
 from chunked_td.lab.experiments import catalogue
-from chunked_td.lab.results.claims import judge_all
+from chunked_td.lab.results.claims import judge_all, print_claims
 from chunked_td.lab.results.criteria import (
     FAILS,
     HOLDS,
@@ -41,6 +41,18 @@ def test_every_claim_names_arms_that_exist():
             ids.append(claim.id)
             assert all(experiment.protocol.arm(arm).id == arm for arm in claim.arms)
     assert len(ids) == len(set(ids)) == 32
+
+
+def test_controls_are_claims():
+    claims = {claim.id: claim for experiment in catalogue().values() for claim in experiment.claims}
+    assert {name for claim in claims.values() for name in claim.controls} == {"charge-mirrored", "charge-sign"}
+    assert claims.keys() >= {"charge-mirrored", "charge-sign"}
+
+
+def test_a_control_is_printed_with_its_claim(tmp_path, capsys):
+    assert print_claims(fill(tmp_path / "run", ("accumulated-charge", "accumulated-charge-mirrored")), catalogue()) == 0
+    part = capsys.readouterr().out.split("comes near the best possible number, 950")[1].split("Criterion")[0]
+    assert "Control: does not hold: Chunked SARSA does as well with either sign" in " ".join(part.split())
 
 
 def test_statuses_follow_from_the_runs(found):

@@ -192,11 +192,11 @@ def test_a_network_arm_stored_in_full_is_not_asked_for_in_less(toy, tmp_path, mo
 class FakeBatch:
     """As much of a batch as the progress looks at."""
 
-    def __init__(self, kind, steps):
+    def __init__(self, kind, steps, arm=None):
         from types import SimpleNamespace
 
         self.protocol = SimpleNamespace(id="toy")
-        self.arm = SimpleNamespace(id=kind, kind=kind, label=kind)
+        self.arm = SimpleNamespace(id=arm or kind, kind=kind, label=kind)
         self.pairs, self.steps = ((0, 0),), steps
 
 
@@ -222,6 +222,23 @@ def test_time_left_of_networks_does_not_follow_the_pace_of_tables(monkeypatch):
     assert progress.time_left() == pytest.approx(630)
     progress.batch_done(BatchResult(batches[2], None, None, 1200.0))
     assert progress.time_left() == pytest.approx(600 * 1210 / 610)
+
+
+def test_time_left_counts_the_compilation_of_every_arm(monkeypatch):
+    """Ten small arms, a second each once compiled, and nine seconds to compile."""
+    import io
+
+    from chunked_td.lab.running import progress as module
+    from chunked_td.lab.running.engines import BatchResult
+
+    clock = [0.0]
+    monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
+    batches = [FakeBatch("counts", 1, f"arm-{i}") for i in range(10)]
+    progress = module.SweepProgress(batches, lambda some: float(len(some)), io.StringIO())
+    for done in range(1, 10):
+        clock[0] += 10.0
+        progress.batch_done(BatchResult(batches[done - 1], None, None, 10.0))
+        assert progress.time_left() == pytest.approx(10.0 * (10 - done), rel=0.35)
 
 
 def test_wandb_without_a_login_is_a_sentence(reproduce, tmp_path, monkeypatch, capsys):
@@ -250,3 +267,7 @@ def test_an_old_report_is_mentioned(tmp_path, capsys):
         assert ("report.html is older than the stored runs; chunked-td report" in said) == old
         if not old:
             (tmp_path / "run" / "report.html").touch()
+    (tmp_path / "run" / "report.html").touch()
+    with pytest.raises(SystemExit):
+        cli.main([part for part in command if part != "--no-report"] + ["--seeds", "3"])
+    assert "report.html (left as it was: no run is newer; chunked-td report" in capsys.readouterr().out

@@ -23,7 +23,15 @@ from chunked_td.lab.comparison import Comparison, ComparisonSettings, compare
 from chunked_td.lab.comparison.advice import NO_DIFFERENCE, advice, group_text
 from chunked_td.lab.comparison.arms import LearnerArm
 from chunked_td.lab.comparison.ranking import PairedFamily, chosen_sizes
-from chunked_td.lab.comparison.running import ArmRuns, CompiledRuns, Curves, GymnasiumRuns, runs_for
+from chunked_td.lab.comparison.running import (
+    ArmRuns,
+    CompiledRuns,
+    Curves,
+    GymnasiumRuns,
+    _Job,
+    _one_run,
+    runs_for,
+)
 from chunked_td.lab.comparison.sweep import ArmOutcome
 
 LAKE = ComparisonSettings("FrozenLake-v1", episodes=40, seeds=4, lambdas=(0.0, 0.9), sources=(), step_sizes=(0.1, 0.2))
@@ -86,7 +94,10 @@ def test_equal_scores_and_a_single_seed():
 
 
 def outcome(means: dict[float, float], diverged: tuple[float, ...] = ()) -> ArmOutcome:
-    runs = {size: Curves(np.full((4, 1), mean), np.full(4, size in diverged)) for size, mean in means.items()}
+    runs = {
+        size: Curves(np.full((4, 1), mean), np.full(4, size in diverged), np.zeros((4, 1)))
+        for size, mean in means.items()
+    }
     return ArmOutcome(LearnerArm("sarsa", "fixed", 0.5), runs, np.ones(1))
 
 
@@ -196,6 +207,36 @@ def test_wrappers_bins_and_schedules_play_in_gymnasium():
     assert LearnerArm("sarsa", "forward").agent(gym.make("CartPole-v1"), cart, 0.1, 0).indexer.size == 3 * 4 * 8 * 6
 
 
+@pytest.mark.parametrize("source", ["forward", "value"])
+def test_lambda_over_training_is_the_mean_of_the_learners_own(source):
+    """Both kinds of runs play the same episodes of this environment, and add up the λ of every step but the first."""
+    settings = ComparisonSettings(
+        "ChunkedTD/KeyToDoor-v0", 60, env_settings={"horizon": 5}, exploration=ctd.Softmax(0.5)
+    )
+    job, seeds = ArmRuns(LearnerArm("expected_sarsa", source), (0.3,)), 2
+    runs = runs_for(settings)
+    assert isinstance(runs, CompiledRuns)
+    compiled = next(iter(runs.run([job], seeds)))[0.3].lambdas
+    assert compiled.shape == (seeds, 50)
+    for seed in range(seeds):
+        env = gym.make(settings.env, horizon=5)
+        agent = job.arm.agent(env, settings, 0.3, seed)
+        found = [[] for _ in range(60)]
+        for episode in range(60):
+            observation, info = env.reset(seed=seed if episode == 0 else None)
+            action, first = agent.start(observation, info), True
+            while action is not None:
+                observation, reward, terminated, truncated, info = env.step(action)
+                action = agent.step(reward, observation, terminated, truncated, info)
+                if not first:
+                    found[episode].append(agent.memory.lambda_t.mean())
+                first = False
+        stretches = np.split(np.arange(60), settings.marks[:-1])
+        expected = [np.mean([number for episode in stretch for number in found[episode]]) for stretch in stretches]
+        assert compiled[seed] == pytest.approx(expected)
+        assert _one_run(_Job(settings, job.arm, 0.3, seed))[2] == pytest.approx(expected)
+
+
 def test_initial_values_reach_both_kinds_of_runs():
     runs = runs_for(replace(LAKE, initial_value=1.0, episodes=200, epsilon=0.0))
     job = [ArmRuns(LearnerArm("expected_sarsa", "fixed", 0.0), (0.1,))]
@@ -235,7 +276,8 @@ def test_curves_are_stored_and_give_the_scores(lake):
     folder, found = lake
     frame = pl.read_parquet(folder / "compare.parquet")
     assert frame.columns == [
-        "arm", "bootstrap", "lambda_source", "step_size", "seed", "episode", "mean_return", "diverged", "chosen",
+        "arm", "bootstrap", "lambda_source", "step_size", "seed", "episode", "mean_return", "mean_lambda", "diverged",
+        "chosen",
     ]  # fmt: skip
     assert pl.read_csv(folder / "compare.csv").height == frame.height
     row = found.overall.rows[0]
@@ -243,6 +285,9 @@ def test_curves_are_stored_and_give_the_scores(lake):
     assert chosen["seed"].n_unique() == 4
     assert chosen["mean_return"].mean() == pytest.approx(row.mean)  # checkpoints are one episode each here
     assert (folder / "compare.png").stat().st_size > 1_000
+    fixed = frame.filter(pl.col("lambda_source") == "λ = 0.9")["mean_lambda"]
+    assert fixed.drop_nans().to_list() == pytest.approx([0.9] * fixed.drop_nans().len())
+    assert any(text.startswith("Why, SARSA, chunked (forward): its λ was 0.") for text in advice(found))
 
 
 @pytest.mark.skipif(browser.find() is None, reason="needs Chromium (apt-get install chromium)")
@@ -261,8 +306,8 @@ def test_the_page_in_a_browser(lake, tmp_path):
         assert all(address.startswith(("file:", "data:", "blob:", "about:")) for address in page.requests)
 
 
-@pytest.mark.parametrize("more", [[], ["--no-compiled"]])
-def test_an_interrupted_comparison_ends_without_warnings(tmp_path, more):
+@pytest.mark.parametrize(("more", "wait"), [([], 2), (["--no-compiled"], 2), (["--no-compiled"], 0.05)])
+def test_an_interrupted_comparison_ends_without_warnings(tmp_path, more, wait):
     command = [sys.executable, "-m", "chunked_td", "compare", "FrozenLake-v1", "--episodes", "1000000", "--seeds", "2"]
     started = subprocess.Popen(
         [*command, "--sources", "forward", "--out", str(tmp_path), *more],
@@ -270,7 +315,7 @@ def test_an_interrupted_comparison_ends_without_warnings(tmp_path, more):
     )  # fmt: skip
     assert started.stdout is not None
     assert "seeds" in started.stdout.readline()  # the runs begin
-    time.sleep(2)
+    time.sleep(wait)  # the shorter one falls into the start of the worker processes
     os.killpg(started.pid, signal.SIGINT)
     _, said = started.communicate(timeout=60)
     assert started.returncode == 130

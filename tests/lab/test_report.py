@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -91,7 +92,7 @@ def test_page_is_well_formed_and_accessible(outline, text):
     assert all(after <= before + 1 for before, after in zip(outline.levels, outline.levels[1:], strict=False))
     assert '<html lang="en">' in text
     assert text.count('scope="col"') > 20
-    assert text.count("<figcaption>") == text.count('class="plot"') == text.count('role="group"')
+    assert text.count("<figcaption>") == text.count('class="plot"') == text.count('role="group"') - 1  # and the filters
 
 
 def test_page_needs_nothing_from_outside(outline, text, path):
@@ -117,6 +118,56 @@ def test_every_experiment_is_told_in_full(text, directory):
         assert number in text
 
 
+def test_the_page_opens_with_its_findings(text):
+    """Headline, picture of the control on the original's axes, table of verdicts; then claims, then experiments."""
+    parts = ('class="headline"', 'id="accumulated-charge-mirrored-mirror"', 'class="verdicts"', '<section id="claims">')
+    places = [text.index(part) for part in (*parts, '<section id="chain-and-split">')]
+    assert places == sorted(places)
+    headline = text.split('<p class="headline">')[1].split("</p>")[0]
+    assert "regretful choices of 10,000 on Accumulated-Charge, where 950 is the best possible, and " in headline
+    table = text.split('class="verdicts"')[1].split("</table>")[0]
+    for claim in (claim for experiment in catalogue().values() for claim in experiment.claims):
+        assert f'href="#claim-{claim.id}"' in table
+        assert len(claim.short) <= 40, claim.id
+
+
+def test_no_verdict_stands_alone_where_a_control_says_otherwise(text):
+    card = text.split('id="claim-charge-floor"')[1].split("</li>")[0]
+    assert '<span class="status">holds</span>' in card
+    assert 'Control: <span class="status">does not hold</span>' in card
+    assert 'href="#claim-charge-sign"' in card
+    row = text.split('href="#claim-charge-floor"')[1].split("</span>\n<span")[0]
+    assert 'class="chip does-not-hold" href="#claim-charge-sign"' in row
+    assert "with a control that says otherwise" in text
+
+
+def test_claims_lead_to_what_shows_them(outline, text):
+    cards = text.split('<ul class="claims">')[1].split("</section>")[0]
+    links = re.findall(r'href="(#[^"]+)">See it', cards)
+    assert {"#table-chain-and-split-step-sizes", "#accumulated-charge-mirrored-control", "#skewed-split-value"} <= set(
+        links
+    )
+    assert {link[1:] for link in links} <= set(outline.ids)
+
+
+def test_claims_of_studies_beside_the_run_directory(bare, tmp_path, monkeypatch):
+    """They are in the same list, and link to files that are there."""
+    monkeypatch.setattr(page_module, "save_all", lambda *_: [])
+    results = Path(__file__).parents[2] / "results"
+    shutil.copytree(results / "compression", tmp_path / "compression")
+    (tmp_path / "deep").mkdir()
+    shutil.copy(results / "deep" / "verdicts.json", tmp_path / "deep")
+    shutil.copytree(bare, tmp_path / "run")
+    page = build_report(tmp_path / "run")
+    text = page.read_text(encoding="utf-8")
+    assert 'href="../compression/tables/known.md">Its data' in text
+    assert (page.parent / "../compression/tables/known.md").is_file()
+    assert 'id="claim-deep-ppo"' in text
+    assert "../deep/" not in text  # its tables were not copied
+    card = text.split('id="claim-compressor-easy"')[1].split("</li>")[0]
+    assert "With noise in the middle too (gru: up to N = 5)." in card
+
+
 def test_how_it_was_made(text):
     made = text.split('<section id="made">')[1].split("</section>")[0]
     for piece in ("reproduce --profile paper", "abc", "Python 3.11", "numpy 2", "a processor", "2 cores", "here"):
@@ -134,22 +185,29 @@ def test_missing_arms_are_named(bare, tmp_path, monkeypatch):
     monkeypatch.setattr(page_module, "save_all", lambda *_: [])
     text = build_report(bare, tmp_path / "elsewhere").read_text()
     assert not (bare / "report.html").exists()
-    assert "Arms of the paper that were not run at this profile" in text
-    assert text.count("not run at this profile") > 6
-    assert "no runs of full length: Chunked SARSA" in text
+    for said_once in (
+        "Not run at this profile: ",
+        "no runs of full length: Chunked SARSA<",
+        "of full length: C-factored<",
+    ):
+        assert text.count(said_once) == 1, said_once
+    said = text.split("Not run at this profile: ")[1].split("</p>")[0]
+    assert "Chunked SARSA and Expected-λ SARSA (Accumulated-Charge, mirrored)" in said
+    assert "C-default and C-factored (Key-to-Door)" in said
+    assert '<p class="headline">Of 22 claims, ' in text
 
 
 def test_reduced_and_shortened_runs_are_not_passed_off_as_full(tmp_path, monkeypatch):
     monkeypatch.setattr(page_module, "save_all", lambda *_: [])
     reduced = fill(tmp_path / "reduced", ("key-to-door",), reduced=1_000, seeds=2)
     text = build_report(reduced).read_text()
-    assert "ran at a reduced size (2 seeds, 1,000 episodes" in text
+    assert "At a reduced size: C-default (2 seeds, 1,000 episodes" in text
     assert "reduced size, see below" in text
     assert "after as many episodes" in text
     short = fill(tmp_path / "short", ("key-to-door",), length=1_000, seeds=2)
     text = build_report(short).read_text()
     assert "These runs are shorter than the protocol: 1,000 of 5,000 episodes" in text
-    assert ">holds<" not in text
+    assert '<span class="status">holds<' not in text
 
 
 def test_an_empty_directory_is_refused(tmp_path):
@@ -190,6 +248,9 @@ def test_plots_are_plotlys(directory):
             go.Figure({"data": plot.data, "layout": plot.layout})
             names = [trace["name"] for trace in plot.data if trace.get("showlegend", True)]
             assert len(set(names)) == len(names), plot.id
+            assert {trace.get("xaxis", "x") for trace in plot.data} == {
+                f"x{n}" for n in ("", *range(2, plot.panels + 1))
+            }
             json.loads(json.dumps(plot.data, allow_nan=False))
     sweep = next(
         p for p in plots_of(studies["accumulated-charge"], studies, catalogue()) if p.id == "accumulated-charge-sweep"
@@ -257,7 +318,11 @@ def test_in_a_browser(path, tmp_path):
             )
             assert page.ask(inside % width)
             page.picture(BUILD / f"report-{name}.png")
+            hints = "[...document.querySelectorAll('.scroll.wide .scrolls')].some(s => s.getClientRects().length)"
+            assert page.ask(hints) == (name == "narrow")
         check_switches(page)
+        check_filters(page)
+        check_ticks(page)
         page.size(500)
         page.wait_for("document.querySelector('.plot .main-svg').getBoundingClientRect().right <= 500")
         assert page.errors == []
@@ -271,12 +336,33 @@ def check_switches(page: browser.Browser) -> None:
         "document.getElementById('key-to-door-sweep').data.filter(t => t.meta === 'band' && t.visible === false).length"
     )
     switch = "document.querySelector('[data-plot=key-to-door-sweep][data-switch={}]').click()"
-    assert page.ask(bands) == 5
+    assert page.ask(bands) == 6  # five fixed λ, the best of them in both panels
     page.ask(switch.format("bands"))
     page.ask(switch.format("bands"))
     page.wait_for(bands + " === 0")
     page.ask(switch.format("logy"))
     page.wait_for("document.getElementById('key-to-door-sweep').layout.yaxis.type === 'log'")
+    assert page.ask("document.getElementById('key-to-door-sweep').layout.yaxis2.type") == "log"
+
+
+def check_filters(page: browser.Browser) -> None:
+    """Buttons and list hide the other claims; a link to a hidden claim shows all again."""
+    shown = "document.querySelectorAll('.claims [data-status]:not([hidden])').length"
+    total = page.ask(shown)
+    page.ask("document.querySelector('.filters [data-status=\\'does not hold\\']').click()")
+    assert 0 < page.ask(shown) < total
+    assert page.ask(shown) == page.ask("document.querySelectorAll('.claims [data-status=\\'does not hold\\']').length")
+    page.ask("document.querySelector('.filters select').value = 'Key-to-Door'")
+    page.ask("document.querySelector('.filters select').dispatchEvent(new Event('change'))")
+    assert page.ask("document.querySelector('.count').textContent") == f"{page.ask(shown)} of {total}"
+    page.ask("location.hash = 'claim-gap-fastest'")
+    page.wait_for(f"{shown} === {total}")
+
+
+def check_ticks(page: browser.Browser) -> None:
+    """An axis of less than two powers of ten has round numbers between them."""
+    labels = "[...document.querySelectorAll('#accumulated-charge-loss .ytick text')].map(t => t.textContent)"
+    assert len(page.ask(labels)) >= 3
 
 
 def test_the_report_links_to_the_atlas_in_the_run_directory_or_beside_it(tmp_path):

@@ -270,3 +270,23 @@ def test_numpy_arrays_join_torch_tensors():
 def test_jax_beside_torch_is_refused():
     with pytest.raises(TypeError, match=r"^v_t: got a Torch tensor, takes a JAX array as r_t"):
         returns.lambda_returns(jnp.ones(3), 0.9, torch.ones(3), 0.5)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5,), (33, 7), (70, 64), (40, 3, 25)])
+def test_the_kernel_for_gpus_equals_the_serial_scan(shape):
+    from chunked_td.returns._jax import serial_scan
+    from chunked_td.returns._pallas import one_pass_scan
+
+    rng = np.random.default_rng(0)
+    b, start = jnp.asarray(rng.normal(size=shape)), jnp.asarray(rng.normal(size=shape[1:]))
+    a = jnp.asarray(rng.random(shape) * (rng.random(shape) < 0.9))
+    found = one_pass_scan(b, a, start, interpret=True)  # as the kernel says, on the CPU
+    np.testing.assert_allclose(found, serial_scan(b, a, start), rtol=1e-6, atol=1e-6)
+
+
+def test_the_kernel_for_gpus_is_in_programs_for_them():
+    from chunked_td.returns._pallas import one_pass_scan
+
+    table, row = jnp.zeros((100, 64)), jnp.zeros(64)
+    program = jax.jit(one_pass_scan).trace(table, table, row).lower(lowering_platforms=("cuda",))
+    assert "triton" in program.as_text()

@@ -17,6 +17,8 @@ def main(arguments: list[str] | None = None) -> None:
 
         print(__version__)
         return
+    from chunked_td.lab.errors import LabError, leave
+
     code = 130
     try:
         code = _command(arguments).run()
@@ -25,8 +27,9 @@ def main(arguments: list[str] | None = None) -> None:
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         code = 2 if isinstance(error, ValueError) else 4
-    from chunked_td.lab.errors import leave
-
+    except LabError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = error.code
     leave(code)
 
 

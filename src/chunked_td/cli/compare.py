@@ -9,24 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from chunked_td.cli.problem import ProblemOptions
+
 if TYPE_CHECKING:
     from chunked_td.lab.comparison import Comparison, ComparisonSettings
     from chunked_td.lab.comparison.sweep import Standings
+    from chunked_td.lab.running.live_logging import ScalarLog
 
 Bootstrap = Literal["sarsa", "expected_sarsa", "q_learning"]
 Source = Literal["forward", "expected", "value", "junction", "backward", "greedy", "dyna"]
 
 
 @dataclass(frozen=True)
-class Compare:
+class Compare(ProblemOptions):
     """Which λ should I use on my problem? Every λ source with every bootstrap, over several seeds, ranked."""
 
     env: tyro.conf.Positional[str]
     """Environment id, such as Taxi-v4 or package:Id-v0."""
     episodes: int = 1_000
     """Episodes per run."""
-    max_steps: int = 1_000
-    """Steps after which an episode is cut off, where the environment sets no limit."""
     seeds: int | None = None
     """Runs per arm and step size; default: 20 where runs are compiled, 10 elsewhere."""
     bootstraps: tuple[Bootstrap, ...] = ("sarsa", "expected_sarsa")
@@ -39,34 +40,14 @@ class Compare:
     """Step sizes to begin with. Each seed is scored at the one that is best on the other half of the seeds."""
     extend: int = 3
     """How often the grid of step sizes may grow by one factor at either end, where the best one lies there."""
-    step_size_schedule: tuple[str, ...] = ()
-    """Factors that multiply the step size over the episodes, such as 0=1 500=0.1 (a line between the points)."""
     discount: float = 0.99
     """γ."""
-    epsilon: float = 0.1
-    """Exploration (ε-greedy)."""
-    epsilon_schedule: tuple[str, ...] = ()
-    """ε over the episodes, such as 0=1 500=0.1; instead of --epsilon."""
-    initial_value: float = 0.0
-    """What all values are before learning; above what can be earned, it makes learners try everything."""
-    env_kwargs: tuple[str, ...] = ()
-    """Settings of the environment, such as map_name=8x8 is_slippery=False."""
-    wrappers: tuple[str, ...] = ()
-    """Wrappers to put around the environment, innermost first, such as gymnasium.wrappers:FlattenObservation."""
-    bins: tuple[int, ...] = ()
-    """Bins for real-valued observations: one number for all dimensions, or one each."""
-    low: tuple[float | None, ...] = ()
-    """Lower bounds of the bins, where the observation space has none; None takes that of the space."""
-    high: tuple[float | None, ...] = ()
-    """Upper bounds of the bins."""
     action_mask: bool = True
     """Take only the actions that the environment's action mask allows, where it has one."""
     compiled: bool = True
     """Run compiled where the environment's dynamics are known."""
     out: Path | None = None
-    """Folder for compare.html, compare.png and compare.parquet; default: runs/compare/ENV."""
-    csv: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Write compare.csv, too: the numbers of compare.parquet."""
+    """Folder for compare.html, compare.png and compare.parquet (and compare.csv); default: runs/compare/ENV."""
     open: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Open the page in a browser."""
 
@@ -75,9 +56,11 @@ class Compare:
         from chunked_td.cli._shared import folder_name
         from chunked_td.lab.comparison import compare
         from chunked_td.lab.comparison.advice import advice
+        from chunked_td.lab.running.live_logging import listeners
 
         settings = self.settings()
         out = self.out or Path("runs/compare") / folder_name(self.env, *self.env_kwargs)
+        logs = listeners(self.log, out)  # before the work: a log that cannot be written stops it
         found = compare(settings, say=lambda text: print(text, flush=True))
         groups = found.groups if len(found.groups) > 1 else []
         for group in (*groups, found.overall):
@@ -89,6 +72,8 @@ class Compare:
         for text in advice(found):
             print(f"- {text}")
         files = write_comparison(out, found, csv=self.csv)
+        for log in logs:
+            log_curves(log, found)
         print(f"saved: {', '.join(map(str, files))}")
         if self.open:
             import webbrowser
@@ -98,11 +83,13 @@ class Compare:
 
     def settings(self) -> ComparisonSettings:
         """The settings, checked."""
-        from chunked_td.cli._shared import check_at_least_one, keywords_of, schedule_of
+        from chunked_td.cli._shared import check_at_least_one, keywords_of
         from chunked_td.lab.comparison import ComparisonSettings
+        from chunked_td.lab.gym_environments import check_indexing
 
         for name in ("episodes", "seeds", "max_steps"):
             check_at_least_one(name, 1 if getattr(self, name) is None else getattr(self, name))
+        check_indexing(self.bins, self.low, self.high, self.indexer)
         return ComparisonSettings(
             env=self.env,
             episodes=self.episodes,
@@ -113,15 +100,17 @@ class Compare:
             bootstraps=self.bootstraps,
             sources=self.sources,
             discount=self.discount,
-            epsilon=schedule_of("epsilon-schedule", self.epsilon_schedule) or self.epsilon,
+            epsilon=self.chosen_epsilon(),
+            exploration=self.chosen_exploration(),
             extend=self.extend,
-            step_size_schedule=schedule_of("step-size-schedule", self.step_size_schedule),
-            initial_value=self.initial_value,
+            step_size_schedule=self.step_size_factors(),
+            initial_value=self.initial_value or 0.0,
             env_settings=keywords_of("env-kwargs", self.env_kwargs),
             wrappers=self.wrappers,
             bins=self.bins,
             low=self.low,
             high=self.high,
+            indexer=self.indexer,
             action_mask=self.action_mask,
             compiled=self.compiled,
         )
@@ -161,6 +150,18 @@ def write_comparison(out: Path, found: Comparison, *, csv: bool) -> list[Path]:
         write_atomically(out / name, content)
     draw_ranking(out / "compare.png", found)
     return [out / name for name in (*files, "compare.png")]
+
+
+def log_curves(log: ScalarLog, found: Comparison) -> None:
+    """Mean return and mean λ of every arm over the episodes, at the chosen step sizes."""
+    import numpy as np
+
+    for one in found.outcomes:
+        returns, lambdas = one.means.mean(axis=0), one.lambdas.mean(axis=0)
+        for k, episode in enumerate(found.settings.marks.tolist()):
+            numbers = {f"{one.arm.tag}/mean_return": returns[k], f"{one.arm.tag}/mean_lambda": lambdas[k]}
+            log.add({name: float(number) for name, number in numbers.items() if np.isfinite(number)}, episode)
+    log.close()
 
 
 def draw_ranking(path: Path, found: Comparison) -> None:

@@ -37,7 +37,8 @@ def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, o
 
     def work() -> int:
         page, code = directory / "report.html", 0
-        if not (only_if_stale and page.exists() and page.stat().st_mtime >= _newest(directory)):
+        fresh = only_if_stale and page.exists() and page.stat().st_mtime >= _newest(directory)
+        if not fresh:
             from chunked_td.lab.experiments import known
             from chunked_td.lab.report.page import build_report
             from chunked_td.lab.store.batch_store import Store
@@ -45,7 +46,8 @@ def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, o
             store = Store.read(directory)
             code = store.report_findings()
             page = build_report(store, None, known(experiments))
-        print(f"report: {page}")
+        left = f" (left as it was: no run is newer; chunked-td report {directory} builds it again)" if fresh else ""
+        print(f"report: {page}{left}")
         if open_it:
             import webbrowser
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
+
+from chunked_td.cli._shared import folder_name
+from chunked_td.cli.problem import ProblemOptions
 
 if TYPE_CHECKING:
     from chunked_td.learners.learner import Learner
@@ -18,7 +22,7 @@ DEFAULT = "ChunkedSarsa"
 
 
 @dataclass(frozen=True)
-class Train:
+class Train(ProblemOptions):
     """Train a learner on a Gymnasium environment; saves agent, learning curve and its numbers."""
 
     env: tyro.conf.Positional[str]
@@ -27,14 +31,10 @@ class Train:
     """Any learner of the package, such as ChunkedSarsa (the default) or SarsaLambda."""
     episodes: int = 5_000
     """Episodes to train for."""
-    max_steps: int = 1_000
-    """Steps after which an episode is cut off, where the environment sets no limit."""
     step_size: float | None = None
     """α; default: 0.1."""
     discount: float | None = None
     """γ; default: 0.99."""
-    epsilon: float | None = None
-    """Exploration; default: 0.1."""
     lambda_: Annotated[float | None, tyro.conf.arg(name="lambda")] = None
     """λ of the fixed-λ learners."""
     seed: int | None = None
@@ -42,7 +42,7 @@ class Train:
     action_mask: bool | None = None
     """Take only the actions that the environment's action mask allows; default: yes, and say so."""
     out: Path | None = None
-    """Folder for agent.ctd, curve.png and curve.parquet; default: runs/train/ENV-LEARNER-SEED."""
+    """Folder for agent.ctd, curve.png and curve.parquet (and curve.csv); default: runs/train/ENV-LEARNER-SEED."""
     resume: bool = False
     """Go on from the agent in the folder, for so many episodes more. Settings are the agent's; others are refused."""
     overwrite: bool = False
@@ -50,30 +50,63 @@ class Train:
 
     def run(self) -> int:
         """Train, save, and print how it went."""
-        from chunked_td.cli._shared import check_at_least_one, folder_name
-        from chunked_td.lab.gym_environments import make_environment
+        from chunked_td.cli._shared import check_at_least_one
+        from chunked_td.lab.running.live_logging import listeners
 
         for name in ("episodes", "max_steps"):
             check_at_least_one(name, getattr(self, name))
-        env = make_environment(self.env, self.max_steps)
-        out = self.out or Path("runs/train") / folder_name(self.env, self.learner or DEFAULT, self.seed or 0)
+        parts = (self.env, *self.env_kwargs, self.learner or DEFAULT, self.seed or 0)
+        out = self.out or Path("runs/train") / folder_name(*parts)
+        options = self._with_saved_environment(out) if self.resume else self
+        env = options.make_env(self.env)
         agent = self._agent(env, out)
         before = read_curve(out) if self.resume else None
-        history = agent.learn(env, self.episodes)
+        done = 0 if before is None else before.returns.size
+        logs = listeners(self.log, out)
+
+        def log_episode(episode: int, total: float, length: int) -> None:
+            for log in logs:
+                log.add({"return": total, "length": length}, done + episode + 1)
+
+        history = agent.learn(env, self.episodes, callback=log_episode if logs else None)
+        for log in logs:
+            log.close()
         if history.diverged is not None:  # a warning has said why
             raise ValueError(f"nothing saved: learning diverged in episode {history.diverged}")
         out.mkdir(parents=True, exist_ok=True)
         agent.save(out / "agent.ctd")
-        write_curve(
-            out, history if before is None else joined(before, history), f"{type(agent).__name__} on {self.env}"
-        )
+        options.write_environment(out)
+        title = f"{type(agent).__name__} on {self.env}"
+        files = write_curve(out, history if before is None else joined(before, history), title, csv=self.csv)
         last = history.returns[-100:]
         print(
-            f"{type(agent).__name__} on {self.env}: {agent.episode:,} episodes in all, mean return of the last "
+            f"{title}: {agent.episode:,} episodes in all, mean return of the last "
             f"{last.size} {last.mean():.4g}, mean length {history.lengths[-100:].mean():.4g}"
         )
-        print(f"saved: {out / 'agent.ctd'}, {out / 'curve.png'}, {out / 'curve.parquet'}")
+        print(f"saved: {', '.join(map(str, (out / 'agent.ctd', *files)))}")
         return 0
+
+    def write_environment(self, out: Path) -> None:
+        """Write environment.json: what the environment was made of, for `--resume`."""
+        from chunked_td._files import write_atomically
+
+        kept = {name: getattr(self, name) for name in _ENVIRONMENT}
+        write_atomically(out / "environment.json", json.dumps({"env": self.env, **kept}, indent=1).encode())
+
+    def _with_saved_environment(self, out: Path) -> Train:
+        """With the environment's settings of the run in the folder; others are refused."""
+        path = out / "environment.json"
+        if not path.exists():  # of before these were written
+            return self
+        saved = json.loads(path.read_text())
+        found: dict[str, Any] = {}
+        for name, default in _ENVIRONMENT.items():
+            asked, theirs = getattr(self, name), saved.get(name, default)
+            theirs = tuple(theirs) if isinstance(theirs, list) else theirs
+            if asked not in (default, theirs):
+                raise different(out / "agent.ctd", name, theirs, asked)
+            found[name] = theirs
+        return replace(self, **found)
 
     def _agent(self, env: Any, out: Path) -> Any:
         """A new learner, or the one saved in the folder."""
@@ -87,40 +120,60 @@ class Train:
                 f"{out} holds an agent: --resume goes on with it, --overwrite starts again, --out names a folder"
             )
         if not self.resume:
-            return learner(env, **learner_settings(learner, self))
+            return learner(env, **learner_settings(learner, self, env))
         if not saved.exists():
             raise ValueError(f"--resume: there is no agent in {out}")
         agent = chunked_td.load(saved)
-        check_same(agent, self, saved)
+        check_same(agent, self, env, saved)
         return agent
 
 
-def check_same(agent: Learner, settings: Train, saved: Path) -> None:
+_ENVIRONMENT: dict[str, Any] = {"max_steps": 1_000, "env_kwargs": (), "wrappers": ()}
+"""Options that make the environment, with their defaults."""
+
+
+def different(saved: Path, name: str, value: Any, asked: Any) -> ValueError:
+    """The error where `--resume` comes with another setting than the agent's."""
+    flag = "--" + name.rstrip("_").replace("_", "-")
+    return ValueError(
+        f"--resume: the agent in {saved} has {flag} {value}, got {asked}; leave {flag} out to go on with it, "
+        f"or start again with --overwrite or another --out"
+    )
+
+
+def check_same(agent: Learner, settings: Train, env: Any, saved: Path) -> None:
     """Refuse to go on with an agent where other settings are asked for."""
+    from chunked_td.lab.comparison.arms import scaled
     from chunked_td.lambdas.constant import ConstantLambda
 
-    source = agent.lambda_source
-    theirs = {
-        "learner": type(agent).__name__,
-        "step_size": agent.step_size,
-        "discount": agent.discount,
-        "epsilon": agent.epsilon,
-        "lambda_": source.value if isinstance(source, ConstantLambda) else repr(source),
-        "seed": agent.seed,
-        "action_mask": agent.action_mask,
-    }
-    for name, value in theirs.items():
-        asked = getattr(settings, name)
-        if asked is not None and asked != value:
-            flag = "--" + name.rstrip("_").replace("_", "-")
-            raise ValueError(
-                f"--resume: the agent in {saved} has {flag} {value}, got {asked}; leave {flag} out to go on with it, "
-                f"or start again with --overwrite or another --out"
-            )
+    names = ("learner", "step_size", "discount", "lambda_", "seed", "action_mask", "initial_value")
+    asked: dict[str, Any] = {name: getattr(settings, name) for name in names}
+    theirs: dict[str, Any] = {name: getattr(agent, name) for name in names if name not in ("learner", "lambda_")}
+    source, factors = agent.lambda_source, settings.step_size_factors()
+    theirs["learner"] = type(agent).__name__
+    theirs["lambda_"] = source.value if isinstance(source, ConstantLambda) else repr(source)
+    if factors is not None:
+        asked["step_size"] = scaled(factors, 0.1 if settings.step_size is None else settings.step_size)
+    asked["epsilon"], theirs["epsilon"] = settings.chosen_epsilon(), agent.epsilon
+    if any(getattr(settings, name) for name in ("exploration", "temperature", "temperature_schedule", "bonus")):
+        asked["exploration"] = settings.chosen_exploration() or "epsilon-greedy"
+        theirs["exploration"] = agent.exploration or "epsilon-greedy"
+    indexer = settings.make_indexer(env)
+    if indexer is not None:
+        asked["indexer"], theirs["indexer"] = _in_words(indexer), _in_words(agent.indexer)
+    for name, value in asked.items():
+        if value is not None and value != theirs[name]:
+            raise different(saved, name, theirs[name], value)
 
 
-def learner_settings(learner: type[Learner], settings: Train) -> dict[str, Any]:
+def _in_words(indexer: Any) -> str:
+    return f"{type(indexer).__name__} of {indexer.nvec}" if indexer.fixed else type(indexer).__name__
+
+
+def learner_settings(learner: type[Learner], settings: Train, env: Any) -> dict[str, Any]:
     """The settings that this learner takes; an error for one that it would ignore."""
+    from chunked_td.bootstraps import STATE
+    from chunked_td.lab.comparison.arms import scaled
     from chunked_td.learners.named import FixedLambda
     from chunked_td.learners.sutton_singh import SuttonSingh
 
@@ -128,16 +181,21 @@ def learner_settings(learner: type[Learner], settings: Train) -> dict[str, Any]:
         "discount": 0.99 if settings.discount is None else settings.discount,
         "seed": settings.seed or 0,
         "action_mask": settings.action_mask,
+        "indexer": settings.make_indexer(env),
     }
-    given = {"step_size": settings.step_size, "epsilon": settings.epsilon}
+    factors, epsilon = settings.step_size_factors(), settings.chosen_epsilon()
+    exploration = settings.chosen_exploration()
     if issubclass(learner, SuttonSingh):
-        for name, value in given.items():
-            if value is not None:
-                raise ValueError(
-                    f"--{name.replace('_', '-')}: {learner.__name__} takes none; its step sizes are 1/n(s)"
-                )
+        steps = {"step_size": settings.step_size, "step_size_schedule": factors}
+        _refuse(steps, f"{learner.__name__} takes none; its step sizes are 1/n(s)")
+        others = {"epsilon": epsilon, "exploration": settings.exploration, "initial_value": settings.initial_value}
+        _refuse(others, f"{learner.__name__} takes none; it averages what the uniform policy earns")
     else:
-        chosen |= {name: 0.1 if value is None else value for name, value in given.items()}
+        chosen["step_size"] = scaled(factors, 0.1 if settings.step_size is None else settings.step_size)
+        chosen["initial_value"] = settings.initial_value or 0.0
+        if learner.bootstrap == STATE:
+            _refuse({"exploration": settings.exploration}, f"{learner.__name__} follows the uniform policy")
+        chosen |= {"epsilon": epsilon, "exploration": exploration}
     if settings.lambda_ is not None:
         if not issubclass(learner, FixedLambda):
             raise ValueError(f"--lambda goes with fixed-λ learners; {learner.__name__} finds its own")
@@ -145,8 +203,14 @@ def learner_settings(learner: type[Learner], settings: Train) -> dict[str, Any]:
     return chosen
 
 
-def write_curve(out: Path, history: History, title: str) -> None:
-    """Write curve.parquet and curve.png: return and length per episode."""
+def _refuse(given: dict[str, Any], reason: str) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"--{name.replace('_', '-')}: {reason}")
+
+
+def write_curve(out: Path, history: History, title: str, *, csv: bool = False) -> list[Path]:
+    """Write curve.png, curve.parquet and, if asked for, curve.csv: return and length per episode."""
     import numpy as np
     import polars as pl
 
@@ -159,12 +223,15 @@ def write_curve(out: Path, history: History, title: str) -> None:
     buffer = io.BytesIO()
     frame.write_parquet(buffer)
     write_atomically(out / "curve.parquet", buffer.getvalue())
+    if csv:
+        write_atomically(out / "curve.csv", frame.write_csv().encode())
     figure, axes = new_axes()
     axes.plot(frame["episode"], history.returns, ".", ms=1.5, color="0.75", rasterized=True, label="episodes")
     axes.plot(frame["episode"], history.smoothed(100), color="#0072B2", label="mean of the last 100")
     axes.set(xlabel="episode", ylabel="return", title=title)
     axes.legend(frameon=False)
     figure.savefig(out / "curve.png", dpi=150)
+    return [out / name for name in ("curve.png", "curve.parquet", *(("curve.csv",) if csv else ()))]
 
 
 def read_curve(out: Path) -> History | None:

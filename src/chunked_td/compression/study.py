@@ -213,9 +213,9 @@ def verdict(table: Table) -> dict[str, str]:
     return claims
 
 
-def longest_solved(table: Table, arm: str, cell: str) -> int:
-    """The largest N of the task "known" up to which `EASY_RATE` of the seeds solve it, at the best step size; or 0."""
-    rows = _select(table, task="known", arm=arm, cell=cell)
+def longest_solved(table: Table, arm: str, cell: str, task: str = "known") -> int:
+    """The largest N of a task up to which `EASY_RATE` of the seeds solve it, at the best step size; or 0."""
+    rows = _select(table, task=task, arm=arm, cell=cell)
     longest = 0
     for n in np.unique(rows["n"]):
         if _best_rate(_select(rows, n=n)) < EASY_RATE:

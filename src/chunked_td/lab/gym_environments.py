@@ -34,13 +34,48 @@ def make_environment(
     limited = env.spec is not None and env.spec.max_episode_steps is not None
     env = env if limited else gym.wrappers.TimeLimit(env, max_steps)
     for wrapper in wrappers:
-        env = _class_named(wrapper)(env)
+        env = _named(wrapper, "--wrappers must be module:Class each")(env)
     return env
 
 
-def _class_named(name: str) -> Any:
-    module, _, cls = name.partition(":")
+def make_indexer_for(
+    env: Any, bins: Sequence[int] = (), low: Sequence[Any] = (), high: Sequence[Any] = (), name: str | None = None
+) -> Any:
+    """How observations become ids, as commands say it; None leaves it to the learner.
+
+    Args:
+      bins, low, high: bins of a Box, see `chunked_td.Discretise`; one number for all dimensions, or one each.
+      name: "hash" gives every observation an id on first sight; "module:function" is called with the environment.
+    """
+    import chunked_td
+
+    check_indexing(bins, low, high, name)
+    if bins:
+        return chunked_td.Discretise(env, _one_or_all(bins), *map(_one_or_all, (low, high)))
+    if name is None:
+        return None
+    if name == "hash":
+        return chunked_td.make_indexer()
+    return _named(name, "--indexer must be hash or module:function")(env)
+
+
+def check_indexing(bins: Sequence[int], low: Sequence[Any], high: Sequence[Any], name: str | None) -> None:
+    """Refuse options for `make_indexer_for` that contradict each other."""
+    if bins and name is not None:
+        raise ValueError(f"--bins and --indexer both say how observations become ids; got {name!r} and {bins}")
+    if (low or high) and not bins:
+        raise ValueError("--low and --high are bounds of --bins, which were not given")
+
+
+def _one_or_all(values: Sequence[Any]) -> Any:
+    """One number for all dimensions, one per dimension, or None where none was given."""
+    return None if not values else values[0] if len(values) == 1 else list(values)
+
+
+def _named(name: str, accepted: str) -> Any:
+    """What `module:name` stands for."""
+    module, _, thing = name.partition(":")
     try:
-        return getattr(importlib.import_module(module), cls)
+        return getattr(importlib.import_module(module), thing)
     except (ImportError, AttributeError, ValueError) as problem:
-        raise ValueError(f"--wrappers must be module:Class each, got {name!r} ({problem})") from problem
+        raise ValueError(f"{accepted}, got {name!r} ({problem})") from problem

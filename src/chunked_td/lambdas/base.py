@@ -49,6 +49,8 @@ class LambdaSource:
     Attributes:
       needs: what has to be known of a transition.
       per_component: whether each reward component has a λ of its own.
+      follows_episode: whether the arrays hold the episode under way, besides what was learned. Then the source cannot
+        serve several copies of an environment at once.
       arrays: what the source learns, as a layout by name, e.g. {"mean": "float64[S]"}: S states, A actions, d reward
         components, rows of the table of values (states, or pairs of state and action). The arrays start at zero, grow
         with the tables and are saved with the learner.
@@ -69,6 +71,7 @@ class LambdaSource:
 
     needs: ClassVar[Needs] = Needs.NOTHING
     per_component: ClassVar[bool] = False
+    follows_episode: ClassVar[bool] = False
     arrays: ClassVar[Mapping[str, str]] = {}
 
     def needs_with(self, bootstrap: int) -> Needs:

@@ -28,6 +28,7 @@ class JunctionLambda(ValueLambda):
     width: float = 1.0
 
     needs = ValueLambda.needs | Needs.VISITS
+    follows_episode = True
     arrays: ClassVar[dict[str, str]] = {
         **ValueLambda.arrays,
         "latest": "float64[S]",  # the episode in which a state was left last, from 1

@@ -52,6 +52,8 @@ class MetaGradientLambda(LambdaSource):
     decay: float = 0.9
     per_state: bool = False
 
+    follows_episode = True
+
     @property
     def arrays(self) -> Mapping[str, str]:  # type: ignore[override]
         """θ, the mean of g² and y, one or one per state; the trace; its derivative and z, one per row and θ."""

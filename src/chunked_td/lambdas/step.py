@@ -34,7 +34,7 @@ import numpy as np
 from chunked_td._numba import by_type, code, kernel
 from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
 from chunked_td.models.components import WHOLE
-from chunked_td.policies import epsilon_greedy
+from chunked_td.policies import write_policy
 
 __all__ = [
     "WHOLE",
@@ -71,7 +71,7 @@ class Step(NamedTuple):
     policy: Annotated[np.ndarray, "float64[A]"]  # π(·|x_t), as it was when a_t was drawn; where the source needs it
     next_policy: Annotated[np.ndarray, "float64[A]"]  # π(·|x_{t+1}); of a_{t+1} at least
     scratch: Annotated[np.ndarray, "float64[A]"]
-    epsilon: float
+    epsilon: float  # or what an exploration has in its place, such as a temperature
     bootstrap: Any  # see chunked_td.bootstraps
     n_actions: Any
     discount: float  # γ
@@ -282,8 +282,16 @@ def expected_choice(step):
 
 
 @kernel
+def _write_policy_at(step, state):
+    """π(·|state) into `scratch`, for a state other than the present one; its legal actions are known."""
+    A = code(step.n_actions)
+    q, legal = step.tables.values[state * A : (state + 1) * A], step.tables.legal[state]
+    write_policy(step.tables.exploration, q, state, legal, step.epsilon, step.scratch)
+
+
+@kernel
 def value_at(step, state):
-    """V(state), or Σ_a π(a|state) Q(state,a) of the ε-greedy policy, summed over reward components.
+    """V(state), or Σ_a π(a|state) Q(state,a) of the behaviour policy, summed over reward components.
 
     0 for states never acted in, terminal ones among them. Action values need LEGAL for it: NaN without.
     """
@@ -297,7 +305,7 @@ def value_at(step, state):
         return np.nan
     if state >= step.tables.legal.shape[0]:
         return 0.0
-    epsilon_greedy(values[state * A : (state + 1) * A], step.tables.legal[state], step.epsilon, step.scratch)
+    _write_policy_at(step, state)
     for a in range(A):
         if step.tables.legal[state, a]:
             for i in range(values.shape[1]):
@@ -307,7 +315,7 @@ def value_at(step, state):
 
 @kernel
 def squared_policy(step, state):
-    """Σ_a π(a|state)² of the ε-greedy policy; 1 for states never acted in, terminal ones among them.
+    """Σ_a π(a|state)² of the behaviour policy; 1 for states never acted in, terminal ones among them.
 
     NaN where the source did not say that it needs LEGAL.
     """
@@ -316,9 +324,7 @@ def squared_policy(step, state):
     if state >= step.tables.legal.shape[0]:
         return 1.0
     A = code(step.n_actions)
-    epsilon_greedy(
-        step.tables.values[state * A : (state + 1) * A], step.tables.legal[state], step.epsilon, step.scratch
-    )
+    _write_policy_at(step, state)
     total = 0.0
     for a in range(A):
         if step.tables.legal[state, a]:

@@ -19,13 +19,18 @@ def learner_by_name(name: str) -> Any:
     return getattr(chunked_td, check_choice("learner", name, chunked_td.LEARNERS))
 
 
+def is_vector_environment(env: Any) -> bool:
+    """Whether it is many copies of an environment in one (Gymnasium's vector environments)."""
+    return hasattr(env, "single_observation_space")
+
+
 def refuse_vector_environment(env: Any) -> None:
-    """An error for vectorised environments, which says why."""
-    if hasattr(env, "single_observation_space"):
+    """An error for vectorised environments where one episode is played at a time."""
+    if is_vector_environment(env):
         copies = getattr(env, "num_envs", "several")
         raise ValueError(
-            f"env: a vector environment of {copies} copies; a tabular learner follows one episode at a time, because "
-            f"its traces and its next action belong to that episode. Pass a single environment (gymnasium.make)"
+            f"env: a vector environment of {copies} copies; `learn` takes it, but evaluate and explain follow one "
+            f"episode at a time. Pass a single environment (gymnasium.make)"
         )
 
 

@@ -7,68 +7,39 @@ for recorded episodes.
 from __future__ import annotations
 
 import copy
-import logging
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 import numpy as np
 
-from chunked_td._checks import check_choice, check_flag, check_not_negative, check_seed, check_unit
-from chunked_td._numba import Packed, is_cacheable
+from chunked_td._checks import check_choice, check_finite, check_flag, check_not_negative, check_seed, check_unit
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.indexing import Indexer, make_indexer
-from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source, grown_arrays
+from chunked_td.lambdas.base import LambdaSource, Needs, as_lambda_source
 from chunked_td.lambdas.forward import ForwardLambda
-from chunked_td.learners.count_models import (
-    component_parts,
-    count_origins,
-    kind_of_counts,
-    make_counts,
-    pairs_per_step,
-)
-from chunked_td.learners.divergence import Diverged, divergence_text
-from chunked_td.learners.entries import EMPTY, Entries, entries_for
+from chunked_td.learners.copies import one_copy
+from chunked_td.learners.exploration import Exploration, check_exploration
 from chunked_td.learners.inputs import (
-    check_action,
-    check_end,
-    check_id,
     check_indexer,
     check_policy_table,
-    check_reward,
-    check_reward_vector,
     check_reward_weights,
     count_rewards,
-    legal_actions,
-    policy_row,
-    refuse_vector_environment,
 )
 from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.logged import learn_from
 from chunked_td.learners.loop import History, evaluate, train
-from chunked_td.learners.planning.base import Planner, PlanningStream, check_planner, grown_planning, make_planning
-from chunked_td.learners.python_steps import advance_in_python, check_model
-from chunked_td.learners.queries import Queries
+from chunked_td.learners.planning.base import Planner, check_planner
+from chunked_td.learners.python_steps import check_model
 from chunked_td.learners.reward_sources import RewardSource, check_reward_source
-from chunked_td.learners.schedule import Schedule, at_episode, check_schedule
-from chunked_td.learners.state import AgentState, Memory, Rule, Tables, empty_episode, make_rule
-from chunked_td.learners.update import ONGOING, TERMINATED, TRUNCATED, Workspace
-from chunked_td.learners.views import View, check_view, empty_trace
-from chunked_td.models.asked import Answers
-from chunked_td.models.counts import Counts
+from chunked_td.learners.schedule import Schedule, check_schedule
+from chunked_td.learners.stepping import LOG, Stepping, in_use
+from chunked_td.learners.views import View, check_view
 from chunked_td.models.errors import ModelError
-from chunked_td.policies import GIVEN, GREEDY, UNIFORM
-from chunked_td.seeding import Draws, generator, split_seed
 
 if TYPE_CHECKING:
     from chunked_td.analysis.credit import Explanation
 
 Policy = str | np.ndarray | Callable[[Any], Any]
-
-LOG = logging.getLogger("chunked_td")
-"""What a learner says by itself. Python prints it to standard error unless `logging` is told otherwise."""
-
-_ROOM = 64
 
 
 class LearnerSettings(TypedDict, total=False):
@@ -76,7 +47,8 @@ class LearnerSettings(TypedDict, total=False):
 
     step_size: float | Schedule
     discount: float
-    epsilon: float | Schedule
+    epsilon: float | Schedule | None
+    exploration: Exploration | None
     seed: int
     lambda_source: LambdaSource | float | None
     model: Any
@@ -91,16 +63,20 @@ class LearnerSettings(TypedDict, total=False):
     indexer: Indexer | None
     action_mask: bool | None
     reward_weights: Sequence[float] | np.ndarray | None
+    initial_value: float
 
 
-class Learner(Queries):
+class Learner(Stepping):
     """Base of all learners.
 
     Args:
-      env: a Gymnasium environment (or anything with `observation_space` and `action_space`).
+      env: a Gymnasium environment, or a vector of them (or anything with `observation_space` and `action_space`).
       step_size: α, a number or a `Schedule` over episodes.
       discount: γ.
-      epsilon: exploration of the ε-greedy policy, a number or a `Schedule`. Not used by state-value learners.
+      epsilon: exploration of the ε-greedy policy, a number or a `Schedule`; 0.1 by default. Not used by state-value
+        learners.
+      exploration: how to act on action values where it is not ε-greedily: `Softmax(temperature)` or
+        `CountBonus(scale)`. The values learned are those of the policy that acts.
       seed: of the policy and the model; `learn` seeds the environment with it too.
       lambda_source: where λ comes from: a source from `chunked_td.lambdas`, one of your own, or a number.
       model: None for counts, an object that follows `chunked_td.models.Model`, or an error that the counts shall have,
@@ -121,6 +97,8 @@ class Learner(Queries):
         None obeys it too, and says so the first time that an action is forbidden.
       reward_weights: float[d], a factor for every reward component; all 1 by default. Values are then those of the
         weighted components, and the policy acts on their sum.
+      initial_value: what all values are before learning, in every reward component. Above what can be earned, it makes
+        learners try everything.
     """
 
     bootstrap: ClassVar[int] = SARSA
@@ -134,7 +112,8 @@ class Learner(Queries):
         *,
         step_size: float | Schedule = 0.1,
         discount: float = 0.99,
-        epsilon: float | Schedule = 0.1,
+        epsilon: float | Schedule | None = None,
+        exploration: Exploration | None = None,
         seed: int = 0,
         lambda_source: LambdaSource | float | None = None,
         model: Any = None,
@@ -149,10 +128,11 @@ class Learner(Queries):
         indexer: Indexer | None = None,
         action_mask: bool | None = None,
         reward_weights: Sequence[float] | np.ndarray | None = None,
+        initial_value: float = 0.0,
     ):
+        env = one_copy(env)
         self.seed = check_seed(seed)
         self.step_size = check_schedule("step_size", step_size, positive=True)
-        self.epsilon = check_schedule("epsilon", epsilon, positive=False)
         self.discount = check_unit("discount", discount)
         self.lambda_source = as_lambda_source(lambda_source, self.default_source)
         self.view = check_view(self.default_view if view is None else view)
@@ -162,8 +142,10 @@ class Learner(Queries):
         self.prior = check_not_negative("prior", prior)
         self.cutoff = check_not_negative("cutoff", cutoff)
         self.replacing = check_flag("replacing", replacing)
+        self.initial_value = check_finite("initial_value", initial_value)
         self.action_mask = None if action_mask is None else check_flag("action_mask", action_mask)
         self.planner = check_planner(self.default_planner if planner is None else planner)
+        self.exploration, self.epsilon = check_exploration(exploration, epsilon, self.bootstrap, self.planner)
         self.reward_source = check_reward_source(reward_source)
         self._read_spaces(env, indexer)
         self.reward_weights = check_reward_weights(reward_weights, self.n_paid)
@@ -187,7 +169,6 @@ class Learner(Queries):
         actions = getattr(env, "action_space", None)
         if actions is None or not hasattr(env, "observation_space"):
             raise ValueError(f"env must be a Gymnasium environment (see gymnasium.make), got {env!r}")
-        refuse_vector_environment(env)
         if not hasattr(actions, "n") or type(actions).__name__ == "MultiBinary":
             raise ValueError(f"env.action_space must be Discrete, got {actions!r}")
         self.n_actions, self.action_start = int(actions.n), int(getattr(actions, "start", 0))
@@ -247,391 +228,7 @@ class Learner(Queries):
             every,
         )
 
-    def _asks_model(self) -> bool:
-        """Whether λ comes from a model object."""
-        if self.model is None or isinstance(self.model, ModelError):
-            return False
-        return bool(self.lambda_source.needs_with(self.bootstrap) & MODEL)
-
-    def _make_rule(self) -> Rule:
-        policy = GREEDY if self.bootstrap != STATE else (UNIFORM if isinstance(self.policy, str) else GIVEN)
-        return make_rule(
-            self.bootstrap,
-            self.lambda_source,
-            self.view,
-            self.n_actions,
-            self.discount,
-            policy=policy,
-            cutoff=self.cutoff,
-            replacing=self.replacing,
-            plans=self.planner is not None,
-        )
-
-    def _allocate(self) -> None:
-        A, d = self.n_actions, self.n_rewards
-        self._capacity = states = max(self.indexer.size, _ROOM)
-        rule, trace = self._make_rule(), empty_trace(self.view, self._rows(states), d, _ROOM)
-        nvec = np.array(self.indexer.nvec if self.indexer.nvec else (1,), np.int64)
-        legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
-        divided = self.reward_source if isinstance(self.reward_source, LearnedComponents) else None
-        parts = component_parts(self.lambda_source, d, nvec.size, rest=divided is not None)
-        source, seeds = self.lambda_source, split_seed(self.seed)
-        self.plan_draws = Draws(generator(seeds.planning), self._plan_block())
-        self._state = AgentState(
-            rule=rule,
-            source=source.compiled(self._sizes()) if source.is_compiled else None,
-            model=self._make_model(parts, nvec),
-            tables=Tables(np.zeros((self._rows(states), d)), legal, nvec, parts),
-            trace=trace,
-            memory=Memory.empty(A, d, _ROOM if trace is None else 1),
-            watch=np.zeros(1, np.int64),
-            episode=empty_episode(source, rule, d, _ROOM),
-            planning=make_planning(self.planner, self.reward_source, self._sizes(), self.plan_draws.stream, _ROOM),
-            error=self.model.compiled(self.indexer.size, A) if isinstance(self.model, ModelError) else None,
-            division=None if divided is None else divided.compiled(nvec),
-        )
-        self.policy_draws = Draws(generator(seeds.policy))
-        self.chunk_draws = Draws(generator(seeds.model), _ROOM)
-        self.percepts: dict[tuple[Any, ...], int] = {}
-        self.episode, self.state, self.action = 0, -1, -1
-        self.env_state: dict[str, Any] | None = None  # the environment's random numbers after `learn`
-        self.trained_in: Any = None
-        self._unfinished_in: Any = None  # the environment in which `learn(steps=)` stopped during an episode
-        self._mask_seen = False  # whether a mask has forbidden an action
-        self._cut = 1.0  # factor of the next λ, for data of another policy
-        self._reward, self._rates = np.zeros(self.n_paid), np.zeros(2)
-        self._all_legal = np.ones(A, bool)
-        self._room = 0
-        self._packed: Packed | None = None
-        self._busy = self._training = False
-
-    def _make_model(self, parts: np.ndarray, nvec: np.ndarray) -> Any:
-        """The compiled form of the model: counts, or a place for the answers of a model object."""
-        needs = self.lambda_source.needs_with(self.bootstrap)
-        if self._asks_model():
-            return Answers.empty(self.n_actions, nvec.size if Needs.PARTS in needs else 1)
-        return make_counts(
-            kind_of_counts(self.lambda_source, self.bootstrap),
-            self.bootstrap,
-            self._capacity,
-            self.n_actions,
-            parts,
-            nvec,
-            prior=self.prior,
-            known_states=max(self.indexer.size, 1),
-            capacity=_ROOM,
-        )
-
-    # ---- state
-
-    @property
-    def rule(self) -> Rule:
-        """The learner's choices, as compiled code sees them."""
-        return self._state.rule
-
-    @property
-    def tables(self) -> Tables:
-        """The tables of values."""
-        return self._state.tables
-
-    @property
-    def trace(self) -> Any:
-        """The eligibility traces; None for updates at the end of an episode."""
-        return self._state.trace
-
-    @property
-    def memory(self) -> Memory:
-        """What is carried from step to step within an episode."""
-        return self._state.memory
-
-    @property
-    def counts(self) -> Counts | None:
-        """The count model's table; None where λ is not counted."""
-        return getattr(self._state.model, "counts", None)
-
-    @property
-    def reward_parts(self) -> list[np.ndarray] | None:
-        """f_i of `LearnedComponents` as learned so far, float64[n_i] per state component; None without it."""
-        division = self._state.division
-        return None if division is None else np.split(division.parts.copy(), division.first[1:])
-
-    def _replace(self, **parts: Any) -> None:
-        """Put other arrays in place of some; compiled code learns of it at the next step."""
-        self._state, self._packed = self._state._replace(**parts), None
-
-    def _sizes(self) -> dict[str, int]:
-        """Dimensions of the arrays that a λ source or a planner may have."""
-        rows = self._rows(self._capacity)
-        return {"S": self._capacity, "A": self.n_actions, "d": self.n_rewards, "rows": rows}
-
-    def _plan_block(self) -> int:
-        """How many random numbers to draw ahead for the planner."""
-        return 0 if self.planner is None else 2 * self.planner.draws
-
-    def _rows(self, states: int) -> int:
-        return states if self.bootstrap == STATE else states * self.n_actions
-
-    def _make_room(self) -> None:
-        """Grow what the next steps might overfill. Every step adds at most one entry (d count pairs) to each."""
-        self._check_watch()  # for episodes that do not end
-        trace, memory, counts = self.trace, self.memory, getattr(self._state.model, "counts", None)
-        if trace is not None:
-            if trace.room < _ROOM:
-                self._replace(trace=trace.grown(self._rows(self._capacity), 2 * trace.capacity + _ROOM))
-        elif memory.rows.size - memory.length[0] < _ROOM:
-            self._replace(memory=memory.grown(2 * memory.rows.size + _ROOM))
-        episode = self._state.episode
-        if episode is not None and episode.states.size - episode.length[0] < _ROOM:
-            self._replace(episode=episode.grown(2 * episode.states.size + _ROOM))
-        if counts is not None and counts.room < _ROOM * pairs_per_step(self._state.model):
-            capacity = 2 * counts.pairs.shape[0] + _ROOM * pairs_per_step(self._state.model)
-            self._replace_counts(counts.grown(counts.head.size, capacity))
-        planning = self._state.planning
-        if planning is not None and planning.world.counts.room < _ROOM:
-            self._grow_planning(2 * planning.world.counts.pairs.shape[0] + _ROOM)
-        self._room = _ROOM - 1
-
-    def _grow_states(self) -> None:
-        """Room for twice as many states (observations that get ids on first sight)."""
-        old, self._capacity = self._capacity, 2 * max(self.indexer.size, self._capacity)
-        values = np.zeros((self._rows(self._capacity), self.n_rewards))
-        values[: self._rows(old)] = self.tables.values
-        legal = np.zeros((self._capacity if self.tables.legal.shape[0] else 0, self.n_actions), bool)
-        legal[: self.tables.legal.shape[0]] = self.tables.legal
-        self._replace(tables=self.tables._replace(values=values, legal=legal))
-        if self.trace is not None:
-            self._replace(trace=self.trace.grown(values.shape[0], self.trace.capacity))
-        self._grow_source()
-        if self._state.planning is not None:
-            self._grow_planning(self._state.planning.world.counts.pairs.shape[0])
-        counts = getattr(self._state.model, "counts", None)
-        if counts is not None:
-            kind = type(self._state.model)
-            origins = count_origins(kind, self.bootstrap, self._capacity, self.n_actions, self.n_rewards)
-            self._replace_counts(counts.grown(origins, counts.pairs.shape[0]))
-
-    def _replace_counts(self, counts: Counts) -> None:
-        self._replace(model=self._state.model._replace(counts=counts))
-
-    def _grow_planning(self, capacity: int) -> None:
-        self._replace(planning=grown_planning(self._state.planning, self.planner, self._sizes(), capacity))
-
-    def _set_plan_draws(self, draws: Draws) -> None:
-        """Let the planner read other random numbers."""
-        self.plan_draws = draws
-        if self._state.planning is not None:
-            self._replace(planning=self._state.planning._replace(rng=PlanningStream(*draws.stream)))
-
-    def _grow_source(self) -> None:
-        if self._state.source is not None:
-            arrays = self.lambda_source.arrays
-            self._replace(source=grown_arrays(self._state.source, arrays, self._sizes()))
-
-    def _entries(self) -> tuple[Any, Entries]:
-        """Where the learner's arrays lie, and the compiled code for its combination of choices."""
-        if self._packed is None:
-            streams = self.policy_draws.stream, self.chunk_draws.stream
-            packed = Packed(Workspace(self._state, *streams, self._reward, self._rates))
-            packed.entries = entries_for(packed.form, is_cacheable(self._state.source, *(self._state.planning or ())))
-            self._packed = packed
-        return self._packed.places, self._packed.entries
-
-    # ---- one step at a time
-
-    def start(self, observation: Any, info: dict[str, Any] | None = None, *, action: int | None = None) -> int:
-        """Begin an episode; returns the first action.
-
-        An episode that was under way is abandoned without its updates at the end.
-
-        Args:
-          observation, info: as returned by `env.reset`. `info["action_mask"]` is obeyed, see `action_mask`.
-          action: the first action, where it is not the learner's to choose (recorded episodes).
-        """
-        if self._busy:
-            raise _in_use(self)
-        self._busy = True
-        try:
-            return self._start(observation, info, action)
-        finally:
-            self._busy = False
-
-    def _start(self, observation: Any, info: dict[str, Any] | None, action: int | None) -> int:
-        self._check_watch()
-        legal = self._legal(info)
-        given = None if action is None else check_action("action", action, self.n_actions, self.action_start, legal)
-        state = self._index(observation)
-        self._given_policy(observation, legal)
-        self._abandon()
-        self._rates[:] = at_episode(self.epsilon, self.episode), at_episode(self.step_size, self.episode)
-        self.policy_draws.reserve(1)
-        places, entries = self._entries()
-        if given is None:
-            self.state, self.action = state, int(entries.start(places, state, legal))
-            return self.action + self.action_start
-        entries.select(places, state, legal, False)  # the policy's probabilities, and no draw
-        self.memory.policy[:] = self.memory.next_policy if self.rule.keeps_policy.value else np.nan
-        self.state, self.action = state, given
-        return given + self.action_start
-
-    def step(
-        self,
-        reward: Any,
-        observation: Any,
-        terminated: bool,
-        truncated: bool = False,
-        info: dict[str, Any] | None = None,
-        *,
-        action: int | None = None,
-        next_action: int | None = None,
-    ) -> int | None:
-        """Learn from a transition; returns the next action, or None at the end of an episode.
-
-        The transition is credited to the action that `start` or the previous `step` returned. Where another one was
-        taken, as in recorded episodes, say it in advance: `start(…, action=…)`, `step(…, next_action=…)`; or use
-        `learn_from`.
-
-        Args:
-          reward: a finite number, or float[d] where rewards have components.
-          observation, terminated, truncated, info: as returned by `env.step`. `info["action_mask"]` is obeyed, see
-            `action_mask`.
-          action: the action that led here. It is checked: an error if it is not the one that would be credited.
-          next_action: the action taken in `observation`, where it is not the learner's to choose.
-        """
-        if self._busy:  # nothing is called between these two lines, so no other thread can come in between
-            raise _in_use(self)
-        self._busy = True
-        try:
-            if self.state < 0:
-                raise RuntimeError("step() before start(): begin every episode with action = agent.start(observation)")
-            if type(terminated) is not bool or type(truncated) is not bool:
-                terminated, truncated = check_end("terminated", terminated), check_end("truncated", truncated)
-            if action is not None:
-                self._check_credited(action)
-            self._take_reward(reward)
-            ended = TERMINATED if terminated else (TRUNCATED if truncated else ONGOING)
-            legal = self._all_legal if info is None or ended == TERMINATED else self._legal(info)
-            given = None
-            if next_action is not None and ended == ONGOING:
-                given = check_action("next_action", next_action, self.n_actions, self.action_start, legal)
-            state = self._index(observation)
-            self._room -= 1
-            if self._room < 0:
-                self._make_room()
-            if self.planner is not None:
-                self.plan_draws.reserve(self.planner.draws)
-            if self.policy is not None and ended != TERMINATED:
-                self._given_policy(observation, legal)
-            percept = state if self.percept == "state" else self._percept(state)
-            chosen = self._update(state, percept, legal, ended, given)
-            if ended:
-                self._finish()
-                return None
-            self.state, self.action = state, int(chosen)
-            return self.action + self.action_start
-        finally:
-            self._busy = False
-
-    def _check_credited(self, action: int) -> None:
-        if action != self.action + self.action_start:
-            raise ValueError(
-                f"action: got {action!r}, but the learner chose {self.action + self.action_start} and would credit "
-                f"that; say what is taken in advance, start(…, action=…) and step(…, next_action=…), or use learn_from"
-            )
-
-    def _update(self, state: int, percept: int, legal: np.ndarray, ended: int, given: int | None) -> int:
-        """Learn from the transition to `state`; returns the next action, or −1."""
-        in_python = self._state.source is None or type(self._state.model) is Answers
-        if in_python or given is not None or self._cut != 1.0:
-            return advance_in_python(self, state, percept, legal, ended, given)
-        places, entries = self._entries()
-        action = entries.step(places, self.state, self.action, state, percept, legal, ended)
-        if action == EMPTY:
-            self.policy_draws.reserve(1)
-            action = entries.step(places, self.state, self.action, state, percept, legal, ended)
-        return action
-
-    def _finish(self) -> None:
-        """Make the updates that wait for the end of an episode."""
-        if self.trace is None or self._state.episode is not None:
-            coins = self.chunk_draws.stream
-            if self.view == "sampled" and self.chunk_draws.reserve(int(self.memory.length[0])) is not coins:
-                self._packed = None
-            places, entries = self._entries()
-            entries.finish(places, self._rates[1])
-        self._check_watch()
-        self._forget()
-
-    def _check_watch(self) -> None:
-        """Refuse to go on where learning has diverged."""
-        watch = self._state.watch[0]
-        if watch:
-            reason = divergence_text(int(watch), float(self._rates[1]), self.lambda_source)
-            raise Diverged(f"learning diverged in episode {self.episode}: {reason}")
-
-    def _abandon(self) -> None:
-        """Leave an unfinished episode without the updates at its end. It counts for the schedules."""
-        if self.state >= 0:
-            self._forget()
-
-    def _forget(self) -> None:
-        """Nothing of this episode is carried into the next."""
-        if self.trace is not None:
-            self.trace.clear()
-        self.memory.length[0], self.memory.previous[0] = 0, -1
-        if self._state.episode is not None:
-            self._state.episode.length[0] = 0
-        self.state = self.action = -1
-        self._unfinished_in = None
-        self.episode += 1
-
-    def _take_reward(self, reward: Any) -> None:
-        if self.n_paid == 1:
-            value = reward if type(reward) is float else check_reward(reward)
-            if not math.isfinite(value):
-                raise ValueError(f"reward must be finite, got {reward!r}")
-            self._reward[0] = value
-        else:
-            self._reward[:] = check_reward_vector(reward, self.n_paid)
-        if self.reward_weights is not None:
-            self._reward *= self.reward_weights
-
-    def _legal(self, info: dict[str, Any] | None) -> np.ndarray:
-        mask = None if info is None or self.action_mask is False else info.get("action_mask")
-        if mask is None:
-            return self._all_legal
-        legal = legal_actions(mask, self.n_actions)
-        if not self._mask_seen and not legal.all():
-            self._mask_seen = True
-            if self.action_mask is None:
-                LOG.warning(
-                    "chunked_td: info['action_mask'] is obeyed: forbidden actions are never taken. action_mask=False "
-                    "ignores it, action_mask=True says no more"
-                )
-        return legal
-
-    def _given_policy(self, observation: Any, legal: np.ndarray) -> None:
-        """Write a user's policy for this observation where the kernels expect it."""
-        if self.policy is not None and not isinstance(self.policy, str):
-            self.memory.next_policy[:] = self._given_row(observation, legal)
-
-    def _given_row(self, observation: Any, legal: np.ndarray) -> np.ndarray:
-        """A user's policy for this observation, over the legal actions."""
-        given: Any = self.policy
-        row = given(observation) if callable(given) else given[self.indexer.find(observation)]
-        return policy_row(row, legal)
-
-    def _index(self, observation: Any) -> int:
-        state = self.indexer(observation)
-        if type(state) is int and 0 <= state < self._capacity:
-            return state
-        state = check_id(state, self.indexer)
-        if state >= self._capacity:
-            self._grow_states()
-        return state
-
-    def _percept(self, state: int) -> int:
-        """An id for the pair of reward and state."""
-        return self.percepts.setdefault((*self._reward.tolist(), state), len(self.percepts))
+    # ---- training and evaluation
 
     def learn(
         self,
@@ -645,15 +242,17 @@ class Learner(Queries):
         """Train in a Gymnasium environment.
 
         Args:
-          env: the environment; it is seeded with the learner's seed before the first episode.
-          episodes: how many episodes to play now.
+          env: the environment; it is seeded with the learner's seed before the first episode. Or a vector of copies
+            (`gymnasium.make_vec`), which take turns at one table; copy k is seeded with the learner's seed + k.
+          episodes: how many episodes to play now. All copies of a vector are played until so many have ended; those
+            under way go on in the next call, and one that ends in the same round as the last counts, too.
           steps: how many steps to play now, instead; for problems without an end. An episode that is under way at the
-            last step goes on in the next call with `steps`.
+            last step goes on in the next call with `steps`. Of a vector: of all copies together, in whole rounds.
           progress: show a bar, if a person is watching (standard error is a terminal).
           callback: called as callback(episode, return, length) after each episode; training stops if it returns True.
         """
         if self._training:
-            raise _in_use(self)
+            raise in_use(self)
         self._training = True
         try:
             return train(self, env, episodes, steps=steps, progress=progress, callback=callback)
@@ -715,7 +314,7 @@ class Learner(Queries):
         from chunked_td.learners.saving import save
 
         if self._busy:
-            raise _in_use(self)
+            raise in_use(self)
         save(self, path)
 
     def __copy__(self) -> Any:
@@ -725,15 +324,14 @@ class Learner(Queries):
     def __getstate__(self) -> dict[str, Any]:
         """For copies and pickles: all but the environment and what lies at addresses of this process."""
         if self._busy:
-            raise _in_use(self)
-        return self.__dict__ | {"_packed": None, "trained_in": None, "_unfinished_in": None, "_training": False}
+            raise in_use(self)
+        return self.__dict__ | {
+            "_packed": None,
+            "trained_in": None,
+            "_unfinished_in": None,
+            "_training": False,
+            "_copies": None,
+        }
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.lambda_source!r}, episode={self.episode}, states={self.indexer.size})"
-
-
-def _in_use(agent: Learner) -> RuntimeError:
-    return RuntimeError(
-        f"{type(agent).__name__} is in use: it was called in the middle of a step or of learn, by another thread or by "
-        f"its own model, policy or λ source. A learner serves one thread; give others a copy (copy.deepcopy)"
-    )

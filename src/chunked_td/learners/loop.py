@@ -14,7 +14,7 @@ import numpy as np
 from chunked_td._checks import check_episodes
 from chunked_td.indexing import make_indexer
 from chunked_td.learners.divergence import Diverged, DivergenceWarning
-from chunked_td.learners.inputs import count_rewards, refuse_vector_environment
+from chunked_td.learners.inputs import count_rewards, is_vector_environment, refuse_vector_environment
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def train(
 
     Args:
       agent: a learner.
-      env: a Gymnasium environment.
+      env: a Gymnasium environment, or a vector of them (`learners.copies`).
       episodes: how many episodes to play now.
       steps: how many steps to play now, instead. The episode at the last step is left under way, and the next call with
         `steps` in the same environment goes on with it.
@@ -75,12 +75,18 @@ def train(
         raise ValueError(f"callback must be a function, got {callback!r}")
     if amount == 0:  # the seed is still for the first episode to use
         return History(np.zeros(0), np.zeros(0, np.int64))
+    if is_vector_environment(env):
+        from chunked_td.learners.copies import train_copies
+
+        if watch is not None:
+            raise ValueError("watch goes with a single environment")
+        return train_copies(agent, env, episodes, steps, amount, progress, callback)
     going_on = steps is not None and agent._unfinished_in is env
     seed = _seed_for(agent, env)
     returns: list[float] = []
     lengths: list[int] = []
     left, unfinished, diverged = amount, False, None
-    with _bar(amount, progress, "episodes" if steps is None else "steps") as advance:
+    with progress_bar(amount, progress, "episodes" if steps is None else "steps") as advance:
         while left > 0:
             try:
                 total, length, ended = play_episode(agent, env, seed, going_on, None if steps is None else left, watch)
@@ -157,7 +163,14 @@ def paid(agent: Any, reward: Any) -> float:
 
 def reset(env: Any, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
     """`env.reset`, with an error that names the cause where it does not follow Gymnasium 1.x."""
-    shown = env.reset(seed=seed)
+    try:
+        shown = env.reset(seed=seed)
+    except TypeError as problem:
+        if "'seed'" not in str(problem):
+            raise
+        raise ValueError(
+            f"env: reset() must take the keyword `seed`, as Gymnasium has it since 0.26, got {problem}"
+        ) from problem
     if not (isinstance(shown, tuple) and len(shown) == 2 and isinstance(shown[1], dict)):
         raise ValueError(
             f"env: reset() must return (observation, info), as Gymnasium has it since 0.26, got {shown!r}; older "
@@ -239,33 +252,39 @@ def _seed_for(agent: Any, env: Any) -> int | None:
         return None
     check_fits(agent, env)
     agent.trained_in = env
-    if agent.env_state is None:
+    if not isinstance(agent.env_state, dict):  # none, or those of many copies
         return agent.seed
     reset(env, agent.seed)
-    generator = _generator(env)
+    generator = generator_of(env)
     if generator is not None:
-        try:
-            generator.bit_generator.state = agent.env_state
-        except (KeyError, TypeError, ValueError) as problem:
-            raise ValueError(
-                f"env: its random numbers cannot be taken up where training stopped ({problem!r}); it uses another "
-                f"generator than the environment that the learner was trained in"
-            ) from problem
+        set_random_state(generator, agent.env_state)
     return None
 
 
-def _generator(env: Any) -> np.random.Generator | None:
+def set_random_state(generator: np.random.Generator, state: dict[str, Any]) -> None:
+    """Let an environment go on with the random numbers of a saved run."""
+    try:
+        generator.bit_generator.state = state
+    except (KeyError, TypeError, ValueError) as problem:
+        raise ValueError(
+            f"env: its random numbers cannot be taken up where training stopped ({problem!r}); it uses another "
+            f"generator than the environment that the learner was trained in"
+        ) from problem
+
+
+def generator_of(env: Any) -> np.random.Generator | None:
+    """The random numbers of an environment, where it has them in Gymnasium's way."""
     generator = getattr(getattr(env, "unwrapped", env), "np_random", None)
     return generator if isinstance(generator, np.random.Generator) else None
 
 
 def _random_state(env: Any) -> dict[str, Any] | None:
-    generator = _generator(env)
+    generator = generator_of(env)
     return None if generator is None else generator.bit_generator.state  # type: ignore[return-value]
 
 
 @contextmanager
-def _bar(total: int, wanted: bool, unit: str) -> Iterator[Callable[[float, int], None]]:
+def progress_bar(total: int, wanted: bool, unit: str) -> Iterator[Callable[[float, int], None]]:
     """A progress bar with the running mean return, on a terminal only."""
     if not (wanted and total > 1 and sys.stderr.isatty()):
         yield lambda value, amount: None

@@ -16,6 +16,7 @@ from chunked_td.learners.entries import EMPTY
 from chunked_td.learners.update import ONGOING, TERMINATED
 from chunked_td.models.asked import Answers, ask_chances, ask_outcomes, ask_overlaps, overlaps_of
 from chunked_td.models.counts import FOLLOWING, TARGET, ForwardCounts, is_known, probability
+from chunked_td.policies import count_action
 
 
 def check_model(model: Any, source: LambdaSource, bootstrap: int, n_actions: int) -> None:
@@ -48,12 +49,14 @@ def advance_in_python(
 ) -> int:
     """One transition, part by part; returns the next action, which is `given` where that is not None, or −1.
 
-    An error in the user's code leaves the learner as it was, apart from what a model has observed.
+    An error in the user's code leaves the learner as it was, apart from what a model has observed and an exploration
+    has counted.
     """
     rng, memory, action = agent.policy_draws.reserve(1), agent.memory, -1
     position, policy = int(rng.position[0]), memory.next_policy.copy()
     places, entries = agent._entries()
     try:
+        count_action(agent.tables.exploration, agent.state, agent.action, agent.n_actions)
         if ended != TERMINATED:
             action = int(entries.select(places, state, legal, ended == ONGOING and given is None))
             assert action != EMPTY

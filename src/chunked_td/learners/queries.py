@@ -8,9 +8,11 @@ import numpy as np
 
 from chunked_td.bootstraps import STATE
 from chunked_td.learners.schedule import Schedule, at_episode
+from chunked_td.policies import write_policy
 
 if TYPE_CHECKING:
     from chunked_td.indexing import Indexer
+    from chunked_td.learners.exploration import Exploration
     from chunked_td.learners.state import Tables
     from chunked_td.seeding import Draws
 
@@ -24,7 +26,9 @@ class Queries:
     n_rewards: int
     episode: int
     policy: Any
+    initial_value: float
     epsilon: float | Schedule
+    exploration: Exploration | None
     indexer: Indexer
     policy_draws: Draws
 
@@ -44,7 +48,7 @@ class Queries:
 
         Args:
           observation: what the environment shows. info: what it adds; `info["action_mask"]` is obeyed.
-          explore: draw from the ε-greedy policy (or the given one) with the learner's own random numbers.
+          explore: draw from the behaviour policy with the learner's own random numbers.
         """
         legal = self._legal(info)
         if explore or self.bootstrap == STATE:
@@ -61,11 +65,28 @@ class Queries:
                 return legal / legal.sum()
             return self._given_row(observation, legal)
         q = self.q_values(observation)
+        if self.exploration is not None:
+            return self._explored(observation, legal)
         there = legal & ~np.isnan(q)  # learning may have diverged; then an action without a value is not greedy
         epsilon, greedy = at_episode(self.epsilon, self.episode), legal
         if there.any():
             greedy = there & (q == q[there].max())
         return epsilon * legal / legal.sum() + (1.0 - epsilon) * greedy / greedy.sum()
+
+    @property
+    def exploring_rate(self) -> float | Schedule:
+        """The number by which the learner explores: ε, or what `exploration` has in its place."""
+        return self.epsilon if self.exploration is None else self.exploration.rate_with(self.epsilon)
+
+    def _explored(self, observation: Any, legal: np.ndarray) -> np.ndarray:
+        """π(·|observation) of an `Exploration`."""
+        state, out = self.indexer.find(observation), np.zeros(self.n_actions)
+        form, q = self.tables.exploration, self.q_values(observation, components=True)
+        if not self._has_row(state):  # nothing was tried there
+            state, sizes = 0, {"S": 1, "A": self.n_actions, "d": self.n_rewards, "rows": self.n_actions}
+            form = self.exploration.compiled(sizes)  # type: ignore[union-attr]
+        write_policy(form, q, state, legal, at_episode(self.exploring_rate, self.episode), out)
+        return out
 
     def q_values(self, observation: Any, *, components: bool = False) -> np.ndarray:
         """Q(observation, ·), float[A]; with `components`, float[A, d], one number per reward component."""
@@ -73,7 +94,7 @@ class Queries:
             raise TypeError(f"{type(self).__name__} learns state values: ask for values(observation)")
         state = self.indexer.find(observation)
         if not self._has_row(state):
-            rows = np.zeros((self.n_actions, self.n_rewards))
+            rows = np.full((self.n_actions, self.n_rewards), self.initial_value)
         else:
             rows = self.tables.values[state * self.n_actions : (state + 1) * self.n_actions].copy()
         return rows if components else rows.sum(axis=1)
@@ -89,7 +110,11 @@ class Queries:
             row = self.policy_probabilities(observation) @ self.q_values(observation, components=True)
         else:
             state = self.indexer.find(observation)
-            row = self.tables.values[state].copy() if self._has_row(state) else np.zeros(self.n_rewards)
+            row = (
+                self.tables.values[state].copy()
+                if self._has_row(state)
+                else np.full(self.n_rewards, self.initial_value)
+            )
         return row if components else float(row.sum())
 
     def _has_row(self, state: int) -> bool:

@@ -22,6 +22,7 @@ from chunked_td._checks import check_flag, check_whole
 from chunked_td._files import read_regular, write_atomically
 from chunked_td.indexing import indexer_from_state
 from chunked_td.lambdas import SOURCES, LambdaSource
+from chunked_td.learners.exploration import EXPLORATIONS, Exploration
 from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.learner import Learner
 from chunked_td.learners.planning import PLANNERS, Planner
@@ -60,8 +61,9 @@ _SETTINGS = {
     "rewards": "n_paid",
     "action_mask": "action_mask",
     "reward_weights": "reward_weights",
+    "initial_value": "initial_value",
 }
-"""Settings by their name in a file, and the attribute of a learner that holds each. Older files lack the last two."""
+"""Settings by their name in a file, and the attribute of a learner that holds each. Older files lack the last three."""
 
 _PAIRS = {"origin": ORIGIN, "target": TARGET, "number": NUMBER, "following": FOLLOWING}
 """Columns of the counted pairs by their name in a file."""
@@ -85,7 +87,8 @@ def save(agent: Learner, path: Any) -> None:
         "settings": {name: _plain(getattr(agent, attribute)) for name, attribute in _SETTINGS.items()}
         | {"view": view_settings(agent.view)},
         "step_size": _number_out(agent.step_size),
-        "epsilon": _number_out(agent.epsilon),
+        "epsilon": None if _has_no_epsilon(agent) else _number_out(agent.epsilon),
+        "exploration": None if agent.exploration is None else _exploration_out(agent.exploration),
         "lambda_source": _named_out(agent.lambda_source, SOURCES),
         "planner": None if agent.planner is None else _named_out(agent.planner, PLANNERS),
         "reward_source": None if agent.reward_source is None else _named_out(agent.reward_source, REWARD_SOURCES),
@@ -122,6 +125,7 @@ def load(
     policy: Any = None,
     max_bytes: int | None = None,
     planner: Planner | None = None,
+    exploration: Exploration | None = None,
 ) -> Learner:
     """Read a learner that `save` wrote; it continues bit for bit as the saved one would have.
 
@@ -134,6 +138,7 @@ def load(
       policy: the policy, where the learner was built with a function.
       max_bytes: what the file may unpack to; by default 1 GiB, or 100 times the file where that is more.
       planner: the planner, where the learner was built with one of your own.
+      exploration: the exploration, where the learner was built with one of your own.
 
     Raises:
       ValueError: if the file is not a saved learner, was cut short or changed, or holds what no learner can have.
@@ -141,7 +146,7 @@ def load(
     content = read_regular(path)
     try:
         arrays = Archive(content, max_bytes)
-        agent = _learner(arrays, lambda_source, model, policy, planner)
+        agent = _learner(arrays, lambda_source, model, policy, planner, exploration)
         arrays.check_all_read()
         return agent
     except _Unfit as problem:
@@ -152,24 +157,36 @@ def load(
 
 
 def _learner(
-    arrays: Mapping[str, np.ndarray], source: LambdaSource | None, model: Any, policy: Any, planner: Planner | None
+    arrays: Mapping[str, np.ndarray],
+    source: LambdaSource | None,
+    model: Any,
+    policy: Any,
+    planner: Planner | None,
+    exploration: Exploration | None,
 ) -> Learner:
     """The learner that an archive holds."""
     header = json.loads(str(arrays["header"].data, "utf-8"))
     if header["format"] != FORMAT:
         raise _Unfit(f"written in format {header['format']}, this version reads format {FORMAT}")
-    agent = _rebuild(header, arrays, source, model, policy, planner)
+    agent = _rebuild(header, arrays, source, model, policy, planner, exploration)
     agent.policy_draws = Draws.from_state(header["policy_draws"])
     agent.chunk_draws = Draws.from_state(header["chunk_draws"])
     if agent.planner is not None:
         agent._set_plan_draws(Draws.from_state(header["plan_draws"], agent._plan_block()))
-    agent.env_state = header["env_state"] and check_random_state("env_state", header["env_state"])
+    agent.env_state = _env_state_in(header["env_state"])
     agent.percepts = check_percepts(agent, header["percepts"])
     agent.episode, agent.state, agent.action, agent._rates[1], agent._rates[0] = check_progress(
         agent, header["progress"]
     )
     _tables_in(agent, arrays)
     return agent
+
+
+def _env_state_in(state: Any) -> Any:
+    """The random numbers of an environment, or of every copy of one, or None."""
+    if isinstance(state, list):
+        return [one and check_random_state("env_state", one) for one in state]
+    return state and check_random_state("env_state", state)
 
 
 def _rebuild(
@@ -179,13 +196,14 @@ def _rebuild(
     model: Any,
     policy: Any,
     planner: Planner | None,
+    exploration: Exploration | None,
 ) -> Learner:
     import chunked_td
 
     if header["learner"] not in chunked_td.LEARNERS:
         raise _Unfit(f"the file holds a {header['learner']!r}, which this version does not know")
     cls = getattr(chunked_td, header["learner"])
-    absent = {name: None for name in ("action_mask", "reward_weights")}  # in files of before
+    absent = {"action_mask": None, "reward_weights": None, "initial_value": 0.0}  # in files of before
     settings = {name: (absent | header["settings"])[name] for name in (*_SETTINGS, "view")}
     settings["view"] = view_from(settings["view"])
     actions, start, rewards = (settings.pop(name) for name in ("actions", "action_start", "rewards"))
@@ -207,6 +225,7 @@ def _rebuild(
         space,
         step_size=_number_in(header["step_size"]),
         epsilon=_number_in(header["epsilon"]),
+        exploration=_exploration_in(header.get("exploration"), exploration),
         lambda_source=_named_in("lambda_source", header["lambda_source"], source, SOURCES),
         planner=_named_in("planner", header.get("planner"), planner, PLANNERS),
         reward_source=reward_source,
@@ -239,6 +258,8 @@ def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
         arrays[f"episode_{name}"] = getattr(agent._state.episode, name)
     for name in agent.lambda_source.arrays:
         arrays[f"lambda_{name}"] = getattr(agent._state.source, name)
+    for name in agent.exploration.arrays if agent.exploration is not None else ():
+        arrays[f"exploration_{name}"] = getattr(agent.tables.exploration, name)
     if isinstance(agent, SuttonSingh):
         arrays["stale"] = agent.stale[: int(counts.size[0])]
         arrays["visited"] = np.array(agent.visited, np.int64).reshape(-1, 2)
@@ -274,6 +295,9 @@ def _tables_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
         tables=agent.tables._replace(values=arrays["values"], legal=arrays["legal"]),
         memory=Memory(*(arrays[f"memory_{name}"] for name in Memory._fields)),
     )
+    if agent.exploration is not None and agent.exploration.arrays:
+        kept = {name: arrays[f"exploration_{name}"] for name in agent.exploration.arrays}
+        agent._replace(tables=agent.tables._replace(exploration=agent.tables.exploration._replace(**kept)))
     if agent.trace is not None:
         agent._replace(trace=_trace_in(agent, arrays))
     if episode_arrays(agent):
@@ -348,6 +372,26 @@ def _number_in(value: Any) -> float | Schedule:
     for episode, _ in value["points"]:
         check_whole("episode of a schedule", episode, -LARGEST, LARGEST)
     return Schedule(tuple(map(tuple, value["points"])), check_flag("hold", value["hold"]))
+
+
+def _has_no_epsilon(agent: Learner) -> bool:
+    return agent.exploration is not None and not agent.exploration.uses_epsilon
+
+
+def _exploration_out(exploration: Exploration) -> dict[str, Any]:
+    """Its name and settings; numbers may be schedules."""
+    named = _named_out(exploration, EXPLORATIONS)
+    return named | {name: _number_out(getattr(exploration, name)) for name in exploration.settings()}
+
+
+def _exploration_in(value: dict[str, Any] | None, given: Any) -> Any:
+    if given is not None:
+        mine = json.loads(json.dumps(_exploration_out(given)))
+        if mine != value:
+            raise _Unfit(f"exploration: the saved learner uses {value}, got {mine}")
+        return given
+    numbers = {name: _number_in(number) for name, number in (value or {}).items()}
+    return _named_in("exploration", value and numbers, None, EXPLORATIONS)
 
 
 def _named_out(thing: Any, ours: Mapping[str, type]) -> dict[str, Any]:
@@ -437,6 +481,8 @@ def _plain(value: Any) -> Any:
     """JSON-able copy of a bit generator's state, which may hold NumPy numbers."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
     if isinstance(value, np.ndarray):
         return value.tolist()
     return value.item() if isinstance(value, np.generic) else value

@@ -82,6 +82,11 @@ def check_schedule(name: str, value: Any, positive: bool) -> float | Schedule:
     return check(name, value)
 
 
+def over_episodes(value: float | Schedule, episodes: int) -> float | np.ndarray:
+    """The same for the first so many episodes: a number, or float64[episodes]."""
+    return value.over(np.arange(episodes)) if isinstance(value, Schedule) else value
+
+
 def at_episode(value: float | Schedule, episode: int) -> float:
     """The number that holds in an episode."""
     return value(episode) if isinstance(value, Schedule) else value

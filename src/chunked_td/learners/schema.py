@@ -94,6 +94,8 @@ def saved_arrays(agent: Learner) -> dict[str, Saved]:
         schema[name] = Saved(schema[name].layout, *limits)
     for name, layout in agent.lambda_source.arrays.items():
         schema[f"lambda_{name}"] = _saved(layout, -LARGEST)
+    for name, layout in agent.exploration.arrays.items() if agent.exploration is not None else ():
+        schema[f"exploration_{name}"] = _saved(layout, -LARGEST)
     if agent._state.planning is not None:
         schema |= _world_arrays(rows, states)
     for name, layout in agent.planner.arrays.items() if agent.planner is not None else ():
@@ -174,7 +176,7 @@ def check_arrays(agent: Learner, arrays: Arrays) -> None:
     if origins != sizes["origins"]:
         raise ValueError(f"capacity must have room for {sizes['origins']} origins, got {origins}")
     for name, saved in schema.items():
-        own = {**sizes, "S": capacity} if name.startswith(("lambda_", "planner_")) else sizes
+        own = {**sizes, "S": capacity} if name.startswith(("lambda_", "planner_", "exploration_")) else sizes
         _check_shape(name, arrays[name], saved.layout, own)
         sizes |= {dim: size for dim, size in own.items() if dim not in sizes}
         _check_range(name, arrays[name], saved)
@@ -182,6 +184,8 @@ def check_arrays(agent: Learner, arrays: Arrays) -> None:
     _check_counts(arrays, "counts", Counts.empty(0).prior if agent.counts is None else agent.counts.prior)
     _check_planning(agent, arrays)
     agent.lambda_source.check_saved({name: arrays[f"lambda_{name}"] for name in agent.lambda_source.arrays})
+    if agent.exploration is not None:
+        agent.exploration.check_saved({name: arrays[f"exploration_{name}"] for name in agent.exploration.arrays})
     if isinstance(agent, SuttonSingh):
         limits = arrays["counts_origin"].size, max(agent.indexer.size, 1)
         if ((arrays["visited"] < 0) | (arrays["visited"] >= limits)).any():
@@ -278,7 +282,8 @@ def check_progress(agent: Learner, progress: Any) -> tuple[int, int, int, float,
     check_whole("episode", episode, 0, LARGEST)
     check_whole("state", state, -1, agent.indexer.size - 1)
     check_whole("action", action, -1 if state < 0 else 0, agent.n_actions - 1 if state >= 0 else -1)
-    return episode, state, action, check_not_negative("step_size", step_size), check_unit("epsilon", epsilon)
+    rate = check_unit("epsilon", epsilon) if agent.exploration is None else check_not_negative("rate", epsilon)
+    return episode, state, action, check_not_negative("step_size", step_size), rate
 
 
 def check_percepts(agent: Learner, percepts: Any) -> dict[tuple[Any, ...], int]:

@@ -44,6 +44,7 @@ class Tables(NamedTuple):
     legal: Annotated[np.ndarray, "bool[S, A]"]  # [0, A] where λ does not need it
     nvec: Annotated[np.ndarray, "int64[n]"]  # sizes of the state components
     parts: Annotated[np.ndarray, "bool[d, c]"]  # which state components decide reward i
+    exploration: Any = None  # the compiled form of an `Exploration`; None is ε-greedy
 
 
 class Memory(NamedTuple):

@@ -41,7 +41,7 @@ from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.step import Step, bootstrap_value
 from chunked_td.learners.planning.base import count_transition, learns_directly, plan, reward_read
 from chunked_td.learners.state import NO_LAMBDA, NO_NUMBER, SLACK
-from chunked_td.policies import GIVEN, GREEDY, draw, epsilon_greedy, only_legal, uniform_legal
+from chunked_td.policies import GIVEN, GREEDY, count_action, draw, only_legal, uniform_legal, write_policy
 from chunked_td.seeding import uniform
 from chunked_td.traces import LIMIT, backward_pass
 
@@ -66,7 +66,7 @@ class Arrival(NamedTuple):
 class Rates(NamedTuple):
     """The numbers that may change from episode to episode."""
 
-    epsilon: float
+    epsilon: float  # or what an exploration has in its place, such as a temperature
     step_size: float
 
 
@@ -123,7 +123,8 @@ def select_action(agent, rng, state, legal, only, epsilon, acting):
             memory.next_policy[a] = 1.0 if a == only else 0.0
         return only if acting else -1
     if code(rule.policy) == GREEDY:
-        epsilon_greedy(agent.tables.values[state * A : (state + 1) * A], legal, epsilon, memory.next_policy)
+        q = agent.tables.values[state * A : (state + 1) * A]
+        write_policy(agent.tables.exploration, q, state, legal, epsilon, memory.next_policy)
     elif code(rule.policy) != GIVEN:
         uniform_legal(legal, memory.next_policy)
     return draw(memory.next_policy, rng) if acting else -1
@@ -148,6 +149,7 @@ def advance(agent, rng, arrival, rates, scene):
       scene: where the simulation plays, for the true model; None otherwise.
     """
     action = -1
+    count_action(agent.tables.exploration, arrival.state, arrival.action, code(agent.rule.n_actions))
     if arrival.ended != TERMINATED:
         acting = arrival.ended == ONGOING
         action = select_action(agent, rng, arrival.next_state, arrival.legal, arrival.only, rates.epsilon, acting)
@@ -357,4 +359,4 @@ class Workspace(NamedTuple):
     rng: Any
     coins: Any
     reward: Annotated[np.ndarray, "float64[p]"]
-    rates: Annotated[np.ndarray, "float64[2]"]  # ε, α
+    rates: Annotated[np.ndarray, "float64[2]"]  # ε or a temperature, α

@@ -12,6 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from chunked_td._checks import check_whole
+
 
 @runtime_checkable
 class Model(Protocol):
@@ -72,12 +74,16 @@ class TableModel:
     """
 
     def __init__(self, table: Any, n_actions: int):
-        self.table, self.n_actions = table, int(n_actions)
-        for state in table if isinstance(table, Mapping) else range(len(table)):
+        self.table, self.n_actions = table, check_whole("n_actions", n_actions, 1)
+        states = table if isinstance(table, Mapping) else range(len(table))
+        for state in states:
             if len(table[state]) != self.n_actions:
                 raise ValueError(
                     f"n_actions: got {n_actions!r}, but the table has {len(table[state])} actions in state {state!r}"
                 )
+        for state in states:
+            for action in range(self.n_actions):
+                _check_outcomes(table[state][action], state, action)
 
     def observe(self, state: int, action: int, reward: Any, next_state: int, terminated: bool) -> None:
         """Do nothing: an oracle does not learn."""
@@ -85,10 +91,26 @@ class TableModel:
     def distribution(self, state: int, action: int) -> dict[int, float]:
         """The next states and their probabilities."""
         chances: dict[int, float] = {}
-        for probability, target, *_ in self.table[state][action]:
+        try:
+            outcomes = self.table[state][action]
+        except LookupError:
+            raise ValueError(f"table: it has no state {state!r}, which the environment has shown") from None
+        for probability, target, *_ in outcomes:
             chances[target] = chances.get(target, 0.0) + probability
         return chances
 
     def probabilities(self, state: int, next_state: int, reward: Any) -> np.ndarray:
         """P(x'|x,a) for every action."""
         return np.array([self.distribution(state, a).get(next_state, 0.0) for a in range(self.n_actions)])
+
+
+def _check_outcomes(outcomes: Any, state: Any, action: int) -> None:
+    """Refuse an entry of a table that is not a list of outcomes."""
+    try:
+        for _, _, _, _ in outcomes:
+            pass
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"table[{state!r}][{action}] must be a list of (probability, next state, reward, terminated), "
+            f"got {outcomes!r}"
+        ) from None

@@ -45,7 +45,7 @@ def one_pass_scan(b: torch.Tensor, a: torch.Tensor, start: torch.Tensor | None, 
     if out.numel():
         columns = min(COLUMNS, triton.next_power_of_2(width))
         with torch.cuda.device(b.device):
-            _follow[(triton.cdiv(width, columns),)](
+            _follow[(triton.cdiv(width, columns),)](  # pyright: ignore[reportIndexIssue]
                 b, a, end.contiguous(), out, b.shape[0], width, TURN, columns, num_warps=1
             )
     return torch.movedim(out, 0, axis)

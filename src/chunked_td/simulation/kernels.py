@@ -75,6 +75,18 @@ class Record(NamedTuple):
         )
 
 
+class LambdaSums(NamedTuple):
+    """λ since the latest record, summed over steps; a mean over reward components where each has its own."""
+
+    total: Annotated[np.ndarray, "float64[m]"]
+    steps: Annotated[np.ndarray, "int64[m]"]  # the first step of an episode has no λ
+
+    @classmethod
+    def zero(cls) -> LambdaSums:
+        """Before the first step."""
+        return cls(np.zeros(1), np.zeros(1, np.int64))
+
+
 class Stage(NamedTuple):
     """Where a run plays: the environment's state, and a record of the latest episode where one is kept."""
 
@@ -87,11 +99,12 @@ class Stage(NamedTuple):
     horizon: int
     trusted: Any  # static: 1 if the dynamics are ours, and keep to what they declare
     record: Any  # Record, or None
+    lambdas: Any = None  # LambdaSums, or None
 
     @classmethod
     def empty(
         cls, nvec: np.ndarray, n_actions: Any, paid: int, rewards: int, masks: np.ndarray, horizon: int, trusted: bool,
-        record: Record | None,
+        record: Record | None, lambdas: LambdaSums | None = None,
     ) -> Stage:  # fmt: skip
         """Before the first episode; the environment pays `paid` numbers, the learner has `rewards` components."""
         c = nvec.size
@@ -105,6 +118,7 @@ class Stage(NamedTuple):
             horizon=horizon,
             trusted=static(int(trusted)),
             record=record,
+            lambdas=lambdas,
         )
 
 
@@ -156,6 +170,15 @@ def _write_record(record, stage, memory, t, action):
             record.policies[t, a] = memory.next_policy[a]
         if t > 0:
             record.actions[t - 1] = action
+
+
+@kernel
+def _add_lambda(sums, memory, t):
+    """Add λ of the transition that led to the state at t."""
+    if sums is not None and t > 1:
+        for i in range(memory.lambda_t.size):
+            sums.total[0] += memory.lambda_t[i] / memory.lambda_t.size
+        sums.steps[0] += 1
 
 
 @kernel
@@ -230,6 +253,7 @@ def _play(env, agent, stage, env_rng, policy_rng, rates):
         for i in range(stage.reward.size):
             total += stage.reward[i]
         _write_record(stage.record, stage, memory, t, a)
+        _add_lambda(stage.lambdas, memory, t)
         s = s2
         a = a2
     return EpisodeOutcome(total, env_miss(env, first, state), t)

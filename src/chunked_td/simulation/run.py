@@ -12,6 +12,7 @@ from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy, legal_
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.learners.averaged import CorrectedTrace
 from chunked_td.learners.count_models import component_parts, kind_of_counts, make_counts, pairs_per_step
+from chunked_td.learners.exploration import Exploration
 from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.planning.base import Planner, PlanningStream, make_planning
 from chunked_td.learners.reward_sources import RewardSource
@@ -25,6 +26,7 @@ from chunked_td.simulation.kernels import (
     NO_DRAWS,
     NO_END,
     NO_STATE,
+    LambdaSums,
     Record,
     Room,
     Stage,
@@ -49,6 +51,7 @@ class Run:
       error: what is wrong with the count models, if anything.
       source: the compiled λ source, where it is not `lambda_source`'s own.
       record: keep the states, actions and policies of the latest episode in `stage.record`.
+      sum_lambda: add up λ in `stage.lambdas`.
     """
 
     def __init__(
@@ -66,9 +69,11 @@ class Run:
         replacing: bool = False,
         planner: Planner | None = None,
         reward_source: RewardSource | None = None,
+        exploration: Exploration | None = None,
         error: ModelError | None = None,
         source: Any = None,
         record: bool = False,
+        sum_lambda: bool = False,
     ):
         self.name, self.env = type(dynamics).__name__, formed(independent_copy(dynamics))
         self.step_size, self.epsilons = float(step_size), epsilons
@@ -90,6 +95,7 @@ class Run:
         legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
         sizes = {"S": states, "A": A, "d": d, "rows": rows}
         seeds = split_seed(seed)
+        exploring = None if exploration is None else exploration.compiled(sizes)
         draws = 0 if planner is None else planner.draws * T
         self.plan_draws = Draws(generator(seeds.planning), max(_BLOCK, 2 * draws) if draws else 0)
         trace = empty_trace(view, rows, d, min(rows, T))
@@ -98,7 +104,7 @@ class Run:
                 rule=rule,
                 source=lambda_source.compiled(sizes) if source is None else source,
                 model=_make_model(model, dynamics, lambda_source, bootstrap, parts),
-                tables=Tables(np.zeros((rows, d)), legal, nvec, parts),
+                tables=Tables(np.zeros((rows, d)), legal, nvec, parts, exploring),
                 trace=trace,
                 memory=Memory.empty(A, d, T if trace is None else 0),
                 watch=np.zeros(1, np.int64),
@@ -110,10 +116,11 @@ class Run:
         )
         kept = Record.empty(nvec.size, A, T) if record else None
         trusted = type(dynamics).__module__.startswith("chunked_td.")
-        self.stage = Stage.empty(nvec, n_actions, dynamics.n_rewards, d, legal_masks(dynamics), T, trusted, kept)
+        masks, sums = legal_masks(dynamics), LambdaSums.zero() if sum_lambda else None
+        self.stage = Stage.empty(nvec, n_actions, dynamics.n_rewards, d, masks, T, trusted, kept, sums)
         self._prepare(dynamics, seeds, view, draws)
         planned = () if self.agent.planning is None else (self.agent.planning.planner,)
-        self.loop = compiled_for(play_block, self.env, self.agent.source, *planned)
+        self.loop = compiled_for(play_block, self.env, self.agent.source, exploring, *planned)
         self.totals = Totals.zero()
         self.episode, self.diverged = 0, -1
 
@@ -182,6 +189,13 @@ class Run:
     def values(self) -> np.ndarray:
         """The table of values, float64[rows, d]."""
         return self.agent.tables.values
+
+    def take_lambda(self) -> float:
+        """Mean λ since this was last asked; NaN where no step had one."""
+        sums = self.stage.lambdas
+        mean = float(sums.total[0] / sums.steps[0]) if sums.steps[0] else np.nan
+        sums.total[0], sums.steps[0] = 0.0, 0
+        return mean
 
     def probe(self, rows: np.ndarray) -> np.ndarray:
         """Σ_i Q^i of the given rows."""

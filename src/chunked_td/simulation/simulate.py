@@ -30,8 +30,10 @@ from chunked_td.envs.dynamics.protocol import Dynamics
 from chunked_td.lambdas.base import COUNTED, MODEL, LambdaSource, as_lambda_source
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.learners.divergence import DivergenceWarning, divergence_text
+from chunked_td.learners.exploration import EPSILON, Exploration, check_exploration
 from chunked_td.learners.planning.base import Planner, check_planner
 from chunked_td.learners.reward_sources import RewardSource, check_reward_source
+from chunked_td.learners.schedule import over_episodes
 from chunked_td.learners.state import NO_NUMBER
 from chunked_td.learners.views import View, check_view
 from chunked_td.models.errors import ModelError
@@ -51,6 +53,8 @@ class Runs:
       steps: int64[R], transitions.
       values: float64[R, rows, d], or None unless asked for. Of a run that diverged: as they were when it stopped.
       diverged: int64[R], the episode (from 0) in which a run diverged and stopped; −1 where it did not.
+      lambda_at: float64[R, K], mean λ of the steps since the previous record, or None unless asked for. The first step
+        of an episode has none. NaN where there was no step.
     """
 
     misses: np.ndarray
@@ -60,6 +64,7 @@ class Runs:
     steps: np.ndarray
     values: np.ndarray | None
     diverged: np.ndarray
+    lambda_at: np.ndarray | None = None
 
 
 def simulate(
@@ -72,7 +77,8 @@ def simulate(
     reward_source: RewardSource | None = None,
     step_sizes: float | Sequence[float] | np.ndarray,
     seeds: int | Sequence[int] | np.ndarray,
-    epsilon: float | np.ndarray = 0.1,
+    epsilon: float | np.ndarray | None = None,
+    exploration: Exploration | None = None,
     discount: float = 1.0,
     episodes: int,
     record_at: Sequence[int] = (),
@@ -82,6 +88,7 @@ def simulate(
     initial_value: float = 0.0,
     threads: int | None = None,
     keep_values: bool = False,
+    keep_lambda: bool = False,
 ) -> Runs:
     """Run a learner on compiled dynamics, once per (seed, step size).
 
@@ -95,7 +102,8 @@ def simulate(
       reward_source: `SmoothedReward` to read rewards off the planner's model, `LearnedComponents` to divide a reward
         that is one number among the state components; None for the rewards that come.
       step_sizes, seeds: broadcast against each other; one run each.
-      epsilon: exploration, a number or one per episode.
+      epsilon: exploration, a number or one per episode; 0.1 by default.
+      exploration: how to act where it is not ε-greedily: `Softmax(temperature)` or `CountBonus(scale)`.
       discount: γ.
       episodes: episodes per run.
       record_at: numbers of finished episodes at which to record; the end is always added.
@@ -106,13 +114,17 @@ def simulate(
       initial_value: what all values are before learning, in every reward component. Ends of episodes stay 0.
       threads: runs at a time; default: one per core. Results do not depend on it.
       keep_values: return the final tables too.
+      keep_lambda: return the mean λ of every stretch too.
 
     A run whose learning diverges stops there, with a `DivergenceWarning`; the others go on.
     """
     model, error = ("counts", model) if isinstance(model, ModelError) else (model, None)
-    settings = check_settings(dynamics, learner, lambda_source, model, view, discount, epsilon, episodes, replacing)
+    numbers = EPSILON if epsilon is None else epsilon
+    settings = check_settings(dynamics, learner, lambda_source, model, view, discount, numbers, episodes, replacing)
     settings |= {"planner": check_planner(planner), "reward_source": check_reward_source(reward_source), "error": error}
+    settings |= exploration_settings(exploration, epsilon, settings)
     check_flag("keep_values", keep_values)
+    settings["sum_lambda"] = check_flag("keep_lambda", keep_lambda)
     seeds_, sizes = check_runs(seeds, step_sizes)
     marks = record_marks(record_at, episodes)
     rows = probe_rows(dynamics, learner, probes)
@@ -131,7 +143,7 @@ def simulate(
     else:
         with ThreadPoolExecutor(workers) as pool:
             results = list(pool.map(one, range(len(sizes))))
-    misses, probed, returned, steps, values, diverged, watches = zip(*results, strict=True)
+    misses, probed, returned, steps, values, diverged, watches, lambdas = zip(*results, strict=True)
     warn_of_divergence(diverged, watches, seeds_, sizes, settings["lambda_source"])
     return Runs(
         np.array([m[-1] for m in misses]),
@@ -141,6 +153,7 @@ def simulate(
         np.array(steps),
         np.array(values) if keep_values else None,
         np.array(diverged),
+        np.array(lambdas) if keep_lambda else None,
     )
 
 
@@ -202,7 +215,7 @@ def probe_rows(dynamics: Dynamics, learner: str, probes: Sequence[tuple[int, int
 
 def record_run(run: Run, marks: Sequence[int], rows: np.ndarray, keep_values: bool) -> tuple[Any, ...]:
     """Play a run through its marks; returns what `Runs` has of one run, and why it diverged."""
-    misses, probed, returned = [], [], []
+    misses, probed, returned, lambdas = [], [], [], []
     for mark in marks:
         run.play_to(mark)
         lost = run.diverged >= 0
@@ -210,11 +223,14 @@ def record_run(run: Run, marks: Sequence[int], rows: np.ndarray, keep_values: bo
         probed.append(np.full(rows.size, np.nan) if lost else run.probe(rows))
         returned.append(np.nan if lost else float(run.totals.returned[0]))
         run.totals.returned[0] = 0.0
+        if run.stage.lambdas is not None:
+            lambdas.append(run.take_lambda())
     if run.diverged < 0 and not np.isfinite(run.values).all():  # through traces that grew, and not read again
         run.diverged, run.agent.watch[0] = run.episode - 1, NO_NUMBER
         probed[-1], returned[-1] = np.full(rows.size, np.nan), np.nan
     values = run.values if keep_values else None
-    return misses, probed, returned, int(run.totals.steps[0]), values, run.diverged, int(run.agent.watch[0])
+    steps, watch = int(run.totals.steps[0]), int(run.agent.watch[0])
+    return misses, probed, returned, steps, values, run.diverged, watch, lambdas
 
 
 def record_marks(record_at: Sequence[int], episodes: int) -> list[int]:
@@ -223,6 +239,17 @@ def record_marks(record_at: Sequence[int], episodes: int) -> list[int]:
         return sorted({check_whole("record_at", mark, 0, episodes) for mark in record_at} | {int(episodes)})
     except (TypeError, ValueError):
         raise ValueError(f"record_at must lie in 0..{episodes} (the number of episodes), got {record_at!r}") from None
+
+
+def exploration_settings(exploration: Any, epsilon: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """A way to explore other than ε-greedy, and the number by which it explores in every episode."""
+    if exploration is None:
+        return {}
+    epsilons, bootstrap = settings["epsilons"], BOOTSTRAPS[settings["learner"]]
+    least = None if epsilon is None else float(epsilons.min())
+    check_exploration(exploration, least, bootstrap, settings["planner"])
+    rates = over_episodes(exploration.rate_with(epsilons), epsilons.size)
+    return {"exploration": exploration, "epsilons": np.broadcast_to(rates, epsilons.shape).copy()}
 
 
 def check_source(source: LambdaSource) -> None:

@@ -24,12 +24,13 @@ SUTTON_SINGH = ("td-n-over-n", "tdc")
 
 @dataclass(frozen=True)
 class AtlasClaim:
-    """A claim about methods: its text, its criterion, and the function that judges it from the map."""
+    """A claim about methods: its text, its criterion, the function that judges it from the map, and a short name."""
 
     id: str
     text: str
     criterion: str
     judge: Callable[[CreditMap, AtlasBootstrap], ClaimFinding]
+    short: str
 
 
 @dataclass(frozen=True)
@@ -191,6 +192,7 @@ ROBUSTNESS = AtlasClaim(
     "seeds for at least two of the three. Mixed if its mean loss is the smallest for some of the errors, but not all "
     "of that is met; not supported if for none.",
     _judge_robustness,
+    "robust to wrong models, unlike planning",
 )
 """The paper's claim about wrong models."""
 
@@ -203,6 +205,7 @@ CLAIMS = (
         "least two of the three settings; mixed if on one, or if its mean is above on all three; not supported "
         "otherwise.",
         _judge_fan_in,
+        "backward beats forward at fan-in",
     ),
     AtlasClaim(
         "sutton-singh-fan-in",
@@ -210,6 +213,7 @@ CLAIMS = (
         "Family fan-in: supported if the interval of each of the two lies above that of the paper's chunking on at "
         "least two of the three settings; mixed if that of one of them does on some setting; not supported otherwise.",
         _judge_sutton_singh,
+        "Sutton and Singh's methods beat forward at fan-in",
     ),
     AtlasClaim(
         "tdc-and-backward",
@@ -218,6 +222,7 @@ CLAIMS = (
         "Family fan-in: supported if the mean of TDC lies above the lower end of the interval of backward chunking on "
         "all three settings; mixed if on some; not supported if on none.",
         _judge_correction,
+        "TDC does as well as backward at fan-in",
     ),
     AtlasClaim(
         "same-next-state",
@@ -225,6 +230,7 @@ CLAIMS = (
         f"Family policy: supported if the relative score of the paper's chunking is at least {HIGH} on all three "
         "settings; mixed if on some; not supported if on none.",
         _judge_same_next,
+        "like actions do not cut credit",
     ),
     AtlasClaim(
         "sampled-chunks",
@@ -233,6 +239,7 @@ CLAIMS = (
         f"interval lies within ±{MARGIN} and contains 0, or lies below 0; not supported if it lies above 0; mixed "
         "if it contains 0 and is wider.",
         _judge_sampled,
+        "sampled chunks do as well",
     ),
     AtlasClaim(
         "literal-reading",
@@ -240,6 +247,7 @@ CLAIMS = (
         "The paper's λ renormalised over tried actions minus its literal reading, mean difference over all problems: "
         "supported if its interval lies above 0; mixed if it contains 0; not supported if it lies below 0.",
         _judge_literal,
+        "literal reading is worse",
     ),
 )
 """Every claim, in the order of the page."""

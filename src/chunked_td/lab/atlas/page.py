@@ -257,6 +257,21 @@ class AtlasView:
         caption = f"{len(rows)} methods on {text.count_text(count, 'problem')}, best mean first, with 95 % intervals."
         return Table("ranking", caption, columns, rows)
 
+    def families_table(self) -> Table:
+        """λ sources that use a model and the best of the planners on each family, beside fixed λs."""
+        groups = (FIXED_GROUP, "chunked", "yours", "planning")
+        methods = [name for name in self.main_methods if self.methods[name].group in groups]
+        rows = []
+        for name, keys in self.families.items():
+            best = {self.atlas.best_fixed[key] for key in keys}
+            fixed = [self.label(method).removeprefix("λ = ") for method in self.atlas.methods if method in best]
+            scores = [score_text(self.atlas.mean(method, keys)) for method in methods]
+            held_out = " \\*" if FAMILIES[name].held_out else ""
+            rows.append((FAMILIES[name].title + held_out, ", ".join(fixed), *scores))
+        columns = ("family", "best fixed λ", *(self.label(method) for method in methods))
+        caption = "Mean relative scores by family; 1 is the best fixed λ in hindsight at each position of the dial."
+        return Table("by-family", caption, columns, tuple(rows))
+
     def partial_table(self) -> Table:
         """Methods that were run on some problems only."""
         rows = []
@@ -315,6 +330,7 @@ class AtlasView:
             self.claims_table(),
             self.criterion_table(),
             self.sources_table(),
+            self.families_table(),
         ]
 
     @property

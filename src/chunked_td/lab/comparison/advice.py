@@ -58,6 +58,7 @@ def advice(found: Comparison) -> list[str]:
     if len(found.groups) > 1:
         texts += [group_text(group) for group in found.groups]
     texts += [text for group in found.groups if (text := model_text(group))]
+    texts += [text for group in found.groups if (text := lambda_text(group))]
     texts += bootstrap_texts(found)
     return texts + cautions(found)
 
@@ -109,6 +110,23 @@ def model_text(group: Standings) -> str:
         f"{group.title}: the best λ that adapts ({ours}) and the best fixed λ ({theirs}) show {NO_DIFFERENCE} "
         f"({_size(gap)})."
     )
+
+
+def lambda_text(group: Standings) -> str:
+    """What λ the best of those that adapt had, beside the best fixed one: why it did as it did."""
+    fixed = next((row for row in group.rows if row.outcome.arm.source == "fixed"), None)
+    ours = next((row for row in group.rows if row.outcome.arm.source not in ("fixed", "dyna")), None)
+    if ours is None or not np.isfinite(ours.outcome.lambdas).any():
+        return ""
+    mean = np.nanmean(ours.outcome.lambdas, axis=0)[np.isfinite(ours.outcome.lambdas).any(axis=0)]
+    tenth = max(mean.size // 10, 1)
+    text = (
+        f"Why, {ours.outcome.arm.label}: its λ was {mean[:tenth].mean():.2f} on average in the first tenth of training "
+        f"and {mean[-tenth:].mean():.2f} in the last"
+    )
+    if fixed is None:
+        return f"{text}."
+    return f"{text}; the best fixed λ was {fixed.outcome.arm.value:g}."
 
 
 def _size(gap: Gap) -> str:

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from chunked_td.lab.gym_environments import make_indexer_for
 from chunked_td.lambdas.base import LambdaSource
+from chunked_td.learners.exploration import Exploration
 from chunked_td.learners.schedule import Schedule
 
 BOOTSTRAPS = {"sarsa": "SARSA", "expected_sarsa": "Expected-SARSA", "q_learning": "Q-learning"}
@@ -42,12 +44,14 @@ class ComparisonSettings:
       lambdas: the grid of fixed λs.
       step_sizes: step sizes to begin with.
       bootstraps: keys of `BOOTSTRAPS`. sources: keys of `SOURCES`.
-      discount: γ. epsilon: exploration.
+      discount: γ. epsilon: exploration; None is 0.1, or nothing where `exploration` has no ε.
+      exploration: how to explore where it is not ε-greedily.
       extend: how often the grid of step sizes may grow at either end.
       step_size_schedule: factors that multiply every step size over the episodes.
       initial_value: of all rows of the table.
       env_settings: keyword arguments for `gymnasium.make`. wrappers: "module:Class", innermost first.
       bins: bins per dimension of a Box; low, high: its bounds, see `chunked_td.Discretise`.
+      indexer: "hash", or "module:function" from an environment to an indexer; see `gym_environments.make_indexer_for`.
       action_mask: obey `info["action_mask"]` where there is one.
       compiled: run compiled where that is possible.
     """
@@ -61,7 +65,8 @@ class ComparisonSettings:
     bootstraps: tuple[str, ...] = ("sarsa", "expected_sarsa")
     sources: tuple[str, ...] = tuple(SOURCES)
     discount: float = 0.99
-    epsilon: float | Schedule = 0.1
+    epsilon: float | Schedule | None = None
+    exploration: Exploration | None = None
     extend: int = 3
     step_size_schedule: Schedule | None = None
     initial_value: float = 0.0
@@ -70,6 +75,7 @@ class ComparisonSettings:
     bins: tuple[int, ...] = ()
     low: tuple[float | None, ...] = ()
     high: tuple[float | None, ...] = ()
+    indexer: str | None = None
     action_mask: bool = True
     compiled: bool = True
 
@@ -109,6 +115,11 @@ class LearnerArm:
         return f"{BOOTSTRAPS[self.bootstrap]}, {self.source_label}"
 
     @property
+    def tag(self) -> str:
+        """What logs call the arm, in letters that TensorBoard leaves as they are."""
+        return f"{self.bootstrap}/{f'lambda-{self.value:g}' if self.source == 'fixed' else self.source}"
+
+    @property
     def lambda_source(self) -> LambdaSource:
         """Its λ source, new."""
         import chunked_td
@@ -136,37 +147,21 @@ class LearnerArm:
 
     def agent(self, env: Any, settings: ComparisonSettings, step_size: float, seed: int) -> Any:
         """A learner for the Gymnasium loop."""
-        from chunked_td import Discretise
         from chunked_td.learners.inputs import learner_by_name
 
-        more: dict[str, Any] = {}
-        if settings.bins:
-            more["indexer"] = Discretise(
-                env, _one_or_all(settings.bins), *map(_one_or_all, (settings.low, settings.high))
-            )
-        agent = learner_by_name(_CLASSES[self.bootstrap])(
+        return learner_by_name(_CLASSES[self.bootstrap])(
             env,
             lambda_source=self.lambda_source,
             planner=self.planner,
             step_size=scaled(settings.step_size_schedule, step_size),
             epsilon=settings.epsilon,
+            exploration=settings.exploration,
             discount=settings.discount,
             seed=seed,
             action_mask=settings.action_mask,
-            **more,
+            initial_value=settings.initial_value,
+            indexer=make_indexer_for(env, settings.bins, settings.low, settings.high, settings.indexer),
         )
-        if settings.initial_value:
-            if not agent.indexer.fixed:
-                raise ValueError(
-                    "--initial-value needs a known number of states; this environment's states get ids on first sight"
-                )
-            agent.tables.values[:] = settings.initial_value
-        return agent
-
-
-def _one_or_all(values: tuple[Any, ...]) -> Any:
-    """One number for all dimensions, one per dimension, or None where none was given."""
-    return None if not values else values[0] if len(values) == 1 else list(values)
 
 
 def scaled(schedule: Schedule | None, step_size: float) -> float | Schedule:

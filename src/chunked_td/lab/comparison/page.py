@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td.lab.comparison.advice import advice
-from chunked_td.lab.comparison.arms import BOOTSTRAPS
+from chunked_td.lab.comparison.arms import BOOTSTRAPS, ComparisonSettings
 from chunked_td.lab.comparison.ranking import LEVEL
 from chunked_td.lab.comparison.sweep import ArmOutcome, Comparison, Standings
 from chunked_td.lab.report.choice import Plot
@@ -28,6 +28,7 @@ from chunked_td.lab.report.style import (
 )
 from chunked_td.lab.results.statistics import mean_and_interval
 from chunked_td.lab.results.tables import Table
+from chunked_td.learners.exploration import EPSILON, CountBonus, Softmax
 
 _HUES = {
     "forward": VERMILION,
@@ -70,7 +71,10 @@ def render_page(found: Comparison) -> str:
 
 
 def _section(found: Comparison, group: Standings, key: str) -> GroupSection:
-    plots = [ranking_plot(group, key), curves_plot(found, group, key), step_size_plot(group, key)] if group.rows else []
+    plots = []
+    if group.rows:
+        plots = [ranking_plot(group, key), curves_plot(found, group, key), lambda_plot(found, group, key)]
+        plots.append(step_size_plot(group, key))
     return GroupSection(group.title, [ranking_table(group, key)], plots)
 
 
@@ -156,6 +160,31 @@ def curves_plot(found: Comparison, group: Standings, key: str) -> Plot:
     return Plot(f"{key}-curves", "Learning curves", caption, traces, form, ("bands", "logx"))
 
 
+def lambda_plot(found: Comparison, group: Standings, key: str) -> Plot:
+    """Mean λ over training. Fixed λs are straight lines, and hidden at first but for the best."""
+    looks, traces, fixed_shown = _looks(group), [], False
+    for place, row in enumerate(group.rows):
+        arm, name = row.outcome.arm, row.outcome.arm.source_label
+        there = np.isfinite(row.outcome.lambdas).all(axis=0)  # one-step episodes have no λ
+        if not there.any():
+            continue
+        mean, interval = mean_and_interval(row.outcome.lambdas[:, there])
+        marks = found.settings.marks[there]
+        some = line_with_band(name, marks, mean, interval, looks[name], seeds=found.seeds, markers=False)
+        hidden = arm.source == "dyna" or (fixed_shown if arm.source == "fixed" else place >= 2 * _SHOWN)
+        fixed_shown = fixed_shown or arm.source == "fixed"
+        for trace in some if hidden else ():
+            trace["visible"] = "legendonly"
+        traces += some
+    form = layout(axis("episode"), axis("mean λ since the last point", range=[-0.03, 1.03]))
+    caption = (
+        "How far credit jumps: the mean λ of all steps but the first of each episode, over training, with 95 % "
+        "intervals over seeds. Near 1 returns are passed back whole, near 0 every step bootstraps. Of the fixed λs the "
+        "best is shown; the others: click in the legend."
+    )
+    return Plot(f"{key}-lambda", "λ over training", caption, traces, form, ("bands", "logx"))
+
+
 def step_size_plot(group: Standings, key: str) -> Plot:
     """Mean return against the step size; step sizes at which a run diverged are left out."""
     looks, traces = _looks(group), []
@@ -179,7 +208,7 @@ def method(found: Comparison) -> list[str]:
     how = found.how
     return [
         f"{len(found.outcomes)} arms, {found.seeds} seeds each, {settings.episodes:,} episodes per run, γ = "
-        f"{settings.discount:g}, exploration ε = {_epsilon(settings.epsilon)} (ε-greedy), values begin at "
+        f"{settings.discount:g}, exploration: {exploration_text(settings)}, values begin at "
         f"{settings.initial_value:g}.",
         f"{how[0].upper()}{how[1:]}.",
         "Every λ source runs with every bootstrap, so that neither is taken for the other. Every arm sees the same "
@@ -193,9 +222,22 @@ def method(found: Comparison) -> list[str]:
     ]
 
 
-def _epsilon(epsilon: Any) -> str:
-    points = getattr(epsilon, "points", None)
-    return f"{epsilon:g}" if points is None else ", ".join(f"{value:g} at episode {at:,}" for at, value in points)
+def exploration_text(settings: ComparisonSettings) -> str:
+    """How the learners explore, in words."""
+    exploration = settings.exploration
+    epsilon = f"ε = {_number(EPSILON if settings.epsilon is None else settings.epsilon)}"
+    if exploration is None:
+        return f"ε-greedy, {epsilon}"
+    if isinstance(exploration, Softmax):
+        return f"softmax, temperature {_number(exploration.temperature)}"
+    if isinstance(exploration, CountBonus):
+        return f"count bonus {exploration.scale:g}/√n, {epsilon}"
+    return f"{exploration!r}, {epsilon}"
+
+
+def _number(value: Any) -> str:
+    points = getattr(value, "points", None)
+    return f"{value:g}" if points is None else ", ".join(f"{number:g} at episode {at:,}" for at, number in points)
 
 
 def frame_of(found: Comparison) -> Any:
@@ -217,6 +259,7 @@ def frame_of(found: Comparison) -> Any:
                         "seed": np.repeat(np.arange(seeds), points),
                         "episode": np.tile(marks, seeds),
                         "mean_return": runs.means.ravel(),
+                        "mean_lambda": runs.lambdas.ravel(),
                         "diverged": np.repeat(runs.diverged, points),
                         "chosen": np.repeat(one.chosen == place, points),
                     }

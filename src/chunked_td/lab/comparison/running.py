@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
 import numpy as np
@@ -41,10 +42,12 @@ class Curves:
     Attributes:
       means: float64[seeds, checkpoints], mean return since the last checkpoint; NaN once a run has diverged.
       diverged: bool[seeds].
+      lambdas: float64[seeds, checkpoints], mean λ since the last checkpoint; NaN where no step had one.
     """
 
     means: np.ndarray
     diverged: np.ndarray
+    lambdas: np.ndarray
 
 
 def runs_for(settings: ComparisonSettings) -> CompiledRuns | GymnasiumRuns:
@@ -65,8 +68,8 @@ def runs_for(settings: ComparisonSettings) -> CompiledRuns | GymnasiumRuns:
 def _why_not(settings: ComparisonSettings) -> str:
     if not settings.compiled:
         return "asked for by --no-compiled"
-    if settings.wrappers or settings.bins:
-        return "wrappers and bins are not part of the compiled dynamics"
+    if settings.wrappers or settings.bins or settings.indexer:
+        return "wrappers, bins and indexers are not part of the compiled dynamics"
     return "" if settings.step_size_schedule is None else "compiled runs take no schedule of step sizes"
 
 
@@ -75,9 +78,12 @@ def _dynamics(env: Any, settings: ComparisonSettings) -> Any:
     from chunked_td import TransitionTable, dynamics_of
 
     _, info = env.reset(seed=0)
-    if not ("action_mask" in info and settings.action_mask):
-        return dynamics_of(env, horizon=settings.max_steps)
     inner = env.unwrapped
+    own = getattr(inner, "dynamics", None) is not None
+    if own and "action_mask" in info and not settings.action_mask:
+        raise ValueError("its compiled dynamics offer legal actions only, and the mask is to be ignored")
+    if own or not ("action_mask" in info and settings.action_mask):
+        return dynamics_of(env, horizon=settings.max_steps)
     if not callable(getattr(inner, "action_mask", None)):
         raise ValueError("the environment does not tell the action mask of every state")
     legal = np.array([inner.action_mask(state) for state in range(int(inner.observation_space.n))], bool)
@@ -113,13 +119,11 @@ class CompiledRuns:
 
     def _run(self, job: ArmRuns, seeds: int) -> dict[float, Curves]:
         from chunked_td.learners.divergence import DivergenceWarning
-        from chunked_td.learners.schedule import Schedule
+        from chunked_td.learners.schedule import over_episodes
         from chunked_td.simulation.simulate import simulate
 
         settings, marks = self.settings, self.settings.marks
-        epsilon = settings.epsilon
-        if isinstance(epsilon, Schedule):
-            epsilon = epsilon.over(np.arange(settings.episodes))
+        epsilon = None if settings.epsilon is None else over_episodes(settings.epsilon, settings.episodes)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DivergenceWarning)
             found = simulate(
@@ -130,15 +134,19 @@ class CompiledRuns:
                 step_sizes=np.repeat(job.step_sizes, seeds),
                 seeds=np.tile(np.arange(seeds), len(job.step_sizes)),
                 epsilon=epsilon,
+                exploration=settings.exploration,
                 discount=settings.discount,
                 episodes=settings.episodes,
                 record_at=marks.tolist(),
                 view="traces",
                 initial_value=settings.initial_value,
+                keep_lambda=True,
             )
-        means = (found.returns_at / np.diff(marks, prepend=0)).reshape(len(job.step_sizes), seeds, marks.size)
-        lost = (found.diverged >= 0).reshape(len(job.step_sizes), seeds)
-        return {size: Curves(*of) for size, *of in zip(job.step_sizes, means, lost, strict=True)}
+        assert found.lambda_at is not None
+        shape = len(job.step_sizes), seeds, marks.size
+        means, lambdas = (found.returns_at / np.diff(marks, prepend=0)).reshape(shape), found.lambda_at.reshape(shape)
+        lost = (found.diverged >= 0).reshape(shape[:2])
+        return {size: Curves(*of) for size, *of in zip(job.step_sizes, means, lost, lambdas, strict=True)}
 
 
 class GymnasiumRuns:
@@ -169,7 +177,7 @@ class GymnasiumRuns:
             curves: dict[float, Curves] = {}
             for size in job.step_sizes:
                 rows = [next(found) for _ in range(seeds)]
-                curves[size] = Curves(np.array([row[0] for row in rows]), np.array([row[1] for row in rows]))
+                curves[size] = Curves(*map(np.array, zip(*rows, strict=True)))
             yield curves
 
 
@@ -189,43 +197,73 @@ def _environment_and_agent(job: _Job) -> tuple[Any, Any]:
     return env, job.arm.agent(env, settings, job.step_size, job.seed)
 
 
-def _one_run(job: _Job) -> tuple[np.ndarray, bool]:
-    """Mean return per checkpoint, NaN from where learning diverged, and whether it did."""
+def _one_run(job: _Job) -> tuple[np.ndarray, bool, np.ndarray]:
+    """Mean return per checkpoint, NaN from where learning diverged; whether it did; mean λ per checkpoint."""
     from chunked_td.learners.divergence import DivergenceWarning
+    from chunked_td.learners.loop import train
 
     env, agent = _environment_and_agent(job)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DivergenceWarning)
-        history = agent.learn(env, job.settings.episodes, progress=False)
+        watch = _LambdaWatch(agent, job.settings.marks)
+        history = train(agent, env, job.settings.episodes, progress=False, watch=watch)
     env.close()
     marks = job.settings.marks
     returns = np.full(job.settings.episodes, np.nan)
     lost = history.diverged is not None
     played = history.diverged if lost else history.returns.size
     returns[:played] = history.returns[:played]
-    return np.add.reduceat(returns, np.append(0, marks[:-1])) / np.diff(marks, prepend=0), lost
+    return np.add.reduceat(returns, np.append(0, marks[:-1])) / np.diff(marks, prepend=0), lost, watch.means
 
 
-def _run_jobs(jobs: Sequence[_Job]) -> list[tuple[np.ndarray, bool]]:
+class _LambdaWatch:
+    """Adds up λ step by step, between checkpoints."""
+
+    def __init__(self, agent: Any, marks: np.ndarray):
+        self.agent, self.marks, self.episode = agent, marks, -1
+        self.total, self.steps = np.zeros(marks.size), np.zeros(marks.size)
+
+    def __call__(self, state: int, episode: int) -> None:
+        """A step was made; the first of an episode has no λ."""
+        if episode != self.episode:
+            self.episode = episode
+            return
+        place = np.searchsorted(self.marks, episode, side="right")
+        self.total[place] += self.agent.memory.lambda_t.mean()
+        self.steps[place] += 1
+
+    @property
+    def means(self) -> np.ndarray:
+        """Mean λ per checkpoint; NaN where there was no step."""
+        return np.divide(self.total, self.steps, out=np.full(self.total.size, np.nan), where=self.steps > 0)
+
+
+def _run_jobs(jobs: Sequence[_Job]) -> list[tuple[np.ndarray, bool, np.ndarray]]:
     """Each job in one of as many processes as there are cores; results in order."""
     fresh = multiprocessing.get_context("spawn")  # a fork would inherit the threads of JAX or BLAS half-alive
-    with _interrupts_ignored():
-        pool = fresh.Pool(os.cpu_count())
-    with pool:
+    pool = None
+    try:
+        with _interrupts_held():
+            pool = fresh.Pool(os.cpu_count())
         return list(_shown(pool.imap(_one_run, jobs), "runs", len(jobs)))
+    finally:
+        if pool is not None:  # Ctrl-C may come as the first thing after it was made
+            pool.terminate()
+            pool.join()
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Processes begun here ignore Ctrl-C from their first moment: it reaches them all, and the first one ends them."""
-    if threading.current_thread() is not threading.main_thread():
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C waits until the end of the block. Processes begun here never see it; this process ends them."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource_tracker.ensure_running()  # starting it later would let Ctrl-C through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _shown(things: Iterable[T], what: str, total: int) -> Iterable[T]:

@@ -57,6 +57,11 @@ class ArmOutcome:
         """float64[seeds, checkpoints] at the chosen step sizes."""
         return np.array([self.curves[self.step_sizes[place]].means[seed] for seed, place in enumerate(self.chosen)])
 
+    @cached_property
+    def lambdas(self) -> np.ndarray:
+        """float64[seeds, checkpoints] at the chosen step sizes: mean λ; NaN where no step had one."""
+        return np.array([self.curves[self.step_sizes[place]].lambdas[seed] for seed, place in enumerate(self.chosen)])
+
     @property
     def diverged(self) -> bool:
         """Whether a run at a chosen step size diverged."""

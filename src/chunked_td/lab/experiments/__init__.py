@@ -5,7 +5,9 @@ A folder holds
     protocol.py   PROTOCOL, and ORDER, a number: its place in lists and reports
     claims.py     CLAIMS: claims with criteria, see `chunked_td.lab.results.claims`         (optional)
     report.py     FIGURES: choice of figures, see `chunked_td.lab.report.choice`;
-                  PUBLISHED: what was published about it, a text for the report             (optional)
+                  PUBLISHED: what was published about it, a text for the report;
+                  HEADLINE: a function from its study and that of its original (or None) to
+                  the sentence that opens the report, "" for none                           (optional)
 
 and whatever else those files import. A single Python file may define the same names. Only the protocol is imported to
 plan and run; the rest is imported when a report or a list of claims needs it.
@@ -20,7 +22,7 @@ import pkgutil
 import re
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -33,6 +35,7 @@ from chunked_td.lab.protocol import Protocol
 if TYPE_CHECKING:
     from chunked_td.lab.report.choice import FigureChoice
     from chunked_td.lab.results.claims import Claim
+    from chunked_td.lab.results.studies import Study
 
 USER_MODULES = "chunked_td_experiment_"
 """How the names of modules loaded from users' paths begin."""
@@ -73,6 +76,11 @@ class Experiment:
     def published(self) -> str:
         """What was published about it."""
         return self._part("report", "PUBLISHED") or ""
+
+    @cached_property
+    def headline(self) -> Callable[[Study, Study | None], str] | None:
+        """What the report should open with, if it has that to say."""
+        return self._part("report", "HEADLINE")
 
     def _part(self, file: str, name: str) -> Any:
         """A name of the module, or of a file of the package; None if there is none."""

@@ -36,6 +36,8 @@ class Plot:
       switches: those of "bands", "logx" and "logy" that make sense for it. on: those that are on at first; None is
         bands, if any is visible.
       height: in pixels.
+      panels: how many pairs of axes it has (x, x2, … with y, y2, …): side by side in a wide window, one below the other
+        in a narrow one.
     """
 
     id: str
@@ -46,6 +48,7 @@ class Plot:
     switches: tuple[str, ...] = ()
     on: tuple[str, ...] = ()
     height: int = 420
+    panels: int = 1
 
     def is_on(self, switch: str) -> bool:
         """Whether a switch is on at first: named in `on`, or bands of which some are visible."""

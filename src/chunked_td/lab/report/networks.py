@@ -114,7 +114,7 @@ def _line(axes: Axes, runs: RunArrays, name: str, color: str, linestyle: str, la
 
 
 def _finish(loss: Axes, lambdas: Axes, reliability: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     for axes, title in ((loss, "training loss"), (lambdas, "mean λ"), (reliability, "calibration")):
         axes.set_title(title)
@@ -126,9 +126,10 @@ def _finish(loss: Axes, lambdas: Axes, reliability: Axes) -> None:
         axes.locator_params(axis="x", nbins=4)
     if loss.has_data():
         loss.set_yscale("log")
-        loss.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        low, high = loss.get_ylim()
+        loss.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 5, 7) if high < 10 * low else (1, 2, 5)))
+        loss.yaxis.set_minor_locator(NullLocator())
         loss.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        loss.yaxis.set_minor_formatter(NullFormatter())
     lambdas.set_ylim(0, 1.02)
     lambdas.text(0.98, 0.5, "solid: predictable\ndashed: noisy", transform=lambdas.transAxes, ha="right", color=GREY)
     reliability.plot([0, 1], [0, 1], color=GREY, dashes=(4, 2), linewidth=0.8, zorder=1)

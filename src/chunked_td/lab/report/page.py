@@ -2,8 +2,9 @@
 
     build_report(Path("runs/paper"))      # writes runs/paper/report.html and runs/paper/figures/*.{svg,pdf,png}
 
-The page is one file that works without a network: interactive plots, tables, the verdict on every claim, what
-differs from the paper and why, and how it was made. Its HTML, CSS and JavaScript are in `templates/`.
+The page is one file that works without a network. It opens with its findings: a headline, one picture, a table of all
+verdicts. The claims follow, then per experiment plots, tables, what differs from the paper and why; then how it was
+made. Its HTML, CSS and JavaScript are in `templates/`.
 """
 
 from __future__ import annotations
@@ -18,20 +19,25 @@ from chunked_td._durations import duration_text
 from chunked_td._files import check_inside
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.experiments import Experiment, catalogue
-from chunked_td.lab.report.choice import Drawing, Plot
+from chunked_td.lab.report.choice import Drawing, Plot, original_of
 from chunked_td.lab.report.figures import save_all
-from chunked_td.lab.report.plots import plots_of
+from chunked_td.lab.report.ledger import STATUSES, Entry, by_reason, by_study, ledger, summary
+from chunked_td.lab.report.plots import mirror_plot, plots_of
 from chunked_td.lab.report.style import FORMATS
-from chunked_td.lab.report.text import PAPER, findings, summary
-from chunked_td.lab.results.claims import JudgedClaim, judge_all
+from chunked_td.lab.report.text import PAPER, findings, not_run
+from chunked_td.lab.results.claims import judge_all
+from chunked_td.lab.results.criteria import NOT_RUN
+from chunked_td.lab.results.further import further_claims
 from chunked_td.lab.results.studies import Study, load_studies
 from chunked_td.lab.results.tables import Table, tables_of
-from chunked_td.lab.results.wording import list_text, seeds_text
+from chunked_td.lab.results.wording import seeds_text
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import refuse, write_or_explain
 from chunked_td.lab.store.log import BatchRecord, SessionRecord
 
 TITLE = "Chunked-TD: the paper's experiments, run again"
+MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "?", "not run": "–"}
+"""Signs of the verdicts, for the table that opens the page."""
 SWITCHES = {"bands": "intervals", "logx": "logarithmic episodes", "logy": "logarithmic scores"}
 """What the page calls the switches of a plot."""
 
@@ -42,6 +48,7 @@ class ExperimentSection:
 
     study: Study
     published: str
+    claims: Sequence[Entry]
     findings: Sequence[str]
     tables: Sequence[Table]
     plots: Sequence[Plot]
@@ -75,7 +82,7 @@ def build_report(
     tables = {study.id: tables_of(study) for study in studies.values()}
     for table in (table for found in tables.values() for table in found):
         write_or_explain(folder / "tables" / f"{table.name}.md", table.markdown().encode())
-    text = report_page(store, studies, known, tables, drawings, atlas_address(directory, folder))
+    text = report_page(store, studies, known, tables, drawings, folder)
     write_or_explain(folder / "report.html", text.encode())
     return folder / "report.html"
 
@@ -86,17 +93,23 @@ def report_page(
     experiments: Mapping[str, Experiment],
     tables: Mapping[str, Sequence[Table]],
     drawings: Sequence[Drawing],
-    atlas: str = "",
+    folder: Path,
 ) -> str:
-    """The page as text; `atlas` is the address of the atlas's page, or ""."""
-    claims = judge_all(studies, experiments)
+    """The page as text; `folder` is where it will lie, for links to the studies beside the run directory."""
+    plots = {name: plots_of(study, studies, experiments) for name, study in studies.items()}
+    shown = {name: [it.id for it in plots[name]] + [f"table-{it.name}" for it in tables[name]] for name in studies}
+    titles = {name: experiment.protocol.title for name, experiment in experiments.items()}
+    titles |= {name: study.about.title for name, study in studies.items()}
+    further = further_claims(store.directory.path, store.directory.path.parent)
+    claims = ledger(judge_all(studies, experiments), further, titles, shown, folder)
     sections = [
         ExperimentSection(
             study=study,
             published=experiments[name].published if name in experiments else "",
-            findings=findings(study, claims),
+            claims=[claim for claim in claims if claim.study == name],
+            findings=findings(study),
             tables=tables[name],
-            plots=plots_of(study, studies, experiments),
+            plots=plots[name],
             drawings=[drawing for drawing in drawings if drawing.study == name],
         )
         for name, study in studies.items()
@@ -105,14 +118,19 @@ def report_page(
         "page.html",
         title=TITLE,
         paper=PAPER,
-        introduction=introduction(studies, claims),
-        claims=claims,
-        studies=studies,
+        headline=headline(studies, experiments),
+        summary=summary(claims),
+        introduction=introduction(studies),
+        opening=opening_plot(studies, experiments),
+        not_run=not_run(studies),
+        verdicts=by_study(claims),
+        claims=[claim for claim in claims if claim.status != NOT_RUN],
+        unrun=by_reason(claims),
         sections=sections,
         time_table=time_table(store.directory.log.batches()),
         sessions=distinct(store.directory.log.sessions()),
         damaged=store.damaged,
-        atlas=atlas,
+        atlas=atlas_address(store.directory.path, folder),
     )
 
 
@@ -141,6 +159,9 @@ def render(template: str, packages: Sequence[str] = (), **values: Any) -> str:
         seeds_text=seeds_text,
         switches=SWITCHES,
         formats=FORMATS,
+        statuses=STATUSES,
+        marks=MARKS,
+        claims_script=environment.globals["source"]("claims.js"),
         style=environment.globals["source"]("page.css"),
         script=environment.globals["source"]("plots.js"),
         plotly=Markup(get_plotlyjs().replace("</script", "<\\/script")),
@@ -162,22 +183,31 @@ def templates(*packages: str) -> Any:
     return environment
 
 
-def introduction(studies: Mapping[str, Study], claims: Sequence[JudgedClaim]) -> list[str]:
+def headline(studies: Mapping[str, Study], experiments: Mapping[str, Experiment]) -> str:
+    """The first headline that an experiment has to give; "" if none has."""
+    for name, study in studies.items():
+        make = experiments[name].headline if name in experiments else None
+        if make is not None and (text := make(study, original_of(name, studies, experiments))):
+            return text
+    return ""
+
+
+def opening_plot(studies: Mapping[str, Study], experiments: Mapping[str, Experiment]) -> Plot | None:
+    """The first control beside its original; None if no pair of them has runs."""
+    for name, study in studies.items():
+        original = original_of(name, studies, experiments)
+        if original is not None:
+            return mirror_plot(original, study)
+    return None
+
+
+def introduction(studies: Mapping[str, Study]) -> list[str]:
     """What the page is about and what was run, one paragraph each."""
     sizes = [f"{study.about.title}: {seeds_text(study.seeds)}, {study.length:,} episodes" for study in studies.values()]
-    absent = [
-        f"{list_text(labels)} ({study.about.title})"
-        for study in studies.values()
-        if (labels := [arm.label for arm in study.absent if arm.in_paper])
-    ]
-    texts = [
+    return [
         f"Every experiment of {PAPER}, beside what was published, with our controls.",
-        summary(claims),
         "; ".join(sizes) + ".",
     ]
-    if absent:
-        texts.append(f"Arms of the paper that were not run at this profile: {', '.join(absent)}.")
-    return texts
 
 
 def time_table(batches: Sequence[BatchRecord]) -> Table:

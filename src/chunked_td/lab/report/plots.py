@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 PlotlyTrace = dict[str, Any]
 CONTROL_CAPTION = "The same arms on both problems. An unbiased learner has the same line twice."
+CROWDED = 6
+"""A sweep with more lines than this has two panels."""
 SYMBOLS = {
     "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down", "P": "cross", "X": "x",
     "<": "triangle-left", ">": "triangle-right", "p": "pentagon", "h": "hexagon", "d": "diamond-tall",
@@ -110,11 +112,12 @@ def line_with_band(
     return [band, line]
 
 
-def level(y: float, text: str, color: str = GREY, dash: str = "dash") -> dict[str, Any]:
-    """Additions to a layout: a horizontal line across the plot with a text at its right end."""
-    shape = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y,
+def level(y: float, text: str, color: str = GREY, dash: str = "dash", panel: str = "") -> dict[str, Any]:
+    """Additions to a layout: a horizontal line across the plot, or a panel of it, with a text at its right end."""
+    across = {"xref": f"x{panel} domain", "yref": f"y{panel}"}
+    shape = {"type": "line", **across, "x0": 0, "x1": 1, "y0": y, "y1": y,
              "line": {"color": color, "width": 1.5, "dash": dash}}  # fmt: skip
-    note = {"xref": "paper", "x": 1, "y": y, "text": text, "showarrow": False, "xanchor": "right", "yanchor": "bottom",
+    note = {**across, "x": 1, "y": y, "text": text, "showarrow": False, "xanchor": "right", "yanchor": "bottom",
             "font": {"color": color, "size": 12}}  # fmt: skip
     return {"shapes": [shape], "annotations": [note]}
 
@@ -149,6 +152,43 @@ def error_plot(study: Study, truth: float) -> Plot:
     return Plot(f"{study.id}-error", title, caption, traces, form, ("bands", "logy"), ("logy",))
 
 
+def in_panels(
+    panels: Sequence[tuple[str, list[PlotlyTrace]]], x: dict[str, Any], y: dict[str, Any], best: float | None = None
+) -> tuple[list[PlotlyTrace], dict[str, Any]]:
+    """Data and layout of a plot with several panels on the same axes.
+
+    Args:
+      panels: (title, traces) of each. An arm that is in several has one entry in the legend.
+      x, y: what the axes of all panels look like.
+      best: height of a line across every panel, the best possible score.
+    """
+    data: list[PlotlyTrace] = []
+    form = layout(x, y)
+    shapes, notes, seen = [], [], set()
+    for number, (title, traces) in enumerate(panels, start=1):
+        end = "" if number == 1 else str(number)
+        form[f"xaxis{end}"] = {**x, "anchor": f"y{end}", "domain": _domain(number, len(panels))}
+        form[f"yaxis{end}"] = {**y, "anchor": f"x{end}"}
+        if number > 1:
+            form[f"xaxis{end}"]["matches"], form[f"yaxis{end}"]["matches"] = "x", "y"
+        notes.append({"xref": f"x{end} domain", "yref": f"y{end} domain", "x": 0, "y": 1, "text": f"<b>{title}</b>",
+                      "showarrow": False, "xanchor": "left", "yanchor": "bottom"})  # fmt: skip
+        if best is not None:
+            lines = level(best, f"best possible {best:,g}", panel=end)
+            shapes, notes = shapes + lines["shapes"], notes + lines["annotations"]
+        for trace in traces:
+            shown = trace.get("showlegend", True) and trace["legendgroup"] not in seen
+            seen |= {trace["legendgroup"]} if shown else set()
+            data.append({**trace, "xaxis": f"x{end}", "yaxis": f"y{end}", "showlegend": shown})
+    return data, {**form, "shapes": shapes, "annotations": notes}
+
+
+def _domain(number: int, count: int, gap: float = 0.06) -> list[float]:
+    """Where a panel lies from left to right, [from, to] in the unit interval."""
+    width = (1 - gap * (count - 1)) / count
+    return [round((number - 1) * (width + gap), 4), round((number - 1) * (width + gap) + width, 4)]
+
+
 def sweep_traces(study: Study, style_from: Study, arms: Sequence[ArmResults], suffix: str = "") -> list[PlotlyTrace]:
     """Mean score against step size, a line with a band per arm."""
     looks = styles(style_from.arms)
@@ -167,39 +207,76 @@ def sweep_traces(study: Study, style_from: Study, arms: Sequence[ArmResults], su
 def sweep_plot(study: Study, style_from: Study | None = None, episode: int | None = None) -> Plot:
     """Scores against the step size; `episode` says that this is an early checkpoint of longer runs."""
     label, best = study.about.score_label, study.best
-    lines = level(best, f"best possible {best:,g}") if best is not None and episode is None else {}
-    form = layout(axis("step size α", log=True), axis(label, rangemode="tozero", tickformat=",d"), **lines)
+    best = None if episode else best
+    x, y = axis("step size α", log=True), axis(label, rangemode="tozero", tickformat=",d")
     when = f"after the first {episode:,} episodes" if episode else f"after {study.length:,} episodes"
     caption = f"{label[0].upper()}{label[1:]} {when}, mean over seeds, against the step size."
-    traces = sweep_traces(study, style_from or study, study.present)
+    fixed = [arm for arm in study.present if arm.fixed_lambda is not None]
+    ours = [arm for arm in study.present if arm.fixed_lambda is None]
     name = f"{study.id}-sweep" + (f"-first-{episode}" if episode else "")
     title = f"First {episode:,} episodes, with the arms at reduced size" if episode else "Every arm and step size"
-    return Plot(name, title, caption, traces, form, ("bands", "logy"), height=480)
+    if len(study.present) <= CROWDED or not ours:
+        traces = sweep_traces(study, style_from or study, study.present)
+        lines = {} if best is None else level(best, f"best possible {best:,g}")
+        return Plot(name, title, caption, traces, layout(x, y, **lines), ("bands", "logy"), height=480)
+    chosen = best_fixed_and_models([study])
+    groups = (
+        ("fixed λ", fixed),
+        ("λ from a model, and the best fixed λ", [a for a in study.present if a.id in chosen]),
+    )
+    panels = [(head, sweep_traces(study, style_from or study, arms)) for head, arms in groups]
+    return Plot(name, title, caption, *in_panels(panels, x, y, best), ("bands", "logy"), height=480, panels=2)
 
 
 def control_plot(original: Study, control: Study, name: str = "control", caption: str = CONTROL_CAPTION) -> Plot:
-    """Arms with a model (and the best fixed λ) on the original (solid) and on the control (open markers).
+    """Arms with a model (and the best fixed λ) on the original and on the control, a panel each.
 
     Args:
-      name: what the control is called in the legend and the title.
+      name: what the control is called in the title.
     """
-    traces: list[PlotlyTrace] = []
     chosen_ids = best_fixed_and_models([original, control])
-    for study, suffix in ((original, ""), (control, f", {name}")):
-        chosen = study.with_arms(arm for arm in study.arms if arm.id in chosen_ids)
-        found = sweep_traces(chosen, study, chosen.present, suffix)
-        for trace in found:
-            if suffix and trace.get("meta") != "band":
-                trace["marker"]["symbol"] += "-open"
-                trace["line"]["dash"] = "longdashdot"
-        traces += found
-    best = original.best
-    form = layout(
-        axis("step size α", log=True),
-        axis(original.about.score_label, rangemode="tozero", tickformat=",d"),
-        **(level(best, f"best possible {best:,g}") if best is not None else {}),
+    panels = [
+        (study.about.title, sweep_traces(study, study, [arm for arm in study.present if arm.id in chosen_ids]))
+        for study in (original, control)
+    ]
+    x, y = axis("step size α", log=True), axis(original.about.score_label, rangemode="tozero", tickformat=",d")
+    data, form = in_panels(panels, x, y, original.best)
+    title = f"Original and {name}"
+    return Plot(f"{control.id}-control", title, caption, data, form, ("bands", "logy"), height=480, panels=2)
+
+
+def mirror_plot(original: Study, control: Study) -> Plot:
+    """The picture that opens the report: an original and its control on the same axes, and little else.
+
+    Fixed λs are thin grey lines with one name. Of the arms with a model it shows the paper's and the one that knows the
+    true model; all of them, if the paper's was not run.
+    """
+    both = {arm.id for arm in original.present} & {arm.id for arm in control.present}
+    models = [arm for arm in original.present if arm.id in both and arm.fixed_lambda is None]
+    if any(arm.in_paper for arm in models):
+        models = [arm for arm in models if arm.in_paper or arm.about.kind == "oracle"]
+    fixed = [arm for arm in original.present if arm.id in both and arm.fixed_lambda is not None]
+    panels = []
+    for study in (original, control):
+        here = {arm.id: arm for arm in study.present}
+        traces = [_thin(trace, len(fixed)) for trace in sweep_traces(study, study, [here[arm.id] for arm in fixed])]
+        traces = [trace for trace in traces if trace.get("meta") != "band"]
+        panels.append((study.about.title, traces + sweep_traces(study, study, [here[arm.id] for arm in models])))
+    label = original.about.score_label
+    x, y = axis("step size α", log=True), axis(label, rangemode="tozero", tickformat=",d")
+    caption = (
+        f"{label[0].upper()}{label[1:]} after {original.length:,} episodes against the step size, mean over seeds, on "
+        f"both problems; shading: 95 % bootstrap intervals. {CONTROL_CAPTION}"
     )
-    return Plot(f"{control.id}-control", f"Original and {name}", caption, traces, form, ("bands", "logy"), height=480)
+    title = f"{original.about.title} and its control"
+    data, form = in_panels(panels, x, y, original.best)
+    return Plot(f"{control.id}-mirror", title, caption, data, form, height=380, panels=2)
+
+
+def _thin(trace: PlotlyTrace, count: int) -> PlotlyTrace:
+    """A line of one of `count` fixed λs as a thin grey one; all of them have one entry in the legend."""
+    line = {"color": "#9a9a9a", "width": 1}
+    return {**trace, "line": line, "mode": "lines", "legendgroup": "fixed", "name": f"{count} fixed λ"}
 
 
 def seeds_plot(study: Study) -> Plot:
@@ -246,14 +323,13 @@ def network_plots(study: Study) -> list[Plot]:
     arms = diagnosed(study)
     looks = styles(study.arms)
     loss: list[PlotlyTrace] = []
-    lambdas: list[PlotlyTrace] = []
+    lambdas: dict[str, list[PlotlyTrace]] = {"predictable steps": [], "noisy steps": []}
     points: list[PlotlyTrace] = []
     for arm in arms:
         runs = arm.require_runs()
         loss += _diagnostic(runs, LOSS, arm.label, looks[arm.id])
-        lambdas += _diagnostic(runs, PREDICTABLE, f"{arm.label}, predictable", looks[arm.id])
-        dashed = Style(looks[arm.id].color, "dash", looks[arm.id].marker, looks[arm.id].width)
-        lambdas += _diagnostic(runs, NOISY, f"{arm.label}, noisy", dashed)
+        lambdas["predictable steps"] += _diagnostic(runs, PREDICTABLE, arm.label, looks[arm.id])
+        lambdas["noisy steps"] += _diagnostic(runs, NOISY, arm.label, looks[arm.id])
         points += _calibration(arm, looks[arm.id].color)
     episodes = axis("episodes", tickformat=",d")
     unit: Any = {"range": [0, 1.04]}
@@ -262,8 +338,8 @@ def network_plots(study: Study) -> list[Plot]:
         Plot(f"{study.id}-loss", "World model: training loss", "Mean over all runs, with 95 % interval.", loss,
              layout(episodes, axis("loss", log=True)), ("bands", "logy"), ("logy",)),
         Plot(f"{study.id}-lambda", "World model: λ on predictable and on noisy steps",
-             "Mean λ since the last checkpoint, over all runs.", lambdas,
-             layout(episodes, axis("mean λ", **unit)), ("bands",)),
+             "Mean λ since the last checkpoint, over all runs.",
+             *in_panels(list(lambdas.items()), episodes, axis("mean λ", **unit)), ("bands",), panels=2),
         Plot(f"{study.id}-calibration", "World model: calibration",
              "Probability of the most probable outcome against how often it came, at the end of training.", points,
              layout(axis("predicted probability", **unit), axis("observed frequency", **unit), shapes=[diagonal])),

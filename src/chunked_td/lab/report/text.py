@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from itertools import combinations
 
 import numpy as np
 
-from chunked_td.lab.results.claims import JudgedClaim
 from chunked_td.lab.results.criteria import LEVEL, selected_of
 from chunked_td.lab.results.statistics import holm, paired_test
 from chunked_td.lab.results.studies import ArmResults, Study
@@ -21,18 +19,25 @@ PAPER = (
 )
 
 
-def findings(study: Study, claims: Sequence[JudgedClaim]) -> list[str]:
-    """What the stored runs say, one paragraph each."""
-    found = []
-    judged = [claim for claim in claims if claim.experiment == study.id]
-    for status in ("holds", "does not hold", "undecided", "not run"):
-        texts = [claim.text.rstrip(".") for claim in judged if claim.status == status]
-        texts = [*texts[:1], *(re.sub(r"^(The|No) ", lambda word: word[0].lower(), text) for text in texts[1:])]
-        if texts:
-            found.append(f"{status[0].upper()}{status[1:]}: {'; '.join(texts)}.")
-    found += order(study)
-    found += _sizes(study)
-    return found
+def findings(study: Study) -> list[str]:
+    """What the stored runs say beside the claims, one paragraph each."""
+    return order(study) + _sizes(study)
+
+
+def not_run(studies: Mapping[str, Study]) -> list[str]:
+    """What a profile left out or ran at a reduced size, in one paragraph each; nothing if all was run."""
+    absent, reduced = [], []
+    for study in studies.values():
+        absent += [f"{list_text(names)} ({study.about.title})"] if (names := [a.label for a in study.absent]) else []
+        reduced += [f"{list_text(names)} ({study.about.title})"] if (names := [a.label for a in study.reduced]) else []
+    texts = []
+    if absent:
+        texts.append(f"Not run at this profile: {'; '.join(absent)}.")
+    if reduced:
+        texts.append(
+            f"Run at a reduced size, and left out of comparisons at the end of training: {'; '.join(reduced)}."
+        )
+    return texts
 
 
 def order(study: Study) -> list[str]:
@@ -76,9 +81,8 @@ def _sizes(study: Study) -> list[str]:
             f"These runs are shorter than the protocol: {study.length:,} of {study.about.episodes:,} episodes. "
             "They show that the code runs; they are too short to judge a claim."
         )
-    if study.absent:
-        found.append(f"Not run at this profile: {list_text([arm.label for arm in study.absent])}.")
-    found += [_reduced(arm) for arm in study.reduced]
+    if study.reduced:
+        found.append(f"At a reduced size: {'; '.join(_reduced(arm) for arm in study.reduced)}.")
     found += [text for arm in study.arms if (text := _broken(arm))]
     if study.seeds > PAPER_SEEDS:
         found.append(
@@ -90,10 +94,7 @@ def _sizes(study: Study) -> list[str]:
 def _reduced(arm: ArmResults) -> str:
     runs = arm.require_runs()
     tried = "1 step size" if len(runs.exponents) == 1 else f"{len(runs.exponents)} step sizes"
-    return (
-        f"{arm.label} ran at a reduced size ({seeds_text(len(runs.seeds))}, {runs.length:,} episodes, {tried}) and is "
-        "left out of comparisons at the end of training."
-    )
+    return f"{arm.label} ({seeds_text(len(runs.seeds))}, {runs.length:,} episodes, {tried})"
 
 
 def _broken(arm: ArmResults) -> str:
@@ -103,18 +104,3 @@ def _broken(arm: ArmResults) -> str:
     count = int(np.sum(arm.runs.at(column="broken") > 0))
     why = "(its loss was not finite); their scores are left out from there"
     return f"{arm.label}: the network of {count} runs broke down {why}." if count else ""
-
-
-def summary(claims: Sequence[JudgedClaim]) -> str:
-    """One sentence about all claims."""
-    parts = []
-    for status, words in (
-        ("holds", ("holds", "hold")),
-        ("does not hold", ("does not hold", "do not hold")),
-        ("undecided", ("is undecided with this many seeds", "are undecided with this many seeds")),
-        ("not run", ("could not be judged from these runs",) * 2),
-    ):
-        count = sum(claim.status == status for claim in claims)
-        if count:
-            parts.append(f"{count} {words[count > 1]}")
-    return f"Of {len(claims)} claims, " + ", ".join(parts) + "."

@@ -11,7 +11,7 @@ what they are made of.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +37,10 @@ class Claim:
       criterion: when it holds.
       arms: ids of the arms that must have runs of full length.
       judge: `judge(study, studies)` gives the verdict from the experiment's runs and those of all experiments.
+      short: what the table of verdicts calls it; "" is the text.
+      controls: ids of claims that must hold too before this one means what it seems to say. Their verdicts are shown
+        beside its own.
+      figure: what shows it in the report: id of a plot, or "table-" and the name of a table; "" is the first plot.
     """
 
     id: str
@@ -45,6 +49,9 @@ class Claim:
     criterion: str
     arms: tuple[str, ...]
     judge: Callable[[Study, Mapping[str, Study]], Verdict]
+    short: str = ""
+    controls: tuple[str, ...] = ()
+    figure: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,18 +111,23 @@ def print_claims(directory: str | Path, experiments: Mapping[str, Experiment]) -
     """
     store = Store.read(directory)
     code = store.report_findings()
-    for judged in judge_all(load_studies(store), experiments):
+    judged_claims = judge_all(load_studies(store), experiments)
+    found = {judged.id: judged for judged in judged_claims}
+    for judged in judged_claims:
         claim = judged.claim
         seeds = f", {seeds_text(judged.seeds)}" if judged.seeds else ""
         where = f"{judged.experiment}, {claim.source}{seeds}"
-        _print_claim(judged.status, claim.text, where, judged.evidence, claim.criterion)
+        controls = [f"{found[name].status}: {found[name].text}" for name in claim.controls if name in found]
+        _print_claim(judged.status, claim.text, where, controls, judged.evidence, claim.criterion)
     for other in further_claims(Path(directory), Path(directory).parent):
-        _print_claim(other.status, other.text, f"{other.study}, {other.source}", other.evidence, other.criterion)
+        controls = [f"{status}: {text}" for status, text in other.controls]
+        where = f"{other.study}, {other.source}"
+        _print_claim(other.status, other.text, where, controls, other.evidence, other.criterion)
     return code
 
 
-def _print_claim(status: str, text: str, where: str, evidence: str, criterion: str) -> None:
+def _print_claim(status: str, text: str, where: str, controls: Sequence[str], evidence: str, criterion: str) -> None:
     print(f"{status.upper():14}{text}")
-    for line in (where, evidence, f"Criterion: {criterion}"):
+    for line in (where, *(f"Control: {control}" for control in controls), evidence, f"Criterion: {criterion}"):
         print(textwrap.fill(line, width=110, initial_indent=" " * 14, subsequent_indent=" " * 16))
     print()

@@ -20,16 +20,31 @@ class FurtherClaim:
     """A judged claim.
 
     Attributes:
-      study: folder of its data. source: where the paper says it, or "ours".
-      text, criterion, status, evidence: as in `chunked_td.lab.results.claims`.
+      id: stable short name. study: name of its study, and of the folder of its data.
+      source: where the paper says it, or "ours".
+      text, criterion, status, evidence, short: as in `chunked_td.lab.results.claims`.
+      data: the file that shows it best.
+      controls: (status, text) of each control.
     """
 
+    id: str
     study: str
     source: str
     text: str
     criterion: str
     status: str
     evidence: str
+    short: str
+    data: Path
+    controls: tuple[tuple[str, str], ...] = ()
+
+
+TITLES = {
+    "atlas": "Atlas: which method where",
+    "compression": "History compressor",
+    "deep": "Networks, a λ per step",
+}
+"""What the report calls the studies."""
 
 
 def further_claims(*roots: Path) -> list[FurtherClaim]:
@@ -57,7 +72,17 @@ def _atlas(folder: Path) -> Iterator[FurtherClaim]:
     status = {"supported": HOLDS, "not supported": FAILS, "mixed": UNDECIDED}
     for claim, finding in judge_claims(found, AtlasBootstrap(found)):
         verdict = status.get(finding.verdict, NOT_RUN)
-        yield FurtherClaim("atlas", "ours", claim.text, claim.criterion, verdict, " ".join(finding.numbers))
+        yield FurtherClaim(
+            claim.id,
+            "atlas",
+            "ours",
+            claim.text,
+            claim.criterion,
+            verdict,
+            " ".join(finding.numbers),
+            claim.short,
+            folder / "atlas.html",
+        )
 
 
 def _compression(folder: Path) -> Iterator[FurtherClaim]:
@@ -77,7 +102,9 @@ def _compression(folder: Path) -> Iterator[FurtherClaim]:
     solved = {f"{cell}": study.longest_solved(table, "compressor", str(cell)) for _, cell in study.ARMS}
     seeds = len(set(table["seed"].tolist()))
     reach = "; ".join(f"{name}: {n:,}" if n else f"{name}: none" for name, n in longest.items())
+    noise = study.longest_solved(table, "compressor", "gru", "noise")
     yield FurtherClaim(
+        "compressor-easy",
         "compression",
         "§2.2",
         "Two-level Chunker-RNNs easily solve two sequences that differ in their first and last symbol, N steps apart.",
@@ -87,8 +114,12 @@ def _compression(folder: Path) -> Iterator[FurtherClaim]:
         status[judged["easily solves"]],
         f"{seeds} seeds; largest N that {study.EASY_RATE:.0%} of the seeds solve: "
         + "; ".join(f"{cell}: {n:,}" for cell, n in solved.items()),
+        "easily solves the long sequences",
+        folder / "tables" / "known.md",
+        ((HOLDS if noise >= study.LONGEST else FAILS, f"With noise in the middle too (gru: up to N = {noise:,})."),),
     )
     yield FurtherClaim(
+        "compressor-rnn",
         "compression",
         "§2.2",
         "A standard RNN finds the same problem challenging.",
@@ -96,6 +127,8 @@ def _compression(folder: Path) -> Iterator[FurtherClaim]:
         f"every N ≥ {study.HARD_FROM}.",
         status[judged["a standard RNN finds it challenging"]],
         f"largest N that {study.EASY_RATE:.0%} of the seeds of a single network solve, at its best step size: {reach}",
+        "a standard RNN does not",
+        folder / "tables" / "known.md",
     )
 
 
@@ -112,6 +145,7 @@ def _deep(folder: Path) -> Iterator[FurtherClaim]:
         best, rival = max(sources, key=lambda name: sources[name]), max(fixed, key=lambda name: fixed[name])
         gates = [task["gate"] for task in judged["tasks"].values()]
         yield FurtherClaim(
+            f"deep-{agent}",
             "deep",
             "ours; §6 names it as the next step",
             f"A λ per step beats every fixed λ for {agent}, over {len(judged['tasks'])} tasks.",
@@ -120,4 +154,6 @@ def _deep(folder: Path) -> Iterator[FurtherClaim]:
             HOLDS if moon["verdict"] == "holds" else FAILS,
             f"best source {best} {sources[best]:.3f}, best fixed λ {rival} {fixed[rival]:.3f}; the gate was passed on "
             f"{gates.count('passed')} of {len(gates)} tasks",
+            f"beats every fixed λ for {agent}",
+            folder / "tables" / f"{agent}.md",
         )

@@ -13,7 +13,7 @@ from chunked_td.lab.results.studies import ArmResults, RunArrays, Study
 from chunked_td.lab.results.wording import number_text, seeds_text, step_size_text
 
 PAPER_SEEDS = 10
-NOT_RUN = "not run at this profile"
+NOT_RUN = "not run"
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,14 @@
-"""Live logging of a sweep, optional: Weights & Biases (offline works) and TensorBoard.
+"""Live logging, optional: Weights & Biases (offline works) and TensorBoard. One mechanism for all commands.
 
-Each finished batch adds, per step size, the mean score over its seeds at every checkpoint, under
-"PROTOCOL/ARM/alpha=…"; the x-axis is the episode. Both packages are imported only when asked for.
+The x-axis is the episode. `train` adds the return and the length of every episode, `compare` the mean curves of every
+arm, `reproduce` of every finished batch and step size the mean score over its seeds at every checkpoint, under
+"PROTOCOL/ARM/alpha=…". Both packages are imported only when asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,9 @@ from chunked_td.lab.errors import UsageError
 from chunked_td.lab.running.engines import BatchResult
 
 
-def listeners(names: tuple[str, ...] | list[str], out: Path) -> list[Any]:
-    """A listener for each of "wandb" and "tensorboard" in `names`."""
-    kinds = {"wandb": WandbListener, "tensorboard": TensorBoardListener}
+def listeners(names: tuple[str, ...] | list[str], out: Path) -> list[ScalarLog]:
+    """A log for each of "wandb" and "tensorboard" in `names`."""
+    kinds = {"wandb": WandbLog, "tensorboard": TensorBoardLog}
     for name in names:
         if name not in kinds:
             raise UsageError(f"--log must be one of {', '.join(kinds)}, got {name!r}")
@@ -38,7 +38,28 @@ def curves(result: BatchResult) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
         yield tag, episodes, scores[exponents == exponent].mean(axis=0)
 
 
-class TensorBoardListener:
+class ScalarLog:
+    """Numbers over episodes, written somewhere."""
+
+    def add(self, numbers: dict[str, float], episode: int) -> None:
+        """Add some numbers by their names."""
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        """Make sure that what was added can be read."""
+
+    def close(self) -> None:
+        """Finish."""
+
+    def batch_done(self, result: BatchResult) -> None:
+        """Add the curves of a batch."""
+        for tag, episodes, means in curves(result):
+            for episode, mean in zip(episodes.tolist(), means.tolist(), strict=True):
+                self.add({tag: mean}, episode)
+        self.flush()
+
+
+class TensorBoardLog(ScalarLog):
     """Writes event files under OUT/tensorboard."""
 
     def __init__(self, out: Path):
@@ -48,11 +69,13 @@ class TensorBoardListener:
             raise UsageError("--log tensorboard needs tensorboardX: pip install 'chunked-td[tensorboard]'") from None
         self.writer = SummaryWriter(str(out / "tensorboard"))
 
-    def batch_done(self, result: BatchResult) -> None:
-        """Add the curves of a batch."""
-        for tag, episodes, means in curves(result):
-            for episode, mean in zip(episodes.tolist(), means.tolist(), strict=True):
-                self.writer.add_scalar(tag, mean, episode)
+    def add(self, numbers: dict[str, float], episode: int) -> None:
+        """Add some numbers by their names."""
+        for tag, number in numbers.items():
+            self.writer.add_scalar(tag, number, episode)
+
+    def flush(self) -> None:
+        """Write events out."""
         self.writer.flush()
 
     def close(self) -> None:
@@ -60,8 +83,8 @@ class TensorBoardListener:
         self.writer.close()
 
 
-class WandbListener:
-    """One W&B run per sweep; set WANDB_MODE=offline to keep it on disk."""
+class WandbLog(ScalarLog):
+    """One W&B run; set WANDB_MODE=offline to keep it on disk."""
 
     def __init__(self, out: Path):
         try:
@@ -69,6 +92,7 @@ class WandbListener:
             from wandb.errors import Error
         except ImportError:
             raise UsageError("--log wandb needs Weights & Biases: pip install 'chunked-td[wandb]'") from None
+        out.mkdir(parents=True, exist_ok=True)
         try:
             self.run = wandb.init(project="chunked-td", dir=str(out), name=out.name)
         except Error as problem:
@@ -78,11 +102,9 @@ class WandbListener:
             ) from problem
         self.run.define_metric("*", step_metric="episode")
 
-    def batch_done(self, result: BatchResult) -> None:
-        """Add the curves of a batch."""
-        for tag, episodes, means in curves(result):
-            for episode, mean in zip(episodes.tolist(), means.tolist(), strict=True):
-                self.run.log({tag: mean, "episode": episode})
+    def add(self, numbers: dict[str, float], episode: int) -> None:
+        """Add some numbers by their names."""
+        self.run.log({**numbers, "episode": episode})
 
     def close(self) -> None:
         """Finish the run."""

@@ -40,12 +40,14 @@ class SweepProgress:
         self.left = list(batches)
         self.total = len(self.left)
         self.runs_total = sum(len(batch.pairs) for batch in self.left)
-        self.arms_total = len({(batch.protocol.id, batch.arm.id) for batch in self.left})
+        self.arms_total = len({_arm(batch) for batch in self.left})
         self.runs = 0
         self.steps = 0.0
         self._expected = {id(batch): seconds([batch]) for batch in self.left}
         self._expected_done = 0.0
         self._pace: dict[str, tuple[float, float]] = {}  # by kind of arm: seconds expected and seconds taken
+        self._begun: set[tuple[str, str]] = set()  # arms of which a batch has finished
+        self._compiling: dict[str, list[float]] = {}  # by kind of arm: how much longer the first batch of an arm took
         self._start = self._latest = time.perf_counter()
         self._bar: Any = None
         self._task: Any = None
@@ -77,7 +79,7 @@ class SweepProgress:
     def status(self) -> str:
         """Arms, runs, speed and time left, in one line."""
         elapsed = time.perf_counter() - self._start
-        arms_left = len({(batch.protocol.id, batch.arm.id) for batch in self.left})
+        arms_left = len({_arm(batch) for batch in self.left})
         parts = [f"arms {self.arms_total - arms_left}/{self.arms_total}", f"runs {self.runs:,}/{self.runs_total:,}"]
         if self.steps:
             speed = self.steps / elapsed
@@ -88,19 +90,32 @@ class SweepProgress:
     def time_left(self) -> float:
         """Seconds left: what is expected of each kind of arm, corrected by the pace of that kind so far.
 
-        Arms with networks are estimated by themselves: how fast tables are says nothing about them. The batch that
+        Arms with networks are estimated by themselves: how fast tables are says nothing about them. The first batch
+        of an arm is compiled, so it takes longer, by as much as those of the last arms of its kind did. The batch that
         runs now has been running since the last one ended.
         """
-        total, running = 0.0, time.perf_counter() - self._latest
+        total, running, begun = 0.0, time.perf_counter() - self._latest, set(self._begun)
         for place, batch in enumerate(self.left):
-            expected, taken = self._pace.get(batch.arm.kind, (0.0, 0.0))
-            seconds = self._expected[id(batch)] * (taken + _PRIOR) / (expected + _PRIOR)
+            seconds = self._corrected(batch)
+            if _arm(batch) not in begun:
+                begun.add(_arm(batch))
+                last = self._compiling.get(batch.arm.kind, [])[-5:]
+                seconds += sorted(last)[len(last) // 2] if last else 0.0
             total += max(seconds - running, _AT_LEAST * seconds) if place == 0 else seconds
         return total
+
+    def _corrected(self, batch: Batch) -> float:
+        """Seconds that are expected of a batch, corrected by the pace of its kind."""
+        expected, taken = self._pace.get(batch.arm.kind, (0.0, 0.0))
+        return self._expected.get(id(batch), 0.0) * (taken + _PRIOR) / (expected + _PRIOR)
 
     def batch_done(self, result: BatchResult) -> None:
         """Count a finished batch and show it."""
         now, known = time.perf_counter(), self._expected.get(id(result.batch), 0.0)
+        if _arm(result.batch) not in self._begun:
+            self._begun.add(_arm(result.batch))
+            longer = max(0.0, now - self._latest - self._corrected(result.batch))
+            self._compiling.setdefault(result.batch.arm.kind, []).append(longer)
         expected, taken = self._pace.get(result.batch.arm.kind, (0.0, 0.0))
         self._pace[result.batch.arm.kind] = (expected + known, taken + now - self._latest)
         self._latest = now
@@ -128,6 +143,10 @@ class SweepProgress:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+def _arm(batch: Batch) -> tuple[str, str]:
+    return batch.protocol.id, batch.arm.id
 
 
 def _name(batch: Batch) -> str:

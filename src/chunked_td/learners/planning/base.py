@@ -6,7 +6,7 @@ present transition included. A backup of a row (s, a) is
 
     T(s,a) = Σ_{s'} P̂(s'|s,a) [r̂(s,a,s') + γ (1 − share of ends) B(s')],   B(s') = Σ_{a'} π(a'|s') Q(s',a')
 
-with the ε-greedy policy π as it stands, for SARSA as for Expected-SARSA; Q-learning has B(s') = max Q(s',·). B = 0 in
+with the behaviour policy π as it stands, for SARSA as for Expected-SARSA; Q-learning has B(s') = max Q(s',·). B = 0 in
 states that were never acted in. For state values a row is s, and B(s') = V(s'): the model is that of the process under
 the policy, as it was followed.
 """
@@ -27,7 +27,7 @@ from chunked_td.lambdas.step import bootstrap_value
 from chunked_td.learners.planning.smoothed_reward import SmoothedReward
 from chunked_td.models.counts import FOLLOWING, NUMBER, TARGET
 from chunked_td.models.transitions import TransitionCounts, record
-from chunked_td.policies import epsilon_greedy
+from chunked_td.policies import write_policy
 from chunked_td.seeding import Stream
 
 
@@ -193,7 +193,8 @@ def add_bootstrap(agent, state, epsilon, weight):
         legal = agent.tables.legal[state]
         if not legal.any():
             return  # never acted in
-        epsilon_greedy(values[state * A : (state + 1) * A], legal, epsilon, policy)
+        q = values[state * A : (state + 1) * A]
+        write_policy(agent.tables.exploration, q, state, legal, epsilon, policy)
     for i in range(out.size):
         ahead = bootstrap_value(rule.bootstrap, rule.n_actions, values, state, -1, policy, i)
         out[i] += weight * rule.discount * ahead

@@ -24,6 +24,8 @@ CLAIMS = (
         SEVERAL_TEXT,
         ("chunked", *FIXED),
         lambda study, _: best_across_step_sizes(study, "chunked"),
+        short="best at several step sizes",
+        controls=("charge-mirrored",),
     ),
     Claim(
         "charge-floor",
@@ -32,6 +34,8 @@ CLAIMS = (
         f"At {SEVERAL} or more step sizes the interval of the mean lies below {NEAR:g} × 950.",
         ("chunked",),
         lambda study, _: low_at_several_step_sizes(study, "chunked", NEAR),
+        short="near the best possible, 950",
+        controls=("charge-sign",),
     ),
     Claim(
         "charge-fixed",
@@ -40,5 +44,6 @@ CLAIMS = (
         RELIABLE_TEXT + ", for every fixed λ at its best step size.",
         FIXED,
         lambda study, _: no_fixed_reliable(study),
+        short="no fixed λ is reliable",
     ),
 )

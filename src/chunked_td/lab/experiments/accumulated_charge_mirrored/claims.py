@@ -55,6 +55,8 @@ CLAIMS = (
         SEVERAL_TEXT,
         ("chunked", *FIXED),
         lambda study, _: best_across_step_sizes(study, "chunked"),
+        short="its advantage survives a change of sign",
+        figure="accumulated-charge-mirrored-control",
     ),
     Claim(
         "charge-sign",
@@ -64,5 +66,7 @@ CLAIMS = (
         "does not and a paired test says that they differ.",
         ("chunked",),
         sign_does_not_matter,
+        short="does as well with either sign",
+        figure="accumulated-charge-mirrored-control",
     ),
 )

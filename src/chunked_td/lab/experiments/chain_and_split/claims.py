@@ -73,6 +73,7 @@ CLAIMS = (
         f"ΔQ ≤ 0 at a smaller share of the checkpoints up to {EARLY:,} episodes than either (paired tests, Holm).",
         tuple(ARMS),
         fastest,
+        short="finds a₁ soonest",
     ),
     Claim(
         "gap-approaches",
@@ -81,6 +82,7 @@ CLAIMS = (
         f"The interval of ΔQ after {EARLY:,} episodes lies within half of the truth on either side.",
         ("chunked",),
         approaches,
+        short="approaches the true gap",
     ),
     Claim(
         "gap-monte-carlo",
@@ -89,6 +91,7 @@ CLAIMS = (
         f"The interval of the mean ΔQ over the first {EARLY // 2:,} episodes lies below 0.",
         ("sarsa-1",),
         monte_carlo_negative,
+        short="SARSA(1) starts negative",
     ),
     Claim(
         "gap-in-the-end",
@@ -97,6 +100,8 @@ CLAIMS = (
         "The intervals of both lie above 0 after 1,000,000 episodes.",
         ("sarsa-0", "sarsa-1"),
         positive_in_the_end,
+        short="ten times the data: all positive",
+        figure="chain-and-split-gap-1000000",
     ),
     Claim(
         "gap-step-sizes",
@@ -105,5 +110,7 @@ CLAIMS = (
         SAME_TEXT,
         tuple(ARMS),
         lambda study, _: same_step_sizes(study),
+        short="the paper's step sizes",
+        figure="table-chain-and-split-step-sizes",
     ),
 )

@@ -55,10 +55,9 @@ def still_better(study: Study, _: Mapping[str, Study]) -> Verdict:
     return Verdict(*smaller(five, {"SARSA(1)": fixed}))
 
 
-def _claim(claim_id: str, text: str, name: str) -> Claim:
-    return Claim(
-        claim_id, "ours", text, CRITERION, (name, f"{name}{MIRRORED}"), lambda study, _: no_difference(study, name)
-    )
+def _claim(claim_id: str, text: str, name: str, short: str) -> Claim:
+    arms = (name, f"{name}{MIRRORED}")
+    return Claim(claim_id, "ours", text, CRITERION, arms, lambda study, _: no_difference(study, name), short=short)
 
 
 CLAIMS = (
@@ -71,15 +70,41 @@ CLAIMS = (
         "two thirds of what lies between the best possible and the worst.",
         ("tilted", f"tilted{MIRRORED}"),
         large_difference,
+        short="the tilt makes the signs differ",
     ),
-    _claim("sign-fixed", "With λ = 1 the two signs do not differ.", "fixed"),
-    _claim("sign-expected", "A λ that does not know the outcome removes the difference.", "expected"),
-    _claim("sign-averaged", "Step sizes of 1/n remove the difference.", "averaged"),
-    _claim("sign-first", "Step sizes of 1/n, and λ = 1 on the first visit of a state, remove it.", "first"),
-    _claim("sign-five", "Step sizes of 1/n, and λ = 1 on the first five visits of a state, remove it.", "five"),
-    _claim("sign-constant", "λ = 1 on the first five visits removes it with a constant step size.", "five-constant"),
-    _claim("sign-n-over-n", "TD(n/n), the backward model's λ with step sizes of 1/n, does not have it.", "n-over-n"),
-    _claim("sign-tdc", "TDC does not have it.", "tdc"),
+    _claim("sign-fixed", "With λ = 1 the two signs do not differ.", "fixed", "λ = 1: no difference"),
+    _claim(
+        "sign-expected",
+        "A λ that does not know the outcome removes the difference.",
+        "expected",
+        "removed by the expected λ",
+    ),
+    _claim("sign-averaged", "Step sizes of 1/n remove the difference.", "averaged", "removed by 1/n"),
+    _claim(
+        "sign-first",
+        "Step sizes of 1/n, and λ = 1 on the first visit of a state, remove it.",
+        "first",
+        "removed by 1/n and λ = 1 at first",
+    ),
+    _claim(
+        "sign-five",
+        "Step sizes of 1/n, and λ = 1 on the first five visits of a state, remove it.",
+        "five",
+        "removed by 1/n and λ = 1 five times",
+    ),
+    _claim(
+        "sign-constant",
+        "λ = 1 on the first five visits removes it with a constant step size.",
+        "five-constant",
+        "removed by λ = 1 five times, α constant",
+    ),
+    _claim(
+        "sign-n-over-n",
+        "TD(n/n), the backward model's λ with step sizes of 1/n, does not have it.",
+        "n-over-n",
+        "TD(n/n): no difference",
+    ),
+    _claim("sign-tdc", "TDC does not have it.", "tdc", "TDC: no difference"),
     Claim(
         "sign-worth",
         "ours",
@@ -88,5 +113,6 @@ CLAIMS = (
         "Paired test of the mean over both signs, each at the step size that is best for it.",
         ("five", f"five{MIRRORED}", "fixed", f"fixed{MIRRORED}"),
         still_better,
+        short="better than λ = 1 without it",
     ),
 )

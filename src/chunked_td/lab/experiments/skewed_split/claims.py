@@ -17,6 +17,7 @@ CLAIMS = (
         "0.28.",
         ("chunked",),
         lambda study, _: settles_at(study, "chunked", BIASED_FIXED_POINT, CLOSE),
+        short="the paper's λ settles at 0.28, not 1",
     ),
     Claim(
         "bias-expected",
@@ -25,5 +26,6 @@ CLAIMS = (
         f"The same, within {CLOSE} of 1.",
         ("expected",),
         lambda study, _: settles_at(study, "expected", TRUTH, CLOSE),
+        short="the expected λ settles at 1",
     ),
 )

@@ -1,0 +1,103 @@
+"""The options that `train` and `compare` share: the problem, how to explore it, and where to log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+if TYPE_CHECKING:
+    from chunked_td.learners.exploration import Exploration
+    from chunked_td.learners.schedule import Schedule
+
+Log = Literal["tensorboard", "wandb"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemOptions:
+    """What to learn, and how to explore it."""
+
+    max_steps: int = 1_000
+    """Steps after which an episode is cut off, where the environment sets no limit."""
+    env_kwargs: tuple[str, ...] = ()
+    """Settings of the environment, such as map_name=8x8 is_slippery=False."""
+    wrappers: tuple[str, ...] = ()
+    """Wrappers to put around the environment, innermost first, such as gymnasium.wrappers:FlattenObservation."""
+    bins: tuple[int, ...] = ()
+    """Bins for real-valued observations: one number for all dimensions, or one each."""
+    low: tuple[float | None, ...] = ()
+    """Lower bounds of the bins, where the observation space has none; None takes that of the space."""
+    high: tuple[float | None, ...] = ()
+    """Upper bounds of the bins."""
+    indexer: str | None = None
+    """How observations become states: hash gives each an id on first sight, also arrays of real numbers;
+    module:function is called with the environment and returns a chunked_td.indexing.Indexer."""
+    exploration: Literal["epsilon-greedy", "softmax", "count-bonus"] | None = None
+    """How to explore; default: epsilon-greedy. count-bonus is ε-greedy on Q + bonus/√n(s, a)."""
+    epsilon: float | None = None
+    """Exploration of epsilon-greedy and count-bonus; default: 0.1."""
+    epsilon_schedule: tuple[str, ...] = ()
+    """ε over the episodes, such as 0=1 500=0.1 (a line between the points); instead of --epsilon."""
+    temperature: float | None = None
+    """Temperature of softmax, of the size of differences between values; default: 1."""
+    temperature_schedule: tuple[str, ...] = ()
+    """Temperature over the episodes, such as 0=10 500=0.1; instead of --temperature."""
+    bonus: float | None = None
+    """Size of the count bonus; default: 1."""
+    step_size_schedule: tuple[str, ...] = ()
+    """Factors that multiply the step size over the episodes, such as 0=1 500=0.1 (a line between the points)."""
+    initial_value: float | None = None
+    """What all values are before learning; default: 0. Above what can be earned, it makes learners try everything."""
+    csv: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Write the numbers as a CSV file, too."""
+    log: tuple[Log, ...] = ()
+    """Log to TensorBoard (under the folder of the results) or Weights & Biases, too."""
+
+    def make_env(self, name: str) -> Any:
+        """The environment."""
+        from chunked_td.cli._shared import keywords_of
+        from chunked_td.lab.gym_environments import make_environment
+
+        settings = keywords_of("env-kwargs", self.env_kwargs)
+        return make_environment(name, self.max_steps, settings, self.wrappers)
+
+    def make_indexer(self, env: Any) -> Any:
+        """How observations become ids; None leaves it to the learner."""
+        from chunked_td.lab.gym_environments import make_indexer_for
+
+        return make_indexer_for(env, self.bins, self.low, self.high, self.indexer)
+
+    def chosen_epsilon(self) -> float | Schedule | None:
+        """ε, a schedule of it, or None where neither was given."""
+        return one_of("epsilon", self.epsilon, self.epsilon_schedule)
+
+    def chosen_exploration(self) -> Exploration | None:
+        """How to explore; None is ε-greedily. An option that has no part in it is refused."""
+        from chunked_td.learners.exploration import CountBonus, Softmax
+
+        kind = self.exploration or "epsilon-greedy"
+        temperature = one_of("temperature", self.temperature, self.temperature_schedule)
+        for name, value, owner in (("temperature", temperature, "softmax"), ("bonus", self.bonus, "count-bonus")):
+            if value is not None and kind != owner:
+                raise ValueError(f"--{name} goes with --exploration {owner}, got --exploration {kind}")
+        if kind == "softmax":
+            if self.chosen_epsilon() is not None:
+                raise ValueError("--epsilon has no part in --exploration softmax; leave it out")
+            return Softmax(1.0 if temperature is None else temperature)
+        return CountBonus(1.0 if self.bonus is None else self.bonus) if kind == "count-bonus" else None
+
+    def step_size_factors(self) -> Schedule | None:
+        """Factors for the step size over the episodes."""
+        from chunked_td.cli._shared import schedule_of
+
+        return schedule_of("step-size-schedule", self.step_size_schedule)
+
+
+def one_of(name: str, value: float | None, texts: tuple[str, ...]) -> float | Schedule | None:
+    """A number or a schedule; both at once are refused."""
+    from chunked_td.cli._shared import schedule_of
+
+    if value is not None and texts:
+        raise ValueError(f"--{name} and --{name}-schedule both say what it is; give one of them")
+    return schedule_of(f"{name}-schedule", texts) or value

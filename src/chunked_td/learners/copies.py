@@ -1,0 +1,254 @@
+"""Training one learner in many copies of an environment at once: Gymnasium's vector environments.
+
+Tables, models, schedules and random numbers are shared. What belongs to an episode is kept once per copy: the trace,
+the memory of the latest step, the state, the action that is being taken, and the rates that hold in this episode.
+
+One round is one call of the vector environment. Within it the copies take turns, 0, 1, …: copy k learns from its
+transition and chooses its next action from the values as copies 0..k−1 have left them. So a run follows from its seed,
+and one copy gives the run of a single environment, bit for bit.
+
+Episodes end as in a single environment: termination has no value beyond it, truncation bootstraps from the last
+observation of the episode, and the first observation of the next one is never taken for it. That observation comes with
+the next call (`NEXT_STEP`), in place of the last one (`SAME_STEP`), or when it is asked for (`DISABLED`).
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from chunked_td.learners.divergence import Diverged, DivergenceWarning
+from chunked_td.learners.inputs import count_rewards, is_vector_environment
+from chunked_td.learners.loop import History, check_fits, generator_of, paid, progress_bar, set_random_state
+
+_SHARED = ("rule", "source", "model", "tables", "watch", "planning", "error", "division")
+"""The parts of an `AgentState` that all copies share."""
+
+
+class CopySpaces:
+    """What one copy of a vector environment looks like: its spaces."""
+
+    def __init__(self, env: Any):
+        copies = getattr(getattr(env, "unwrapped", env), "envs", None)
+        first = copies[0] if copies else None
+        self.observation_space, self.action_space = env.single_observation_space, env.single_action_space
+        self.unwrapped = getattr(first, "unwrapped", self)
+        shape = getattr(getattr(env, "reward_space", None), "shape", ())
+        self.n_rewards = count_rewards(first) if first is not None else int(np.prod(shape[1:]))
+        if self.n_rewards > 1:
+            self.reward_space = type("Rewards", (), {"shape": (self.n_rewards,)})()
+
+
+def one_copy(env: Any) -> Any:
+    """The environment itself, or what one copy looks like if it is a vector of them."""
+    return CopySpaces(env) if is_vector_environment(env) else env
+
+
+class Position:
+    """Where an agent is in one copy of the environment: all that belongs to its episode alone."""
+
+    def __init__(self, agent: Any):
+        self.seen, self.packed = agent._state, None
+        self.trace, self.memory, self.episode = map(copy.deepcopy, (agent.trace, agent.memory, agent._state.episode))
+        self.state, self.action, self.rates, self.visited = -1, -1, np.zeros(2), []
+
+    def store(self, agent: Any) -> None:
+        """Note where the agent is."""
+        self.seen, self.packed = agent._state, agent._packed
+        self.trace, self.memory, self.episode = agent.trace, agent.memory, agent._state.episode
+        self.state, self.action, self.rates = agent.state, agent.action, agent._rates
+        self.visited = getattr(agent, "visited", self.visited)
+
+    def enter(self, agent: Any) -> None:
+        """Put the agent here."""
+        rows = agent.tables.values.shape[0]
+        if self.trace is not None and getattr(self.trace, "slot", np.zeros(rows)).size < rows:  # states were added
+            self.trace, self.packed = self.trace.grown(rows, self.trace.capacity), None
+        now = agent._state
+        moved = any(getattr(now, name) is not getattr(self.seen, name) for name in _SHARED)
+        agent._state = now._replace(trace=self.trace, memory=self.memory, episode=self.episode)
+        agent._packed = None if moved else self.packed
+        agent.state, agent.action, agent._rates = self.state, self.action, self.rates
+        agent._room = 0  # other copies have used it
+        if hasattr(agent, "visited"):
+            agent.visited = self.visited
+
+
+class Copies:
+    """An agent's places in the copies of a vector environment, and how far each has come."""
+
+    def __init__(self, agent: Any, env: Any):
+        n = int(env.num_envs)
+        self.env, self.mode = env, reset_mode(env)
+        self.positions = [Position(agent) for _ in range(n)]
+        self.actions = np.zeros(n, np.int64)
+        self.returns, self.lengths = np.zeros(n), np.zeros(n, np.int64)
+        self.waiting = np.zeros(n, bool)  # the next call of the environment begins an episode (NEXT_STEP)
+
+    def at(self, agent: Any, k: int, turn: Callable[[], int | None]) -> None:
+        """Let the agent take its turn in copy k; `turn` returns the next action, or None at the end of an episode."""
+        self.positions[k].enter(agent)
+        chosen = turn()
+        self.actions[k] = agent.action_start if chosen is None else chosen
+        self.positions[k].store(agent)
+
+
+def reset_mode(env: Any) -> str:
+    """How copies begin their next episode: "next_step", "same_step" or "disabled"."""
+    mode = getattr(env, "metadata", {}).get("autoreset_mode")
+    name = str(getattr(mode, "name", mode)).lower()
+    if name not in ("next_step", "same_step", "disabled"):
+        raise ValueError(
+            f"env: its metadata['autoreset_mode'] must be one of Gymnasium's AutoresetMode, NEXT_STEP, SAME_STEP or "
+            f"DISABLED, got {mode!r}; without it nobody knows which observation ends an episode"
+        )
+    return name
+
+
+def check_sharing(agent: Any, copies: int) -> None:
+    """Refuse a learner that cannot be in several episodes at once."""
+    if copies == 1:
+        return
+    source = agent.lambda_source
+    reason = ""
+    if source.follows_episode:
+        reason = f"{type(source).__name__} keeps the episode under way in its own arrays"
+    elif agent.view not in ("traces", "offline", "sampled"):
+        reason = f"view {agent.view!r} needs the values to be still between the steps of an episode, or keeps it itself"
+    if reason:
+        raise ValueError(
+            f"env: a vector environment of {copies} copies, but {reason}, and can follow one episode only. Take one "
+            f"copy, or a single environment (gymnasium.make)"
+        )
+
+
+def train_copies(
+    agent: Any,
+    env: Any,
+    episodes: int | None,
+    steps: int | None,
+    amount: int,
+    progress: bool,
+    callback: Callable[[int, float, int], Any] | None,
+) -> History:
+    """Let `agent` play and learn in all copies; arguments as in `loop.train`, `amount` that of episodes or steps."""
+    home = Position(agent)
+    home.store(agent)
+    copies, done = _begin(agent, env), False
+    returns: list[float] = []
+    lengths: list[int] = []
+    diverged, played = None, 0
+    try:
+        with progress_bar(amount, progress, "episodes" if steps is None else "steps") as advance:
+            while (len(returns) if steps is None else played) < amount and not done:
+                before = len(returns)
+                try:
+                    played += play_round(agent, copies, returns, lengths)
+                except Diverged as problem:
+                    diverged, agent._copies = len(returns), None
+                    text = f"training stopped after {diverged} episodes: {problem}"
+                    warnings.warn(text, DivergenceWarning, stacklevel=4)
+                    break
+                for k in range(before, len(returns)):
+                    advance(returns[k], 1 if steps is None else lengths[k])
+                    done = (callback is not None and callback(k, returns[k], lengths[k]) is True) or done
+    except BaseException:
+        agent._copies = None
+        raise
+    finally:
+        home.enter(agent)
+    agent.env_state = _random_states(env)
+    return History(np.array(returns, np.float64), np.array(lengths, np.int64), diverged)
+
+
+def _begin(agent: Any, env: Any) -> Copies:
+    """The episodes under way in this environment, or new ones in all copies."""
+    if agent._copies is not None and agent._copies.env is env:
+        return agent._copies
+    check_fits(agent, one_copy(env))
+    check_sharing(agent, int(env.num_envs))
+    copies = Copies(agent, env)
+    observations, infos = _first_reset(agent, env)
+    shown = _each(env, observations)
+    for k in range(len(shown)):
+        copies.at(agent, k, lambda k=k: agent.start(shown[k], _info_of(infos, k)))
+    agent._copies, agent.trained_in = copies, env
+    return copies
+
+
+def _first_reset(agent: Any, env: Any) -> tuple[Any, dict[str, Any]]:
+    """Copy k is seeded with the learner's seed + k; a loaded learner's environments go on with their random numbers."""
+    states, n = agent.env_state, int(env.num_envs)
+    first = env.reset(seed=agent.seed)
+    generators = _generators(env)
+    if not isinstance(states, list) or len(states) != n or generators is None:
+        return first
+    for generator, state in zip(generators, states, strict=True):
+        if generator is not None and state is not None:
+            set_random_state(generator, state)
+    return env.reset()
+
+
+def _generators(env: Any) -> list[np.random.Generator | None] | None:
+    """The random numbers of every copy, where they are in this process."""
+    copies = getattr(getattr(env, "unwrapped", env), "envs", None)
+    return None if copies is None else [generator_of(one) for one in copies]
+
+
+def _random_states(env: Any) -> list[Any] | None:
+    generators = _generators(env)
+    return generators and [None if one is None else one.bit_generator.state for one in generators]
+
+
+def play_round(agent: Any, copies: Copies, returns: list[float], lengths: list[int]) -> int:
+    """One call of the environment; returns the number of transitions, and adds the episodes that have ended."""
+    env, n = copies.env, copies.actions.size
+    observations, rewards, terminated, truncated, infos = env.step(copies.actions)
+    shown, made = _each(env, observations), 0
+    ended = np.zeros(n, bool)
+    for k in range(n):
+        if copies.waiting[k]:
+            copies.waiting[k] = False
+            copies.at(agent, k, lambda k=k: agent.start(shown[k], _info_of(infos, k)))
+            continue
+        ended[k] = bool(terminated[k]) or bool(truncated[k])
+        final = ended[k] and copies.mode == "same_step"
+        here = infos["final_obs"][k] if final else shown[k]
+        info = _info_of(infos.get("final_info", {}) if final else infos, k)
+        step = rewards[k], here, bool(terminated[k]), bool(truncated[k]), info
+        copies.at(agent, k, lambda step=step: agent.step(*step))
+        copies.returns[k] += paid(agent, rewards[k])
+        copies.lengths[k] += 1
+        made += 1
+        if ended[k]:
+            returns.append(float(copies.returns[k]))
+            lengths.append(int(copies.lengths[k]))
+            copies.returns[k], copies.lengths[k] = 0.0, 0
+            if final:
+                copies.at(agent, k, lambda k=k: agent.start(shown[k], _info_of(infos, k)))
+    if copies.mode == "next_step":
+        copies.waiting |= ended
+    elif copies.mode == "disabled" and ended.any():
+        observations, infos = env.reset(options={"reset_mask": ended})
+        shown = _each(env, observations)
+        for k in np.flatnonzero(ended).tolist():
+            copies.at(agent, k, lambda k=k: agent.start(shown[k], _info_of(infos, k)))
+    return made
+
+
+def _each(env: Any, observations: Any) -> list[Any]:
+    """The observation of every copy."""
+    from gymnasium.vector.utils import iterate
+
+    return list(iterate(env.observation_space, observations))
+
+
+def _info_of(infos: Any, k: int) -> dict[str, Any] | None:
+    """What a learner reads of the infos of copy k."""
+    if "action_mask" not in infos or not infos.get("_action_mask", np.ones(k + 1, bool))[k]:
+        return None
+    return {"action_mask": infos["action_mask"][k]}

@@ -1,0 +1,166 @@
+"""Exploration: how a learner of action values acts on them, where it is not ε-greedy.
+
+The probabilities of the policy enter λ and the bootstrap of Expected-SARSA, so what is learned are the values of the
+policy that acts, whichever it is.
+
+| class | policy |
+|---|---|
+| none | ε-greedy, with `epsilon` |
+| `Softmax` | π(a) ∝ exp(Q(a)/τ) |
+| `CountBonus` | ε-greedy on Q(a) + c/√n(s, a) |
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from chunked_td._checks import check_positive
+from chunked_td._numba import form, form_of, is_kernel, kernel
+from chunked_td.bootstraps import Q_LEARNING, STATE
+from chunked_td.lambdas.base import new_array
+from chunked_td.learners.schedule import Schedule, check_schedule
+from chunked_td.policies import optimistic_greedy, softmax
+
+EPSILON = 0.1
+"""ε where nobody says another."""
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """Base of the ways to explore: a frozen dataclass of settings with kernels as static methods.
+
+        probabilities(exploration, q, state, legal, rate, out)    writes π(·|state) into out, float64[A]
+        count_action(exploration, state, action, n_actions)       optional: an action has been taken
+
+    `q` is float64[A, d], the values of the state's actions, one column per reward component; `legal` is bool[A]; `rate`
+    is the number that may change from episode to episode: ε, or what `rate_with` puts in its place.
+
+    Attributes:
+      arrays: what is kept, as a layout by name: `rows` of the table of values, S states, A actions. The arrays start at
+        zero, grow with the tables and are saved with the learner.
+      uses_epsilon: whether the learner's `epsilon` is part of the policy.
+    """
+
+    arrays: ClassVar[Mapping[str, str]] = {}
+    uses_epsilon: ClassVar[bool] = True
+
+    def rate_with(self, epsilon: float | Schedule) -> float | Schedule:
+        """The number that may change from episode to episode."""
+        return epsilon
+
+    def settings(self) -> dict[str, Any]:
+        """The settings by name, as plain values."""
+        return dataclasses.asdict(self)
+
+    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Refuse, with a ValueError, arrays of a file that cannot have come about."""
+
+    def compiled(self, sizes: Mapping[str, int]) -> Any:
+        """What kernels see: a NamedTuple of the numbers among the settings and of the arrays, all zero."""
+        return form_of(self, {name: new_array(layout, sizes) for name, layout in self.arrays.items()})
+
+
+@dataclass(frozen=True)
+class Softmax(Exploration):
+    """Softmax (Boltzmann) exploration: π(a|s) = exp(Q(s,a)/τ) / Σ_b exp(Q(s,b)/τ) over the legal actions.
+
+    Args:
+      temperature: τ, positive; a number or a `Schedule` over episodes. It is of the size of differences between values:
+        far above them the policy is uniform, far below it is greedy.
+    """
+
+    temperature: float | Schedule
+
+    uses_epsilon = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "temperature", check_schedule("temperature", self.temperature, positive=True))
+
+    def rate_with(self, epsilon: float | Schedule) -> float | Schedule:
+        """τ."""
+        return self.temperature
+
+    def compiled(self, sizes: Mapping[str, int]) -> Any:
+        """Nothing but its class: τ comes as `rate`."""
+        return form(type(self), ("unused",))(0.0)
+
+    @staticmethod
+    @kernel
+    def probabilities(exploration, q, state, legal, rate, out):
+        """π(·|state)."""
+        softmax(q, legal, rate, out)
+
+
+@dataclass(frozen=True)
+class CountBonus(Exploration):
+    """ε-greedy on Q(s,a) + c/√n(s,a), where n(s,a) counts how often the action was taken; untried actions come first.
+
+    The bonus decides what is tried, not what is learned: values have no bonus in them. `epsilon` is that of the
+    learner, 0 for none. The form of the bonus is that of MBIE-EB (Strehl and Littman 2008).
+
+    Args:
+      scale: c, positive.
+    """
+
+    scale: float = 1.0
+
+    arrays: ClassVar[Mapping[str, str]] = {"visits": "int64[rows]"}
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", check_positive("scale", self.scale))
+
+    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Numbers of visits are not negative."""
+        if arrays["visits"].size and arrays["visits"].min() < 0:
+            raise ValueError("exploration_visits must not be negative")
+
+    @staticmethod
+    @kernel
+    def probabilities(exploration, q, state, legal, rate, out):
+        """π(·|state)."""
+        A = legal.size
+        optimistic_greedy(q, exploration.visits[state * A : (state + 1) * A], legal, exploration.scale, rate, out)
+
+    @staticmethod
+    @kernel
+    def count_action(exploration, state, action, n_actions):
+        """n(state, action) += 1."""
+        exploration.visits[state * n_actions + action] += 1
+
+
+EXPLORATIONS: dict[str, type[Exploration]] = {cls.__name__: cls for cls in (Softmax, CountBonus)}
+"""Every way to explore by name, besides ε-greedy."""
+
+
+def check_exploration(
+    value: Any, epsilon: Any, bootstrap: int, planner: Any = None
+) -> tuple[Exploration | None, float | Schedule]:
+    """A way to explore (None is ε-greedy), and ε: 0.1 unless given, 0 where it has no part in the policy."""
+    kernels = isinstance(value, Exploration) and is_kernel(getattr(type(value), "probabilities", None))
+    if value is not None and not kernels:
+        hint = f"; did you mean {value.__name__}(…)?" if isinstance(value, type) else ""
+        raise ValueError(
+            f"exploration must be None (ε-greedy), {', '.join(f'{name}(…)' for name in EXPLORATIONS)}, or an "
+            f"Exploration of yours, got {value!r}{hint}"
+        )
+    if value is not None and bootstrap == STATE:
+        raise ValueError(f"exploration goes with action values, got {value!r}; state-value learners follow a policy")
+    if value is not None and getattr(planner, "greedy", False):
+        raise ValueError(f"planner {planner!r} plans for the greedy policy; it goes with ε-greedy, got {value!r}")
+    if value is not None and not value.uses_epsilon:
+        if epsilon is not None:
+            raise ValueError(f"epsilon has no part in {value!r}, got {epsilon!r}; leave it out")
+        return value, 0.0
+    checked = check_schedule("epsilon", EPSILON if epsilon is None else epsilon, positive=False)
+    numbers = [number for _, number in checked.points] if isinstance(checked, Schedule) else [checked]
+    if value is not None and bootstrap == Q_LEARNING and min(numbers) == 0.0:
+        raise ValueError(
+            f"epsilon must be above 0 for Q-learning with {value!r}, got {epsilon!r}: the best action by value must "
+            f"have a probability"
+        )
+    return value, checked

@@ -1,0 +1,274 @@
+"""Softmax and count-bonus exploration against their definitions: the probabilities, and learners that act by them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from faces import RING, check_both_faces, check_saving
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from naive import EXPECTED_SARSA, SARSA, Naive
+from worlds import World, side_by_side
+
+import chunked_td as ctd
+from chunked_td._archives import pack
+from chunked_td._numba import kernel
+from chunked_td.policies import optimistic_greedy, softmax
+from chunked_td.simulation import simulate
+
+values = st.sampled_from([-1.0, 0.0, 0.5, 2.0])
+actions_ = st.lists(st.tuples(values, values, st.booleans(), st.integers(0, 3)), min_size=1, max_size=5)
+COOLING = ctd.Schedule(((0, 2.0), (10, 0.2)))
+
+
+# ---- the probabilities
+
+
+@given(actions_, st.floats(0.05, 20))
+def test_softmax_on_the_sum_of_components(actions, temperature):
+    q, legal = np.array([a[:2] for a in actions]), np.array([a[2] for a in actions])
+    assume(legal.any())
+    out = np.full(len(actions), np.nan)
+    softmax(q, legal, temperature, out)
+    weights = np.where(legal, np.exp(q.sum(axis=1) / temperature), 0.0)
+    assert out == pytest.approx(weights / weights.sum())
+
+
+@given(actions_, st.floats(0.1, 3), st.floats(0, 1))
+def test_the_bonus_is_added_and_untried_actions_come_first(actions, scale, epsilon):
+    q, legal = np.array([a[:2] for a in actions]), np.array([a[2] for a in actions])
+    visits = np.array([a[3] for a in actions])
+    assume(legal.any())
+    out = np.full(len(actions), np.nan)
+    optimistic_greedy(q, visits, legal, scale, epsilon, out)
+    untried = [a for a in range(len(actions)) if legal[a] and visits[a] == 0]
+    upper = [sum(q[a]) + scale / visits[a] ** 0.5 if visits[a] else 0.0 for a in range(len(actions))]
+    best = untried or [a for a in range(len(actions)) if legal[a] and upper[a] == max(np.array(upper)[legal])]
+    for a in range(len(actions)):
+        expected = legal[a] * (epsilon / legal.sum() + (1 - epsilon) / len(best) * (a in best))
+        assert out[a] == pytest.approx(expected)
+
+
+def test_values_far_apart_or_lost_give_probabilities_still():
+    out, legal = np.zeros(3), np.ones(3, bool)
+    softmax(np.array([[-1e300], [1e300], [0.0]]), legal, 1e-3, out)
+    assert out.tolist() == [0.0, 1.0, 0.0]
+    softmax(np.array([[np.nan], [1.0], [1.0]]), legal, 1.0, out)
+    assert out.tolist() == [0.0, 0.5, 0.5]
+    softmax(np.full((3, 1), np.nan), np.array([True, True, False]), 1.0, out)
+    assert out.tolist() == [0.5, 0.5, 0.0]
+    softmax(np.array([[np.inf], [1.0], [np.inf]]), legal, 1.0, out)
+    assert out.tolist() == [0.5, 0.0, 0.5]
+    optimistic_greedy(np.array([[np.nan], [1.0], [2.0]]), np.ones(3, np.int64), legal, 1.0, 0.0, out)
+    assert out.tolist() == [0.0, 0.0, 1.0]
+
+
+# ---- learners
+
+
+class NaiveSoftmax(Naive):
+    temperature = 0.4
+
+    def greedy_policy(self, s, legal):
+        q = self.values[s].sum(axis=1)
+        weights = np.where(legal, np.exp((q - q[legal].max()) / self.temperature), 0.0)
+        return weights / weights.sum()
+
+
+class NaiveBonus(Naive):
+    scale = 0.7
+
+    def __init__(self, *arguments, **settings):
+        super().__init__(*arguments, **settings)
+        self.taken = np.zeros((self.world.states, self.world.actions), int)
+
+    def greedy_policy(self, s, legal):
+        q = self.values[s].sum(axis=1)
+        upper = [q[a] + self.scale / n**0.5 if n else np.inf for a, n in enumerate(self.taken[s])]
+        greedy = legal & (upper == np.array(upper)[legal].max())
+        return self.epsilon * legal / legal.sum() + (1 - self.epsilon) * greedy / greedy.sum()
+
+    def step(self, reward, s2, ended, legal):
+        self.taken[self.s, self.a] += 1
+        return super().step(reward, s2, ended, legal)
+
+
+WAYS = {
+    "softmax": (NaiveSoftmax, ctd.Softmax(0.4), None),
+    "bonus": (NaiveBonus, ctd.CountBonus(0.7), 0.2),
+}
+CLASSES = {SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("bootstrap", CLASSES)
+@pytest.mark.parametrize("source", ["forward", "expected"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_learners_follow_the_definition(way, bootstrap, source, masked):
+    reference, exploration, epsilon = WAYS[way]
+    world = World(7, (2, 3), 3, 2, masked=masked)
+    common = {"seed": 5}
+    naive = reference(world, bootstrap, (source,), gamma=0.9, alpha=0.3, epsilon=epsilon, **common)
+    kind = {"forward": ctd.ForwardLambda, "expected": ctd.ExpectedLambda}[source]
+    agent = CLASSES[bootstrap](
+        world, lambda_source=kind(), discount=0.9, step_size=0.3, epsilon=epsilon, exploration=exploration, **common
+    )
+    side_by_side(agent, naive, world, episodes=12, check_steps=True)
+    s = 0
+    expected = naive.greedy_policy(s, world.legal[s])
+    assert agent.policy_probabilities(world.observe(s), world.info(s)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("exploration", "epsilon"), [(ctd.Softmax(COOLING), None), (ctd.CountBonus(0.5), 0.1)], ids=["softmax", "bonus"]
+)
+@pytest.mark.parametrize(
+    ("cls", "learner", "source", "more"),
+    [
+        (ctd.ChunkedSarsa, "sarsa", ctd.ForwardLambda(), {}),
+        (ctd.ChunkedExpectedSarsa, "expected_sarsa", ctd.ValueLambda(), {"planner": ctd.Dyna(3)}),
+    ],
+    ids=["sarsa", "planning"],
+)
+def test_both_faces_give_the_same_bits(cls, learner, source, more, exploration, epsilon):
+    agent = check_both_faces(cls, learner, source=source, exploration=exploration, epsilon=epsilon, **more)
+    if isinstance(exploration, ctd.CountBonus):
+        visits = agent.tables.exploration.visits
+        assert visits.sum() > 25
+    else:
+        assert agent.exploring_rate is COOLING
+
+
+def test_q_learning_with_a_bonus_still_takes_the_maximum():
+    check_both_faces(
+        ctd.QLambda, "q_learning", source=ctd.ConstantLambda(0.0), exploration=ctd.CountBonus(2.0), epsilon=0.1
+    )
+
+
+def test_the_temperature_follows_its_schedule():
+    """The recording's probabilities at the start of an episode are those of that episode's temperature."""
+    env = gym.make("FrozenLake-v1")
+    agent = ctd.SarsaLambda(env, exploration=ctd.Softmax(COOLING), seed=1, step_size=0.5)
+    agent.tables.values[:4, 0] = [0.0, 1.0, 2.0, 3.0]
+    for episode in (0, 5, 30):
+        agent.episode = episode
+        weights = np.exp(np.arange(4) / COOLING(episode))
+        assert agent.policy_probabilities(0) == pytest.approx(weights / weights.sum())
+
+
+@pytest.mark.parametrize("exploration", [ctd.Softmax(COOLING), ctd.CountBonus(0.3)], ids=["softmax", "bonus"])
+def test_saved_and_resumed(exploration, tmp_path):
+    world = World(3, (6,), 3)
+    agent = ctd.ChunkedExpectedSarsa(world, exploration=exploration, seed=2, step_size=0.4)
+    twin = check_saving(agent, world, tmp_path / "agent.ctd")
+    assert twin.exploration == exploration
+    assert twin.exploring_rate == agent.exploring_rate
+    if isinstance(exploration, ctd.CountBonus):
+        assert np.array_equal(twin.tables.exploration.visits, agent.tables.exploration.visits)
+        assert agent.tables.exploration.visits.any()
+
+
+def test_states_that_come_by_and_by_are_counted():
+    """Tables of hashed observations grow during training, and n(s, a) with them."""
+
+    class Long(gym.Env):
+        observation_space, action_space = gym.spaces.Text(8), gym.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.place = 0
+            return "0", {}
+
+        def step(self, action):
+            self.place += 1 + action
+            return str(self.place), 1.0, self.place > 300, False, {}
+
+    env = Long()
+    agent = ctd.ChunkedSarsa(env, indexer=ctd.make_indexer(), exploration=ctd.CountBonus(1.0), epsilon=0.0)
+    history = agent.learn(env, 4)
+    assert agent.tables.exploration.visits.sum() == history.lengths.sum()
+    assert agent.policy_probabilities("unheard of").tolist() == [0.5, 0.5]
+
+
+def test_a_replay_counts_what_was_taken():
+    env = ctd.Recorder(gym.make("FrozenLake-v1"))
+    settings = {"exploration": ctd.CountBonus(0.2), "epsilon": 0.05, "seed": 4}
+    agent = ctd.ChunkedSarsa(env, **settings)
+    agent.learn(env, 30)
+    again = ctd.ChunkedSarsa(env, **settings)
+    again.learn_from(env)
+    assert np.array_equal(again.tables.values, agent.tables.values)
+    assert np.array_equal(again.tables.exploration.visits, agent.tables.exploration.visits)
+
+
+@dataclass(frozen=True)
+class Stubborn(ctd.Exploration):
+    """An exploration of a user's own: the last legal action, with probability 1 − ε."""
+
+    @staticmethod
+    @kernel
+    def probabilities(exploration, q, state, legal, rate, out):
+        last, count = 0, 0
+        for a in range(legal.size):
+            if legal[a]:
+                last, count = a, count + 1
+        for a in range(legal.size):
+            out[a] = (rate / count + (1.0 - rate) * (a == last)) if legal[a] else 0.0
+
+
+def test_an_exploration_of_ones_own(tmp_path):
+    agent = check_both_faces(
+        ctd.ChunkedExpectedSarsa, "expected_sarsa", source=ctd.ExpectedLambda(), exploration=Stubborn(), epsilon=0.2
+    )
+    assert agent.policy_probabilities(0) == pytest.approx([0.1, 0.9])
+    agent.save(tmp_path / "own.ctd")
+    with pytest.raises(ValueError, match=r"exploration: .*Stubborn.*not part of chunked_td.*load\(…, exploration=…\)"):
+        ctd.load(tmp_path / "own.ctd")
+    assert ctd.load(tmp_path / "own.ctd", exploration=Stubborn()).exploration == Stubborn()
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"exploration": "softmax"}, r"exploration must be None .ε-greedy., Softmax.*got 'softmax'"),
+        ({"exploration": ctd.Softmax}, r"did you mean Softmax\(…\)"),
+        ({"exploration": ctd.Softmax(1.0), "epsilon": 0.2}, r"epsilon has no part in Softmax.*got 0\.2"),
+        ({"exploration": ctd.CountBonus(1.0), "epsilon": 2.0}, r"epsilon must .*\[0, 1\]"),
+        ({"exploration": ctd.CountBonus(1.0), "planner": ctd.Dyna(greedy=True)}, "plans for the greedy policy"),
+    ],
+)
+def test_bad_arguments_are_named(settings, message):
+    with pytest.raises(ValueError, match=message):
+        ctd.ChunkedSarsa(gym.make("FrozenLake-v1"), **settings)
+    with pytest.raises(ValueError, match=message):
+        simulate(RING, step_sizes=0.1, seeds=0, episodes=3, view="traces", lambda_source=0.5, **settings)
+
+
+def test_bad_numbers_are_named():
+    with pytest.raises(ValueError, match=r"temperature must be .*got 0"):
+        ctd.Softmax(0)
+    with pytest.raises(ValueError, match=r"temperature must be .*got -1"):
+        ctd.Softmax(ctd.Schedule(((0, 1.0), (5, -1.0))))
+    with pytest.raises(ValueError, match=r"scale must be .*got 0"):
+        ctd.CountBonus(0)
+    with pytest.raises(ValueError, match=r"exploration goes with action values"):
+        ctd.ChunkedTD(gym.make("FrozenLake-v1"), exploration=ctd.Softmax(1.0))
+    with pytest.raises(ValueError, match=r"epsilon must be above 0 for Q-learning"):
+        ctd.QLambda(gym.make("FrozenLake-v1"), exploration=ctd.CountBonus(1.0), epsilon=0.0)
+
+
+def test_a_file_with_negative_visits_is_refused(tmp_path):
+    path = tmp_path / "agent.ctd"
+    ctd.ChunkedSarsa(gym.make("FrozenLake-v1"), exploration=ctd.CountBonus(1.0)).save(path)
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    arrays["exploration_visits"][3] = -1
+    path.write_bytes(pack(arrays))
+    with pytest.raises(ValueError, match="exploration_visits must not be negative"):
+        ctd.load(path)
