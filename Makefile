@@ -13,7 +13,7 @@ MINUTES ?= 60
 help:
 	@echo "make setup      the locked environment in $(VENV) (every other target does this first)"
 	@echo "make test       all tests, warnings as errors"
-	@echo "make reproduce  every experiment of the paper at its quick size, with a report, in $(OUT)"
+	@echo "make reproduce  every experiment of the paper at its quick size and the atlas, with a report, in $(OUT)"
 	@echo "make lint       style, types, import directions"
 	@echo "make format     rewrite the code in the house style"
 	@echo "make docs       the documentation in site/, broken links as errors"

@@ -10,11 +10,11 @@ import pytest
 
 from chunked_td.analysis.exact import ExactModel
 from chunked_td.cli import main
-from chunked_td.lab.atlas.methods import FIXED_METHODS, methods_in
+from chunked_td.lab.atlas.methods import FIXED_METHODS, builtin_methods, methods_in
 from chunked_td.lab.atlas.problems import CHOICE, FAMILIES, PREDICTION
 from chunked_td.lab.atlas.problems.corridors import corridor
 from chunked_td.lab.atlas.protocols import PROFILES, ProblemKey, problems, protocol_of
-from chunked_td.lab.atlas.results import make_atlas, verdict
+from chunked_td.lab.atlas.results import make_atlas, steps_in, verdict
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.running.batches import execute
 from chunked_td.lab.running.plan import Size, batches_of
@@ -123,11 +123,22 @@ def test_the_command_runs_resumes_and_takes_a_method_of_ones_own(tmp_path, capsy
         with pytest.raises(SystemExit) as end:
             main(command)
         assert end.value.code == 0
-        assert expected in capsys.readouterr().out
+        said = capsys.readouterr().out
+        assert expected in said
+        assert "52 runs, 265,200 environment steps" in said  # 300 episodes of 17 steps each
     frame = pl.read_parquet(tmp_path / "map" / "scores.parquet")
     assert "squared" in frame["method"].to_list()
     assert "Squared" in (tmp_path / "map" / "atlas.html").read_text(encoding="utf-8")
     assert set(frame["family"]) == {"delay"}
+    assert set(frame["steps"]) == {300 * 17}
+    assert "52 runs, 15,600 episodes, 265,200 steps" in (tmp_path / "map" / "tables" / "answer.md").read_text("utf-8")
+
+
+def test_steps_are_said_only_where_all_runs_have_them():
+    frame = pl.DataFrame({"steps": [3_000_000_000 // 2] * 4}, schema={"steps": pl.Int32})
+    assert steps_in(frame) == 6_000_000_000
+    assert steps_in(frame.with_columns(pl.Series("steps", [1, None, 2, 3], pl.Int32))) is None
+    assert steps_in(pl.DataFrame({"score": [1.0]})) is None
 
 
 @pytest.mark.parametrize(
@@ -161,3 +172,22 @@ def test_profiles_hold_what_they_promise():
     assert len(quick) == len(families)
     held = {name for name in families if FAMILIES[name].held_out}
     assert 3 * len(held) >= len(families) - 2
+
+
+def test_watkins_runs_where_values_are_not_scored():
+    """Its values are those of the greedy policy, the value problems score those of the uniform one."""
+    watkins = next(method for method in builtin_methods() if method.id == "watkins")
+    assert watkins.families == tuple(name for name, family in FAMILIES.items() if family.task != PREDICTION)
+    arms = {key.family: protocol_of(key, [watkins], PROFILES["full"]).arms for key in problems(PROFILES["full"])}
+    assert not arms["walk"]
+    assert not arms["garnet-values"]
+    assert arms["grid"]
+
+
+def test_averages_have_no_step_size_to_tune():
+    """1/n is larger than the least step size in every run."""
+    for method in builtin_methods():
+        if method.options.get("view") in ("averaged", "corrected"):
+            assert method.exponents is not None
+            for name in method.families or FAMILIES:
+                assert all(2.0**exponent < 1 / FAMILIES[name].episodes for exponent in method.exponents)

@@ -18,7 +18,7 @@ from markupsafe import escape
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.experiments import catalogue
 from chunked_td.lab.report import page as page_module
-from chunked_td.lab.report.page import build_report, render
+from chunked_td.lab.report.page import atlas_address, build_report, render
 from chunked_td.lab.report.plots import numbers, plots_of
 from chunked_td.lab.results.studies import load_studies
 from chunked_td.lab.results.tables import results_table, step_size_table
@@ -363,3 +363,23 @@ def check_ticks(page: browser.Browser) -> None:
     """An axis of less than two powers of ten has round numbers between them."""
     labels = "[...document.querySelectorAll('#accumulated-charge-loss .ytick text')].map(t => t.textContent)"
     assert len(page.ask(labels)) >= 3
+
+
+def test_the_report_links_to_the_atlas_in_the_run_directory_or_beside_it(tmp_path):
+    run, elsewhere = tmp_path / "runs" / "quick", tmp_path / "pages"
+    assert atlas_address(run, run) == ""
+    for place, address in ((run.parent / "atlas", "../atlas/atlas.html"), (run / "atlas", "atlas/atlas.html")):
+        place.mkdir(parents=True)
+        (place / "atlas.html").write_text("a map")
+        assert atlas_address(run, run) == address
+    assert (elsewhere / atlas_address(run, elsewhere)).resolve() == run / "atlas" / "atlas.html"
+
+
+def test_the_page_of_a_run_with_an_atlas_has_a_section_on_it(tmp_path):
+    run = fill(tmp_path / "run", ("skewed-split",), networks=False, seeds=1)
+    assert 'id="atlas"' not in build_report(run).read_text(encoding="utf-8")
+    (run / "atlas").mkdir()
+    (run / "atlas" / "atlas.html").write_text("a map")
+    page = build_report(run).read_text(encoding="utf-8")
+    assert '<section id="atlas">' in page
+    assert 'href="atlas/atlas.html"' in page

@@ -10,10 +10,15 @@ import tyro
 
 from chunked_td.cli.report import build, say_if_stale
 
+ATLAS = "atlas"
+"""Folder of the atlas in the run directory of `reproduce`."""
+ATLAS_PROFILES = {"quick": "quick", "paper": "full"}
+"""Which atlas belongs to which profile; "smoke" has none."""
+
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Run the paper's experiments and build the report. Finished work is never repeated."""
+    """Run the paper's experiments and the atlas, and build the report. Finished work is never repeated."""
 
     experiments: tyro.conf.Positional[tuple[str, ...]] = ()
     """Experiment ids, or files and folders of your own with a PROTOCOL; none means all."""
@@ -33,6 +38,9 @@ class Reproduce:
     """Episodes per run instead of the protocol's."""
     networks: bool = True
     """Include arms whose λ comes from a network."""
+    atlas: bool = True
+    """Run the atlas too, in the folder atlas: its quick profile, or with profile paper its full one. It is left out
+    where experiments, arms, seeds or episodes are named, and with profile smoke."""
     threads: int | None = None
     """Threads; default: one per core. Results do not depend on it."""
     log: tuple[Literal["wandb", "tensorboard"], ...] = ()
@@ -66,11 +74,32 @@ class Reproduce:
             log=self.log,
             dry_run=self.dry_run,
         )
+        if code in (0, 1) and self.atlas_profile is not None:
+            code = self._run_atlas(self.atlas_profile) or code
         if code not in (0, 1) or self.dry_run or not self.report:
             if not self.dry_run:
                 say_if_stale(self.out)
             return code
         return build(self.out, self.experiments, only_if_stale=True, open_it=self.open) or code
+
+    @property
+    def atlas_profile(self) -> str | None:
+        """Which profile of the atlas runs; None if none does."""
+        is_part = bool(self.experiments or self.arms) or self.seeds is not None or self.episodes is not None
+        return ATLAS_PROFILES.get(self.profile) if self.atlas and not is_part else None
+
+    def _run_atlas(self, profile: str) -> int:
+        from chunked_td.lab.atlas.run import atlas
+
+        print(f"atlas, profile {profile}:", flush=True)
+        return atlas(
+            out=self.out / ATLAS,
+            profile=profile,
+            engine=self.engine,
+            address=self.address,
+            threads=self.threads,
+            dry_run=self.dry_run,
+        )
 
     def _import(self, source: Path) -> int:
         from chunked_td.lab.errors import guarded

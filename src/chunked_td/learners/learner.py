@@ -86,8 +86,8 @@ class Learner(Stepping):
         that is one number among the state components; None for the rewards that come.
       policy: state-value learners only: "uniform", probabilities float[S, A], or a function from observation to
         float[A].
-      view: "traces", "true_online" or "expected_traces" (online; see `chunked_td.learners.views`), "offline" (λ-return
-        at the end of an episode) or "sampled" (§3.1).
+      view: "traces", "true_online", "expected_traces" or "averaged" (online; see `chunked_td.learners.views`),
+        "offline" (λ-return at the end of an episode) or "sampled" (§3.1).
       percept: what the count model predicts: "state" or "reward-state".
       prior: Dirichlet pseudo-count per outcome of the count model.
       replacing: replacing instead of accumulating traces.
@@ -136,6 +136,8 @@ class Learner(Stepping):
         self.discount = check_unit("discount", discount)
         self.lambda_source = as_lambda_source(lambda_source, self.default_source)
         self.view = check_view(self.default_view if view is None else view)
+        if self.view == "corrected":
+            raise ValueError("view 'corrected' is for simulations (`simulate`); CorrectedTD does it for state values")
         self.percept = check_choice("percept", percept, ("state", "reward-state"))
         self.prior = check_not_negative("prior", prior)
         self.cutoff = check_not_negative("cutoff", cutoff)

@@ -127,6 +127,9 @@ def make_rule(
     if view == "sampled" and bootstrap not in (STATE, SARSA):
         other = "Expected-SARSA" if bootstrap == EXPECTED_SARSA else "Q-learning"
         raise ValueError(f"view 'sampled' goes with state values and SARSA (§3.1, App. B.1), not with {other}")
+    if view == "corrected" and bootstrap not in (STATE, SARSA):
+        other = "Expected-SARSA" if bootstrap == EXPECTED_SARSA else "Q-learning"
+        raise ValueError(f"view 'corrected' goes with state values and SARSA, not with {other}")
     if replacing and view != "traces":
         raise ValueError(f"replacing goes with view 'traces', got view {view!r}")
     if policy is None:

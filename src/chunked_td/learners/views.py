@@ -4,6 +4,8 @@
 |---|---|---|
 | "traces" | at every step | accumulating or replacing (`chunked_td.traces.Trace`) |
 | "true_online" | at every step | dutch (`learners.true_online.DutchTrace`) |
+| "averaged" | at every step | accumulating, with step sizes of 1/n (`learners.averaged.AveragedTrace`) |
+| "corrected" | at every step | the same with TDC's correction (`learners.averaged.CorrectedTrace`) |
 | "expected_traces", or `ExpectedTraces(…)` | at every step | expected (`learners.expected_traces.ExpectedTrace`) |
 | "offline" | at the end of an episode, towards λ-returns (Eq. 2 and 4) | none |
 | "sampled" | at the end of an episode, towards targets of sampled chunks (§3.1) | none |
@@ -17,6 +19,7 @@ import dataclasses
 from typing import Any
 
 from chunked_td._checks import check_choice
+from chunked_td.learners.averaged import AveragedTrace, CorrectedTrace
 from chunked_td.learners.expected_traces import ExpectedTraces
 from chunked_td.learners.true_online import DutchTrace
 from chunked_td.traces import Trace
@@ -24,7 +27,7 @@ from chunked_td.traces import Trace
 View = str | ExpectedTraces
 
 _TRACES: dict[str, Any] = {"traces": Trace, "true_online": DutchTrace, "expected_traces": ExpectedTraces()}
-_TRACES |= {"offline": None, "sampled": None}
+_TRACES |= {"averaged": AveragedTrace, "corrected": CorrectedTrace, "offline": None, "sampled": None}
 
 VIEWS = tuple(_TRACES)
 

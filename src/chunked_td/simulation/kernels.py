@@ -305,6 +305,8 @@ def play_block(env, agent, stage, streams, room, epsilons, step_size, first, las
             return episode
         if _unread(streams.coins) < room.coins or not room_for(agent.model, room.pairs):
             return episode
+        if not room_for(agent.trace, stage.horizon):
+            return episode
         if not has_planning_room(agent.planning, room.transitions, room.planning):
             return episode
         outcome = play(env, agent, stage, streams, Rates(epsilons[episode], step_size))

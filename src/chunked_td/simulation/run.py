@@ -10,6 +10,7 @@ from chunked_td._numba import check_layout, formed, is_cacheable, static, static
 from chunked_td.bootstraps import BOOTSTRAPS, STATE
 from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy, legal_masks
 from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.learners.averaged import CorrectedTrace
 from chunked_td.learners.count_models import component_parts, kind_of_counts, make_counts, pairs_per_step
 from chunked_td.learners.exploration import Exploration
 from chunked_td.learners.learned_components import LearnedComponents
@@ -150,6 +151,8 @@ class Run:
         if self.room.pairs and model.counts.room < self.room.pairs:
             counts = model.counts.grown(model.counts.head.size, 2 * model.counts.pairs.shape[0] + self.room.pairs)
             self.agent = self.agent._replace(model=model._replace(counts=counts))
+        if isinstance(self.agent.trace, CorrectedTrace):
+            self.agent = self.agent._replace(trace=self.agent.trace.with_room(self.stage.horizon))
         if self.room.transitions:
             self._make_planning_room()
 

@@ -7,6 +7,7 @@ the classes, or those of the papers; nothing but the step size is tuned.
 from __future__ import annotations
 
 from chunked_td.lab.atlas.methods import Method
+from chunked_td.lab.atlas.problems import FAMILIES, PREDICTION
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.lambdas.junction import JunctionLambda
 from chunked_td.lambdas.value import ValueLambda
@@ -17,6 +18,13 @@ from chunked_td.learners.planning.smoothed_reward import SmoothedReward
 from chunked_td.models.errors import CorruptedModel, PermutedModel, StaleModel
 
 CHUNKED, RIVAL, TRACES, PLANNING, WRONG = "chunked", "other λ", "other updates", "planning", "wrong model"
+
+ACTING = tuple(family.id for family in FAMILIES.values() if family.task != PREDICTION)
+"""Families whose values are not scored: a method that learns those of another policy runs on these only."""
+
+FAN_IN = ("fan-in",)
+AVERAGED = (-11,)
+"""The least step size of averages: 1/n is larger as long as the runs last."""
 
 _SOLVED = CertaintyEquivalence(sweeps=50, tolerance=1e-6)
 _DYNA = Dyna(steps=5)
@@ -70,7 +78,8 @@ METHODS = (
         TRACES,
         0.9,
         learner="q_learning",
-        text="Cut where an action explores; on value problems it learns other values.",
+        text="Cut where an action explores. Not on value problems: it learns the greedy policy's values.",
+        families=ACTING,
         quick=False,
     ),
     Method(
@@ -92,6 +101,57 @@ METHODS = (
         0.9,
         options={"view": "expected_traces"},
         text="van Hasselt et al. 2021.",
+        quick=False,
+    ),
+    Method(
+        "naive-td0",
+        "Naive TD(0), 1/n",
+        TRACES,
+        0.0,
+        learner="sarsa",
+        options={"view": "averaged"},
+        text="Sutton & Singh 1994: TD(0) with step sizes of 1/n.",
+        exponents=AVERAGED,
+        families=FAN_IN,
+        quick=False,
+    ),
+    Method(
+        "td-one-over-n",
+        "TD(1/n)",
+        TRACES,
+        "VisitLambda",
+        "counts",
+        learner="sarsa",
+        options={"view": "averaged"},
+        text="Sutton & Singh 1994: λ and step size 1/n.",
+        exponents=AVERAGED,
+        families=FAN_IN,
+        quick=False,
+    ),
+    Method(
+        "td-n-over-n",
+        "TD(n/n)",
+        TRACES,
+        "BackwardLambda",
+        "counts",
+        learner="sarsa",
+        options={"view": "averaged"},
+        text="TDC without its correction: the backward model's λ with step sizes of 1/n.",
+        exponents=AVERAGED,
+        families=FAN_IN,
+        quick=False,
+    ),
+    Method(
+        "tdc",
+        "TDC",
+        TRACES,
+        "BackwardLambda",
+        "counts",
+        learner="sarsa",
+        options={"view": "corrected"},
+        text="Sutton & Singh 1994: the same, and values that past targets used are brought up to date.",
+        exponents=AVERAGED,
+        families=FAN_IN,
         quick=False,
     ),
     Method("dyna", "Dyna, 5 updates", PLANNING, 0.0, options={"planner": _DYNA}, text="Sutton 1990."),

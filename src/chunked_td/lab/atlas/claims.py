@@ -5,7 +5,7 @@ A claim is supported, not supported or mixed; it is not run where a method or a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chunked_td.lab.atlas.protocols import ProblemKey
@@ -19,6 +19,7 @@ MARGIN = 0.1
 """Two methods do alike if the interval of their mean difference lies within ± this relative score."""
 ERRORS = ("corrupted", "permuted", "stale")
 CHUNKING, PLANNERS = "expected", ("dyna", "solved")
+SUTTON_SINGH = ("td-n-over-n", "tdc")
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,36 @@ def _judge_fan_in(atlas: CreditMap, _: AtlasBootstrap) -> ClaimFinding:
     return ClaimFinding(verdict, tuple(texts))
 
 
+def _texts(atlas: CreditMap, keys: Sequence[ProblemKey], methods: Mapping[str, str]) -> tuple[str, ...]:
+    """The scores of some methods (id: name) on problems of fan-in, a sentence each."""
+    found = []
+    for key in keys:
+        cells = [(name, atlas.cells[key, method]) for method, name in methods.items()]
+        listed = ", ".join(f"{name} {ScoreEstimate(c.relative, c.low, c.high).text}" for name, c in cells)
+        found.append(f"{key.setting} starts: {listed}.")
+    return tuple(found)
+
+
+def _judge_sutton_singh(atlas: CreditMap, _: AtlasBootstrap) -> ClaimFinding:
+    keys = _of_family(atlas, "fan-in", ("forward", *SUTTON_SINGH))
+    if not keys:
+        return ClaimFinding(NOT_RUN, ("Needs all three settings of fan-in with TD(n/n), TDC and chunking.",))
+    above = [
+        sum(atlas.cells[key, method].low > atlas.cells[key, "forward"].high for key in keys) for method in SUTTON_SINGH
+    ]
+    verdict = SUPPORTED if min(above) >= 2 else MIXED if max(above) else NOT_SUPPORTED
+    return ClaimFinding(verdict, _texts(atlas, keys, {"td-n-over-n": "TD(n/n)", "tdc": "TDC", "forward": "forward"}))
+
+
+def _judge_correction(atlas: CreditMap, _: AtlasBootstrap) -> ClaimFinding:
+    keys = _of_family(atlas, "fan-in", ("backward", "tdc"))
+    if not keys:
+        return ClaimFinding(NOT_RUN, ("Needs all three settings of fan-in with TDC and backward chunking.",))
+    level = sum(atlas.cells[key, "tdc"].relative >= atlas.cells[key, "backward"].low for key in keys)
+    verdict = SUPPORTED if level == len(keys) else MIXED if level else NOT_SUPPORTED
+    return ClaimFinding(verdict, _texts(atlas, keys, {"tdc": "TDC", "backward": "backward"}))
+
+
 def _judge_same_next(atlas: CreditMap, _: AtlasBootstrap) -> ClaimFinding:
     keys = _of_family(atlas, "policy", ("forward",))
     if not keys:
@@ -175,6 +206,23 @@ CLAIMS = (
         "otherwise.",
         _judge_fan_in,
         "backward beats forward at fan-in",
+    ),
+    AtlasClaim(
+        "sutton-singh-fan-in",
+        "Where many ways lead in, Sutton and Singh's TD(n/n) and TDC assign credit better than forward models.",
+        "Family fan-in: supported if the interval of each of the two lies above that of the paper's chunking on at "
+        "least two of the three settings; mixed if that of one of them does on some setting; not supported otherwise.",
+        _judge_sutton_singh,
+        "Sutton and Singh's methods beat forward at fan-in",
+    ),
+    AtlasClaim(
+        "tdc-and-backward",
+        "Where many ways lead in, TDC, which has no step size to tune, does as well as backward chunking at its best "
+        "step size.",
+        "Family fan-in: supported if the mean of TDC lies above the lower end of the interval of backward chunking on "
+        "all three settings; mixed if on some; not supported if on none.",
+        _judge_correction,
+        "TDC does as well as backward at fan-in",
     ),
     AtlasClaim(
         "same-next-state",

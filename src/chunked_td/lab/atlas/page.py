@@ -31,7 +31,7 @@ from chunked_td.lab.atlas.ranking import (
     score_text,
     unclear,
 )
-from chunked_td.lab.atlas.results import CRITERION, FLOOR, SCORES, CreditMap, make_atlas, verdict
+from chunked_td.lab.atlas.results import CRITERION, FLOOR, SCORES, CreditMap, make_atlas, steps_in, verdict
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.report.page import distinct, templates
 from chunked_td.lab.report.style import Style
@@ -359,8 +359,10 @@ class AtlasView:
         exponents = self.frame["exponent"].unique().sort().to_list()
         controls = len(self.atlas.problems) - len(self.problems)
         many = seeds_text(high) if low == high else f"{low} to {high} seeds"
+        steps = steps_in(self.frame)
+        amount = f"{episodes:,} episodes" + ("" if steps is None else f", {steps:,} steps")
         return [
-            f"{self.atlas.runs:,} runs, {episodes:,} episodes: {text.count_text(len(self.problems), 'problem')} and "
+            f"{self.atlas.runs:,} runs, {amount}: {text.count_text(len(self.problems), 'problem')} and "
             f"{text.count_text(controls, 'control')}, {text.count_text(len(self.methods), 'method')}, "
             f"{len(exponents)} step sizes from 2^{exponents[0]} to 2^{exponents[-1]}, {many} for each.",
             self._edge_text(),

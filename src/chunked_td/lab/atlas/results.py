@@ -35,12 +35,16 @@ FLOOR = -1.0
 
 
 def collect(store: Store, keys: Sequence[ProblemKey]) -> pl.DataFrame:
-    """One row per run: family, setting, control, method, exponent, seed, score of the whole run."""
+    """One row per run: family, setting, control, method, exponent, seed, score and transitions of the whole run.
+
+    Runs that were stored before transitions were counted have null for them.
+    """
     import polars as pl
 
     frames = []
     for key in keys:
         table = store.table(key.id)
+        steps = pl.col("steps") if "steps" in table.columns else pl.lit(None)
         last = table.filter(pl.col("episode") == pl.col("episode").max().over("arm"))
         frames.append(
             last.select(
@@ -51,9 +55,17 @@ def collect(store: Store, keys: Sequence[ProblemKey]) -> pl.DataFrame:
                 pl.col("exponent").cast(pl.Int8),
                 pl.col("seed").cast(pl.Int16),
                 pl.col("score").cast(pl.Float32),
+                steps.cast(pl.Int32).alias("steps"),
             )
         )
     return pl.concat(frames)
+
+
+def steps_in(frame: pl.DataFrame) -> int | None:
+    """Transitions of all runs of the table that `collect` gives; None if it does not have them all."""
+    if "steps" not in frame.columns or frame["steps"].null_count():
+        return None
+    return int(frame["steps"].cast(int).sum())
 
 
 @dataclass(frozen=True)
@@ -215,11 +227,13 @@ def verdict(atlas: CreditMap, method: str, problems: Sequence[ProblemKey] | None
 
 
 def save_scores(frame: pl.DataFrame, path: Path) -> None:
-    """Write the table of runs as one Parquet file."""
+    """Write the table of runs as one Parquet file; a file that has the same bytes already stays as it is."""
     import io
 
     from chunked_td._files import write_atomically
 
     buffer = io.BytesIO()
     frame.write_parquet(buffer, compression="zstd", compression_level=19)
-    write_atomically(path, buffer.getvalue())
+    content = buffer.getvalue()
+    if not (path.is_file() and path.read_bytes() == content):
+        write_atomically(path, content)

@@ -11,6 +11,7 @@ from chunked_td.lab.atlas.methods import Method, builtin_methods, methods_in
 from chunked_td.lab.atlas.problems import FAMILIES
 from chunked_td.lab.atlas.protocols import PROFILES, AtlasProfile, problems, protocol_of
 from chunked_td.lab.errors import UsageError, guarded
+from chunked_td.lab.protocol import Protocol
 from chunked_td.lab.running.plan import SweepOptions
 from chunked_td.lab.running.reproduce import HowToRun, run_protocols
 
@@ -37,6 +38,7 @@ def atlas(
     engine: str = "local",
     address: str | None = None,
     threads: int | None = None,
+    dry_run: bool = False,
     quiet: bool = False,
 ) -> int:
     """Run what is missing of the atlas, and draw it.
@@ -48,6 +50,7 @@ def atlas(
       families: ids of problem families; all if empty.
       seeds: instead of the profile's.
       engine, address, threads: as in `reproduce`.
+      dry_run: print how many runs there are to do, change nothing.
       quiet: print failures only.
     Returns:
       exit code, as in `reproduce`.
@@ -63,12 +66,24 @@ def atlas(
         how = HowToRun(engine, address, threads, (), quiet)
         how.say(f"{len(keys)} problems, {len(methods)} methods, {len(size.exponents)} step sizes, {size.seeds} seeds")
         protocols = [protocol_of(key, methods, size) for key in keys]
+        if dry_run:
+            return _say_plan(protocols, Path(out))
         code = run_protocols(protocols, SweepOptions("paper"), Path(out), how)
         if code != errors.DONE:
             return code
         return draw(Path(out), methods, keys, how)
 
     return guarded(work)
+
+
+def _say_plan(protocols: Sequence[Protocol], out: Path) -> int:
+    from chunked_td.lab.running.plan import make_plan
+    from chunked_td.lab.store.batch_store import Store
+
+    store = Store.read(out) if (out / "manifest.json").exists() else None
+    plan = make_plan(protocols, SweepOptions("paper"), store)
+    print(f"{plan.runs_left:,} of {plan.runs_wanted:,} runs to do in {len(plan.batches)} batches")
+    return errors.DONE
 
 
 def atlas_page(folder: str | Path, files: Sequence[str | Path] = ()) -> int:
@@ -94,11 +109,13 @@ def atlas_page(folder: str | Path, files: Sequence[str | Path] = ()) -> int:
 def draw(out: Path, methods: Sequence[Method], keys: Sequence, how: HowToRun) -> int:
     """Write the table of scores and the page, from what is stored."""
     from chunked_td.lab.atlas.page import build_page
-    from chunked_td.lab.atlas.results import SCORES, collect, save_scores
+    from chunked_td.lab.atlas.results import SCORES, collect, save_scores, steps_in
     from chunked_td.lab.store.batch_store import Store
 
     frame = collect(Store.read(out), keys)
     save_scores(frame, out / SCORES)
+    steps = steps_in(frame)
+    how.say(f"{frame.height:,} runs" + ("" if steps is None else f", {steps:,} environment steps"))
     how.say(f"saved: {out / SCORES}")
     how.say(f"page: {build_page(out, methods)}")
     return errors.DONE

@@ -1,4 +1,7 @@
-"""Scores of the atlas, the better the larger: `(runs, record_at) -> {"score": float64[R, K]}`."""
+"""Scores of the atlas, the better the larger: `(runs, record_at) -> {"score", "steps": float64[R, K]}`.
+
+Steps are the transitions of the whole run, the same at every checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,18 @@ import numpy as np
 from chunked_td.lab.protocol import Scores
 
 
+def _steps(runs: Any, record_at: np.ndarray) -> np.ndarray:
+    return np.repeat(np.asarray(runs.steps)[:, None], len(record_at), axis=1)
+
+
 def right_choices(runs: Any, record_at: np.ndarray) -> Scores:
     """The share of episodes that took the right way."""
-    return {"score": 1.0 - np.asarray(runs.misses_at) / np.asarray(record_at)}
+    return {"score": 1.0 - np.asarray(runs.misses_at) / np.asarray(record_at), "steps": _steps(runs, record_at)}
 
 
 def mean_return(runs: Any, record_at: np.ndarray) -> Scores:
     """The mean return of an episode."""
-    return {"score": np.cumsum(runs.returns_at, axis=1) / np.asarray(record_at)}
+    return {"score": np.cumsum(runs.returns_at, axis=1) / np.asarray(record_at), "steps": _steps(runs, record_at)}
 
 
 @dataclass(frozen=True)
@@ -49,4 +56,5 @@ class Accuracy:
         """Score the probed values of the runs."""
         mean, values = self._truth
         errors = np.sqrt(((np.asarray(runs.probes_at) @ mean - values) ** 2).mean(axis=-1))
-        return {"score": -np.cumsum(errors, axis=1) / np.arange(1, errors.shape[1] + 1)}
+        means = np.cumsum(errors, axis=1) / np.arange(1, errors.shape[1] + 1)
+        return {"score": -means, "steps": _steps(runs, record_at)}

@@ -9,6 +9,7 @@ made. Its HTML, CSS and JavaScript are in `templates/`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +100,7 @@ def report_page(
     shown = {name: [it.id for it in plots[name]] + [f"table-{it.name}" for it in tables[name]] for name in studies}
     titles = {name: experiment.protocol.title for name, experiment in experiments.items()}
     titles |= {name: study.about.title for name, study in studies.items()}
-    further = further_claims(store.directory.path.parent)
+    further = further_claims(store.directory.path, store.directory.path.parent)
     claims = ledger(judge_all(studies, experiments), further, titles, shown, folder)
     sections = [
         ExperimentSection(
@@ -129,7 +130,19 @@ def report_page(
         time_table=time_table(store.directory.log.batches()),
         sessions=distinct(store.directory.log.sessions()),
         damaged=store.damaged,
+        atlas=atlas_address(store.directory.path, folder),
     )
+
+
+def atlas_address(directory: Path, folder: Path) -> str:
+    """Where the page of the atlas lies, as a page in `folder` calls it; "" if there is none.
+
+    `chunked-td reproduce` puts the atlas into the run directory; the committed one lies beside it.
+    """
+    for place in (directory / "atlas", directory.parent / "atlas"):
+        if (place / "atlas.html").is_file():
+            return Path(os.path.relpath(place / "atlas.html", folder)).as_posix()
+    return ""
 
 
 def render(template: str, packages: Sequence[str] = (), **values: Any) -> str:

@@ -105,7 +105,7 @@ def judge_claim(claim: Claim, experiment: str, studies: Mapping[str, Study]) -> 
 
 
 def print_claims(directory: str | Path, experiments: Mapping[str, Experiment]) -> int:
-    """Print every claim, judged from a run directory and the studies beside it; returns the exit code.
+    """Print every claim, judged from a run directory and the studies in it and beside it; returns the exit code.
 
     It is 1 if stored files are damaged.
     """
@@ -119,7 +119,7 @@ def print_claims(directory: str | Path, experiments: Mapping[str, Experiment]) -
         where = f"{judged.experiment}, {claim.source}{seeds}"
         controls = [f"{found[name].status}: {found[name].text}" for name in claim.controls if name in found]
         _print_claim(judged.status, claim.text, where, controls, judged.evidence, claim.criterion)
-    for other in further_claims(Path(directory).parent):
+    for other in further_claims(Path(directory), Path(directory).parent):
         controls = [f"{status}: {text}" for status, text in other.controls]
         where = f"{other.study}, {other.source}"
         _print_claim(other.status, other.text, where, controls, other.evidence, other.criterion)

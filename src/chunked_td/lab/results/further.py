@@ -1,7 +1,8 @@
 """Claims that are judged from studies of their own, beside the experiments of the lab.
 
 Each study writes its tables into a folder beside the run directory: `results/compression`, `results/deep`,
-`results/hidden`, `results/atlas`. What is not there is left out.
+`results/hidden`, `results/atlas`. `chunked-td reproduce` has the atlas in the run directory. What is not there is left
+out.
 """
 
 from __future__ import annotations

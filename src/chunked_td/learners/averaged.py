@@ -1,0 +1,171 @@
+"""Traces with step sizes of 1/n: values are averages of the targets seen, not mixtures with what they were at first.
+
+    e ← γ λ_t e;   e(row_t) ← e(row_t) + 1;   n(row_t) ← n(row_t) + 1
+    Q(row) ← Q(row) + max(α, 1/n(row)) δ_t e(row)
+
+α is the least step size: the smaller it is, the longer the plain average is taken. With α near 0, state values and no
+state twice in an episode, this is the family of Sutton and Singh (1994), see `learners.sutton_singh`:
+
+| λ source | algorithm |
+|---|---|
+| 0 | naive TD(0) |
+| `VisitLambda`, 1/n(x_t) | TD(1/n) |
+| `BackwardLambda`, n(x_{t−1},x_t)/n(x_t) | TD(n/n); TDC with the correction below |
+
+`CorrectedTrace` also replaces the out-of-date values that earlier targets used (Alg. 6):
+
+    δ_t' = δ_t + γ (n(row_t,row_{t+1}) − 1) [Q(row_{t+1}) − Q(row_{t+1},row_t)]
+
+where Q(row_{t+1},row_t) is the value that row_{t+1} had at the end of the latest episode with that transition. With
+SARSA a row is a pair of state and action.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from chunked_td._numba import code, kernel
+from chunked_td.bootstraps import STATE
+from chunked_td.models.counts import NUMBER, TARGET, Counts, increment
+from chunked_td.traces import Trace, clear, decay, mark
+
+
+class AveragedTrace(NamedTuple):
+    """Traces for averages."""
+
+    entries: Trace
+    number: Annotated[np.ndarray, "float64[rows]"]  # visits
+
+    @classmethod
+    def empty(cls, rows: int, components: int, capacity: int = 64) -> AveragedTrace:
+        """No live entry and no visit."""
+        return cls(Trace.empty(rows, components, capacity), np.zeros(rows))
+
+    @property
+    def capacity(self) -> int:
+        """How many live entries there is room for."""
+        return self.entries.capacity
+
+    @property
+    def room(self) -> int:
+        """How many more live entries there is room for."""
+        return self.entries.room
+
+    def clear(self) -> None:
+        """Set every trace to zero, for the end of an episode that Python plays; visits stay."""
+        self.entries.clear()
+
+    def grown(self, rows: int, capacity: int) -> AveragedTrace:
+        """The same traces with room for more table rows and more live entries."""
+        number = np.zeros(rows)
+        number[: self.number.size] = self.number
+        return AveragedTrace(self.entries.grown(rows, capacity), number)
+
+    @staticmethod
+    @kernel
+    def update(trace, agent, step, row, step_size):
+        """The update of the module's text."""
+        average(trace, agent, row, step_size)
+
+    @staticmethod
+    @kernel
+    def end(trace, agent, coins, step_size):
+        """No update waits for the end of an episode."""
+        clear(trace.entries)
+
+
+class CorrectedTrace(NamedTuple):
+    """Traces for averages that are corrected, in simulations."""
+
+    entries: Trace
+    number: Annotated[np.ndarray, "float64[rows]"]  # visits
+    counts: Counts  # n(row → next row)
+    stale: Annotated[np.ndarray, "float64[pairs, d]"]  # Q(next row, row)
+    queue: Annotated[np.ndarray, "int64[pairs]"]  # the pairs of this episode
+    queued: Annotated[np.ndarray, "int64[pairs]"]  # 1 for a pair that is in the queue
+    length: Annotated[np.ndarray, "int64[1]"]  # of the queue
+
+    @classmethod
+    def empty(cls, rows: int, components: int, capacity: int = 64) -> CorrectedTrace:
+        """No live entry, no visit and no pair."""
+        counts = Counts.empty(rows)
+        pairs = counts.pairs.shape[0]
+        return cls(
+            Trace.empty(rows, components, capacity),
+            np.zeros(rows),
+            counts,
+            np.zeros((pairs, components)),
+            np.zeros(pairs, np.int64),
+            np.zeros(pairs, np.int64),
+            np.zeros(1, np.int64),
+        )
+
+    def with_room(self, pairs: int) -> CorrectedTrace:
+        """The same traces with room for this many more pairs, between two episodes."""
+        if self.counts.room >= pairs:
+            return self
+        counts = self.counts.grown(self.counts.head.size, 2 * self.counts.pairs.shape[0] + pairs)
+        size = counts.pairs.shape[0]
+        stale = np.zeros((size, self.stale.shape[1]))
+        stale[: self.stale.shape[0]] = self.stale
+        queue, queued = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        return self._replace(counts=counts, stale=stale, queue=queue, queued=queued)
+
+    @staticmethod
+    @kernel
+    def has_room(trace, pairs):
+        """Whether an episode with this many new pairs fits in."""
+        return trace.counts.pairs.shape[0] - trace.counts.size[0] >= pairs
+
+    @staticmethod
+    @kernel
+    def update(trace, agent, step, row, step_size):
+        """The update of the module's text."""
+        if step.next_action >= 0:
+            ahead = step.next_state
+            if code(agent.rule.bootstrap) != STATE:
+                ahead = step.next_state * code(agent.rule.n_actions) + step.next_action
+            correct(trace, agent, row, ahead)
+        average(trace, agent, row, step_size)
+
+    @staticmethod
+    @kernel
+    def end(trace, agent, coins, step_size):
+        """Keep the values of this episode's next rows as they are now."""
+        clear(trace.entries)
+        for k in range(trace.length[0]):
+            pair = trace.queue[k]
+            trace.queued[pair] = 0
+            for i in range(trace.stale.shape[1]):
+                trace.stale[pair, i] = agent.tables.values[trace.counts.pairs[pair, TARGET], i]
+        trace.length[0] = 0
+
+
+@kernel
+def average(trace, agent, row, step_size):
+    """Move every live row by max(α, 1/n(row)) times its trace and δ_t."""
+    rule, memory, values, entries = agent.rule, agent.memory, agent.tables.values, trace.entries
+    decay(entries, rule.discount, memory.lambda_t, rule.cutoff)
+    mark(entries, row, False)
+    trace.number[row] += 1.0
+    for k in range(entries.count[0]):
+        live = entries.rows[k]
+        size = max(step_size, 1.0 / trace.number[live])
+        for i in range(memory.delta_t.size):
+            values[live, i] += size * memory.delta_t[i] * entries.weight[k, i]
+
+
+@kernel
+def correct(trace, agent, row, ahead):
+    """δ_t ← δ_t', and note the pair."""
+    memory, values = agent.memory, agent.tables.values
+    pair = increment(trace.counts, row, ahead)
+    past = trace.counts.pairs[pair, NUMBER] - 1
+    for i in range(memory.delta_t.size):
+        memory.delta_t[i] += agent.rule.discount * past * (values[ahead, i] - trace.stale[pair, i])
+    if trace.queued[pair] == 0:
+        trace.queued[pair] = 1
+        trace.queue[trace.length[0]] = pair
+        trace.length[0] += 1
