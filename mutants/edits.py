@@ -188,7 +188,7 @@ EDITS = (
     Edit(
         "exploration over masked actions",
         "policies.py",
-        "        if not legal[a]:\n            out[a] = 0.0\n        elif lost",
+        "        if not legal[a]:\n            values[a] = 0.0\n        elif lost",
         "        if lost",
         ("tests/test_policies.py",),
     ),
@@ -307,16 +307,16 @@ EDITS = (
     # schedules and episodes
     Edit(
         "an abandoned episode does not count",
-        "learners/learner.py",
+        "learners/stepping.py",
         "        if self.state >= 0:\n            self._forget()\n",
         "        if self.state >= 0:\n            self._forget()\n            self.episode -= 1\n",
         SCHEDULES,
     ),
     Edit(
         "schedules run one episode late",
-        "learners/learner.py",
-        "at_episode(self.epsilon, self.episode), at_episode(self.step_size, self.episode)",
-        "at_episode(self.epsilon, self.episode), at_episode(self.step_size, self.episode - 1)",
+        "learners/stepping.py",
+        "at_episode(self.exploring_rate, self.episode), at_episode(self.step_size, self.episode)",
+        "at_episode(self.exploring_rate, self.episode), at_episode(self.step_size, self.episode - 1)",
         SCHEDULES,
     ),
     Edit(
@@ -328,7 +328,7 @@ EDITS = (
     ),
     Edit(
         "traces live on into the next episode",
-        "learners/learner.py",
+        "learners/stepping.py",
         "            self.trace.clear()\n",
         "            pass\n",
         (DEFINITIONS, "-k", "schedules or traces_on_cyclic or abandoned"),
@@ -415,7 +415,7 @@ EDITS = (
     # arguments
     Edit(
         "ids are not checked",
-        "learners/learner.py",
+        "learners/stepping.py",
         "        if type(state) is int and 0 <= state < self._capacity:\n",
         "        if type(state) is int:\n",
         (*MISUSE, "-k", "id_outside"),
@@ -429,7 +429,7 @@ EDITS = (
     ),
     Edit(
         "no guard against threads",
-        "learners/learner.py",
+        "learners/stepping.py",
         "        if self._busy:  # nothing is called between these two lines, so no other thread can come in between\n",
         "        if False:\n",
         (*MISUSE, "-k", "turned_away"),

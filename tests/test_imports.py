@@ -25,7 +25,8 @@ COMFORTS = [
 ]
 NUMERICS = ["jax", "equinox", "optax", "scipy"]
 OUTER_ROOMS = ("lab", "__main__", "cli")
-OPTIONAL = ("chunked_td.returns._torch", "chunked_td.integrations.")  # loaded by those who have the library
+# Loaded by those who have the library.
+OPTIONAL = ("chunked_td.returns._torch", "chunked_td.returns._triton", "chunked_td.integrations.")
 
 SCRIPT = """
 import importlib, sys
@@ -57,7 +58,8 @@ def core_modules():
 def needs_jax(module):
     """Networks, what is built on them and the returns of JAX arrays are the only modules that may load JAX."""
     rooms = ("chunked_td.models.neural.", "chunked_td.compression.", "chunked_td.deep.")
-    return module.startswith(rooms) or module in ("chunked_td.returns._jax", "chunked_td.lambdas.on_device")
+    files = ("chunked_td.returns._jax", "chunked_td.returns._pallas", "chunked_td.lambdas.on_device")
+    return module.startswith(rooms) or module in files
 
 
 def import_without(blocked, modules):

@@ -36,6 +36,21 @@ def only_legal(legal):
 
 
 @kernel
+def _share(values, legal, best, ties, count, epsilon):
+    """Values of actions become the probabilities of an ε-greedy choice; `best` is taken `ties` times."""
+    lost = ties == 0  # every value is NaN: learning has diverged, and all actions are alike
+    if lost:
+        ties = count
+    for a in range(legal.size):
+        if not legal[a]:
+            values[a] = 0.0
+        elif lost or values[a] == best:
+            values[a] = epsilon / count + (1.0 - epsilon) / ties
+        else:
+            values[a] = epsilon / count
+
+
+@kernel
 def epsilon_greedy(q, legal, epsilon, out):
     """Probabilities of the ε-greedy policy on Σ_i Q^i (Alg. 4 acts on the global value).
 
@@ -63,16 +78,7 @@ def epsilon_greedy(q, legal, epsilon, out):
                 ties = 1
             elif out[a] == best:
                 ties += 1
-    lost = ties == 0  # every value is NaN: learning has diverged, and all actions are alike
-    if lost:
-        ties = count
-    for a in range(legal.size):
-        if not legal[a]:
-            out[a] = 0.0
-        elif lost or out[a] == best:
-            out[a] = epsilon / count + (1.0 - epsilon) / ties
-        else:
-            out[a] = epsilon / count
+    _share(out, legal, best, ties, count, epsilon)
 
 
 @kernel
@@ -139,16 +145,7 @@ def optimistic_greedy(q, visits, legal, scale, epsilon, out):
                 best, ties = out[a], 1
             elif ties > 0 and out[a] == best:
                 ties += 1
-    lost = ties == 0
-    if lost:
-        ties = count
-    for a in range(legal.size):
-        if not legal[a]:
-            out[a] = 0.0
-        elif lost or out[a] == best:
-            out[a] = epsilon / count + (1.0 - epsilon) / ties
-        else:
-            out[a] = epsilon / count
+    _share(out, legal, best, ties, count, epsilon)
 
 
 @kernel

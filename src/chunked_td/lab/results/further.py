@@ -171,6 +171,7 @@ def _hidden(folder: Path) -> Iterator[FurtherClaim]:
     for agent, judged in found["claims"].items():
         reach = (f"{task}: {r['kept']} and {r['state']}" for task, r in judged["reach"].items())
         yield FurtherClaim(
+            f"hidden-memory-{agent}",
             "hidden",
             "ours, after §2.2",
             f"For {agent}, the last percepts that a model did not predict carry a signal farther than its recurrent "
@@ -191,6 +192,7 @@ def _hidden(folder: Path) -> Iterator[FurtherClaim]:
         best, rival = max(sources, key=lambda a: sources[a]), max(fixed, key=lambda a: fixed[a])
         gates = [cell["gate"] for cell in judged["cells"].values()]
         yield FurtherClaim(
+            f"hidden-score-{agent}-{memory}",
             "hidden",
             "ours; §6 names it as the next step",
             f"With hidden state, λ = P(next percept | history, action) beats every fixed λ for {agent} with values on "
@@ -205,6 +207,7 @@ def _hidden(folder: Path) -> Iterator[FurtherClaim]:
         )
         reaches = (f"{task}: {r['recurrent']} against {r['best fixed']}" for task, r in judged["reach"].items())
         yield FurtherClaim(
+            f"hidden-reach-{agent}-{memory}",
             "hidden",
             "ours",
             f"That λ solves corridors as long as the best fixed λ of each task, for {agent} with values on {reads}.",
