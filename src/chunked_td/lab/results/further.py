@@ -170,6 +170,7 @@ def _hidden(folder: Path) -> Iterator[FurtherClaim]:
     for agent, judged in found["claims"].items():
         reach = (f"{task}: {r['kept']} and {r['state']}" for task, r in judged["reach"].items())
         yield FurtherClaim(
+            f"hidden-memory-{agent}",
             "hidden",
             "ours, after §2.2",
             f"For {agent}, the last percepts that a model did not predict carry a signal farther than its recurrent "
@@ -178,7 +179,7 @@ def _hidden(folder: Path) -> Iterator[FurtherClaim]:
             "longer on one.",
             status[judged["memory"]],
             "greatest N, kept percepts and recurrent state: " + "; ".join(reach),
-            f"kept percepts are the better memory for {agent}",
+            f"{agent}: kept percepts are the better memory",
             folder / "tables" / "reach.md",
         )
     for name, judged in found["memories"].items():
@@ -190,6 +191,7 @@ def _hidden(folder: Path) -> Iterator[FurtherClaim]:
         best, rival = max(sources, key=lambda a: sources[a]), max(fixed, key=lambda a: fixed[a])
         gates = [cell["gate"] for cell in judged["cells"].values()]
         yield FurtherClaim(
+            f"hidden-score-{agent}-{memory}",
             "hidden",
             "ours; §6 names it as the next step",
             f"With hidden state, λ = P(next percept | history, action) beats every fixed λ for {agent} with values on "
@@ -199,11 +201,12 @@ def _hidden(folder: Path) -> Iterator[FurtherClaim]:
             status[judged["score claim"]],
             f"best form {best} {sources[best]:.3f}, best fixed λ {rival} {fixed[rival]:.3f}, 0.95 {fixed['0.95']:.3f}; "
             f"the gate was passed on {gates.count('passed')} of {len(gates)} cells",
-            f"λ from the history beats every fixed λ for {agent} on {reads}",
+            f"{agent}, {memory}: beats every fixed λ",
             folder / "tables" / f"scores-{agent}-{memory}.md",
         )
         reaches = (f"{task}: {r['recurrent']} against {r['best fixed']}" for task, r in judged["reach"].items())
         yield FurtherClaim(
+            f"hidden-reach-{agent}-{memory}",
             "hidden",
             "ours",
             f"That λ solves corridors as long as the best fixed λ of each task, for {agent} with values on {reads}.",
@@ -211,6 +214,6 @@ def _hidden(folder: Path) -> Iterator[FurtherClaim]:
             "single fixed λ has that property. In part: some single fixed λ has it, too.",
             status[judged["reach claim"]],
             "greatest N against that of the best fixed λ: " + "; ".join(reaches),
-            f"λ from the history reaches as far for {agent} on {reads}",
+            f"{agent}, {memory}: reaches as far as fixed λ",
             folder / "tables" / "reach.md",
         )
