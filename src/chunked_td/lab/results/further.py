@@ -180,7 +180,7 @@ def _hidden(folder: Path) -> Iterator[FurtherClaim]:
             "longer on one.",
             status[judged["memory"]],
             "greatest N, kept percepts and recurrent state: " + "; ".join(reach),
-            f"kept percepts are the better memory for {agent}",
+            f"{agent}: kept percepts are the better memory",
             folder / "tables" / "reach.md",
         )
     for name, judged in found["memories"].items():
@@ -202,7 +202,7 @@ def _hidden(folder: Path) -> Iterator[FurtherClaim]:
             status[judged["score claim"]],
             f"best form {best} {sources[best]:.3f}, best fixed λ {rival} {fixed[rival]:.3f}, 0.95 {fixed['0.95']:.3f}; "
             f"the gate was passed on {gates.count('passed')} of {len(gates)} cells",
-            f"λ from the history beats every fixed λ for {agent} on {reads}",
+            f"{agent}, {memory}: beats every fixed λ",
             folder / "tables" / f"scores-{agent}-{memory}.md",
         )
         reaches = (f"{task}: {r['recurrent']} against {r['best fixed']}" for task, r in judged["reach"].items())
@@ -215,6 +215,6 @@ def _hidden(folder: Path) -> Iterator[FurtherClaim]:
             "single fixed λ has that property. In part: some single fixed λ has it, too.",
             status[judged["reach claim"]],
             "greatest N against that of the best fixed λ: " + "; ".join(reaches),
-            f"λ from the history reaches as far for {agent} on {reads}",
+            f"{agent}, {memory}: reaches as far as fixed λ",
             folder / "tables" / "reach.md",
         )
