@@ -26,7 +26,7 @@ from chunked_td.lab.store.settings import BatchSettings, digest_of
 from chunked_td.learners.schedule import Schedule, linear
 
 RESULTS = Path(__file__).parents[2] / "results"
-STUDIES = ("atlas", "compression", "deep")  # these have tables of their own
+STUDIES = ("atlas", "compression", "deep", "hidden")  # these have tables of their own
 FILES = sorted(path for path in RESULTS.rglob("*.parquet") if path.parent.name not in STUDIES)
 
 
