@@ -19,7 +19,7 @@ LAKE = gym.make("FrozenLake-v1")
     ("settings", "match"),
     [
         *(({"step_size": x}, "step_size must be a positive finite number") for x in (0, -1, math.nan, math.inf, "a")),
-        *(({"epsilon": x}, r"epsilon must be a number in \[0, 1\]") for x in (-0.1, 1.1, math.nan, None, True)),
+        *(({"epsilon": x}, r"epsilon must be a number in \[0, 1\]") for x in (-0.1, 1.1, math.nan, "a", True)),
         *(({"discount": x}, r"discount must be a number in \[0, 1\]") for x in (-0.1, 1.1, math.nan)),
         *(({"lambda_source": x}, "lambda_source must be") for x in (-0.1, 1.1, math.nan, "forward")),
         ({"step_size": ctd.Schedule(((0, 0.1), (5, 0.0)))}, "step_size must be a positive finite number, got 0.0"),
@@ -103,7 +103,7 @@ def everything(agent):
     """All that a learner has learned and will use, as bytes."""
     parts = [*agent.tables, *(agent.counts or ()), *(agent.trace or ()), *agent.memory]
     draws = str(agent.policy_draws.state()), str(agent.chunk_draws.state())
-    return [part.tobytes() for part in parts], draws, agent.state, agent.action, agent.episode
+    return [part.tobytes() for part in parts if part is not None], draws, agent.state, agent.action, agent.episode
 
 
 def mid_episode(rewards=1, cls=ctd.ChunkedExpectedSarsa, **settings):
