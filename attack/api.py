@@ -398,7 +398,7 @@ def small_objects(case: Case) -> Outcome:
         "linear": (["points", "episodes"], lambda: ctd.linear(0.1, one, two)(3)),
         "ConstantLambda": (["lambda"], lambda: ctd.ConstantLambda(one)),
         "Discretise": (
-            ["bins", "low", "high", "space"],
+            ["bins", "low", "high", "space", "observation"],
             lambda: ctd.Discretise(None, bins=one, low=two, high=1.0)(0.5),
         ),
         "HistoryCompressor": (["levels", "threshold"], lambda: ctd.HistoryCompressor(one, threshold=two)),
