@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -317,7 +318,11 @@ def test_an_interrupted_comparison_ends_without_warnings(tmp_path, more, wait):
     assert "seeds" in started.stdout.readline()  # the runs begin
     time.sleep(wait)  # the shorter one falls into the start of the worker processes
     os.killpg(started.pid, signal.SIGINT)
-    _, said = started.communicate(timeout=60)
+    try:
+        _, said = started.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
     assert started.returncode == 130
     assert said.strip() == "interrupted"
     assert not list(tmp_path.iterdir())
