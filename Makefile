@@ -8,11 +8,12 @@ OUT    ?= runs/quick
 WORKERS ?= 2
 MINUTES ?= 60
 
-.PHONY: help setup test reproduce lint format docs bench attack mutants clean
+.PHONY: help setup test test-all reproduce lint format docs bench attack mutants clean
 
 help:
 	@echo "make setup      the locked environment in $(VENV) (every other target does this first)"
-	@echo "make test       all tests, warnings as errors"
+	@echo "make test       the tests, warnings as errors"
+	@echo "make test-all   with the long ones: more combinations and longer simulations of the same"
 	@echo "make reproduce  every experiment of the paper at its quick size and the atlas, with a report, in $(OUT)"
 	@echo "make lint       style, types, import directions"
 	@echo "make format     rewrite the code in the house style"
@@ -34,6 +35,9 @@ $(READY): pyproject.toml uv.lock
 
 test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+test-all: $(READY)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m ""
 
 reproduce: $(READY)
 	$(BIN)/chunked-td reproduce --profile quick --out $(OUT)

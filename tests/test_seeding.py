@@ -72,6 +72,7 @@ def test_a_known_code_is_the_number(value):
         assert read(static(value)) == read(value) == value + 1
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="is what it runs")
 def test_kernels_pass_without_compilation():
     """The kernel tests once more as plain Python, in a process of their own."""

@@ -194,7 +194,20 @@ LONG = [
 ]
 
 
-@pytest.mark.parametrize(("source", "learner"), LONG, ids=str)
+SHORT = {"ForwardLambda", "BackwardLambda", "JunctionLambda"}
+"""One learner of each of these is simulated in every run of the tests, all others with `make test-all`."""
+
+
+def _with_marks():
+    seen = set()
+    for source, learner in LONG:
+        name = type(source).__name__
+        marks = () if name in SHORT - seen else pytest.mark.long
+        seen.add(name)
+        yield pytest.param(source, learner, marks=marks, id=f"{source}-{learner}")
+
+
+@pytest.mark.parametrize(("source", "learner"), _with_marks())
 def test_long_simulations_settle_there(source, learner):
     outcomes = random_outcomes(np.random.default_rng(24), 5, 2, stop=0.1, masks=False)
     table = TransitionTable.from_outcomes(outcomes, starts=[0, 1, 2, 3, 4], horizon=8)
@@ -205,6 +218,7 @@ def test_long_simulations_settle_there(source, learner):
         assert off.max() > 10  # and not on the true values
 
 
+@pytest.mark.long
 def test_factored_sources_settle_there():
     table = TransitionTable.from_dynamics(KeyToDoor.make(horizon=3, distractors=1))
     source = ctd.FactoredLambda()
@@ -217,6 +231,7 @@ def test_every_source_is_simulated():
     assert {type(source).__name__ for source, _ in LONG} | {"FactoredLambda"} == set(SOURCES)
 
 
+@pytest.mark.long
 def test_long_simulations_of_q_learning_settle_there():
     """One action is best by far everywhere, so that the best of noisy values is hardly ever another one."""
     outcomes = {0: {a: [(0.9, 1, a, False), (0.1, 2, a, False)] for a in (0, 1)}}

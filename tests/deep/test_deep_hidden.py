@@ -166,6 +166,7 @@ def test_the_t_maze_pays_for_the_arm_that_the_signal_named():
     assert (bool(done.truncated), bool(done.terminated), float(done.score)) == (True, False, 0.0)
 
 
+@pytest.mark.long
 def test_a_memory_solves_a_t_maze():
     """Without a memory nobody does better than 0.5. Error rate below 1e-3."""
     from chunked_td.deep.training import DeepAgent, DeepTraining, make_settings
@@ -177,6 +178,7 @@ def test_a_memory_solves_a_t_maze():
     assert rows[-1]["lambda"] > 0.8
 
 
+@pytest.mark.long
 def test_the_source_knows_from_the_history_what_one_percept_does_not_tell():
     """A coin at the start of an episode, a blank, then the coin again. A model without memory gives the last 1/2."""
     rng = np.random.default_rng(0)
@@ -255,6 +257,7 @@ def test_the_rule_reads_reaches_as_it_says():
     assert rule.memory_claim(alone, alone) == "in part"
 
 
+@pytest.mark.long
 def test_the_study_runs_and_its_tables_are_those_of_the_results(tmp_path):
     """A tiny study end to end: what it writes can be imported and judged."""
     hidden_study.main(["--size", "quick", "--steps", "400", "--lengths", "2", "--out", str(tmp_path)])

@@ -107,8 +107,8 @@ CLASSES = {SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
     ("way", "bootstrap", "source"),
     [
         ("softmax", SARSA, "expected"),
-        ("softmax", EXPECTED_SARSA, "forward"),
-        ("bonus", SARSA, "forward"),
+        pytest.param("softmax", EXPECTED_SARSA, "forward", marks=pytest.mark.long),
+        pytest.param("bonus", SARSA, "forward", marks=pytest.mark.long),
         ("bonus", EXPECTED_SARSA, "expected"),
     ],
 )
@@ -135,7 +135,13 @@ def test_learners_follow_the_definition(way, bootstrap, source, masked):
     ("cls", "learner", "source", "more"),
     [
         (ctd.ChunkedSarsa, "sarsa", ctd.ForwardLambda(), {}),
-        (ctd.ChunkedExpectedSarsa, "expected_sarsa", ctd.ValueLambda(), {"planner": ctd.Dyna(3)}),
+        pytest.param(
+            ctd.ChunkedExpectedSarsa,
+            "expected_sarsa",
+            ctd.ValueLambda(),
+            {"planner": ctd.Dyna(3)},
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["sarsa", "planning"],
 )
