@@ -194,7 +194,7 @@ def test_a_run_follows_from_its_seed_and_goes_on(mode):
 def test_processes_give_the_same_run():
     one, two = (ctd.ChunkedSarsa(vector(2), **SETTINGS) for _ in range(2))
     history = one.learn(vector(2), 20)
-    env = AsyncVectorEnv([Walk] * 2)
+    env = AsyncVectorEnv([Walk] * 2, context="spawn")  # JAX may have been loaded, which does not go with fork
     try:
         assert np.array_equal(two.learn(env, 20).returns, history.returns)
     finally:

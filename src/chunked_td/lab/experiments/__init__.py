@@ -104,11 +104,11 @@ def catalogue() -> dict[str, Experiment]:
 
 def load(name: str) -> tuple[Experiment, ...]:
     """The experiments called `name`: an id of the catalogue, a path ending in .py, or a folder with a protocol.py."""
-    if name in catalogue():
-        return (catalogue()[name],)
     path = Path(name)
     if name.endswith(".py"):
-        return load_file(path)
+        return load_file(path)  # before the catalogue, which needs what all its experiments need
+    if name in catalogue():
+        return (catalogue()[name],)
     if (path / "protocol.py").is_file():
         return (load_folder(path),)
     listed = ", ".join(catalogue())
