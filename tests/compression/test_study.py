@@ -116,6 +116,7 @@ def test_no_verdict_without_twenty_seeds_or_the_longest_sequences():
         assert set(verdict(table).values()) == {"not tested"}
 
 
+@pytest.mark.long
 def test_a_tiny_study_writes_its_tables(tmp_path, monkeypatch):
     tiny = Settings(
         groups=(Group((3, 5), 40, ("known", "noise")),),

@@ -34,8 +34,8 @@ def tree():
 @pytest.mark.parametrize(
     ("cls", "source", "view"),
     [
-        (ctd.NaiveTD0, 0.0, "averaged"),
-        (ctd.TDOneOverN, ctd.VisitLambda(), "averaged"),
+        pytest.param(ctd.NaiveTD0, 0.0, "averaged", marks=pytest.mark.long),
+        pytest.param(ctd.TDOneOverN, ctd.VisitLambda(), "averaged", marks=pytest.mark.long),
         (ctd.TDNOverN, ctd.BackwardLambda(), "averaged"),
         (ctd.CorrectedTD, ctd.BackwardLambda(), "corrected"),
     ],

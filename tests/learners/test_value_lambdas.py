@@ -112,6 +112,7 @@ class ComparingTruth(TrueModel, Comparing):
     """The same with the true model: every action is known."""
 
 
+@pytest.mark.long
 @settings(max_examples=30)
 @given(st.integers(0, 10**6), st.sampled_from(list(CLASSES)), st.sampled_from(list(SOURCES)), st.booleans())
 def test_with_the_true_model_against_the_definition(seed, bootstrap, name, policy_noise):
