@@ -207,7 +207,7 @@ def _with_marks():
         yield pytest.param(source, learner, marks=marks, id=f"{source}-{learner}")
 
 
-@pytest.mark.parametrize(("source", "learner"), _with_marks())
+@pytest.mark.parametrize(("source", "learner"), list(_with_marks()))
 def test_long_simulations_settle_there(source, learner):
     outcomes = random_outcomes(np.random.default_rng(24), 5, 2, stop=0.1, masks=False)
     table = TransitionTable.from_outcomes(outcomes, starts=[0, 1, 2, 3, 4], horizon=8)
