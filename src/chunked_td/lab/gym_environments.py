@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from chunked_td.lab.identity import resolve
 
 
 def make_environment(
@@ -74,8 +75,7 @@ def _one_or_all(values: Sequence[Any]) -> Any:
 
 def _named(name: str, accepted: str) -> Any:
     """What `module:name` stands for."""
-    module, _, thing = name.partition(":")
     try:
-        return getattr(importlib.import_module(module), thing)
+        return resolve(name)
     except (ImportError, AttributeError, ValueError) as problem:
         raise ValueError(f"{accepted}, got {name!r} ({problem})") from problem

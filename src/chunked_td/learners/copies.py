@@ -24,9 +24,10 @@ import numpy as np
 from chunked_td.learners.divergence import Diverged, DivergenceWarning
 from chunked_td.learners.inputs import count_rewards, is_vector_environment
 from chunked_td.learners.loop import History, check_fits, generator_of, paid, progress_bar, set_random_state
+from chunked_td.learners.state import AgentState
 
-_SHARED = ("rule", "source", "model", "tables", "watch", "planning", "error", "division")
-"""The parts of an `AgentState` that all copies share."""
+_SHARED = tuple(part for part in AgentState._fields if part not in ("trace", "memory", "episode"))
+"""The parts of an `AgentState` that all copies share: all but those that belong to an episode."""
 
 
 class CopySpaces:

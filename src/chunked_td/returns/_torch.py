@@ -9,7 +9,6 @@ calls per step, and the closed form with cumulative products divides by zero whe
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 from typing import Any
@@ -97,12 +96,13 @@ def vtrace(given: Given, clip_rho: float, stop: bool) -> torch.Tensor:
 
 def linear_recursion(b: torch.Tensor, a: torch.Tensor, start: torch.Tensor | None, axis: int) -> torch.Tensor:
     """xₜ₋₁ = bₜ + aₜxₜ along an axis; x_T = start, or 0."""
-    if b.is_cuda and not torch.compiler.is_compiling() and not (b.requires_grad or a.requires_grad):
-        with contextlib.suppress(ImportError):  # Triton comes with most builds of Torch for GPUs, not with all
-            from chunked_td.returns import _triton
-
-            return _triton.one_pass_scan(b, a, start, axis)
-    return doubling_scan(b, a, start, axis)
+    if not b.is_cuda or torch.compiler.is_compiling() or b.requires_grad or a.requires_grad:
+        return doubling_scan(b, a, start, axis)
+    try:
+        from chunked_td.returns._triton import one_pass_scan
+    except ImportError:  # Triton comes with most builds of Torch for GPUs, not with all
+        return doubling_scan(b, a, start, axis)
+    return one_pass_scan(b, a, start, axis)
 
 
 def doubling_scan(b: torch.Tensor, a: torch.Tensor, start: torch.Tensor | None, axis: int) -> torch.Tensor:

@@ -29,6 +29,24 @@ AVERAGED = (-11,)
 _SOLVED = CertaintyEquivalence(sweeps=50, tolerance=1e-6)
 _DYNA = Dyna(steps=5)
 
+
+def _averaged(method_id: str, label: str, source: float | str, text: str, view: str = "averaged") -> Method:
+    """A method with step sizes of 1/n, on the problems for which its authors made it."""
+    return Method(
+        method_id,
+        label,
+        TRACES,
+        source,
+        "counts" if isinstance(source, str) else None,
+        learner="sarsa",
+        options={"view": view},
+        text=text,
+        exponents=AVERAGED,
+        families=FAN_IN,
+        quick=False,
+    )
+
+
 METHODS = (
     Method("forward", "Chunked (the paper)", CHUNKED, "ForwardLambda", "counts", text="P̂^π(x'|x) of what came."),
     Method(
@@ -103,56 +121,20 @@ METHODS = (
         text="van Hasselt et al. 2021.",
         quick=False,
     ),
-    Method(
-        "naive-td0",
-        "Naive TD(0), 1/n",
-        TRACES,
-        0.0,
-        learner="sarsa",
-        options={"view": "averaged"},
-        text="Sutton & Singh 1994: TD(0) with step sizes of 1/n.",
-        exponents=AVERAGED,
-        families=FAN_IN,
-        quick=False,
-    ),
-    Method(
-        "td-one-over-n",
-        "TD(1/n)",
-        TRACES,
-        "VisitLambda",
-        "counts",
-        learner="sarsa",
-        options={"view": "averaged"},
-        text="Sutton & Singh 1994: λ and step size 1/n.",
-        exponents=AVERAGED,
-        families=FAN_IN,
-        quick=False,
-    ),
-    Method(
+    _averaged("naive-td0", "Naive TD(0), 1/n", 0.0, "Sutton & Singh 1994: TD(0) with step sizes of 1/n."),
+    _averaged("td-one-over-n", "TD(1/n)", "VisitLambda", "Sutton & Singh 1994: λ and step size 1/n."),
+    _averaged(
         "td-n-over-n",
         "TD(n/n)",
-        TRACES,
         "BackwardLambda",
-        "counts",
-        learner="sarsa",
-        options={"view": "averaged"},
-        text="TDC without its correction: the backward model's λ with step sizes of 1/n.",
-        exponents=AVERAGED,
-        families=FAN_IN,
-        quick=False,
+        "TDC without its correction: the backward model's λ with step sizes of 1/n.",
     ),
-    Method(
+    _averaged(
         "tdc",
         "TDC",
-        TRACES,
         "BackwardLambda",
-        "counts",
-        learner="sarsa",
-        options={"view": "corrected"},
-        text="Sutton & Singh 1994: the same, and values that past targets used are brought up to date.",
-        exponents=AVERAGED,
-        families=FAN_IN,
-        quick=False,
+        "Sutton & Singh 1994: the same, and values that past targets used are brought up to date.",
+        view="corrected",
     ),
     Method("dyna", "Dyna, 5 updates", PLANNING, 0.0, options={"planner": _DYNA}, text="Sutton 1990."),
     Method(

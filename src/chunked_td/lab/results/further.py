@@ -8,7 +8,7 @@ out.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -141,10 +141,7 @@ def _deep(folder: Path) -> Iterator[FurtherClaim]:
         return
     for agent, judged in json.loads(path.read_text(encoding="utf-8")).items():
         moon = judged["moonshot"]
-        means = {name: entry["value"] for name, entry in moon["means"].items()}
-        fixed = {name: value for name, value in means.items() if name.replace(".", "").isdigit()}
-        sources = {name: value for name, value in means.items() if name not in fixed}
-        best, rival = max(sources, key=lambda name: sources[name]), max(fixed, key=lambda name: fixed[name])
+        source, rival, _ = _best(moon["means"])
         gates = [task["gate"] for task in judged["tasks"].values()]
         yield FurtherClaim(
             f"deep-{agent}",
@@ -154,11 +151,20 @@ def _deep(folder: Path) -> Iterator[FurtherClaim]:
             "One source has a mean over tasks above that of every fixed λ, intervals disjoint, and is no worse than "
             "5 % on any task. First the gate: λ from the true model must help.",
             HOLDS if moon["verdict"] == "holds" else FAILS,
-            f"best source {best} {sources[best]:.3f}, best fixed λ {rival} {fixed[rival]:.3f}; the gate was passed on "
+            f"best source {source}, best fixed λ {rival}; the gate was passed on "
             f"{gates.count('passed')} of {len(gates)} tasks",
             f"beats every fixed λ for {agent}",
             folder / "tables" / f"{agent}.md",
         )
+
+
+def _best(estimates: Mapping[str, Mapping[str, float]]) -> tuple[str, str, dict[str, float]]:
+    """The best source and the best fixed λ, each with its mean over tasks; and the means by arm."""
+    means = {arm: estimate["value"] for arm, estimate in estimates.items()}
+    fixed = [arm for arm in means if arm.replace(".", "").isdigit()]
+    sources = [arm for arm in means if arm not in fixed]
+    source, rival = (max(arms, key=lambda arm: means[arm]) for arms in (sources, fixed))
+    return f"{source} {means[source]:.3f}", f"{rival} {means[rival]:.3f}", means
 
 
 def _hidden(folder: Path) -> Iterator[FurtherClaim]:
@@ -186,10 +192,7 @@ def _hidden(folder: Path) -> Iterator[FurtherClaim]:
     for name, judged in found["memories"].items():
         agent, memory = name.split(", ")
         reads = "the last kept percepts" if memory == "kept" else "the recurrent state"
-        means = {arm: entry["value"] for arm, entry in judged["moonshot"]["means"].items()}
-        fixed = {arm: value for arm, value in means.items() if arm.replace(".", "").isdigit()}
-        sources = {arm: value for arm, value in means.items() if arm not in fixed}
-        best, rival = max(sources, key=lambda a: sources[a]), max(fixed, key=lambda a: fixed[a])
+        source, rival, means = _best(judged["moonshot"]["means"])
         gates = [cell["gate"] for cell in judged["cells"].values()]
         yield FurtherClaim(
             f"hidden-score-{agent}-{memory}",
@@ -200,7 +203,7 @@ def _hidden(folder: Path) -> Iterator[FurtherClaim]:
             "One form has a mean over tasks and lengths above that of every fixed λ, intervals disjoint, and is no "
             "worse than 5 % on any. First the gate: λ from the true model must help.",
             status[judged["score claim"]],
-            f"best form {best} {sources[best]:.3f}, best fixed λ {rival} {fixed[rival]:.3f}, 0.95 {fixed['0.95']:.3f}; "
+            f"best form {source}, best fixed λ {rival}, 0.95 {means['0.95']:.3f}; "
             f"the gate was passed on {gates.count('passed')} of {len(gates)} cells",
             f"{agent}, {memory}: beats every fixed λ",
             folder / "tables" / f"scores-{agent}-{memory}.md",
