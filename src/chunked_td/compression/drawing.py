@@ -3,8 +3,8 @@
 The paper's figure shows two rows of recurrent states: below, one per token; above, one per token that the lower
 network failed to predict, in red. Here the rows come from a trained `HistoryCompressor`: `figure_data` collects
 them, `draw_figure` makes a static picture with Matplotlib, and `write_page` an interactive page that is a single
-file and loads nothing from elsewhere. ExperimentRuns of tokens that every level predicted can be left out in the middle
-(`around`)."""
+file and loads nothing from elsewhere. Stretches of tokens that every level predicted can be left out
+in the middle (`around`)."""
 
 from __future__ import annotations
 
