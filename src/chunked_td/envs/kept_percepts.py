@@ -13,7 +13,7 @@ from chunked_td.indexing import make_indexer
 from chunked_td.models.counts import Counts, increment, probability
 
 
-class KeptPercepts(gym.Wrapper[Any, Any, Any, Any]):
+class KeptPercepts(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Show each percept together with the last ones that were not expected: the compressed history as a memory.
 
     A percept x' is kept if the counts of earlier transitions gave it too little,
@@ -35,10 +35,16 @@ class KeptPercepts(gym.Wrapper[Any, Any, Any, Any]):
       env: an environment whose percepts can be counted (discrete spaces), with `Discrete` actions.
       slots: how many percepts are remembered.
       threshold: a percept is kept if its probability was below this.
+
+    Attributes:
+      learning: whether transitions are counted. While they are, the same seed need not give the same observations,
+        because a seed does not forget the counts; set it to False to look at what was learned.
     """
 
     def __init__(self, env: gym.Env[Any, Any], slots: int = 4, threshold: float = 0.75):
+        gym.utils.RecordConstructorArgs.__init__(self, slots=slots, threshold=threshold)
         super().__init__(env)
+        self.learning = True
         self._slots, self._threshold = check_whole("slots", slots, 1), check_unit("threshold", threshold)
         if not isinstance(env.action_space, spaces.Discrete):
             raise ValueError(f"env must have a Discrete action space, got {env.action_space}")
@@ -70,7 +76,8 @@ class KeptPercepts(gym.Wrapper[Any, Any, Any, Any]):
         if probability(self._counts, origin, arrived) < self._threshold:
             self._kept[1:] = self._kept[:-1].copy()
             self._kept[0] = 1 + arrived
-        increment(self._counts, origin, arrived)
+        if self.learning:
+            increment(self._counts, origin, arrived)
         self._percept = arrived
         return self._observation(), reward, terminated, truncated, info
 
