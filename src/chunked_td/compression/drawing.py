@@ -120,7 +120,7 @@ def _draw_level(axes: Any, tokens: list[dict[str, Any]], place: dict[int, int], 
         axes.annotate("", (right, row), (left, row), arrowprops=arrow)
     for x, token in zip(xs, tokens, strict=True):
         color = _INK if token["always"] else _FAILED if token["up"] else _PREDICTED
-        label = str({START: "start", END: "end"}.get(token["symbol"], token["symbol"]))
+        label = _label(token["symbol"])
         bubble = {"boxstyle": "circle,pad=0.28", "fc": "white", "ec": color, "lw": 1.6}
         size = 10 if len(label) < 3 else 6.5
         axes.text(x, row, label, ha="center", va="center", fontsize=size, color=color, bbox=bubble, zorder=3)
@@ -129,6 +129,12 @@ def _draw_level(axes: Any, tokens: list[dict[str, Any]], place: dict[int, int], 
         if token["up"] and row < rows - 1:
             up = {"arrowstyle": "->", "color": color, "lw": 1.4, "shrinkA": 12, "shrinkB": 29}
             axes.annotate("", (x, row + 1), (x, row), arrowprops=up)
+
+
+def _label(symbol: str) -> str:
+    """What fits into a circle."""
+    shown = {START: "start", END: "end"}.get(symbol, symbol)
+    return shown if len(shown) <= 5 else f"{shown[:4]}…"
 
 
 def _small(axes: Any, text: str, place: tuple[float, float], color: str) -> None:

@@ -189,7 +189,7 @@ def costs(settings: Settings, _pool: Executor, repeats: int = 5) -> Callable[[],
     """Seconds per symbol of online training, by length, when every symbol goes up (the dearest case).
 
     One run, two levels, batches of one sequence, an update per window, arrays with room for the longest. The least of
-    several timings is taken. It is compiled here and now, while the pool is busy; call what is returned when it is idle.
+    several timings is taken. It is compiled at once, while the pool is busy; call what is returned when it is idle.
     """
     job = _job(settings, "compressor", "gru", Group(settings.cost_ns, 0, ("known",)))
     plan = job.plan._replace(online=True, criterion=Criterion("threshold", math.inf))

@@ -43,10 +43,9 @@ def import_runs(paths: list[Path], out: Path, *, add: bool = False) -> None:
             frames.append(pl.DataFrame(columns))
     out.mkdir(parents=True, exist_ok=True)
     cells = pl.concat([frame.select(_CELL).unique() for frame in frames])
-    if cells.is_duplicated().any():
-        raise ValueError(
-            f"files must hold different cells, got several with {cells.row(int(cells.is_duplicated().arg_max()))}"
-        )
+    twice = cells.filter(cells.is_duplicated()).rows()
+    if twice:
+        raise ValueError(f"files must hold different cells, got several with {twice[0]}")
     pl.concat(frames).sort(*_CELL, maintain_order=True).write_parquet(out / "runs.parquet", compression="zstd")
 
 
