@@ -130,7 +130,7 @@ def test_a_tiny_study_writes_its_tables(tmp_path, monkeypatch):
         tests=1,
     )
     monkeypatch.setitem(study.SIZES, "quick", tiny)
-    study.main(["--size", "quick", "--processes", "1", "--out", str(tmp_path / "out")])
+    study.main(["--size", "quick", "--out", str(tmp_path / "out")])
     record = json.loads((tmp_path / "out" / "study.json").read_text())
     assert record["settings"]["seeds"] == 2
     comparison = np.load(tmp_path / "out" / "comparison.npz")

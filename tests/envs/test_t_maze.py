@@ -186,5 +186,7 @@ def test_a_table_needs_the_memory():
 
 def test_the_command_line_takes_both(tmp_path, capsys):
     wrapped = ["--wrappers", "chunked_td.envs:KeptPercepts", "--env-kwargs", "corridor=6", "--out", str(tmp_path)]
-    assert cli.main(["train", "ChunkedTD/TMaze-v0", "--episodes", "5", *wrapped]) == 0
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["train", "ChunkedTD/TMaze-v0", "--episodes", "5", *wrapped])
+    assert stopped.value.code == 0
     assert "5 episodes in all" in capsys.readouterr().out

@@ -38,16 +38,17 @@ chosen on N > 100.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import itertools
 import json
 import logging
 import math
-import multiprocessing
 import os
+import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,7 +57,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from chunked_td._checks import check_whole
 from chunked_td.compression.criteria import Criterion
 from chunked_td.compression.experiment import Block, Check, ExperimentRuns, run_arm, run_block, stack_tasks, start
 from chunked_td.compression.predictor import CELLS, Shape
@@ -312,19 +312,13 @@ def _runs(settings: Settings, job: Job) -> tuple[ExperimentRuns, list[dict[str, 
 
 
 def _submit(settings: Settings, jobs: list[Job], pool: Executor, stop_early: bool = True) -> Callable[[], Table]:
-    """Gives all jobs to the pool, the longest first; the function returned waits for their rows."""
-    longest = sorted(range(len(jobs)), key=lambda i: -jobs[i].group.updates * jobs[i].room)
-    running = {i: pool.submit(run_job, settings, jobs[i], stop_early) for i in longest}
-
-    def collect() -> Table:
-        return _columns([row for i in range(len(jobs)) for row in running[i].result()])
-
-    return collect
+    """Gives all jobs to the pool; the function returned waits for their rows."""
+    running = [pool.submit(_run_job, settings, job, stop_early) for job in jobs]
+    return lambda: _columns([row for future in running for row in future.result()])
 
 
-def run_job(settings: Settings, job: Job, stop_early: bool) -> list[dict[str, Any]]:
-    """Compile and run one job: one row per run. Processes call this."""
-    _show_log()
+def _run_job(settings: Settings, job: Job, stop_early: bool) -> list[dict[str, Any]]:
+    """Compile and run one job: one row per run."""
     block = Block(settings.check_every, settings.batch, settings.tests)
     run, which = _runs(settings, job)
 
@@ -334,10 +328,12 @@ def run_job(settings: Settings, job: Job, stop_early: bool) -> list[dict[str, An
     began = time.perf_counter()
     first = jnp.zeros((), jnp.int32)
     program = _compiled(run_block.lower(job.plan, block, start(job.plan, run.seeds), run, first))
-    compiled = time.perf_counter()
-    _, checks = run_arm(job.plan, block, run, job.group.updates // block.updates, passed, program)
-    spent = {"job_seconds": time.perf_counter() - compiled}
-    log.info("%s, N = %s: %.1f + %.1f s", job.columns, job.group.ns, compiled - began, spent["job_seconds"])
+    compiled = time.perf_counter() - began
+    with contextlib.nullcontext() if jax.default_backend() == "cpu" else _DEVICE:
+        began = time.perf_counter()
+        _, checks = run_arm(job.plan, block, run, job.group.updates // block.updates, passed, program)
+        spent = {"job_seconds": time.perf_counter() - began}
+    log.info("%s, N = %s: %.1f + %.1f s", job.columns, job.group.ns, compiled, spent["job_seconds"])
     return [{**job.columns, **w, **r, **spent} for w, r in zip(which, _rows(block, checks), strict=True)]
 
 
@@ -378,23 +374,11 @@ def _seconds(program: Any, arguments: tuple[Any, ...]) -> float:
     return time.perf_counter() - began
 
 
+_DEVICE = threading.Lock()
+"""Held by the job that runs on a GPU, while others compile. Runs side by side only get in each other's way there."""
+
 TABLES = {"comparison": comparison, "variants": variants, "costs": costs}
 """By name: a function that gives the work for a table to a pool, and returns one that waits for it."""
-
-
-def _pool(processes: int) -> Executor:
-    """Where jobs run: other processes, or threads of this one.
-
-    Threads compile side by side, and on a CPU they also run side by side; on a GPU only processes do that.
-    """
-    if check_whole("processes", processes, 1) == 1:
-        return ThreadPoolExecutor(min(8, os.cpu_count() or 1))
-    return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
-
-
-def _show_log() -> None:
-    logging.basicConfig(format="%(message)s")
-    log.setLevel(logging.INFO)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -403,15 +387,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--size", choices=SIZES, default="quick")
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
-    parser.add_argument("--processes", type=int, default=1, help="to share the jobs among")
     chosen = parser.parse_args(arguments)
-    _show_log()
+    logging.basicConfig(format="%(message)s")
+    log.setLevel(logging.INFO)
     settings = SIZES[chosen.size]
     record: dict[str, Any] = {}
     chosen.out.mkdir(parents=True, exist_ok=True)
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # processes share the memory of a GPU
     began = time.perf_counter()
-    with _pool(chosen.processes) as pool:
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         tables = {name: TABLES[name](settings, pool) for name in TABLES if name in chosen.tables}
         for name, wait in tables.items():
             table = wait()
@@ -422,7 +405,7 @@ def main(arguments: list[str] | None = None) -> None:
             log.info("after %.1f s, %s: %s", time.perf_counter() - began, name, record[name])
     seconds = round(time.perf_counter() - began, 1)
     about: dict[str, Any] = {"size": chosen.size, "device": str(jax.devices()[0].device_kind), "jax": jax.__version__}
-    about |= {"processes": chosen.processes, "seconds": seconds}
+    about["seconds"] = seconds
     text = json.dumps({**about, "settings": dataclasses.asdict(settings), "tables": record}, indent=1)
     (chosen.out / "study.json").write_text(text + "\n")
 
