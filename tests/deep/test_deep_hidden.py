@@ -266,6 +266,8 @@ def test_the_study_runs_and_its_tables_are_those_of_the_results(tmp_path):
     cell = judged["memories"]["sarsa, kept"]["cells"]["t-maze 2"]
     assert set(cell["solved"]) == {*map(str, FIXED), *hidden_study.ARMS}
     assert cell["last λ"]["true-expected"] == 1.0
+    with pytest.raises(ValueError, match=r"different cells, got several with \('sarsa', 'kept', 't-maze', 2\)"):
+        hidden_tables.main(["--import", str(tmp_path / "hidden.npz"), "--add", "--out", str(tmp_path / "results")])
     with pytest.raises(ValueError, match=r"task must be one of"):
         hidden_study.make_hidden_task("maze", 3)
 

@@ -1,6 +1,6 @@
 """What the study with hidden state found, from its stored runs: verdicts, tables, a figure. Needs Polars, matplotlib.
 
-python -m chunked_td.deep.hidden_tables --import HIDDEN.npz … --out results/hidden   # arrays of `hidden_study`
+python -m chunked_td.deep.hidden_tables --import HIDDEN.npz … --out results/hidden   # arrays of `hidden_study`; --add
 python -m chunked_td.deep.hidden_tables --out results/hidden --figures docs/figures   # tables/, verdicts.json, figure
 """
 
@@ -27,11 +27,11 @@ Cells = dict[tuple[str, str], dict[tuple[str, int], dict[str, Any]]]
 """(agent, memory) → (task, N) → arm → judged runs: a dict of columns."""
 
 
-def import_runs(paths: list[Path], out: Path) -> None:
-    """Write runs.parquet: one row per run, with its learning curve at the blocks' ends."""
+def import_runs(paths: list[Path], out: Path, *, add: bool = False) -> None:
+    """Write runs.parquet: one row per run. With `add`, those that are there already stay."""
     import polars as pl
 
-    frames = []
+    frames = [pl.read_parquet(out / "runs.parquet")] if add else []
     for path in paths:
         with np.load(path) as t:
             score = np.nanmean(t["curve"], 1)
@@ -42,6 +42,10 @@ def import_runs(paths: list[Path], out: Path) -> None:
             columns |= {"mean_lambda": t["mean_lambda"].mean(1), "last_lambda": t["mean_lambda"][:, -1]}
             frames.append(pl.DataFrame(columns))
     out.mkdir(parents=True, exist_ok=True)
+    cells = pl.concat([frame.select(_CELL).unique() for frame in frames])
+    twice = cells.filter(cells.is_duplicated()).rows()
+    if twice:
+        raise ValueError(f"files must hold different cells, got several with {twice[0]}")
     pl.concat(frames).sort(*_CELL, maintain_order=True).write_parquet(out / "runs.parquet", compression="zstd")
 
 
@@ -210,11 +214,12 @@ def main(arguments: list[str] | None = None) -> None:
     """Import runs, or write tables, verdicts and the figure from the stored ones."""
     parser = argparse.ArgumentParser(prog="python -m chunked_td.deep.hidden_tables", description=main.__doc__)
     parser.add_argument("--import", nargs="+", type=Path, dest="npz", help="files of chunked_td.deep.hidden_study")
+    parser.add_argument("--add", action="store_true", help="keep the runs that are there already")
     parser.add_argument("--figures", type=Path, default=None, help="folder for the figure")
     parser.add_argument("--out", type=Path, required=True, help="folder with runs.parquet")
     chosen = parser.parse_args(arguments)
     if chosen.npz:
-        import_runs(chosen.npz, chosen.out)
+        import_runs(chosen.npz, chosen.out, add=chosen.add)
     import polars as pl
 
     found = read_cells(pl.read_parquet(chosen.out / "runs.parquet"))
