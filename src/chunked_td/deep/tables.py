@@ -127,6 +127,16 @@ def verdicts(found: dict[str, dict[str, dict[str, np.ndarray]]]) -> dict[str, An
     return result
 
 
+def score_tables(found: dict[str, dict[str, np.ndarray]], judged: dict[str, Any]) -> dict[str, str]:
+    """`score_table` of one agent for every set of tasks. Args: found, judged: its scores and verdicts."""
+    texts = {}
+    for name, members in SETS.items():
+        part = {task: runs for task, runs in found.items() if task in members}
+        if part:
+            texts[name] = score_table(part, judged["sets"][name]["moonshot"]["means"] if name in judged["sets"] else {})
+    return texts
+
+
 def score_table(
     found: dict[str, dict[str, np.ndarray]],
     means: dict[str, dict[str, float]],
@@ -239,15 +249,9 @@ def main(arguments: list[str] | None = None) -> None:
     (chosen.out / "verdicts.json").write_text(json.dumps(judged, indent=1) + "\n", encoding="utf-8")
     target = chosen.out / "tables"
     target.mkdir(exist_ok=True)
-    texts = {}
-    for name, members in SETS.items():
-        ending = "" if name == "ours" else f"-{name}"
-        texts[f"gate{ending}"] = gate_table(judged, members)
-        for agent, tasks in found.items():
-            part = {task: runs for task, runs in tasks.items() if task in members}
-            if part:
-                means = judged[agent]["sets"].get(name, {"moonshot": {"means": {}}})["moonshot"]["means"]
-                texts[f"{agent}{ending}"] = score_table(part, means)
+    texts = {f"gate-{name}": gate_table(judged, members) for name, members in SETS.items()}
+    for agent, tasks in found.items():
+        texts |= {f"{agent}-{name}": text for name, text in score_tables(tasks, judged[agent]).items()}
     costs = chosen.out / "costs.json"
     if costs.exists():
         texts["costs"] = cost_table(json.loads(costs.read_text(encoding="utf-8"))["costs"])

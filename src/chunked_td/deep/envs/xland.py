@@ -23,19 +23,19 @@ class XLandTask:
     Args:
       env, params: what `xminigrid.make` gives.
       colours: whether the colour of a cell is a second component. In DoorKey the tile tells it.
+      symbols: how many kinds of tiles there are; there are fewer colours.
     """
 
     env: Any
     params: Any
     colours: bool = False
+    symbols: int = 13
 
     @property
     def space(self) -> Grid:
-        """Tiles in view, or tiles and colours; there are more kinds of tiles than colours."""
-        from xminigrid.core.constants import NUM_TILES  # pyright: ignore[reportMissingImports]
-
+        """Tiles in view, or tiles and colours."""
         rows, columns, layers = self.env.observation_shape(self.params)
-        return Grid((rows, columns, layers) if self.colours else (rows, columns), int(NUM_TILES))
+        return Grid((rows, columns, layers) if self.colours else (rows, columns), self.symbols)
 
     @property
     def n_actions(self) -> int:
