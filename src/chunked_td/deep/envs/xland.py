@@ -16,8 +16,8 @@ from chunked_td.deep.spaces import Grid
 class XLandTask:
     """An environment of XLand-MiniGrid with its parameters: `XLandTask(*xminigrid.make("MiniGrid-DoorKey-5x5"))`.
 
-    Observation: the symbols in front of the agent, turned so that it looks up; every cell is a component. The agent does
-    not see what is behind it nor what it carries. Actions: forward, turn right, turn left, pick up, put down, toggle.
+    Observation: the symbols in front of the agent, turned so that it looks up; every cell is a component. It sees
+    neither what is behind it nor what it carries. Actions: forward, turn right, turn left, pick up, put down, toggle.
     The reward is paid where an episode ends: 1 − 0.9 · steps / limit at the goal, 0 at the time limit. It is the score.
 
     Args:
