@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
+from chunked_td.lab.experiments.charge_signs import claims
+from chunked_td.lab.results.statistics import mean_and_interval
+from chunked_td.lab.results.studies import load_studies
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.settings import digest_columns
 
@@ -72,3 +76,19 @@ def test_precision_does_not_change_the_scores(path):
     assert both["score"].equals(both["score_gpu"].alias("score"))
     assert (both["loss"] - both["loss_gpu"]).abs().max() < 1e-3
     assert (both["loss"] != both["loss_gpu"]).any()  # another machine, another rounding: not the same file
+
+
+def test_the_page_on_the_two_signs_has_the_stored_numbers():
+    study = load_studies(Store.read(RESULTS / "paper"))["charge-signs"]
+    page = (RESULTS.parent / "docs/experiments/charge-signs.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ")[2:] for line in page.splitlines() if line.startswith(("| tilted", "| TD", "| SARSA"))]
+    rows = [row for row in rows if len(row) == 5]
+    names = ("tilted", "expected", "averaged", "first", "five", "five-constant", "n-over-n", "tdc", "fixed")
+    for name, (original, mirrored, difference, both, verdict) in zip(names, rows, strict=True):
+        scores = claims.chosen(study, name)[:2]
+        mean, interval = mean_and_interval(scores[1] - scores[0])
+        assert [original, mirrored] == [f"{values.mean():,.0f}" for values in scores], name
+        found = [f"{float(x):,.0f}".replace("-", "−") for x in (mean, interval.low, interval.high)]
+        assert difference == f"{found[0]} [{found[1]}, {found[2]}]", name
+        assert both == f"{100 * np.mean((scores[0] < 1_000) & (scores[1] < 1_000)):.0f} %", name
+        assert name == "tilted" or verdict.removesuffix(" |") == claims.no_difference(study, name).status, name
