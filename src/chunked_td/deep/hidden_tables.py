@@ -1,6 +1,6 @@
 """What the study with hidden state found, from its stored runs: verdicts, tables, a figure. Needs Polars, matplotlib.
 
-python -m chunked_td.deep.hidden_tables --import HIDDEN.npz … --out results/hidden   # arrays of `hidden_study`; --add
+python -m chunked_td.deep.hidden_tables --import HIDDEN.npz … --out results/hidden   # arrays of `hidden_study`
 python -m chunked_td.deep.hidden_tables --out results/hidden --figures docs/figures   # tables/, verdicts.json, figure
 """
 
@@ -16,8 +16,8 @@ import numpy as np
 from chunked_td.deep import hidden_criteria as rule
 from chunked_td.deep.criteria import FIXED, USUAL, Estimate, best_fixed, compared, estimate, gate, moonshot
 from chunked_td.deep.hidden_study import ARMS, TASK_NAMES
-from chunked_td.deep.study import STREAMING
-from chunked_td.deep.tables import chosen_rows, score_table
+from chunked_td.deep.tables import chosen_rows, score_table, stored_with
+from chunked_td.deep.training import AGENTS
 
 _FIXED = tuple(str(x) for x in FIXED)
 _ARMS = (*_FIXED, *ARMS)
@@ -27,11 +27,11 @@ Cells = dict[tuple[str, str], dict[tuple[str, int], dict[str, Any]]]
 """(agent, memory) → (task, N) → arm → judged runs: a dict of columns."""
 
 
-def import_runs(paths: list[Path], out: Path, *, add: bool = False) -> None:
-    """Write runs.parquet: one row per run. With `add`, those that are there already stay."""
+def import_runs(paths: list[Path], out: Path) -> None:
+    """Write runs.parquet, one row per run. Cells that are stored already and not in the files are kept."""
     import polars as pl
 
-    frames = [pl.read_parquet(out / "runs.parquet")] if add else []
+    frames = []
     for path in paths:
         with np.load(path) as t:
             score = np.nanmean(t["curve"], 1)
@@ -42,11 +42,9 @@ def import_runs(paths: list[Path], out: Path, *, add: bool = False) -> None:
             columns |= {"mean_lambda": t["mean_lambda"].mean(1), "last_lambda": t["mean_lambda"][:, -1]}
             frames.append(pl.DataFrame(columns))
     out.mkdir(parents=True, exist_ok=True)
-    cells = pl.concat([frame.select(_CELL).unique() for frame in frames])
-    twice = cells.filter(cells.is_duplicated()).rows()
-    if twice:
-        raise ValueError(f"files must hold different cells, got several with {twice[0]}")
-    pl.concat(frames).sort(*_CELL, maintain_order=True).write_parquet(out / "runs.parquet", compression="zstd")
+    path = out / "runs.parquet"
+    runs = stored_with(path, pl.concat(frames), _CELL).sort(*_CELL, maintain_order=True)
+    runs.write_parquet(path, compression="zstd")
 
 
 def read_cells(frame: Any) -> Cells:
@@ -62,7 +60,7 @@ def read_cells(frame: Any) -> Cells:
     order = {name: k for k, name in enumerate(TASK_NAMES)}
     return {
         key: dict(sorted(found[key].items(), key=lambda c: (order[c[0][0]], c[0][1])))
-        for key in sorted(found, key=lambda k: (STREAMING.index(k[0]), k[1]))
+        for key in sorted(found, key=lambda k: (AGENTS.index(k[0]), k[1]))
     }
 
 
@@ -214,12 +212,11 @@ def main(arguments: list[str] | None = None) -> None:
     """Import runs, or write tables, verdicts and the figure from the stored ones."""
     parser = argparse.ArgumentParser(prog="python -m chunked_td.deep.hidden_tables", description=main.__doc__)
     parser.add_argument("--import", nargs="+", type=Path, dest="npz", help="files of chunked_td.deep.hidden_study")
-    parser.add_argument("--add", action="store_true", help="keep the runs that are there already")
     parser.add_argument("--figures", type=Path, default=None, help="folder for the figure")
     parser.add_argument("--out", type=Path, required=True, help="folder with runs.parquet")
     chosen = parser.parse_args(arguments)
     if chosen.npz:
-        import_runs(chosen.npz, chosen.out, add=chosen.add)
+        import_runs(chosen.npz, chosen.out)
     import polars as pl
 
     found = read_cells(pl.read_parquet(chosen.out / "runs.parquet"))
