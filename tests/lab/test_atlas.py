@@ -78,15 +78,13 @@ def return_variance(table):
 
 def fingerprint(table):
     """What renaming states and actions leaves alone: of every (s, a), its value and what it may pay."""
-    q = ExactModel(table).evaluate("uniform", 1.0).q
-    sizes, rows = table.first, []
+    model, rows = ExactModel(table), []
+    q = model.evaluate("uniform", 1.0).table().sum(axis=2)
     for s, a in zip(*np.nonzero(table.legal_actions), strict=True):
-        pair = int(s) * table.legal_actions.shape[1] + int(a)
-        paid = sorted(
-            (round(float(table.chance[k]), 9), round(float(table.reward[k, 0]), 9) + 0.0)
-            for k in range(sizes[pair], sizes[pair + 1])
-        )
-        rows.append((round(float(q[ExactModel(table).row(int(s)), a].sum()), 9) + 0.0, paid))
+        pair = int(s) * q.shape[1] + int(a)
+        listed = range(table.first[pair], table.first[pair + 1])
+        paid = sorted((round(float(table.chance[k]), 9), round(float(table.reward[k, 0]), 9) + 0.0) for k in listed)
+        rows.append((round(float(q[s, a]), 9) + 0.0, paid))
     return sorted(rows)
 
 
