@@ -166,6 +166,10 @@ def test_how_the_best_mean_stands_if_it_is_formed_otherwise():
     assert "3 of which tell fixed λs apart, Value kernel has 0.80" in held_out
     assert "minus the best single fixed λ there (1): −0.20 [−0.20, −0.20], behind" in held_out
     assert "λ sources with a higher mean there: Expected chunking (0.95)" in held_out
+    headline = view.documents()["headline"]
+    assert "Value kernel has the highest mean" in headline
+    assert "it has 0.87, behind" in headline
+    assert "on families held out it has 0.80 [0.80, 0.80]" in headline
 
 
 def test_claims_name_what_speaks_against_them():
@@ -221,7 +225,7 @@ def test_the_page_works_alone_and_lies_beside_its_figures_and_tables(page, text)
     }
     tables = {file.stem: file.read_text(encoding="utf-8") for file in (page.parent / "tables").iterdir()}
     names = {"answer", "ranking", "model-errors", "claims", "criterion", "sources", "by-family"}
-    assert set(tables) == names | {"controls", "control-kinds"}
+    assert set(tables) == names | {"controls", "control-kinds", "headline"}
     assert "| Expected chunking | 3 | 0 | Skewed noise, skew 0.5: " in tables["controls"]
     assert "| Backward chunking | chunked |" in tables["ranking"]
 

@@ -356,9 +356,11 @@ class AtlasView:
         ]
 
     def documents(self) -> dict[str, str]:
-        """What is kept as text, by name: the tables and the answer."""
+        """What is kept as text, by name: the tables, the answer and its headline."""
         answer = "\n\n".join([*self.answer, *self.method_text()])
-        return {**{table.name: table.markdown() for table in self.tables()}, "answer": f"{answer}\n"}
+        headline = text.headline(self.rows, self.atlas, self.bootstrap, self.methods)
+        tables = {table.name: table.markdown() for table in self.tables()}
+        return {**tables, "answer": f"{answer}\n", "headline": f"{headline}\n"}
 
     @property
     def controlled(self) -> dict[str, tuple[ProblemKey, ...]]:

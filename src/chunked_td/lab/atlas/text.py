@@ -79,6 +79,27 @@ def answer(
     return found
 
 
+def headline(
+    rows: Sequence[RankedMethod], atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Method]
+) -> str:
+    """The first place and what it rests on, in one sentence."""
+    problems, held, best = atlas.main(), atlas.held_out(True), rows[0].method
+    near = sum(bootstrap.difference(best, row.method, problems).contains_zero for row in rows[1:])
+    told = f"not told apart from {near} of the others" if near else "told apart from all others"
+    text = (
+        f"Of {count_text(len(rows), 'method')} on {count_text(len(problems), 'problem')}, {methods[best].label} has "
+        f"the highest mean, {rows[0].mean.text}, {told}; where a score above 1 counts as 1, "
+        f"{_standing(best, _by_capped(rows, atlas), methods, atlas.capped, problems)}"
+    )
+    if held and atlas.held_out(False):
+        text += f"; on families held out it has {_held_out_standing(best, atlas, bootstrap, methods)}"
+    return f"{text}."
+
+
+def _by_capped(rows: Sequence[RankedMethod], atlas: CreditMap) -> list[str]:
+    return sorted((row.method for row in rows), key=lambda method: -atlas.capped(method, atlas.main()))
+
+
 def _best(
     rows: Sequence[RankedMethod],
     bootstrap: AtlasBootstrap,
@@ -107,7 +128,7 @@ def _strength(rows: Sequence[RankedMethod], atlas: CreditMap, methods: Mapping[s
     families = dict.fromkeys(key.family for key in problems)
     if len(rows) == 1 or len(families) == 1:
         return []
-    capped = sorted((row.method for row in rows), key=lambda method: -atlas.capped(method, problems))
+    capped = _by_capped(rows, atlas)
     texts = [f"Where a score above 1 counts as 1, {_standing(best, capped, methods, atlas.capped, problems)}."]
     vague = unclear(atlas, problems)
     if clear := [key for key in problems if key not in vague]:
@@ -144,20 +165,14 @@ def _held_out(
     design, held = atlas.held_out(False), atlas.held_out(True)
     if not (design and held):
         return []
-    best, order, fixed = rows[0].method, atlas.ranking(held), best_single_fixed(atlas, held)
+    best, order = rows[0].method, atlas.ranking(held)
     name, vague = methods[best].label, unclear(atlas, held)
     text = (
         f"On the {count_text(len(design), 'problem')} of families used for design {name} has "
         f"{bootstrap.mean(best, design).text}. On the {count_text(len(held), 'problem')} of families held out from it, "
-        f"{len(held) - len(vague)} of which tell fixed λs apart, {name} has {bootstrap.mean(best, held).text}, place "
-        f"{order.index(best) + 1} of {len(order)}"
+        f"{len(held) - len(vague)} of which tell fixed λs apart, {name} has "
+        f"{_held_out_standing(best, atlas, bootstrap, methods)}"
     )
-    if best != fixed:
-        gap = bootstrap.difference(best, fixed, held)
-        told = "not told apart" if gap.contains_zero else "ahead" if gap.low > 0 else "behind"
-        text += (
-            f"; minus the best single fixed λ there ({methods[fixed].label.removeprefix('λ = ')}): {gap.text}, {told}"
-        )
     if best != PAPER and atlas.has(PAPER, held):
         same = [key for key in held if atlas.same_runs(best, PAPER, key)]
         text += f". On {len(same)} of them its scores are those of {methods[PAPER].label}, bit for bit" if same else ""
@@ -168,6 +183,18 @@ def _held_out(
     elif best != order[0]:
         text += f". The highest mean there has {methods[order[0]].label}, {bootstrap.mean(order[0], held).text}"
     return [f"{text}."]
+
+
+def _held_out_standing(method: str, atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Method]) -> str:
+    """As "0.83 [0.60, 1.04], place 11 of 28; minus the best single fixed λ there (0.4): 0.01 [−0.17, 0.24], …"."""
+    held = atlas.held_out(True)
+    order, fixed = atlas.ranking(held), best_single_fixed(atlas, held)
+    text = f"{bootstrap.mean(method, held).text}, place {order.index(method) + 1} of {len(order)}"
+    if method == fixed:
+        return text
+    gap, value = bootstrap.difference(method, fixed, held), methods[fixed].label.removeprefix("λ = ")
+    told = "not told apart" if gap.contains_zero else "ahead" if gap.low > 0 else "behind"
+    return f"{text}; minus the best single fixed λ there ({value}): {gap.text}, {told}"
 
 
 def _where(row: RankedMethod, methods: Mapping[str, Method], count: int) -> str:
