@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -99,3 +100,13 @@ def test_bench_prints_ratios_and_writes_them_down(capsys, monkeypatch, tmp_path)
     assert bench_command(("backward_pass",), True) == 0
     assert "backward pass, 8 component(s)" in capsys.readouterr().out
     assert '"benchmark": "backward_pass"' in (tmp_path / "build" / "bench.json").read_text()
+
+
+def test_the_page_on_planning_has_the_numbers_that_were_printed():
+    numbers = re.compile(r"\d\.\d{3,4}")
+    printed = (FOLDER / "model_errors.txt").read_text(encoding="utf-8").splitlines()
+    page = (FOLDER.parent / "docs/guide/planning.md").read_text(encoding="utf-8").splitlines()
+    there = [[float(x) for x in numbers.findall(line)] for line in printed if len(numbers.findall(line)) == 6]
+    here = [[float(x) for x in numbers.findall(line)] for line in page if len(numbers.findall(line)) == 6]
+    assert len(there) == 16
+    np.testing.assert_allclose(here, there, rtol=0, atol=0.000501)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -81,12 +82,13 @@ def test_the_page_on_the_two_signs_has_the_stored_numbers():
     study = load_studies(Store.read(RESULTS / "paper"))["charge-signs"]
     page = (RESULTS.parent / "docs/experiments/charge-signs.md").read_text(encoding="utf-8")
     rows = [line.split(" | ")[2:] for line in page.splitlines() if line.startswith(("| tilted", "| TD", "| SARSA"))]
-    rows = [row for row in rows if len(row) == 4]
+    rows = [row for row in rows if len(row) == 5]
     names = ("tilted", "expected", "averaged", "first", "five", "five-constant", "n-over-n", "tdc", "fixed")
-    for name, (original, mirrored, difference, verdict) in zip(names, rows, strict=True):
+    for name, (original, mirrored, difference, both, verdict) in zip(names, rows, strict=True):
         scores = claims.chosen(study, name)[:2]
         mean, interval = mean_and_interval(scores[1] - scores[0])
         assert [original, mirrored] == [f"{values.mean():,.0f}" for values in scores], name
         found = [f"{float(x):,.0f}".replace("-", "−") for x in (mean, interval.low, interval.high)]
         assert difference == f"{found[0]} [{found[1]}, {found[2]}]", name
+        assert both == f"{100 * np.mean((scores[0] < 1_000) & (scores[1] < 1_000)):.0f} %", name
         assert name == "tilted" or verdict.removesuffix(" |") == claims.no_difference(study, name).status, name
