@@ -169,7 +169,7 @@ def test_how_the_best_mean_stands_if_it_is_formed_otherwise():
     headline = view.documents()["headline"]
     assert "Value kernel has the highest mean" in headline
     assert "it has 0.87, behind" in headline
-    assert "on families held out it has 0.80 [0.80, 0.80]" in headline
+    assert "On families held out it has 0.80 [0.80, 0.80]" in headline
 
 
 def test_claims_name_what_speaks_against_them():

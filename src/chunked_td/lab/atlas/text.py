@@ -50,8 +50,9 @@ def answer(
 ) -> list[str]:
     """The answer in plain words, one paragraph each."""
     problems = atlas.main()
-    found = [_best(rows, bootstrap, methods, problems), *_strength(rows, atlas, methods)]
-    found += _held_out(rows, atlas, bootstrap, methods)
+    found = [_best(rows, bootstrap, methods, problems)]
+    for method in dict.fromkeys([rows[0].method, _lead(rows, methods).method]):
+        found += [*_strength(method, rows, atlas, methods), *_held_out(method, atlas, bootstrap, methods)]
     by_id = {row.method: row for row in rows}
     fixed = by_id[best_single_fixed(atlas, problems)]
     found.append(
@@ -82,18 +83,26 @@ def answer(
 def headline(
     rows: Sequence[RankedMethod], atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Method]
 ) -> str:
-    """The first place and what it rests on, in one sentence."""
-    problems, held, best = atlas.main(), atlas.held_out(True), rows[0].method
-    near = sum(bootstrap.difference(best, row.method, problems).contains_zero for row in rows[1:])
-    told = f"not told apart from {near} of the others" if near else "told apart from all others"
-    text = (
-        f"Of {count_text(len(rows), 'method')} on {count_text(len(problems), 'problem')}, {methods[best].label} has "
-        f"the highest mean, {rows[0].mean.text}, {told}; where a score above 1 counts as 1, "
-        f"{_standing(best, _by_capped(rows, atlas), methods, atlas.capped, problems)}"
+    """The highest means, of all methods and of the λ sources, and what the latter rests on, in a few sentences."""
+    problems, lead = atlas.main(), _lead(rows, methods)
+    first, best = rows[0], lead.method
+    near = sum(bootstrap.difference(best, row.method, problems).contains_zero for row in rows if row is not lead)
+    text = f"Of {count_text(len(rows), 'method')} on {count_text(len(problems), 'problem')}, "
+    if lead is not first:
+        text += f"{methods[first.method].label} has the highest mean, {first.mean.text}; of the λ sources, "
+    told = f"not told apart from {near} of the other methods" if near else "told apart from all other methods"
+    text += (
+        f"{methods[best].label} has the highest mean, {lead.mean.text}, {told}. Where a score above 1 counts as 1, "
+        f"{_standing(best, _by_capped(rows, atlas), methods, atlas.capped, problems)}."
     )
-    if held and atlas.held_out(False):
-        text += f"; on families held out it has {_held_out_standing(best, atlas, bootstrap, methods)}"
-    return f"{text}."
+    if atlas.held_out(True) and atlas.held_out(False):
+        text += f" On families held out it has {_held_out_standing(best, atlas, bootstrap, methods)}."
+    return text
+
+
+def _lead(rows: Sequence[RankedMethod], methods: Mapping[str, Method]) -> RankedMethod:
+    """The λ source with the highest mean; the first method if there is none."""
+    return next((row for row in rows if methods[row.method].group in LAMBDA_GROUPS), rows[0])
 
 
 def _by_capped(rows: Sequence[RankedMethod], atlas: CreditMap) -> list[str]:
@@ -122,9 +131,9 @@ def _best(
     return f"{text} The interval of the difference contains 0, so these runs do not tell it apart from: {names}."
 
 
-def _strength(rows: Sequence[RankedMethod], atlas: CreditMap, methods: Mapping[str, Method]) -> list[str]:
-    """What becomes of the highest mean if it is formed otherwise."""
-    problems, best = atlas.main(), rows[0].method
+def _strength(best: str, rows: Sequence[RankedMethod], atlas: CreditMap, methods: Mapping[str, Method]) -> list[str]:
+    """What becomes of a high mean if it is formed otherwise."""
+    problems = atlas.main()
     families = dict.fromkeys(key.family for key in problems)
     if len(rows) == 1 or len(families) == 1:
         return []
@@ -158,14 +167,12 @@ def _standing(
     return f"it has {score}, {where} {'; '.join(listed[:4])}{more}"
 
 
-def _held_out(
-    rows: Sequence[RankedMethod], atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Method]
-) -> list[str]:
+def _held_out(best: str, atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Method]) -> list[str]:
     """The same method on families used for design, and on those that were not."""
     design, held = atlas.held_out(False), atlas.held_out(True)
     if not (design and held):
         return []
-    best, order = rows[0].method, atlas.ranking(held)
+    order = atlas.ranking(held)
     name, vague = methods[best].label, unclear(atlas, held)
     text = (
         f"On the {count_text(len(design), 'problem')} of families used for design {name} has "
