@@ -342,6 +342,10 @@ class AtlasView:
         rows = tuple((FAMILIES[name].title, FAMILIES[name].control_text) for name in self.controlled)
         return Table("control-kinds", "What the controls change.", ("family", "its control"), rows)
 
+    def control_texts(self) -> list[str]:
+        """The same as sentences."""
+        return [f"{family}: {change}" for family, change in self.control_kinds_table().rows]
+
     def tables(self) -> list[Table]:
         """The tables that are kept as files."""
         return [

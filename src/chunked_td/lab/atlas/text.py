@@ -51,8 +51,10 @@ def answer(
     """The answer in plain words, one paragraph each."""
     problems = atlas.main()
     found = [_best(rows, bootstrap, methods, problems)]
-    for method in dict.fromkeys([rows[0].method, _lead(rows, methods).method]):
-        found += [*_strength(method, rows, atlas, methods), *_held_out(method, atlas, bootstrap, methods)]
+    lead = _lead(rows, methods).method
+    for method in dict.fromkeys([rows[0].method, lead]):
+        found += _strength(method, rows, atlas, methods)
+    found += _held_out(lead, atlas, bootstrap, methods)
     by_id = {row.method: row for row in rows}
     fixed = by_id[best_single_fixed(atlas, problems)]
     found.append(
@@ -187,7 +189,7 @@ def _held_out(best: str, atlas: CreditMap, bootstrap: AtlasBootstrap, methods: M
     if ahead:
         listed = [f"{methods[method].label} ({score_text(atlas.mean(method, held))})" for method in ahead]
         text += f". λ sources with a higher mean there: {'; '.join(listed)}"
-    elif best != order[0]:
+    if best != order[0]:
         text += f". The highest mean there has {methods[order[0]].label}, {bootstrap.mean(order[0], held).text}"
     return [f"{text}."]
 
