@@ -40,15 +40,19 @@ def headline(found: Comparison) -> str:
             f"exploration may be needed before anything is learned."
         )
     if len(tied) == 1:
-        text = f"Use {best.outcome.arm.label}, {best.mean:.4g}: better than every other arm."
+        text = f"Use {_scored(best)}: better than every other arm."
     elif found.overall.family.no_difference:
         text = f"There is {NO_DIFFERENCE} between the arms that {found.seeds} seeds can show. {choice_text(found)}"
     else:
         text = (
-            f"{len(tied)} of {len(rows)} arms are not told apart from the best mean ({best.outcome.arm.label}, "
-            f"{best.mean:.4g}). {avoid_text(found)} {choice_text(found)}"
+            f"{len(tied)} of {len(rows)} arms are not told apart; {_scored(best)} has the best mean. "
+            f"{avoid_text(found)} {choice_text(found)}"
         )
     return f"{text} Scores: {SCORE}."
+
+
+def _scored(row: Standing) -> str:
+    return f"{row.outcome.arm.label} ({row.mean:.4g})"
 
 
 def effort(row: Standing) -> int:
@@ -76,10 +80,10 @@ def choice_text(found: Comparison) -> str:
     arm, kind = chosen.outcome.arm, _KINDS[effort(chosen)]
     text = f"{kind[0].upper()}{kind[1:]} is simplest"
     if len(alike) == 1:
-        return f"{text}, and the only one of these is {arm.label}, {chosen.mean:.4g}."
+        return f"{text}, and the only one of these is {_scored(chosen)}."
     if any(row.mean > chosen.mean for row in alike):
         text = f"{text}, and {BOOTSTRAPS[arm.bootstrap]} is better on average"
-    return f"{text}; the best mean of those is {arm.label}, {chosen.mean:.4g}."
+    return f"{text}; the best mean of those is that of {_scored(chosen)}."
 
 
 def avoid_text(found: Comparison) -> str:
