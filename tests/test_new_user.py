@@ -65,7 +65,7 @@ OTHERS = [  # each is compiled for its own number of actions and rewards
     ["minigrid:MiniGrid-DoorKey-5x5-v0", "--env-kwargs", "max_steps=20"],
     SEA,
     [*SEA, "--wrappers", "stand_ins:one_reward"],
-    ["mo_gymnasium:breakable-bottles-v0"],
+    ["mo_gymnasium:resource-gathering-v0"],
     ["stand_ins:MemoryChain-v0", "--indexer", "hash"],
     ["stand_ins:Catch-v0", "--indexer", "hash"],
 ]

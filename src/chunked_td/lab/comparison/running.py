@@ -109,15 +109,16 @@ class CompiledRuns:
 
         for job in jobs:
             check_runs(0, list(job.step_sizes))
-        self.kinds = list(dict.fromkeys(job.arm.kind for job in jobs))
+        self.kinds = _kinds(jobs)
         return f"{len(self.kinds)} combinations to compile, some seconds each, once per machine"
 
     def run(self, jobs: Sequence[ArmRuns], seeds: int) -> Iterator[dict[float, Curves]]:
         """The curves of every job, by step size."""
         from chunked_td._numba.caching import NOTICE
 
+        kinds = self.kinds or _kinds(jobs)
         for job in _shown(jobs, "arms", len(jobs)):
-            place = f"{self.kinds.index(job.arm.kind) + 1} of {len(self.kinds)}"
+            place = f"{kinds.index(job.arm.kind) + 1} of {len(kinds)}"
             with NOTICE.calling(f"{place}: {job.arm.kind}"):
                 curves = _interruptible(lambda job=job: self._run(job, seeds))
             yield curves
@@ -152,6 +153,11 @@ class CompiledRuns:
         means, lambdas = (found.returns_at / np.diff(marks, prepend=0)).reshape(shape), found.lambda_at.reshape(shape)
         lost = (found.diverged >= 0).reshape(shape[:2])
         return {size: Curves(*of) for size, *of in zip(job.step_sizes, means, lost, lambdas, strict=True)}
+
+
+def _kinds(jobs: Sequence[ArmRuns]) -> list[str]:
+    """What is compiled for some runs, in order."""
+    return list(dict.fromkeys(job.arm.kind for job in jobs))
 
 
 class GymnasiumRuns:
