@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import os
 import re
 import shlex
@@ -27,7 +28,7 @@ from chunked_td.cli.train import Train, learner_settings
 from chunked_td.lab.comparison import Comparison, ComparisonSettings, compare
 from chunked_td.lab.comparison.advice import NO_DIFFERENCE, SCORE, advice, group_text, headline, recommended
 from chunked_td.lab.comparison.arms import BOOTSTRAPS, SOURCES, LearnerArm, arms_of
-from chunked_td.lab.comparison.page import ranking_table
+from chunked_td.lab.comparison.page import curves_plot, ranking_table, step_size_plot
 from chunked_td.lab.comparison.ranking import PairedFamily, chosen_sizes
 from chunked_td.lab.comparison.recipe import agent_line, command, script
 from chunked_td.lab.comparison.running import (
@@ -513,6 +514,21 @@ def test_curves_are_stored_and_give_the_scores(lake):
     fixed = frame.filter(pl.col("lambda_source") == "λ = 0.9")["mean_lambda"]
     assert fixed.drop_nans().to_list() == pytest.approx([0.9] * fixed.drop_nans().len())
     assert any(text.startswith("Why, SARSA, chunked (forward): its λ was 0.") for text in advice(found))
+
+
+def test_the_page_says_what_is_recommended_and_has_few_bands(lake):
+    folder, found = lake
+    page = html.unescape((folder / "compare.html").read_text(encoding="utf-8"))
+    chosen = recommended(found)
+    assert chosen is not None
+    assert f"<code>{command(chosen.outcome, found.settings)}</code>" in page
+    assert f"<code>{script(chosen.outcome, found.settings)}</code>" in page
+    assert f"All arms: ranking by the {SCORE}." in page
+    for plot in (curves_plot(found, found.groups[0], "a"), step_size_plot(found.groups[0], "b")):
+        visible = [trace["visible"] for trace in plot.data if trace.get("meta") == "band"]
+        assert visible == [True, True, False]
+        assert plot.is_on("bands")
+        assert [trace["visible"] for trace in plot.data if trace.get("meta") != "band"] == [True] * 3
 
 
 @pytest.mark.skipif(browser.find() is None, reason="needs Chromium (apt-get install chromium)")

@@ -190,6 +190,13 @@ def test_the_page_in_a_browser(width, tmp_path):
             assert page.ask(f"explained.traces({place}, {t}, {i})") == pytest.approx(one.trace_at(t)[:, i], rel=1e-6)
             assert page.ask(f"document.querySelectorAll('#strip-{place} rect').length") > 2 * 40
         assert page.ask("document.documentElement.scrollWidth") <= width
+        ends = page.ask(
+            "[...document.querySelectorAll('#strip-0 text[text-anchor=end]')].map(node => node.textContent)"
+        )
+        numbers = [end for end in ends if end not in ("λ", "trace", "update")]
+        assert len(numbers) >= 3
+        assert all(len(end.split("e")[0].strip("-").replace(".", "").lstrip("0")) <= 2 for end in numbers), numbers
+        assert page.ask("document.querySelectorAll('.up, .down, .up-due, .down-due').length") == 4
         page.ask("document.querySelector('#strip-0 svg').dispatchEvent(new MouseEvent('click', "
                  "{clientX: document.querySelector('#strip-0 svg').getBoundingClientRect().left + 70}))")  # fmt: skip
         page.wait_for("document.getElementById('detail').textContent.includes('update in all')")

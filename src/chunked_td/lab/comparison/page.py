@@ -107,7 +107,7 @@ def ranking_table(group: Standings, key: str) -> Table:
         "behind the best",
         "step size α",
     )
-    caption = f"{group.title}: ranking by the {SCORE}."
+    caption = f"{group.title[0].upper()}{group.title[1:]}: ranking by the {SCORE}."
     note = (
         "≈ best: not told apart from the best. The intervals in “behind the best” hold together for all pairs of this "
         f"table with {LEVEL:.0%} confidence; those of the mean are each arm's own."

@@ -36,7 +36,7 @@
   }
 
   const sum = row => row.reduce((a, b) => a + b, 0);
-  const short = x => x === 0 ? "0" : Math.abs(x) >= 1e-3 && Math.abs(x) < 1e4 ? String(+x.toPrecision(3)) : x.toExponential(1);
+  const short = x => x === 0 ? "0" : Math.abs(x) >= 1e-3 && Math.abs(x) < 1e4 ? String(+x.toPrecision(3)) : x.toExponential(1).replace(".0e", "e");
   const totals = data.learners.map(one => one.updates.map(sum));
   /* The next round number from x ≥ 0 on, for the end of an axis. */
   function roundUp(x) {
