@@ -50,6 +50,67 @@ def test_resumed_training_is_the_uninterrupted_one(tmp_path):
     assert frames[0].equals(frames[1])
 
 
+def test_an_interrupted_training_ends_with_its_episode_and_can_be_resumed(tmp_path):
+    (tmp_path / "pressing.py").write_text(PRESSING)  # a module in the current folder is found
+
+    def train(*more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "chunked_td", "train", "pressing:Pressing-v0", "--out", "saved", *more]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8")
+
+    done = train("--episodes", "9", "--csv")
+    assert done.returncode == 130, done.stderr
+    assert "interrupted after 3 of 9 episodes; --resume goes on" in done.stdout
+    assert load(tmp_path / "saved/agent.ctd").episode == 3
+    assert train("--resume", "--episodes", "1").returncode == 0
+    written = pl.read_csv(tmp_path / "saved/curve.csv"), pl.read_parquet(tmp_path / "saved/curve.parquet")
+    assert [frame.height for frame in written] == [4, 4]
+
+
+PRESSING = """
+import os, signal
+import gymnasium as gym
+
+class Pressing(gym.Env):
+    observation_space, action_space = gym.spaces.Discrete(2), gym.spaces.Discrete(2)
+    episodes = 0
+    def reset(self, *, seed=None, options=None):
+        Pressing.episodes += 1
+        return 0, {}
+    def step(self, action):
+        if Pressing.episodes == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return 1, 1.0, True, False, {}
+
+gym.register("Pressing-v0", Pressing, max_episode_steps=5)
+"""
+
+
+@pytest.mark.filterwarnings("ignore:.*precision lowered:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*reward returned by:UserWarning")
+def test_reward_weights_are_said_kept_and_used(tmp_path, capsys):
+    pytest.importorskip("mo_gymnasium")
+    command = ["train", "mo_gymnasium:deep-sea-treasure-v0", "--episodes", "3", "--max-steps", "20", "--out"]
+    assert run(*command, str(tmp_path), "--reward-weights", "1", "0.1") == 0
+    assert "2 reward components with weights 1 0.1" in capsys.readouterr().out
+    assert load(tmp_path / "agent.ctd").reward_weights.tolist() == [1.0, 0.1]
+    assert run(*command, str(tmp_path), "--resume", "--reward-weights", "1", "1") == 2
+    assert "has --reward-weights (1.0, 0.1)" in capsys.readouterr().err
+
+
+def test_a_saved_agent_is_explained_beside_copies_of_itself(tmp_path, capsys):
+    command = ["train", "FrozenLake-v1", "--episodes", "20", "--learner", "SarsaLambda", "--discount", "0.9"]
+    assert run(*command, "--lambda", "0.3", "--out", str(tmp_path)) == 0
+    why = ["explain", "FrozenLake-v1", "--agent", str(tmp_path / "agent.ctd"), "--out", str(tmp_path / "why")]
+    assert run(*why, "--against", "0.9") == 0
+    said = capsys.readouterr().out
+    assert "SarsaLambda, λ = 0.3: the " in said
+    assert "SarsaLambda, λ = 0.9: the " in said
+    assert run(*why, "--step-size", "0.9") == 2
+    assert "--step-size says what to train; --agent brings its own" in capsys.readouterr().err
+    assert run("explain", "FrozenLake-v1", "--agent", "nowhere.ctd") == 2
+    assert "--agent: there is no file nowhere.ctd" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

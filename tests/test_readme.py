@@ -61,12 +61,12 @@ def test_the_tables_of_the_deep_study_come_from_its_data():
     """Its scores; the gate and the verdicts are counted from the same runs by the same functions."""
     import polars as pl
 
-    from chunked_td.deep.tables import score_table, scores, verdicts
+    from chunked_td.deep.tables import score_tables, scores, verdicts
 
     folder = ROOT / "results" / "deep"
     found = scores(pl.read_parquet(folder / "runs.parquet"))
     judged = verdicts({"ppo": found["ppo"]})
-    stored = (folder / "tables" / "ppo.md").read_text(encoding="utf-8")
-    means = judged["ppo"]["moonshot"]["means"]
-    assert stored.strip() == score_table(found["ppo"], means), f"run python -m chunked_td.deep.tables --out {folder}"
+    for name, text in score_tables(found["ppo"], judged["ppo"]).items():
+        stored = (folder / "tables" / f"ppo-{name}.md").read_text(encoding="utf-8")
+        assert stored.strip() == text, f"run python -m chunked_td.deep.tables --out {folder}"
     assert judged["ppo"]["moonshot"]["verdict"] == "fails"

@@ -11,6 +11,7 @@ ENVIRONMENTS = {
     "ChunkedTD/AccumulatedCharge-v0": "chunked_td.envs.accumulated_charge:AccumulatedChargeEnv",
     "ChunkedTD/KeyToDoor-v0": "chunked_td.envs.key_to_door:KeyToDoorEnv",
     "ChunkedTD/SkewedSplit-v0": "chunked_td.envs.skewed_split:SkewedSplitEnv",
+    "ChunkedTD/TMaze-v0": "chunked_td.envs.t_maze:TMazeEnv",
 }
 """Gymnasium ids and the classes behind them."""
 

@@ -172,6 +172,26 @@ class TestInput:
         with pytest.raises(ValueError, match=r"sequences\[1\]\[0\] is 'z'"):
             compressor.fit(["a", "z"])
 
+    @pytest.mark.parametrize(
+        ("sequences", "match"),
+        [
+            ("ab", r"sequences is 'ab'; it takes a list of sequences, such as \['ab'\]"),
+            (3, r"sequences is 3; it takes a list"),
+            (["ab", 3], r"sequences\[1\] is 3; it takes a list"),
+            ([[["a"]]], r"alphabet has the symbol \['a'\]; it takes hashable values"),
+        ],
+    )
+    def test_what_is_no_list_of_sequences(self, sequences, match):
+        with pytest.raises(ValueError, match=match):
+            ctd.HistoryCompressor(hidden=4).fit(sequences)
+
+    def test_what_is_no_sequence(self):
+        compressor = ctd.HistoryCompressor(hidden=4, alphabet="ab")
+        with pytest.raises(ValueError, match=r"sequence is 3; it takes a list"):
+            compressor.compress(3)
+        with pytest.raises(ValueError, match=r"sequence\[0\] is \['a'\]; it takes a symbol of the alphabet"):
+            compressor.compress([["a"]])
+
     def test_before_there_is_an_alphabet(self):
         with pytest.raises(ValueError, match="no alphabet yet"):
             ctd.HistoryCompressor().compress("a")

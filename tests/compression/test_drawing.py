@@ -42,6 +42,12 @@ def test_static_picture(compressed, tmp_path, ending):
     assert path.stat().st_size > 5_000
 
 
+def test_long_symbols_are_shortened(compressed):
+    texts = {text.get_text() for text in draw_figure(compressed, around=99).axes[0].texts}
+    assert {"a", "b", "start", "end", "</sc…"} <= texts
+    assert HOSTILE not in texts
+
+
 def test_page_is_one_file_that_loads_nothing_and_holds_the_data(compressed, tmp_path):
     page = write_page({"hostile": compressed}, tmp_path / "figure.html", title="A <title>").read_text("utf-8")
     assert not re.search(r"(src|href)=|@import|url\(\s*['\"]?http", page)

@@ -1,6 +1,7 @@
 """The study: its tasks, its rule of judgement on made-up tables, and a tiny run of everything."""
 
 import json
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -114,6 +115,14 @@ def test_verdict_on_challenging(rate, expected):
 def test_no_verdict_without_twenty_seeds_or_the_longest_sequences():
     for table in (made_up_table(ALL, ALL, seeds=19), made_up_table({5: 1.0}, {5: 1.0})):
         assert set(verdict(table).values()) == {"not tested"}
+
+
+def test_the_stored_cost_per_symbol_does_not_grow_with_n():
+    import polars as pl
+
+    rows = pl.read_parquet(Path(__file__).parents[2] / "results" / "compression" / "costs.parquet").sort("n")
+    assert rows["n"].to_list() == list(study.SIZES["full"].cost_ns)
+    assert rows["seconds_per_symbol"].diff().drop_nulls().max() < 0.05 * rows["seconds_per_symbol"][0]
 
 
 @pytest.mark.long

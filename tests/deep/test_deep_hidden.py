@@ -1,4 +1,4 @@
-"""Hidden state: the recurrent percept model, the memory of streaming agents, the T-maze, and λ from the history."""
+"""Hidden state: the recurrent percept model, the memory of agents, the T-maze, and λ from the history."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import pytest
 
 from chunked_td.deep import Categories, DeepRecurrent, DeepRollout, RolloutLambda, hidden_study, hidden_tables
 from chunked_td.deep import hidden_criteria as rule
+from chunked_td.deep.agents.ppo import PpoSettings, collect, ppo_update, start_ppo
 from chunked_td.deep.agents.streaming import StreamingSettings, start_run, stream_block, stream_step
 from chunked_td.deep.criteria import FIXED
 from chunked_td.deep.envs import CodedPercepts, MemoryTask, TMazeTask
 from chunked_td.deep.lambdas import SOURCES, SourceSizes
+from chunked_td.deep.lambdas.percepts import percept_logs
 from chunked_td.deep.lambdas.recurrent import PerceptWindow, RecurrentPercepts
 from chunked_td.deep.memory import Recall, RecurrentMemory
 
@@ -31,6 +33,12 @@ def window_of(rng, steps=7, inputs=4, actions=2):
     arrays = (np.eye(inputs)[codes[:-1]], before, start, action, codes[1:, None], np.ones(steps))
     kinds = (np.float32, np.float32, bool, np.int32, np.int32, np.float32)
     return PerceptWindow(*(jnp.asarray(x.astype(kind)) for x, kind in zip(arrays, kinds, strict=True)))
+
+
+def with_random_head(model, rng):
+    """First weights of the head are zero, so that it says nothing of the history."""
+    numbers = tuple(jnp.asarray(rng.normal(size=w.shape), jnp.float32) for w in model.weights.head.weights)
+    return model._replace(weights=model.weights._replace(head=model.weights.head._replace(weights=numbers)))
 
 
 def naive_loss(weights, begin, window):
@@ -58,8 +66,7 @@ def test_one_update_of_the_model_against_plain_numpy():
     rng = np.random.default_rng(0)
     window = window_of(rng)
     model = SMALL.init(jax.random.key(0), SourceSizes(4, 0, (4,), 2))
-    numbers = tuple(jnp.asarray(rng.normal(size=w.shape), jnp.float32) for w in model.weights.head.weights)
-    model = model._replace(weights=model.weights._replace(head=model.weights.head._replace(weights=numbers)))
+    model = with_random_head(model, rng)
     begin = jnp.asarray(rng.normal(size=5), jnp.float32)
     states = SMALL.unroll(model, begin, window)
     np.testing.assert_allclose(states, naive_loss(model.weights, begin, window)[1], atol=1e-6)
@@ -122,6 +129,51 @@ def test_a_block_is_the_loop_of_steps_with_an_update_after_every_window():
         stream_block(settings, task, source, 0.3, state, 7)
 
 
+@pytest.mark.parametrize("reads", ["kept", "state"])
+def test_ppo_reads_the_memory_of_every_environment_alone(reads):
+    """What the networks read, λ and the model after a rollout, against loops over environments and windows."""
+    memory = RecurrentMemory(reads, SMALL, window=4, slots=2, threshold=0.3)
+    settings = PpoSettings(hidden=(8,), environments=3, steps=10, minibatches=1, epochs=1, memory=memory)
+    task, source, rng = TMazeTask(1), SOURCES["recurrent"], np.random.default_rng(0)
+    before = start_ppo(settings, task, source, 5)
+    before = before._replace(model=with_random_head(before.model, rng))
+    after, rollout = jax.jit(collect, static_argnums=(0, 1, 2))(settings, task, source, before)
+    learned, lambdas, _ = jax.jit(ppo_update, static_argnums=(0, 1))(settings, source, 1e-3, after, rollout)
+    n, expected = task.space.n_inputs, jax.jit(_expected)
+    begin, arrive = jax.jit(lambda model, percept: memory.begin(model, percept, 3)), jax.jit(memory.arrive)
+    rollout = jax.tree.map(np.asarray, rollout)
+    assert np.asarray(rollout.start)[1:].any()
+    hidden = np.zeros((10, 3, SMALL.hidden), np.float32)
+    for b in range(3):
+        percepts, recall = np.asarray(rollout.inputs)[:, b, :n], None
+        for t in range(10):
+            if rollout.start[t, b]:
+                recall = begin(before.model, percepts[t])
+            np.testing.assert_allclose(rollout.inputs[t, b], memory.read(recall), atol=1e-6)
+            hidden[t, b] = recall.earlier
+            chances = [expected(before.model, recall.hidden, percepts[t], a) for a in range(3)]
+            policy = np.exp(rollout.logits[t, b]) / np.exp(rollout.logits[t, b]).sum()
+            assert float(lambdas[t, b]) == pytest.approx(float(policy @ np.asarray(chances)), abs=1e-5)
+            following, codes = rollout.next_inputs[t, b, :n], rollout.next_codes[t, b]
+            recall = arrive(before.model, recall, rollout.action[t, b], following, codes)
+            np.testing.assert_allclose(rollout.next_inputs[t, b], memory.read(recall), atol=1e-6)
+    model, learn = before.model, jax.jit(SMALL.learn)
+    for part in (slice(0, 4), slice(4, 8), slice(8, 10)):
+        acted = jnp.eye(3)[jnp.roll(rollout.action, 1, 0)]
+        came = jnp.where(rollout.start[..., None], 0.0, acted)
+        window = (rollout.inputs[..., :n], came, rollout.start, rollout.action, rollout.next_codes, jnp.ones((10, 3)))
+        model = learn(model, hidden[part.start], PerceptWindow(*(x[part] for x in window)))
+    for got, want in zip(jax.tree.leaves(learned.model.weights), jax.tree.leaves(model.weights), strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-6)
+
+
+def _expected(model, hidden, percept, action):
+    """Π_i Σ_k P̂_i(k | history, a)², for one action."""
+    read = jnp.concatenate([percept, hidden, jnp.eye(3)[action]])
+    logs = percept_logs(model.weights.head, model.percepts.exists, read)
+    return jnp.prod(jnp.sum(jnp.exp(2 * logs), -1))
+
+
 def _move(state):
     """Key and task state of the next transition, as the agent draws them."""
     return jax.random.split(jax.random.fold_in(state.key, 4 + state.clock), 4)[3], state.task
@@ -179,6 +231,17 @@ def test_a_memory_solves_a_t_maze():
 
 
 @pytest.mark.long
+def test_ppo_with_a_memory_solves_a_t_maze():
+    """As above, on the way to it."""
+    from chunked_td.deep.training import DeepAgent, DeepTraining, make_settings
+
+    memory = RecurrentMemory("kept", RecurrentPercepts(hidden=8, units=16), slots=2)
+    settings = make_settings("ppo", hidden=(16,), memory=memory)
+    rows = DeepTraining(DeepAgent(TMazeTask(4), SOURCES["recurrent"], settings), 3e-3, range(4)).train(8_192, 6)
+    assert rows[-1]["score"] > 0.65
+
+
+@pytest.mark.long
 def test_the_source_knows_from_the_history_what_one_percept_does_not_tell():
     """A coin at the start of an episode, a blank, then the coin again. A model without memory gives the last 1/2."""
     rng = np.random.default_rng(0)
@@ -230,9 +293,10 @@ def test_bad_settings_are_refused(make, message):
         make()
 
 
-def test_a_memory_of_another_kind_is_refused():
+@pytest.mark.parametrize("settings", [StreamingSettings, PpoSettings])
+def test_a_memory_of_another_kind_is_refused(settings):
     with pytest.raises(TypeError, match=r"memory: got 'kept', takes a RecurrentMemory or None"):
-        StreamingSettings(memory="kept")  # type: ignore[arg-type]
+        settings(memory="kept")
 
 
 def test_the_rule_reads_reaches_as_it_says():
@@ -266,6 +330,9 @@ def test_the_study_runs_and_its_tables_are_those_of_the_results(tmp_path):
     cell = judged["memories"]["sarsa, kept"]["cells"]["t-maze 2"]
     assert set(cell["solved"]) == {*map(str, FIXED), *hidden_study.ARMS}
     assert cell["last λ"]["true-expected"] == 1.0
+    stored = (tmp_path / "results" / "runs.parquet").read_bytes()
+    hidden_tables.main(["--import", str(tmp_path / "hidden.npz"), "--out", str(tmp_path / "results")])
+    assert (tmp_path / "results" / "runs.parquet").read_bytes() == stored  # the same cells, once
     with pytest.raises(ValueError, match=r"task must be one of"):
         hidden_study.make_hidden_task("maze", 3)
 
@@ -297,7 +364,5 @@ def test_the_command_takes_a_memory(tmp_path, capsys):
     assert "step        30" in capsys.readouterr().out  # whole windows of ten
     assert run("--lambda", "recurrent", "--out", str(tmp_path), "--overwrite") == 2
     assert "needs an agent with a RecurrentMemory" in capsys.readouterr().err
-    assert run("--memory", "kept", "--agent", "ppo") == 2
-    assert "ppo has no memory" in capsys.readouterr().err
     assert run("--memory", "all") == 2
     assert "memory must be one of 'none', 'state', 'kept', got 'all'" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
 
 import gymnasium as gym
 import jax
@@ -15,16 +16,33 @@ from chunked_td import cli
 from chunked_td.deep import study, tables
 from chunked_td.deep.agents.ppo import PpoSettings, collect, ppo_update, start_ppo
 from chunked_td.deep.criteria import FIXED, Estimate, compared, estimate, gate, interquartile, moonshot
-from chunked_td.deep.envs import TASKS, ChargeTask, GymnaxTask, MemoryTask, RecentPercepts, make_task_by_name
+from chunked_td.deep.envs import (
+    OTHERS,
+    TASKS,
+    ChargeTask,
+    GymnaxTask,
+    MemoryTask,
+    RecentPercepts,
+    XLandTask,
+    make_foreign,
+    make_other,
+    make_task_by_name,
+)
 from chunked_td.deep.lambdas import SOURCES, DeepConstant, DeepMetaGradient
 from chunked_td.deep.networks import apply_mlp
 from chunked_td.deep.training import DeepAgent, make_settings
 from chunked_td.lab.results.statistics import interquartile_mean
 
 
-@pytest.mark.parametrize("name", TASKS)
+def other(name):
+    """A task written by others, where its package is installed."""
+    pytest.importorskip("xminigrid" if name.startswith("xland") else "gymnax", reason="package of the task not there")
+    return make_other(name)
+
+
+@pytest.mark.parametrize("name", [*TASKS, *OTHERS])
 def test_tasks_keep_to_their_space_and_end(name):
-    task = TASKS[name]
+    task = TASKS[name] if name in TASKS else other(name)
 
     def one(carry, key):
         state, _ = carry
@@ -39,7 +57,7 @@ def test_tasks_keep_to_their_space_and_end(name):
 
     start = task.reset(jax.random.key(0))
     _, (codes, score, over, reward) = jax.jit(lambda s, k: jax.lax.scan(one, s, k))(
-        start, jax.random.split(jax.random.key(1), 300)
+        start, jax.random.split(jax.random.key(1), 2_000 if name == "xland-door-key" else 300)
     )
     assert task.space.inputs(start[1]).shape == (task.space.n_inputs,)
     assert np.all((np.asarray(codes) >= 0) & (np.asarray(codes) < np.asarray(task.space.nvec)))
@@ -124,6 +142,126 @@ def test_gymnax_environments_are_read_through_their_own_step():
     cut = GymnaxTask(_Gymnax(), 1).step(jax.random.key(0), task.reset(jax.random.key(0))[0], 0)
     assert (bool(cut.terminated), bool(cut.truncated)) == (False, True)
     assert task.space.nvec == (12, 12)
+    last = GymnaxTask(_Gymnax(), 3, returns=(0.0, 2.0), last_reward=True).step(jax.random.key(0), state, 1)
+    assert float(last.score) == 0.5
+
+
+def test_gymnaxs_cart_pole_is_ours():
+    """Two implementations of one task, step by step until the pole falls."""
+    theirs, ours = other("gymnax-cart-pole"), TASKS["cart-pole"]
+    (inner, total), seen = theirs.reset(jax.random.key(3))
+    state, step = ours.reset(jax.random.key(3))[0]._replace(body=seen), [jax.jit(t.step) for t in (theirs, ours)]
+    assert theirs.space == ours.space
+    for action in (0, 1, 1, 0, *(1,) * 20):
+        a, b = step[0](jax.random.key(0), (inner, total), action), step[1](jax.random.key(0), state, action)
+        np.testing.assert_allclose(a.observation, b.observation, atol=1e-6)
+        assert (float(a.reward), bool(a.terminated)) == (float(b.reward), bool(b.terminated))
+        assert float(a.score) == pytest.approx(float(b.score))
+        (inner, total), state = a.state, b.state
+        if a.terminated:
+            break
+    assert bool(a.terminated)
+
+
+@pytest.mark.parametrize("name", ["gymnax-umbrella", "gymnax-umbrella-distractors"])
+def test_gymnaxs_umbrella_is_scored_by_what_suits_the_weather(name):
+    task = other(name)
+    step = jax.jit(task.step)
+    for seed in range(4):
+        state, seen = task.reset(jax.random.key(seed))
+        rain, total = int(seen[0]), 0.0
+        for t in range(20):
+            done = step(jax.random.key(100 * seed + t), state, jnp.asarray(seed % 2 if t == 0 else t % 2))
+            state, total = done.state, total + float(done.reward)
+            assert done.observation[:3].tolist() == [rain, seed % 2, 19 - t]
+            assert bool(done.terminated) == (t == 19)
+        assert float(done.score) == float(rain == seed % 2)
+        assert float(done.reward) == 2 * float(done.score) - 1
+    assert task.space.nvec == (2, 2, 21) + (2,) * (20 if "distractors" in name else 0)
+
+
+def test_gymnaxs_catch_pays_where_the_episode_ends():
+    task = other("gymnax-catch")
+    assert task.space.nvec == (2,) * 50
+    step = jax.jit(task.step)
+    state, seen = task.reset(jax.random.key(0))
+    ball, paddle = int(np.argmax(seen[0])), 2
+    for t in range(9):
+        done = step(jax.random.key(t), state, jnp.asarray(1 + np.sign(ball - paddle)))
+        state, paddle = done.state, paddle + int(np.sign(ball - paddle))
+        assert (float(done.reward), bool(done.terminated)) == ((1.0, True) if t == 8 else (0.0, False))
+    assert float(done.score) == 1.0
+
+
+class _Timestep(NamedTuple):
+    """XLand-MiniGrid's, as far as it is read."""
+
+    time: jax.Array
+    observation: jax.Array
+    reward: jax.Array
+    discount: jax.Array
+
+    def last(self):
+        return (self.time >= 4) | (self.discount == 0)
+
+
+class _Rooms:
+    """XLand-MiniGrid's interface, as its version 0.9 has it: action 1 reaches the goal."""
+
+    def observation_shape(self, params):
+        return 2, 3, 2
+
+    def num_actions(self, params):
+        return 6
+
+    def reset(self, params, key):
+        return _Timestep(jnp.zeros((), jnp.int32), jnp.ones((2, 3, 2), jnp.uint8), jnp.zeros(()), jnp.ones(()))
+
+    def step(self, params, timestep, action):
+        now, goal = timestep.time + 1, action == 1
+        seen = jnp.stack([jnp.full((2, 3), 12), jnp.full((2, 3), 11)], -1).astype(jnp.uint8)
+        return _Timestep(now, seen, jnp.where(goal, 0.7, 0.0), jnp.where(goal, 0.0, 1.0))
+
+
+def test_xland_environments_end_at_the_goal_or_at_the_time_limit():
+    task, coloured = XLandTask(_Rooms(), None), XLandTask(_Rooms(), None, colours=True)
+    assert (task.space.nvec, task.n_actions) == ((13,) * 6, 6)
+    assert coloured.space.shape == (2, 3, 2)
+    state, _ = task.reset(jax.random.key(0))
+    won = task.step(jax.random.key(0), state, 1)
+    assert (bool(won.terminated), bool(won.truncated), float(won.score)) == (True, False, pytest.approx(0.7))
+    assert won.observation.tolist() == [[12] * 3] * 2
+    assert coloured.step(jax.random.key(0), state, 1).observation[0, 0].tolist() == [12, 11]
+    for _ in range(4):
+        cut = task.step(jax.random.key(0), state, 0)
+        state = cut.state
+    assert (bool(cut.terminated), bool(cut.truncated), float(cut.score)) == (False, True, 0.0)
+
+
+def test_door_key_pays_at_the_goal():
+    task = other("xland-door-key")
+    from xminigrid.core.constants import NUM_COLORS, NUM_TILES, Tiles
+
+    assert task.symbols == NUM_TILES >= NUM_COLORS
+    begun, seen = task.reset(jax.random.key(0))
+    assert seen.shape == task.space.shape == (7, 7)
+    step, world = jax.jit(task.step), begun.state
+    agent = world.agent.replace(position=jnp.asarray([2, 3]), direction=jnp.asarray(2))  # above the goal, looking down
+    beside = begun.replace(state=world.replace(agent=agent, step_num=jnp.asarray(24)))
+    turned = step(jax.random.key(0), beside, jnp.asarray(1))
+    assert (bool(turned.terminated), float(turned.reward)) == (False, 0.0)
+    done = step(jax.random.key(0), beside, jnp.asarray(0))
+    assert (bool(done.terminated), bool(done.truncated)) == (True, False)
+    assert float(done.reward) == float(done.score) == pytest.approx(1 - 0.9 * 25 / 250)
+    assert int(done.observation[-1, 3]) == Tiles.GOAL
+    late = beside.replace(state=beside.state.replace(step_num=jnp.asarray(249)))
+    cut = step(jax.random.key(0), late, jnp.asarray(1))
+    assert (bool(cut.terminated), bool(cut.truncated)) == (False, True)
+
+
+def test_a_package_that_is_not_there_is_named():
+    with pytest.raises(ValueError, match=r"'Rooms' needs the package no_such_package: pip install 'chunked-td\[jax"):
+        make_foreign("no_such_package", "Rooms")
 
 
 def test_ppo_bootstraps_from_the_true_next_state():
@@ -182,9 +320,24 @@ def test_the_study_runs_and_is_tabled(tmp_path):
     np.savez(tmp_path / "study.npz", **table)
     tables.main(["--import", str(tmp_path / "study.npz"), "--out", str(tmp_path), "--figures", str(tmp_path)])
     assert len(pl.read_parquet(tmp_path / "runs.parquet")) == (len(FIXED) + 4) * 3
-    assert "| 0.95 |" in (tmp_path / "tables" / "sarsa.md").read_text()
-    assert "closed" in (tmp_path / "tables" / "gate.md").read_text()
+    assert "| 0.95 |" in (tmp_path / "tables" / "sarsa-ours.md").read_text()
+    assert "closed" in (tmp_path / "tables" / "gate-ours.md").read_text()
     assert (tmp_path / "deep-sarsa.svg").stat().st_size > 1_000
+    before = pl.read_parquet(tmp_path / "runs.parquet")
+    again = {**table, "task": np.full_like(table["task"], "gymnax-catch", dtype="<U12"), "curve": 1 - table["curve"]}
+    np.savez(tmp_path / "more.npz", **again)
+    tables.main(["--import", str(tmp_path / "more.npz"), "--out", str(tmp_path)])
+    runs = pl.read_parquet(tmp_path / "runs.parquet")
+    assert runs[: len(before)].equals(before)
+    assert runs["task"].unique(maintain_order=True).to_list() == ["charge", "gymnax-catch"]
+    assert "| gymnax-catch |" in (tmp_path / "tables" / "gate-others.md").read_text()
+    assert "gymnax" not in (tmp_path / "tables" / "sarsa-ours.md").read_text()
+    again["curve"] = again["curve"] * 0
+    np.savez(tmp_path / "more.npz", **again)
+    tables.import_runs([tmp_path / "more.npz"], tmp_path)
+    replaced = pl.read_parquet(tmp_path / "runs.parquet")
+    assert len(replaced) == len(runs)
+    assert replaced.filter(pl.col("task") == "gymnax-catch")["score"].sum() == 0.0
 
 
 def run(*arguments):

@@ -59,6 +59,6 @@ def test_the_study_with_hidden_state_is_judged_by_its_verdicts(tmp_path):
     assert memory.status == "holds"
     assert "t-maze: 100 and 10" in memory.evidence
     beats = [claim for claim in found if "beats every fixed λ" in claim.text]
-    assert [claim.status for claim in beats] == ["does not hold"] * 3
+    assert [claim.status for claim in beats] == ["does not hold"] * 5
     (tmp_path / "hidden" / "verdicts.json").unlink()
     assert further_claims(tmp_path) == []

@@ -208,6 +208,7 @@ def test_told_actions_take_no_random_numbers():
         ({"observations": list(range(8))}, r"8 rewards and 9 observations.*got 8 and 8"),
         ({"rewards": np.zeros(3)}, "got 3 and 9"),
         ({"actions": None}, "every episode must have actions"),
+        ({"terminations": None, "truncations": None}, "must say how it ended"),
         ({"terminations": [True] * 8}, "cut what holds several episodes"),
         ({"probabilities": [0.5]}, "probabilities must have 8 entries"),
         ({"action_masks": np.ones((8, 2))}, "action_masks must have 9 entries"),

@@ -21,8 +21,10 @@ from numba import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, _LowerResult
 from numba.core.compiler_machinery import LoweringPass, register_pass
+from numba.core.datamodel import models
 from numba.core.errors import NumbaError
 from numba.core.typed_passes import NativeLowering
+from numba.extending import register_model
 
 from chunked_td._numba.caching import _CONFIG, BOUNDSCHECK, NOTICE, caching_here
 
@@ -155,6 +157,21 @@ class Subroutine(_Pipeline):
         return [passes]
 
 
+class KernelType(types.Dispatcher):
+    """Numba's type of a kernel inside another one: a constant argument is compiled as any other of its kind.
+
+    Numba by itself compiles `f(x, True)` apart from `f(x, flag)`. Inlining finds the constant anyway.
+    """
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        """The signature for these arguments, without what is known of their values."""
+        kws = {name: types.unliteral(kind) for name, kind in kws.items()}
+        return super().get_call_type(context, tuple(types.unliteral(kind) for kind in args), kws)
+
+
+register_model(KernelType)(models.OpaqueModel)
+
+
 class Kernel:
     """A compiled function. See the module's text for its two forms."""
 
@@ -192,7 +209,7 @@ class Kernel:
     @property
     def _numba_type_(self) -> Any:
         """What Numba takes this for inside another kernel."""
-        return types.Dispatcher(self._subroutine)
+        return KernelType(self._subroutine)
 
     def __reduce__(self) -> str:
         return self.__qualname__  # pickled by reference, as functions are

@@ -60,6 +60,8 @@ class Compare(ProblemOptions):
 
         settings = self.settings()
         out = self.out or Path("runs/compare") / folder_name(self.env, *self.env_kwargs)
+        if self.log:
+            self.make_env(self.env).close()  # what cannot be made leaves no log behind
         logs = listeners(self.log, out)  # before the work: a log that cannot be written stops it
         found = compare(settings, say=lambda text: print(text, flush=True))
         groups = found.groups if len(found.groups) > 1 else []

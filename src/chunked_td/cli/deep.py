@@ -15,15 +15,15 @@ class Deep:
     """Train a streaming learner or PPO on a JAX task, several seeds side by side; saves states and learning curve."""
 
     env: tyro.conf.Positional[str]
-    """A task, such as charge, cart-pole or t-maze; gymnax:ID where gymnax is installed."""
+    """A task, such as charge, cart-pole or t-maze; gymnax:ID and xland:ID where those packages are installed."""
     lambda_: Annotated[str, tyro.conf.arg(name="lambda")] = "value-kernel"
     """A number, or value-kernel, expected, realised, recurrent, recurrent-realised, lambda-greedy, meta-gradient,
     true-kernel, true-expected."""
     agent: str = "sarsa"
     """sarsa, q, actor-critic or ppo."""
     memory: str = "none"
-    """What values read beside the percept: none, kept (the last percepts that were not predicted), or state (the
-    recurrent state of the percept model). For tasks that hide the state, such as t-maze; not for ppo."""
+    """What the agent reads beside the percept: none, kept (the last percepts that were not predicted), or state (the
+    recurrent state of the percept model). For tasks that hide the state, such as t-maze."""
     steps: int = 50_000
     """Transitions of every run."""
     step_size: float | None = None
@@ -89,8 +89,6 @@ class Deep:
         check_choice("memory", self.memory, ("none", *READS))
         if self.memory == "none":
             return None
-        if self.agent == "ppo":
-            raise ValueError(f"memory: got {self.memory!r}, but ppo has no memory; sarsa, q and actor-critic take one")
         return RecurrentMemory(self.memory)
 
 

@@ -21,21 +21,21 @@ class Explain(EnvironmentOptions):
 
     env: tyro.conf.Positional[str]
     """Environment id, such as FrozenLake-v1 or package:Id-v0."""
-    learner: str = "ChunkedExpectedSarsa"
-    """The learner that plays the episode."""
+    learner: str | None = None
+    """The learner that plays the episode; default: ChunkedExpectedSarsa."""
     against: tuple[str, ...] = ()
     """Shown beside it on the same episode: learners (SarsaLambda), λ sources (ExpectedLambda) or numbers (0.9), each
-    trained by itself with the same seed; λ sources and numbers go into the learner."""
+    trained by itself with the same seed; λ sources and numbers go into the learner, with --agent into a copy of it."""
     agent: Path | None = None
     """A saved agent (agent.ctd) to explain instead of training one."""
     episodes: int = 500
     """Episodes of training before the episode that is shown."""
-    step_size: float = 0.1
-    """α."""
-    discount: float = 0.99
-    """γ."""
-    epsilon: float = 0.1
-    """Exploration."""
+    step_size: float | None = None
+    """α; default: 0.1, with --agent the agent's."""
+    discount: float | None = None
+    """γ; default: 0.99, with --agent the agent's."""
+    epsilon: float | None = None
+    """Exploration; default: 0.1, with --agent the agent's."""
     seed: int = 0
     """Seed of learners and environment."""
     episode_seed: int = 0
@@ -69,25 +69,49 @@ class Explain(EnvironmentOptions):
             webbrowser.open(page.resolve().as_uri())
         return 0
 
-    def _agents(self, env: Any) -> list[tuple[Learner, bool]]:
+    def _agents(self, env: Any) -> list[tuple[Any, bool]]:
         """The learners, and whether each is trained already. Wrong names fail here, before anything is trained."""
         from chunked_td.learners.saving import load
 
-        first = (load(self.agent), True) if self.agent is not None else (self._make(self.learner, env), False)
-        return [first, *((self._make(text, env, action_mask=True), False) for text in self.against)]
+        if self.agent is None:
+            texts = (self.learner or DEFAULT, *self.against)
+            return [
+                (self._make(text, env, action_mask=None if k == 0 else True), False) for k, text in enumerate(texts)
+            ]
+        for name in ("learner", "step_size", "discount", "epsilon"):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"--{name.replace('_', '-')} says what to train; --agent brings its own, so leave it out"
+                )
+        if not self.agent.exists():
+            raise ValueError(f"--agent: there is no file {self.agent}")
+        agent = load(self.agent)
+        found: list[tuple[Any, bool]] = [(agent, True)]
+        for text in self.against:
+            source = _source(text)
+            found.append((self._make(text, env, agent, action_mask=True), False) if source is None else (source, True))
+        return found
 
-    def _make(self, text: str, env: Any, **more: Any) -> Learner:
-        """A learner from the name of a learner or of a λ source, or from a number."""
-        from chunked_td.lambdas import SOURCES
+    def _make(self, text: str, env: Any, like: Learner | None = None, **more: Any) -> Learner:
+        """A learner from the name of a learner or of a λ source, or from a number.
+
+        Args:
+          like: a learner whose step size, discount and exploration it takes.
+        """
         from chunked_td.learners.inputs import learner_by_name
 
-        settings: dict[str, Any] = {"step_size": self.step_size, "discount": self.discount, "epsilon": self.epsilon}
-        name = text
-        if text in SOURCES:
-            name, settings["lambda_source"] = self.learner, SOURCES[text]()
-        elif text.replace(".", "", 1).isdigit():
-            name, settings["lambda_source"] = self.learner, float(text)
-        return learner_by_name(name)(env, seed=self.seed, indexer=self.make_indexer(env), **settings, **more)
+        settings: dict[str, Any] = {}
+        for name, default in _DEFAULTS.items():
+            given = getattr(self, name)
+            settings[name] = getattr(like, name) if like is not None else default if given is None else given
+        source = _source(text)
+        if source is not None:
+            text, settings["lambda_source"] = self.learner or DEFAULT, source
+        try:
+            learner = learner_by_name(text)
+        except ValueError as problem:
+            raise ValueError(f"{problem}; or a λ source ({', '.join(sorted(_sources()))}) or a number") from None
+        return learner(env, seed=self.seed, indexer=self.make_indexer(env), **settings, **more)
 
     def _train(self, agent: Learner) -> LambdaHistory | None:
         """Train; λ over training is kept where it changes."""
@@ -96,3 +120,20 @@ class Explain(EnvironmentOptions):
 
         watched = watch_training(agent, self.make_env(self.env), self.episodes)
         return None if isinstance(agent.lambda_source, ConstantLambda) else watched
+
+
+DEFAULT = "ChunkedExpectedSarsa"
+_DEFAULTS = {"step_size": 0.1, "discount": 0.99, "epsilon": 0.1}
+
+
+def _sources() -> Any:
+    from chunked_td.lambdas import SOURCES
+
+    return SOURCES
+
+
+def _source(text: str) -> Any:
+    """The λ source or the number that a text names; None if it names neither."""
+    if text in _sources():
+        return _sources()[text]()
+    return float(text) if text.replace(".", "", 1).isdigit() else None

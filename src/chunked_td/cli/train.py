@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import signal
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,8 +42,10 @@ class Train(ProblemOptions):
     """λ of the fixed-λ learners."""
     seed: int | None = None
     """Seed of learner and environment; default: 0."""
-    action_mask: bool | None = None
-    """Take only the actions that the environment's action mask allows; default: yes, and say so."""
+    reward_weights: tuple[float, ...] = ()
+    """Weights of the reward's components, where there are several; default: 1 each."""
+    action_mask: bool = True
+    """Take only the actions that the environment's action mask allows, where it has one."""
     out: Path | None = None
     """Folder for agent.ctd, curve.png and curve.parquet (and curve.csv); default: runs/train/ENV-LEARNER-SEED."""
     resume: bool = False
@@ -60,15 +65,19 @@ class Train(ProblemOptions):
         options = self._with_saved_environment(out) if self.resume else self
         env = options.make_env(self.env)
         agent = self._agent(env, out)
+        print(described(agent))
         before = read_curve(out) if self.resume else None
         done = 0 if before is None else before.returns.size
         logs = listeners(self.log, out)
 
-        def log_episode(episode: int, total: float, length: int) -> None:
-            for log in logs:
-                log.add({"return": total, "length": length}, done + episode + 1)
+        with stop_on_interrupt() as stopped:
 
-        history = agent.learn(env, self.episodes, callback=log_episode if logs else None)
+            def after_episode(episode: int, total: float, length: int) -> bool:
+                for log in logs:
+                    log.add({"return": total, "length": length}, done + episode + 1)
+                return bool(stopped)
+
+            history = agent.learn(env, self.episodes, callback=after_episode)
         for log in logs:
             log.close()
         if history.diverged is not None:  # a warning has said why
@@ -77,14 +86,23 @@ class Train(ProblemOptions):
         agent.save(out / "agent.ctd")
         options.write_environment(out)
         title = f"{type(agent).__name__} on {self.env}"
-        files = write_curve(out, history if before is None else joined(before, history), title, csv=self.csv)
+        files = write_curve(
+            out,
+            history if before is None else joined(before, history),
+            title,
+            csv=self.csv or (out / "curve.csv").exists(),
+        )
         last = history.returns[-100:]
         print(
             f"{title}: {agent.episode:,} episodes in all, mean return of the last "
             f"{last.size} {last.mean():.4g}, mean length {history.lengths[-100:].mean():.4g}"
         )
         print(f"saved: {', '.join(map(str, (out / 'agent.ctd', *files)))}")
-        return 0
+        if stopped:
+            print(
+                f"interrupted after {history.returns.size:,} of {self.episodes:,} episodes; --resume goes on from here"
+            )
+        return 130 if stopped else 0
 
     def write_environment(self, out: Path) -> None:
         """Write environment.json: what the environment was made of, for `--resume`."""
@@ -99,6 +117,11 @@ class Train(ProblemOptions):
         if not path.exists():  # of before these were written
             return self
         saved = json.loads(path.read_text())
+        if saved.get("env", self.env) != self.env:
+            raise ValueError(
+                f"--resume: the agent in {out / 'agent.ctd'} was trained in {saved['env']}, got {self.env}; name that "
+                f"environment, or another folder with --out"
+            )
         found: dict[str, Any] = {}
         for name, default in _ENVIRONMENT.items():
             asked, theirs = getattr(self, name), saved.get(name, default)
@@ -148,6 +171,7 @@ def check_same(agent: Learner, settings: Train, env: Any, saved: Path) -> None:
 
     names = ("learner", "step_size", "discount", "lambda_", "seed", "action_mask", "initial_value")
     asked: dict[str, Any] = {name: getattr(settings, name) for name in names}
+    asked["action_mask"] = None if settings.action_mask else False
     theirs: dict[str, Any] = {name: getattr(agent, name) for name in names if name not in ("learner", "lambda_")}
     source, factors = agent.lambda_source, settings.step_size_factors()
     theirs["learner"] = type(agent).__name__
@@ -161,6 +185,10 @@ def check_same(agent: Learner, settings: Train, env: Any, saved: Path) -> None:
     indexer = settings.make_indexer(env)
     if indexer is not None:
         asked["indexer"], theirs["indexer"] = _in_words(indexer), _in_words(agent.indexer)
+    if settings.reward_weights:
+        weights = agent.reward_weights
+        asked["reward_weights"] = settings.reward_weights
+        theirs["reward_weights"] = (1.0,) * agent.n_paid if weights is None else tuple(weights.tolist())
     for name, value in asked.items():
         if value is not None and value != theirs[name]:
             raise different(saved, name, theirs[name], value)
@@ -180,7 +208,8 @@ def learner_settings(learner: type[Learner], settings: Train, env: Any) -> dict[
     chosen: dict[str, Any] = {
         "discount": 0.99 if settings.discount is None else settings.discount,
         "seed": settings.seed or 0,
-        "action_mask": settings.action_mask,
+        "action_mask": None if settings.action_mask else False,
+        "reward_weights": settings.reward_weights or None,
         "indexer": settings.make_indexer(env),
     }
     factors, epsilon = settings.step_size_factors(), settings.chosen_epsilon()
@@ -201,6 +230,46 @@ def learner_settings(learner: type[Learner], settings: Train, env: Any) -> dict[
             raise ValueError(f"--lambda goes with fixed-λ learners; {learner.__name__} finds its own")
         chosen["lambda_"] = settings.lambda_
     return chosen
+
+
+def described(agent: Learner) -> str:
+    """What is about to learn, in a line."""
+    from chunked_td.learners.sutton_singh import SuttonSingh
+
+    parts = [type(agent).__name__, f"γ = {agent.discount:g}"]
+    if not isinstance(agent, SuttonSingh):
+        explore = f"ε = {_short(agent.epsilon)}" if agent.exploration is None else repr(agent.exploration)
+        parts += [f"λ: {agent.lambda_source!r}", f"α = {_short(agent.step_size)}", explore]
+    if agent.n_paid > 1:
+        import numpy as np
+
+        weights = np.ones(agent.n_paid) if agent.reward_weights is None else agent.reward_weights
+        parts.append(f"{agent.n_paid} reward components with weights {' '.join(f'{w:g}' for w in weights)}")
+    return ", ".join(parts)
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else repr(value)
+
+
+@contextlib.contextmanager
+def stop_on_interrupt() -> Iterator[list[bool]]:
+    """A list that Ctrl-C fills, so that training can end with its episode; a second one interrupts at once."""
+    pressed: list[bool] = []
+
+    def note(*_: Any) -> None:
+        pressed.append(True)
+        signal.signal(signal.SIGINT, before)
+
+    try:
+        before = signal.signal(signal.SIGINT, note)
+    except ValueError:  # not the main thread: nobody can press it there
+        yield pressed
+        return
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _refuse(given: dict[str, Any], reason: str) -> None:

@@ -140,7 +140,13 @@ class HistoryCompressor:
 
     def _begin(self, alphabet: Iterable[Hashable]) -> None:
         """Numbers the symbols and makes fresh networks."""
-        symbols = list(dict.fromkeys(alphabet))
+        found = list(alphabet)
+        for symbol in found:
+            if not _is_hashable(symbol):
+                raise ValueError(
+                    f"alphabet has the symbol {symbol!r}; it takes hashable values, such as numbers or strings"
+                )
+        symbols = list(dict.fromkeys(found))
         if not symbols:
             raise ValueError("alphabet is empty; it takes at least one symbol")
         self.alphabet, self._number = symbols, {symbol: i for i, symbol in enumerate(symbols)}
@@ -173,7 +179,9 @@ class HistoryCompressor:
           batch_size: sequences that are trained on together; the last batch of an epoch is filled with its first.
           shuffle: a new order in every epoch.
         """
-        sequences = [list(sequence) for sequence in sequences]
+        if isinstance(sequences, (str, bytes)):
+            raise ValueError(f"sequences is {sequences!r}; it takes a list of sequences, such as [{sequences!r}]")
+        sequences = [_listed(sequence, f"sequences[{i}]") for i, sequence in enumerate(_listed(sequences, "sequences"))]
         _check_count("epochs", epochs, 1)
         _check_count("batch_size", batch_size, 1)
         if not sequences:
@@ -198,7 +206,7 @@ class HistoryCompressor:
 
     def compress(self, sequence: Sequence[Hashable]) -> Compressed:
         """What has to be kept of a sequence, and how well it was predicted. Needs `fit`, or an `alphabet`."""
-        items = self._numbers(list(sequence), "sequence")[:, None]
+        items = self._numbers(_listed(sequence, "sequence"), "sequence")[:, None]
         levels = self._trained()
         length, positions = len(items) - 1, np.arange(len(items))
         replays, readings = [], []
@@ -237,7 +245,7 @@ class HistoryCompressor:
         if self.alphabet is None:
             raise ValueError("the compressor has no alphabet yet; call fit(sequences), or give alphabet= at the start")
         for place, symbol in enumerate(sequence):
-            if symbol not in self._number:
+            if not _is_hashable(symbol) or symbol not in self._number:
                 few = ", ".join(map(repr, self.alphabet[:8])) + (", …" if len(self.alphabet) > 8 else "")
                 raise ValueError(f"{name}[{place}] is {symbol!r}; it takes a symbol of the alphabet: {few}")
         return np.array([*(self._number[symbol] for symbol in sequence), len(self.alphabet)], np.int32)
@@ -272,6 +280,20 @@ class HistoryCompressor:
                 f"compressed is {got}; it takes what compress gave: int32[kept, {self.levels}], "
                 f"symbols below {len(self.alphabet)}, the last row's symbol {len(self.alphabet)}"
             )
+
+
+def _listed(given: Any, name: str) -> list[Any]:
+    if not isinstance(given, Iterable):
+        raise ValueError(f"{name} is {given!r}; it takes a list, a string, an array or the like")
+    return list(given)
+
+
+def _is_hashable(symbol: Any) -> bool:
+    try:
+        hash(symbol)
+    except TypeError:
+        return False
+    return True
 
 
 def _stacked(numbered: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

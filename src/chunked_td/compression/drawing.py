@@ -3,8 +3,8 @@
 The paper's figure shows two rows of recurrent states: below, one per token; above, one per token that the lower
 network failed to predict, in red. Here the rows come from a trained `HistoryCompressor`: `figure_data` collects
 them, `draw_figure` makes a static picture with Matplotlib, and `write_page` an interactive page that is a single
-file and loads nothing from elsewhere. ExperimentRuns of tokens that every level predicted can be left out in the middle
-(`around`)."""
+file and loads nothing from elsewhere. Stretches of tokens that every level predicted can be left out
+in the middle (`around`)."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _draw_level(axes: Any, tokens: list[dict[str, Any]], place: dict[int, int], 
         axes.annotate("", (right, row), (left, row), arrowprops=arrow)
     for x, token in zip(xs, tokens, strict=True):
         color = _INK if token["always"] else _FAILED if token["up"] else _PREDICTED
-        label = str({START: "start", END: "end"}.get(token["symbol"], token["symbol"]))
+        label = _label(token["symbol"])
         bubble = {"boxstyle": "circle,pad=0.28", "fc": "white", "ec": color, "lw": 1.6}
         size = 10 if len(label) < 3 else 6.5
         axes.text(x, row, label, ha="center", va="center", fontsize=size, color=color, bbox=bubble, zorder=3)
@@ -129,6 +129,12 @@ def _draw_level(axes: Any, tokens: list[dict[str, Any]], place: dict[int, int], 
         if token["up"] and row < rows - 1:
             up = {"arrowstyle": "->", "color": color, "lw": 1.4, "shrinkA": 12, "shrinkB": 29}
             axes.annotate("", (x, row + 1), (x, row), arrowprops=up)
+
+
+def _label(symbol: str) -> str:
+    """What fits into a circle."""
+    shown = {START: "start", END: "end"}.get(symbol, symbol)
+    return shown if len(shown) <= 5 else f"{shown[:4]}…"
 
 
 def _small(axes: Any, text: str, place: tuple[float, float], color: str) -> None:

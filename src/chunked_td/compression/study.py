@@ -38,13 +38,17 @@ chosen on N > 100.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import itertools
 import json
 import logging
 import math
+import os
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -153,15 +157,15 @@ class Job(NamedTuple):
     alphabet: int
 
 
-def comparison(settings: Settings) -> Table:
+def comparison(settings: Settings, pool: Executor) -> Callable[[], Table]:
     """Every arm on every task and length: one row per run."""
     jobs = [
         _job(settings, arm, cell, group) for group, (arm, cell) in itertools.product(settings.groups, settings.arms)
     ]
-    return _run_jobs(settings, jobs)
+    return _submit(settings, jobs, pool)
 
 
-def variants(settings: Settings) -> Table:
+def variants(settings: Settings, pool: Executor) -> Callable[[], Table]:
     """The compressor with other criteria for what goes up, and with an automatizer.
 
     What they are compared with, "threshold" and no automatizer, is in `comparison`. All run to the end of their budget,
@@ -178,27 +182,35 @@ def variants(settings: Settings) -> Table:
         else:
             plan = job.plan._replace(criterion=Criterion(variant))
         jobs.append(job._replace(plan=plan, columns={**job.columns, "variant": variant}))
-    return _run_jobs(settings, jobs, stop_early=False)
+    return _submit(settings, jobs, pool, stop_early=False)
 
 
-def costs(settings: Settings, repeats: int = 5) -> Table:
+def costs(settings: Settings, _pool: Executor, repeats: int = 5) -> Callable[[], Table]:
     """Seconds per symbol of online training, by length, when every symbol goes up (the dearest case).
 
     One run, two levels, batches of one sequence, an update per window, arrays with room for the longest. The least of
-    several timings is taken.
+    several timings is taken. It is compiled at once, while the pool is busy; call what is returned when it is idle.
     """
     job = _job(settings, "compressor", "gru", Group(settings.cost_ns, 0, ("known",)))
     plan = job.plan._replace(online=True, criterion=Criterion("threshold", math.inf))
-    keys = jax.random.key(0)[None]
-    levels, program, rows = start_runs(plan, keys), None, []
-    for n in settings.cost_ns:
+
+    def arguments(n: int) -> tuple[Any, ...]:
+        keys = jax.random.key(0)[None]
         kinds = make_task("known", n, job.room, job.alphabet).kinds[[0, 1] * 5]
         items = jnp.asarray(kinds)[None, :, None, :, None]
-        arguments = (levels, items, jnp.full(items.shape[:3], n + 2, jnp.int32), jnp.full(1, 0.01), keys)
-        program = program or train_runs.lower(plan, *arguments).compile()
-        seconds = min(_seconds(program, arguments) for _ in range(1 + repeats))
-        rows.append({"n": n, "seconds_per_symbol": seconds / (items.shape[1] * (n + 2))})
-    return _columns(rows)
+        return start_runs(plan, keys), items, jnp.full(items.shape[:3], n + 2, jnp.int32), jnp.full(1, 0.01), keys
+
+    program = _compiled(train_runs.lower(plan, *arguments(settings.cost_ns[0])))
+
+    def run() -> Table:
+        rows = []
+        for n in settings.cost_ns:
+            given = arguments(n)
+            seconds = min(_seconds(program, given) for _ in range(1 + repeats))
+            rows.append({"n": n, "seconds_per_symbol": seconds / (given[1].shape[1] * (n + 2))})
+        return _columns(rows)
+
+    return run
 
 
 def verdict(table: Table) -> dict[str, str]:
@@ -299,30 +311,37 @@ def _runs(settings: Settings, job: Job) -> tuple[ExperimentRuns, list[dict[str, 
     return ExperimentRuns(tasks, rates, np.array([r["seed"] for r in rows], np.int32)), rows
 
 
-def _run_jobs(settings: Settings, jobs: list[Job], stop_early: bool = True) -> Table:
-    """Compiles all programs side by side, then runs one after the other."""
+def _submit(settings: Settings, jobs: list[Job], pool: Executor, stop_early: bool = True) -> Callable[[], Table]:
+    """Gives all jobs to the pool; the function returned waits for their rows."""
+    running = [pool.submit(_run_job, settings, job, stop_early) for job in jobs]
+    return lambda: _columns([row for future in running for row in future.result()])
+
+
+def _run_job(settings: Settings, job: Job, stop_early: bool) -> list[dict[str, Any]]:
+    """Compile and run one job: one row per run."""
     block = Block(settings.check_every, settings.batch, settings.tests)
-    runs = [_runs(settings, job) for job in jobs]
+    run, which = _runs(settings, job)
 
-    def build(job: Job, run: ExperimentRuns) -> Any:
-        return run_block.lower(job.plan, block, start(job.plan, run.seeds), run, jnp.zeros((), jnp.int32)).compile()
+    def passed(q: np.ndarray) -> np.ndarray:
+        return stop_early & (solved_at(q) >= 0)
 
-    with ThreadPoolExecutor() as pool:
+    began = time.perf_counter()
+    first = jnp.zeros((), jnp.int32)
+    program = _compiled(run_block.lower(job.plan, block, start(job.plan, run.seeds), run, first))
+    compiled = time.perf_counter() - began
+    with contextlib.nullcontext() if jax.default_backend() == "cpu" else _DEVICE:
         began = time.perf_counter()
-        programs = list(pool.map(build, jobs, [run for run, _ in runs]))
-        log.info("%d programs compiled: %.1f s", len(programs), time.perf_counter() - began)
-    rows = []
-    for job, (run, which), program in zip(jobs, runs, programs, strict=True):
-        began, blocks = time.perf_counter(), job.group.updates // block.updates
-
-        def passed(q: np.ndarray) -> np.ndarray:
-            return stop_early & (solved_at(q) >= 0)
-
-        _, checks = run_arm(job.plan, block, run, blocks, passed, program)
+        _, checks = run_arm(job.plan, block, run, job.group.updates // block.updates, passed, program)
         spent = {"job_seconds": time.perf_counter() - began}
-        log.info("%s, N = %s: %.1f s", job.columns, job.group.ns, spent["job_seconds"])
-        rows += [{**job.columns, **w, **r, **spent} for w, r in zip(which, _rows(block, checks), strict=True)]
-    return _columns(rows)
+    log.info("%s, N = %s: %.1f + %.1f s", job.columns, job.group.ns, compiled, spent["job_seconds"])
+    return [{**job.columns, **w, **r, **spent} for w, r in zip(which, _rows(block, checks), strict=True)]
+
+
+def _compiled(lowered: Any) -> Any:
+    """The program. On a CPU less is optimised: that takes a third less time, and programs run as fast."""
+    return lowered.compile(
+        compiler_options={"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else None
+    )
 
 
 def _rows(block: Block, checks: Check) -> list[dict[str, Any]]:
@@ -355,7 +374,11 @@ def _seconds(program: Any, arguments: tuple[Any, ...]) -> float:
     return time.perf_counter() - began
 
 
+_DEVICE = threading.Lock()
+"""Held by the job that runs on a GPU, while others compile. Runs side by side only get in each other's way there."""
+
 TABLES = {"comparison": comparison, "variants": variants, "costs": costs}
+"""By name: a function that gives the work for a table to a pool, and returns one that waits for it."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -370,15 +393,19 @@ def main(arguments: list[str] | None = None) -> None:
     settings = SIZES[chosen.size]
     record: dict[str, Any] = {}
     chosen.out.mkdir(parents=True, exist_ok=True)
-    for name in chosen.tables:
-        began = time.perf_counter()
-        table = TABLES[name](settings)
-        np.savez_compressed(chosen.out / f"{name}.npz", **table)  # type: ignore[arg-type]
-        record[name] = {"seconds": round(time.perf_counter() - began, 1), "rows": len(next(iter(table.values())))}
-        if name == "comparison":
-            record[name]["verdict"] = verdict(table)
-        log.info("%s: %s", name, record[name])
-    about = {"size": chosen.size, "device": str(jax.devices()[0].device_kind), "jax": jax.__version__}
+    began = time.perf_counter()
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        tables = {name: TABLES[name](settings, pool) for name in TABLES if name in chosen.tables}
+        for name, wait in tables.items():
+            table = wait()
+            np.savez_compressed(chosen.out / f"{name}.npz", **table)  # type: ignore[arg-type]
+            record[name] = {"rows": len(next(iter(table.values())))}
+            if name == "comparison":
+                record[name]["verdict"] = verdict(table)
+            log.info("after %.1f s, %s: %s", time.perf_counter() - began, name, record[name])
+    seconds = round(time.perf_counter() - began, 1)
+    about: dict[str, Any] = {"size": chosen.size, "device": str(jax.devices()[0].device_kind), "jax": jax.__version__}
+    about["seconds"] = seconds
     text = json.dumps({**about, "settings": dataclasses.asdict(settings), "tables": record}, indent=1)
     (chosen.out / "study.json").write_text(text + "\n")
 

@@ -1,10 +1,10 @@
 """Deep reinforcement learning with a λ per step: does it help, and where does λ come from without a table?
 
     spaces      what observations look like; inputs for networks and discrete codes for percept models
-    envs        small tasks as pure JAX functions, and an adapter for gymnax
+    envs        small tasks as pure JAX functions, and adapters for gymnax and XLand-MiniGrid
     networks    perceptrons with layer normalisation
     lambdas     λ sources for function approximation, one file each
-    memory      the memory of streaming agents: the recurrent state, or the last percepts that were not predicted
+    memory      the memory of agents: the recurrent state, or the last percepts that were not predicted
     rollouts    `RolloutLambda`: λ [T, B] for anybody's rollouts
     agents      streaming learners with eligibility traces, and PPO; a whole training run is one compiled program
     training    many runs side by side, in blocks; saving and resuming

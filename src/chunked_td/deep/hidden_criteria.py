@@ -1,4 +1,4 @@
-"""How the study with hidden state is judged. Written before its data; nothing here was changed afterwards.
+"""How the study with hidden state is judged. Written before its data; no rule was changed afterwards.
 
 **Cells.** A cell is an agent (SARSA(λ), actor-critic(λ)), what its values read (the last kept percepts, or the
 recurrent state), a task and its length N. In a cell all arms have the same network, memory, grid of step sizes and
@@ -33,6 +33,9 @@ be learned in 100,000 steps at all. After that the task with a signal to fetch w
 and the true model on eight seeds alone, and nothing else was changed. The threshold for keeping percepts, 0.75, is that
 of the compression study; 0.5 was tried first and keeps a fair coin only half of the time. Rewards of the T-maze were ±1
 at first: agents then learned to avoid both arms.
+
+**Added later, before the data it speaks of**: PPO, with the same memory; policy and values read it. Its cells are
+judged by the rules above, with PPO's own grid of step sizes.
 """
 
 from __future__ import annotations

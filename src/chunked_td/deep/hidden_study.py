@@ -32,7 +32,7 @@ import numpy as np
 from chunked_td._checks import check_choice
 from chunked_td.deep import study
 from chunked_td.deep.criteria import FIXED
-from chunked_td.deep.envs import CodedPercepts, GymnaxTask, TMazeTask
+from chunked_td.deep.envs import CodedPercepts, GymnaxTask, TMazeTask, make_foreign
 from chunked_td.deep.lambdas import SOURCES, DeepSwitch
 from chunked_td.deep.memory import READS, RecurrentMemory
 from chunked_td.deep.spaces import Continuous
@@ -50,9 +50,11 @@ class HiddenSize:
     """A size of the study.
 
     Attributes:
-      tasks, lengths: names, and N. steps: transitions per run. explore: steps until ε is small; actor-critic has none.
+      tasks, lengths: names, and N. steps: transitions per run; PPO makes as many whole rollouts as fit into a block.
+      explore: steps until ε is small; actor-critic and PPO have none.
       blocks: points of a learning curve.
-      tuning, seeds: how many seeds choose the step size, and how many others are judged. step_sizes: their grid.
+      tuning, seeds: how many seeds choose the step size, and how many others are judged.
+      step_sizes: the grid of each agent.
     """
 
     tasks: tuple[str, ...]
@@ -62,12 +64,12 @@ class HiddenSize:
     blocks: int
     tuning: int
     seeds: int
-    step_sizes: tuple[float, ...]
+    step_sizes: dict[str, tuple[float, ...]]
 
 
 SIZES = {
-    "quick": HiddenSize(("t-maze",), (3,), 2_000, 600, 4, 1, 2, (1.0,)),
-    "full": HiddenSize(TASK_NAMES, (5, 10, 20, 50, 100), 100_000, 30_000, 20, 10, 20, (1.0, 0.3, 0.1)),
+    "quick": HiddenSize(("t-maze",), (3,), 2_000, 600, 4, 1, 2, study.SIZES["quick"].step_sizes),
+    "full": HiddenSize(TASK_NAMES, (5, 10, 20, 50, 100), 100_000, 30_000, 20, 10, 20, study.GRIDS),
 }
 
 
@@ -75,9 +77,7 @@ def make_hidden_task(name: str, length: int) -> Any:
     """A task of the study."""
     check_choice("task", name, TASK_NAMES)
     if name == "memory-chain":
-        import gymnax  # pyright: ignore[reportMissingImports]
-
-        env, params = gymnax.make("MemoryChain-bsuite")
+        env, params = make_foreign("gymnax", "MemoryChain-bsuite")
         space = Continuous((0.0, 0.0, -1.0), (1.0, 1.0, 1.0), bins=(length + 1, 2, 3))
         return CodedPercepts(GymnaxTask(env, params.replace(memory_length=length), space, (-1.0, 1.0)))
     if name == "t-maze-look":
@@ -90,7 +90,7 @@ def hidden_study(
 ) -> Iterator[dict[str, np.ndarray]]:
     """Learning curves of every run so far, after each program: one row per run, curves [rows, blocks]."""
     jobs = list(itertools.product(agents, memories, size.tasks, size.lengths))
-    rows = study.design_rows(FIXED, ARMS, size.step_sizes, size.tuning + size.seeds)
+    designs = {a: study.design_rows(FIXED, ARMS, size.step_sizes[a], size.tuning + size.seeds) for a in agents}
     tables: list[dict[str, np.ndarray]] = []
 
     def build(agent: str, reads: str, task: str, length: int) -> tuple[Any, Any]:
@@ -99,15 +99,15 @@ def hidden_study(
         made = DeepAgent(
             make_hidden_task(task, length),
             DeepSwitch(tuple(SOURCES[arm] for arm in ARMS)),
-            make_settings(agent, memory=memory, explore=size.explore),
+            make_settings(agent, memory=memory, **({} if agent == "ppo" else {"explore": size.explore})),
         )
-        return study.fleet_program(made, rows, steps, size.blocks)
+        return study.fleet_program(made, designs[agent], steps, size.blocks)
 
     with ThreadPoolExecutor(12) as pool:
         programs = [pool.submit(build, *job) for job in jobs]
         for (agent, reads, task, length), future in zip(jobs, programs, strict=True):
             about = {"agent": agent, "memory": reads, "task": task, "length": str(length)}
-            tables.append(study.run_program(*future.result(), rows, size.tuning, about))
+            tables.append(study.run_program(*future.result(), designs[agent], size.tuning, about))
             yield {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
 
@@ -115,7 +115,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the study and write what was found."""
     parser = argparse.ArgumentParser(prog="python -m chunked_td.deep.hidden_study", description=main.__doc__)
     parser.add_argument("--size", choices=SIZES, default="quick")
-    parser.add_argument("--agents", nargs="+", choices=study.STREAMING, default=["sarsa"])
+    parser.add_argument("--agents", nargs="+", choices=list(study.GRIDS), default=["sarsa"])
     parser.add_argument("--memories", nargs="+", choices=READS, default=["kept"])
     parser.add_argument("--tasks", nargs="+", choices=TASK_NAMES, default=None)
     parser.add_argument("--lengths", nargs="+", type=int, default=None)

@@ -16,8 +16,8 @@ import numpy as np
 from chunked_td.deep import hidden_criteria as rule
 from chunked_td.deep.criteria import FIXED, USUAL, Estimate, best_fixed, compared, estimate, gate, moonshot
 from chunked_td.deep.hidden_study import ARMS, TASK_NAMES
-from chunked_td.deep.study import STREAMING
-from chunked_td.deep.tables import chosen_rows, score_table
+from chunked_td.deep.tables import chosen_rows, score_table, stored_with
+from chunked_td.deep.training import AGENTS
 
 _FIXED = tuple(str(x) for x in FIXED)
 _ARMS = (*_FIXED, *ARMS)
@@ -28,7 +28,7 @@ Cells = dict[tuple[str, str], dict[tuple[str, int], dict[str, Any]]]
 
 
 def import_runs(paths: list[Path], out: Path) -> None:
-    """Write runs.parquet: one row per run, with its learning curve at the blocks' ends."""
+    """Write runs.parquet, one row per run. Cells that are stored already and not in the files are kept."""
     import polars as pl
 
     frames = []
@@ -42,7 +42,9 @@ def import_runs(paths: list[Path], out: Path) -> None:
             columns |= {"mean_lambda": t["mean_lambda"].mean(1), "last_lambda": t["mean_lambda"][:, -1]}
             frames.append(pl.DataFrame(columns))
     out.mkdir(parents=True, exist_ok=True)
-    pl.concat(frames).sort(*_CELL, maintain_order=True).write_parquet(out / "runs.parquet", compression="zstd")
+    path = out / "runs.parquet"
+    runs = stored_with(path, pl.concat(frames), _CELL).sort(*_CELL, maintain_order=True)
+    runs.write_parquet(path, compression="zstd")
 
 
 def read_cells(frame: Any) -> Cells:
@@ -58,7 +60,7 @@ def read_cells(frame: Any) -> Cells:
     order = {name: k for k, name in enumerate(TASK_NAMES)}
     return {
         key: dict(sorted(found[key].items(), key=lambda c: (order[c[0][0]], c[0][1])))
-        for key in sorted(found, key=lambda k: (STREAMING.index(k[0]), k[1]))
+        for key in sorted(found, key=lambda k: (AGENTS.index(k[0]), k[1]))
     }
 
 

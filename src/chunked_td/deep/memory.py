@@ -1,4 +1,4 @@
-"""The memory of streaming agents: a recurrent percept model, trained on the same stream, and what values read of it.
+"""The memory of agents: a recurrent percept model, trained on the same stream, and what values read of it.
 
     state   the critic reads the percept and the recurrent state h_t
     kept    the critic reads the percept and the last kept percepts: those to which the model gave a probability below
@@ -11,7 +11,7 @@ same for every λ. The model also gives λ = P̂(next percept | history, action)
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -91,3 +91,9 @@ class RecurrentMemory:
     def learn(self, model: RecurrentModel, begin: jax.Array, window: PerceptWindow) -> RecurrentModel:
         """After a window of transitions; `begin` is the recurrent state before its first percept."""
         return self.model.learn(model, begin, window)
+
+
+def check_memory(memory: Any) -> None:
+    """An agent's memory is a `RecurrentMemory` or None."""
+    if not (memory is None or isinstance(memory, RecurrentMemory)):
+        raise TypeError(f"memory: got {memory!r}, takes a RecurrentMemory or None")

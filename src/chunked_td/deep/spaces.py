@@ -84,7 +84,7 @@ class Grid:
 
     def inputs(self, observation: jax.Array) -> jax.Array:
         """One-hot cells: float32[..., n_inputs]."""
-        return _flat(jax.nn.one_hot(observation, self.symbols), len(self.shape) + 1)
+        return _flat(jax.nn.one_hot(observation.astype(jnp.int32), self.symbols), len(self.shape) + 1)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ Arms of a group, all step sizes and all seeds are one program: every run asks al
 
     python -m chunked_td.deep.study --size quick --out DIR             # writes study.npz and study.json
     python -m chunked_td.deep.study --size full --agents sarsa --out DIR
+    python -m chunked_td.deep.study --size full --tasks gymnax-catch xland-door-key --out DIR    # tasks of others
     python -m chunked_td.deep.study --costs --out DIR                  # seconds of training with each source alone
 """
 
@@ -27,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chunked_td.deep.criteria import FIXED
-from chunked_td.deep.envs import TASKS
+from chunked_td.deep.envs import OTHERS, TASKS, make_task_by_name
 from chunked_td.deep.lambdas import SOURCES, DeepConstant, DeepLambda, DeepSwitch, DeepValueKernel
 from chunked_td.deep.training import DeepAgent, make_settings, start_fleet, train_curve, train_fleet
 
@@ -102,7 +103,7 @@ def design_rows(
 def make_program(size: StudySize, agent: str, task: str, group: str) -> tuple[Any, Any]:
     """The compiled program of a group of arms on a task, and its arguments."""
     settings = make_settings(agent, **({} if agent == "ppo" else {"explore": max(1, size.steps[agent] // 10)}))
-    made = DeepAgent(TASKS[task], DeepSwitch(tuple(sources_of(agent, group).values())), settings)
+    made = DeepAgent(make_task_by_name(task), DeepSwitch(tuple(sources_of(agent, group).values())), settings)
     return fleet_program(made, design(size, agent, group), size.steps[agent] // size.blocks, size.blocks)
 
 
@@ -168,7 +169,7 @@ def costs(agents: tuple[str, ...], runs: int, steps: dict[str, int], task: str =
         rates = jnp.full(runs, 1e-3 if agent == "ppo" else 0.3)
 
         def build(source: DeepLambda, agent: str = agent, rates: jax.Array = rates) -> tuple[Any, jax.Array, Any]:
-            made = DeepAgent(TASKS[task], source, make_settings(agent))
+            made = DeepAgent(make_task_by_name(task), source, make_settings(agent))
             states = start_fleet(made, jnp.arange(runs))
             return train_fleet.lower(made, rates, states, steps[agent]).compile(), rates, states
 
@@ -194,7 +195,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m chunked_td.deep.study", description=main.__doc__)
     parser.add_argument("--size", choices=SIZES, default="quick")
     parser.add_argument("--agents", nargs="+", choices=list(GRIDS), default=["sarsa"])
-    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=None)
+    parser.add_argument("--tasks", nargs="+", choices=[*TASKS, *OTHERS], default=None)
     parser.add_argument("--costs", action="store_true", help="time each source alone instead")
     parser.add_argument("--runs", type=int, default=100, help="of each program of --costs")
     parser.add_argument("--steps", type=int, default=None, help="transitions per run, instead of the size's")

@@ -25,7 +25,10 @@ from chunked_td.deep.criteria import (
     interquartile,
     moonshot,
 )
+from chunked_td.deep.envs import OTHERS, TASKS
 
+SETS = {"ours": tuple(TASKS), "others": OTHERS}
+"""Tasks, by who wrote them."""
 LEARNED = ("value-kernel", "value-kernel-1", "expected", "realised", "lambda-greedy", "meta-gradient")
 TRUE = (*GATE, "true-realised")
 _FIXED = tuple(str(x) for x in FIXED)
@@ -34,7 +37,8 @@ _FIXED = tuple(str(x) for x in FIXED)
 def import_runs(paths: list[Path], out: Path) -> None:
     """Write runs.parquet, one row per run, and curves.parquet, one row per arm at its chosen step size.
 
-    Where two files hold the same agent and task, the later one counts.
+    Where two files hold the same agent and task, the later one counts. What is stored already and not in the files is
+    kept.
     """
     import polars as pl
 
@@ -66,8 +70,19 @@ def import_runs(paths: list[Path], out: Path) -> None:
                 }
             )
     out.mkdir(parents=True, exist_ok=True)
-    pl.concat(runs).write_parquet(out / "runs.parquet", compression="zstd")
-    pl.DataFrame(curves).write_parquet(out / "curves.parquet", compression="zstd")
+    for name, frame in (("runs", pl.concat(runs)), ("curves", pl.DataFrame(curves))):
+        path = out / f"{name}.parquet"
+        stored_with(path, frame, ("agent", "task")).write_parquet(path, compression="zstd")
+
+
+def stored_with(path: Path, frame: Any, cell: tuple[str, ...]) -> Any:
+    """The rows stored at `path` and then those of `frame`, which replace the stored ones of the same cells."""
+    import polars as pl
+
+    if not path.exists():
+        return frame
+    stored = pl.read_parquet(path)
+    return pl.concat([stored.join(frame, on=cell, how="anti", maintain_order="left"), frame.select(stored.columns)])
 
 
 def chosen_rows(arm: np.ndarray, step_size: np.ndarray, judged: np.ndarray, score: np.ndarray) -> np.ndarray:
@@ -77,13 +92,14 @@ def chosen_rows(arm: np.ndarray, step_size: np.ndarray, judged: np.ndarray, scor
 
 
 def scores(frame: Any) -> dict[str, dict[str, dict[str, np.ndarray]]]:
-    """agent → task → arm → scores of judged runs, from runs.parquet."""
+    """agent → task → arm → scores of judged runs, from runs.parquet; tasks of ours first."""
     found: dict[str, dict[str, dict[str, np.ndarray]]] = {}
     for (agent, task, arm), rows in frame.group_by("agent", "task", "arm", maintain_order=True):
         columns = [rows[name].to_numpy() for name in ("step_size", "judged", "score")]
         some = chosen_rows(np.ones(len(rows), bool), *columns)
         found.setdefault(agent, {}).setdefault(task, {})[arm] = columns[-1][some]
-    return found
+    order = [task for tasks in SETS.values() for task in tasks]
+    return {agent: {task: found[agent][task] for task in order if task in found[agent]} for agent in found}
 
 
 def verdicts(found: dict[str, dict[str, dict[str, np.ndarray]]]) -> dict[str, Any]:
@@ -103,8 +119,22 @@ def verdicts(found: dict[str, dict[str, dict[str, np.ndarray]]]) -> dict[str, An
                 "against best fixed": {s: compared(est[s], est[best]) for s in (*sources, *TRUE) if s in est},
                 "scores": {arm: est[arm]._asdict() for arm in est},
             }
-        result[agent] = {"tasks": each, "moonshot": moonshot(whole, sources), "moonshot over": list(whole)}
+        result[agent] = {"tasks": each, "moonshot": moonshot(whole, sources), "moonshot over": list(whole), "sets": {}}
+        for name, members in SETS.items():
+            part = {task: runs for task, runs in whole.items() if task in members}
+            if part:
+                result[agent]["sets"][name] = {"moonshot": moonshot(part, sources), "moonshot over": list(part)}
     return result
+
+
+def score_tables(found: dict[str, dict[str, np.ndarray]], judged: dict[str, Any]) -> dict[str, str]:
+    """`score_table` of one agent for every set of tasks. Args: found, judged: its scores and verdicts."""
+    texts = {}
+    for name, members in SETS.items():
+        part = {task: runs for task, runs in found.items() if task in members}
+        if part:
+            texts[name] = score_table(part, judged["sets"][name]["moonshot"]["means"] if name in judged["sets"] else {})
+    return texts
 
 
 def score_table(
@@ -135,14 +165,16 @@ def _cell(arm: str, estimates: dict[str, Estimate]) -> str:
     return text + sign
 
 
-def gate_table(judged: dict[str, Any]) -> str:
-    """Markdown: the gate per agent and task, with the numbers behind it."""
+def gate_table(judged: dict[str, Any], members: tuple[str, ...]) -> str:
+    """Markdown: the gate per agent and task of `members`, with the numbers behind it."""
     lines = [
         "| agent | task | gate | best fixed λ | λ = 0.95 | true kernel | true expected |",
         "|---|---|---|---|---|---|---|",
     ]
     for agent, found in judged.items():
         for task, v in found["tasks"].items():
+            if task not in members:
+                continue
             s = {arm: Estimate(**e) for arm, e in v["scores"].items()}
             best = v["best fixed"]
             cells = [_interval(s[arm]) for arm in (str(USUAL), *GATE)]
@@ -217,8 +249,9 @@ def main(arguments: list[str] | None = None) -> None:
     (chosen.out / "verdicts.json").write_text(json.dumps(judged, indent=1) + "\n", encoding="utf-8")
     target = chosen.out / "tables"
     target.mkdir(exist_ok=True)
-    texts = {f"{agent}": score_table(tasks, judged[agent]["moonshot"]["means"]) for agent, tasks in found.items()}
-    texts["gate"] = gate_table(judged)
+    texts = {f"gate-{name}": gate_table(judged, members) for name, members in SETS.items()}
+    for agent, tasks in found.items():
+        texts |= {f"{agent}-{name}": text for name, text in score_tables(tasks, judged[agent]).items()}
     costs = chosen.out / "costs.json"
     if costs.exists():
         texts["costs"] = cost_table(json.loads(costs.read_text(encoding="utf-8"))["costs"])

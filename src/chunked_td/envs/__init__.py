@@ -14,15 +14,19 @@ if TYPE_CHECKING:
     from chunked_td.envs.accumulated_charge import AccumulatedChargeEnv
     from chunked_td.envs.chain_and_split import ChainAndSplitEnv
     from chunked_td.envs.face import DynamicsEnv
+    from chunked_td.envs.kept_percepts import KeptPercepts
     from chunked_td.envs.key_to_door import KeyToDoorEnv
     from chunked_td.envs.skewed_split import SkewedSplitEnv
+    from chunked_td.envs.t_maze import TMazeEnv
 
 __all__ = [
     "AccumulatedChargeEnv",
     "ChainAndSplitEnv",
     "DynamicsEnv",
+    "KeptPercepts",
     "KeyToDoorEnv",
     "SkewedSplitEnv",
+    "TMazeEnv",
     "dynamics",
 ]
 
@@ -30,8 +34,10 @@ _CLASSES = {
     "AccumulatedChargeEnv": "chunked_td.envs.accumulated_charge",
     "ChainAndSplitEnv": "chunked_td.envs.chain_and_split",
     "DynamicsEnv": "chunked_td.envs.face",
+    "KeptPercepts": "chunked_td.envs.kept_percepts",
     "KeyToDoorEnv": "chunked_td.envs.key_to_door",
     "SkewedSplitEnv": "chunked_td.envs.skewed_split",
+    "TMazeEnv": "chunked_td.envs.t_maze",
 }
 
 

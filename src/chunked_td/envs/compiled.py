@@ -13,7 +13,7 @@ def dynamics_of(env: Any, *, horizon: int | None = None) -> Dynamics:
 
     | environment | dynamics |
     |---|---|
-    | this package's, and `table.env()` | their own |
+    | this package's, and `table.env()` | their own; none where the environment hides its state, as the T-maze does |
     | `Blackjack-v1` | `Blackjack` |
     | toy-text environments with `env.unwrapped.P`: FrozenLake, CliffWalking, Taxi and their like | `TransitionTable` |
 
@@ -27,6 +27,11 @@ def dynamics_of(env: Any, *, horizon: int | None = None) -> Dynamics:
     env = made(env)
     inner = env.unwrapped
     own = getattr(inner, "dynamics", None)
+    if getattr(inner, "hidden", False) and own is not None:
+        raise ValueError(
+            f"env must show its state: {type(inner).__name__} shows percepts, and compiled runs would see what they "
+            f"hide; hidden=False shows it"
+        )
     if own is None and type(inner).__name__ == "BlackjackEnv":
         own = Blackjack.make(bool(inner.sab), bool(inner.natural) and not inner.sab)
     if own is None:

@@ -53,6 +53,8 @@ class DynamicsEnv(gym.Env[Any, Any]):
       render_mode: "ansi" for text, "rgb_array" for a picture, None for neither.
     """
 
+    hidden = False
+    """Whether observations hide the state."""
     metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 8}  # noqa: RUF012 (as gym.Env has it)
 
     def __init__(self, dynamics: Dynamics, *, render_mode: str | None = None):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, Dynamics, KeyToDoor, SkewedSplit
+from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, Dynamics, KeyToDoor, MazeState, SkewedSplit
 
 INK, FAINT, NOW, GOOD, BAD = "#1f2933", "#c8d0d9", "#f08a24", "#2f855a", "#c0392b"
 _CELLS = 60  # longest bar in a text
@@ -61,7 +61,7 @@ class EpisodeView:
 
 def text(scene: EpisodeView) -> str:
     """Draw `scene` as text."""
-    body = _TEXTS.get(type(scene.env), _components_text)(scene)
+    body = _TEXTS.get(_kind(scene.env), _components_text)(scene)
     return f"{_title(scene.env)} | {scene.headline}\n{body}\n"
 
 
@@ -76,12 +76,20 @@ def picture(scene: EpisodeView) -> np.ndarray:
     figure.text(0.03, 0.86, scene.headline, fontsize=10.5, color=NOW if scene.actions else INK, va="center")
     axes = figure.add_axes((0.03, 0.03, 0.94, 0.78))
     axes.axis("off")
-    _PICTURES.get(type(scene.env), _components_picture)(axes, scene)
+    _PICTURES.get(_kind(scene.env), _components_picture)(axes, scene)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
+def _kind(env: Any) -> type:
+    """The class that says how to draw: that of the states where they have names, else that of the dynamics."""
+    names = getattr(env, "names", None)
+    return type(env) if names is None else type(names[0])
+
+
 def _title(env: Dynamics) -> str:
+    if _kind(env) is MazeState:
+        return "T-maze"
     name = type(env).__name__
     return "".join(f" {c.lower()}" if c.isupper() and i else c for i, c in enumerate(name))
 
@@ -91,6 +99,8 @@ def _action_name(env: Dynamics, action: int) -> str:
         return ("“pick key”", "“unlock”")[action]
     if isinstance(env, SkewedSplit):
         return "the only action"
+    if _kind(env) is MazeState:
+        return ("forward", "up", "down")[action]
     return f"a{action + 1}"
 
 
@@ -292,6 +302,47 @@ def _skewed_picture(axes: Any, scene: EpisodeView) -> None:
     _mark(axes, [place(s[0]) for s in scene.states])
 
 
+# T-maze ---------------------------------------------------------------------------------------------------------------
+
+
+def _maze_state(scene: EpisodeView, state: tuple[int, ...]) -> tuple[MazeState, int]:
+    """A state of the maze, and the cell of its junction."""
+    names = scene.env.names
+    return names[state[0]], max(name.cell for name in names) - 1
+
+
+def _maze_words(state: MazeState) -> str:
+    """What can be seen in a state besides the place."""
+    found = [("", "signal up", "signal down")[state.signal], ("", "the right arm", "the wrong arm")[state.outcome]]
+    return ", ".join([word for word in found if word] + [f"prize {state.prize}"] * bool(state.prize)) or "nothing"
+
+
+def _maze_text(scene: EpisodeView) -> str:
+    state, junction = _maze_state(scene, scene.state)
+    way = _bar(min(state.cell, junction), junction) if state.cell <= junction else "━" * min(junction + 1, _CELLS + 1)
+    return f"start {way} junction   shown: {_maze_words(state)}   (right is {('up', 'down')[state.right]})"
+
+
+def _maze_picture(axes: Any, scene: EpisodeView) -> None:
+    state, junction = _maze_state(scene, scene.state)
+    axes.set(xlim=(-0.6, 11), ylim=(-1.6, 1.6))
+
+    def place(s: MazeState) -> tuple[float, float]:
+        if s.cell <= junction:
+            return 9.0 * s.cell / junction, 0.0
+        return 9.0, 1.0 if (s.outcome == 1) == (s.right == 0) else -1.0
+
+    axes.plot([0, 9, 9, 9], [0, 0, 1, -1], color=FAINT, lw=8, solid_capstyle="round", zorder=0)
+    cells = np.array([9.0 * cell / junction for cell in range(junction + 1)])
+    axes.scatter(cells, np.zeros(cells.size), s=min(60, 1200 / junction), color=INK, zorder=2)
+    for y, pays in ((1.0, state.right == 0), (-1.0, state.right == 1)):
+        axes.scatter(9.0, y, s=140, color=GOOD if pays else BAD, zorder=2)
+        axes.text(9.4, y, "pays" if pays else "pays nothing", va="center", fontsize=10, color=INK)
+    axes.text(0, -0.4, "start", ha="center", fontsize=11, color=INK)
+    axes.text(0, 0.5, f"shown now: {_maze_words(state)}", fontsize=11, color=INK)
+    _mark(axes, [place(_maze_state(scene, s)[0]) for s in scene.states])
+
+
 # Anything else --------------------------------------------------------------------------------------------------------
 
 
@@ -322,10 +373,12 @@ _TEXTS: dict[type, Callable[[EpisodeView], str]] = {
     AccumulatedCharge: _charge_text,
     KeyToDoor: _key_text,
     SkewedSplit: _skewed_text,
+    MazeState: _maze_text,
 }
 _PICTURES: dict[type, Callable[[Any, EpisodeView], None]] = {
     ChainAndSplit: _chain_picture,
     AccumulatedCharge: _charge_picture,
     KeyToDoor: _key_picture,
     SkewedSplit: _skewed_picture,
+    MazeState: _maze_picture,
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from chunked_td.lab.identity import resolve
@@ -21,6 +23,7 @@ def make_environment(
     import gymnasium as gym
 
     module = name.partition(":")[0] if ":" in name else ""
+    _look_here()
     try:
         env = gym.make(name, **(settings or {}))
     except gym.error.Error as problem:
@@ -31,7 +34,7 @@ def make_environment(
     except TypeError as problem:
         if not settings:
             raise
-        raise ValueError(f"--env-kwargs: {name} does not take {dict(settings)!r} ({problem})") from problem
+        raise ValueError(f"--env-kwargs: {name} cannot be made with {dict(settings)!r} ({problem})") from problem
     limited = env.spec is not None and env.spec.max_episode_steps is not None
     env = env if limited else gym.wrappers.TimeLimit(env, max_steps)
     for wrapper in wrappers:
@@ -73,8 +76,16 @@ def one_or_all(values: Sequence[Any]) -> Any:
     return None if not values else values[0] if len(values) == 1 else list(values)
 
 
+def _look_here() -> None:
+    """Let modules in the current folder be found, after installed ones: a command by itself does not look there."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+
+
 def _named(name: str, accepted: str) -> Any:
     """What `module:name` stands for."""
+    _look_here()
     try:
         return resolve(name)
     except (ImportError, AttributeError, ValueError) as problem:

@@ -25,6 +25,7 @@ from chunked_td.learners.inputs import check_policy_table, policy_row
 from chunked_td.learners.loop import History, paid
 
 _COLUMNS = ("episode", "observation", "action", "reward", "terminated", "truncated", "next_observation")
+_TERMINATED, _TRUNCATED = ("terminations", "terminated"), ("truncations", "truncated")
 
 
 @dataclass
@@ -174,7 +175,13 @@ def _as_episode(given: Any) -> RecordedEpisode:
             raise ValueError(f"episodes: every episode must have {name}, got {type(given).__name__} without it")
     actions, rewards = list(np.asarray(found["actions"])), list(np.asarray(found["rewards"], np.float64))
     T = len(actions)
-    ends = [_flags(given, names, T) for names in (("terminations", "terminated"), ("truncations", "truncated"))]
+    if all(_field(given, name) is None for name in (*_TERMINATED, *_TRUNCATED)):
+        raise ValueError(
+            f"episodes: every episode must say how it ended: terminations (True where the last step ended it) or "
+            f"truncations (True where the recording stops), a flag or one per action; got {type(given).__name__} with "
+            f"neither"
+        )
+    ends = [_flags(given, names, T) for names in (_TERMINATED, _TRUNCATED)]
     observations = _unstack(found["observations"])
     if len(observations) != T + 1 or len(rewards) != T:
         raise ValueError(

@@ -30,7 +30,8 @@ function columnsOf(sequence, width) {
   return columns;
 }
 
-const label = (symbol) => ({ "<start>": "start", "<end>": "end" })[symbol] ?? symbol;
+// What fits into a circle; the details below the drawing give the whole symbol.
+const label = (symbol) => ({ "<start>": "start", "<end>": "end" })[symbol] ?? (symbol.length > 5 ? symbol.slice(0, 4) + "…" : symbol);
 
 function drawLevel(svg, level, tokensHere, x, y, top) {
   add(svg, "text", { class: "level", x: 12, y: y }, `level ${level}`);
@@ -117,5 +118,6 @@ drawing.addEventListener("keydown", (event) => {
   if (!move) return;
   event.preventDefault();
   choose(Math.min(tokens.length - 1, Math.max(0, chosen + move)));
+  tokens[chosen].group.scrollIntoView({ block: "nearest", inline: "center" });
 });
 draw();

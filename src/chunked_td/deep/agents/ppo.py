@@ -3,6 +3,10 @@
 Schulman et al. (2017), with the choices most implementations share: separate networks for policy and value, Adam,
 gradients of norm at most 0.5, advantages normalised per minibatch. With a constant source it is plain PPO: the λ
 source is the only difference between arms.
+
+With a memory (`chunked_td.deep.memory`) policy and values read what it remembers beside the percept. Its percept model
+is the same for all environments and learns after every rollout, window by window. What was remembered while the rollout
+was collected is taken as it was, in the updates too.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from chunked_td.deep.agents.streaming import max_samples
 from chunked_td.deep.agents.tallies import RunTally, count, new_tally
 from chunked_td.deep.envs.protocol import JaxTask
 from chunked_td.deep.lambdas.base import DeepLambda, NextDraws, SourceSizes, Transitions, V
+from chunked_td.deep.lambdas.recurrent import PerceptWindow
+from chunked_td.deep.memory import RecurrentMemory, check_memory
 from chunked_td.deep.networks import Mlp, apply_mlp, make_mlp
 from chunked_td.returns import gae
 
@@ -31,7 +37,7 @@ class PpoSettings:
     Attributes:
       hidden: units of the layers of either network. discount: γ. environments: B. steps: T, per rollout.
       epochs, minibatches: of the updates after a rollout. clip: of the probability ratio. entropy: weight of the
-      policy's entropy. max_norm: of the gradient.
+      policy's entropy. max_norm: of the gradient. memory: what is read beside the percept; None is nothing.
     """
 
     hidden: tuple[int, ...] = (64, 64)
@@ -43,6 +49,7 @@ class PpoSettings:
     clip: float = 0.2
     entropy: float = 0.01
     max_norm: float = 0.5
+    memory: RecurrentMemory | None = None
 
     def __post_init__(self) -> None:
         for units in self.hidden:
@@ -53,6 +60,7 @@ class PpoSettings:
         for name in ("clip", "max_norm"):
             check_positive(name, getattr(self, name))
         check_not_negative("entropy", self.entropy)
+        check_memory(self.memory)
         if self.environments * self.steps % self.minibatches:
             raise ValueError(
                 f"minibatches must divide environments × steps = {self.environments * self.steps}, "
@@ -81,6 +89,8 @@ class PpoState(NamedTuple):
     length: jax.Array
     clock: jax.Array
     key: jax.Array
+    model: Any = ()  # of the memory
+    recall: Any = ()  # a `Recall` [B, ...] where there is a memory
 
 
 class _Moment(NamedTuple):
@@ -100,6 +110,7 @@ class _Moment(NamedTuple):
     returns: jax.Array
     length: jax.Array
     draws: Any
+    recall: Any  # in the states that steps leave, without the kept percepts
 
 
 def _optimiser(settings: PpoSettings) -> optax.GradientTransformation:
@@ -110,27 +121,56 @@ def start_ppo(settings: PpoSettings, task: JaxTask, source: DeepLambda, seed: ja
     """A run before its first rollout."""
     key = jax.random.key(seed)
     actor, critic, begin, lambdas = (jax.random.fold_in(key, k) for k in range(4))
-    n = task.space.n_inputs
+    memory, n, model = settings.memory, task.space.n_inputs, ()
+    if memory is not None:
+        percepts = SourceSizes(n, 0, task.space.nvec, task.n_actions, V)
+        model, n = memory.init(jax.random.fold_in(lambdas, 1), percepts), memory.n_inputs(n)
     networks = PpoNetworks(
         make_mlp(actor, (n, *settings.hidden, task.n_actions)), make_mlp(critic, (n, *settings.hidden, 1))
     )
     features = settings.hidden[-1] if settings.hidden else n
-    sizes = SourceSizes(n, features, task.space.nvec, task.n_actions, V, settings.environments)
+    sizes = SourceSizes(
+        n, features, task.space.nvec, task.n_actions, V, settings.environments, memory=memory is not None
+    )
     world, observation = jax.vmap(task.reset)(jax.random.split(begin, settings.environments))
+    inputs, recall = _begin(settings, task, model, observation)
     zeros = jnp.zeros(settings.environments)
     return PpoState(
         networks,
         _optimiser(settings).init(networks),  # type: ignore[arg-type]
         source.with_parameters(source.init(lambdas, sizes), networks.critic),
         world,
-        task.space.inputs(observation),
+        inputs,
         task.space.codes(observation),
         jnp.ones(settings.environments, bool),
         zeros,
         zeros,
         jnp.zeros((), jnp.int32),
         key,
+        model,
+        recall,
     )
+
+
+def _begin(settings: PpoSettings, task: JaxTask, model: Any, observation: jax.Array) -> tuple[jax.Array, Any]:
+    """What is read in the first states of episodes, and what is remembered: [B, ...]."""
+    inputs, memory = task.space.inputs(observation), settings.memory
+    if memory is None:
+        return inputs, ()
+    recall = jax.vmap(lambda x: memory.begin(model, x, task.n_actions))(inputs)
+    return memory.read(recall), recall
+
+
+def _arrive(
+    settings: PpoSettings, task: JaxTask, now: PpoState, action: jax.Array, observation: jax.Array
+) -> tuple[jax.Array, Any]:
+    """What is read after actions [B, ...], and what is remembered."""
+    inputs, memory = task.space.inputs(observation), settings.memory
+    if memory is None:
+        return inputs, ()
+    arrive = jax.vmap(memory.arrive, (None, 0, 0, 0, 0))
+    recall = arrive(now.model, now.recall, action, inputs, task.space.codes(observation))
+    return memory.read(recall), recall
 
 
 def collect(settings: PpoSettings, task: JaxTask, source: DeepLambda, now: PpoState) -> tuple[PpoState, _Moment]:
@@ -144,7 +184,9 @@ def collect(settings: PpoSettings, task: JaxTask, source: DeepLambda, now: PpoSt
         done = jax.vmap(task.step)(jax.random.split(move, settings.environments), carry.task, action)
         fresh, observation = jax.vmap(task.reset)(jax.random.split(begin, settings.environments))
         ended = done.terminated | done.truncated
-        inputs, codes = task.space.inputs(done.observation), task.space.codes(done.observation)
+        inputs, recall = _arrive(settings, task, carry, action, done.observation)
+        first_inputs, first_recall = _begin(settings, task, carry.model, observation)
+        codes = task.space.codes(done.observation)
         returns, length = carry.returns + done.reward, carry.length + 1
         moment = _Moment(
             carry.inputs,
@@ -160,7 +202,8 @@ def collect(settings: PpoSettings, task: JaxTask, source: DeepLambda, now: PpoSt
             done.score,
             returns,
             length,
-            _draws(task, source, carry, logits, draw),
+            _draws(settings, task, source, carry, logits, draw),
+            carry.recall._replace(kept=()) if carry.recall else (),
         )
 
         def pick(new: jax.Array, old: jax.Array) -> jax.Array:
@@ -168,11 +211,12 @@ def collect(settings: PpoSettings, task: JaxTask, source: DeepLambda, now: PpoSt
 
         after = carry._replace(
             task=jax.tree.map(pick, fresh, done.state),
-            inputs=pick(task.space.inputs(observation), inputs),
+            inputs=pick(first_inputs, inputs),
             codes=pick(task.space.codes(observation), codes),
             start=ended,
             returns=jnp.where(ended, 0.0, returns),
             length=jnp.where(ended, 0.0, length),
+            recall=jax.tree.map(pick, first_recall, recall),
         )
         return after, moment
 
@@ -208,6 +252,9 @@ def ppo_update(
         discount=jnp.asarray(settings.discount, jnp.float32),
         draws=r.draws,
     )
+    if settings.memory is not None:
+        said = settings.memory.model.forms(now.model, r.recall.hidden, transitions, r.recall.inputs)
+        transitions = transitions._replace(recalled=said)
     state = source.learn(now.source, transitions)
     lambdas = source.lambdas(state, transitions)
     advantages = gae(
@@ -230,8 +277,21 @@ def ppo_update(
         return jax.lax.scan(minibatch, carry, order)
 
     (networks, moments), _ = jax.lax.scan(epoch, (now.networks, now.moments), jnp.arange(settings.epochs))
-    now = now._replace(networks=networks, moments=moments, source=state, clock=now.clock + 1)
+    model = _learned_model(settings, now.model, rollout)
+    now = now._replace(networks=networks, moments=moments, source=state, clock=now.clock + 1, model=model)
     return now, lambdas, errors
+
+
+def _learned_model(settings: PpoSettings, model: Any, rollout: _Moment) -> Any:
+    """The memory's percept model after the windows of a rollout; the last one may be shorter."""
+    memory, r = settings.memory, rollout
+    if memory is None:
+        return model
+    whole = PerceptWindow(r.recall.inputs, r.recall.before, r.start, r.action, r.next_codes, jnp.ones_like(r.reward))
+    for first in range(0, settings.steps, memory.window):
+        part = jax.tree.map(lambda x, first=first: x[first : first + memory.window], whole)
+        model = memory.learn(model, r.recall.earlier[first], part)
+    return model
 
 
 def ppo_loss(
@@ -275,7 +335,9 @@ def _log_probability(logits: jax.Array, action: jax.Array) -> jax.Array:
     return jnp.take_along_axis(jax.nn.log_softmax(logits), action[..., None], -1)[..., 0]
 
 
-def _draws(task: JaxTask, source: DeepLambda, now: PpoState, logits: jax.Array, key: jax.Array) -> NextDraws | None:
+def _draws(
+    settings: PpoSettings, task: JaxTask, source: DeepLambda, now: PpoState, logits: jax.Array, key: jax.Array
+) -> NextDraws | None:
     """Further next states from the task itself, with actions of the policy, for sources that need them."""
     if not source.needs_draws:
         return None
@@ -284,5 +346,7 @@ def _draws(task: JaxTask, source: DeepLambda, now: PpoState, logits: jax.Array, 
     actions = jax.random.categorical(act, logits[:, None], shape=(batch, samples))
     keys = jax.random.split(move, (batch, samples))
     drawn = jax.vmap(jax.vmap(task.step, (0, None, 0)))(keys, now.task, actions)
-    values = apply_mlp(now.networks.critic, task.space.inputs(drawn.observation))[0][..., 0]
+    one = functools.partial(_arrive, settings, task, now)
+    inputs = jax.vmap(lambda a, x: one(a, x)[0], 1, 1)(actions, drawn.observation)
+    values = apply_mlp(now.networks.critic, inputs)[0][..., 0]
     return NextDraws(task.space.codes(drawn.observation), jnp.where(drawn.terminated, 0.0, values))

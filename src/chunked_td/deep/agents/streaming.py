@@ -31,7 +31,7 @@ from chunked_td.deep.agents.tallies import RunTally, count, new_tally
 from chunked_td.deep.envs.protocol import JaxTask
 from chunked_td.deep.lambdas.base import DeepLambda, NextDraws, Q, SourceSizes, StreamCredit, Transitions, V
 from chunked_td.deep.lambdas.recurrent import PerceptWindow
-from chunked_td.deep.memory import RecurrentMemory
+from chunked_td.deep.memory import RecurrentMemory, check_memory
 from chunked_td.deep.networks import Mlp, apply_mlp, make_mlp
 
 RULES = ("sarsa", "q", "actor-critic")
@@ -71,8 +71,7 @@ class StreamingSettings:
         check_not_negative("entropy", self.entropy)
         check_whole("explore", self.explore, 1)
         check_flag("bounded", self.bounded)
-        if not (self.memory is None or isinstance(self.memory, RecurrentMemory)):
-            raise TypeError(f"memory: got {self.memory!r}, takes a RecurrentMemory or None")
+        check_memory(self.memory)
 
     @property
     def bootstrap(self) -> str:

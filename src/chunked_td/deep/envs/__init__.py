@@ -7,6 +7,8 @@ t-maze                           a signal to remember through a corridor whose c
 t-maze-look                      the signal must be fetched first, and prizes are random; likewise
 charge, charge-mirrored          Accumulated-Charge and its mirror image
 cart-pole                        continuous observations
+
+Tasks written by others are in `others`; `gymnax` and `xland` read any of those packages.
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ from chunked_td.deep.envs.catch import CatchTask
 from chunked_td.deep.envs.charge import ChargeTask
 from chunked_td.deep.envs.gymnax import GymnaxTask
 from chunked_td.deep.envs.memory import CodedPercepts, MemoryTask, RecentPercepts
+from chunked_td.deep.envs.others import OTHERS, make_foreign, make_other
 from chunked_td.deep.envs.protocol import JaxTask, TaskStep
 from chunked_td.deep.envs.t_maze import TMazeTask
 from chunked_td.deep.envs.umbrella import UmbrellaTask
+from chunked_td.deep.envs.xland import XLandTask
 
 TASKS: dict[str, JaxTask] = {
     "umbrella": UmbrellaTask(noise=0.5),
@@ -43,17 +47,20 @@ HIDDEN_TASKS: dict[str, JaxTask] = {
 
 
 def make_task_by_name(name: str) -> Any:
-    """A task of ours by its name, or `gymnax:ID` where gymnax is installed."""
-    if name.startswith("gymnax:"):
-        import gymnax  # pyright: ignore[reportMissingImports]
-
-        return GymnaxTask(*gymnax.make(name.partition(":")[2]))
+    """A task of ours or of `OTHERS` by its name; `gymnax:ID` or `xland:ID` where those packages are installed."""
+    package, _, of = name.partition(":")
+    if of and package == "gymnax":
+        return GymnaxTask(*make_foreign("gymnax", of))
+    if of and package == "xland":
+        return XLandTask(*make_foreign("xminigrid", of), colours=True)
     tasks = {**TASKS, **HIDDEN_TASKS}
-    return tasks[check_choice("task", name, tasks)]
+    check_choice("task", name, (*tasks, *OTHERS))
+    return tasks[name] if name in tasks else make_other(name)
 
 
 __all__ = [
     "HIDDEN_TASKS",
+    "OTHERS",
     "TASKS",
     "CartPoleTask",
     "CatchTask",
@@ -66,5 +73,8 @@ __all__ = [
     "TMazeTask",
     "TaskStep",
     "UmbrellaTask",
+    "XLandTask",
+    "make_foreign",
+    "make_other",
     "make_task_by_name",
 ]

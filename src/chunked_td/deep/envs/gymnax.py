@@ -22,12 +22,14 @@ class GymnaxTask:
     Args:
       env, params: what `gymnax.make` gives. observations: a space of ours, where gymnax's cannot be read.
       returns: the least and the greatest return of an episode.
+      last_reward: whether the score is the last reward instead, for tasks whose other rewards are noise.
     """
 
     env: Any
     params: Any
     observations: Any = None
     returns: tuple[float, float] = (0.0, 1.0)
+    last_reward: bool = False
 
     @property
     def space(self) -> Space:
@@ -52,5 +54,6 @@ class GymnaxTask:
         terminated = jnp.asarray(terminated, bool)
         truncated = jnp.asarray(self.env.is_truncated(inner, self.params), bool) & ~terminated
         low, high = self.returns
-        score = jnp.clip((before + reward - low) / (high - low), 0.0, 1.0)
-        return TaskStep((inner, before + reward), jnp.asarray(observation), reward, terminated, truncated, score)
+        total = before + reward
+        score = jnp.clip(((reward if self.last_reward else total) - low) / (high - low), 0.0, 1.0)
+        return TaskStep((inner, total), jnp.asarray(observation), reward, terminated, truncated, score)

@@ -10,6 +10,7 @@ from chunked_td.envs.dynamics.chain_and_split import ChainAndSplit
 from chunked_td.envs.dynamics.key_to_door import KeyToDoor
 from chunked_td.envs.dynamics.protocol import Dynamics, Outcome, independent_copy, legal_masks, start_states
 from chunked_td.envs.dynamics.skewed_split import SkewedSplit
+from chunked_td.envs.dynamics.t_maze import MazeState, t_maze
 from chunked_td.envs.dynamics.table import TransitionTable
 
 __all__ = [
@@ -18,10 +19,12 @@ __all__ = [
     "ChainAndSplit",
     "Dynamics",
     "KeyToDoor",
+    "MazeState",
     "Outcome",
     "SkewedSplit",
     "TransitionTable",
     "independent_copy",
     "legal_masks",
     "start_states",
+    "t_maze",
 ]

@@ -154,7 +154,7 @@ def _deep(folder: Path) -> Iterator[FurtherClaim]:
             f"best source {source}, best fixed λ {rival}; the gate was passed on "
             f"{gates.count('passed')} of {len(gates)} tasks",
             f"beats every fixed λ for {agent}",
-            folder / "tables" / f"{agent}.md",
+            folder / "tables" / f"{agent}-ours.md",
         )
 
 

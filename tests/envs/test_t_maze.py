@@ -1,0 +1,192 @@
+"""The T-maze: the same transitions as the task for networks, percepts that hide the state, and a memory for tables."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.utils.env_checker import check_env
+
+import chunked_td as ctd
+from chunked_td import cli
+from chunked_td.analysis.exact import ExactModel
+from chunked_td.deep.envs import TMazeTask
+from chunked_td.deep.envs.t_maze import TMazeState
+from chunked_td.envs import KeptPercepts
+from chunked_td.envs.dynamics.t_maze import maze_percept, t_maze
+from chunked_td.lab.comparison.arms import ComparisonSettings
+from chunked_td.lab.comparison.running import runs_for
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"corridor": 1},
+        {"corridor": 3, "numbered": True, "walls": False},
+        {"corridor": 2, "look": True, "prizes": 3, "spread": 0.25},
+    ],
+    ids=str,
+)
+def test_every_transition_is_that_of_the_task_for_networks(options):
+    task, numbered = TMazeTask(**options), options.get("numbered", False)
+    table = t_maze(**{name: value for name, value in options.items() if name != "numbered"})
+    asked = [(s, a) for s, state in enumerate(table.names) for a in range(3) if table.outcomes((s,), a)]
+    fields = [jnp.array([table.names[s][i] for s, _ in asked]) for i in range(5)]
+    states = TMazeState(*fields, time=jnp.zeros(len(asked), jnp.int32))
+    keys = jax.random.split(jax.random.key(0), len(asked))
+    found = jax.jit(jax.vmap(task.step))(keys, states, jnp.array([a for _, a in asked]))
+    found = jax.tree.map(np.asarray, found)
+    for i, (s, a) in enumerate(asked):
+        listed = {table.names[n[0]]: (p, r, end) for p, n, (r,), end in table.outcomes((s,), a)}
+        after = next(x for x in listed if len(listed) == 1 or x.prize == int(found.state.prize[i]))
+        chance, reward, ended = listed[after]
+        assert chance == pytest.approx(1 / len(listed))
+        assert reward == pytest.approx(float(found.reward[i]))
+        assert ended == bool(found.terminated[i])
+        assert ended or after == tuple(int(x[i]) for x in found.state[:5])
+        assert ended or maze_percept(after, options["corridor"], numbered) == tuple(found.observation[i].tolist())
+    first = jax.jit(jax.vmap(task.reset))(keys[:20])[1]
+    assert set(map(tuple, first.tolist())) == {
+        maze_percept(table.names[s], options["corridor"], numbered) for s in table.start
+    }
+    assert table.horizon == task.limit
+
+
+def test_percepts_hide_which_arm_is_right():
+    env = gym.make("ChunkedTD/TMaze-v0", corridor=4).unwrapped
+    seen = {}
+    for seed in range(10):
+        percepts = [env.reset(seed=seed)[0].tolist()]
+        percepts += [env.step(0)[0].tolist() for _ in range(5)]
+        right = env.dynamics.names[env._state[0]].right
+        assert percepts[0] == [0, 1 + right, 0, 0]
+        seen[right] = percepts[1:]
+    assert seen[0] == seen[1] == [[1, 0, 0, 0]] * 4 + [[2, 0, 0, 0]]
+
+
+def test_whoever_sees_the_state_earns_one_and_whoever_does_not_a_half():
+    model = ExactModel(t_maze(5))
+    best = model.optimal(discount=1.0)
+    assert [best.value(state) for state in model.starts] == pytest.approx([1.0, 1.0])
+    env = gym.make("ChunkedTD/TMaze-v0", corridor=5)
+    returns = []
+    for seed in range(400):
+        env.reset(seed=seed)
+        for action in (0, 0, 0, 0, 0, 0, 1):
+            _, reward, ended, *_ = env.step(action)
+        assert ended
+        returns.append(reward)
+    assert abs(np.mean(returns) - 0.5) < 5 * np.sqrt(0.25 / 400)  # by chance once in a million
+
+
+def test_compiled_runs_do_not_see_what_is_hidden():
+    with pytest.raises(ValueError, match=r"env must show its state: TMazeEnv shows percepts.*hidden=False"):
+        ctd.dynamics_of("ChunkedTD/TMaze-v0")
+    assert ctd.dynamics_of(gym.make("ChunkedTD/TMaze-v0", hidden=False)).n_states == 2 * 13 + 2 + 2
+    assert "shows percepts" in runs_for(ComparisonSettings("ChunkedTD/TMaze-v0", 10)).describe()
+    shown = ComparisonSettings("ChunkedTD/TMaze-v0", 10, env_settings={"hidden": False})
+    assert "runs are compiled" in runs_for(shown).describe()
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "match"),
+    [
+        ({"corridor": 0}, ValueError, r"corridor must be an integer >= 1, got 0"),
+        ({"prizes": 1}, ValueError, r"prizes must be 0 or at least 2, got 1"),
+        ({"spread": -1.0}, ValueError, r"spread must be a finite number from 0, got -1\.0"),
+        ({"hidden": 1}, TypeError, r"hidden must be True or False, got 1"),
+        ({"numbered": None}, TypeError, r"numbered must be True or False, got None"),
+    ],
+)
+def test_bad_settings_are_named(options, kind, match):
+    with pytest.raises(kind, match=match):
+        gym.make("ChunkedTD/TMaze-v0", **options)
+
+
+class TestKeptPercepts:
+    def test_what_is_kept_is_what_counts_did_not_expect(self):
+        """Against the rule written out with counters; more distinct pairs than there is room for at first."""
+        inner = gym.make("FrozenLake-v1", map_name="8x8")
+        env = KeptPercepts(gym.make("FrozenLake-v1", map_name="8x8"), slots=3, threshold=0.4)
+        draws, counts, some, growth = np.random.default_rng(0), Counter(), 0, env._counts.room
+        for seed in range(150):
+            x, kept = inner.reset(seed=seed)[0], []
+            kept = [1 + x, 0, 0]
+            assert env.reset(seed=seed)[0].tolist() == [x, *kept]
+            ended = False
+            while not ended:
+                a = int(draws.integers(4))
+                y, _, terminated, truncated, _ = inner.step(a)
+                ended = terminated or truncated
+                seen = sum(n for (x0, a0, _), n in counts.items() if (x0, a0) == (x, a))
+                if not seen or counts[x, a, y] / seen < 0.4:
+                    kept, some = [1 + y, *kept[:2]], some + 1
+                counts[x, a, y] += 1
+                assert env.step(a)[0].tolist() == [y, *kept]
+                x = y
+        assert 0 < some < sum(counts.values())
+        assert len(counts) > growth
+
+    def test_the_signal_is_still_there_at_the_junction(self):
+        env = KeptPercepts(gym.make("ChunkedTD/TMaze-v0", corridor=30))
+        for seed in range(40):
+            signal = env.reset(seed=seed)[0][0]
+            for _ in range(31):
+                observation = env.step(0)[0]
+            env.learning = seed < 20
+        assert observation.tolist()[:3] == [2 * 9, 1 + 2 * 9, 1 + signal]
+
+    def test_it_is_an_environment(self):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*different from the unwrapped version")
+            env = KeptPercepts(gym.make("ChunkedTD/TMaze-v0").unwrapped)
+            env.learning = False  # else the same seed would not give the same observations
+            check_env(env, skip_render_check=True)
+
+    @pytest.mark.parametrize(
+        ("env", "options", "match"),
+        [
+            ("CartPole-v1", {}, r"observation_space: a continuous Box"),
+            ("FrozenLake-v1", {"slots": 0}, r"slots must be an integer >= 1, got 0"),
+            ("FrozenLake-v1", {"threshold": 1.5}, r"threshold must be a number in \[0, 1\], got 1\.5"),
+        ],
+    )
+    def test_bad_settings_are_named(self, env, options, match):
+        with pytest.raises(ValueError, match=match):
+            KeptPercepts(gym.make(env), **options)
+
+    def test_spaces_that_cannot_be_counted_are_refused(self):
+        env = gym.make("FrozenLake-v1")
+        env.observation_space = spaces.Text(5)
+        with pytest.raises(ValueError, match=r"env must have a space of percepts that can be counted, got Text"):
+            KeptPercepts(env)
+        env = gym.make("FrozenLake-v1")
+        env.action_space = spaces.MultiBinary(2)
+        with pytest.raises(ValueError, match=r"env must have a Discrete action space, got MultiBinary"):
+            KeptPercepts(env)
+
+
+def last_returns(env):
+    agent = ctd.ChunkedExpectedSarsa(env, step_size=0.2, discount=0.98, epsilon=0.05, seed=0)
+    return agent.learn(env, episodes=1_500, progress=False).returns[-300:].mean()
+
+
+def test_a_table_needs_the_memory():
+    """Twenty cells; guessing earns one half."""
+    plain = gym.make("ChunkedTD/TMaze-v0", corridor=20)
+    assert last_returns(plain) < 0.6
+    assert last_returns(KeptPercepts(gym.make("ChunkedTD/TMaze-v0", corridor=20))) > 0.8
+
+
+def test_the_command_line_takes_both(tmp_path, capsys):
+    wrapped = ["--wrappers", "chunked_td.envs:KeptPercepts", "--env-kwargs", "corridor=6", "--out", str(tmp_path)]
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["train", "ChunkedTD/TMaze-v0", "--episodes", "5", *wrapped])
+    assert stopped.value.code == 0
+    assert "5 episodes in all" in capsys.readouterr().out
