@@ -59,8 +59,8 @@ SHORT = [
     ["minigrid:MiniGrid-Empty-5x5-v0"],
 ]
 OTHERS = [  # each is compiled for its own number of actions and rewards
-    ["Taxi-v4", "--action-mask", "True"],
-    ["Taxi-v4", "--action-mask", "False"],
+    ["Taxi-v4"],
+    ["Taxi-v4", "--no-action-mask"],
     CART,
     ["minigrid:MiniGrid-DoorKey-5x5-v0", "--env-kwargs", "max_steps=20"],
     SEA,
@@ -79,7 +79,7 @@ def vectors(test):
 
 
 def named(arguments: list[str]) -> str:
-    return " ".join(text for text in arguments if text in ("True", "False") or text[0] != "-")
+    return " ".join(text for text in arguments if text == "--no-action-mask" or text[0] != "-")
 
 
 @vectors
@@ -122,13 +122,12 @@ def test_compare_where_many_episodes_have_one_step(tmp_path, capsys, monkeypatch
 
 
 def for_compare(arguments: list[str]) -> list[str]:
-    """The options of `train` that `compare` has, too."""
-    if "--learner" in arguments:
-        arguments = [arguments[0], *arguments[arguments.index("--learner") + 2 :]]
-    if "--lambda" in arguments:
-        arguments = [arguments[0], *arguments[arguments.index("--lambda") + 2 :]]
-    masks = {"True": ["--action-mask"], "False": ["--no-action-mask"]}
-    return [*arguments[:-2], *masks[arguments[-1]]] if arguments[-1] in masks else arguments
+    """Without the options of `train` that `compare` does not have."""
+    for name in ("--learner", "--lambda"):
+        if name in arguments:
+            place = arguments.index(name)
+            arguments = arguments[:place] + arguments[place + 2 :]
+    return arguments
 
 
 @pytest.mark.long

@@ -481,7 +481,7 @@ def test_settings_as_text():
         keywords_of("env-kwargs", ["slippery"])
     with pytest.raises(ValueError, match=r"--epsilon-schedule must be episode=value each"):
         schedule_of("epsilon-schedule", ["0=1", "later=0.1"])
-    with pytest.raises(ValueError, match=r"--env-kwargs: FrozenLake-v1 does not take"):
+    with pytest.raises(ValueError, match=r"--env-kwargs: FrozenLake-v1 cannot be made with"):
         runs_for(replace(LAKE, env_settings={"slipery": False}))
     with pytest.raises(ValueError, match=r"--wrappers must be module:Class each, got 'nowhere:X'"):
         runs_for(replace(LAKE, wrappers=("nowhere:X",)))

@@ -99,7 +99,7 @@ def _words(made: Recipe, one: ArmOutcome, settings: ComparisonSettings) -> Itera
     if settings.initial_value:
         yield from ("--initial-value", f"{settings.initial_value:g}")
     if not settings.action_mask:
-        yield from ("--action-mask", "False")
+        yield "--no-action-mask"
     if settings.max_steps != ComparisonSettings.max_steps:
         yield from ("--max-steps", str(settings.max_steps))
     if settings.env_settings:
