@@ -214,9 +214,10 @@ def _one_run(job: _Job) -> tuple[np.ndarray, bool, np.ndarray]:
     from chunked_td.learners.divergence import DivergenceWarning
     from chunked_td.learners.loop import train
 
-    env, agent = _environment_and_agent(job)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DivergenceWarning)
+        warnings.filterwarnings("ignore", module="gymnasium")  # `check` has shown them once; here, every run would
+        env, agent = _environment_and_agent(job)
         watch = _LambdaWatch(agent, job.settings.marks)
         history = train(agent, env, job.settings.episodes, progress=False, watch=watch)
     env.close()
