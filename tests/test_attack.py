@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 SECONDS = float(os.environ.get("ATTACK_SECONDS", "15"))
 """How long the attack runs among the tests; by hand: `make attack`."""
@@ -28,7 +26,6 @@ def test_every_bad_outcome_is_seen_and_belongs_to_its_case(tmp_path):
         assert f"{outcome}: 'selftest' --case {number}:" in done.stdout
 
 
-@pytest.mark.slow
 def test_a_short_attack_finds_nothing(monkeypatch):
     """Without compilation, which would take most of the time; an index out of bounds is an error there too."""
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")

@@ -46,7 +46,6 @@ def site(tmp_path):
     return tmp_path / "site"
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(browser.find() is None, reason="needs Chromium (apt-get install chromium)")
 def test_the_search_works_from_disk(site, tmp_path):
     """A word inside a name of a class finds its page, and nothing is asked of the network."""

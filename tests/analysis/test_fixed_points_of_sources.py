@@ -207,15 +207,16 @@ def _with_marks():
         yield pytest.param(source, learner, marks=marks, id=f"{source}-{learner}")
 
 
+@pytest.mark.parametrize("seed", [24, *(pytest.param(seed, marks=pytest.mark.long) for seed in (25, 26))])
 @pytest.mark.parametrize(("source", "learner"), list(_with_marks()))
-def test_long_simulations_settle_there(source, learner):
-    outcomes = random_outcomes(np.random.default_rng(24), 5, 2, stop=0.1, masks=False)
+def test_long_simulations_settle_there(source, learner, seed):
+    outcomes = random_outcomes(np.random.default_rng(seed), 5, 2, stop=0.1, masks=False)
     table = TransitionTable.from_outcomes(outcomes, starts=[0, 1, 2, 3, 4], horizon=8)
     without_limit = isinstance(source, ctd.AdaptiveLambda | ctd.MetaGradientLambda)
     more = {"learned": {}, "step_size": 0.03} if without_limit else {}  # λ is often 0: values settle more slowly
     off = check_against_simulation(table, source, learner, **more)
-    if isinstance(source, ctd.ForwardLambda):
-        assert off.max() > 10  # and not on the true values
+    if isinstance(source, ctd.ForwardLambda) and seed == 24:
+        assert off.max() > 10  # and not on the true values, which lie far off in this problem
 
 
 @pytest.mark.long

@@ -144,7 +144,6 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", [PPO, A2C])
 def test_cartpole_is_learnt_with_a_lambda_per_step(algorithm, one_thread):
     """Episodes of the random policy last 22 steps on average; three times that is learning. The seed is fixed."""

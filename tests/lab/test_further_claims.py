@@ -33,7 +33,7 @@ def test_the_compressor_is_judged_from_its_runs(tmp_path):
         pl.when(pl.col("n") >= 500).then(False).otherwise(pl.col("solved")).alias("solved")
     ).write_parquet(path)
     easy, hard = further_claims(tmp_path)
-    assert easy.status == "undecided"  # in part: up to N = 200
+    assert easy.status == "holds in part"  # up to N = 200
     assert "tanh: 200" in easy.evidence
     frame.with_columns(pl.lit(True).alias("solved")).write_parquet(path)
     assert [claim.status for claim in further_claims(tmp_path)] == ["holds", "does not hold"]

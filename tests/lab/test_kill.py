@@ -38,8 +38,7 @@ def test_five_kills(tmp_path, reproduce):
     killed_and_resumed(tmp_path, reproduce, kills=5, seed=1)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif("CHUNKED_TD_SLOW" not in os.environ, reason="half a minute; set CHUNKED_TD_SLOW=1")
+@pytest.mark.long
 def test_twenty_kills(tmp_path, reproduce):
     killed_and_resumed(tmp_path, reproduce, kills=20, seed=2)
 

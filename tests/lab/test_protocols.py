@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -139,8 +138,7 @@ def test_the_papers_first_arm_at_smoke_size(name):
     smoke(PROTOCOLS[name], PROTOCOLS[name].arms[0])
 
 
-@pytest.mark.slow
-@pytest.mark.skipif("CHUNKED_TD_SLOW" not in os.environ, reason="compiles every arm; set CHUNKED_TD_SLOW=1")
+@pytest.mark.long
 @pytest.mark.parametrize("name", list(catalogue()))
 def test_every_arm_at_smoke_size(name):
     for arm in PROTOCOLS[name].arms:

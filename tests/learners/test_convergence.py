@@ -90,14 +90,14 @@ def skewed(source, model, learner="td"):
     return values.mean(), values.std() / 8
 
 
-@pytest.mark.parametrize("learner", ["td", "sarsa", "expected_sarsa"])
+@pytest.mark.parametrize("learner", ["td", pytest.param("sarsa", marks=pytest.mark.long), "expected_sarsa"])
 @pytest.mark.parametrize(
     ("source", "model", "fixed_point"),
     [
         (ctd.ForwardLambda(), "counts", 1 + 0.9 * 0.9 * (0 - 1) + 0.1 * 0.1 * (10 - 1)),
         (ctd.ForwardLambda(), "oracle", 0.28),
         (ctd.ExpectedLambda(), "counts", 1.0),
-        (ctd.ConstantLambda(0.9), None, 1.0),
+        pytest.param(ctd.ConstantLambda(0.9), None, 1.0, marks=pytest.mark.long),
     ],
 )
 def test_a_lambda_that_knows_the_outcome_moves_the_fixed_point(learner, source, model, fixed_point):

@@ -170,7 +170,6 @@ def test_tables_and_files(tmp_path):
     assert "https://" not in page
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium (apt-get install chromium)")
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_in_a_browser(width, tmp_path):

@@ -407,7 +407,12 @@ class OwnExpected(ctd.LambdaSource):
 
 
 @pytest.mark.parametrize(
-    ("own", "ours"), [(OwnForward(), ctd.ForwardLambda()), (OwnExpected(), ctd.ExpectedLambda())], ids=["one", "all"]
+    ("own", "ours"),
+    [
+        (OwnForward(), ctd.ForwardLambda()),
+        pytest.param(OwnExpected(), ctd.ExpectedLambda(), marks=pytest.mark.long),
+    ],
+    ids=["one", "all"],
 )
 def test_a_source_of_the_users_own_runs_with_networks(own, ours):
     """Computed on the host from what the networks hand out, it is what the device computes for ours."""
@@ -417,6 +422,7 @@ def test_a_source_of_the_users_own_runs_with_networks(own, ours):
     assert np.abs(pair[0].probes_at).max() > 1e-3
 
 
+@pytest.mark.long
 def test_expected_lambda_for_sarsa_where_every_state_offers_a_choice():
     """Lists the networks' outcomes on the host; one learner with a model object gives the same values."""
     dynamics = KeyToDoor.make(horizon=LENGTH, distractors=1, scalar_reward=True)

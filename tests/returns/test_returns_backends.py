@@ -209,7 +209,6 @@ def test_jax_functions_under_vmap_and_scan():
 
 
 @needs_torch
-@pytest.mark.slow
 def test_torch_functions_compile_as_one_graph():
     rng = np.random.default_rng(0)
     r, v, n, lam = (torch.tensor(x, dtype=torch.float32) for x in rng.random((4, 9, 4)))

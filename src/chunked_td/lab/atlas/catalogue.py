@@ -1,13 +1,16 @@
 """The methods that come with the package, beside the fixed λs. A method is one entry here.
 
-All bootstrap from Expected-SARSA unless they say otherwise, so that λ is what differs. Constants are the defaults of
-the classes, or those of the papers; nothing but the step size is tuned.
+All bootstrap from Expected-SARSA unless they say otherwise, so that λ is what differs. Nothing but the step size is
+tuned. Constants are the defaults of the classes, but for what planning may cost: Dyna and prioritised sweeping make 5
+updates per step (default 10), certainty equivalence at most 50 sweeps per episode (default 1,000). λ = 0.9 of other
+updates is our choice, too.
 """
 
 from __future__ import annotations
 
 from chunked_td.lab.atlas.methods import Method
 from chunked_td.lab.atlas.problems import FAMILIES, PREDICTION
+from chunked_td.lambdas.expected import ExpectedLambda
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.lambdas.junction import JunctionLambda
 from chunked_td.lambdas.value import ValueLambda
@@ -82,6 +85,15 @@ METHODS = (
     Method(
         "expected", "Expected chunking", CHUNKED, "ExpectedLambda", "counts", text="The chunked λ expected beforehand."
     ),
+    Method(
+        "expected-free",
+        "Expected chunking, policy left out",
+        CHUNKED,
+        ExpectedLambda(policy_noise=False),
+        "counts",
+        text="The policy's own randomness does not lower λ.",
+        quick=False,
+    ),
     Method("backward", "Backward chunking", CHUNKED, "BackwardLambda", "counts", text="§3.2: P̂^π(x before|x)."),
     Method("value", "Value kernel", CHUNKED, ValueLambda(), "counts", text="What differs in value counts as noise."),
     Method("junction", "Junctions", CHUNKED, JunctionLambda(), "counts", text="Value kernel × backward share."),
@@ -143,7 +155,8 @@ METHODS = (
         PLANNING,
         0.0,
         options={"planner": PrioritisedSweeping(steps=5)},
-        text="Moore & Atkeson 1993.",
+        text="Moore & Atkeson 1993. It has no step size.",
+        exponents=(0,),
         quick=False,
     ),
     Method(
@@ -183,6 +196,9 @@ WRONG_MODELS = tuple(
     for method in (
         Method(
             f"expected-{name}", f"Expected chunking, {name}", WRONG, "ExpectedLambda", error, text=text, quick=False
+        ),
+        Method(
+            f"forward-{name}", f"Chunked (the paper), {name}", WRONG, "ForwardLambda", error, text=text, quick=False
         ),
         Method(f"dyna-{name}", f"Dyna, {name}", WRONG, 0.0, error, options={"planner": _DYNA}, text=text, quick=False),
         Method(

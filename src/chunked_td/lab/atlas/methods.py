@@ -37,6 +37,7 @@ class Method:
       text: one sentence.
       exponents: its step sizes, where it needs no others; those of the profile by default.
       families: of problems on which it runs; all by default.
+      on_controls: whether it runs on controls, too.
       quick: whether the quick profile has it.
     """
 
@@ -50,6 +51,7 @@ class Method:
     text: str = ""
     exponents: tuple[int, ...] | None = None
     families: tuple[str, ...] | None = None
+    on_controls: bool = True
     quick: bool = True
 
     def __post_init__(self):
@@ -71,7 +73,7 @@ def builtin_methods() -> tuple[Method, ...]:
     """Every method of this package."""
     from chunked_td.lab.atlas.catalogue import METHODS, WRONG_FAMILIES, WRONG_MODELS
 
-    wrong = [replace(method, families=WRONG_FAMILIES) for method in WRONG_MODELS]
+    wrong = [replace(method, families=WRONG_FAMILIES, on_controls=False) for method in WRONG_MODELS]
     return (*FIXED_METHODS, *METHODS, *wrong)
 
 

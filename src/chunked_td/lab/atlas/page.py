@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 PAGE = "atlas.html"
 TITLE = "Atlas: which way of assigning credit works where"
 GROUP_ORDER = ("yours", "chunked", FIXED_GROUP, "other λ", "other updates", "planning", "wrong model")
+TWINS = (("forward", "forward-literal"), ("replacing", "fixed-0.9"), ("true-online", "fixed-0.9"))
+"""Pairs of methods that differ on some problems only: where actions are not tried, or states come back."""
 GLYPHS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖", "<": "◀", ">": "▶"}
 """Markers of panels, as letters for the legend."""
 
@@ -106,10 +108,8 @@ def build_page(folder: Path, methods: Sequence[Method] | None = None, out: Path 
             check_inside(target, target / name)
     for name, figure in view.figures().items():
         write_or_explain(target / "figures" / f"{name}.png", render_figure(figure, "png"))
-    for table in view.tables():
-        write_or_explain(target / "tables" / f"{table.name}.md", table.markdown().encode())
-    answer = "\n\n".join([*view.answer, *view.method_text()])
-    write_or_explain(target / "tables" / "answer.md", f"{answer}\n".encode())
+    for name, content in view.documents().items():
+        write_or_explain(target / "tables" / f"{name}.md", content.encode())
     write_or_explain(target / PAGE, page_text(view, RunLog(folder)).encode())
     return target / PAGE
 
@@ -133,7 +133,7 @@ class AtlasView:
         self.claims = judge_claims(self.atlas, self.bootstrap)
         self.losses = model_losses(self.atlas, self.bootstrap)
         self.pairs = control_pairs(self.atlas)
-        self.answer = text.answer(self.rows, self.atlas, self.bootstrap, self.methods, self.problems)
+        self.answer = text.answer(self.rows, self.atlas, self.bootstrap, self.methods, self.pairs)
         self.unclear = unclear(self.atlas, self.problems)
         self.candidate = text.candidate(self.atlas, self.methods)
 
@@ -322,6 +322,30 @@ class AtlasView:
         columns = ("λ source", *self.parts(), "reached")
         return Table("sources", "Every λ source: mean / worst relative score.", columns, tuple(rows))
 
+    def controls_table(self) -> Table:
+        """Every method that wins problems with a control, and what becomes of its wins there."""
+        rows = []
+        for method in (row.method for row in self.rows if self.methods[row.method].group != FIXED_GROUP):
+            wins = [pair for pair in self.pairs if pair.method == method and pair.wins]
+            lost = [
+                f"{pair.problem.name}: {score_text(pair.plain.relative)}, control {score_text(pair.control.relative)}"
+                for pair in wins
+                if pair.lost
+            ]
+            if wins:
+                rows.append((self.label(method), str(len(wins)), str(len(wins) - len(lost)), "; ".join(lost)))
+        columns = ("method", "wins on problems with a control", "survive", "do not survive")
+        return Table("controls", "Wins on problems that have a control.", columns, tuple(rows))
+
+    def control_kinds_table(self) -> Table:
+        """What the control of each family changes."""
+        rows = tuple((FAMILIES[name].title, FAMILIES[name].control_text) for name in self.controlled)
+        return Table("control-kinds", "What the controls change.", ("family", "its control"), rows)
+
+    def control_texts(self) -> list[str]:
+        """The same as sentences."""
+        return [f"{family}: {change}" for family, change in self.control_kinds_table().rows]
+
     def tables(self) -> list[Table]:
         """The tables that are kept as files."""
         return [
@@ -331,7 +355,16 @@ class AtlasView:
             self.criterion_table(),
             self.sources_table(),
             self.families_table(),
+            self.controls_table(),
+            self.control_kinds_table(),
         ]
+
+    def documents(self) -> dict[str, str]:
+        """What is kept as text, by name: the tables, the answer and its headline."""
+        answer = "\n\n".join([*self.answer, *self.method_text()])
+        headline = text.headline(self.rows, self.atlas, self.bootstrap, self.methods)
+        tables = {table.name: table.markdown() for table in self.tables()}
+        return {**tables, "answer": f"{answer}\n", "headline": f"{headline}\n"}
 
     @property
     def controlled(self) -> dict[str, tuple[ProblemKey, ...]]:
@@ -366,7 +399,17 @@ class AtlasView:
             f"{text.count_text(controls, 'control')}, {text.count_text(len(self.methods), 'method')}, "
             f"{len(exponents)} step sizes from 2^{exponents[0]} to 2^{exponents[-1]}, {many} for each.",
             self._edge_text(),
+            *self._twin_text(),
         ]
+
+    def _twin_text(self) -> list[str]:
+        """Methods that are another one on some problems, so that their difference is one of the other problems."""
+        texts = []
+        for one, other in TWINS:
+            if self.atlas.has(one, self.problems) and self.atlas.has(other, self.problems):
+                count = sum(self.atlas.same_runs(one, other, key) for key in self.problems)
+                texts.append(f"{self.label(one)} and {self.label(other)} on {count} of {len(self.problems)}")
+        return [f"The same scores, bit for bit: {'; '.join(texts)}."] if texts else []
 
     def _edge_text(self) -> str:
         """How often the best step size is the largest or the smallest that was tried."""
@@ -378,7 +421,7 @@ class AtlasView:
         return (
             f"Edge of the grid: of {len(cells):,} pairs of a method and a problem, {large:,} have their best step size "
             f"at the largest (2^{top}) and {small:,} at the smallest; there a finer or wider grid might score higher. "
-            "Methods with one step size are not counted."
+            "Methods with one step size (or none) are not counted."
         )
 
 

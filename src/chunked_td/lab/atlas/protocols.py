@@ -79,6 +79,7 @@ def problems(profile: AtlasProfile) -> list[ProblemKey]:
 def protocol_of(key: ProblemKey, methods: Sequence[Method], profile: AtlasProfile) -> Protocol:
     """The protocol of one problem."""
     family = FAMILIES[key.family]
+    there = [method for method in methods if method.families is None or family.id in method.families]
     every = max(1, family.episodes // 8)
     return Protocol(
         id=key.id,
@@ -87,7 +88,7 @@ def protocol_of(key: ProblemKey, methods: Sequence[Method], profile: AtlasProfil
             "chunked_td.lab.atlas.protocols:AtlasProblem",
             {"family": key.family, "setting": key.setting, "control": key.control},
         ),
-        arms=tuple(_arm(method) for method in methods if method.families is None or family.id in method.families),
+        arms=tuple(_arm(method) for method in there if method.on_controls or not key.control),
         exponents=profile.exponents,
         episodes=family.episodes,
         scoring=_scoring(key, family),

@@ -1,9 +1,11 @@
 """Methods ranked over problems, with intervals: pure functions of the map.
 
-Intervals are percentile bootstraps over problems and seeds: every sample draws problems with replacement, and within
-each problem seeds with replacement, the same for all methods. (The spread between problems contains that between seeds,
-so these intervals are wide rather than narrow.) The step sizes and the two fixed λs that a score refers
-to stay as chosen. A relative score counts as `FLOOR` where it is lower. The same runs give the same numbers.
+Intervals are percentile bootstraps over families, settings and seeds: every sample draws families with replacement,
+settings within each, and seeds within each problem, the same for all methods. The settings of a family are alike, so
+problems are not independent; families are the unit. (The spread between problems contains that between seeds, so these
+intervals are wide rather than narrow. With few families, four for wrong models, they are rough.) The step sizes and the
+two fixed λs that a score refers to stay as chosen. A relative score counts as `FLOOR` where it is lower. The same runs
+give the same numbers.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ class RankedMethod:
 
 
 class AtlasBootstrap:
-    """Bootstrap samples of relative scores over problems and seeds.
+    """Bootstrap samples of relative scores over families, their settings, and seeds.
 
     Args:
       atlas: the map.
@@ -100,24 +102,35 @@ class AtlasBootstrap:
         return [self._estimate(v, s) for v, s in zip(values, samples, strict=True)]
 
     def samples(self, method: str, problems: Sequence[ProblemKey]) -> np.ndarray:
-        """Relative scores of the problems that each sample draws, at least FLOOR: float64[len(problems), draws].
+        """Relative scores of the problems that each sample draws, at least FLOOR: float64[places, draws].
 
-        A problem that is drawn twice has two samples of its seeds.
+        A problem that is drawn twice has two samples of its seeds. NaN where a sample has fewer problems than places.
         """
         values = [self.atlas.cells[key, method].by_seed for key in problems]
         sizes = np.array([len(row) if np.isfinite(row).all() else 0 for row in values])
-        drawn = self._drawn(len(problems))
-        found = np.full(drawn.shape, FLOOR)
+        drawn = self._drawn(problems)
+        found = np.where(drawn < 0, np.nan, FLOOR)
         for size in set(sizes.tolist()) - {0}:
             table = np.array([row if n == size else np.zeros(size) for row, n in zip(values, sizes, strict=True)])
             for place, chosen in enumerate(drawn):
                 means = (self._shares(place, size) * table[chosen]).sum(axis=1)
-                found[place] = np.where(sizes[chosen] == size, np.maximum(means, FLOOR), found[place])
+                there = (chosen >= 0) & (sizes[chosen] == size)
+                found[place] = np.where(there, np.maximum(means, FLOOR), found[place])
         return found
 
-    def _drawn(self, count: int) -> np.ndarray:
-        """Which problem stands at each place of each sample: int64[count, draws]."""
-        return np.random.default_rng((2, count)).integers(count, size=(count, self.draws))
+    def _drawn(self, problems: Sequence[ProblemKey]) -> np.ndarray:
+        """Which problem stands at each place of each sample, or −1: int64[families · most settings, draws]."""
+        families: dict[str, list[int]] = {}
+        for i, key in enumerate(problems):
+            families.setdefault(key.family, []).append(i)
+        sizes = np.array([len(listed) for listed in families.values()])
+        count, most = len(sizes), int(sizes.max())
+        members = np.array([listed + [-1] * (most - len(listed)) for listed in families.values()])
+        rng = np.random.default_rng((2, count, most))
+        family = np.repeat(rng.integers(count, size=(count, self.draws)), most, axis=0)
+        setting = (rng.random(family.shape) * sizes[family]).astype(np.int64)
+        there = np.tile(np.arange(most), count)[:, None] < sizes[family]
+        return np.where(there, members[family, setting], -1)
 
     def _shares(self, place: int, seeds: int) -> np.ndarray:
         """The share of each seed at this place of each sample: float64[draws, seeds]."""
@@ -128,7 +141,7 @@ class AtlasBootstrap:
 
     @staticmethod
     def _estimate(values: np.ndarray, samples: np.ndarray) -> ScoreEstimate:
-        low, high = np.quantile(samples.mean(axis=0), (0.025, 0.975))
+        low, high = np.quantile(np.nanmean(samples, axis=0), (0.025, 0.975))
         return ScoreEstimate(float(values.mean()), float(low), float(high))
 
 

@@ -115,6 +115,10 @@ class CreditMap:
         """Mean relative score; a score above 1 (better than the best fixed λ) counts as it is."""
         return float(self.relative(method, problems).mean())
 
+    def capped(self, method: str, problems: Sequence[ProblemKey] | None = None) -> float:
+        """Mean relative score where a score above 1 counts as 1: no problem makes up for another."""
+        return float(np.minimum(self.relative(method, problems), 1.0).mean())
+
     def worst(self, method: str, problems: Sequence[ProblemKey] | None = None) -> float:
         """The lowest relative score."""
         return float(self.relative(method, problems).min())
@@ -122,6 +126,11 @@ class CreditMap:
     def has(self, method: str, problems: Sequence[ProblemKey] | None = None) -> bool:
         """Whether a method was run on all of these problems."""
         return all((key, method) in self.cells for key in (self.problems if problems is None else problems))
+
+    def same_runs(self, one: str, other: str, key: ProblemKey) -> bool:
+        """Whether two methods have the same scores on a problem, seed by seed, at the same best step size."""
+        a, b = self.cells[key, one], self.cells[key, other]
+        return a.exponent == b.exponent and np.array_equal(a.by_seed, b.by_seed)
 
     def ranking(self, problems: Sequence[ProblemKey] | None = None) -> list[str]:
         """The methods that were run on all of these problems, by their mean relative score, best first."""
@@ -133,7 +142,7 @@ class CreditMap:
         return tuple(key for key in self.problems if not key.control)
 
     def held_out(self, held_out: bool) -> tuple[ProblemKey, ...]:
-        """Those of the families that were set aside during design, or the others."""
+        """Those of the families that were not run during design, or the others."""
         return tuple(key for key in self.main() if FAMILIES[key.family].held_out == held_out)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from chunked_td.lab.atlas.controls import ControlPair
 from chunked_td.lab.atlas.methods import FIXED_GROUP, Method
@@ -46,10 +46,15 @@ def answer(
     atlas: CreditMap,
     bootstrap: AtlasBootstrap,
     methods: Mapping[str, Method],
-    problems: Sequence[ProblemKey],
+    pairs: Sequence[ControlPair] = (),
 ) -> list[str]:
     """The answer in plain words, one paragraph each."""
+    problems = atlas.main()
     found = [_best(rows, bootstrap, methods, problems)]
+    lead = _lead(rows, methods).method
+    for method in dict.fromkeys([rows[0].method, lead]):
+        found += _strength(method, rows, atlas, methods)
+    found += _held_out(lead, atlas, bootstrap, methods)
     by_id = {row.method: row for row in rows}
     fixed = by_id[best_single_fixed(atlas, problems)]
     found.append(
@@ -59,8 +64,9 @@ def answer(
     )
     chunked = [row for row in rows if methods[row.method].group == CHUNKED]
     listed = [row for row in (by_id.get(PAPER), chunked[0] if chunked else None) if row is not None]
-    found += [_where(row, methods, len(problems)) for row in dict.fromkeys(listed)]
-    found += _parts(atlas, bootstrap, methods)
+    found += [
+        f"{_where(row, methods, len(problems))} {controls_of(row.method, pairs)}" for row in dict.fromkeys(listed)
+    ]
     if vague := unclear(atlas, problems):
         found.append(
             f"On {count_text(len(vague), 'problem')} the intervals of the best and the worst fixed λ overlap, so "
@@ -76,6 +82,35 @@ def answer(
     return found
 
 
+def headline(
+    rows: Sequence[RankedMethod], atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Method]
+) -> str:
+    """The highest means, of all methods and of the λ sources, and what the latter rests on, in a few sentences."""
+    problems, lead = atlas.main(), _lead(rows, methods)
+    first, best = rows[0], lead.method
+    near = sum(bootstrap.difference(best, row.method, problems).contains_zero for row in rows if row is not lead)
+    text = f"Of {count_text(len(rows), 'method')} on {count_text(len(problems), 'problem')}, "
+    if lead is not first:
+        text += f"{methods[first.method].label} has the highest mean, {first.mean.text}; of the λ sources, "
+    told = f"not told apart from {near} of the other methods" if near else "told apart from all other methods"
+    text += (
+        f"{methods[best].label} has the highest mean, {lead.mean.text}, {told}. Where a score above 1 counts as 1, "
+        f"{_standing(best, _by_capped(rows, atlas), methods, atlas.capped, problems)}."
+    )
+    if atlas.held_out(True) and atlas.held_out(False):
+        text += f" On families held out it has {_held_out_standing(best, atlas, bootstrap, methods)}."
+    return text
+
+
+def _lead(rows: Sequence[RankedMethod], methods: Mapping[str, Method]) -> RankedMethod:
+    """The λ source with the highest mean; the first method if there is none."""
+    return next((row for row in rows if methods[row.method].group in LAMBDA_GROUPS), rows[0])
+
+
+def _by_capped(rows: Sequence[RankedMethod], atlas: CreditMap) -> list[str]:
+    return sorted((row.method for row in rows), key=lambda method: -atlas.capped(method, atlas.main()))
+
+
 def _best(
     rows: Sequence[RankedMethod],
     bootstrap: AtlasBootstrap,
@@ -86,7 +121,7 @@ def _best(
     families = len({key.family for key in problems})
     text = (
         f"Over {count_text(len(problems), 'problem')} of {count_text(families, 'family')}, "
-        f"{methods[best.method].label} does best on average: a mean relative score of {best.mean.text}, where 0 is the "
+        f"{methods[best.method].label} has the highest mean relative score, {best.mean.text}, where 0 is the "
         "worst and 1 the best fixed λ in hindsight on each problem."
     )
     near = [row for row in others if bootstrap.difference(best.method, row.method, problems).contains_zero]
@@ -98,6 +133,79 @@ def _best(
     return f"{text} The interval of the difference contains 0, so these runs do not tell it apart from: {names}."
 
 
+def _strength(best: str, rows: Sequence[RankedMethod], atlas: CreditMap, methods: Mapping[str, Method]) -> list[str]:
+    """What becomes of a high mean if it is formed otherwise."""
+    problems = atlas.main()
+    families = dict.fromkeys(key.family for key in problems)
+    if len(rows) == 1 or len(families) == 1:
+        return []
+    capped = _by_capped(rows, atlas)
+    texts = [f"Where a score above 1 counts as 1, {_standing(best, capped, methods, atlas.capped, problems)}."]
+    vague = unclear(atlas, problems)
+    if clear := [key for key in problems if key not in vague]:
+        where = f"Over the {count_text(len(clear), 'problem')} that tell fixed λs apart"
+        texts.append(f"{where}, {_standing(best, atlas.ranking(clear), methods, atlas.mean, clear)}.")
+    without = {name: [key for key in problems if key.family != name] for name in families}
+    lifts = min(without, key=lambda name: atlas.mean(best, without[name]))
+    where, rest = f"Without {FAMILIES[lifts].title}, which lifts it most", without[lifts]
+    texts.append(f"{where}, {_standing(best, atlas.ranking(rest), methods, atlas.mean, rest)}.")
+    return [f"How {methods[best].label} stands if the mean is formed otherwise. {' '.join(texts)}"]
+
+
+def _standing(
+    method: str,
+    order: Sequence[str],
+    methods: Mapping[str, Method],
+    mean: Callable[[str, Sequence[ProblemKey]], float],
+    problems: Sequence[ProblemKey],
+) -> str:
+    """As "it has 0.90, behind λ = 0.8 (0.93)"."""
+    score, place = score_text(mean(method, problems)), order.index(method)
+    others = order[:place] if place else order[1:2]
+    scores = [score_text(mean(other, problems)) for other in others]
+    listed = [f"{methods[other].label} ({value})" for other, value in zip(others, scores, strict=True)]
+    more = f"; and {len(listed) - 4} more" if len(listed) > 4 else ""
+    where = "level with" if set(scores) == {score} else "behind" if place else "ahead of"
+    return f"it has {score}, {where} {'; '.join(listed[:4])}{more}"
+
+
+def _held_out(best: str, atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Method]) -> list[str]:
+    """The same method on families used for design, and on those that were not."""
+    design, held = atlas.held_out(False), atlas.held_out(True)
+    if not (design and held):
+        return []
+    order = atlas.ranking(held)
+    name, vague = methods[best].label, unclear(atlas, held)
+    text = (
+        f"On the {count_text(len(design), 'problem')} of families used for design {name} has "
+        f"{bootstrap.mean(best, design).text}. On the {count_text(len(held), 'problem')} of families held out from it, "
+        f"{len(held) - len(vague)} of which tell fixed λs apart, {name} has "
+        f"{_held_out_standing(best, atlas, bootstrap, methods)}"
+    )
+    if best != PAPER and atlas.has(PAPER, held):
+        same = [key for key in held if atlas.same_runs(best, PAPER, key)]
+        text += f". On {len(same)} of them its scores are those of {methods[PAPER].label}, bit for bit" if same else ""
+    ahead = [method for method in order[: order.index(best)] if methods[method].group in LAMBDA_GROUPS]
+    if ahead:
+        listed = [f"{methods[method].label} ({score_text(atlas.mean(method, held))})" for method in ahead]
+        text += f". λ sources with a higher mean there: {'; '.join(listed)}"
+    if best != order[0]:
+        text += f". The highest mean there has {methods[order[0]].label}, {bootstrap.mean(order[0], held).text}"
+    return [f"{text}."]
+
+
+def _held_out_standing(method: str, atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Method]) -> str:
+    """As "0.83 [0.60, 1.04], place 11 of 28; minus the best single fixed λ there (0.4): 0.01 [−0.17, 0.24], …"."""
+    held = atlas.held_out(True)
+    order, fixed = atlas.ranking(held), best_single_fixed(atlas, held)
+    text = f"{bootstrap.mean(method, held).text}, place {order.index(method) + 1} of {len(order)}"
+    if method == fixed:
+        return text
+    gap, value = bootstrap.difference(method, fixed, held), methods[fixed].label.removeprefix("λ = ")
+    told = "not told apart" if gap.contains_zero else "ahead" if gap.low > 0 else "behind"
+    return f"{text}; minus the best single fixed λ there ({value}): {gap.text}, {told}"
+
+
 def _where(row: RankedMethod, methods: Mapping[str, Method], count: int) -> str:
     wins = f"on {len(row.wins)} of {count_text(count, 'problem')}" + (f": {places(row.wins)}" if row.wins else "")
     losses = f"on {len(row.losses)}" + (f": {places(row.losses)}" if row.losses else "")
@@ -106,23 +214,6 @@ def _where(row: RankedMethod, methods: Mapping[str, Method], count: int) -> str:
         f"({row.worst_at.name}). It wins (its interval lies above the best fixed λ) {wins}. It loses (its interval "
         f"lies below {GOOD_ENOUGH}) {losses}."
     )
-
-
-def _parts(atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Method]) -> list[str]:
-    """Families used for design beside those held out."""
-    parts = {"used for design": atlas.held_out(False), "held out from it": atlas.held_out(True)}
-    if not all(parts.values()):
-        return []
-    texts = []
-    for name, keys in parts.items():
-        best, fixed = atlas.ranking(keys)[0], best_single_fixed(atlas, keys)
-        value = methods[fixed].label.removeprefix("λ = ")
-        texts.append(
-            f"On the {count_text(len(keys), 'problem')} of families {name}, {methods[best].label} is best with "
-            f"{bootstrap.mean(best, keys).text}, and the best single fixed λ ({value}) has "
-            f"{bootstrap.mean(fixed, keys).text}."
-        )
-    return [" ".join(texts)]
 
 
 def _meaning(gap: ScoreEstimate) -> str:
@@ -157,7 +248,8 @@ def controls_of(method: str, pairs: Sequence[ControlPair]) -> str:
     if not wins:
         return "Controls: it wins no problem that has one, so there is no win to check."
     kept = sum(not pair.lost for pair in wins)
-    return f"Controls: of {count_text(len(wins), 'win')} on problems that have one, {kept} survive it."
+    survive = "survives" if kept == 1 else "survive"
+    return f"Controls: of {count_text(len(wins), 'win')} on problems that have one, {kept} {survive} it."
 
 
 def control_findings(pairs: Sequence[ControlPair], methods: Mapping[str, Method]) -> list[str]:

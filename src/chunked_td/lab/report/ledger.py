@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chunked_td.lab.results.claims import JudgedClaim
-from chunked_td.lab.results.criteria import FAILS, HOLDS, NOT_RUN, UNDECIDED
+from chunked_td.lab.results.criteria import FAILS, HOLDS, NOT_RUN, PARTLY, UNDECIDED
 from chunked_td.lab.results.further import TITLES, FurtherClaim
 from chunked_td.lab.results.wording import list_text
 
-STATUSES = (HOLDS, FAILS, UNDECIDED, NOT_RUN)
+STATUSES = (HOLDS, PARTLY, FAILS, UNDECIDED, NOT_RUN)
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,7 @@ def summary(entries: Sequence[Entry]) -> str:
     parts = []
     for status, words in (
         (HOLDS, ("holds", "hold")),
+        (PARTLY, ("holds in part", "hold in part")),
         (FAILS, ("does not hold", "do not hold")),
         (UNDECIDED, ("is undecided with this many seeds", "are undecided with this many seeds")),
         (NOT_RUN, ("could not be judged from these runs",) * 2),

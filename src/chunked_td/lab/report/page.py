@@ -36,7 +36,7 @@ from chunked_td.lab.store.directory import refuse, write_or_explain
 from chunked_td.lab.store.log import BatchRecord, SessionRecord
 
 TITLE = "Chunked-TD: the paper's experiments, run again"
-MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "?", "not run": "–"}
+MARKS = {"holds": "✓", "holds in part": "◐", "does not hold": "✗", "undecided": "?", "not run": "–"}
 """Signs of the verdicts, for the table that opens the page."""
 SWITCHES = {"bands": "intervals", "logx": "logarithmic episodes", "logy": "logarithmic scores"}
 """What the page calls the switches of a plot."""

@@ -60,7 +60,7 @@ class JudgedClaim:
 
     Attributes:
       experiment: id of its protocol.
-      status: "holds", "does not hold", "undecided" or "not run".
+      status: "holds", "holds in part", "does not hold", "undecided" or "not run".
       evidence: the numbers.
       seeds: how many runs per setting it is judged from.
     """

@@ -23,7 +23,8 @@ from chunked_td.lab.results.studies import RunArrays, Study
 from chunked_td.lab.results.tables import selected_scores
 from chunked_td.lab.results.wording import number_text, step_size_text
 
-HOLDS, FAILS, UNDECIDED, NOT_RUN = "holds", "does not hold", "undecided", "not run"
+HOLDS, PARTLY, FAILS = "holds", "holds in part", "does not hold"
+UNDECIDED, NOT_RUN = "undecided", "not run"
 LEVEL = 0.05
 RELIABLE = 0.9  # a learner is reliable if at least this share of its runs learns
 MANY = 10  # … or if all of this many runs do

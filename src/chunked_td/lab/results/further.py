@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chunked_td.lab.results.criteria import FAILS, HOLDS, NOT_RUN, UNDECIDED
+from chunked_td.lab.results.criteria import FAILS, HOLDS, NOT_RUN, PARTLY
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _atlas(folder: Path) -> Iterator[FurtherClaim]:
     if not path.is_file():
         return
     found = make_atlas(pl.read_parquet(path))
-    status = {"supported": HOLDS, "not supported": FAILS, "mixed": UNDECIDED}
+    status = {"supported": HOLDS, "not supported": FAILS, "mixed": PARTLY}
     for claim, finding in judge_claims(found, AtlasBootstrap(found)):
         verdict = status.get(finding.verdict, NOT_RUN)
         yield FurtherClaim(
@@ -98,7 +98,7 @@ def _compression(folder: Path) -> Iterator[FurtherClaim]:
         return
     table: dict[str, Any] = {column.name: column.to_numpy() for column in pl.read_parquet(path)}
     judged = study.verdict(table)
-    status = {"holds": HOLDS, "fails": FAILS, "in part": UNDECIDED, "not tested": NOT_RUN}
+    status = {"holds": HOLDS, "fails": FAILS, "in part": PARTLY, "not tested": NOT_RUN}
     single = [(arm, str(cell)) for arm, cell in study.ARMS if arm != "compressor"]
     longest = {f"{arm}, {cell}": study.longest_solved(table, arm, cell) for arm, cell in single}
     solved = {f"{cell}": study.longest_solved(table, "compressor", str(cell)) for _, cell in study.ARMS}
@@ -173,7 +173,7 @@ def _hidden(folder: Path) -> Iterator[FurtherClaim]:
     if not path.is_file():
         return
     found = json.loads(path.read_text(encoding="utf-8"))
-    status = {"holds": HOLDS, "fails": FAILS, "in part": UNDECIDED}
+    status = {"holds": HOLDS, "fails": FAILS, "in part": PARTLY}
     for agent, judged in found["claims"].items():
         reach = (f"{task}: {r['kept']} and {r['state']}" for task, r in judged["reach"].items())
         yield FurtherClaim(

@@ -89,7 +89,9 @@ def _two_points(size: float, skew: float, mirrored: bool) -> tuple[float, float]
 
 
 def chain_and_split(*, length: int, size: float, branches: int = 9, mirrored: bool = False) -> TransitionTable:
-    """The paper's first problem: a certain reward far away, or a noisy one nearby that is worth nothing on average.
+    """The paper's first problem in small: a certain reward far away, or a noisy one nearby, worth nothing on average.
+
+    The far reward is 0.5 (0.01 in the paper), the noise has two outcomes (101), and the task is to choose.
 
     Args:
       length: of the chain. size: of the noise. branches: how many other actions there are.
@@ -119,10 +121,11 @@ def chain_and_split(*, length: int, size: float, branches: int = 9, mirrored: bo
 def charge(*, steps: int, points: int = 4, mirrored: bool = False) -> TransitionTable:
     """The paper's second problem in small: charge collected along the way decides a reward at the end, amid noise.
 
-    The first choice decides how likely each of the `points` gives charge (0.6 or 0.4); what is paid at the end is the
-    charge, or the charge that was missed (`mirrored`), so that the other choice is right.
+    The first choice decides how likely each of the `points` gives charge (0.6 or 0.4). The end pays the charge, or
+    (`mirrored`) twice its mean minus the charge: the noise with its sign turned round, and no expected return changes.
     """
     every = max(1, steps // points)
+    drawn = {t for t in range(1, steps) if t % every == 0 and t // every <= points}
 
     def outcomes(state: tuple[Any, ...], action: int) -> list[tuple[float, Any, float, bool]]:
         chosen, t, collected = state
@@ -130,36 +133,38 @@ def charge(*, steps: int, points: int = 4, mirrored: bool = False) -> Transition
             return [(1.0, (action, 1, 0), 0.0, False)]
         if action > 0:
             return []
+        p = 0.6 if chosen else 0.4
         if t == steps:
-            return [(1.0, ("end", chosen), float(points - collected if mirrored else collected), True)]
-        if t % every == 0 and t // every <= points and t < steps:
-            p = 0.6 if chosen else 0.4
+            return [(1.0, ("end", chosen), 2 * len(drawn) * p - collected if mirrored else float(collected), True)]
+        if t in drawn:
             return [(p, (chosen, t + 1, collected + 1), 0.0, False), (1 - p, (chosen, t + 1, collected), 0.0, False)]
         return [(1.0, (chosen, t + 1, collected), 0.0, False)]
 
-    wrong = ("end", 1 if mirrored else 0)
-    return TransitionTable.from_outcomes(outcomes, starts=[(0, 0, 0)], n_actions=2, horizon=steps + 1, bad_end=[wrong])
+    return TransitionTable.from_outcomes(
+        outcomes, starts=[(0, 0, 0)], n_actions=2, horizon=steps + 1, bad_end=[("end", 0)]
+    )
 
 
-def key_to_door(*, apples: int, size: float = 1.0, mirrored: bool = False) -> TransitionTable:
+def key_to_door(*, apples: int, size: float = 1.0, shown: bool = True) -> TransitionTable:
     """The paper's third problem in small: pick a key or not, collect apples that pay by chance, meet the door.
 
     Every apple is there or not and pays the more the luckier, whatever was picked up before; the key pays at the door.
+    What an apple will pay is part of the state (`shown`), or only the reward tells.
     """
 
     def outcomes(state: tuple[Any, ...], action: int) -> list[tuple[float, Any, float, bool]]:
         key, t, apple = state
-        sign = -1.0 if mirrored else 1.0
+        values = (0, 1) if shown else (0,)
         if t == 0:
-            return [(0.5, (action, 1, value), 0.0, False) for value in (0, 1)]
+            return [(1 / len(values), (action, 1, value), 0.0, False) for value in values]
         if action > 0:
             return []
-        paid = sign * size * (2.0 * apple - 1.0)
-        if t == apples:
-            return [(1.0, (key, "door", 0), paid, False)]
         if t == "door":
             return [(1.0, ("end", key), float(key), True)]
-        return [(0.5, (key, t + 1, value), paid, False) for value in (0, 1)]
+        paid = (size * (2.0 * apple - 1.0),) if shown else (-size, size)
+        ahead = [(key, "door", 0)] if t == apples else [(key, t + 1, value) for value in values]
+        chance = 1 / (len(paid) * len(ahead))
+        return [(chance, there, reward, False) for there in ahead for reward in paid]
 
     return TransitionTable.from_outcomes(
         outcomes, starts=[(0, 0, 0)], n_actions=2, horizon=apples + 2, bad_end=[("end", 0)]
@@ -198,6 +203,8 @@ FAMILIES = (
         settings=(0.3, 0.6, 1.2),
         make=corridor,
         fixed={"delay": 16, "noise": REWARD, "noisy_steps": 16, "skew": 0.5},
+        control_for={"skew": 0.2},
+        control_text="Noise of the same size and mean, skewed: rare gains against many small losses.",
     ),
     Family(
         "noisy-states",
@@ -207,6 +214,8 @@ FAMILIES = (
         settings=(2, 5, 10),
         make=corridor,
         fixed={"delay": 16, "noise": STATE, "size": 1.0},
+        control_for={"noise": REWARD},
+        control_text="Noise moved: the same chances pay at once, and no state shows them.",
     ),
     Family(
         "distractors",
@@ -216,6 +225,8 @@ FAMILIES = (
         settings=(1, 3, 5),
         make=corridor,
         fixed={"delay": 8, "noise": DISTRACTOR, "noisy_steps": 8, "end_noise": 2.0},
+        control_for={"noise": REWARD},
+        control_text="Noise moved: random rewards (of size 1, whatever the dial says) instead of random bits.",
     ),
     Family(
         "fan-in",
@@ -230,12 +241,13 @@ FAMILIES = (
     Family(
         "skew",
         "Skewed noise",
-        "Eight steps, three of them noisy: a rare gain against many small losses. The control turns the sign round.",
+        "Eight steps, three of them noisy: a rare gain against many small losses.",
         dial="skew",
         settings=(0.5, 0.2, 0.05),
         make=corridor,
         fixed={"delay": 8, "noise": STATE, "noisy_steps": 3, "size": 1.5},
         control_for={"mirrored": True},
+        control_text="Sign turned round: a rare loss. At 0.5 that is the same problem under other names: no test.",
     ),
     Family(
         "policy",
@@ -260,12 +272,13 @@ FAMILIES = (
     Family(
         "chain-and-split",
         "Chain-and-Split",
-        "The paper's first problem: a certain reward far away, or a noisy one nearby that is worth nothing on average.",
+        "The paper's first problem in small: a certain reward far away, or a noisy one nearby that is worth nothing.",
         dial="size",
         settings=(1.0, 4.0, 16.0),
         make=chain_and_split,
         fixed={"length": 20},
         control_for={"mirrored": True},
+        control_text="The far reward is a loss, so the noisy choices are right. That changes the task, too.",
     ),
     Family(
         "charge",
@@ -275,6 +288,7 @@ FAMILIES = (
         settings=(10, 20, 40),
         make=charge,
         control_for={"mirrored": True},
+        control_text="Sign turned round: the noise of the charge is paid with the other sign, every mean stays.",
     ),
     Family(
         "key-to-door",
@@ -284,7 +298,8 @@ FAMILIES = (
         settings=(3, 6, 12),
         make=key_to_door,
         held_out=True,
-        control_for={"mirrored": True},
+        control_for={"shown": False},
+        control_text="Noise moved: apples pay the same chances, and no state shows them.",
     ),
     Family(
         "lock",

@@ -31,8 +31,9 @@ class Family:
       fixed: the other dials.
       task: CHOICE, CONTROL or PREDICTION.
       episodes: length of a run. discount: γ. epsilon: exploration.
-      control_for: the dials of the control, which must not change what a method is worth, e.g. {"mirrored": True}.
-      held_out: set aside while the λ sources of this package were designed.
+      control_for: the dials of the control, e.g. {"mirrored": True}: a win that is not there on the control, too, was
+        not won for the reason given. control_text: what they change.
+      held_out: not run while the λ sources of this package were designed.
     """
 
     id: str
@@ -47,6 +48,7 @@ class Family:
     discount: float = 1.0
     epsilon: float = 0.1
     control_for: Mapping[str, Any] = field(default_factory=dict)
+    control_text: str = ""
     held_out: bool = False
 
     def problem(self, setting: Any, *, control: bool = False) -> TransitionTable:

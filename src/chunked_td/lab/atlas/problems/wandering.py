@@ -20,6 +20,19 @@ def walk(*, states: int) -> TransitionTable:
     return TransitionTable.from_outcomes(outcomes, starts=[states // 2], n_actions=2, horizon=50 * states)
 
 
+def skips(*, states: int) -> TransitionTable:
+    """Boyan's chain (1999): one state ahead or two, with equal chances, at a cost of 3; 2 from the last but one."""
+
+    def outcomes(state: int, action: int) -> list[tuple[float, Any, float, bool]]:
+        if action > 0:
+            return []
+        if state == 1:
+            return [(1.0, 0, -2.0, True)]
+        return [(0.5, ahead, -3.0, ahead == 0) for ahead in (state - 1, state - 2)]
+
+    return TransitionTable.from_outcomes(outcomes, starts=[states - 1], n_actions=2, horizon=states)
+
+
 def garnet(*, branching: int, states: int = 30, actions: int = 3, seed: int = 0) -> TransitionTable:
     """A random problem: each action leads to `branching` random states, and rewards belong to (state, action).
 
@@ -75,6 +88,17 @@ FAMILIES = (
         make=walk,
         task=PREDICTION,
         episodes=60,
+    ),
+    Family(
+        "skips",
+        "Chain with skips",
+        "Values on Boyan's chain of so many states: each step skips a state or does not, by chance.",
+        dial="states",
+        settings=(7, 13, 25),
+        make=skips,
+        task=PREDICTION,
+        episodes=60,
+        held_out=True,
     ),
     Family(
         "garnet",
