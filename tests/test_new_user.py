@@ -17,6 +17,8 @@ from gymnasium import spaces
 
 import chunked_td as ctd
 from chunked_td import cli
+from chunked_td.lab.comparison import running
+from stand_ins import Catch, MemoryChain
 
 MASK = "info['action_mask'] is obeyed"
 
@@ -46,16 +48,43 @@ def ten_lines(env, tmp_path, episodes, cls=ctd.ChunkedSarsa, **settings):
 # ---- the commands
 
 
+SEA = ["mo_gymnasium:deep-sea-treasure-v0", "--max-steps", "50"]
+CART = ["CartPole-v1", "--bins", "3", "4", "8", "6", "--low", "None", "-2", "None", "-2"]
+CART += ["--high", "None", "2", "None", "2"]
+SHORT = [
+    ["FrozenLake-v1"],
+    ["FrozenLake8x8-v1", "--learner", "ChunkedExpectedSarsa"],
+    ["CliffWalking-v1", "--learner", "SarsaLambda", "--lambda", "0.5", "--max-steps", "60"],
+    ["Blackjack-v1", "--discount", "1", "--epsilon", "0.2"],
+    ["minigrid:MiniGrid-Empty-5x5-v0"],
+]
+OTHERS = [  # each is compiled for its own number of actions and rewards
+    ["Taxi-v4"],
+    ["Taxi-v4", "--no-action-mask"],
+    CART,
+    ["minigrid:MiniGrid-DoorKey-5x5-v0", "--env-kwargs", "max_steps=20"],
+    SEA,
+    [*SEA, "--wrappers", "stand_ins:one_reward"],
+    ["mo_gymnasium:resource-gathering-v0"],
+    ["stand_ins:MemoryChain-v0", "--indexer", "hash"],
+    ["stand_ins:Catch-v0", "--indexer", "hash"],
+]
+
+
+def vectors(test):
+    """Without what Gymnasium's checker says of vector rewards and mo-gymnasium's spaces."""
+    for text in ("precision lowered by casting", "The reward returned by"):
+        test = pytest.mark.filterwarnings(f"ignore:.*{text}:UserWarning")(test)
+    return test
+
+
+def named(arguments: list[str]) -> str:
+    return " ".join(text for text in arguments if text == "--no-action-mask" or text[0] != "-")
+
+
+@vectors
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ["FrozenLake-v1"],
-        ["FrozenLake8x8-v1", "--learner", "ChunkedExpectedSarsa"],
-        ["CliffWalking-v1", "--learner", "SarsaLambda", "--lambda", "0.5", "--max-steps", "60"],
-        ["Blackjack-v1", "--discount", "1", "--epsilon", "0.2"],
-        ["minigrid:MiniGrid-Empty-5x5-v0"],
-    ],
-    ids=lambda arguments: arguments[0],
+    "arguments", [*SHORT, *(pytest.param(one, marks=pytest.mark.long) for one in OTHERS)], ids=named
 )
 def test_train_and_resume(arguments, tmp_path, capsys):
     command = ["train", *arguments, "--episodes", "12", "--out", str(tmp_path)]
@@ -66,6 +95,53 @@ def test_train_and_resume(arguments, tmp_path, capsys):
     assert "24 episodes in all" in out
     assert f"saved: {tmp_path / 'agent.ctd'}" in out
     assert pl.read_parquet(tmp_path / "curve.parquet").height == 24
+
+
+def compared(tmp_path, capsys, monkeypatch, *arguments: str) -> str:
+    """What `compare` prints; the runs are played in this process, so that their warnings are errors."""
+    monkeypatch.setattr(running, "_run_jobs", lambda jobs: [running._one_run(job) for job in jobs])
+    assert run("compare", *arguments, "--out", str(tmp_path), "--extend", "0") == 0
+    shown = capsys.readouterr()
+    for name in ("compare.html", "compare.png", "compare.parquet"):
+        assert (tmp_path / name).stat().st_size > 1_000
+        assert str(tmp_path / name) in shown.out.replace("\n", "")
+    assert shown.err == ""
+    return shown.out
+
+
+@vectors
+def test_compare_where_many_episodes_have_one_step(tmp_path, capsys, monkeypatch):
+    settings = ["--episodes", "30", "--seeds", "2", "--lambdas", "0.5", "--sources", "forward"]
+    out = compared(tmp_path, capsys, monkeypatch, *SEA, *settings, "--bootstraps", "expected_sarsa")
+    assert "with 2 seeds only large differences can be shown" in out
+    assert "Why, Expected-SARSA, chunked (forward): its λ was" in out
+    chosen = pl.read_parquet(tmp_path / "compare.parquet").filter(pl.col("chosen"))
+    by_episode = chosen.group_by("arm", "episode").agg(pl.col("mean_lambda").is_nan().all())
+    assert by_episode["mean_lambda"].any()  # where all episodes are one step long, there is no λ
+    assert "inf to" not in (tmp_path / "compare.html").read_text(encoding="utf-8")
+
+
+def for_compare(arguments: list[str]) -> list[str]:
+    """Without the options of `train` that `compare` does not have."""
+    for name in ("--learner", "--lambda"):
+        if name in arguments:
+            place = arguments.index(name)
+            arguments = arguments[:place] + arguments[place + 2 :]
+    return arguments
+
+
+@pytest.mark.long
+@vectors
+@pytest.mark.parametrize("arguments", [*SHORT, *OTHERS], ids=named)
+def test_compare_everywhere(arguments, tmp_path, capsys, monkeypatch):
+    settings = ["--episodes", "20", "--seeds", "2", "--lambdas", "0", "0.9", "--sources", "forward"]
+    settings += ["--step-sizes", "0.1", "0.2", "--bootstraps", "expected_sarsa"]
+    out = compared(tmp_path, capsys, monkeypatch, *for_compare(arguments), *settings)
+    assert "3 arms × 2 step sizes × 2 seeds, 20 episodes each" in out
+    frame = pl.read_parquet(tmp_path / "compare.parquet")
+    assert frame.height == 3 * 2 * 2 * 20
+    assert np.isfinite(frame["mean_return"].to_numpy()).all()
+    assert ("Nothing to choose" in out) != (" in Python: agent = ctd." in out)
 
 
 @pytest.mark.parametrize(
@@ -208,50 +284,6 @@ def test_a_wrapper_that_sums_without_saying_so_is_named():
         agent.learn(env, 1)
     env.reward_space = spaces.Box(-np.inf, np.inf, ())
     ctd.ChunkedSarsa(env).learn(env, 1)
-
-
-class MemoryChain(gym.Env):
-    """Stand-in for bsuite's memory_len: a sign at the start, to be remembered until the question at the end."""
-
-    observation_space = spaces.Box(-1.0, 1.0, (1, 3), np.float32)
-    action_space = spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.sign, self.time = int(self.np_random.integers(2)), 0
-        return self.show(), {}
-
-    def show(self):
-        sign = (2 * self.sign - 1) * (self.time == 0)
-        return np.array([[1 - self.time / 3, float(self.time == 3), sign]], np.float32)
-
-    def step(self, action):
-        self.time += 1
-        right = self.time > 3 and action == self.sign
-        return self.show(), float(right), self.time > 3, False, {}
-
-
-class Catch(gym.Env):
-    """Stand-in for bsuite's catch: a ball falls down a board of zeros and ones."""
-
-    observation_space = spaces.Box(0.0, 1.0, (5, 3), np.float32)
-    action_space = spaces.Discrete(3)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.ball, self.row, self.paddle = int(self.np_random.integers(3)), 0, 1
-        return self.show(), {}
-
-    def show(self):
-        board = np.zeros((5, 3), np.float32)
-        board[self.row, self.ball] = board[4, self.paddle] = 1.0
-        return board
-
-    def step(self, action):
-        self.paddle = int(np.clip(self.paddle + action - 1, 0, 2))
-        self.row += 1
-        done = self.row == 4
-        return self.show(), float(done) * (1.0 if self.paddle == self.ball else -1.0), done, False, {}
 
 
 @pytest.mark.parametrize("make", [MemoryChain, Catch])

@@ -1,4 +1,7 @@
-"""A planted confound: bootstraps differ, λ does not matter. Every episode is one step, cut off by a time limit."""
+"""Planted confounds: bootstraps differ, λ does not matter. Episodes are cut off by a time limit before they bootstrap.
+
+In `OneStep` λ has no part in a run. In `CoinFirst` it changes every run, and no expectation.
+"""
 
 from __future__ import annotations
 
@@ -32,4 +35,30 @@ class OneStep(gym.Env):
         return self.state, reward, terminated, False, {}
 
 
+class CoinFirst(OneStep):
+    """A coin is tossed on the way to A: it pays +1 or −1, and the action says which side wins.
+
+    What is learned about the coin depends on λ, so the actions there do, and what they pay. A fair coin pays nothing on
+    average, whatever the actions are; and the update of A, the last step of its episode, is the same for every λ.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.observation_space = gym.spaces.Discrete(6)
+        self.initial_state_distrib = np.array([0.0, 0.1, 0.1, 0.8, 0.0, 0.0])
+        self.P[3] = {a: [(0.5, 4, 1.0 - 2 * a, False), (0.5, 5, 2.0 * a - 1, False)] for a in range(2)}
+        self.P[4] = self.P[5] = {a: [(1.0, 0, 0.0, False)] for a in range(2)}
+
+    def reset(self, *, seed=None, options=None):
+        gym.Env.reset(self, seed=seed)
+        self.state = int(self.np_random.choice(6, p=self.initial_state_distrib))
+        return self.state, {}
+
+    def step(self, action):
+        outcomes = self.P[self.state][int(action)]
+        _, self.state, reward, terminated = outcomes[int(self.np_random.integers(len(outcomes)))]
+        return self.state, reward, terminated, False, {}
+
+
 gym.register("OneStep-v0", OneStep, max_episode_steps=1)
+gym.register("CoinFirst-v0", CoinFirst, max_episode_steps=3)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,14 +19,18 @@ import gymnasium as gym
 import numpy as np
 import polars as pl
 import pytest
+import tyro
 
 import chunked_td as ctd
 from chunked_td.cli._shared import keywords_of, schedule_of
 from chunked_td.cli.compare import write_comparison
+from chunked_td.cli.train import Train, learner_settings
 from chunked_td.lab.comparison import Comparison, ComparisonSettings, compare
-from chunked_td.lab.comparison.advice import NO_DIFFERENCE, advice, group_text
-from chunked_td.lab.comparison.arms import LearnerArm
+from chunked_td.lab.comparison.advice import NO_DIFFERENCE, SCORE, advice, group_text, headline, recommended
+from chunked_td.lab.comparison.arms import BOOTSTRAPS, SOURCES, LearnerArm, arms_of
+from chunked_td.lab.comparison.page import curves_plot, ranking_table, step_size_plot
 from chunked_td.lab.comparison.ranking import PairedFamily, chosen_sizes
+from chunked_td.lab.comparison.recipe import agent_line, command, script
 from chunked_td.lab.comparison.running import (
     ArmRuns,
     CompiledRuns,
@@ -34,6 +41,7 @@ from chunked_td.lab.comparison.running import (
     runs_for,
 )
 from chunked_td.lab.comparison.sweep import ArmOutcome
+from chunked_td.learners.inputs import learner_by_name
 
 LAKE = ComparisonSettings("FrozenLake-v1", episodes=40, seeds=4, lambdas=(0.0, 0.9), sources=(), step_sizes=(0.1, 0.2))
 
@@ -137,6 +145,177 @@ def test_arms_that_diverge_are_shown_and_the_others_ranked(compiled):
     assert any(text.startswith("Not ranked: SARSA, λ = 1 at α = 0.9 (2 of 2 runs)") for text in advice(found))
 
 
+# ---- advice
+
+
+def compared(scores: dict[LearnerArm, np.ndarray], lambdas: np.ndarray | None = None) -> Comparison:
+    """Made-up scores, one checkpoint per run."""
+    outcomes = []
+    for arm, row in scores.items():
+        kept = np.zeros((row.size, 1)) if lambdas is None else lambdas
+        means = np.repeat(row[:, None], kept.shape[1], axis=1)
+        curves = {0.2: Curves(means, np.zeros(row.size, bool), kept)}
+        outcomes.append(ArmOutcome(arm, curves, np.full(kept.shape[1], 1 / kept.shape[1])))
+    return Comparison(replace(LAKE, step_sizes=(0.1, 0.2, 0.4), seeds=row.size), tuple(outcomes), "made up")
+
+
+def arms(*kinds: tuple[str, float]) -> list[LearnerArm]:
+    return [LearnerArm(bootstrap, *kind) for bootstrap in ("sarsa", "expected_sarsa") for kind in kinds]
+
+
+def test_of_many_that_tie_the_simplest_with_the_better_bootstrap_is_recommended():
+    rng, found = np.random.default_rng(3), {}
+    for arm in arms(("fixed", 0.0), ("fixed", 0.5), ("fixed", 0.9), ("forward", 0.0), ("dyna", 0.0)):
+        noise = rng.normal(size=20)
+        better = 0.3 * (arm.bootstrap == "expected_sarsa") - 9.0 * (arm.source == "fixed" and arm.value == 0.0)
+        found[arm] = 10.0 + better + 0.5 * (noise - noise.mean())
+    found[LearnerArm("sarsa", "fixed", 0.5)] += 0.4  # the best mean, with the bootstrap that is worse on average
+    result = compared(found)
+    assert headline(result) == (
+        "8 of 10 arms are not told apart; SARSA, λ = 0.5 (10.4) has the best mean. Avoid λ = 0. A fixed λ is simplest, "
+        "and Expected-SARSA is better on average; the best mean of those is that of Expected-SARSA, λ = 0.5 (10.3). "
+        f"Scores: {SCORE}."
+    )
+    chosen = recommended(result)
+    assert chosen is not None
+    assert chosen.outcome.arm == LearnerArm("expected_sarsa", "fixed", 0.5)
+    assert any(text.startswith("Expected-SARSA beats SARSA") for text in advice(result))
+    assert advice(result)[1].startswith("To train Expected-SARSA, λ = 0.5: chunked-td train FrozenLake-v1 --learner E")
+    assert "Dyna (λ = 0)" in group_text(result.groups[0])
+
+
+def test_an_arm_that_is_better_than_all_is_used_whatever_it_costs():
+    rng = np.random.default_rng(0)
+    found = {arm: rng.normal(size=12) + 9.0 * (arm.source == "value") for arm in arms(("fixed", 0.9), ("value", 0.0))}
+    found[LearnerArm("sarsa", "value")] -= 4.0
+    result = compared(found)
+    assert headline(result).startswith("Use Expected-SARSA, value kernel (")
+    assert advice(result)[1].startswith(
+        "Expected-SARSA, value kernel in Python: agent = ctd.ChunkedExpectedSarsa(env, "
+    )
+    assert "Nothing to choose" in headline(compared({arm: np.ones(3) for arm in found}))
+
+
+def test_episodes_without_a_lambda_and_too_few_seeds_are_said(recwarn):
+    rng = np.random.default_rng(0)
+    lambdas = np.array([[np.nan, 0.25, np.nan], [np.nan, 0.75, 0.5]])
+    found = compared({arm: rng.normal(size=2) for arm in arms(("fixed", 0.9), ("forward", 0.0))}, lambdas)
+    assert "its λ was 0.50 on average in the first tenth" in " ".join(advice(found))
+    assert found.overall.family.gap(1).text.endswith("(too few seeds)")
+    assert "inf" not in " ".join(cell for row in ranking_table(found.overall, "overall").rows for cell in row)
+    assert any("with 2 seeds only large differences can be shown; take 10 or more" in text for text in advice(found))
+    assert not recwarn.list
+
+
+# ---- arms by name, and how to train them
+
+
+def test_rivals_are_compared_where_they_are_named():
+    by_default = {arm.source for arm in arms_of(replace(LAKE, sources=ComparisonSettings("x", 1).sources))}
+    rivals = ("adaptive", "meta_gradient", "signal", "visit")
+    assert not by_default & {*rivals, "watkins"}
+    assert by_default == {*SOURCES, "fixed"} - {*rivals, "watkins"}
+    named = arms_of(replace(LAKE, sources=("watkins", *rivals), bootstraps=("sarsa", "q_learning")))
+    assert [arm.label for arm in named if arm.source == "watkins"] == ["Q-learning, Watkins (λ = 0.9)"]
+    assert [arm.label for arm in named if arm.source == "signal"] == ["SARSA, signal", "Q-learning, signal"]
+    assert len({arm.tag for arm in named}) == len({arm.label for arm in named}) == len(named)
+    with pytest.raises(ValueError, match=r"sources: watkins .* goes with the bootstrap q_learning and a λ above 0"):
+        arms_of(replace(LAKE, sources=("watkins",)))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("source", ["adaptive", "meta_gradient", "signal", "visit", "watkins"])
+def test_rivals_run_compiled_and_in_gymnasium(source):
+    arm = LearnerArm("q_learning" if source == "watkins" else "expected_sarsa", source, 0.9 * (source == "watkins"))
+    for compiled in (True, False):
+        runs = runs_for(replace(LAKE, compiled=compiled))
+        curves = next(iter(_in_this_process(runs, ArmRuns(arm, (0.2,)))))
+        assert np.isfinite(curves.means).all()
+
+
+SETTINGS = {
+    "plain": {},
+    "softmax": {"exploration": ctd.Softmax(ctd.linear(1.0, 0.1, 20)), "initial_value": 1.0},
+    "bonus": {"exploration": ctd.CountBonus(0.5), "epsilon": ctd.linear(1.0, 0.1, 20), "action_mask": False},
+    "schedule": {"step_size_schedule": ctd.linear(1.0, 0.1, 20), "indexer": "hash"},
+}
+
+
+def same(first, second) -> bool:
+    names = ("bootstrap", "planner", "step_size", "discount", "epsilon", "exploration", "view", "initial_value")
+    one, two = ([getattr(agent, name) for name in names] for agent in (first, second))
+    zero = [getattr(agent.lambda_source, "value", None) == 0.0 for agent in (first, second)]  # cut or not
+    alike = all(zero) or first.lambda_source == second.lambda_source
+    return one == two and alike and type(first.indexer) is type(second.indexer)
+
+
+@pytest.mark.parametrize("change", SETTINGS.values(), ids=SETTINGS)
+def test_every_arm_can_be_made_in_python_and_in_the_shell(change):
+    settings = replace(LAKE, sources=tuple(SOURCES), bootstraps=tuple(BOOTSTRAPS), **change)
+    env, in_shell = gym.make("FrozenLake-v1"), set()
+    for arm in arms_of(settings):
+        one = replace(outcome({0.2: 1.0}), arm=arm)
+        agent = arm.agent(env, settings, 0.2, 0)
+        space = {"ctd": ctd, "env": env}
+        exec(agent_line(one, settings), space)
+        assert same(space["agent"], agent), arm.label
+        words = command(one, settings)
+        if words is not None:
+            train = tyro.cli(Train, args=shlex.split(words)[2:])
+            learner = learner_by_name(train.learner)
+            assert same(learner(env, **learner_settings(learner, train, env)), agent), words
+            in_shell.add(arm.source)
+    assert in_shell == {"fixed", "forward", "dyna", "watkins"}
+
+
+def test_the_script_runs():
+    settings = ComparisonSettings(
+        "CartPole-v1", 1, bins=(3, 4, 8, 6), low=(None, -2, None, -2), high=(None, 2, None, 2)
+    )
+    settings = replace(settings, wrappers=("gymnasium.wrappers:RecordEpisodeStatistics",))
+    one, space = outcome({0.2: 1.0}), {}
+    exec(script(one, settings), space)
+    assert space["agent"].indexer.size == 3 * 4 * 8 * 6
+    assert "from gymnasium.wrappers import RecordEpisodeStatistics\n" in script(one, settings)
+    cliff = replace(LAKE, env="CliffWalking-v1", env_settings={"is_slippery": True}, max_steps=70)
+    assert "env = gym.make('CliffWalking-v1', is_slippery=True, max_episode_steps=70)" in script(one, cliff)
+    words = command(one, cliff)
+    assert words is not None
+    assert words.endswith("--episodes 40 --max-steps 70 --env-kwargs is_slippery=True")
+
+
+def _in_this_process(runs, job):
+    if isinstance(runs, CompiledRuns):
+        return [next(iter(runs.run([job], 2)))[0.2]]
+    rows = [_one_run(_Job(runs.settings, job.arm, 0.2, seed)) for seed in range(2)]
+    return [Curves(*map(np.array, zip(*rows, strict=True)))]
+
+
+def test_the_screen_says_what_is_compiled(monkeypatch, capsys):
+    from chunked_td._numba import caching
+
+    monkeypatch.setattr(caching, "_watched", lambda: True)
+    monkeypatch.setattr(caching.Notice, "patience", 0.0)
+    monkeypatch.setattr(CompiledRuns, "_run", lambda self, job, seeds: _pretend_to_compile(job))
+    runs, said = runs_for(LAKE), []
+    jobs = [ArmRuns(arm, (0.1, 0.2)) for arm in arms_of(replace(LAKE, sources=("junction",)))]
+    said.append(runs.check(jobs))
+    list(runs.run(jobs, 2))
+    assert said == ["4 combinations to compile, some seconds each, once per machine"]
+    shown = capsys.readouterr().err
+    assert "chunked_td: compiling 1 of 4: SARSA, fixed λ …" in shown
+    assert "chunked_td: compiling 4 of 4: Expected-SARSA, junction …" in shown
+    assert "play_block" not in shown
+
+
+def _pretend_to_compile(job):
+    from chunked_td._numba.caching import NOTICE
+
+    with NOTICE.compiling("play_block"):
+        time.sleep(0.05)
+    return {}
+
+
 # ---- like with like
 
 
@@ -152,39 +331,85 @@ def test_where_bootstraps_differ_and_lambda_does_not_matter_there_is_no_differen
     assert any(text.startswith("Expected-SARSA beats Q-learning") for text in advice(found))
 
 
-def test_the_ranking_agrees_with_an_independent_sweep():
-    """Bootstrap × λ × step size on Taxi, as plain loops over the public learners in Gymnasium, with other seeds."""
-    lambdas, sizes, episodes = (0.0, 0.9), (0.1, 0.4), 60
+def test_where_lambda_changes_runs_but_no_expectation_there_is_no_difference():
+    """One family in twenty would show a difference by chance; these seeds are not among them."""
     settings = ComparisonSettings(
-        "Taxi-v4", episodes=episodes, seeds=20, lambdas=lambdas, sources=(), step_sizes=sizes, extend=0
-    )
+        "one_step:CoinFirst-v0", episodes=1_000, seeds=10, lambdas=(0.0, 0.5, 1.0), sources=("forward",),
+        step_sizes=(0.2, 0.4), extend=0, epsilon=0.3, bootstraps=("expected_sarsa", "q_learning"),
+    )  # fmt: skip
     found = quiet(settings)
-    assert "compiled" in found.how
-    env = gym.make("Taxi-v4")
-    swept: dict[str, np.ndarray] = {}
-    for name, learner in (("SARSA", ctd.SarsaLambda), ("Expected-SARSA", ctd.ExpectedSarsaLambda)):
-        for lambda_ in lambdas:
-            runs = np.array(
+    for group, name in zip(found.groups, settings.bootstraps, strict=True):
+        assert f"{NO_DIFFERENCE} between λ sources; a difference of up to 0." in group_text(group)
+        assert len(np.unique(group.family.scores, axis=0)) == 4  # no two λs have the same runs
+        alone = replace(found, outcomes=tuple(one for one in found.outcomes if one.arm.bootstrap == name))
+        assert headline(alone).startswith(
+            f"There is {NO_DIFFERENCE} between the arms that 10 seeds can show. A fixed λ"
+        )
+    assert any(text.startswith("Expected-SARSA beats Q-learning") for text in advice(found))
+    assert headline(found).startswith("4 of 8 arms are not told apart; Expected-SARSA, ")
+    assert "The other 4 are worse. A fixed λ is simplest; the best mean of those is that of Expected" in headline(found)
+
+
+def swept(settings: ComparisonSettings, seeds: range) -> dict[str, np.ndarray]:
+    """float64[step sizes, seeds] by arm: mean return of all episodes, by plain loops over learners in Gymnasium."""
+    env = gym.make(settings.env)
+    return {
+        f"{name}, λ = {lambda_:g}": np.array(
+            [
                 [
-                    [
-                        learner(env, lambda_=lambda_, step_size=size, discount=0.99, epsilon=0.1, seed=seed)
-                        .learn(env, episodes, progress=False)
-                        .returns.mean()
-                        for seed in range(100, 106)
-                    ]
-                    for size in sizes
+                    learner(
+                        env, lambda_=lambda_, step_size=size, discount=0.99, epsilon=0.1, seed=seed, action_mask=True
+                    )
+                    .learn(env, settings.episodes, progress=False)
+                    .returns.mean()
+                    for seed in seeds
                 ]
-            )
-            swept[f"{name}, λ = {lambda_:g}"] = runs[runs.mean(axis=1).argmax()]
-    overall = found.overall
-    top = overall.rows[0].outcome.arm.label
-    for row in overall.rows:
-        gap, label = overall.family.gap(row.place), row.outcome.arm.label
-        theirs = swept[top].mean() - swept[label].mean()
-        error = np.hypot(*(swept[key].std(ddof=1) / np.sqrt(6) for key in (top, label)))
-        assert gap.low - 3.5 * error <= theirs <= gap.high + 3.5 * error, label
-    beaten = [row.outcome.arm.label for row in overall.rows[1:] if not overall.tied(row)]
-    assert max(swept, key=lambda key: swept[key].mean()) not in beaten
+                for size in settings.step_sizes
+            ]
+        )
+        for name, learner in (("SARSA", ctd.SarsaLambda), ("Expected-SARSA", ctd.ExpectedSarsaLambda))
+        for lambda_ in settings.lambdas
+    }
+
+
+def disagreements(found: Comparison, theirs: dict[str, np.ndarray]) -> list[str]:
+    """Arms whose mean at a step size, or whose distance to the best, is not that of the sweep."""
+    wrong = []
+    for one in found.outcomes:
+        ours, other = one.all_scores, theirs[one.arm.label]
+        error = np.hypot(standard_error(ours), standard_error(other))
+        wrong += [one.arm.label] * bool((abs(ours.mean(axis=1) - other.mean(axis=1)) > 4 * error).any())
+    scores = {label: runs[runs.mean(axis=1).argmax()] for label, runs in theirs.items()}
+    top = found.overall.rows[0].outcome.arm.label
+    for row in found.overall.rows[1:]:
+        gap, label = found.overall.family.gap(row.place), row.outcome.arm.label
+        behind, error = (
+            scores[top].mean() - scores[label].mean(),
+            np.hypot(*map(standard_error, (scores[top], scores[label]))),
+        )
+        wrong += [f"{label}, behind"] * (not gap.low - 2 * error <= behind <= gap.high + 2 * error)
+    return wrong
+
+
+def standard_error(scores: np.ndarray) -> np.ndarray:
+    return scores.std(axis=-1, ddof=1) / np.sqrt(scores.shape[-1])
+
+
+def test_the_ranking_agrees_with_an_independent_sweep():
+    """Bootstrap × λ × step size on Taxi, with other seeds; and four errors that it finds."""
+    settings = ComparisonSettings(
+        "Taxi-v4", episodes=120, seeds=20, lambdas=(0.0, 0.5, 0.9), sources=(), step_sizes=(0.1, 0.4), extend=0
+    )
+    found, theirs = quiet(settings), swept(settings, range(100, 106))
+    assert "compiled" in found.how
+    assert disagreements(found, theirs) == []
+    assert found.overall.rows[0].outcome.arm.value == 0.9
+    assert [row.outcome.arm.value for row in found.overall.rows if not found.overall.tied(row)] == [0.5, 0.5, 0.0, 0.0]
+    for change in ({"epsilon": 0.2}, {"action_mask": False}, {"discount": 0.9}):
+        assert disagreements(quiet(replace(settings, **change)), theirs), change
+    names = {"λ = 0.5": "λ = 0.9", "λ = 0.9": "λ = 0.5"}
+    exchanged = {re.sub("λ = 0.[59]", lambda found: names[found[0]], label): runs for label, runs in theirs.items()}
+    assert len(disagreements(found, exchanged)) >= 4
 
 
 @pytest.mark.parametrize("mask", [True, False])
@@ -256,7 +481,7 @@ def test_settings_as_text():
         keywords_of("env-kwargs", ["slippery"])
     with pytest.raises(ValueError, match=r"--epsilon-schedule must be episode=value each"):
         schedule_of("epsilon-schedule", ["0=1", "later=0.1"])
-    with pytest.raises(ValueError, match=r"--env-kwargs: FrozenLake-v1 does not take"):
+    with pytest.raises(ValueError, match=r"--env-kwargs: FrozenLake-v1 cannot be made with"):
         runs_for(replace(LAKE, env_settings={"slipery": False}))
     with pytest.raises(ValueError, match=r"--wrappers must be module:Class each, got 'nowhere:X'"):
         runs_for(replace(LAKE, wrappers=("nowhere:X",)))
@@ -289,6 +514,21 @@ def test_curves_are_stored_and_give_the_scores(lake):
     fixed = frame.filter(pl.col("lambda_source") == "λ = 0.9")["mean_lambda"]
     assert fixed.drop_nans().to_list() == pytest.approx([0.9] * fixed.drop_nans().len())
     assert any(text.startswith("Why, SARSA, chunked (forward): its λ was 0.") for text in advice(found))
+
+
+def test_the_page_says_what_is_recommended_and_has_few_bands(lake):
+    folder, found = lake
+    page = html.unescape((folder / "compare.html").read_text(encoding="utf-8"))
+    chosen = recommended(found)
+    assert chosen is not None
+    assert f"<code>{command(chosen.outcome, found.settings)}</code>" in page
+    assert f"<code>{script(chosen.outcome, found.settings)}</code>" in page
+    assert f"All arms: ranking by the {SCORE}." in page
+    for plot in (curves_plot(found, found.groups[0], "a"), step_size_plot(found.groups[0], "b")):
+        visible = [trace["visible"] for trace in plot.data if trace.get("meta") == "band"]
+        assert visible == [True, True, False]
+        assert plot.is_on("bands")
+        assert [trace["visible"] for trace in plot.data if trace.get("meta") != "band"] == [True] * 3
 
 
 @pytest.mark.skipif(browser.find() is None, reason="needs Chromium (apt-get install chromium)")

@@ -49,6 +49,31 @@ def test_credits_add_up_to_the_change_of_the_table(cls, settings):
     assert np.array_equal(agent.tables.values, before)
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "steps"),
+    [
+        ("ChunkedTD/ChainAndSplit-v0", {}, 10),
+        ("ChunkedTD/KeyToDoor-v0", {"horizon": 12}, 12),
+        ("minigrid:MiniGrid-Empty-5x5-v0", {"max_steps": 25}, 5),
+    ],
+)
+def test_credits_add_up_on_the_papers_problems_and_on_a_grid(name, settings, steps):
+    env = gym.make(name, **settings)
+    agent = trained(ctd.ChunkedExpectedSarsa, env, 60, step_size=0.2, epsilon=1.0, action_mask=True)
+    episodes = []
+    for seed in range(12):
+        episodes.append(agent.explain(env, seed, against=0.9))
+        assert_credits_are_the_change(episodes[-1])
+        agent.learn(env, 1, progress=False)
+    told = max(episodes, key=lambda told: len(told.actions))
+    assert len(told.actions) >= steps
+    one = told.learners[0]
+    assert not np.array_equal(one.credits, told.learners[1].credits)
+    one.credits[0] += 1e-6  # what the check would find
+    with pytest.raises(AssertionError):
+        assert_credits_are_the_change(told)
+
+
 def test_the_episode_is_the_one_that_the_learner_would_have_played():
     env = gym.make("FrozenLake-v1")
     agent = trained(ctd.ChunkedSarsa, env, 100)
@@ -117,8 +142,9 @@ def test_what_cannot_be_shown_says_why():
     agent = trained(ctd.ChunkedSarsa, env, 5)
     with pytest.raises(ValueError, match=r"against: BackwardLambda reads counts that this learner has not kept"):
         agent.explain(env, against=ctd.BackwardLambda())
-    with pytest.raises(ValueError, match="against must be a learner"):
-        agent.explain(env, against="SarsaLambda")
+    for against in ("ExpectedLambda", ["ExpectedLambda"]):
+        with pytest.raises(ValueError, match=r"against must be a learner.*got 'ExpectedLambda'; a name is not enough"):
+            agent.explain(env, against=against)
     with pytest.raises(ValueError, match=r"explain goes with learners that have a step size.*CorrectedTD"):
         trained(ctd.CorrectedTD, env, 2).explain(env)
     with pytest.raises(ValueError, match="it has 6 actions"):
@@ -163,6 +189,13 @@ def test_the_page_in_a_browser(width, tmp_path):
             assert page.ask(f"explained.traces({place}, {t}, {i})") == pytest.approx(one.trace_at(t)[:, i], rel=1e-6)
             assert page.ask(f"document.querySelectorAll('#strip-{place} rect').length") > 2 * 40
         assert page.ask("document.documentElement.scrollWidth") <= width
+        ends = page.ask(
+            "[...document.querySelectorAll('#strip-0 text[text-anchor=end]')].map(node => node.textContent)"
+        )
+        numbers = [end for end in ends if end not in ("λ", "trace", "update")]
+        assert len(numbers) >= 3
+        assert all(len(end.split("e")[0].strip("-").replace(".", "").lstrip("0")) <= 2 for end in numbers), numbers
+        assert page.ask("document.querySelectorAll('.up, .down, .up-due, .down-due').length") == 4
         page.ask("document.querySelector('#strip-0 svg').dispatchEvent(new MouseEvent('click', "
                  "{clientX: document.querySelector('#strip-0 svg').getBoundingClientRect().left + 70}))")  # fmt: skip
         page.wait_for("document.getElementById('detail').textContent.includes('update in all')")

@@ -60,7 +60,17 @@ class Notice:
 
     def __init__(self) -> None:
         self._depth = 0
+        self._name = ""
         self._local = threading.Lock()
+
+    @contextlib.contextmanager
+    def calling(self, name: str) -> Iterator[None]:
+        """Inside, what is compiled is called by this name, which a user knows, and not by that of a kernel."""
+        before, self._name = self._name, name
+        try:
+            yield
+        finally:
+            self._name = before
 
     @contextlib.contextmanager
     def compiling(self, what: str) -> Iterator[None]:
@@ -92,8 +102,8 @@ class Notice:
 
     def _show(self, what: str, shown: threading.Event) -> None:
         shown.set()
-        text = f"chunked_td: compiling {what} for its first use on this machine; later runs start at once …"
-        print(text, file=sys.stderr, flush=True)
+        later = "" if self._name else " for its first use on this machine; later runs start at once"
+        print(f"chunked_td: compiling {self._name or what}{later} …", file=sys.stderr, flush=True)
 
 
 def _watched() -> bool:

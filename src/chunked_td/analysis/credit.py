@@ -252,7 +252,7 @@ def explain(agent: Learner, env: Any, seed: int = 0, *, against: Any = (), max_s
     check_whole("max_steps", max_steps, 1)
     check_fits(agent, env)
     leave_training(agent, env)
-    others = against if isinstance(against, Sequence) else (against,)
+    others = against if isinstance(against, Sequence) and not isinstance(against, str) else (against,)
     players = [_Player(one) for one in (agent, *(_rival(agent, env, other) for other in others))]
     observation, info = reset(env, seed)
     first = players[0].agent
@@ -296,7 +296,9 @@ def _rival(agent: Learner, env: Any, other: Any) -> Learner:
             raise ValueError(f"against: {other!r} has other actions or rewards than {agent!r}")
         return other
     if not isinstance(other, LambdaSource | Real):
-        raise ValueError(f"against must be a learner, a λ source, a number or several of those, got {other!r}")
+        made = "; a name is not enough, give what it names, such as ctd.ExpectedLambda()"
+        hint = made if isinstance(other, str) else ""
+        raise ValueError(f"against must be a learner, a λ source, a number or several of those, got {other!r}{hint}")
     return with_source(agent, as_lambda_source(other, agent.lambda_source))
 
 

@@ -55,7 +55,7 @@ def make_indexer_for(
 
     check_indexing(bins, low, high, name)
     if bins:
-        return chunked_td.Discretise(env, _one_or_all(bins), *map(_one_or_all, (low, high)))
+        return chunked_td.Discretise(env, one_or_all(bins), *map(one_or_all, (low, high)))
     if name is None:
         return None
     if name == "hash":
@@ -71,7 +71,7 @@ def check_indexing(bins: Sequence[int], low: Sequence[Any], high: Sequence[Any],
         raise ValueError("--low and --high are bounds of --bins, which were not given")
 
 
-def _one_or_all(values: Sequence[Any]) -> Any:
+def one_or_all(values: Sequence[Any]) -> Any:
     """One number for all dimensions, one per dimension, or None where none was given."""
     return None if not values else values[0] if len(values) == 1 else list(values)
 

@@ -6,6 +6,7 @@
 | `running` | where runs execute: compiled where the environment's dynamics are known, else in worker processes |
 | `sweep` | `compare`: every arm, step size and seed; grids that extend themselves |
 | `ranking` | who is best, and who cannot be told apart from the best |
+| `recipe` | how to train an arm: as Python, and for the shell |
 | `advice` | what to use and why, in plain words |
 | `page` | the web page |
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,10 +25,23 @@ SOURCES = {
     "junction": ("junction", "JunctionLambda"),
     "backward": ("backward", "BackwardLambda"),
     "greedy": ("λ-greedy", "GreedyLambda"),
-    "dyna": ("Dyna, λ = 0", "ConstantLambda"),
+    "dyna": ("Dyna (λ = 0)", "ConstantLambda"),
+    "adaptive": ("adaptive TD", "AdaptiveLambda"),
+    "meta_gradient": ("meta-gradient", "MetaGradientLambda"),
+    "signal": ("signal", "SignalLambda"),
+    "visit": ("1/visits", "VisitLambda"),
+    "watkins": ("Watkins", "WatkinsLambda"),
 }
-"""λ sources besides the fixed λs: label and class. Dyna is a rival that plans instead."""
+"""λ sources besides the fixed λs: label and class. Dyna is a rival that plans instead. Watkins' cuts are for
+Q-learning, with the λs of the grid."""
 
+ADAPTIVE = tuple(name for name in SOURCES if name not in ("dyna", "watkins"))
+"""Those whose λ is not a given number."""
+
+BY_DEFAULT = tuple(SOURCES)[:7]
+"""Those that are compared where nobody says which; every one more has to be compiled for every bootstrap."""
+
+_WITH_VALUE = ("fixed", "watkins")
 _CHECKPOINTS = 50
 
 
@@ -43,7 +56,7 @@ class ComparisonSettings:
       seeds: runs per arm and step size; None is 20 where runs are compiled, 10 elsewhere.
       lambdas: the grid of fixed λs.
       step_sizes: step sizes to begin with.
-      bootstraps: keys of `BOOTSTRAPS`. sources: keys of `SOURCES`.
+      bootstraps: keys of `BOOTSTRAPS`. sources: keys of `SOURCES`; by default those of `BY_DEFAULT`.
       discount: γ. epsilon: exploration; None is 0.1, or nothing where `exploration` has no ε.
       exploration: how to explore where it is not ε-greedily.
       extend: how often the grid of step sizes may grow at either end.
@@ -63,7 +76,7 @@ class ComparisonSettings:
     lambdas: tuple[float, ...] = (0.0, 0.5, 0.8, 0.9, 0.95, 1.0)
     step_sizes: tuple[float, ...] = (0.05, 0.2, 0.8)
     bootstraps: tuple[str, ...] = ("sarsa", "expected_sarsa")
-    sources: tuple[str, ...] = tuple(SOURCES)
+    sources: tuple[str, ...] = BY_DEFAULT
     discount: float = 0.99
     epsilon: float | Schedule | None = None
     exploration: Exploration | None = None
@@ -97,7 +110,7 @@ class LearnerArm:
     Args:
       bootstrap: a key of `BOOTSTRAPS`.
       source: a key of `SOURCES`, or "fixed".
-      value: λ where it is fixed.
+      value: λ where it is fixed, or cut as Watkins' is.
     """
 
     bootstrap: str
@@ -107,7 +120,10 @@ class LearnerArm:
     @property
     def source_label(self) -> str:
         """What tables call the λ source."""
-        return f"λ = {self.value:g}" if self.source == "fixed" else SOURCES[self.source][0]
+        if self.source == "fixed":
+            return f"λ = {self.value:g}"
+        name = SOURCES[self.source][0]
+        return f"{name} (λ = {self.value:g})" if self.source == "watkins" else name
 
     @property
     def label(self) -> str:
@@ -115,9 +131,15 @@ class LearnerArm:
         return f"{BOOTSTRAPS[self.bootstrap]}, {self.source_label}"
 
     @property
+    def kind(self) -> str:
+        """What is compiled for it: the same for all fixed λs."""
+        return f"{BOOTSTRAPS[self.bootstrap]}, {'fixed λ' if self.source == 'fixed' else SOURCES[self.source][0]}"
+
+    @property
     def tag(self) -> str:
         """What logs call the arm, in letters that TensorBoard leaves as they are."""
-        return f"{self.bootstrap}/{f'lambda-{self.value:g}' if self.source == 'fixed' else self.source}"
+        name = "lambda" if self.source == "fixed" else self.source
+        return f"{self.bootstrap}/{f'{name}-{self.value:g}' if self.source in _WITH_VALUE else name}"
 
     @property
     def lambda_source(self) -> LambdaSource:
@@ -126,7 +148,8 @@ class LearnerArm:
 
         if self.source in ("fixed", "dyna"):
             return chunked_td.ConstantLambda(self.value)
-        return getattr(chunked_td, SOURCES[self.source][1])()
+        arguments = (self.value,) if self.source == "watkins" else ()
+        return getattr(chunked_td, SOURCES[self.source][1])(*arguments)
 
     @property
     def planner(self) -> Any:
@@ -134,16 +157,6 @@ class LearnerArm:
         import chunked_td
 
         return chunked_td.Dyna() if self.source == "dyna" else None
-
-    @property
-    def code(self) -> str:
-        """How to make this learner in Python, without its shared settings."""
-        name = _CLASSES[self.bootstrap]
-        if self.source == "fixed":
-            return f"ctd.{name}(env, lambda_source={self.value:g}, …)"
-        if self.source == "dyna":
-            return f"ctd.{name}(env, lambda_source=0.0, planner=ctd.Dyna(), …)"
-        return f"ctd.{name}(env, lambda_source=ctd.{SOURCES[self.source][1]}(), …)"
 
     def agent(self, env: Any, settings: ComparisonSettings, step_size: float, seed: int) -> Any:
         """A learner for the Gymnasium loop."""
@@ -177,9 +190,24 @@ def arms_of(settings: ComparisonSettings) -> tuple[LearnerArm, ...]:
         for key in given:
             if key not in known:
                 raise ValueError(f"{name} must be among {', '.join(known)}, got {key!r}")
-    kinds = [("fixed", float(value)) for value in dict.fromkeys(settings.lambdas)]
-    kinds += [(source, 0.0) for source in dict.fromkeys(settings.sources)]
-    arms = tuple(LearnerArm(name, *kind) for name in dict.fromkeys(settings.bootstraps) for kind in kinds)
+    arms = tuple(arm for name in dict.fromkeys(settings.bootstraps) for arm in _arms_with(name, settings))
+    if "watkins" in settings.sources and not any(arm.source == "watkins" for arm in arms):
+        raise ValueError(
+            "sources: watkins cuts λ where Q-learning would have acted otherwise, so it goes with the bootstrap "
+            f"q_learning and a λ above 0; got bootstraps {', '.join(settings.bootstraps)} and λs "
+            f"{', '.join(f'{value:g}' for value in settings.lambdas) or 'none'}"
+        )
     if len(arms) < 2:
         raise ValueError(f"there must be two arms to compare at least, got {[arm.label for arm in arms]}")
     return arms
+
+
+def _arms_with(bootstrap: str, settings: ComparisonSettings) -> Iterator[LearnerArm]:
+    values = [float(value) for value in dict.fromkeys(settings.lambdas)]
+    for value in values:
+        yield LearnerArm(bootstrap, "fixed", value)
+    for source in dict.fromkeys(settings.sources):
+        if source != "watkins":
+            yield LearnerArm(bootstrap, source)
+        elif bootstrap == "q_learning":
+            yield from (LearnerArm(bootstrap, source, value) for value in values if value > 0.0)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.comparison.advice import advice
+from chunked_td.lab.comparison.advice import SCORE, headline, reasons, recommended
 from chunked_td.lab.comparison.arms import BOOTSTRAPS, ComparisonSettings
 from chunked_td.lab.comparison.ranking import LEVEL
+from chunked_td.lab.comparison.recipe import command, script
 from chunked_td.lab.comparison.sweep import ArmOutcome, Comparison, Standings
 from chunked_td.lab.report.choice import Plot
 from chunked_td.lab.report.page import render
@@ -38,8 +39,15 @@ _HUES = {
     "backward": SKY,
     "greedy": ORANGE,
     "dyna": GREY,
+    "adaptive": "#8c564b",
+    "meta_gradient": "#17a2b8",
+    "signal": "#7f7f00",
+    "visit": "#b03060",
+    "watkins": "#444488",
 }
 _SHOWN = 6  # curves that are visible at first
+_BANDED = 2  # of these with their intervals
+_BAND_NOTE = "The best two have their 95 % intervals; “intervals” off and on again shows all."
 
 
 @dataclass(frozen=True)
@@ -53,16 +61,17 @@ class GroupSection:
 
 def render_page(found: Comparison) -> str:
     """The page as text."""
-    headline, *others = advice(found)
-    best = found.overall.rows[0].outcome if found.overall.rows else None
+    chosen = recommended(found)
+    one = None if chosen is None else chosen.outcome
     return render(
         "compare.html",
         packages=("chunked_td.lab.comparison",),
         title=f"{found.settings.env}: which λ?",
-        headline=headline,
-        advice=others,
-        code=None if best is None else best.arm.code,
-        best=best,
+        headline=headline(found),
+        advice=reasons(found),
+        label="" if one is None else one.arm.label,
+        command=None if one is None else command(one, found.settings),
+        code=None if one is None else script(one, found.settings),
         sections=[_section(found, group, f"group-{k}") for k, group in enumerate(found.groups)],
         overall=ranking_table(found.overall, "overall"),
         several=len(found.groups) > 1,
@@ -83,7 +92,7 @@ def ranking_table(group: Standings, key: str) -> Table:
     rows = []
     for place, row in enumerate(group.rows, 1):
         gap = group.family.gap(row.place)
-        behind = "" if place == 1 else f"{gap.mean:.3g} ({gap.low:.3g} to {gap.high:.3g})"
+        behind = "" if place == 1 else gap.text
         verdict = "best" if place == 1 else "worse" if gap.shown else "≈ best"
         name = row.outcome.arm.label if key == "overall" else row.outcome.arm.source_label
         mean = f"{row.mean:.4g} ({row.low:.4g} to {row.high:.4g})"
@@ -98,7 +107,7 @@ def ranking_table(group: Standings, key: str) -> Table:
         "behind the best",
         "step size α",
     )
-    caption = f"{group.title}: ranking by mean return over all episodes."
+    caption = f"{group.title[0].upper()}{group.title[1:]}: ranking by the {SCORE}."
     note = (
         "≈ best: not told apart from the best. The intervals in “behind the best” hold together for all pairs of this "
         f"table with {LEVEL:.0%} confidence; those of the mean are each arm's own."
@@ -141,8 +150,16 @@ def ranking_plot(group: Standings, key: str) -> Plot:
         "marker": {"size": 4, "color": "rgba(0,0,0,0.22)"},
     }  # fmt: skip
     form = layout(axis("mean return"), axis("", categoryorder="array", categoryarray=names))
-    caption = "Mean return over all episodes, with its 95 % bootstrap interval over seeds. Small dots: seeds."
+    caption = f"The {SCORE}, with its 95 % bootstrap interval over seeds. Small dots: seeds."
     return Plot(f"{key}-ranking", "Ranking", caption, [scattered, *traces], form, height=120 + 26 * len(rows))
+
+
+def at_first(traces: list[dict[str, Any]], *, shown: bool, banded: bool) -> list[dict[str, Any]]:
+    """The traces of `line_with_band`, with what is visible at first: the line, the band, both or neither."""
+    band, line = traces
+    line["visible"] = True if shown else "legendonly"
+    band["visible"] = shown and banded
+    return [band, line]
 
 
 def curves_plot(found: Comparison, group: Standings, key: str) -> Plot:
@@ -152,11 +169,9 @@ def curves_plot(found: Comparison, group: Standings, key: str) -> Plot:
         name = row.outcome.arm.source_label
         mean, interval = mean_and_interval(row.outcome.means)
         some = line_with_band(name, found.settings.marks, mean, interval, looks[name], seeds=found.seeds, markers=False)
-        for trace in some if place >= _SHOWN else ():
-            trace["visible"] = "legendonly"
-        traces += some
+        traces += at_first(some, shown=place < _SHOWN, banded=place < _BANDED)
     form = layout(axis("episode"), axis("mean return since the last point"))
-    caption = f"Mean over {found.seeds} seeds with 95 % intervals. More arms: click in the legend."
+    caption = f"Mean over {found.seeds} seeds. {_BAND_NOTE} More arms: click in the legend."
     return Plot(f"{key}-curves", "Learning curves", caption, traces, form, ("bands", "logx"))
 
 
@@ -173,14 +188,12 @@ def lambda_plot(found: Comparison, group: Standings, key: str) -> Plot:
         some = line_with_band(name, marks, mean, interval, looks[name], seeds=found.seeds, markers=False)
         hidden = arm.source == "dyna" or (fixed_shown if arm.source == "fixed" else place >= 2 * _SHOWN)
         fixed_shown = fixed_shown or arm.source == "fixed"
-        for trace in some if hidden else ():
-            trace["visible"] = "legendonly"
-        traces += some
+        traces += at_first(some, shown=not hidden, banded=place < _BANDED)
     form = layout(axis("episode"), axis("mean λ since the last point", range=[-0.03, 1.03]))
     caption = (
-        "How far credit jumps: the mean λ of all steps but the first of each episode, over training, with 95 % "
-        "intervals over seeds. Near 1 returns are passed back whole, near 0 every step bootstraps. Of the fixed λs the "
-        "best is shown; the others: click in the legend."
+        "How far credit jumps: the mean λ of all steps but the first of each episode, over training. Near 1 "
+        "returns are passed back whole, near 0 every step bootstraps. Of the fixed λs the "
+        f"best is shown; the others: click in the legend. {_BAND_NOTE}"
     )
     return Plot(f"{key}-lambda", "λ over training", caption, traces, form, ("bands", "logx"))
 
@@ -194,11 +207,9 @@ def step_size_plot(group: Standings, key: str) -> Plot:
         mean, interval = mean_and_interval(scores[there].T)
         sizes = np.array(row.outcome.step_sizes)[there]
         some = line_with_band(name, sizes, mean, interval, looks[name], seeds=scores.shape[1], markers=True)
-        for trace in some if place >= _SHOWN else ():
-            trace["visible"] = "legendonly"
-        traces += some
+        traces += at_first(some, shown=place < _SHOWN, banded=place < _BANDED)
     form = layout(axis("step size α", log=True), axis("mean return"))
-    caption = "Mean return over all episodes for every step size that was tried without diverging."
+    caption = f"The {SCORE}, for every step size that was tried without diverging. {_BAND_NOTE}"
     return Plot(f"{key}-sizes", "Step sizes", caption, traces, form, ("bands",))
 
 

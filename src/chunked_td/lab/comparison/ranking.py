@@ -17,8 +17,8 @@ import numpy as np
 from chunked_td.lab.results.statistics import RESAMPLES
 
 LEVEL = 0.95
-FEW = 6
-"""With fewer seeds than this, resampling cannot tell arms apart."""
+FEW = 10
+"""With fewer seeds than this, only large differences are told apart; with very few, none."""
 
 
 def chosen_sizes(scores: np.ndarray) -> np.ndarray:
@@ -51,6 +51,13 @@ class Gap:
     def shown(self) -> bool:
         """Whether the difference is more than chance explains."""
         return self.low > 0.0 or self.high < 0.0
+
+    @property
+    def text(self) -> str:
+        """Mean and interval, as tables have them."""
+        if not np.isfinite(self.low):
+            return f"{self.mean:.3g} (too few seeds)"
+        return f"{self.mean:.3g} ({self.low:.3g} to {self.high:.3g})"
 
 
 @dataclass(frozen=True)

@@ -97,25 +97,31 @@ class CompiledRuns:
 
     def __init__(self, settings: ComparisonSettings, dynamics: Any):
         self.settings, self.dynamics = settings, dynamics
+        self.kinds: list[str] = []
 
     def describe(self) -> str:
         """Where runs execute, and what that means."""
-        return (
-            "the environment's dynamics are known: runs are compiled (the first time a λ "
-            "source is compiled takes some seconds more). Episodes have the distribution of Gymnasium's"
-        )
+        return "the environment's dynamics are known: runs are compiled. Episodes have the distribution of Gymnasium's"
 
-    def check(self, jobs: Sequence[ArmRuns]) -> None:
-        """Wrong settings fail here, before anything is run."""
+    def check(self, jobs: Sequence[ArmRuns]) -> str:
+        """Wrong settings fail here, before anything is run. What the first run on a machine has to wait for."""
         from chunked_td.simulation.simulate import check_runs
 
         for job in jobs:
             check_runs(0, list(job.step_sizes))
+        self.kinds = _kinds(jobs)
+        return f"{len(self.kinds)} combinations to compile, some seconds each, once per machine"
 
     def run(self, jobs: Sequence[ArmRuns], seeds: int) -> Iterator[dict[float, Curves]]:
         """The curves of every job, by step size."""
+        from chunked_td._numba.caching import NOTICE
+
+        kinds = self.kinds or _kinds(jobs)
         for job in _shown(jobs, "arms", len(jobs)):
-            yield _interruptible(lambda job=job: self._run(job, seeds))
+            place = f"{kinds.index(job.arm.kind) + 1} of {len(kinds)}"
+            with NOTICE.calling(f"{place}: {job.arm.kind}"):
+                curves = _interruptible(lambda job=job: self._run(job, seeds))
+            yield curves
 
     def _run(self, job: ArmRuns, seeds: int) -> dict[float, Curves]:
         from chunked_td.learners.divergence import DivergenceWarning
@@ -149,6 +155,11 @@ class CompiledRuns:
         return {size: Curves(*of) for size, *of in zip(job.step_sizes, means, lost, lambdas, strict=True)}
 
 
+def _kinds(jobs: Sequence[ArmRuns]) -> list[str]:
+    """What is compiled for some runs, in order."""
+    return list(dict.fromkeys(job.arm.kind for job in jobs))
+
+
 class GymnasiumRuns:
     """Runs in as many processes as there are cores, step by step in Python."""
 
@@ -161,11 +172,12 @@ class GymnasiumRuns:
         """Where runs execute, and why."""
         return f"runs are played step by step in {os.cpu_count()} processes, not compiled: {self.reason}"
 
-    def check(self, jobs: Sequence[ArmRuns]) -> None:
-        """Wrong settings fail here, once, with a clear message."""
+    def check(self, jobs: Sequence[ArmRuns]) -> str:
+        """Wrong settings fail here, once, with a clear message. Nothing to say of what the runs wait for."""
         for job in jobs:
             for size in job.step_sizes:
                 _environment_and_agent(_Job(self.settings, job.arm, size, 0))[0].close()
+        return ""
 
     def run(self, jobs: Sequence[ArmRuns], seeds: int) -> Iterator[dict[float, Curves]]:
         """The curves of every job, by step size."""
@@ -202,9 +214,10 @@ def _one_run(job: _Job) -> tuple[np.ndarray, bool, np.ndarray]:
     from chunked_td.learners.divergence import DivergenceWarning
     from chunked_td.learners.loop import train
 
-    env, agent = _environment_and_agent(job)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DivergenceWarning)
+        warnings.filterwarnings("ignore", module="gymnasium")  # `check` has shown them once; here, every run would
+        env, agent = _environment_and_agent(job)
         watch = _LambdaWatch(agent, job.settings.marks)
         history = train(agent, env, job.settings.episodes, progress=False, watch=watch)
     env.close()

@@ -72,6 +72,11 @@ class ArmOutcome:
         """The chosen step sizes; two where the halves of the seeds chose differently."""
         return " and ".join(f"{self.step_sizes[place]:.4g}" for place in np.unique(self.chosen))
 
+    @property
+    def best_step_size(self) -> float:
+        """The best on all seeds: for use, not for scoring."""
+        return self.step_sizes[int(self.all_scores.mean(axis=1).argmax())]
+
     def beyond(self, grid: tuple[float, ...]) -> list[float]:
         """Step sizes to try next: one factor below or above, where a half of the seeds prefers the grid's edge.
 
@@ -192,10 +197,10 @@ def compare(settings: ComparisonSettings, say: Any = print) -> Comparison:
     seeds = runs.seeds if settings.seeds is None else check_whole("seeds", settings.seeds, 1)
     settings = replace(settings, seeds=seeds, step_sizes=grid)
     jobs = [ArmRuns(arm, grid) for arm in arms]
-    runs.check(jobs)
+    first = runs.check(jobs)
     say(
         f"{len(arms)} arms × {len(grid)} step sizes × {seeds} seeds, {settings.episodes:,} episodes each; "
-        f"{runs.describe()}"
+        f"{runs.describe()}{f'. {first}' if first else ''}"
     )
     found: dict[LearnerArm, dict[float, Curves]] = {arm: {} for arm in arms}
     outcomes: tuple[ArmOutcome, ...] = ()

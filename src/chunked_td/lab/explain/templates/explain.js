@@ -36,10 +36,16 @@
   }
 
   const sum = row => row.reduce((a, b) => a + b, 0);
-  const short = x => x === 0 ? "0" : Math.abs(x) >= 1e-3 && Math.abs(x) < 1e4 ? String(+x.toPrecision(3)) : x.toExponential(1);
+  const short = x => x === 0 ? "0" : Math.abs(x) >= 1e-3 && Math.abs(x) < 1e4 ? String(+x.toPrecision(3)) : x.toExponential(1).replace(".0e", "e");
   const totals = data.learners.map(one => one.updates.map(sum));
+  /* The next round number from x ≥ 0 on, for the end of an axis. */
+  function roundUp(x) {
+    if (x === 0) return 0;
+    const power = Math.pow(10, Math.floor(Math.log10(x)));
+    return +(power * [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find(n => n * power >= x * (1 - 1e-9))).toPrecision(2);
+  }
   const flat = [].concat(...totals);
-  const high = Math.max(0, ...flat), low = Math.min(0, ...flat), range = high - low || 1;
+  const high = roundUp(Math.max(0, ...flat)), low = -roundUp(Math.max(0, ...flat.map(x => -x))), range = high - low || 1;
 
   function nice(width) {
     for (const n of [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000]) if (n * width >= 30) return n;
@@ -69,7 +75,7 @@
       const paid = per > 1 ? data.rewards[k][view.i] : data.rewards[k][0];
       if (paid !== 0) make(svg, "text", { x: x(k + .5), y: top - 3, "text-anchor": "middle", style: "fill:#000" }, paid > 0 ? "▲" : "▼");
     }
-    const held = traces(one, view.t, view.i), most = Math.max(1, ...held);
+    const held = traces(one, view.t, view.i), most = roundUp(Math.max(1, ...held));
     make(svg, "rect", { x: x(view.t), y: top, width: width, height: bottom - top, fill: "#fff3d6" });
     make(svg, "rect", { x: x(view.t), y: top, width: width, height: tall.strip, fill: colour(view.t) });
     for (const [y, height, title, ends] of [[y1, tall.held, "trace", [short(most), "0"]],

@@ -1,0 +1,161 @@
+"""How to train an arm by oneself: as Python, and as a line for the shell."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from chunked_td.lab.comparison.arms import SOURCES, ComparisonSettings, LearnerArm, scaled
+from chunked_td.lab.comparison.sweep import ArmOutcome
+from chunked_td.lab.gym_environments import one_or_all
+from chunked_td.learners.exploration import EPSILON, CountBonus, Softmax
+from chunked_td.learners.schedule import Schedule
+
+_FIXED = {"sarsa": "SarsaLambda", "expected_sarsa": "ExpectedSarsaLambda", "q_learning": "QLambda"}
+_CHUNKED = {"sarsa": "ChunkedSarsa", "expected_sarsa": "ChunkedExpectedSarsa", "q_learning": "QLambda"}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A learner of the package by name, and the settings that make it the arm, as Python.
+
+    Attributes:
+      learner: its class.
+      settings: what differs from the class's own, as (name, Python expression).
+    """
+
+    learner: str
+    settings: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, arm: LearnerArm) -> Recipe:
+        """The shortest that there is."""
+        fixed = _FIXED[arm.bootstrap]
+        if arm.source == "watkins" or (arm.source == "fixed" and (fixed != "QLambda" or arm.value == 0.0)):
+            return cls(fixed, (("lambda_", f"{arm.value:g}"),))
+        if arm.source == "fixed":  # Q(λ) without Watkins' cuts
+            return cls(fixed, (("lambda_source", f"{arm.value:g}"),))
+        if arm.source == "dyna":
+            plans = ("lambda_", "0"), ("planner", "ctd.Dyna()")
+            return cls("DynaQ", ()) if arm.bootstrap == "expected_sarsa" else cls(fixed, plans)
+        chunked = _CHUNKED[arm.bootstrap]
+        if arm.source == "forward" and chunked != "QLambda":
+            return cls(chunked, ())
+        return cls(chunked, (("lambda_source", f"ctd.{SOURCES[arm.source][1]}()"),))
+
+    @property
+    def in_shell(self) -> bool:
+        """Whether `chunked-td train` has options for all of it."""
+        return all(name == "lambda_" for name, _ in self.settings)
+
+
+def agent_line(one: ArmOutcome, settings: ComparisonSettings) -> str:
+    """The learner with all its settings, as one line of Python."""
+    made = Recipe.of(one.arm)
+    step_size = scaled(settings.step_size_schedule, float(f"{one.best_step_size:.6g}"))
+    parts = [*made.settings, ("step_size", _python(step_size)), ("discount", f"{settings.discount:g}")]
+    if settings.exploration is None or settings.exploration.uses_epsilon:
+        parts.append(("epsilon", _python(EPSILON if settings.epsilon is None else settings.epsilon)))
+    if settings.exploration is not None:
+        parts.append(("exploration", _python(settings.exploration)))
+    if settings.initial_value:
+        parts.append(("initial_value", f"{settings.initial_value:g}"))
+    if not settings.action_mask:
+        parts.append(("action_mask", "False"))
+    if indexer := _indexer(settings):
+        parts.append(("indexer", indexer))
+    return f"agent = ctd.{made.learner}(env, {', '.join(f'{name}={value}' for name, value in parts)}, seed=0)"
+
+
+def script(one: ArmOutcome, settings: ComparisonSettings) -> str:
+    """A whole script: environment, learner, training."""
+    names = (*settings.wrappers, *([] if settings.indexer in (None, "hash") else [settings.indexer]))
+    imports = [f"from {module} import {name}" for module, _, name in (text.partition(":") for text in names)]
+    made = [repr(settings.env), *(f"{name}={value!r}" for name, value in settings.env_settings.items())]
+    if _unlimited(settings):
+        made.append(f"max_episode_steps={settings.max_steps}")
+    lines = ["import gymnasium as gym", "import chunked_td as ctd", *imports, "", f"env = gym.make({', '.join(made)})"]
+    lines += [f"env = {text.partition(':')[2]}(env)" for text in settings.wrappers]
+    return "\n".join([*lines, agent_line(one, settings), f"agent.learn(env, episodes={settings.episodes})"])
+
+
+def command(one: ArmOutcome, settings: ComparisonSettings) -> str | None:
+    """The same as a line for the shell; None where `chunked-td train` has no option for the λ source or the planner."""
+    made = Recipe.of(one.arm)
+    return " ".join(map(shlex.quote, _words(made, one, settings))) if made.in_shell else None
+
+
+def _words(made: Recipe, one: ArmOutcome, settings: ComparisonSettings) -> Iterator[str]:
+    yield from ("chunked-td", "train", settings.env, "--learner", made.learner)
+    for _, value in made.settings:
+        yield from ("--lambda", value)
+    yield from ("--step-size", f"{one.best_step_size:.6g}", "--discount", f"{settings.discount:g}")
+    yield from _exploration_words(settings)
+    yield from ("--episodes", str(settings.episodes))
+    if settings.step_size_schedule is not None:
+        yield from ("--step-size-schedule", *_points(settings.step_size_schedule))
+    if settings.initial_value:
+        yield from ("--initial-value", f"{settings.initial_value:g}")
+    if not settings.action_mask:
+        yield "--no-action-mask"
+    if settings.max_steps != ComparisonSettings.max_steps:
+        yield from ("--max-steps", str(settings.max_steps))
+    if settings.env_settings:
+        yield from ("--env-kwargs", *(f"{name}={value}" for name, value in settings.env_settings.items()))
+    for name in ("wrappers", "bins", "low", "high"):
+        if given := getattr(settings, name):
+            yield from (f"--{name}", *map(str, given))
+    if settings.indexer is not None:
+        yield from ("--indexer", settings.indexer)
+
+
+def _exploration_words(settings: ComparisonSettings) -> Iterator[str]:
+    exploration = settings.exploration
+    if isinstance(exploration, Softmax):
+        yield from ("--exploration", "softmax", *_number_words("temperature", exploration.temperature))
+        return
+    if isinstance(exploration, CountBonus):
+        yield from ("--exploration", "count-bonus", "--bonus", f"{exploration.scale:g}")
+    yield from _number_words("epsilon", EPSILON if settings.epsilon is None else settings.epsilon)
+
+
+def _number_words(name: str, value: float | Schedule) -> Iterator[str]:
+    if isinstance(value, Schedule):
+        yield from (f"--{name}-schedule", *_points(value))
+    else:
+        yield from (f"--{name}", f"{value:g}")
+
+
+def _points(schedule: Schedule) -> Iterator[str]:
+    return (f"{episode}={value:g}" for episode, value in schedule.points)
+
+
+def _python(value: Any) -> str:
+    """A number, a schedule or a way to explore, as Python."""
+    if isinstance(value, float | int):
+        return f"{value:g}"
+    text = repr(value).replace("Schedule(points=", "ctd.Schedule(").replace(", hold=False", "")
+    return f"ctd.{text}" if isinstance(value, Softmax | CountBonus) else text
+
+
+def _indexer(settings: ComparisonSettings) -> str:
+    if settings.bins:
+        bounds = ((name, one_or_all(getattr(settings, name))) for name in ("low", "high"))
+        given = "".join(f", {name}={value}" for name, value in bounds if value is not None)
+        return f"ctd.Discretise(env, bins={one_or_all(settings.bins)}{given})"
+    if settings.indexer in (None, "hash"):
+        return "ctd.make_indexer()" if settings.indexer else ""
+    return f"{settings.indexer.partition(':')[2]}(env)"
+
+
+def _unlimited(settings: ComparisonSettings) -> bool:
+    """Whether the environment sets no limit to its episodes, so that one has to be given."""
+    import gymnasium as gym
+
+    env = gym.make(settings.env, **settings.env_settings)
+    try:
+        return env.spec is None or env.spec.max_episode_steps is None
+    finally:
+        env.close()
