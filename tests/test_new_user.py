@@ -48,7 +48,7 @@ def ten_lines(env, tmp_path, episodes, cls=ctd.ChunkedSarsa, **settings):
 # ---- the commands
 
 
-SEA = ["mo_gymnasium:deep-sea-treasure-v0", "--max-steps", "50"]
+SEA = ["mo_gymnasium:deep-sea-treasure-v0", "--max-steps", "50", "--reward-weights", "1", "0.1"]
 CART = ["CartPole-v1", "--bins", "3", "4", "8", "6", "--low", "None", "-2", "None", "-2"]
 CART += ["--high", "None", "2", "None", "2"]
 SHORT = [

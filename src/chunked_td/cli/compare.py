@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from chunked_td.lab.running.live_logging import ScalarLog
 
 Bootstrap = Literal["sarsa", "expected_sarsa", "q_learning"]
-Source = Literal["forward", "expected", "value", "junction", "backward", "greedy", "dyna"]
+Source = Literal[
+    "forward", "expected", "value", "junction", "backward", "greedy", "dyna", "adaptive", "meta_gradient", "signal",
+    "visit", "watkins",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,7 @@ class Compare(ProblemOptions):
             extend=self.extend,
             step_size_schedule=self.step_size_factors(),
             initial_value=self.initial_value or 0.0,
+            reward_weights=self.reward_weights,
             env_settings=keywords_of("env-kwargs", self.env_kwargs),
             wrappers=self.wrappers,
             bins=self.bins,

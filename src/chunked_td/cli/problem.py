@@ -69,6 +69,8 @@ class ProblemOptions(EnvironmentOptions):
     """Factors that multiply the step size over the episodes, such as 0=1 500=0.1 (a line between the points)."""
     initial_value: float | None = None
     """What all values are before learning; default: 0. Above what can be earned, it makes learners try everything."""
+    reward_weights: tuple[float, ...] = ()
+    """Weights of the reward's components, where there are several; default: 1 each."""
     csv: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Write the numbers as a CSV file, too."""
     log: tuple[Log, ...] = ()

@@ -42,8 +42,6 @@ class Train(ProblemOptions):
     """λ of the fixed-λ learners."""
     seed: int | None = None
     """Seed of learner and environment; default: 0."""
-    reward_weights: tuple[float, ...] = ()
-    """Weights of the reward's components, where there are several; default: 1 each."""
     action_mask: bool = True
     """Take only the actions that the environment's action mask allows, where it has one."""
     out: Path | None = None

@@ -62,6 +62,7 @@ class ComparisonSettings:
       extend: how often the grid of step sizes may grow at either end.
       step_size_schedule: factors that multiply every step size over the episodes.
       initial_value: of all rows of the table.
+      reward_weights: a factor for every component of the reward; () is 1 each.
       env_settings: keyword arguments for `gymnasium.make`. wrappers: "module:Class", innermost first.
       bins: bins per dimension of a Box; low, high: its bounds, see `chunked_td.Discretise`.
       indexer: "hash", or "module:function" from an environment to an indexer; see `gym_environments.make_indexer_for`.
@@ -83,6 +84,7 @@ class ComparisonSettings:
     extend: int = 3
     step_size_schedule: Schedule | None = None
     initial_value: float = 0.0
+    reward_weights: tuple[float, ...] = ()
     env_settings: Mapping[str, Any] = field(default_factory=dict)
     wrappers: tuple[str, ...] = ()
     bins: tuple[int, ...] = ()
@@ -173,6 +175,7 @@ class LearnerArm:
             seed=seed,
             action_mask=settings.action_mask,
             initial_value=settings.initial_value,
+            reward_weights=settings.reward_weights or None,
             indexer=make_indexer_for(env, settings.bins, settings.low, settings.high, settings.indexer),
         )
 

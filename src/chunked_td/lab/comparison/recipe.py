@@ -62,6 +62,8 @@ def agent_line(one: ArmOutcome, settings: ComparisonSettings) -> str:
         parts.append(("exploration", _python(settings.exploration)))
     if settings.initial_value:
         parts.append(("initial_value", f"{settings.initial_value:g}"))
+    if settings.reward_weights:
+        parts.append(("reward_weights", repr(settings.reward_weights)))
     if not settings.action_mask:
         parts.append(("action_mask", "False"))
     if indexer := _indexer(settings):
@@ -98,6 +100,8 @@ def _words(made: Recipe, one: ArmOutcome, settings: ComparisonSettings) -> Itera
         yield from ("--step-size-schedule", *_points(settings.step_size_schedule))
     if settings.initial_value:
         yield from ("--initial-value", f"{settings.initial_value:g}")
+    if settings.reward_weights:
+        yield from ("--reward-weights", *(f"{weight:g}" for weight in settings.reward_weights))
     if not settings.action_mask:
         yield "--no-action-mask"
     if settings.max_steps != ComparisonSettings.max_steps:

@@ -70,6 +70,8 @@ def _why_not(settings: ComparisonSettings) -> str:
         return "asked for by --no-compiled"
     if settings.wrappers or settings.bins or settings.indexer:
         return "wrappers, bins and indexers are not part of the compiled dynamics"
+    if settings.reward_weights:
+        return "compiled runs take no weights of reward components"
     return "" if settings.step_size_schedule is None else "compiled runs take no schedule of step sizes"
 
 
