@@ -48,7 +48,7 @@ def ten_lines(env, tmp_path, episodes, cls=ctd.ChunkedSarsa, **settings):
 # ---- the commands
 
 
-SEA = ["mo_gymnasium:deep-sea-treasure-v0", "--max-steps", "50", "--reward-weights", "1", "0.1"]
+SEA = ["mo_gymnasium:deep-sea-treasure-v0", "--max-steps", "50"]
 CART = ["CartPole-v1", "--bins", "3", "4", "8", "6", "--low", "None", "-2", "None", "-2"]
 CART += ["--high", "None", "2", "None", "2"]
 SHORT = [
@@ -63,7 +63,7 @@ OTHERS = [  # each is compiled for its own number of actions and rewards
     ["Taxi-v4", "--no-action-mask"],
     CART,
     ["minigrid:MiniGrid-DoorKey-5x5-v0", "--env-kwargs", "max_steps=20"],
-    SEA,
+    [*SEA, "--reward-weights", "1", "0.1"],
     [*SEA, "--wrappers", "stand_ins:one_reward"],
     ["mo_gymnasium:resource-gathering-v0"],
     ["stand_ins:MemoryChain-v0", "--indexer", "hash"],
@@ -112,7 +112,9 @@ def compared(tmp_path, capsys, monkeypatch, *arguments: str) -> str:
 @vectors
 def test_compare_where_many_episodes_have_one_step(tmp_path, capsys, monkeypatch):
     settings = ["--episodes", "30", "--seeds", "2", "--lambdas", "0.5", "--sources", "forward"]
-    out = compared(tmp_path, capsys, monkeypatch, *SEA, *settings, "--bootstraps", "expected_sarsa")
+    out = compared(
+        tmp_path, capsys, monkeypatch, *SEA, "--reward-weights", "1", "0.1", *settings, "--bootstraps", "expected_sarsa"
+    )
     assert "with 2 seeds only large differences can be shown" in out
     assert "Why, Expected-SARSA, chunked (forward): its λ was" in out
     chosen = pl.read_parquet(tmp_path / "compare.parquet").filter(pl.col("chosen"))
