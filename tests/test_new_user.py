@@ -18,6 +18,7 @@ from gymnasium import spaces
 import chunked_td as ctd
 from chunked_td import cli
 from chunked_td.lab.comparison import running
+from chunked_td.lab.comparison.advice import SCORE
 from stand_ins import Catch, MemoryChain
 
 MASK = "info['action_mask'] is obeyed"
@@ -112,10 +113,11 @@ def compared(tmp_path, capsys, monkeypatch, *arguments: str) -> str:
 @vectors
 def test_compare_where_many_episodes_have_one_step(tmp_path, capsys, monkeypatch):
     settings = ["--episodes", "30", "--seeds", "2", "--lambdas", "0.5", "--sources", "forward"]
-    out = compared(
-        tmp_path, capsys, monkeypatch, *SEA, "--reward-weights", "1", "0.1", *settings, "--bootstraps", "expected_sarsa"
-    )
+    out = compared(tmp_path, capsys, monkeypatch, *SEA, *settings, "--bootstraps", "expected_sarsa")
     assert "with 2 seeds only large differences can be shown" in out
+    assert "too few" in out
+    assert "inf …" not in out
+    assert SCORE in " ".join(out.split())
     assert "Why, Expected-SARSA, chunked (forward): its λ was" in out
     chosen = pl.read_parquet(tmp_path / "compare.parquet").filter(pl.col("chosen"))
     by_episode = chosen.group_by("arm", "episode").agg(pl.col("mean_lambda").is_nan().all())

@@ -13,6 +13,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import browser
 import gymnasium as gym
@@ -23,7 +24,7 @@ import tyro
 
 import chunked_td as ctd
 from chunked_td.cli._shared import keywords_of, schedule_of
-from chunked_td.cli.compare import write_comparison
+from chunked_td.cli.compare import Compare, Source, write_comparison
 from chunked_td.cli.train import Train, learner_settings
 from chunked_td.lab.comparison import Comparison, ComparisonSettings, compare
 from chunked_td.lab.comparison.advice import NO_DIFFERENCE, SCORE, advice, group_text, headline, recommended
@@ -211,6 +212,8 @@ def test_episodes_without_a_lambda_and_too_few_seeds_are_said(recwarn):
 
 
 def test_rivals_are_compared_where_they_are_named():
+    assert set(get_args(Source)) == set(SOURCES)
+    assert Compare.sources == ComparisonSettings("x", 1).sources
     by_default = {arm.source for arm in arms_of(replace(LAKE, sources=ComparisonSettings("x", 1).sources))}
     rivals = ("adaptive", "meta_gradient", "signal", "visit")
     assert not by_default & {*rivals, "watkins"}

@@ -32,13 +32,13 @@ class Compare(ProblemOptions):
     episodes: int = 1_000
     """Episodes per run."""
     seeds: int | None = None
-    """Runs per arm and step size; default: 20 where runs are compiled, 10 elsewhere."""
+    """Runs per arm and step size, 10 at least to tell arms apart; default: 20 where runs are compiled, 10 elsewhere."""
     bootstraps: tuple[Bootstrap, ...] = ("sarsa", "expected_sarsa")
     """What to bootstrap from; λ sources are compared within each of them, then overall."""
     lambdas: tuple[float, ...] = (0.0, 0.5, 0.8, 0.9, 0.95, 1.0)
     """The grid of fixed λs."""
     sources: tuple[Source, ...] = ("forward", "expected", "value", "junction", "backward", "greedy", "dyna")
-    """The other λ sources, and Dyna, which plans instead."""
+    """The other λ sources, and Dyna, which plans instead. watkins goes with the bootstrap q_learning."""
     step_sizes: tuple[float, ...] = (0.05, 0.2, 0.8)
     """Step sizes to begin with. Each seed is scored at the one that is best on the other half of the seeds."""
     extend: int = 3
@@ -127,7 +127,9 @@ def print_ranking(title: str, standings: Standings, seeds: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"{title}: mean return per episode, {seeds} seeds")
+    from chunked_td.lab.comparison.advice import SCORE
+
+    table = Table(title=f"{title}, {seeds} seeds: {SCORE}")
     table.add_column("", justify="right")
     table.add_column("learner", justify="left")
     for name in ("α", "mean", "behind the best"):
@@ -135,7 +137,7 @@ def print_ranking(title: str, standings: Standings, seeds: int) -> None:
     for place, row in enumerate(standings.rows, 1):
         gap = standings.family.gap(row.place)
         tied = " ≈ best" if place > 1 and not gap.shown else ""
-        behind = "" if place == 1 else f"{gap.mean:.3g} ({gap.low:.3g} … {gap.high:.3g})"
+        behind = "" if place == 1 else gap.text
         table.add_row(str(place), row.outcome.arm.label + tied, row.outcome.step_size_text, f"{row.mean:.4g}", behind)
     for one in standings.diverged:
         table.add_row("", one.arm.label, one.step_size_text, "diverged", "")
