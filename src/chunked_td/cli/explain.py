@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from chunked_td.learners.learner import Learner
 
 
+DEFAULT = "ChunkedExpectedSarsa"
+_DEFAULTS = {"step_size": 0.1, "discount": 0.99, "epsilon": 0.1}
+
+
 @dataclass(frozen=True)
 class Explain(EnvironmentOptions):
     """Where does credit go, and where does it stop? Trains, then shows one episode step by step."""
@@ -74,10 +78,8 @@ class Explain(EnvironmentOptions):
         from chunked_td.learners.saving import load
 
         if self.agent is None:
-            texts = (self.learner or DEFAULT, *self.against)
-            return [
-                (self._make(text, env, action_mask=None if k == 0 else True), False) for k, text in enumerate(texts)
-            ]
+            first = self._make(self.learner or DEFAULT, env)
+            return [(first, False), *((self._make(text, env, action_mask=True), False) for text in self.against)]
         for name in ("learner", "step_size", "discount", "epsilon"):
             if getattr(self, name) is not None:
                 raise ValueError(
@@ -98,6 +100,7 @@ class Explain(EnvironmentOptions):
         Args:
           like: a learner whose step size, discount and exploration it takes.
         """
+        from chunked_td.lambdas import SOURCES
         from chunked_td.learners.inputs import learner_by_name
 
         settings: dict[str, Any] = {}
@@ -110,7 +113,7 @@ class Explain(EnvironmentOptions):
         try:
             learner = learner_by_name(text)
         except ValueError as problem:
-            raise ValueError(f"{problem}; or a λ source ({', '.join(sorted(_sources()))}) or a number") from None
+            raise ValueError(f"{problem}; or a λ source ({', '.join(sorted(SOURCES))}) or a number") from None
         return learner(env, seed=self.seed, indexer=self.make_indexer(env), **settings, **more)
 
     def _train(self, agent: Learner) -> LambdaHistory | None:
@@ -122,18 +125,10 @@ class Explain(EnvironmentOptions):
         return None if isinstance(agent.lambda_source, ConstantLambda) else watched
 
 
-DEFAULT = "ChunkedExpectedSarsa"
-_DEFAULTS = {"step_size": 0.1, "discount": 0.99, "epsilon": 0.1}
-
-
-def _sources() -> Any:
-    from chunked_td.lambdas import SOURCES
-
-    return SOURCES
-
-
 def _source(text: str) -> Any:
     """The λ source or the number that a text names; None if it names neither."""
-    if text in _sources():
-        return _sources()[text]()
+    from chunked_td.lambdas import SOURCES
+
+    if text in SOURCES:
+        return SOURCES[text]()
     return float(text) if text.replace(".", "", 1).isdigit() else None

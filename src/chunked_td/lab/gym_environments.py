@@ -23,7 +23,8 @@ def make_environment(
     import gymnasium as gym
 
     module = name.partition(":")[0] if ":" in name else ""
-    _look_here()
+    if module:
+        _look_here()
     try:
         env = gym.make(name, **(settings or {}))
     except gym.error.Error as problem:
