@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 
+import pytest
 from hypothesis import settings
 
 # The first call of a kernel compiles it, so a deadline per example would fail at random. The examples are the same
@@ -17,3 +19,12 @@ settings.load_profile("chunked-td")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     with contextlib.suppress(ValueError):  # only the main thread may
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items):
+    """Compiled, what is marked `uncompiled` is long; `test_uncompiled.py` runs it as plain Python."""
+    if os.environ.get("NUMBA_DISABLE_JIT") != "1":
+        for item in items:
+            if item.get_closest_marker("uncompiled"):
+                item.add_marker(pytest.mark.long)
