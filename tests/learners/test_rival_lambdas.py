@@ -105,6 +105,7 @@ RULES = {
 }
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=100)
 @given(
     st.sampled_from(list(RULES)),
@@ -160,6 +161,7 @@ class NaiveMeta(Naive):
         self.z += error * self.slope
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=60)
 @given(
     st.sampled_from([V, SARSA]),

@@ -84,6 +84,7 @@ class OnlineForwardView(Naive):
         return g
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=120)
 @given(cases())
 def test_true_online_is_the_online_lambda_return_algorithm(case):
@@ -116,6 +117,7 @@ class NaiveTrueOnline(Naive):
         self.values = w.reshape(self.values.shape)
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=60)
 @given(cases().filter(lambda case: case[1] != EXPECTED_SARSA))
 def test_true_online_is_the_printed_algorithm(case):
@@ -170,6 +172,7 @@ class NaiveExpected(Naive):
         self.values = self.values + self.alpha * delta * self.y
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=60)
 @given(cases())
 def test_expected_traces_are_their_definition(case):
@@ -178,6 +181,7 @@ def test_expected_traces_are_their_definition(case):
     side_by_side(*both(case, NaiveExpected, ctd.ExpectedTraces(0.3, 0.2)), episodes=4, check_steps=True)
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=30)
 @given(cases())
 def test_expected_traces_with_all_weight_on_the_instantaneous_one_are_td_lambda(case):

@@ -89,6 +89,7 @@ class Comparing(Naive):
         self.square += (error**2 - self.square) / self.errors
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=60)
 @given(
     st.integers(0, 10**6),
@@ -112,7 +113,7 @@ class ComparingTruth(TrueModel, Comparing):
     """The same with the true model: every action is known."""
 
 
-@pytest.mark.long
+@pytest.mark.uncompiled
 @settings(max_examples=30)
 @given(st.integers(0, 10**6), st.sampled_from(list(CLASSES)), st.sampled_from(list(SOURCES)), st.booleans())
 def test_with_the_true_model_against_the_definition(seed, bootstrap, name, policy_noise):
