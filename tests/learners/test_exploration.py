@@ -103,12 +103,14 @@ WAYS = {
 CLASSES = {SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
 
 
+@pytest.mark.uncompiled
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # states without legal actions
 @pytest.mark.parametrize(
     ("way", "bootstrap", "source"),
     [
         ("softmax", SARSA, "expected"),
-        pytest.param("softmax", EXPECTED_SARSA, "forward", marks=pytest.mark.long),
-        pytest.param("bonus", SARSA, "forward", marks=pytest.mark.long),
+        ("softmax", EXPECTED_SARSA, "forward"),
+        ("bonus", SARSA, "forward"),
         ("bonus", EXPECTED_SARSA, "expected"),
     ],
 )
@@ -140,7 +142,7 @@ def test_learners_follow_the_definition(way, bootstrap, source, masked):
             "expected_sarsa",
             ctd.ValueLambda(),
             {"planner": ctd.Dyna(3)},
-            marks=pytest.mark.long,
+            marks=pytest.mark.uncompiled,
         ),
     ],
     ids=["sarsa", "planning"],
@@ -154,6 +156,7 @@ def test_both_faces_give_the_same_bits(cls, learner, source, more, exploration, 
         assert agent.exploring_rate is COOLING
 
 
+@pytest.mark.uncompiled
 def test_q_learning_with_a_bonus_still_takes_the_maximum():
     check_both_faces(
         ctd.QLambda, "q_learning", source=ctd.ConstantLambda(0.0), exploration=ctd.CountBonus(2.0), epsilon=0.1
@@ -171,6 +174,7 @@ def test_the_temperature_follows_its_schedule():
         assert agent.policy_probabilities(0) == pytest.approx(weights / weights.sum())
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("exploration", [ctd.Softmax(COOLING), ctd.CountBonus(0.3)], ids=["softmax", "bonus"])
 def test_saved_and_resumed(exploration, tmp_path):
     world = World(3, (6,), 3)

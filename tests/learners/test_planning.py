@@ -283,7 +283,7 @@ RUNS = {
 LEARNERS = {"td": ctd.ChunkedTD, "sarsa": ctd.ChunkedSarsa, "expected_sarsa": ctd.ChunkedExpectedSarsa}
 
 
-@pytest.mark.parametrize("name", ["dyna", "offline", *map(uncompiled, ("sweeping", "certain", "smoothed"))])
+@pytest.mark.parametrize("name", ["dyna", *map(uncompiled, ("offline", "sweeping", "certain", "smoothed"))])
 def test_the_simulation_gives_the_values_of_the_agent(name):
     learner, dynamics, more = RUNS[name]
     more = {"view": "traces", "lambda_source": None} | more
