@@ -21,6 +21,36 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+TOY_NETWORKS = ("compression", "deep", "models")
+"""Folders whose networks take longer to compile than to train."""
+
+
+@contextlib.contextmanager
+def optimised_by_jax(on):
+    import jax
+
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", not on)
+    jax.clear_caches()  # what was compiled the other way
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+    jax.clear_caches()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compile_quickly(request):
+    """Leave out the dearest passes of JAX's compiler; the guide's pages and the lab's tests run what is used."""
+    with optimised_by_jax(False) if request.path.parent.name in TOY_NETWORKS else contextlib.nullcontext():
+        yield
+
+
+@pytest.fixture
+def compiled_as_used():
+    """For what is said of the very programs that are used, such as which bits agree."""
+    with optimised_by_jax(True):
+        yield
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items):
     """Compiled, what is marked `uncompiled` is long; `test_uncompiled.py` runs it as plain Python."""
