@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import gc
 import signal
 
 import pytest
 from hypothesis import settings
+
+from compilation import COMPILED
 
 # The first call of a kernel compiles it, so a deadline per example would fail at random. The examples are the same
 # in every run: a red test stays red until the code changes.
@@ -51,10 +53,17 @@ def compiled_as_used():
         yield
 
 
+def pytest_collection_finish():
+    """The compiler leaves many small objects that live on; looking through them as often as usual is a tenth of it."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items):
     """Compiled, what is marked `uncompiled` is long; `test_uncompiled.py` runs it as plain Python."""
-    if os.environ.get("NUMBA_DISABLE_JIT") != "1":
+    if COMPILED:
         for item in items:
             if item.get_closest_marker("uncompiled"):
                 item.add_marker(pytest.mark.long)

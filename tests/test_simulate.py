@@ -8,7 +8,6 @@ model and view is played at least once.
 from __future__ import annotations
 
 import itertools
-import os
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,6 +22,7 @@ from chunked_td.lambdas.step import WHOLE, chance, expected_mixture, first, foll
 from chunked_td.seeding import uniform
 from chunked_td.simulation import simulate
 from chunked_td.simulation.lockstep import Fleet
+from compilation import COMPILED
 
 EPISODES = 25
 ENVS = {
@@ -46,7 +46,6 @@ ENVS = {
     ),
 }
 CLASSES = {"td": ctd.ChunkedTD, "sarsa": ctd.ChunkedSarsa, "expected_sarsa": ctd.ChunkedExpectedSarsa}
-COMPILED = os.environ.get("NUMBA_DISABLE_JIT") != "1"
 COUNTED = [ctd.ForwardLambda(), ctd.ExpectedLambda(), ctd.BackwardLambda(), ctd.VisitLambda()]
 FIXED = [ctd.ConstantLambda(0.7), ctd.ConstantLambda(0.0), ctd.ConstantLambda(1.0), ctd.WatkinsLambda(0.8)]
 

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from compilation import COMPILED
+
 FOLDER = Path(__file__).parent
 KERNELS = ["test_traces.py", "test_policies.py", "test_lambdas.py", "test_seeding.py", "test_numba_room.py"]
 KERNELS += ["models/test_counts.py", "learners/test_sutton_singh.py"]
 
-pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="is what they run")
+pytestmark = pytest.mark.skipif(not COMPILED, reason="is what they run")
 
 
 def run_uncompiled(paths, chosen):
@@ -29,6 +31,6 @@ def test_kernels_pass_without_compilation():
 
 def test_what_is_marked_passes_without_compilation(pytestconfig):
     """The long ones among them are played if those are asked for."""
-    files = [path for path in FOLDER.rglob("test_*.py") if "pytest.mark.uncompiled" in path.read_text(encoding="utf-8")]
+    files = [path for path in FOLDER.rglob("test_*.py") if "uncompiled" in path.read_text(encoding="utf-8")]
     also = pytestconfig.option.markexpr
     run_uncompiled(sorted(set(files) - {Path(__file__)}), f"uncompiled and ({also})" if also else "uncompiled")

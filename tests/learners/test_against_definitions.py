@@ -7,7 +7,6 @@ and every source is played.
 from __future__ import annotations
 
 import itertools
-import os
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ import chunked_td as ctd
 from chunked_td.indexing import HashedIndexer
 from chunked_td.learners.update import finish
 from chunked_td.seeding import Stream
+from compilation import COMPILED
 
 CLASSES = {V: ctd.ChunkedTD, SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
 SOURCES = {
@@ -31,7 +31,6 @@ SOURCES = {
     "visit": ctd.VisitLambda,
     "factored": ctd.FactoredLambda,
 }
-COMPILED = os.environ.get("NUMBA_DISABLE_JIT") != "1"
 ALSO_COMPILED = {
     V: ("watkins", "visit", "factored"),
     SARSA: ("forward", "expected", "backward"),

@@ -12,6 +12,7 @@ from chunked_td.envs.dynamics.table import TransitionTable
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.indexing import HashedIndexer
 from chunked_td.simulation import simulate
+from compilation import uncompiled
 
 NEVER = 1e-12  # a least step size that no average reaches
 
@@ -34,9 +35,9 @@ def tree():
 @pytest.mark.parametrize(
     ("cls", "source", "view"),
     [
-        pytest.param(ctd.NaiveTD0, 0.0, "averaged", marks=pytest.mark.uncompiled),
-        pytest.param(ctd.TDOneOverN, ctd.VisitLambda(), "averaged", marks=pytest.mark.uncompiled),
-        pytest.param(ctd.TDNOverN, ctd.BackwardLambda(), "averaged", marks=pytest.mark.uncompiled),
+        uncompiled(ctd.NaiveTD0, 0.0, "averaged"),
+        uncompiled(ctd.TDOneOverN, ctd.VisitLambda(), "averaged"),
+        uncompiled(ctd.TDNOverN, ctd.BackwardLambda(), "averaged"),
         (ctd.CorrectedTD, ctd.BackwardLambda(), "corrected"),
     ],
 )
@@ -78,7 +79,7 @@ def test_averages_do_not_depend_on_what_values_were_at_first():
 
 @pytest.mark.parametrize(
     ("cls", "learner"),
-    [(ctd.SarsaLambda, "sarsa"), pytest.param(ctd.TDLambda, "td", marks=pytest.mark.uncompiled)],
+    [(ctd.SarsaLambda, "sarsa"), uncompiled(ctd.TDLambda, "td")],
 )
 def test_averages_on_both_faces(cls, learner):
     check_both_faces(cls, learner, source=ctd.ConstantLambda(0.8), view="averaged")

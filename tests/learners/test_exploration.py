@@ -18,6 +18,7 @@ from chunked_td._archives import pack
 from chunked_td._numba import kernel
 from chunked_td.policies import optimistic_greedy, softmax
 from chunked_td.simulation import simulate
+from compilation import uncompiled
 
 values = st.sampled_from([-1.0, 0.0, 0.5, 2.0])
 actions_ = st.lists(st.tuples(values, values, st.booleans(), st.integers(0, 3)), min_size=1, max_size=5)
@@ -137,13 +138,7 @@ def test_learners_follow_the_definition(way, bootstrap, source, masked):
     ("cls", "learner", "source", "more"),
     [
         (ctd.ChunkedSarsa, "sarsa", ctd.ForwardLambda(), {}),
-        pytest.param(
-            ctd.ChunkedExpectedSarsa,
-            "expected_sarsa",
-            ctd.ValueLambda(),
-            {"planner": ctd.Dyna(3)},
-            marks=pytest.mark.uncompiled,
-        ),
+        uncompiled(ctd.ChunkedExpectedSarsa, "expected_sarsa", ctd.ValueLambda(), {"planner": ctd.Dyna(3)}),
     ],
     ids=["sarsa", "planning"],
 )

@@ -16,6 +16,7 @@ from chunked_td.envs.dynamics import KeyToDoor
 from chunked_td.indexing import HashedIndexer
 from chunked_td.lambdas.step import WHOLE, chance, choice, mixture
 from chunked_td.simulation import simulate
+from compilation import uncompiled
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,6 @@ class Surprise(ctd.LambdaSource):
     @ctd.kernel
     def after_step(source, step, reward, td_error, ended):
         source.number[step.state] += 1.0
-
-
-def uncompiled(value):
-    """A case that is played without compilation."""
-    return pytest.param(value, marks=pytest.mark.uncompiled)
 
 
 def play(agent, world, episodes=8):

@@ -5,7 +5,6 @@ Most combinations are played without compilation; compiled, every planner and th
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -25,15 +24,10 @@ from chunked_td.learners.planning import PLANNERS
 from chunked_td.learners.planning.prioritised_sweeping import pop, push
 from chunked_td.models.errors import wrong_states
 from chunked_td.simulation import simulate
+from compilation import COMPILED, uncompiled
 
 CLASSES = {V: ctd.ChunkedTD, SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
 SETTINGS = {"gamma": 0.9, "alpha": 0.2, "epsilon": 0.3, "seed": 5}
-COMPILED = os.environ.get("NUMBA_DISABLE_JIT") != "1"
-
-
-def uncompiled(*values):
-    """A case that is played without compilation."""
-    return pytest.param(*values, marks=pytest.mark.uncompiled)
 
 
 def pair(world, bootstrap, source, plain_source, *, planner=None, plain=None, **more):

@@ -13,6 +13,7 @@ from worlds import World, side_by_side
 import chunked_td as ctd
 from chunked_td.indexing import HashedIndexer
 from chunked_td.simulation import simulate
+from compilation import uncompiled
 
 CLASSES = {V: ctd.TDLambda, SARSA: ctd.SarsaLambda, EXPECTED_SARSA: ctd.ExpectedSarsaLambda}
 
@@ -126,7 +127,7 @@ def test_true_online_is_the_printed_algorithm(case):
 
 @pytest.mark.parametrize(
     ("cls", "learner"),
-    [(ctd.SarsaLambda, "sarsa"), pytest.param(ctd.TDLambda, "td", marks=pytest.mark.uncompiled)],
+    [(ctd.SarsaLambda, "sarsa"), uncompiled(ctd.TDLambda, "td")],
 )
 def test_true_online_on_both_faces(cls, learner):
     agent = check_both_faces(cls, learner, source=ctd.ConstantLambda(0.8), view="true_online")

@@ -14,6 +14,7 @@ import chunked_td as ctd
 from chunked_td.analysis.exact import ExactModel
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.simulation import simulate
+from compilation import uncompiled
 
 CLASSES = {V: ctd.ChunkedTD, SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
 MASKED = ctd.TransitionTable.from_outcomes(
@@ -134,14 +135,8 @@ def test_with_the_true_model_against_the_definition(seed, bootstrap, name, polic
     ("cls", "learner", "dynamics", "source"),
     [
         (ctd.ChunkedExpectedSarsa, "expected_sarsa", SCALAR, ctd.ValueLambda()),
-        pytest.param(ctd.ChunkedTD, "td", SCALAR, ctd.JunctionLambda(), marks=pytest.mark.uncompiled),
-        pytest.param(
-            ctd.ChunkedSarsa,
-            "sarsa",
-            MASKED,
-            ctd.JunctionLambda(policy_noise=False),
-            marks=pytest.mark.uncompiled,
-        ),
+        uncompiled(ctd.ChunkedTD, "td", SCALAR, ctd.JunctionLambda()),
+        uncompiled(ctd.ChunkedSarsa, "sarsa", MASKED, ctd.JunctionLambda(policy_noise=False)),
     ],
     ids=str,
 )
