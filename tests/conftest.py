@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -62,8 +63,12 @@ def pytest_collection_finish():
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items):
-    """Compiled, what is marked `uncompiled` is long; `test_uncompiled.py` runs it as plain Python."""
+    """Compiled, what is marked `uncompiled` is long; `test_uncompiled.py` runs it as plain Python.
+
+    The files of this folder come first: workers are handed files in this order, and the last ones should be short.
+    """
     if COMPILED:
         for item in items:
             if item.get_closest_marker("uncompiled"):
                 item.add_marker(pytest.mark.long)
+    items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
