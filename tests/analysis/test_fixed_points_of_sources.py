@@ -196,7 +196,7 @@ LONG = [
 ]
 
 
-SHORT = {"ForwardLambda", "BackwardLambda", "JunctionLambda"}
+SHORT = {"ForwardLambda", "BackwardLambda"}
 """One learner of each of these is simulated in every run of the tests, all others with `make test-all`."""
 
 

@@ -164,7 +164,7 @@ def trained_runs(plan, seeds):
 
 @pytest.mark.parametrize(
     "plan",
-    [two_levels(), two_levels(1.0, "sampled", False, "tanh")],
+    [pytest.param(two_levels(), marks=pytest.mark.long), two_levels(1.0, "sampled", False, "tanh")],
     ids=["online-gru", "batch-tanh-sampled-automatizer"],
 )
 def test_a_run_is_the_same_bit_by_bit_alone_and_beside_others(plan, compiled_as_used):
