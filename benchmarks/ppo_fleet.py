@@ -1,6 +1,6 @@
 """A fleet of PPO agents: ours with a fixed λ and with λ sources, and rejax's, a public PPO in JAX with one λ.
 
-    python benchmarks/ppo_fleet.py                       # 100 agents on gymnax's CartPole-v1
+    python benchmarks/ppo_fleet.py                       # 100 agents on CartPole-v1
     python benchmarks/ppo_fleet.py --agents 10 --steps 10240
 
 Needs `pip install 'chunked-td[jax-tasks]'`; rejax takes part where it is installed. All train with 16 environments, 64
@@ -34,7 +34,7 @@ def ours(source: str, agents: int, steps: int) -> tuple[Any, Any]:
     settings = make_settings(
         "ppo", environments=ENVIRONMENTS, steps=STEPS, epochs=EPOCHS, minibatches=MINIBATCHES, hidden=(64, 64)
     )
-    agent = DeepAgent(make_task_by_name("gymnax-cart-pole"), read_source(source), settings)
+    agent = DeepAgent(make_task_by_name("cart-pole"), read_source(source), settings)
     arguments = (jnp.full(agents, 1e-3), start_fleet(agent, jnp.arange(agents)))
     return train_fleet.lower(agent, *arguments, steps).compile(), arguments
 
