@@ -44,9 +44,8 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.deep.criteria import FIXED
+from chunked_td.deep.criteria import FIXED, SOLVED
 
-SOLVED = 0.9
 SHARE = 0.9
 GATE = ("true-expected",)
 SOURCES = ("recurrent", "recurrent-realised")
