@@ -157,7 +157,7 @@ def gate_table(judged: dict[str, Any]) -> str:
             s = {arm: Estimate(**e) for arm, e in cell["scores"].items()}
             best = cell["best fixed"]
             marks = [_marked(s[arm], s[best], s[str(USUAL)]) for arm in ("true-expected", *rule.SOURCES)]
-            shown = f"{best}: {s[best].value:.3f}"
+            shown = f"{best}: {_marked(s[best], s[best], s[str(USUAL)])}"
             lines.append(
                 f"| {agent} | {reads} | {name} | {cell['gate']} | {shown} | {s[str(USUAL)].value:.3f} | "
                 + " | ".join(marks)

@@ -175,13 +175,13 @@ def gate_table(judged: dict[str, Any], members: tuple[str, ...]) -> str:
                 continue
             s = {arm: Estimate(**e) for arm, e in v["scores"].items()}
             best = v["best fixed"]
-            cells = [_interval(s[arm]) for arm in (str(USUAL), *GATE)]
-            lines.append(f"| {agent} | {task} | {v['gate']} | {best}: {_interval(s[best])} | {' | '.join(cells)} |")
+            cells = [_interval(s[arm], s[str(USUAL)]) for arm in (best, str(USUAL), *GATE)]
+            lines.append(f"| {agent} | {task} | {v['gate']} | {best}: {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _interval(e: Estimate) -> str:
-    return f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]"
+def _interval(e: Estimate, usual: Estimate) -> str:
+    return f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]{SIGNS[compared(e, usual)]}"
 
 
 def cost_table(rows: list[dict[str, Any]]) -> str:
