@@ -1,6 +1,6 @@
 """Does λ depend on the state alone if its model learns from a transition before it says λ? The evidence for networks.
 
-    .venv/bin/python docs/experiments/learn_first.py       # a minute on a CPU; its output is results/learn_first.txt
+    .venv/bin/python docs/experiments/learn_first.py       # seconds on a CPU; writes results/learn_first.md
 
 One state, left again and again. The next value is 9 in one case of ten and −1 otherwise, so its mean is 0 and so is the
 mean TD error of the right value. A λ that depends on the state alone is independent of the error that comes, and the
@@ -10,6 +10,7 @@ weighted mean E[λδ]/E[λ] is that of the plain errors. A source that learns fi
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ import numpy as np
 
 from chunked_td.deep.lambdas import DeepLambda, DeepPercepts, DeepValueKernel, SourceSizes, Transitions
 
+RESULT = Path(__file__).parents[2] / "results" / "learn_first.md"
 STREAMS, STEPS, WARM_UP = 64, 20_000, 2_000
 SOURCES: dict[str, DeepLambda] = {
     "value-kernel, c = 0.3": DeepValueKernel(),
@@ -55,11 +57,14 @@ def stream(source: DeepLambda, seed: jax.Array) -> jax.Array:
 
 
 def main() -> None:
-    """Print the three means of every source, with standard errors over streams."""
+    """Write the three means of every source, with standard errors over streams."""
+    lines = ["| source | learns first, as run | answers first | mean error |", "|---|---|---|---|"]
     for name, source in SOURCES.items():
         means = np.asarray(jax.jit(jax.vmap(functools.partial(stream, source)))(jnp.arange(STREAMS)))
-        parts = zip(("learns first", "answers first", "mean error"), means.mean(0), means.std(0), strict=True)
-        print(f"{name}: " + ", ".join(f"{what} {m:+.3f} ± {s / STREAMS**0.5:.3f}" for what, m, s in parts))
+        cells = [f"{m:+.3f} ± {s:.3f}" for m, s in zip(means.mean(0), means.std(0) / STREAMS**0.5, strict=True)]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    RESULT.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from chunked_td.deep.criteria import (
     best_fixed,
     compared,
     estimate,
+    gate,
 )
 
 LEARNED = ("value-kernel", "value-kernel-1", "expected", "realised", "lambda-greedy", "meta-gradient")
@@ -105,6 +106,27 @@ def kinds_table(judged: dict[str, Any]) -> str:
 def _listed(counts: dict[str, int], tasks: int) -> str:
     """Names that count at least once, with how often out of how many where there are several."""
     return ", ".join(f"{name} ({n} of {tasks})" if tasks > 1 else name for name, n in counts.items() if n)
+
+
+def counts_table(judged: dict[str, Any]) -> str:
+    """An arm per row, an agent per column: on how many tasks but `TWIN` it is better or worse than λ = 0.95 (▲ and ▼),
+    and better than the best fixed λ (★).
+    """
+    rows = []
+    for arm in (*_FIXED, *LEARNED, *TRUE):
+        cells = []
+        for verdicts in judged.values():
+            found = [e for task, e in estimates_of(verdicts).items() if task != TWIN and arm in e]
+            said = [compared(e[arm], e[_USUAL]) for e in found]
+            counts = {
+                "▲": said.count("better"),
+                "▼": said.count("worse"),
+                "★": sum(e[arm].above(e[best_fixed(e)]) for e in found),
+            }
+            cells.append(" ".join(f"{n} {sign}" for sign, n in counts.items() if n) or ("none" if found else ""))
+        if any(cells) and arm != _USUAL:
+            rows.append((arm, *cells))
+    return table(("λ", *judged), rows)
 
 
 def means_table(judged: dict[str, Any]) -> str:
@@ -195,26 +217,35 @@ def twin_table(frame: Any, judged: dict[str, Any]) -> str:
 
 
 def gate_luck_table(found: Scores) -> str:
-    """How often the gate's comparisons passed, and how often they would if nothing differed.
+    """How the gate stood, how often its comparisons passed, and how often they would if nothing differed.
 
     For the latter the runs of the true model's arm and of the best fixed λ are put together and dealt out again
     `SHUFFLES` times.
     """
     rng = np.random.default_rng(0)
-    rows, totals = [], np.zeros(3)
+    rows, totals = [], np.zeros(5)
     for agent, tasks in found.items():
-        counts = np.zeros(3)
+        counts = np.zeros(5)
         for runs in tasks.values():
-            rival = runs[best_fixed({arm: estimate(runs[arm]) for arm in _FIXED})]
-            for ours in (runs[arm] for arm in GATE if arm in runs):
-                pool = np.concatenate([ours, rival])
+            estimates = {arm: estimate(values) for arm, values in runs.items()}
+            stood = gate(estimates)
+            rival = runs[best_fixed(estimates)]
+            counts[:2] += (stood == "passed", stood == "half")
+            for arm in GATE:
+                pool = np.concatenate([runs[arm], rival])
                 shuffled = [rng.permutation(pool) for _ in range(SHUFFLES)]
-                passes = [estimate(x[: ours.size]).above(estimate(x[ours.size :])) for x in shuffled]
-                counts += (1, estimate(ours).above(estimate(rival)), np.mean(passes))
-        rows.append((agent, f"{counts[0]:.0f}", f"{counts[1]:.0f}", f"{counts[2]:.2f}"))
+                passes = [estimate(x[: rival.size]).above(estimate(x[rival.size :])) for x in shuffled]
+                counts[2:] += (1, estimates[arm].above(estimates[best_fixed(estimates)]), np.mean(passes))
+        rows.append((f"{agent}, {len(tasks)} tasks", *_luck(counts)))
         totals += counts
-    rows.append(("all", f"{totals[0]:.0f}", f"{totals[1]:.0f}", f"{totals[2]:.2f}"))
-    return table(("agent", "comparisons with the best fixed λ", "passed", "would pass if nothing differed"), rows)
+    rows.append(("all", *_luck(totals)))
+    head = ("agent", "gate passed", "half", "comparisons with the best fixed λ", "passed")
+    return table((*head, "would pass if nothing differed"), rows)
+
+
+def _luck(counts: np.ndarray) -> tuple[str, ...]:
+    """Whole numbers, and the last one with two decimals."""
+    return (*(f"{n:.0f}" for n in counts[:-1]), f"{counts[-1]:.2f}")
 
 
 def draw_table(found: Scores) -> str:
@@ -239,6 +270,7 @@ def summary_tables(frame: Any, chosen: Chosen, found: Scores, judged: dict[str, 
     grids = {agent: tuple(rows["step_size"].unique().to_list()) for (agent,), rows in frame.group_by("agent")}
     return {
         "kinds": kinds_table(judged),
+        "counts": counts_table(judged),
         "means": means_table(judged),
         "moonshot": moonshot_table(judged),
         "step-sizes": edge_table(chosen, grids),
