@@ -235,7 +235,7 @@ def gate_luck_table(found: Scores) -> str:
                 pool = np.concatenate([runs[arm], rival])
                 shuffled = [rng.permutation(pool) for _ in range(SHUFFLES)]
                 passes = [estimate(x[: rival.size]).above(estimate(x[rival.size :])) for x in shuffled]
-                counts[2:] += (1, estimates[arm].above(estimates[best_fixed(estimates)]), np.mean(passes))
+                counts[2:] += np.array([1, estimates[arm].above(estimates[best_fixed(estimates)]), np.mean(passes)])
         rows.append((f"{agent}, {len(tasks)} tasks", *_luck(counts)))
         totals += counts
     rows.append(("all", *_luck(totals)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,6 @@ class FurtherClaim:
     controls: tuple[tuple[str, str], ...] = ()
 
 
-_STATUS = {"holds": HOLDS, "fails": FAILS, "in part": PARTLY}
-
 TITLES = {
     "atlas": "Atlas: which method where",
     "compression": "History compressor",
@@ -52,12 +50,16 @@ TITLES = {
 
 
 def further_claims(*roots: Path) -> list[FurtherClaim]:
-    """The claims of every study whose data lie in one of `roots`; in the first of them, if in several."""
+    """The claims of every study whose data lie in one of `roots`; in the first of them, if in several.
+
+    They are "not run" where the runs are of a tiny size.
+    """
     found: list[FurtherClaim] = []
     for name, claims in (("atlas", _atlas), ("compression", _compression), ("deep", _deep), ("hidden", _hidden)):
         place = next((root / name for root in roots if (root / name).is_dir()), None)
         if place is not None:
-            found += claims(place)
+            short = _shortened(place)
+            found += (replace(c, status=NOT_RUN, evidence=short) if short else c for c in claims(place))
     return found
 
 
@@ -141,7 +143,6 @@ def _deep(folder: Path) -> Iterator[FurtherClaim]:
     path = folder / "verdicts.json"
     if not path.is_file():
         return
-    short = _shortened(folder)
     for agent, judged in json.loads(path.read_text(encoding="utf-8")).items():
         moon = judged["moonshot"]
         source, rival, _ = _best(moon["means"])
@@ -159,8 +160,8 @@ def _deep(folder: Path) -> Iterator[FurtherClaim]:
             f"A λ per step beats every fixed λ for {agent}, over {len(judged['tasks'])} tasks.",
             "One source has a mean over tasks above that of every fixed λ, intervals disjoint, and is no worse than "
             "5 % on any task. First the gate: λ from the true model must help.",
-            NOT_RUN if short else HOLDS if moon["verdict"] == "holds" else FAILS,
-            short or f"{evidence}; the gate was passed on {gates.count('passed')} of {len(gates)} tasks",
+            HOLDS if moon["verdict"] == "holds" else FAILS,
+            f"{evidence}; the gate was passed on {gates.count('passed')} of {len(gates)} tasks",
             f"beats every fixed λ for {agent}",
             folder / "tables" / "moonshot.md",
         )
@@ -188,8 +189,7 @@ def _hidden(folder: Path) -> Iterator[FurtherClaim]:
     if not path.is_file():
         return
     found = json.loads(path.read_text(encoding="utf-8"))
-    short = _shortened(folder)
-    status = dict.fromkeys(("holds", "fails", "in part"), NOT_RUN) if short else _STATUS
+    status = {"holds": HOLDS, "fails": FAILS, "in part": PARTLY}
     for agent, judged in found["claims"].items():
         reach = (f"{task}: {r['kept']} and {r['state']}" for task, r in judged["reach"].items())
         yield FurtherClaim(
