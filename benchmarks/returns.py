@@ -2,6 +2,7 @@
 
     python benchmarks/returns.py            # all shapes; on a CUDA device too, where JAX or Torch finds one
     python benchmarks/returns.py --quick    # small shapes
+    python benchmarks/returns.py --no-cpu   # on a GPU alone
 
 Needs numpy, numba, jax and this package; PyTorch, rlax, TorchRL and Stable-Baselines3 take part where they are
 installed. Programs take turns, the fastest turn counts, and each line ends in a program's time divided by ours (above
@@ -273,6 +274,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="per table")
     parser.add_argument("--compile", action="store_true", help="torch.compile too (needs a C++ compiler or Triton)")
     parser.add_argument("--only", choices=["numpy", "jax", "torch"], help="one backend")
+    parser.add_argument("--no-cpu", action="store_true", help="GPUs alone")
     parser.add_argument("--shapes", nargs="*", help="such as 128x16")
     parser.add_argument("--out", type=Path, help="a JSON file")
     options = parser.parse_args()
@@ -292,16 +294,17 @@ def main() -> None:
 
 def backends(data: dict[str, np.ndarray], options: Any) -> Iterator[tuple[str, Iterator[tuple[str, Program]]]]:
     """One table per backend and device."""
-    if options.only in (None, "numpy"):
+    if options.only in (None, "numpy") and not options.no_cpu:
         yield "NumPy", numpy_programs(data)
     jax = optional("jax") if options.only in (None, "jax") else None
     if jax is not None:
-        platforms = {device.platform: device for device in [*jax.devices(), *jax.devices("cpu")]}
+        host = [] if options.no_cpu else jax.devices("cpu")
+        platforms = {device.platform: device for device in [*jax.devices(), *host]}
         for platform, device in platforms.items():
             yield f"JAX, {platform}", jax_programs(data, device)
     torch = optional("torch") if options.only in (None, "torch") else None
     if torch is not None:
-        for device in ["cuda"] * torch.cuda.is_available() + ["cpu"]:
+        for device in ["cuda"] * torch.cuda.is_available() + ["cpu"] * (not options.no_cpu):
             yield f"Torch, {device}", torch_programs(data, device, options.compile)
 
 

@@ -54,7 +54,7 @@ def one_pass(
             row = row + (k == ahead)
             return load(inputs[k].at[row, column], mask=(row < steps) & (column < width), other=nothing[k])
 
-        def read(first: jax.Array, j: int) -> list[jax.Array]:
+        def read(first: Any, j: int) -> list[jax.Array]:
             row = first + part * turn + j
             return [argument(k, row) for k in range(len(inputs))]
 

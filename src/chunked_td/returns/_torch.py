@@ -68,11 +68,13 @@ def gae(given: Given, stop: bool) -> torch.Tensor:
     """See `advantages.gae`."""
     if _compiled_loops_fit(given, stop):
         return _from_numpy(given, _numpy.gae(_to_numpy(given), stop))
-    *arrays, lambda_ = _wide(given, stop)
-    kernels = _kernels([*arrays, lambda_])
+    arrays = _wide(given, stop)
+    kernels = _kernels(arrays)
     if kernels is not None:
-        return _result(given, kernels.one_pass(kernels.gae, [*arrays, lambda_], None, given.axis, given.shape))
-    b, a = _formulas.gae(torch, *arrays, _formulas.next_step(torch, lambda_, given.axis))
+        return _result(given, kernels.one_pass(kernels.gae, arrays, None, given.axis, given.shape))
+    rewards, values, next_values, terminated, truncated, discount, lambda_ = arrays
+    following = _formulas.next_step(torch, lambda_, given.axis)
+    b, a = _formulas.gae(torch, rewards, values, next_values, terminated, truncated, discount, following)
     return _result(given, doubling_scan(b, a, None, given.axis))
 
 

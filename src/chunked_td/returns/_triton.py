@@ -1,5 +1,9 @@
 """Linear recursions on an NVIDIA GPU in one pass over memory, as a Triton kernel for Torch. See `_pallas`."""
 
+# Triton reads these functions itself and knows sums of tuples, no stars.
+# ruff: noqa: RUF005
+# pyright: reportGeneralTypeIssues=false
+
 from __future__ import annotations
 
 from collections.abc import Sequence
