@@ -188,9 +188,19 @@ def cost_table(rows: list[dict[str, Any]]) -> str:
     """Markdown: time of training with a source, divided by that with a fixed λ."""
     lines = ["| agent | source | steps per second | time / fixed λ |", "|---|---|---|---|"]
     for row in rows:
-        speed = row["steps_per_second"]
-        text = f"{speed / 1e6:.2f} million" if speed >= 5e5 else f"{speed:,.0f}"
-        lines.append(f"| {row['agent']} | {row['source']} | {text} | {row['ratio']:.2f} |")
+        speed = f"{row['steps_per_second'] / 1e6:.2f} million"
+        lines.append(f"| {row['agent']} | {row['source']} | {speed} | {row['ratio']:.2f} |")
+    return "\n".join(lines)
+
+
+def repeated_cost_table(repeats: list[list[dict[str, Any]]]) -> str:
+    """Markdown: the same from several measurements, the middle one and the range. Args: repeats: rows of each."""
+    lines = ["| agent | source | steps per second, at best | time / fixed λ | range |", "|---|---|---|---|---|"]
+    for rows in zip(*repeats, strict=True):
+        ratios = sorted(row["ratio"] for row in rows)
+        shown = f"{np.median(ratios):.2f} | {ratios[0]:.2f} to {ratios[-1]:.2f}"
+        speed = max(row["steps_per_second"] for row in rows)
+        lines.append(f"| {rows[0]['agent']} | {rows[0]['source']} | {speed:,.0f} | {shown} |")
     return "\n".join(lines)
 
 
@@ -259,7 +269,7 @@ def main(arguments: list[str] | None = None) -> None:
         measured = json.loads(costs.read_text(encoding="utf-8"))
         texts["costs"] = cost_table(measured["costs"])
         if "cpu" in measured:
-            texts["costs-cpu"] = cost_table(measured["cpu"]["costs"])
+            texts["costs-cpu"] = repeated_cost_table(measured["cpu"]["repeats"])
     for name, text in texts.items():
         (target / f"{name}.md").write_text(text + "\n", encoding="utf-8")
     if chosen.figures:
