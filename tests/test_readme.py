@@ -78,12 +78,12 @@ def test_the_tables_of_the_deep_study_come_from_its_data():
     """Its scores; the gate and the verdicts are counted from the same runs by the same functions."""
     import polars as pl
 
-    from chunked_td.deep.tables import score_tables, scores, verdicts
+    from chunked_td.deep.tables import chosen_runs, score_tables, scores, verdicts
 
     folder = ROOT / "results" / "deep"
-    found = scores(pl.read_parquet(folder / "runs.parquet"))
+    found = scores(chosen_runs(pl.read_parquet(folder / "runs.parquet")))
     judged = verdicts({"ppo": found["ppo"]})
-    for name, text in score_tables(found["ppo"], judged["ppo"]).items():
+    for name, text in score_tables(found["ppo"]).items():
         stored = (folder / "tables" / f"ppo-{name}.md").read_text(encoding="utf-8")
         assert stored.strip() == text, f"run python -m chunked_td.deep.tables --out {folder}"
     assert judged["ppo"]["moonshot"]["verdict"] == "fails"

@@ -319,7 +319,7 @@ def test_the_study_runs_and_is_tabled(tmp_path):
         *_, table = study.study(size, ("sarsa",), ("charge",))
     np.savez(tmp_path / "study.npz", **table)
     tables.main(["--import", str(tmp_path / "study.npz"), "--out", str(tmp_path), "--figures", str(tmp_path)])
-    assert len(pl.read_parquet(tmp_path / "runs.parquet")) == (len(FIXED) + 4) * 3
+    assert len(pl.read_parquet(tmp_path / "runs.parquet")) == (len(FIXED) + 1 + len(tables.TRUE)) * 3
     assert "| 0.95 |" in (tmp_path / "tables" / "sarsa-ours.md").read_text()
     assert "closed" in (tmp_path / "tables" / "gate-ours.md").read_text()
     assert (tmp_path / "deep-sarsa.svg").stat().st_size > 1_000

@@ -45,10 +45,14 @@ def test_the_deep_study_is_judged_by_its_verdicts(tmp_path, verdict, status):
     means = {"0.0": 0.1, "0.95": 0.4, "value-kernel": 0.5}
     found = {"verdict": verdict, "means": {name: {"value": value} for name, value in means.items()}}
     tasks = {"catch": {"gate": "passed"}, "umbrella": {"gate": "closed"}}
-    (tmp_path / "deep" / "verdicts.json").write_text(json.dumps({"ppo": {"moonshot": found, "tasks": tasks}}))
+    once = {"verdict": "fails", "means": {name: {"value": value / 2} for name, value in means.items()}}
+    sets = {"without the twin": {"moonshot": once, "moonshot over": ["umbrella"]}}
+    judged = {"moonshot": found, "tasks": tasks, "sets": sets}
+    (tmp_path / "deep" / "verdicts.json").write_text(json.dumps({"ppo": judged}))
     (claim,) = further_claims(tmp_path)
     assert claim.status == status
     assert "best source value-kernel 0.500, best fixed λ 0.95 0.400" in claim.evidence
+    assert "CartPole once instead of twice: value-kernel 0.250 and 0.95 0.200, fails" in claim.evidence
     assert "1 of 2 tasks" in claim.evidence
 
 

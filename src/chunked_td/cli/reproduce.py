@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -21,7 +22,9 @@ class Reproduce:
     """Run the paper's experiments and the atlas, and build the report. Finished work is never repeated."""
 
     experiments: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Experiment ids, or files and folders of your own with a PROTOCOL; none means all."""
+    """Experiment ids, or files and folders of your own with a PROTOCOL; none means all. deep and hidden, the studies of
+    networks, run only where they are named: into the folders of these names in the run directory, with profile paper
+    in full (made for a GPU), else tiny."""
     profile: Literal["quick", "paper", "smoke"] = "quick"
     """quick: network arms reduced, all else at the full protocol; paper: everything in full; smoke: tiny."""
     engine: Literal["local", "ray"] = "local"
@@ -56,8 +59,12 @@ class Reproduce:
 
     def run(self) -> int:
         """Run it."""
+        from chunked_td.lab.running.network_studies import STUDIES
         from chunked_td.lab.running.reproduce import reproduce
 
+        named = [name for name in self.experiments if name in STUDIES]
+        if named:
+            return self._run_studies(named)
         if self.import_from is not None and (code := self._import(self.import_from)):
             return code
         code = reproduce(
@@ -81,6 +88,18 @@ class Reproduce:
                 say_if_stale(self.out)
             return code
         return build(self.out, self.experiments, only_if_stale=True, open_it=self.open) or code
+
+    def _run_studies(self, named: list[str]) -> int:
+        from chunked_td.lab.running.network_studies import STUDIES, reproduce_study
+
+        rest = [name for name in self.experiments if name not in STUDIES]
+        given = [name for name in ("arms", "seeds", "episodes", "log", "import_from") if getattr(self, name)]
+        if rest or given:
+            others = ", ".join([*rest, *(f"--{name.removesuffix('_from')}" for name in given)])
+            print(f"error: {' and '.join(named)} run by themselves, without {others}", file=sys.stderr)
+            return 2
+        codes = [reproduce_study(name, out=self.out, profile=self.profile, dry_run=self.dry_run) for name in named]
+        return max(codes)
 
     @property
     def atlas_profile(self) -> str | None:

@@ -36,6 +36,14 @@ the packages or bsuite's own experiments have. The moonshot of an agent is that 
 reported for tasks of ours and tasks of others alone. CartPole is in both sets, once in either implementation.
 XLand-MiniGrid's DoorKey is a control: nothing in it is random, so a true model of the action taken says λ = 1, and
 what λ < 1 the other sources give there comes from the policy or from their own errors.
+
+**Added after the data; no rule above was changed.** What was run: PPO learns from whole rollouts of 1,024
+transitions, so its 160,000 steps in 20 blocks were 7 rollouts a block, 143,360 transitions in all. How things are
+reported: means over tasks leave `TWIN` out, because its runs are those of *cart-pole* to the last bit with Q(λ) and
+almost so with SARSA and actor-critic, and a task would count twice; the moonshot is judged as written above and is also
+shown without it. Success rates (`SOLVED`) are given for `ALL_OR_NOTHING`, tasks in which most runs end near 0 or 1. The
+threshold is that of the study with hidden state, where it was written before the data; here it, and the choice of these
+tasks, came after.
 """
 
 from __future__ import annotations
@@ -49,6 +57,12 @@ USUAL = 0.95
 GATE = ("true-kernel", "true-expected")
 TOLERANCE = 0.05
 RESAMPLES = 2_000
+TWIN = "gymnax-cart-pole"
+"""The second of two implementations of one task; means over tasks leave it out."""
+SOLVED = 0.9
+"""A run has solved its task if the mean of its episodes' scores over the last quarter of training is at least this."""
+ALL_OR_NOTHING = ("charge", "charge-mirrored", "cart-pole", "xland-door-key")
+"""Tasks whose success rates are reported."""
 
 
 class Estimate(NamedTuple):
@@ -72,16 +86,16 @@ def interquartile(values: np.ndarray) -> np.ndarray:
     return values @ (weights / weights.sum())
 
 
-def resamples(values: np.ndarray) -> np.ndarray:
-    """Interquartile means of bootstrap samples of one arm's runs: float64[RESAMPLES]."""
+def resamples(values: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Interquartile means of bootstrap samples of one arm's runs: float64[RESAMPLES]. Verdicts are those of seed 0."""
     values = np.asarray(values, np.float64)
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     return interquartile(values[rng.integers(values.size, size=(RESAMPLES, values.size))])
 
 
-def estimate(values: np.ndarray) -> Estimate:
+def estimate(values: np.ndarray, seed: int = 0) -> Estimate:
     """Interquartile mean of one arm's runs on a task with its interval."""
-    low, high = np.quantile(resamples(values), [0.025, 0.975])
+    low, high = np.quantile(resamples(values, seed), [0.025, 0.975])
     return Estimate(float(interquartile(values)), float(low), float(high))
 
 

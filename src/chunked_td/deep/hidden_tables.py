@@ -16,7 +16,9 @@ import numpy as np
 from chunked_td.deep import hidden_criteria as rule
 from chunked_td.deep.criteria import FIXED, USUAL, Estimate, best_fixed, compared, estimate, gate, moonshot
 from chunked_td.deep.hidden_study import ARMS, TASK_NAMES
-from chunked_td.deep.tables import chosen_rows, score_table, stored_with
+from chunked_td.deep.study import GRIDS
+from chunked_td.deep.summaries import edge_table
+from chunked_td.deep.tables import SIGNS, chosen_rows, score_table, stored_with
 from chunked_td.deep.training import AGENTS
 
 _FIXED = tuple(str(x) for x in FIXED)
@@ -155,7 +157,7 @@ def gate_table(judged: dict[str, Any]) -> str:
             s = {arm: Estimate(**e) for arm, e in cell["scores"].items()}
             best = cell["best fixed"]
             marks = [_marked(s[arm], s[best], s[str(USUAL)]) for arm in ("true-expected", *rule.SOURCES)]
-            shown = f"{best}: {s[best].value:.3f}"
+            shown = f"{best}: {_marked(s[best], s[best], s[str(USUAL)])}"
             lines.append(
                 f"| {agent} | {reads} | {name} | {cell['gate']} | {shown} | {s[str(USUAL)].value:.3f} | "
                 + " | ".join(marks)
@@ -166,8 +168,7 @@ def gate_table(judged: dict[str, Any]) -> str:
 
 def _marked(ours: Estimate, best: Estimate, usual: Estimate) -> str:
     """A score; ▲ ▼: better or worse than λ = 0.95, ★ also better than the best fixed λ."""
-    sign = {"better": " ▲", "worse": " ▼", "no difference": ""}[compared(ours, usual)]
-    return f"{ours.value:.3f}{' ★' if ours.above(best) else sign}"
+    return f"{ours.value:.3f}{' ★' if ours.above(best) else SIGNS[compared(ours, usual)]}"
 
 
 def draw_success(judged: dict[str, Any], path: Path) -> None:
@@ -225,11 +226,13 @@ def main(arguments: list[str] | None = None) -> None:
     target = chosen.out / "tables"
     target.mkdir(exist_ok=True)
     texts = {"gate": gate_table(judged), "reach": reach_table(judged)}
+    chosen_sizes = {f"{agent}, {memory}": cells for (agent, memory), cells in found.items()}
+    texts["step-sizes"] = edge_table(chosen_sizes, {key: GRIDS[key.split(", ")[0]] for key in chosen_sizes})
     for (agent, memory), cells in found.items():
         entry = judged["memories"][f"{agent}, {memory}"]
         texts[f"solved-{agent}-{memory}"] = solved_table(entry["cells"])
         scores = {f"{t} {n}": {arm: runs["score"] for arm, runs in arms.items()} for (t, n), arms in cells.items()}
-        texts[f"scores-{agent}-{memory}"] = score_table(scores, entry["moonshot"]["means"], _ARMS)
+        texts[f"scores-{agent}-{memory}"] = score_table(scores, _ARMS)
     for name, text in texts.items():
         (target / f"{name}.md").write_text(text + "\n", encoding="utf-8")
     if chosen.figures:

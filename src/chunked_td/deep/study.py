@@ -17,7 +17,7 @@ import itertools
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,8 +159,14 @@ def study(size: StudySize, agents: tuple[str, ...], tasks: tuple[str, ...]) -> I
             yield {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
 
 
-def costs(agents: tuple[str, ...], runs: int, steps: dict[str, int], task: str = "charge") -> list[dict[str, Any]]:
-    """Seconds of training with each source alone, beside a fixed λ from the same code."""
+def costs(
+    agents: tuple[str, ...],
+    runs: int,
+    steps: dict[str, int],
+    task: str = "charge",
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[dict[str, Any]]:
+    """Seconds of training with each source alone, beside a fixed λ from the same code. Args: clock: what tells time."""
     rows = []
     for agent in agents:
         named: dict[str, DeepLambda] = {"0.95": DeepConstant(0.95)}
@@ -178,10 +184,10 @@ def costs(agents: tuple[str, ...], runs: int, steps: dict[str, int], task: str =
         best = dict.fromkeys(programs, np.inf)
         for turn in range(4):  # programs take turns; the first turn warms up
             for name, (program, rates, states) in programs.items():
-                began = time.perf_counter()
+                began = clock()
                 jax.block_until_ready(program(rates, states))
                 if turn:
-                    best[name] = min(best[name], time.perf_counter() - began)
+                    best[name] = min(best[name], clock() - began)
         for name, seconds in best.items():
             speed = runs * steps[agent] / seconds
             row = {"agent": agent, "source": name, "runs": runs, "seconds": seconds, "steps_per_second": speed}
@@ -197,6 +203,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--agents", nargs="+", choices=list(GRIDS), default=["sarsa"])
     parser.add_argument("--tasks", nargs="+", choices=[*TASKS, *OTHERS], default=None)
     parser.add_argument("--costs", action="store_true", help="time each source alone instead")
+    parser.add_argument("--processor-time", action="store_true", help="of --costs on a CPU that others use, too")
     parser.add_argument("--runs", type=int, default=100, help="of each program of --costs")
     parser.add_argument("--steps", type=int, default=None, help="transitions per run, instead of the size's")
     parser.add_argument("--name", default="study", help="of the files")
@@ -211,7 +218,8 @@ def main(arguments: list[str] | None = None) -> None:
     began = time.perf_counter()
     about: dict[str, Any] = {"device": str(jax.devices()[0].device_kind), "jax": jax.__version__, "agents": agents}
     if chosen.costs:
-        about["costs"] = costs(agents, chosen.runs, size.steps)
+        clock = time.process_time if chosen.processor_time else time.perf_counter
+        about["costs"] = costs(agents, chosen.runs, size.steps, clock=clock)
     else:
         about |= {"size": chosen.size, "settings": dataclasses.asdict(size)}
         for table in study(size, agents, chosen.tasks or size.tasks):

@@ -16,6 +16,7 @@ import numpy as np
 from chunked_td.deep.criteria import (
     FIXED,
     GATE,
+    TWIN,
     USUAL,
     Estimate,
     best_fixed,
@@ -26,53 +27,52 @@ from chunked_td.deep.criteria import (
     moonshot,
 )
 from chunked_td.deep.envs import OTHERS, TASKS
+from chunked_td.deep.summaries import LEARNED, TRUE, Chosen, Scores, mean_over_tasks, shown, summary_tables
 
 SETS = {"ours": tuple(TASKS), "others": OTHERS}
 """Tasks, by who wrote them."""
-LEARNED = ("value-kernel", "value-kernel-1", "expected", "realised", "lambda-greedy", "meta-gradient")
-TRUE = (*GATE, "true-realised")
+SIGNS = {"better": " ▲", "worse": " ▼", "no difference": ""}
+"""How tables show a verdict against λ = 0.95."""
 _FIXED = tuple(str(x) for x in FIXED)
 
 
 def import_runs(paths: list[Path], out: Path) -> None:
     """Write runs.parquet, one row per run, and curves.parquet, one row per arm at its chosen step size.
 
-    Where two files hold the same agent and task, the later one counts. What is stored already and not in the files is
-    kept.
+    Where two files hold the same agent, task and arm, the later one counts. What is stored already and not in the files
+    is kept.
     """
     import polars as pl
 
-    tables: dict[tuple[str, str], dict[str, np.ndarray]] = {}
+    cell = ("agent", "task", "arm")
+    tables: dict[tuple[str, ...], dict[str, np.ndarray]] = {}
     for path in paths:
         with np.load(path) as stored:
             table = {name: stored[name] for name in stored.files}
-        for agent, task in dict.fromkeys(zip(table["agent"].tolist(), table["task"].tolist(), strict=True)):
-            rows = (table["agent"] == agent) & (table["task"] == task)
-            tables[agent, task] = {name: column[rows] for name, column in table.items()}
+        for key in dict.fromkeys(zip(*(table[name].tolist() for name in cell), strict=True)):
+            rows = np.all([table[name] == value for name, value in zip(cell, key, strict=True)], 0)
+            tables[key] = {name: column[rows] for name, column in table.items()}
     runs, curves = [], []
-    for (agent, task), t in tables.items():
+    for key, t in tables.items():
         score, final = np.nanmean(t["curve"], 1), np.nanmean(t["curve"][:, -5:], 1)
-        frame = {name: t[name] for name in ("agent", "task", "arm", "step_size", "seed", "judged")}
+        frame = {name: t[name] for name in (*cell, "step_size", "seed", "judged")}
         frame |= {"score": score, "final": final, "return": np.nanmean(t["returns"][:, -5:], 1)}
         runs.append(pl.DataFrame({**frame, "mean_lambda": t["mean_lambda"].mean(1)}))
-        for arm in dict.fromkeys(t["arm"].tolist()):
-            rows = chosen_rows(t["arm"] == arm, t["step_size"], t["judged"], score)
-            histogram = t["histogram"][rows].sum(0)
-            curves.append(
-                {
-                    "agent": agent,
-                    "task": task,
-                    "arm": arm,
-                    "step_size": float(t["step_size"][rows][0]),
-                    "curve": interquartile(t["curve"][rows].T).tolist(),
-                    "lambda_curve": t["mean_lambda"][rows].mean(0).tolist(),
-                    "histogram": (histogram / histogram.sum()).tolist(),
-                }
-            )
+        rows = chosen_rows(np.ones(len(score), bool), t["step_size"], t["judged"], score)
+        histogram = t["histogram"][rows].sum(0)
+        curves.append(
+            {
+                **dict(zip(cell, key, strict=True)),
+                "step_size": float(t["step_size"][rows][0]),
+                "curve": interquartile(t["curve"][rows].T).tolist(),
+                "lambda_curve": t["mean_lambda"][rows].mean(0).tolist(),
+                "histogram": (histogram / histogram.sum()).tolist(),
+            }
+        )
     out.mkdir(parents=True, exist_ok=True)
     for name, frame in (("runs", pl.concat(runs)), ("curves", pl.DataFrame(curves))):
         path = out / f"{name}.parquet"
-        stored_with(path, frame, ("agent", "task")).write_parquet(path, compression="zstd")
+        stored_with(path, frame, cell).write_parquet(path, compression="zstd")
 
 
 def stored_with(path: Path, frame: Any, cell: tuple[str, ...]) -> Any:
@@ -91,18 +91,24 @@ def chosen_rows(arm: np.ndarray, step_size: np.ndarray, judged: np.ndarray, scor
     return arm & judged & (step_size == best)
 
 
-def scores(frame: Any) -> dict[str, dict[str, dict[str, np.ndarray]]]:
-    """agent → task → arm → scores of judged runs, from runs.parquet; tasks of ours first."""
-    found: dict[str, dict[str, dict[str, np.ndarray]]] = {}
+def chosen_runs(frame: Any) -> Chosen:
+    """The judged runs of every arm at its chosen step size, from runs.parquet; tasks of ours first."""
+    found: Chosen = {}
     for (agent, task, arm), rows in frame.group_by("agent", "task", "arm", maintain_order=True):
-        columns = [rows[name].to_numpy() for name in ("step_size", "judged", "score")]
-        some = chosen_rows(np.ones(len(rows), bool), *columns)
-        found.setdefault(agent, {}).setdefault(task, {})[arm] = columns[-1][some]
+        tuned = [rows[name].to_numpy() for name in ("step_size", "judged", "score")]
+        some = chosen_rows(np.ones(len(rows), bool), *tuned)
+        columns = {name: rows[name].to_numpy()[some] for name in ("score", "final", "step_size")}
+        found.setdefault(agent, {}).setdefault(task, {})[arm] = columns
     order = [task for tasks in SETS.values() for task in tasks]
     return {agent: {task: found[agent][task] for task in order if task in found[agent]} for agent in found}
 
 
-def verdicts(found: dict[str, dict[str, dict[str, np.ndarray]]]) -> dict[str, Any]:
+def scores(chosen: Chosen) -> Scores:
+    """The scores among those runs."""
+    return {a: {t: {arm: r["score"] for arm, r in arms.items()} for t, arms in ts.items()} for a, ts in chosen.items()}
+
+
+def verdicts(found: Scores) -> dict[str, Any]:
     """Gate, comparisons and moonshot of every agent, by `criteria`."""
     result: dict[str, Any] = {}
     for agent, tasks in found.items():
@@ -120,38 +126,32 @@ def verdicts(found: dict[str, dict[str, dict[str, np.ndarray]]]) -> dict[str, An
                 "scores": {arm: est[arm]._asdict() for arm in est},
             }
         result[agent] = {"tasks": each, "moonshot": moonshot(whole, sources), "moonshot over": list(whole), "sets": {}}
-        for name, members in SETS.items():
+        parts = {**SETS, "without the twin": tuple(task for task in tasks if task != TWIN)}
+        for name, members in parts.items():
             part = {task: runs for task, runs in whole.items() if task in members}
             if part:
                 result[agent]["sets"][name] = {"moonshot": moonshot(part, sources), "moonshot over": list(part)}
     return result
 
 
-def score_tables(found: dict[str, dict[str, np.ndarray]], judged: dict[str, Any]) -> dict[str, str]:
-    """`score_table` of one agent for every set of tasks. Args: found, judged: its scores and verdicts."""
-    texts = {}
-    for name, members in SETS.items():
-        part = {task: runs for task, runs in found.items() if task in members}
-        if part:
-            texts[name] = score_table(part, judged["sets"][name]["moonshot"]["means"] if name in judged["sets"] else {})
-    return texts
+def score_tables(found: dict[str, dict[str, np.ndarray]]) -> dict[str, str]:
+    """`score_table` of one agent for every set of tasks."""
+    parts = {name: {task: found[task] for task in members if task in found} for name, members in SETS.items()}
+    return {name: score_table(part) for name, part in parts.items() if part}
 
 
-def score_table(
-    found: dict[str, dict[str, np.ndarray]],
-    means: dict[str, dict[str, float]],
-    arms: tuple[str, ...] = (*_FIXED, *LEARNED, *TRUE),
-) -> str:
-    """Markdown: an arm per row, a task per column; bold: the best fixed λ; ▲ ▼: better or worse than λ = 0.95."""
+def score_table(found: dict[str, dict[str, np.ndarray]], arms: tuple[str, ...] = (*_FIXED, *LEARNED, *TRUE)) -> str:
+    """Markdown: an arm per row, a task per column, and the mean over tasks but `TWIN`.
+
+    Bold is the best fixed λ; ▲ and ▼ are better and worse than λ = 0.95.
+    """
     tasks = list(found)
     lines = ["| λ | " + " | ".join(tasks) + " | mean |", "|---|" + "---|" * (len(tasks) + 1)]
     estimates = {task: {arm: estimate(v) for arm, v in runs.items()} for task, runs in found.items()}
     for arm in arms:
-        if not any(arm in runs for runs in found.values()):
-            continue
-        cells = [_cell(arm, estimates[task]) for task in tasks]
-        mean = f"{means[arm]['value']:.3f}" if arm in means else ""
-        lines.append(f"| {arm} | {' | '.join(cells)} | {mean} |")
+        if any(arm in runs for runs in found.values()):
+            cells = [_cell(arm, estimates[task]) for task in tasks]
+            lines.append(f"| {arm} | {' | '.join(cells)} | {shown(mean_over_tasks(arm, estimates))} |")
     return "\n".join(lines)
 
 
@@ -159,10 +159,8 @@ def _cell(arm: str, estimates: dict[str, Estimate]) -> str:
     if arm not in estimates:
         return "not run"
     text = f"{estimates[arm].value:.3f}"
-    if arm == best_fixed(estimates):
-        return f"**{text}**"
-    sign = {"better": " ▲", "worse": " ▼", "no difference": ""}[compared(estimates[arm], estimates[str(USUAL)])]
-    return text + sign
+    bold = f"**{text}**" if arm == best_fixed(estimates) else text
+    return bold + SIGNS[compared(estimates[arm], estimates[str(USUAL)])]
 
 
 def gate_table(judged: dict[str, Any], members: tuple[str, ...]) -> str:
@@ -177,13 +175,13 @@ def gate_table(judged: dict[str, Any], members: tuple[str, ...]) -> str:
                 continue
             s = {arm: Estimate(**e) for arm, e in v["scores"].items()}
             best = v["best fixed"]
-            cells = [_interval(s[arm]) for arm in (str(USUAL), *GATE)]
-            lines.append(f"| {agent} | {task} | {v['gate']} | {best}: {_interval(s[best])} | {' | '.join(cells)} |")
+            cells = [_interval(s[arm], s[str(USUAL)]) for arm in (best, str(USUAL), *GATE)]
+            lines.append(f"| {agent} | {task} | {v['gate']} | {best}: {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _interval(e: Estimate) -> str:
-    return f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]"
+def _interval(e: Estimate, usual: Estimate) -> str:
+    return f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]{SIGNS[compared(e, usual)]}"
 
 
 def cost_table(rows: list[dict[str, Any]]) -> str:
@@ -192,6 +190,17 @@ def cost_table(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         speed = f"{row['steps_per_second'] / 1e6:.2f} million"
         lines.append(f"| {row['agent']} | {row['source']} | {speed} | {row['ratio']:.2f} |")
+    return "\n".join(lines)
+
+
+def repeated_cost_table(repeats: list[list[dict[str, Any]]]) -> str:
+    """Markdown: the same from several measurements, the middle one and the range. Args: repeats: rows of each."""
+    lines = ["| agent | source | steps per second, at best | time / fixed λ | range |", "|---|---|---|---|---|"]
+    for rows in zip(*repeats, strict=True):
+        ratios = sorted(row["ratio"] for row in rows)
+        shown = f"{np.median(ratios):.2f} | {ratios[0]:.2f} to {ratios[-1]:.2f}"
+        speed = max(row["steps_per_second"] for row in rows)
+        lines.append(f"| {rows[0]['agent']} | {rows[0]['source']} | {speed:,.0f} | {shown} |")
     return "\n".join(lines)
 
 
@@ -244,17 +253,23 @@ def main(arguments: list[str] | None = None) -> None:
         import_runs(chosen.npz, chosen.out)
     import polars as pl
 
-    found = scores(pl.read_parquet(chosen.out / "runs.parquet"))
+    frame = pl.read_parquet(chosen.out / "runs.parquet")
+    runs = chosen_runs(frame)
+    found = scores(runs)
     judged = verdicts(found)
     (chosen.out / "verdicts.json").write_text(json.dumps(judged, indent=1) + "\n", encoding="utf-8")
     target = chosen.out / "tables"
     target.mkdir(exist_ok=True)
     texts = {f"gate-{name}": gate_table(judged, members) for name, members in SETS.items()}
     for agent, tasks in found.items():
-        texts |= {f"{agent}-{name}": text for name, text in score_tables(tasks, judged[agent]).items()}
+        texts |= {f"{agent}-{name}": text for name, text in score_tables(tasks).items()}
+    texts |= summary_tables(frame, runs, found, judged)
     costs = chosen.out / "costs.json"
     if costs.exists():
-        texts["costs"] = cost_table(json.loads(costs.read_text(encoding="utf-8"))["costs"])
+        measured = json.loads(costs.read_text(encoding="utf-8"))
+        texts["costs"] = cost_table(measured["costs"])
+        if "cpu" in measured:
+            texts["costs-cpu"] = repeated_cost_table(measured["cpu"]["repeats"])
     for name, text in texts.items():
         (target / f"{name}.md").write_text(text + "\n", encoding="utf-8")
     if chosen.figures:

@@ -6,9 +6,12 @@
 | value-kernel    | (1 + 2v/τ²)^(−1/2), v variance of γV(x')     | the state        | one linear head      |
 | expected        | expected probability of the next percept     | the state        | a network            |
 | realised        | probability of the percept that came         | what came        | a network            |
-| recurrent, recurrent-realised | the same given the whole history | the history | a recurrent network |
+| recurrent       | expected, given the whole history            | the history      | a recurrent network  |
+| recurrent-realised | realised, given the whole history         | history and what came | a recurrent network |
 | lambda-greedy   | e²/(e² + Var)                                | the state        | two linear heads     |
 | meta-gradient   | one number, moved by a gradient              | nothing          | one number           |
+
+"The state" holds in the limit: what learns does so from a transition before it says λ of it (see `base`).
 """
 
 from __future__ import annotations

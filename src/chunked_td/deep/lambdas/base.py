@@ -9,8 +9,15 @@ A source is a frozen dataclass of settings with pure functions; its state is a p
 with T = B = 1 in streaming learners and whole rollouts in PPO. Everything maps over runs with `jax.vmap`.
 
 **What may λ depend on?** Where the bootstrap is V, on the state x alone; where it is Q, on (x, a). Otherwise the fixed
-point is not the value of the policy. Sources in this room keep to that, except `DeepPercepts(form="realised")`, the
-form of the paper, and `DeepTrueModel(form="realised")`: they are there for comparison.
+point is not the value of the policy. Sources in this room keep to that in the limit, except
+
+- `DeepPercepts(form="realised")`, the form of the paper, and `DeepTrueModel(form="realised")`: λ depends on what came.
+  They are there for comparison;
+- `DeepRecurrent`: λ depends on the history, and in its realised form on what came, too.
+
+"In the limit", because a source that learns a model learns from a transition before it says λ of it. So the next state
+enters λ through that one update, the less the smaller the model's step size. It is not nothing where next values are
+skewed: a value kernel that learns first gives a mean TD error other than 0 (`docs/experiments/learn_first.py`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +50,16 @@ TITLES = {
 
 
 def further_claims(*roots: Path) -> list[FurtherClaim]:
-    """The claims of every study whose data lie in one of `roots`; in the first of them, if in several."""
+    """The claims of every study whose data lie in one of `roots`; in the first of them, if in several.
+
+    They are "not run" where the runs are of a tiny size.
+    """
     found: list[FurtherClaim] = []
     for name, claims in (("atlas", _atlas), ("compression", _compression), ("deep", _deep), ("hidden", _hidden)):
         place = next((root / name for root in roots if (root / name).is_dir()), None)
         if place is not None:
-            found += claims(place)
+            short = _shortened(place)
+            found += (replace(c, status=NOT_RUN, evidence=short) if short else c for c in claims(place))
     return found
 
 
@@ -143,6 +147,12 @@ def _deep(folder: Path) -> Iterator[FurtherClaim]:
         moon = judged["moonshot"]
         source, rival, _ = _best(moon["means"])
         gates = [task["gate"] for task in judged["tasks"].values()]
+        evidence = f"best source {source}, best fixed λ {rival}"
+        if (once := judged["sets"].get("without the twin")) is not None and once["moonshot over"] != list(
+            judged["tasks"]
+        ):
+            source, rival, _ = _best(once["moonshot"]["means"])
+            evidence += f" (with CartPole once instead of twice: {source} and {rival}, {once['moonshot']['verdict']})"
         yield FurtherClaim(
             f"deep-{agent}",
             "deep",
@@ -151,11 +161,17 @@ def _deep(folder: Path) -> Iterator[FurtherClaim]:
             "One source has a mean over tasks above that of every fixed λ, intervals disjoint, and is no worse than "
             "5 % on any task. First the gate: λ from the true model must help.",
             HOLDS if moon["verdict"] == "holds" else FAILS,
-            f"best source {source}, best fixed λ {rival}; the gate was passed on "
-            f"{gates.count('passed')} of {len(gates)} tasks",
+            f"{evidence}; the gate was passed on {gates.count('passed')} of {len(gates)} tasks",
             f"beats every fixed λ for {agent}",
-            folder / "tables" / f"{agent}-ours.md",
+            folder / "tables" / "moonshot.md",
         )
+
+
+def _shortened(folder: Path) -> str:
+    """Why a study's runs decide nothing: they are of a tiny size; "" where they are not."""
+    about = folder / "study.json"
+    size = json.loads(about.read_text(encoding="utf-8")).get("size", "full") if about.is_file() else "full"
+    return "" if size == "full" else f"runs are of size {size!r}, the study's is 'full'"
 
 
 def _best(estimates: Mapping[str, Mapping[str, float]]) -> tuple[str, str, dict[str, float]]:
