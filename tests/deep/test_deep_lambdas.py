@@ -143,7 +143,12 @@ def test_the_true_model_counts_pairs_of_draws():
     draws = NextDraws(codes, values, jnp.zeros((1, 1, 4), int))
     t = transitions(1, 1, next_codes=jnp.zeros((1, 1, 1), int), draws=draws)
     t = t._replace(td_error=jnp.full((1, 1), 2.0))
-    for form, want in (("realised", 3 / 4), ("expected", 3 / 6), ("kernel", (3 + 3 * np.exp(-(2.0**2) / 2)) / 6)):
+    for form, want in (
+        ("realised", 3 / 4),
+        ("expected", 3 / 6),
+        ("per-action", 3 / 6),
+        ("kernel", 0.5 + 0.5 * np.exp(-2.0)),
+    ):
         source = DeepTrueModel(form, c=0.5)
         state = source.learn(source.init(jax.random.key(0), SourceSizes(1, 0, (2,), 2)), t)
         assert float(source.lambdas(state, t)[0, 0]) == pytest.approx(want, rel=1e-5)
@@ -152,11 +157,11 @@ def test_the_true_model_counts_pairs_of_draws():
 
 
 def test_the_true_model_pairs_draws_as_learned_models_do():
-    """Two actions, each with one outcome: certain given the action (expected), not given the state (kernel)."""
+    """Two actions, each with one outcome: certain given the action, not given the state."""
     codes = jnp.asarray([0, 0, 0, 1, 1, 1])[None, None, :, None]
     draws = NextDraws(codes, codes[..., 0] * 50.0, jnp.asarray([0, 0, 0, 1, 1, 1])[None, None])
     t = transitions(1, 1, next_codes=jnp.zeros((1, 1, 1), int), td_error=jnp.ones((1, 1)), draws=draws)
-    for form, want in (("expected", 1.0), ("kernel", 0.0)):
+    for form, want in (("per-action", 1.0), ("expected", 0.0), ("kernel", 0.0)):
         source = DeepTrueModel(form)
         state = source.learn(source.init(jax.random.key(0), SourceSizes(1, 0, (2,), 2)), t)
         assert float(source.lambdas(state, t)[0, 0]) == pytest.approx(want, abs=1e-6)

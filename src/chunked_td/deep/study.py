@@ -29,7 +29,7 @@ import numpy as np
 
 from chunked_td.deep.criteria import FIXED
 from chunked_td.deep.envs import OTHERS, TASKS, make_task_by_name
-from chunked_td.deep.lambdas import SOURCES, DeepConstant, DeepLambda, DeepSwitch, DeepValueKernel
+from chunked_td.deep.lambdas import SOURCES, DeepConstant, DeepLambda, DeepSwitch, DeepTrueModel, DeepValueKernel
 from chunked_td.deep.training import DeepAgent, make_settings, start_fleet, train_curve, train_fleet
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,9 @@ GROUPS: dict[str, dict[str, DeepLambda]] = {
         "value-kernel-1": DeepValueKernel(c=1.0),
         "lambda-greedy": SOURCES["lambda-greedy"],
         "true-kernel": SOURCES["true-kernel"],
+        "true-kernel-1": DeepTrueModel("kernel", c=1.0),
         "true-expected": SOURCES["true-expected"],
+        "true-per-action": SOURCES["true-per-action"],
         "true-realised": SOURCES["true-realised"],
     },
     "percepts": {"expected": SOURCES["expected"], "realised": SOURCES["realised"]},

@@ -23,7 +23,7 @@ from chunked_td.deep.criteria import (
 
 LEARNED = ("value-kernel", "value-kernel-1", "expected", "realised", "lambda-greedy", "meta-gradient")
 """Learned sources, in the order of the tables."""
-TRUE = (*GATE, "true-kernel-1", "true-realised")
+TRUE = (*GATE, "true-kernel-1", "true-per-action", "true-realised")
 """Arms with λ from the true model."""
 KINDS = {
     "a choice, much later its verdict, noisy rewards": ("umbrella", "gymnax-umbrella"),

@@ -37,6 +37,7 @@ SOURCES: dict[str, DeepLambda] = {
     "meta-gradient": DeepMetaGradient(),
     "true-kernel": DeepTrueModel("kernel"),
     "true-expected": DeepTrueModel("expected"),
+    "true-per-action": DeepTrueModel("per-action"),
     "true-realised": DeepTrueModel("realised"),
 }
 

@@ -3,13 +3,14 @@
 The agent draws K further next states from the task itself, in groups that share an action: actions of the policy where
 the bootstrap is V, the action taken where it is Q. They are independent of the next state that really came.
 
-    realised   the share of draws that equal what came
-    expected   the share of equal draws among pairs that share an action: Σ_a π(a|x) Σ_x' P(x'|x, a)²
-    kernel     the mean of exp(−(y − y')² / 2τ²), 1 for equal percepts, with y = γ B(x'), over pairs whose actions were
-               drawn apart (all pairs, where the bootstrap is Q)
+    realised     the share of draws that equal what came
+    expected     the share of pairs that are equal, whose actions were drawn apart: Σ_x' (Σ_a π(a|x) P(x'|x, a))²
+    per-action   the share of equal draws among pairs that share an action: Σ_a π(a|x) Σ_x' P(x'|x, a)²
+    kernel       the mean of exp(−(y − y')² / 2τ²), 1 for equal percepts, with y = γ B(x'), over pairs as in `expected`
 
-The two last depend on the state alone. They are what `DeepPercepts("expected")` and `DeepValueKernel` would say if they
-knew the truth; the third does without its Gaussian.
+The three last depend on the state alone. Where the bootstrap is Q there is one action, and `expected` and `per-action`
+are the same. `per-action` is what `DeepPercepts("expected")` would say if it knew the truth, `kernel` what
+`DeepValueKernel` would say, but for its Gaussian.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from chunked_td.deep.lambdas.base import (
     start_scale,
 )
 
-TRUE_FORMS = ("realised", "expected", "kernel")
+TRUE_FORMS = ("realised", "expected", "per-action", "kernel")
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,11 @@ class DeepTrueModel(DeepLambda):
         codes, y = draws.codes, transitions.discount * draws.next_value
         same = jnp.all(codes[..., first, :] == codes[..., second, :], -1)
         together = draws.group[..., first] == draws.group[..., second]
-        if self.form == "expected":
+        if self.form == "per-action":
             return jnp.mean(same.astype(jnp.float32), -1, where=together)
+        independent = ~together | jnp.all(together, -1, keepdims=True)
+        if self.form == "expected":
+            return jnp.mean(same.astype(jnp.float32), -1, where=independent)
         tau = jnp.maximum(self.c * root_mean_square(state), 1e-8)
         apart = (y[..., first] - y[..., second]) / tau
-        independent = ~together | jnp.all(together, -1, keepdims=True)
         return jnp.mean(jnp.where(same, 1.0, jnp.exp(-(apart**2) / 2)), -1, where=independent)
