@@ -32,6 +32,11 @@ class DeepSwitch(DeepLambda):
         return any(source.needs_draws for source in self.sources)
 
     @property
+    def needs_codes(self) -> bool:
+        """If any does."""
+        return any(source.needs_codes for source in self.sources)
+
+    @property
     def needs_memory(self) -> bool:
         """If any does."""
         return any(source.needs_memory for source in self.sources)
