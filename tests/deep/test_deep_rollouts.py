@@ -27,7 +27,8 @@ T, B = 24, 8
 
 
 def branching(seed):
-    """States 0 → 1 → end (worth 0) or, with probability ½, 2 (worth 10) → end; as both kinds of rollouts."""
+    """States 0 → 1 → end (worth 0) or, with probability ½, 2 (worth 10) → end, paid 10; both kinds of
+    rollouts."""
     rng = np.random.default_rng(seed)
     state, following = np.zeros((2, T, B), int)
     for b in range(B):
@@ -38,11 +39,11 @@ def branching(seed):
             following[t, b] = now
     over = following == 0
     worth = np.array([5.0, 5.0, 10.0])
-    values, zeros = worth[state], np.zeros((T, B))
-    whole = DeepRollout(state, 0 * state, zeros, following, values, worth[following], over, zeros > 0)
+    values, zeros, rewards = worth[state], np.zeros((T, B)), np.where(state == 2, 10.0, 0.0)
+    whole = DeepRollout(state, 0 * state, rewards, following, values, worth[following], over, zeros > 0)
     starts = np.concatenate([np.ones((1, B)), over[:-1]])
     buffer = SimpleNamespace(
-        observations=state[..., None], actions=np.zeros((T, B, 1)), rewards=zeros, episode_starts=starts,
+        observations=state[..., None], actions=np.zeros((T, B, 1)), rewards=rewards, episode_starts=starts,
         values=values, last_values=worth[following[-1]], last_dones=over[-1],
     )  # fmt: skip
     return whole, buffer
@@ -62,7 +63,7 @@ def test_sources_that_read_values_learn_from_the_last_step_of_an_episode(source)
     whole, buffer = (learned(source, kind) for kind in range(2))
     np.testing.assert_allclose(buffer.mean(), whole.mean(), atol=0.02)
     if isinstance(source, DeepValueKernel):
-        assert buffer.max() < 0.3
+        assert buffer.mean() == pytest.approx(0.133, abs=0.02)  # 1 / √(1 + 2 · 25 / (0.3² · 10))
 
 
 def test_what_a_buffer_of_another_library_knows():
