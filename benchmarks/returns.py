@@ -2,10 +2,12 @@
 
     python benchmarks/returns.py            # all shapes; on a CUDA device too, where JAX or Torch finds one
     python benchmarks/returns.py --quick    # small shapes
+    python benchmarks/returns.py --no-cpu   # on a GPU alone
 
 Needs numpy, numba, jax and this package; PyTorch, rlax, TorchRL and Stable-Baselines3 take part where they are
 installed. Programs take turns, the fastest turn counts, and each line ends in a program's time divided by ours (above
-1: ours is faster). Wall time, all threads: results of GPU programs are waited for. Arrays are float32, [T, B].
+1: ours is faster). Wall time, all threads. On a GPU the calls of a turn are queued, as in a training loop, and the last
+result is waited for; a sum of two arrays in the same turns says how fast its memory is. Arrays are float32, [T, B].
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ SHAPES = [(128, 16), (2048, 8), (128, 2048), (2048, 128), (2048, 1024), (2048, 8
 QUICK = [(128, 16), (256, 64)]
 GAMMA = 0.99
 TURN = 0.003  # seconds
+SUM = "a sum of two arrays, for comparison"
 MOST_NUMBERS = 2**28  # 1 GiB of float32: larger rivals are left out
 
 
@@ -59,6 +62,7 @@ def rollout(steps: int, batch: int) -> dict[str, np.ndarray]:
 
 
 Program = Callable[[], Any]
+NAMES = ("rewards", "values", "next_values", "terminated", "truncated", "lambda_")
 
 
 def numpy_programs(data: dict[str, np.ndarray]) -> Iterator[tuple[str, Program]]:
@@ -97,17 +101,21 @@ def jax_programs(data: dict[str, np.ndarray], device: Any) -> Iterator[tuple[str
 
     def with_scan(scan, arrays):
         d = arrays
-        b, a = _formulas.gae(
-            jnp, d["rewards"], d["values"], d["next_values"], d["terminated"], d["truncated"], GAMMA, d["lambda_"], 0
-        )
+        *first, lambda_ = (d[name] for name in NAMES)
+        b, a = _formulas.gae(jnp, *first, GAMMA, _formulas.next_step(jnp, lambda_, 0))
         return scan(b, a, jnp.zeros(b.shape[1:], b.dtype))
 
     yield from _jitted("ours", ours, arrays)
     yield from _jitted("associative scan", functools.partial(with_scan, _jax.associative_scan), arrays)
     if device.platform == "gpu":
-        from chunked_td.returns._pallas import one_pass_scan
+        from chunked_td.returns._pallas import one_pass
 
-        yield from _jitted("one pass", functools.partial(with_scan, one_pass_scan), arrays)
+        def kernel(d):
+            parts = (*(d[name] for name in NAMES[:5]), jnp.full((1, 1), GAMMA), d["lambda_"])
+            return one_pass(functools.partial(_formulas.gae, jnp), parts, jnp.zeros(parts[0].shape[1]), ahead=6)
+
+        yield from _jitted("one pass", kernel, arrays)
+        yield from _jitted(SUM, lambda d: d["rewards"] + d["values"], arrays)
     for unroll in (1, 32) if device.platform == "gpu" else (1, 4, 8, 16, 32):
         scan = functools.partial(_jax.serial_scan, unroll=unroll)
         yield from _jitted(f"serial scan, {unroll} steps a turn", functools.partial(with_scan, scan), arrays)
@@ -127,7 +135,7 @@ def _jitted(name: str, function: Any, arrays: Any) -> Iterator[tuple[str, Progra
     import jax
 
     compiled = jax.jit(function)
-    yield name, lambda: compiled(arrays).block_until_ready()
+    yield name, lambda: compiled(arrays)
 
 
 def torch_programs(data: dict[str, np.ndarray], device: str, compiled: bool) -> Iterator[tuple[str, Program]]:
@@ -139,35 +147,24 @@ def torch_programs(data: dict[str, np.ndarray], device: str, compiled: bool) -> 
 
     tensors = {name: torch.as_tensor(x, device=device) for name, x in data.items()}
 
-    def waited(function: Any, *arguments: Any) -> Program:
-        def run():
-            result = function(*arguments)
-            if device == "cuda":
-                torch.cuda.synchronize()
-            return result
-
-        return run
-
     def ours(t):
         return returns.gae(**t, discount=GAMMA)
 
     def with_scan(scan, t):
+        *first, lambda_ = (t[name] for name in NAMES)
         gamma = torch.full((), GAMMA, device=device)
-        b, a = _formulas.gae(
-            torch, t["rewards"], t["values"], t["next_values"], t["terminated"], t["truncated"], gamma, t["lambda_"], 0
-        )
+        b, a = _formulas.gae(torch, *first, gamma, _formulas.next_step(torch, lambda_, 0))
         return scan(b, a, None, 0)
 
-    yield "ours", waited(ours, tensors)
-    yield "doubling scan", waited(with_scan, _torch.doubling_scan, tensors)
+    yield "ours", lambda: ours(tensors)
+    yield "doubling scan", lambda: with_scan(_torch.doubling_scan, tensors)
     if device == "cuda":
-        from chunked_td.returns._triton import one_pass_scan
-
-        yield "one pass", waited(with_scan, one_pass_scan, tensors)
+        yield SUM, lambda: tensors["rewards"] + tensors["values"]
     if compiled:
-        yield "ours, torch.compile", waited(torch.compile(ours), tensors)
-    yield "loop over steps (as in CleanRL)", waited(cleanrl_loop, tensors)
-    yield from torchrl_programs(tensors, waited)
+        by_torch = torch.compile(ours)
+        yield "ours, torch.compile", lambda: by_torch(tensors)
+    yield "loop over steps (as in CleanRL)", lambda: cleanrl_loop(tensors)
+    yield from torchrl_programs(tensors)
 
 
 def cleanrl_loop(t):
@@ -184,7 +181,7 @@ def cleanrl_loop(t):
     return advantages
 
 
-def torchrl_programs(t, waited) -> Iterator[tuple[str, Program]]:
+def torchrl_programs(t) -> Iterator[tuple[str, Program]]:
     """TorchRL's functions with a λ per step, that of the state entered. The vectorised one needs B × T × T numbers."""
     functional = optional("torchrl.objectives.value.functional")
     if functional is None:
@@ -201,7 +198,7 @@ def torchrl_programs(t, waited) -> Iterator[tuple[str, Program]]:
         targets = functional.td_lambda_return_estimate(GAMMA, lam, **moved, terminated=moved["done"])
         return (targets - value).squeeze(-1).T
 
-    yield "TorchRL, serial", waited(theirs)
+    yield "TorchRL, serial", theirs
     batch, steps = moved["reward"].shape[:2]
     if batch * steps * steps <= MOST_NUMBERS:
         names = ("next_state_value", "reward", "done", "done")
@@ -210,11 +207,11 @@ def torchrl_programs(t, waited) -> Iterator[tuple[str, Program]]:
         def vectorised():
             return functional.vec_generalized_advantage_estimate(GAMMA, lam, *rest)[0].squeeze(-1).T
 
-        yield "TorchRL, vectorised", waited(vectorised)
+        yield "TorchRL, vectorised", vectorised
 
 
-def measure(programs: list[tuple[str, Program]], seconds: float) -> list[tuple[str, float, Any]]:
-    """(name, seconds of the fastest turn, result) of each; programs take turns until the time is up."""
+def measure(programs: list[tuple[str, Program]], seconds: float, queued: bool) -> list[tuple[str, float, Any]]:
+    """(name, seconds of a call in the fastest turn, result) of each; programs take turns until the time is up."""
     results = []
     for name, program in programs:
         try:
@@ -230,11 +227,22 @@ def measure(programs: list[tuple[str, Program]], seconds: float) -> list[tuple[s
         for k, (_, program, _) in enumerate(results):
             begin = time.perf_counter()
             for _ in range(calls[k]):
-                program()
+                result = program()
+                if not queued:
+                    wait(result)
+            wait(result)
             best[k] = min(best[k], (time.perf_counter() - begin) / calls[k])
             calls[k] = max(1, int(TURN / best[k]))  # short programs are called several times a turn
         turns += 1
     return [(name, best[k], result) for k, (name, _, result) in enumerate(results)]
+
+
+def wait(result: Any) -> None:
+    """Until it has been computed."""
+    if hasattr(result, "block_until_ready"):
+        result.block_until_ready()
+    elif getattr(result, "is_cuda", False):
+        sys.modules["torch"].cuda.synchronize()
 
 
 def as_numpy(result: Any) -> np.ndarray:
@@ -245,14 +253,17 @@ def as_numpy(result: Any) -> np.ndarray:
 def report(title: str, shape: tuple[int, int], programs: Iterator[tuple[str, Program]], seconds: float) -> list[dict]:
     """Print one table; check that all programs computed the same numbers."""
     print(f"\n{title}, T × B = {shape[0]} × {shape[1]}")
-    rows, measured = [], measure(list(programs), seconds)
+    rows, measured = [], measure(list(programs), seconds, queued="gpu" in title or "cuda" in title)
     (_, ours, reference), *_ = measured
     # What has to move at least: four float32 and two bool in, one float32 out.
     traffic = shape[0] * shape[1] * (4 * 4 + 2 + 4)
     for name, best, result in measured:
-        wrong = float(np.abs(result - reference).max() / np.abs(reference).max())
-        verdict = "" if wrong < 1e-4 else f"   DIFFERS by {wrong:.1e}"
-        print(f"    {name:44} {best * 1e3:10.3f} ms   {traffic / best / 1e9:8.1f} GB/s   ×{best / ours:6.2f}{verdict}")
+        moved, verdict = traffic, ""
+        if name == SUM:
+            moved = 3 * 4 * shape[0] * shape[1]
+        elif (wrong := float(np.abs(result - reference).max() / np.abs(reference).max())) >= 1e-4:
+            verdict = f"   DIFFERS by {wrong:.1e}"
+        print(f"    {name:44} {best * 1e3:10.3f} ms   {moved / best / 1e9:8.1f} GB/s   ×{best / ours:6.2f}{verdict}")
         rows.append({"title": title, "shape": shape, "program": name, "seconds": best, "ratio": best / ours})
     return rows
 
@@ -263,6 +274,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="per table")
     parser.add_argument("--compile", action="store_true", help="torch.compile too (needs a C++ compiler or Triton)")
     parser.add_argument("--only", choices=["numpy", "jax", "torch"], help="one backend")
+    parser.add_argument("--no-cpu", action="store_true", help="GPUs alone")
     parser.add_argument("--shapes", nargs="*", help="such as 128x16")
     parser.add_argument("--out", type=Path, help="a JSON file")
     options = parser.parse_args()
@@ -282,16 +294,17 @@ def main() -> None:
 
 def backends(data: dict[str, np.ndarray], options: Any) -> Iterator[tuple[str, Iterator[tuple[str, Program]]]]:
     """One table per backend and device."""
-    if options.only in (None, "numpy"):
+    if options.only in (None, "numpy") and not options.no_cpu:
         yield "NumPy", numpy_programs(data)
     jax = optional("jax") if options.only in (None, "jax") else None
     if jax is not None:
-        platforms = {device.platform: device for device in [*jax.devices(), *jax.devices("cpu")]}
+        host = [] if options.no_cpu else jax.devices("cpu")
+        platforms = {device.platform: device for device in [*jax.devices(), *host]}
         for platform, device in platforms.items():
             yield f"JAX, {platform}", jax_programs(data, device)
     torch = optional("torch") if options.only in (None, "torch") else None
     if torch is not None:
-        for device in ["cuda"] * torch.cuda.is_available() + ["cpu"]:
+        for device in ["cuda"] * torch.cuda.is_available() + ["cpu"] * (not options.no_cpu):
             yield f"Torch, {device}", torch_programs(data, device, options.compile)
 
 

@@ -21,7 +21,7 @@ from chunked_td.deep import (
     RolloutLambda,
 )
 from chunked_td.deep.lambdas import SourceSizes, Transitions, read_source
-from chunked_td.deep.lambdas.base import NextDraws
+from chunked_td.deep.lambdas.base import NextDraws, StreamCredit
 from chunked_td.deep.spaces import read_space
 
 GAMMA = 0.9
@@ -140,7 +140,8 @@ def test_lambda_greedy_is_one_where_the_return_is_certain_and_small_where_it_is_
 def test_the_true_model_counts_pairs_of_draws():
     codes = jnp.asarray([0, 0, 1, 0])[None, None, :, None]
     values = jnp.asarray([1.0, 1.0, 3.0, 1.0])[None, None]
-    t = transitions(1, 1, next_codes=jnp.zeros((1, 1, 1), int), draws=NextDraws(codes, values))
+    draws = NextDraws(codes, values, jnp.zeros((1, 1, 4), int))
+    t = transitions(1, 1, next_codes=jnp.zeros((1, 1, 1), int), draws=draws)
     t = t._replace(td_error=jnp.full((1, 1), 2.0))
     for form, want in (("realised", 3 / 4), ("expected", 3 / 6), ("kernel", (3 + 3 * np.exp(-(2.0**2) / 2)) / 6)):
         source = DeepTrueModel(form, c=0.5)
@@ -148,6 +149,52 @@ def test_the_true_model_counts_pairs_of_draws():
         assert float(source.lambdas(state, t)[0, 0]) == pytest.approx(want, rel=1e-5)
     with pytest.raises(ValueError, match=r"draws: the true model needs draws"):
         source.lambdas(state, t._replace(draws=None))
+
+
+def test_the_true_model_pairs_draws_as_learned_models_do():
+    """Two actions, each with one outcome: certain given the action (expected), not given the state (kernel)."""
+    codes = jnp.asarray([0, 0, 0, 1, 1, 1])[None, None, :, None]
+    draws = NextDraws(codes, codes[..., 0] * 50.0, jnp.asarray([0, 0, 0, 1, 1, 1])[None, None])
+    t = transitions(1, 1, next_codes=jnp.zeros((1, 1, 1), int), td_error=jnp.ones((1, 1)), draws=draws)
+    for form, want in (("expected", 1.0), ("kernel", 0.0)):
+        source = DeepTrueModel(form)
+        state = source.learn(source.init(jax.random.key(0), SourceSizes(1, 0, (2,), 2)), t)
+        assert float(source.lambdas(state, t)[0, 0]) == pytest.approx(want, abs=1e-6)
+
+
+def follow_meta_gradient(source, inputs, targets, psi, step_size, discount=0.9):
+    """Weights of a linear critic with targets that do not depend on it, and the state of the source after them."""
+    state = source.with_parameters(source.init(jax.random.key(0), SourceSizes(3, 0, (2,), 0)), jnp.zeros(3))
+    state = state._replace(psi=jnp.float32(psi))
+    weights = trace = jnp.zeros(3)
+    for x, y in zip(inputs, targets, strict=True):
+        before, trace = trace, discount * jax.nn.sigmoid(psi) * trace + x
+        error = y - weights @ x
+        no = jnp.zeros((), bool)
+        credit = StreamCredit(before, trace, x, error, jnp.float32(step_size), jnp.float32(discount), no)
+        state = source.after(state, credit)._replace(psi=jnp.float32(psi))
+        weights = weights + step_size * error * trace
+    return weights, state
+
+
+def test_the_meta_gradient_carries_the_derivative_of_the_weights():
+    rng = np.random.default_rng(0)
+    inputs, targets = jnp.asarray(rng.normal(size=(12, 3)), jnp.float32), jnp.asarray(rng.normal(size=12), jnp.float32)
+    source, small = DeepMetaGradient(), 0.02
+    below, above = (follow_meta_gradient(source, inputs, targets, 0.4 + d, 0.1)[0] for d in (-small, small))
+    state = follow_meta_gradient(source, inputs, targets, 0.4, 0.1)[1]
+    np.testing.assert_allclose(state.weights, (above - below) / (2 * small), rtol=0.02, atol=1e-4)
+
+
+def test_the_meta_gradient_stays_finite_where_steps_overshoot():
+    rng = np.random.default_rng(0)
+    inputs, targets = jnp.asarray(rng.normal(size=(60, 3)), jnp.float32), jnp.ones(60)
+    sizes = []
+    for source in (DeepMetaGradient(), DeepMetaGradient(bound=1e30)):
+        state = follow_meta_gradient(source, inputs, targets, 2.0, 1.0)[1]
+        sizes.append(float(jnp.linalg.norm(state.weights)))
+    assert sizes[0] <= 1_001.0
+    assert not sizes[1] < 1e6  # without the bound it would not
 
 
 def test_a_constant_source_is_constant():

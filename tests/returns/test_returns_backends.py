@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 
@@ -274,18 +275,64 @@ def test_jax_beside_torch_is_refused():
 @pytest.mark.parametrize("shape", [(1, 1), (5,), (33, 7), (70, 64), (40, 3, 25)])
 def test_the_kernel_for_gpus_equals_the_serial_scan(shape):
     from chunked_td.returns._jax import serial_scan
-    from chunked_td.returns._pallas import one_pass_scan
+    from chunked_td.returns._pallas import one_pass
 
     rng = np.random.default_rng(0)
     b, start = jnp.asarray(rng.normal(size=shape)), jnp.asarray(rng.normal(size=shape[1:]))
     a = jnp.asarray(rng.random(shape) * (rng.random(shape) < 0.9))
-    found = one_pass_scan(b, a, start, interpret=True)  # as the kernel says, on the CPU
+    found = one_pass(lambda *row: row, (b, a), start, interpret=True)  # as the kernel says, on the CPU
     np.testing.assert_allclose(found, serial_scan(b, a, start), rtol=1e-6, atol=1e-6)
 
 
+def test_the_kernel_for_gpus_reads_the_lambda_of_the_next_step():
+    from chunked_td.returns import _formulas
+    from chunked_td.returns._pallas import one_pass
+
+    rng = np.random.default_rng(0)
+    rewards, values, next_values = rng.normal(size=(3, 45, 37))
+    terminated, truncated = rng.random((2, 45, 37)) < 0.1
+    lambda_, formula = rng.random((45, 37)), functools.partial(_formulas.gae, jnp)
+    arguments = [rewards, values, next_values, terminated, truncated, np.full((1, 1), 0.9), lambda_]
+    found = one_pass(formula, [jnp.asarray(x) for x in arguments], jnp.zeros(37), ahead=6, interpret=True)
+    expected = returns.gae(rewards, values, next_values, terminated, truncated, 0.9, lambda_)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
 def test_the_kernel_for_gpus_is_in_programs_for_them():
-    from chunked_td.returns._pallas import one_pass_scan
+    from chunked_td.returns._pallas import one_pass
 
     table, row = jnp.zeros((100, 64)), jnp.zeros(64)
-    program = jax.jit(one_pass_scan).trace(table, table, row).lower(lowering_platforms=("cuda",))
-    assert "triton" in program.as_text()
+    kernel = jax.jit(lambda b, a, start: one_pass(lambda *row: row, (b, a), start))
+    assert "triton" in kernel.trace(table, table, row).lower(lowering_platforms=("cuda",)).as_text()
+
+
+def on_a_gpu():
+    """A function that brings arrays to an NVIDIA GPU, per backend that finds one."""
+    found = []
+    if jax.default_backend() == "gpu":
+        found.append(pytest.param(jnp.asarray, id="jax"))
+    if torch is not None and torch.cuda.is_available():
+        found.append(pytest.param(lambda x: torch.as_tensor(x, device="cuda"), id="torch"))
+    return found or [pytest.param(None, marks=pytest.mark.skip(reason="needs an NVIDIA GPU"))]
+
+
+@pytest.mark.parametrize("time_axis", [0, 1])
+@pytest.mark.parametrize("shape", [(1, 1), (5, 1500), (130, 2000), (700, 3)])
+@pytest.mark.parametrize("bring", on_a_gpu())
+def test_gpus_give_what_numpy_gives(bring, shape, time_axis):
+    rng = np.random.default_rng(0)
+    shape = shape if time_axis == 0 else shape[::-1]
+    r, v, following = rng.normal(size=(3, *shape)).astype(np.float32)
+    rho, lambda_ = rng.random((2, *shape)).astype(np.float32)
+    ends = rng.random((2, *shape)) < 0.05
+    for function, arguments in (
+        (returns.gae, (r, v, following, *ends, 0.99, lambda_)),
+        (returns.gae, (r, v, following, ends[0], False, 0.99, 0.5)),
+        (returns.lambda_returns, (r, 0.99, v, lambda_)),
+        (returns.td_lambda, (v, r, 0.9, following, lambda_)),
+        (returns.vtrace, (v, following, r, 0.99, rho, lambda_)),
+    ):
+        brought = [bring(x) if isinstance(x, np.ndarray) else x for x in arguments]
+        found = np.asarray(function(*brought, time_axis=time_axis).tolist())
+        expected = function(*arguments, time_axis=time_axis)
+        assert np.abs(found - expected).max() <= 2e-6 * np.abs(expected).max() + 1e-6

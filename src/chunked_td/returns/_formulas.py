@@ -26,12 +26,18 @@ def gae(
     terminated: Array,
     truncated: Array,
     discount: Array,
-    lambda_: Array,
-    axis: int,
+    next_lambda: Array,
 ) -> tuple[Array, Array]:
     """Aₜ = δₜ + γₜ λₜ₊₁ (1 − dₜ) Aₜ₊₁,   δₜ = rₜ + γₜ (1 − terminatedₜ) v′ₜ − vₜ,   A_T = 0."""
     delta = rewards + discount * xp.where(terminated, 0.0, next_values) - values
-    return delta, xp.where(terminated | truncated, 0.0, discount * _next(xp, lambda_, axis))
+    return delta, xp.where(terminated | truncated, 0.0, discount * next_lambda)
+
+
+def next_step(xp: Any, array: Array, axis: int) -> Array:
+    """The entries one step later; what stands at the last step is never used."""
+    if array.shape[axis] == 1:
+        return array
+    return xp.concatenate([along(array, axis, 1, None), along(array, axis, -1, None)], axis=axis)
 
 
 def off_policy(r_t: Array, discount_t: Array, v_t: Array, q_t: Array, c_t: Array) -> tuple[Array, Array]:
@@ -81,10 +87,3 @@ def _later(xp: Any, maps: tuple[Array, Array], steps: int, axis: int) -> tuple[A
         xp.concatenate([along(b, axis, steps, None), xp.zeros_like(pad)], axis=axis),
         xp.concatenate([along(a, axis, steps, None), xp.ones_like(pad)], axis=axis),
     )
-
-
-def _next(xp: Any, array: Array, axis: int) -> Array:
-    """The entries one step later; what stands at the last step is never used."""
-    if array.shape[axis] == 1:
-        return array
-    return xp.concatenate([along(array, axis, 1, None), along(array, axis, -1, None)], axis=axis)

@@ -9,7 +9,8 @@ own (`_pallas`) passes over memory once.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +25,11 @@ UNROLL = 1
 """Steps of the serial scan per turn of XLA's loop."""
 WIDE = 1024
 """Columns from which on the kernel is the faster on an NVIDIA GPU."""
+
+Formula: TypeAlias = Callable[..., tuple[jax.Array, jax.Array]]
+"""Coefficients (b, a) of steps, from their arguments."""
+Scan: TypeAlias = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+"""The recursion along the first axis, from b, a and x_T."""
 
 
 def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, jax.Array], Any]:
@@ -57,8 +63,8 @@ def lambda_returns(given: Given, stop: bool) -> jax.Array:
 @functools.partial(jax.jit, static_argnames=("axis", "stop"))
 def _lambda_returns(r_t, discount_t, v_t, lambda_t, *, axis, stop):
     r_t, discount_t, v_t, lambda_t = _wide(r_t, discount_t, v_t, lambda_t)
-    b, a = _formulas.lambda_returns(r_t, discount_t, v_t, lambda_t)
-    return linear_recursion(b, a, along(v_t, axis, -1, None), axis, stop)
+    start = along(v_t, axis, -1, None)
+    return linear_recursion(_formulas.lambda_returns, (r_t, discount_t, v_t, lambda_t), start, axis, stop)
 
 
 def gae(given: Given, stop: bool) -> jax.Array:
@@ -72,8 +78,8 @@ def gae(given: Given, stop: bool) -> jax.Array:
 @functools.partial(jax.jit, static_argnames=("axis", "stop"))
 def _gae(rewards, values, next_values, terminated, truncated, discount, lambda_, *, axis, stop):
     rewards, values, next_values, discount, lambda_ = _wide(rewards, values, next_values, discount, lambda_)
-    b, a = _formulas.gae(jnp, rewards, values, next_values, terminated, truncated, discount, lambda_, axis)
-    return linear_recursion(b, a, jnp.zeros((), b.dtype), axis, stop)
+    arrays = (rewards, values, next_values, terminated, truncated, discount, lambda_)
+    return linear_recursion(functools.partial(_formulas.gae, jnp), arrays, None, axis, stop, ahead=6)
 
 
 def n_step_returns(given: Given, n: int, stop: bool) -> jax.Array:
@@ -95,9 +101,8 @@ def retrace(given: Given, stop: bool) -> jax.Array:
 
 @functools.partial(jax.jit, static_argnames=("axis", "stop"))
 def _retrace(r_t, discount_t, v_t, q_t, c_t, *, axis, stop):
-    r_t, discount_t, v_t, q_t, c_t = _wide(r_t, discount_t, v_t, q_t, c_t)
-    b, a = _formulas.off_policy(r_t, discount_t, v_t, q_t, c_t)
-    return linear_recursion(b, a, along(q_t, axis, -1, None), axis, stop)
+    arrays = _wide(r_t, discount_t, v_t, q_t, c_t)
+    return linear_recursion(_formulas.off_policy, arrays, along(arrays[3], axis, -1, None), axis, stop)
 
 
 def vtrace(given: Given, clip_rho: float, stop: bool) -> jax.Array:
@@ -107,23 +112,52 @@ def vtrace(given: Given, clip_rho: float, stop: bool) -> jax.Array:
 
 @functools.partial(jax.jit, static_argnames=("axis", "stop"))
 def _vtrace(r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_t, clip_rho, *, axis, stop):
-    r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_t = _wide(r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_t)
-    b, a = _formulas.vtrace(jnp, v_tm1, v_t, r_t, discount_t, rho_tm1, lambda_t, clip_rho)
-    return linear_recursion(b, a, jnp.zeros((), b.dtype), axis, stop)
+    arrays = _wide(v_tm1, v_t, r_t, discount_t, rho_tm1, lambda_t)
+    formula = functools.partial(_formulas.vtrace, jnp)
+    return linear_recursion(formula, (*arrays, clip_rho), None, axis, stop)
 
 
-def linear_recursion(b: jax.Array, a: jax.Array, start: jax.Array, axis: int, stop: bool) -> jax.Array:
-    """xₜ₋₁ = bₜ + aₜxₜ along an axis; x_T = start, of length 1 there or one number. `stop`: without gradients."""
-    a = jnp.broadcast_to(a, b.shape)
-    start = jnp.broadcast_to(start, along(b, axis, -1, None).shape)
-    b, a, start = (jnp.moveaxis(x, axis, 0) for x in (b, a, start))
-    ways = {"cpu": serial_scan, "default": associative_scan}
-    if stop and b.size >= WIDE * b.shape[0] and jax.default_backend() == "gpu":
-        from chunked_td.returns._pallas import one_pass_scan
+def linear_recursion(
+    formula: Formula,
+    arrays: Sequence[Any],
+    start: jax.Array | None,
+    axis: int,
+    stop: bool,
+    ahead: int | None = None,
+) -> jax.Array:
+    """xₜ₋₁ = bₜ + aₜxₜ along an axis, with (bₜ, aₜ) = formula(arguments of step t).
 
-        b, a, start = (lax.stop_gradient(x) for x in (b, a, start))
-        ways["cuda"] = one_pass_scan
-    return jnp.moveaxis(lax.platform_dependent(b, a, start[0], **ways), 0, axis)
+    Args:
+      arrays: the formula's arguments, of one rank or of none.
+      start: x_T, of length 1 along the axis; 0 if None.
+      stop: without gradients. ahead: which argument is that of the next step.
+    """
+    rank = max(jnp.ndim(x) for x in arrays)
+    arrays = [jnp.moveaxis(x, axis, 0) if jnp.ndim(x) else jnp.reshape(x, (1,) * rank) for x in arrays]
+    shape, dtype = jnp.broadcast_shapes(*(x.shape for x in arrays)), jnp.result_type(arrays[0])
+    start = jnp.zeros((), dtype) if start is None else jnp.moveaxis(start, axis, 0)
+    start = jnp.broadcast_to(start, (1, *shape[1:]))[0]
+
+    def first(scan: Scan) -> Any:
+        """The coefficients, and then a scan."""
+
+        def run(start: jax.Array, *arrays: jax.Array) -> jax.Array:
+            now = [_formulas.next_step(jnp, x, 0) if k == ahead else x for k, x in enumerate(arrays)]
+            b, a = formula(*now)
+            return scan(jnp.broadcast_to(b, shape), jnp.broadcast_to(a, shape), start)
+
+        return run
+
+    ways = {"cpu": first(serial_scan), "default": first(associative_scan)}
+    if stop and start.size >= WIDE and jax.default_backend() == "gpu":
+        try:
+            from chunked_td.returns._pallas import one_pass
+        except ImportError:  # an older JAX
+            pass
+        else:
+            start, *arrays = (lax.stop_gradient(x) for x in (start, *arrays))
+            ways["cuda"] = lambda start, *arrays: one_pass(formula, arrays, start, ahead)
+    return jnp.moveaxis(lax.platform_dependent(start, *arrays, **ways), 0, axis)
 
 
 def serial_scan(b: jax.Array, a: jax.Array, start: jax.Array, unroll: int = UNROLL) -> jax.Array:

@@ -1,60 +1,96 @@
-"""The linear recursion on an NVIDIA GPU in one pass over memory, as a Pallas kernel.
+"""Linear recursions on an NVIDIA GPU in one pass over memory, as a Pallas kernel.
 
-An associative scan reads and writes the arrays in each of its rounds. Here each column is followed step by step by one
-thread: neighbouring columns lie side by side in memory, and the numbers of `TURN` steps are asked for before the first
-is used, so that memory is kept busy while the recursion itself waits for nothing else.
+An associative scan reads and writes its arrays in each of its rounds, and coefficients that are computed first are
+written and read once more. Here each number is read once. A program has `COLUMNS` neighbouring columns and takes
+`PARTS` × `TURN` steps at a time: threads follow one part of one column each, as if it began at 0, and the parts are
+then joined. What the next turn needs is asked for before this one is computed, so memory is never idle.
 """
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton
+from jax.experimental.pallas.triton import CompilerParams, load, store
 
-TURN = 32
-"""Steps whose numbers are read at once."""
-COLUMNS = 64
-"""Columns of one program; two for each thread of a warp."""
+COLUMNS, PARTS, TURN = 32, 4, 8
 
 
-def one_pass_scan(
-    b: jax.Array, a: jax.Array, start: jax.Array, *, columns: int = COLUMNS, turn: int = TURN, interpret: bool = False
+def one_pass(
+    formula: Callable[..., tuple[jax.Array, jax.Array]],
+    arrays: Sequence[jax.Array],
+    start: jax.Array,
+    ahead: int | None = None,
+    *,
+    columns: int = COLUMNS,
+    parts: int = PARTS,
+    turn: int = TURN,
+    interpret: bool = False,
 ) -> jax.Array:
-    """xₜ₋₁ = bₜ + aₜxₜ along the first axis; x_T = start."""
-    shape, steps = b.shape, b.shape[0]
-    b, a, start = b.reshape(steps, -1), a.reshape(steps, -1), start.reshape(-1)
-    width = b.shape[1]
-    columns = min(columns, pl.next_power_of_2(max(width, 1)))
-    extra = -width % columns
-    if extra:
-        b, a, start = (jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, extra)]) for x in (b, a, start))
-    table = pl.BlockSpec((steps, columns), lambda k: (0, k))
+    """xₜ₋₁ = bₜ + aₜxₜ along the first axis, (bₜ, aₜ) = formula(arguments of step t); x_T = start.
+
+    Args:
+      arrays: arguments of the formula, [T, ...] each, or of size 1.
+      start: [...]. ahead: which argument is that of the next step; at the last step it is not used.
+    """
+    shape = jnp.broadcast_shapes(*(x.shape for x in arrays))
+    steps, width = shape[0], start.size
+    tables = [x.reshape(1, 1) if x.size == 1 else jnp.broadcast_to(x, shape).reshape(steps, width) for x in arrays]
+    dtype = start.dtype
+
+    def kernel(*refs: Any) -> None:
+        *inputs, start, out = refs
+        part = jax.lax.broadcasted_iota(jnp.int32, (parts, columns), 0)
+        column = pl.program_id(0) * columns + jax.lax.broadcasted_iota(jnp.int32, (parts, columns), 1)
+        nothing = [False if x.dtype == bool else 0 for x in tables]
+        single = {k: x[0, 0] for k, x in enumerate(inputs) if tables[k].size == 1}
+
+        def argument(k: int, row: jax.Array) -> jax.Array:
+            if k in single:
+                return single[k]
+            row = row + (k == ahead)
+            return load(inputs[k].at[row, column], mask=(row < steps) & (column < width), other=nothing[k])
+
+        def read(first: Any, j: int) -> list[jax.Array]:
+            row = first + part * turn + j
+            return [argument(k, row) for k in range(len(inputs))]
+
+        def advance(number: jax.Array, carry: tuple[jax.Array, list]) -> tuple[jax.Array, list]:
+            x, rows = carry  # where the part that comes after these ends, and the arguments of these
+            first = (turns - 1 - number) * parts * turn
+            rows_before: list[Any] = [None] * turn
+            b, a = jnp.zeros((parts, columns), dtype), jnp.ones((parts, columns), dtype)
+            local: list[Any] = [None] * turn
+            for j in reversed(range(turn)):
+                here = first + part * turn + j < steps  # steps after the last are x ↦ 0 + 1·x
+                b_j, a_j = formula(*rows[j])
+                b, a = jnp.where(here, b_j + a_j * b, b), jnp.where(here, a_j * a, a)
+                local[j] = b, a
+                rows_before[j] = read(jnp.maximum(first - parts * turn, 0), j)
+            begin = jnp.zeros((parts, columns), dtype)
+            for p in reversed(range(parts)):
+                begin = jnp.where(part == p, x[None, :], begin)
+                x = jnp.sum(jnp.where(part == p, b + a * x[None, :], 0), 0)
+            for j in range(turn):
+                row = first + part * turn + j
+                found = local[j][0] + local[j][1] * begin
+                store(out.at[row, column], found, mask=(row < steps) & (column < width))
+            return x, rows_before
+
+        turns = pl.cdiv(steps, parts * turn)
+        one = pl.program_id(0) * columns + jax.lax.iota(jnp.int32, columns)
+        x = load(start.at[one], mask=one < width, other=0)
+        last = [read((turns - 1) * parts * turn, j) for j in range(turn)]
+        jax.lax.fori_loop(0, turns, advance, (x, last))
+
     found = pl.pallas_call(
-        functools.partial(_follow, steps=steps, turn=min(turn, steps)),
-        out_shape=jax.ShapeDtypeStruct(b.shape, b.dtype),
-        grid=((width + extra) // columns,),
-        in_specs=[table, table, pl.BlockSpec((columns,), lambda k: (k,))],
-        out_specs=table,
-        compiler_params=None if interpret else triton.CompilerParams(num_warps=max(1, columns // 64), num_stages=1),
+        kernel,
+        out_shape=jax.ShapeDtypeStruct((steps, width), dtype),
+        grid=(pl.cdiv(width, columns),),
+        compiler_params=None if interpret else CompilerParams(num_warps=max(1, parts * columns // 32), num_stages=1),
         interpret=interpret,
-    )(b, a, start)
-    return found[:, :width].reshape(shape)
-
-
-def _follow(b: Any, a: Any, start: Any, out: Any, *, steps: int, turn: int) -> None:
-    """The recursion in the columns of one program."""
-
-    def some(x: jax.Array, first: Any, number: int) -> jax.Array:
-        rows = [(b[first + k, :], a[first + k, :]) for k in range(number)]
-        for k in reversed(range(number)):
-            x = rows[k][0] + rows[k][1] * x
-            out[first + k, :] = x
-        return x
-
-    turns, rest = divmod(steps, turn)
-    x = some(start[:], turns * turn, rest) if rest else start[:]
-    jax.lax.fori_loop(0, turns, lambda k, x: some(x, (turns - 1 - k) * turn, turn), x)
+    )(*tables, start.reshape(-1))
+    return found.reshape(shape)

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -55,18 +57,27 @@ def lambda_returns(given: Given, stop: bool) -> torch.Tensor:
     """See `multistep.lambda_returns`."""
     if _compiled_loops_fit(given, stop):
         return _from_numpy(given, _numpy.lambda_returns(_to_numpy(given), stop))
-    r_t, discount_t, v_t, lambda_t = _wide(given, stop)
-    b, a = _formulas.lambda_returns(r_t, discount_t, v_t, lambda_t)
-    return _result(given, linear_recursion(b, a, along(v_t, given.axis, -1, None), given.axis))
+    arrays = _wide(given, stop)
+    start = along(arrays[2], given.axis, -1, None)
+    kernels = _kernels(arrays)
+    if kernels is not None:
+        return _result(given, kernels.one_pass(kernels.lambda_returns, arrays, start, given.axis, given.shape))
+    b, a = _formulas.lambda_returns(*arrays)
+    return _result(given, doubling_scan(b, a, start, given.axis))
 
 
 def gae(given: Given, stop: bool) -> torch.Tensor:
     """See `advantages.gae`."""
     if _compiled_loops_fit(given, stop):
         return _from_numpy(given, _numpy.gae(_to_numpy(given), stop))
-    rewards, values, next_values, terminated, truncated, discount, lambda_ = _wide(given, stop)
-    b, a = _formulas.gae(torch, rewards, values, next_values, terminated, truncated, discount, lambda_, given.axis)
-    return _result(given, linear_recursion(b, a, None, given.axis))
+    arrays = _wide(given, stop)
+    kernels = _kernels(arrays)
+    if kernels is not None:
+        return _result(given, kernels.one_pass(kernels.gae, arrays, None, given.axis, given.shape))
+    rewards, values, next_values, terminated, truncated, discount, lambda_ = arrays
+    following = _formulas.next_step(torch, lambda_, given.axis)
+    b, a = _formulas.gae(torch, rewards, values, next_values, terminated, truncated, discount, following)
+    return _result(given, doubling_scan(b, a, None, given.axis))
 
 
 def n_step_returns(given: Given, n: int, stop: bool) -> torch.Tensor:
@@ -98,13 +109,21 @@ def vtrace(given: Given, clip_rho: float, stop: bool) -> torch.Tensor:
 
 def linear_recursion(b: torch.Tensor, a: torch.Tensor, start: torch.Tensor | None, axis: int) -> torch.Tensor:
     """xₜ₋₁ = bₜ + aₜxₜ along an axis; x_T = start, or 0."""
-    if not b.is_cuda or torch.compiler.is_compiling() or b.requires_grad or a.requires_grad:
+    kernels = _kernels([b, a])
+    if kernels is None:
         return doubling_scan(b, a, start, axis)
+    return kernels.one_pass(kernels.linear, [b, a], start, axis, b.shape)
+
+
+def _kernels(tensors: Sequence[torch.Tensor]) -> ModuleType | None:
+    """The room of kernels, where these tensors are for it: on an NVIDIA GPU, no gradient asked for, not traced."""
+    if torch.compiler.is_compiling() or not tensors[0].is_cuda or any(x.requires_grad for x in tensors):
+        return None
     try:
-        from chunked_td.returns._triton import one_pass_scan
+        from chunked_td.returns import _triton
     except ImportError:  # Triton comes with most builds of Torch for GPUs, not with all
-        return doubling_scan(b, a, start, axis)
-    return one_pass_scan(b, a, start, axis)
+        return None
+    return _triton
 
 
 def doubling_scan(b: torch.Tensor, a: torch.Tensor, start: torch.Tensor | None, axis: int) -> torch.Tensor:

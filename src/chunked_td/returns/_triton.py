@@ -1,58 +1,144 @@
-"""The linear recursion on an NVIDIA GPU in one pass over memory, as a Triton kernel for Torch. See `_pallas`."""
+"""Linear recursions on an NVIDIA GPU in one pass over memory, as a Triton kernel for Torch. See `_pallas`."""
+
+# Triton reads these functions itself and knows sums of tuples, no stars.
+# ruff: noqa: RUF005
+# pyright: reportGeneralTypeIssues=false
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports]  (an extra)
 import triton  # pyright: ignore[reportMissingImports]  (comes with torch for GPUs)
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 
-TURN = 32
-COLUMNS = 32
+if tuple(int(number) for number in triton.__version__.split(".")[:2]) < (3, 2):
+    raise ImportError(f"the kernel takes tuples: it needs Triton 3.2 or later, this is {triton.__version__}")
+
+COLUMNS, PARTS, TURN = 32, 4, 8
 
 
 @triton.jit
-def _compose(later_b, later_a, earlier_b, earlier_a):
-    return earlier_b + earlier_a * later_b, earlier_a * later_a
+def _read(array, strides, row, column, inside):
+    """The numbers of one step of every part; 0 outside."""
+    return tl.load(array + row.to(tl.int64) * strides[0] + column.to(tl.int64) * strides[1], inside, 0)
 
 
 @triton.jit
-def _follow(b, a, start, out, steps, width, TURN: tl.constexpr, COLUMNS: tl.constexpr):
-    """xₜ₋₁ = bₜ + aₜxₜ in `COLUMNS` columns of tables [steps, width], `TURN` steps at a time."""
-    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    turn = tl.arange(0, TURN)
-    x = tl.load(start + column, column < width, 0.0)
-    first = (steps - 1) // TURN * TURN
-    while first >= 0:
-        row = first + turn
-        here = (row < steps)[:, None] & (column < width)[None, :]
-        at = row.to(tl.int64)[:, None] * width + column[None, :]
-        # Steps after the last are read as x ↦ 0 + 1·x.
-        from_zero, slope = tl.associative_scan(
-            (tl.load(b + at, here, 0.0), tl.load(a + at, here, 1.0)), 0, _compose, reverse=True
-        )
-        found = from_zero + slope * x[None, :]
-        tl.store(out + at, found, here)
-        x = tl.sum(tl.where(turn[:, None] == 0, found, 0.0), 0)
-        first -= TURN
+def linear(arrays, strides, row, column, inside, later):
+    """b and a as they are."""
+    return _read(arrays[0], strides[0], row, column, inside), _read(arrays[1], strides[1], row, column, inside)
 
 
-def one_pass_scan(b: torch.Tensor, a: torch.Tensor, start: torch.Tensor | None, axis: int) -> torch.Tensor:
-    """xₜ₋₁ = bₜ + aₜxₜ along an axis; x_T = start, or 0."""
-    a = torch.broadcast_to(a, b.shape)
-    b, a = (torch.movedim(x, axis, 0).contiguous() for x in (b, a))
-    end = torch.zeros_like(b[0]) if start is None else torch.movedim(start.broadcast_to(_last(b, axis)), axis, 0)
-    out, width = torch.empty_like(b), b[0].numel()
+@triton.jit
+def lambda_returns(arrays, strides, row, column, inside, later):
+    """As `_formulas.lambda_returns`."""
+    reward = _read(arrays[0], strides[0], row, column, inside)
+    discount = _read(arrays[1], strides[1], row, column, inside)
+    value = _read(arrays[2], strides[2], row, column, inside)
+    lambda_ = _read(arrays[3], strides[3], row, column, inside)
+    return reward + discount * ((1 - lambda_) * value), discount * lambda_
+
+
+@triton.jit
+def gae(arrays, strides, row, column, inside, later):
+    """As `_formulas.gae`, with the λ of the next step."""
+    reward = _read(arrays[0], strides[0], row, column, inside)
+    value = _read(arrays[1], strides[1], row, column, inside)
+    next_value = _read(arrays[2], strides[2], row, column, inside)
+    terminated = _read(arrays[3], strides[3], row, column, inside) != 0
+    truncated = _read(arrays[4], strides[4], row, column, inside) != 0
+    discount = _read(arrays[5], strides[5], row, column, inside)
+    lambda_ = _read(arrays[6], strides[6], row + 1, column, later)
+    delta = reward + discount * tl.where(terminated, 0.0, next_value) - value
+    return delta, tl.where(terminated | truncated, 0.0, discount * lambda_)
+
+
+@triton.jit
+def _turn(arrays, strides, row, column, steps, width, FORMULA: tl.constexpr, TURN: tl.constexpr):
+    """Coefficients of `TURN` steps of every part, the last one first; steps after the last are x ↦ 0 + 1·x."""
+    bs, slopes = (), ()
+    for j in tl.static_range(TURN):
+        at = row + (TURN - 1 - j)
+        inside = (at >= 0) & (at < steps) & (column < width)
+        b, a = FORMULA(arrays, strides, at, column, inside, inside & (at + 1 < steps))
+        bs, slopes = bs + (b,), slopes + (tl.where(inside, a, 1.0),)
+    return bs, slopes
+
+
+@triton.jit
+def _follow(
+    arrays,
+    strides,
+    start,
+    out,
+    steps,
+    width,
+    FORMULA: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    PARTS: tl.constexpr,
+    TURN: tl.constexpr,
+):
+    """xₜ₋₁ = bₜ + aₜxₜ in `COLUMNS` columns, `PARTS` × `TURN` steps at a time.
+
+    Threads are numbered along one axis, part by part, so that what they read needs no move between them.
+    """
+    thread = tl.arange(0, PARTS * COLUMNS)
+    column = tl.program_id(0) * COLUMNS + thread % COLUMNS
+    part = tl.arange(0, PARTS)[:, None]
+    x = tl.load(start + column, (thread < COLUMNS) & (column < width), 0.0)
+    x = tl.sum(tl.reshape(x, (PARTS, COLUMNS)), 0)
+    row = (steps - 1) // (PARTS * TURN) * (PARTS * TURN) + thread // COLUMNS * TURN
+    bs, slopes = _turn(arrays, strides, row, column, steps, width, FORMULA, TURN)
+    for _ in range(tl.cdiv(steps, PARTS * TURN)):
+        # Asked for before they are needed.
+        next_bs, next_slopes = _turn(arrays, strides, row - PARTS * TURN, column, steps, width, FORMULA, TURN)
+        b, a = bs[0], slopes[0]
+        found, products = (b,), (a,)
+        for j in tl.static_range(1, TURN):
+            b, a = bs[j] + slopes[j] * b, slopes[j] * a
+            found, products = found + (b,), products + (a,)
+        whole, slope = tl.reshape(b, (PARTS, COLUMNS)), tl.reshape(a, (PARTS, COLUMNS))
+        begin = tl.zeros_like(whole)
+        for k in tl.static_range(PARTS):
+            here = part == PARTS - 1 - k
+            begin = tl.where(here, x[None, :], begin)
+            x = tl.sum(tl.where(here, whole + slope * x[None, :], 0.0), 0)
+        begin = tl.reshape(begin, (PARTS * COLUMNS,))
+        for j in tl.static_range(TURN):
+            at = row + (TURN - 1 - j)
+            place = at.to(tl.int64) * width + column
+            tl.store(out + place, found[j] + products[j] * begin, (at < steps) & (column < width))
+        bs, slopes = next_bs, next_slopes
+        row -= PARTS * TURN
+
+
+def one_pass(
+    formula: Any, arrays: Sequence[torch.Tensor], start: torch.Tensor | None, axis: int, shape: Sequence[int]
+) -> torch.Tensor:
+    """xₜ₋₁ = bₜ + aₜxₜ along an axis, (bₜ, aₜ) by one of the formulas of this module; x_T = start, or 0.
+
+    Args:
+      arrays: the formula's arguments, of the rank of `shape`. start: of length 1 along the axis.
+    """
+    tables = [_table(x, axis, shape) for x in arrays]
+    steps, width = tables[0].shape
+    out = torch.empty((steps, width), dtype=arrays[0].dtype, device=arrays[0].device)
+    last = [1 if k == axis else length for k, length in enumerate(shape)]
+    end = out.new_zeros(width) if start is None else start.expand(last).reshape(-1)
     if out.numel():
-        columns = min(COLUMNS, triton.next_power_of_2(width))
-        with torch.cuda.device(b.device):
-            _follow[(triton.cdiv(width, columns),)](  # pyright: ignore[reportIndexIssue]
-                b, a, end.contiguous(), out, b.shape[0], width, TURN, columns, num_warps=1
+        strides = tuple(tuple(x.stride()) for x in tables)
+        views = tuple(x.view(torch.uint8) if x.dtype == torch.bool else x for x in tables)
+        with torch.cuda.device(out.device):
+            _follow[(triton.cdiv(width, COLUMNS),)](  # pyright: ignore[reportIndexIssue]
+                views, strides, end, out, steps, width, formula, COLUMNS, PARTS, TURN, num_warps=COLUMNS * PARTS // 32
             )
-    return torch.movedim(out, 0, axis)
+    others = [length for k, length in enumerate(shape) if k != axis]
+    return torch.movedim(out.reshape([steps, *others]), 0, axis)
 
 
-def _last(b: torch.Tensor, axis: int) -> list[int]:
-    """The shape of one step of a table whose time comes first, with time at `axis`."""
-    shape = list(b.shape[1:])
-    shape.insert(axis, 1)
-    return shape
+def _table(array: torch.Tensor, axis: int, shape: Sequence[int]) -> torch.Tensor:
+    """[T, columns]; a view where there is at most one other axis, with strides of 0 where it is broadcast."""
+    moved = torch.movedim(array.expand(*shape), axis, 0)
+    return moved[:, None] if moved.ndim == 1 else moved if moved.ndim == 2 else moved.reshape(len(moved), -1)

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import optax
 
 from chunked_td._checks import check_not_negative, check_positive, check_unit, check_whole
-from chunked_td.deep.agents.streaming import max_samples
+from chunked_td.deep.agents.streaming import draw_groups, max_samples
 from chunked_td.deep.agents.tallies import RunTally, count, new_tally
 from chunked_td.deep.envs.protocol import JaxTask
 from chunked_td.deep.lambdas.base import DeepLambda, NextDraws, SourceSizes, Transitions, V
@@ -255,8 +255,7 @@ def ppo_update(
     if settings.memory is not None:
         said = settings.memory.model.forms(now.model, r.recall.hidden, transitions, r.recall.inputs)
         transitions = transitions._replace(recalled=said)
-    state = source.learn(now.source, transitions)
-    lambdas = source.lambdas(state, transitions)
+    state, lambdas = source.step(now.source, transitions)
     advantages = gae(
         r.reward, values, next_values, r.terminated, r.truncated, settings.discount, jnp.clip(lambdas, 0.0, 1.0)
     )
@@ -343,10 +342,12 @@ def _draws(
         return None
     samples, batch = max_samples(source), len(logits)
     act, move = jax.random.split(key)
-    actions = jax.random.categorical(act, logits[:, None], shape=(batch, samples))
+    group = draw_groups(V, samples)
+    actions = jax.random.categorical(act, logits[:, None], shape=(batch, samples))[:, group]
     keys = jax.random.split(move, (batch, samples))
     drawn = jax.vmap(jax.vmap(task.step, (0, None, 0)))(keys, now.task, actions)
     one = functools.partial(_arrive, settings, task, now)
     inputs = jax.vmap(lambda a, x: one(a, x)[0], 1, 1)(actions, drawn.observation)
     values = apply_mlp(now.networks.critic, inputs)[0][..., 0]
-    return NextDraws(task.space.codes(drawn.observation), jnp.where(drawn.terminated, 0.0, values))
+    values = jnp.where(drawn.terminated, 0.0, values)
+    return NextDraws(task.space.codes(drawn.observation), values, jnp.broadcast_to(group, actions.shape))

@@ -132,8 +132,8 @@ def learn_step(
 
     Traces are cleared where the episode ended.
     """
-    index = 0 * action if settings.bootstrap == V else action
-    gradient = jax.grad(lambda w: apply_mlp(w, inputs)[0][index])(learned.critic)
+    output = _output(settings, action)
+    gradient = jax.grad(lambda w: apply_mlp(w, inputs)[0][output])(learned.critic)
     decay = settings.discount * lambda_
     trace = jax.tree.map(lambda z, g: decay * z + g, learned.trace, gradient)
     size = step_bound(settings, trace, td_error, settings.kappa) * step_size
@@ -243,7 +243,8 @@ def _transition(
         )
         both = jnp.stack([settings.memory.read(recall) for recall in recalls])
 
-    value, features = _values(settings, now.learned.critic, now.inputs, now.action)
+    here, features = apply_mlp(now.learned.critic, now.inputs)
+    value = here[_output(settings, now.action)]
     outputs, hidden = apply_mlp(now.learned.critic, both)
     actions, policies = jax.vmap(functools.partial(_choose, settings, now.learned), (0, None, 0))(
         both, epsilon, jax.random.split(act)
@@ -261,6 +262,7 @@ def _transition(
     else:
         policy = jax.nn.softmax(apply_mlp(now.learned.actor, now.inputs)[0])
     draws = _draws(settings, task, source, now, policy, epsilon, draw)
+    state_value = value if settings.bootstrap == V else _expected(settings, here, _behaviour(here, epsilon))
     transitions = Transitions(
         inputs=one(now.inputs),
         next_inputs=one(both[0]),
@@ -279,14 +281,14 @@ def _transition(
         valid=jnp.ones((1, 1)),
         discount=jnp.asarray(settings.discount, jnp.float32),
         draws=draws,
+        state_value=one(state_value),
     )
     if settings.memory is not None:
         transitions = transitions._replace(recalled=settings.memory.forms(now.model, now.recall, transitions))
-    state = source.learn(now.source, transitions)
-    lambda_ = source.lambdas(state, transitions)[0, 0]
+    state, lambdas = source.step(now.source, transitions)
+    lambda_ = lambdas[0, 0]
     if settings.rule == "q":
-        best = jnp.max(apply_mlp(now.learned.critic, now.inputs)[0])
-        lambda_ = jnp.where(value >= best, lambda_, 0.0)
+        lambda_ = jnp.where(value >= jnp.max(here), lambda_, 0.0)
     learned, credit = learn_step(settings, now.learned, now.inputs, now.action, td_error, lambda_, ended, step_size)
     state = source.after(state, credit)
 
@@ -332,10 +334,9 @@ def stream_block(
     return done, done.tally
 
 
-def _values(settings: StreamingSettings, critic: Mlp, inputs: jax.Array, action: jax.Array) -> tuple:
-    """The value that is updated, and the critic's features."""
-    outputs, hidden = apply_mlp(critic, inputs)
-    return outputs[0 * action if settings.bootstrap == V else action], hidden
+def _output(settings: StreamingSettings, action: jax.Array) -> jax.Array:
+    """Which output of the critic is updated."""
+    return 0 * action if settings.bootstrap == V else action
 
 
 def _choose(
@@ -345,10 +346,14 @@ def _choose(
     if settings.bootstrap == V:
         logits = apply_mlp(learned.actor, inputs)[0]
         return jax.random.categorical(key, logits), jax.nn.softmax(logits)
-    q = apply_mlp(learned.critic, inputs)[0]
-    greedy = (q == jnp.max(q)).astype(jnp.float32)
-    policy = epsilon / q.size + (1 - epsilon) * greedy / jnp.sum(greedy)
+    policy = _behaviour(apply_mlp(learned.critic, inputs)[0], epsilon)
     return jax.random.categorical(key, jnp.log(policy)), policy
+
+
+def _behaviour(q: jax.Array, epsilon: jax.Array) -> jax.Array:
+    """The ε-greedy policy."""
+    greedy = (q == jnp.max(q)).astype(jnp.float32)
+    return epsilon / q.size + (1 - epsilon) * greedy / jnp.sum(greedy)
 
 
 def _expected(settings: StreamingSettings, outputs: jax.Array, policy: jax.Array) -> jax.Array:
@@ -372,7 +377,8 @@ def _draws(
         return None
     samples = max_samples(source)
     act, move, pick = jax.random.split(key, 3)
-    actions = jax.random.categorical(act, jnp.log(policy), shape=(samples,))
+    group = draw_groups(settings.bootstrap, samples)
+    actions = jax.random.categorical(act, jnp.log(policy), shape=(samples,))[group]
     drawn = jax.vmap(task.step, (0, None, 0))(jax.random.split(move, samples), now.task, actions)
     inputs, codes = task.space.inputs(drawn.observation), task.space.codes(drawn.observation)
     if settings.memory is not None:
@@ -383,7 +389,12 @@ def _draws(
     )
     values = _expected(settings, apply_mlp(now.learned.critic, inputs)[0], policies)
     values = jnp.where(drawn.terminated, 0.0, values)
-    return NextDraws(codes[None, None], values[None, None])
+    return NextDraws(codes[None, None], values[None, None], group[None, None])
+
+
+def draw_groups(bootstrap: str, samples: int) -> jax.Array:
+    """Which draws share an action: all where the bootstrap is Q, three at a time where it is V."""
+    return jnp.arange(samples) // (samples if bootstrap == Q else 3)
 
 
 def max_samples(source: Any) -> int:

@@ -49,6 +49,7 @@ class NextDraws(NamedTuple):
 
     codes: jax.Array  # int32[T, B, K, C]
     next_value: jax.Array  # float32[T, B, K], 0 where terminal
+    group: jax.Array  # int32[T, B, K]; draws of one group follow one action, drawn once
 
 
 class Transitions(NamedTuple):
@@ -71,6 +72,7 @@ class Transitions(NamedTuple):
     valid: jax.Array  # float32[T, B], 0 where a transition teaches nothing
     discount: jax.Array  # float32[]
     draws: NextDraws | None = None
+    state_value: jax.Array | None = None  # float32[T, B], V(x_t) where `value` is Q(x_t, a_t)
     recalled: tuple[jax.Array, jax.Array] | None = None  # (realised, expected) [T, B], from the agent's own memory
     seen: jax.Array | None = None  # float32[T, B], 0 where also the next percept is not known; None: as `valid`
 
@@ -131,6 +133,11 @@ class DeepLambda:
     def lambdas(self, state: Any, transitions: Transitions) -> jax.Array:
         """λ of the states that the transitions leave: float32[T, B]."""
         raise NotImplementedError
+
+    def step(self, state: Any, transitions: Transitions) -> tuple[Any, jax.Array]:
+        """Learn, then λ. Sources that can have both for less than one after the other say how."""
+        state = self.learn(state, transitions)
+        return state, self.lambdas(state, transitions)
 
     def after(self, state: Any, credit: StreamCredit) -> Any:
         """The state after a streaming learner's update."""

@@ -4,7 +4,8 @@
 
 with g a Monte-Carlo estimate of the return from x, learned by TD(1), and Var its variance, learned directly from the
 squared errors of g (Sherstan et al. 2018): Var(x) ← δ_g² + γ² Var(x'). Both are linear in the critic's last layer and
-the observation. It depends on the state alone.
+the observation. It depends on the state alone: where the critic has action values, V is their mean under the policy
+(their greatest in Q(λ)).
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class DeepLambdaGreedy(DeepLambda):
     def lambdas(self, state: GreedyState, transitions: Transitions) -> jax.Array:
         """e² / (e² + Var); 1 where both are 0."""
         phi = _features(transitions.features, transitions.inputs)
-        square = (phi @ state.mean - transitions.value) ** 2
+        value = transitions.value if transitions.state_value is None else transitions.state_value
+        square = (phi @ state.mean - value) ** 2
         variance = jnp.maximum(phi @ state.variance, 0.0)
         return (square + 1e-8) / (square + variance + 1e-8)
 

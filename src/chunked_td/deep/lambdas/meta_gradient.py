@@ -6,6 +6,9 @@ The derivative of the weights is carried along, as in the meta-learning of step 
 
     ∂z ← γ λ ∂z + γ λ(1 − λ) z_before,   h ← h + α (δ ∂z − (∇v·h) z)
 
+Both derivatives are kept within a norm of `bound`: products of factors 1 − α ∇v·z have no limit where steps overshoot.
+ψ is moved in units of the meta-gradient's own size, so their scale does not matter.
+
 It needs traces, so it exists in streaming learners only. It costs two more copies of the critic's parameters.
 """
 
@@ -36,14 +39,17 @@ class DeepMetaGradient(DeepLambda):
 
     Args:
       initial: the first λ. rate: η, in units of the running root mean square of the meta-gradient.
+      bound: of the norm of either derivative.
     """
 
     initial: float = 0.9
     rate: float = 1e-3
+    bound: float = 1e3
 
     def __post_init__(self) -> None:
         check_unit("initial", self.initial)
         check_positive("rate", self.rate)
+        check_positive("bound", self.bound)
 
     @property
     def streaming_only(self) -> bool:
@@ -78,7 +84,12 @@ class DeepMetaGradient(DeepLambda):
             lambda h, d, z: h + credit.step_size * (credit.td_error * d - along * z), state.weights, trace, credit.trace
         )
         trace = jax.tree.map(lambda d: jnp.where(credit.ended, 0.0, d), trace)
-        return MetaState(psi, trace, weights, scale)
+        return MetaState(psi, self._bounded(trace), self._bounded(weights), scale)
+
+    def _bounded(self, derivative: Any) -> Any:
+        """As it is, or shortened to the bound."""
+        shorter = jnp.minimum(1.0, self.bound / jnp.sqrt(jnp.maximum(_dot(derivative, derivative), 1e-12)))
+        return jax.tree.map(lambda x: shorter * x, derivative)
 
 
 def _dot(a: Any, b: Any) -> jax.Array:

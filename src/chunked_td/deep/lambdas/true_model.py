@@ -1,13 +1,15 @@
 """The gate of the study: λ from the true model. Where this does not help, no learned model will.
 
-The agent draws K further next states from the task itself, with actions of the policy where the bootstrap is V and with
-the action taken where it is Q. They are independent of the next state that really came.
+The agent draws K further next states from the task itself, in groups that share an action: actions of the policy where
+the bootstrap is V, the action taken where it is Q. They are independent of the next state that really came.
 
     realised   the share of draws that equal what came
-    expected   the share of pairs of draws that are equal
-    kernel     the mean over pairs of exp(−(y − y')² / 2τ²), 1 for equal percepts, with y = γ B(x')
+    expected   the share of equal draws among pairs that share an action: Σ_a π(a|x) Σ_x' P(x'|x, a)²
+    kernel     the mean of exp(−(y − y')² / 2τ²), 1 for equal percepts, with y = γ B(x'), over pairs whose actions were
+               drawn apart (all pairs, where the bootstrap is Q)
 
-The two last depend on the state alone; the third is the value kernel of the library without its Gaussian.
+The two last depend on the state alone. They are what `DeepPercepts("expected")` and `DeepValueKernel` would say if they
+knew the truth; the third does without its Gaussian.
 """
 
 from __future__ import annotations
@@ -70,8 +72,10 @@ class DeepTrueModel(DeepLambda):
         first, second = jnp.triu_indices(draws.codes.shape[-2], 1)
         codes, y = draws.codes, transitions.discount * draws.next_value
         same = jnp.all(codes[..., first, :] == codes[..., second, :], -1)
+        together = draws.group[..., first] == draws.group[..., second]
         if self.form == "expected":
-            return jnp.mean(same.astype(jnp.float32), -1)
+            return jnp.mean(same.astype(jnp.float32), -1, where=together)
         tau = jnp.maximum(self.c * root_mean_square(state), 1e-8)
         apart = (y[..., first] - y[..., second]) / tau
-        return jnp.mean(jnp.where(same, 1.0, jnp.exp(-(apart**2) / 2)), -1)
+        independent = ~together | jnp.all(together, -1, keepdims=True)
+        return jnp.mean(jnp.where(same, 1.0, jnp.exp(-(apart**2) / 2)), -1, where=independent)

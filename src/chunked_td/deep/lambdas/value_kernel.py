@@ -79,6 +79,20 @@ class DeepValueKernel(DeepLambda):
 
         return KernelState(jax.lax.scan(one, state.weights, parts)[0], scale)
 
+    def step(self, state: KernelState, transitions: Transitions) -> tuple[KernelState, jax.Array]:
+        """Learn, then λ. After one transition the new answer is the old one and a share of its error."""
+        if transitions.reward.size > 1:
+            return super().step(state, transitions)
+        scale = follow_scale(state.scale, transitions, self.memory)
+        phi = _features(transitions)[0, 0]
+        head = _heads(state, transitions)[0, 0]
+        mean, variance = jnp.sum(state.weights * phi * head[:, None], (1, 2))
+        error = transitions.discount * transitions.next_value[0, 0] - mean
+        moves = self.rate * transitions.valid[0, 0] * jnp.stack([error, error**2 - variance])
+        weights = state.weights + (moves / jnp.sum(phi**2))[:, None, None] * head[:, None] * phi
+        lambda_ = kernel_lambda(jnp.maximum(variance + moves[1], 0.0), self.c * root_mean_square(scale))
+        return KernelState(weights, scale), lambda_[None, None]
+
     def moments(self, state: KernelState, transitions: Transitions) -> tuple[jax.Array, jax.Array]:
         """(m, v) of the states that transitions leave, [T, B] each."""
         answers = _answers(state.weights, _features(transitions))
