@@ -17,6 +17,7 @@ from chunked_td.deep import (
     DeepRollout,
     DeepValueKernel,
     Grid,
+    RecurrentPercepts,
     RolloutLambda,
 )
 from chunked_td.deep.lambdas import DeepLambda
@@ -125,6 +126,46 @@ def test_a_rollout_goes_on_where_the_one_before_ended():
     np.testing.assert_array_equal(model.lambdas(good(truncated=cut)), second)
     assert model.update(good(starts=np.arange(B) == 1))[0].tolist() == [0, 1] + [0] * (B - 2)
     assert model.update(good())[0].tolist() == [0] * B
+
+
+def test_another_pass_begins_where_the_rollout_began():
+    """Traces of TD(1) depend on observations only: as many passes as one likes leave the same ones."""
+    traces = []
+    for passes in (1, 3):
+        model = RolloutLambda(DeepLambdaGreedy(), Categories((5,)), passes=passes)
+        for seed in range(2):
+            rng = np.random.default_rng(seed)
+            model.update(
+                good(observations=rng.integers(5, size=(T, B)), next_observations=rng.integers(5, size=(T, B)))
+            )
+        traces.append(model._state.trace)
+    np.testing.assert_array_equal(*traces)
+    model = RolloutLambda(
+        DeepRecurrent(model=RecurrentPercepts(hidden=4, units=4), window=T), Categories((5,)), passes=2
+    )
+    model.update(good())
+    ended = model._state.end[0]
+    model.update(good())
+    np.testing.assert_array_equal(model._state.begin[0], ended)
+    assert np.any(ended != 0)
+
+
+class Seen(Starts):
+    """λ is 1 where the next state is known."""
+
+    def lambdas(self, state, transitions):
+        return transitions.seen
+
+
+def test_features_of_the_next_state_are_those_of_the_next_row_if_it_goes_on():
+    cut = np.zeros((T, B), bool)
+    cut[3] = True
+    plain, with_features = (
+        RolloutLambda(Seen(), Categories((5,))).update(good(truncated=cut, features=features))
+        for features in (None, np.ones((T, B, 2)))
+    )
+    assert plain.all()
+    assert np.argwhere(~with_features.all(1)).ravel().tolist() == [3, T - 1]
 
 
 def test_a_buffer_says_itself_whether_its_first_row_starts_an_episode():

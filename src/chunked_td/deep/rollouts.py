@@ -74,8 +74,10 @@ class RolloutLambda:
                 masks = transitions.percept_known if self.source.needs_codes else transitions.valid
                 known = np.asarray(masks) > 0
                 self._checked = tuple(np.asarray(x)[known] for x in checked)  # type: ignore[assignment]
-        for _ in range(self.passes):
-            self._state = self._learn(self._state, transitions)
+        before = self._state
+        for number in range(self.passes):
+            state = self.source.rewind(self._state, before) if number else before
+            self._state = self._learn(state, transitions)
         self._starts, self._ended = starts, np.asarray(read.terminated)[-1] | np.asarray(read.truncated)[-1]
         return self._answer(transitions)
 
@@ -96,7 +98,7 @@ class RolloutLambda:
         For percept models: the expected probability and the probability of the percept that came. For the value kernel:
         the variance and the squared error. Equal means calibrated.
         """
-        if self._checked is None:
+        if self._checked is None or not self._checked[0].size:
             raise ValueError("calibration: needs a model and two rollouts, one to learn from and one to check on")
         predicted, true = self._checked
         parts = np.array_split(np.argsort(predicted, kind="stable"), min(check_whole("bins", bins, 1), predicted.size))
@@ -131,7 +133,10 @@ class RolloutLambda:
     def _transitions(self, r: DeepRollout, starts: np.ndarray) -> Transitions:
         over = r.terminated | r.truncated
         next_values = np.where(r.terminated, np.float32(0.0), r.next_values)
-        valid = r.valid.astype(np.float32)
+        valid, seen = r.valid.astype(np.float32), r.valid & r.seen
+        if r.features.shape[-1] and not self.source.needs_codes:
+            seen[:-1] &= ~over[:-1]  # features of the next state are those of the next row
+            seen[-1] = False
         observations, following = jnp.asarray(r.observations), jnp.asarray(r.next_observations)
         transitions = Transitions(
             inputs=self.space.inputs(observations),
@@ -150,7 +155,7 @@ class RolloutLambda:
             terminated=jnp.asarray(r.terminated),
             valid=jnp.asarray(valid),
             discount=jnp.asarray(self.discount, jnp.float32),
-            seen=jnp.asarray(valid * r.seen),
+            seen=jnp.asarray(seen, jnp.float32),
         )
         if self._sizes is not None:
             self._check_sizes(self._sizes_of(transitions))

@@ -139,6 +139,13 @@ class DeepLambda:
         state = self.learn(state, transitions)
         return state, self.lambdas(state, transitions)
 
+    def rewind(self, state: Any, before: Any) -> Any:
+        """The state at the beginning of the rollout that it has learned from, for another pass.
+
+        `before` is the state before the first pass. Sources that follow environments from rollout to rollout say how.
+        """
+        return state
+
     def after(self, state: Any, credit: StreamCredit) -> Any:
         """The state after a streaming learner's update."""
         return state

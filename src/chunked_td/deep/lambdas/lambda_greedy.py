@@ -67,6 +67,10 @@ class DeepLambdaGreedy(DeepLambda):
             return one(state, jax.tree.map(lambda x: x[0], data))[0]
         return jax.lax.scan(one, state, data)[0]
 
+    def rewind(self, state: GreedyState, before: GreedyState) -> GreedyState:
+        """With the traces of then."""
+        return state._replace(trace=before.trace)
+
     def lambdas(self, state: GreedyState, transitions: Transitions) -> jax.Array:
         """e² / (e² + Var); 1 where both are 0."""
         phi = _features(transitions.features, transitions.inputs)

@@ -222,6 +222,10 @@ class DeepRecurrent(DeepLambda):
         last = jax.nn.one_hot(transitions.action[-1], transitions.policy.shape[-1])
         return RolloutMemory(model, state.end, (hidden, last))
 
+    def rewind(self, state: Any, before: Any) -> Any:
+        """With the ends of the rollout before."""
+        return state if state == () else state._replace(end=before.end)
+
     def lambdas(self, state: Any, transitions: Transitions) -> jax.Array:
         """In the form chosen, of the rollout that was learned last."""
         if state == ():

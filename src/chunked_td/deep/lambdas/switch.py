@@ -56,6 +56,11 @@ class DeepSwitch(DeepLambda):
         new = tuple(s.learn(old, transitions) for s, old in zip(self.sources, state.states, strict=True))
         return state._replace(states=new)
 
+    def rewind(self, state: SwitchState, before: SwitchState) -> SwitchState:
+        """All sources."""
+        both = zip(self.sources, state.states, before.states, strict=True)
+        return state._replace(states=tuple(source.rewind(new, old) for source, new, old in both))
+
     def lambdas(self, state: SwitchState, transitions: Transitions) -> jax.Array:
         """λ of the chosen one."""
         fixed = jnp.broadcast_to(state.fixed, transitions.reward.shape)
