@@ -7,6 +7,7 @@ READY  := $(VENV)/.ready
 OUT    ?= runs/quick
 WORKERS ?= 2
 MINUTES ?= 60
+SHARED := --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup test test-all reproduce lint format docs bench attack mutants clean
 
@@ -34,10 +35,10 @@ $(READY): pyproject.toml uv.lock
 	@touch $@
 
 test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) $(SHARED)
 
 test-all: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m ""
+	$(BIN)/python -m pytest -n $(WORKERS) $(SHARED) -m ""
 
 reproduce: $(READY)
 	$(BIN)/chunked-td reproduce --profile quick --out $(OUT)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import signal
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from compilation import COMPILED
 
 # The first call of a kernel compiles it, so a deadline per example would fail at random. The examples are the same
 # in every run: a red test stays red until the code changes.
@@ -17,3 +22,53 @@ settings.load_profile("chunked-td")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     with contextlib.suppress(ValueError):  # only the main thread may
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+TOY_NETWORKS = ("compression", "deep", "models")
+"""Folders whose networks take longer to compile than to train."""
+
+
+@contextlib.contextmanager
+def optimised_by_jax(on):
+    import jax
+
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", not on)
+    jax.clear_caches()  # what was compiled the other way
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+    jax.clear_caches()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compile_quickly(request):
+    """Leave out the dearest passes of JAX's compiler; the guide's pages and the lab's tests run what is used."""
+    with optimised_by_jax(False) if request.path.parent.name in TOY_NETWORKS else contextlib.nullcontext():
+        yield
+
+
+@pytest.fixture
+def compiled_as_used():
+    """For what is said of the very programs that are used, such as which bits agree."""
+    with optimised_by_jax(True):
+        yield
+
+
+def pytest_collection_finish():
+    """The compiler leaves many small objects that live on; looking through them as often as usual is a tenth of it."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items):
+    """Compiled, what is marked `uncompiled` is long; `test_uncompiled.py` runs it as plain Python.
+
+    The files of this folder come first: workers are handed files in this order, and the last ones should be short.
+    """
+    if COMPILED:
+        for item in items:
+            if item.get_closest_marker("uncompiled"):
+                item.add_marker(pytest.mark.long)
+    items.sort(key=lambda item: item.path.parent != Path(__file__).parent)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -18,8 +17,8 @@ from chunked_td.seeding import uniform
 from chunked_td.simulation import networks, simulate
 from chunked_td.simulation.lockstep import Fleet
 from chunked_td.traces import LIMIT, backward_pass
+from compilation import COMPILED
 
-COMPILED = os.environ.get("NUMBA_DISABLE_JIT") != "1"
 SMALL = AccumulatedCharge.make(horizon=4, points=2)
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="without compilation, overflow warns")

@@ -14,8 +14,7 @@ import pytest
 
 import chunked_td as ctd
 from chunked_td._numba import Packed, check_layout, code, entry, kernel, on_stack, read, static
-
-COMPILED = os.environ.get("NUMBA_DISABLE_JIT") != "1"
+from compilation import COMPILED
 
 
 class Sizes(NamedTuple):

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -70,22 +65,6 @@ def test_a_known_code_is_the_number(value):
     assert code(static(value)) == code(value) == value
     if value in (0, 7):
         assert read(static(value)) == read(value) == value + 1
-
-
-@pytest.mark.long
-@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="is what it runs")
-def test_kernels_pass_without_compilation():
-    """The kernel tests once more as plain Python, in a process of their own."""
-    folder = Path(__file__).parent
-    kernels = ["test_traces.py", "test_policies.py", "test_lambdas.py", "test_seeding.py", "test_numba_room.py"]
-    kernels.append("models/test_counts.py")
-    learners = ["learners/test_against_definitions.py", "learners/test_sutton_singh.py", "test_simulate.py"]
-    learners.append("learners/test_planning.py")
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-    command += [str(folder / name) for name in kernels + learners]
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=folder.parent)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @kernel

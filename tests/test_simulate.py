@@ -1,14 +1,13 @@
 """The simulation: bit for bit what `agent.step` does on the Gymnasium face, whatever the threads.
 
-A loop is compiled for every combination of environment, learner, λ source, model and view. All combinations are played
-without compilation (by `test_seeding.py`, in a process of its own); compiled, every environment, learner, source, model
-and view is played at least once.
+A loop is compiled for every combination of environment, learner, λ source, model and view. Combinations are played
+without compilation (by `test_uncompiled.py`, in a process of its own); compiled, every environment, learner, source,
+model and view is played at least once.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,6 +22,7 @@ from chunked_td.lambdas.step import WHOLE, chance, expected_mixture, first, foll
 from chunked_td.seeding import uniform
 from chunked_td.simulation import simulate
 from chunked_td.simulation.lockstep import Fleet
+from compilation import COMPILED
 
 EPISODES = 25
 ENVS = {
@@ -46,7 +46,6 @@ ENVS = {
     ),
 }
 CLASSES = {"td": ctd.ChunkedTD, "sarsa": ctd.ChunkedSarsa, "expected_sarsa": ctd.ChunkedExpectedSarsa}
-COMPILED = os.environ.get("NUMBA_DISABLE_JIT") != "1"
 COUNTED = [ctd.ForwardLambda(), ctd.ExpectedLambda(), ctd.BackwardLambda(), ctd.VisitLambda()]
 FIXED = [ctd.ConstantLambda(0.7), ctd.ConstantLambda(0.0), ctd.ConstantLambda(1.0), ctd.WatkinsLambda(0.8)]
 
@@ -199,31 +198,51 @@ def fused(dynamics, learner, source, model, view, seeds, **settings):
     )
 
 
-def turn(cases, name, learner, k):
-    """One of the cases: over all environments, learners and turns every source, model and view comes up."""
-    offset = list(ENVS).index(name) * 3 + list(CLASSES).index(learner)
-    return [cases[(5 * offset + k * len(cases) // 2) % len(cases)]]
-
-
-@pytest.mark.parametrize("k", [0, pytest.param(1, marks=pytest.mark.long)])
-@pytest.mark.parametrize("learner", CLASSES)
-@pytest.mark.parametrize("name", ENVS)
-def test_both_faces_are_bit_identical(name, learner, k):
-    dynamics = ENVS[name]
-    cases = combinations(dynamics, learner)
-    for case in turn(cases, name, learner, k) if COMPILED else cases[k::2]:
-        runs = fused(dynamics, learner, *case, seeds=[3, 11])
-        for k, seed in enumerate((3, 11)):
-            agent, misses, returned = played_by_hand(dynamics, learner, *case, seed)
-            rows = runs.values[k].shape[0]
-            same = np.testing.assert_allclose if case[1] == "oracle" and case[0].needs & ctd.Needs.OUTCOMES else equal
-            same(runs.values[k], agent.tables.values[:rows])
-            assert (runs.misses[k], runs.returns_at[k, 0]) == (misses, returned), case
-            assert runs.values[k].any()
+def check_both_faces(dynamics, learner, case):
+    runs = fused(dynamics, learner, *case, seeds=[3, 11])
+    for k, seed in enumerate((3, 11)):
+        agent, misses, returned = played_by_hand(dynamics, learner, *case, seed)
+        rows = runs.values[k].shape[0]
+        same = np.testing.assert_allclose if case[1] == "oracle" and case[0].needs & ctd.Needs.OUTCOMES else equal
+        same(runs.values[k], agent.tables.values[:rows])
+        assert (runs.misses[k], runs.returns_at[k, 0]) == (misses, returned), case
+        assert runs.values[k].any()
 
 
 def equal(ours, theirs):
     assert ours.tobytes() == theirs.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "learner", "case"),
+    [
+        ("charge", "expected_sarsa", (MixedExpected(), "oracle", "offline")),
+        ("charge-mirrored", "td", (ctd.BackwardLambda(), "counts", "traces")),
+        ("charge-mirrored", "sarsa", (Mixed(), "oracle", "sampled")),
+        ("chain", "sarsa", (Taken(), "counts", "traces")),
+        ("chain", "expected_sarsa", (ctd.ExpectedLambda(), "counts", "traces")),
+        ("key", "expected_sarsa", (ctd.FactoredLambda(), "counts", "offline")),
+        ("key-scalar", "sarsa", (ctd.ForwardLambda(), "oracle", "offline")),
+        ("skewed", "td", (ctd.VisitLambda(), "counts", "traces")),
+        ("skewed", "expected_sarsa", (ctd.ConstantLambda(0.7), None, "traces")),
+        ("table", "td", (Listed(), "oracle", "traces")),
+        ("table", "sarsa", (ctd.WatkinsLambda(0.8), None, "traces")),
+    ],
+)
+def test_both_faces_are_bit_identical(name, learner, case):
+    check_both_faces(ENVS[name], learner, case)
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("share", [5, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("learner", CLASSES)
+@pytest.mark.parametrize("name", ENVS)
+def test_every_combination_is_bit_identical(name, learner, share):
+    """Each environment plays a fifth of them, all environments together every one; compiled, one."""
+    place = list(ENVS).index(name)
+    cases = combinations(ENVS[name], learner)[place % share :: share]
+    for case in [cases[7 * place % len(cases)]] if COMPILED else cases:
+        check_both_faces(ENVS[name], learner, case)
 
 
 def test_through_the_registry_and_learn():
@@ -359,14 +378,12 @@ class Maze(NamedTuple):
         out[1] = 1.0 if next_state[1] == state[1] + 1 else 0.0
 
 
-@pytest.mark.skipif(COMPILED, reason="run without compilation, which would cost more")
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("learner", CLASSES)
 def test_both_faces_where_every_action_matters(learner):
-    ENVS["maze"] = Maze(np.array([[0.3, 0.9, 0.5], [0.6, 0.2, 0.8]]))
-    try:
-        test_both_faces_are_bit_identical("maze", learner)
-    finally:
-        del ENVS["maze"]
+    dynamics = Maze(np.array([[0.3, 0.9, 0.5], [0.6, 0.2, 0.8]]))
+    for case in combinations(dynamics, learner)[:: 20 if COMPILED else 1]:
+        check_both_faces(dynamics, learner, case)
 
 
 def test_seeds_fix_the_charging_steps_and_leave_the_dynamics_alone():

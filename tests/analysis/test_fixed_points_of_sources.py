@@ -56,6 +56,7 @@ DEFINED = {
 }
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("learner", ["td", "sarsa", "expected_sarsa"])
 @pytest.mark.parametrize("name", DEFINED)
 def test_update_and_variance_are_those_of_all_episodes(name, learner):
@@ -128,6 +129,7 @@ def test_every_source_is_tested():
     assert names | set(OF_THE_OUTCOME) == set(SOURCES)
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("name", [*STATE_ONLY, *OF_THE_ACTION])
 def test_a_lambda_that_knows_no_outcome_leaves_the_true_values(name):
     """V^π, Q^π or Q*, whatever the problem, the policy and what was learned."""
@@ -194,7 +196,7 @@ LONG = [
 ]
 
 
-SHORT = {"ForwardLambda", "BackwardLambda", "JunctionLambda"}
+SHORT = {"ForwardLambda", "BackwardLambda"}
 """One learner of each of these is simulated in every run of the tests, all others with `make test-all`."""
 
 

@@ -164,10 +164,10 @@ def trained_runs(plan, seeds):
 
 @pytest.mark.parametrize(
     "plan",
-    [two_levels(), two_levels(1.0, "sampled", False, "tanh")],
+    [pytest.param(two_levels(), marks=pytest.mark.long), two_levels(1.0, "sampled", False, "tanh")],
     ids=["online-gru", "batch-tanh-sampled-automatizer"],
 )
-def test_a_run_is_the_same_bit_by_bit_alone_and_beside_others(plan):
+def test_a_run_is_the_same_bit_by_bit_alone_and_beside_others(plan, compiled_as_used):
     together = trained_runs(plan, [5, 6, 7])
     again = trained_runs(plan, [5, 6, 7])
     jax.tree.map(np.testing.assert_array_equal, together, again)

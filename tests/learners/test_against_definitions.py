@@ -1,4 +1,8 @@
-"""Learners against the paper's algorithms written down plainly (`naive`), over random worlds, sources and settings."""
+"""Learners against the paper's algorithms written down plainly (`naive`), over random worlds, sources and settings.
+
+Random problems would have a hundred kernels compiled, so they are played without compilation. Compiled, every bootstrap
+and every source is played.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ import chunked_td as ctd
 from chunked_td.indexing import HashedIndexer
 from chunked_td.learners.update import finish
 from chunked_td.seeding import Stream
+from compilation import COMPILED
 
 CLASSES = {V: ctd.ChunkedTD, SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
 SOURCES = {
@@ -26,6 +31,11 @@ SOURCES = {
     "visit": ctd.VisitLambda,
     "factored": ctd.FactoredLambda,
 }
+ALSO_COMPILED = {
+    V: ("watkins", "visit", "factored"),
+    SARSA: ("forward", "expected", "backward"),
+    EXPECTED_SARSA: ("constant", "forward", "expected"),
+}
 unit = st.floats(0, 1)
 source_names = st.sampled_from(list(SOURCES))
 
@@ -33,6 +43,7 @@ source_names = st.sampled_from(list(SOURCES))
 @st.composite
 def problems(draw, acyclic, bootstraps=(V, SARSA, EXPECTED_SARSA), few=False):
     """A world, a bootstrap, a λ source and the settings of a learner; with `few`, fewer kinds of them to compile."""
+    few = few and COMPILED
     names = st.sampled_from(["constant", "forward", "factored"]) if few else source_names
     bootstrap, name = draw(st.sampled_from(bootstraps)), draw(names)
     if name == "factored" and bootstrap == SARSA:
@@ -77,7 +88,12 @@ def both(problem, reference=Naive, *, view="traces", own=(), **extra):
 
 
 @pytest.mark.parametrize(
-    ("bootstrap", "name"), [pair for pair in itertools.product(CLASSES, SOURCES) if pair != (SARSA, "factored")]
+    ("bootstrap", "name"),
+    [
+        pytest.param(bootstrap, name, marks=() if name in ALSO_COMPILED[bootstrap] else pytest.mark.uncompiled)
+        for bootstrap, name in itertools.product(CLASSES, SOURCES)
+        if (bootstrap, name) != (SARSA, "factored")
+    ],
 )
 def test_traces_of_every_source_with_every_bootstrap(bootstrap, name):
     """Random problems reach some of them with one action or none to explore alone."""
@@ -87,12 +103,14 @@ def test_traces_of_every_source_with_every_bootstrap(bootstrap, name):
     side_by_side(*both(problem, replacing=False, cutoff=0.0), episodes=12, check_steps=True)
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=250)
 @given(problems(acyclic=False), st.booleans(), st.sampled_from([0.0, 0.0, 0.05]))
 def test_traces_on_cyclic_problems(problem, replacing, cutoff):
     side_by_side(*both(problem, replacing=replacing, cutoff=cutoff), episodes=6, check_steps=True)
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=60)
 @given(problems(acyclic=False, few=True), st.sampled_from(["forward", "expected"]), st.booleans())
 def test_models_that_are_objects(problem, name, policy_noise):
@@ -115,6 +133,7 @@ def test_models_that_are_objects(problem, name, policy_noise):
     side_by_side(agent, reference, world, episodes=4, check_steps=True)
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=150)
 @given(problems(acyclic=True))
 def test_sum_of_online_updates_is_the_lambda_return_update(problem):
@@ -122,12 +141,14 @@ def test_sum_of_online_updates_is_the_lambda_return_update(problem):
     side_by_side(*both(problem, ForwardView), episodes=6)
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=100)
 @given(problems(acyclic=False, few=True))
 def test_offline_view_is_the_lambda_return_update_on_any_problem(problem):
     side_by_side(*both(problem, ForwardView, view="offline"), episodes=6)
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=100)
 @given(problems(acyclic=False, bootstraps=(V, SARSA), few=True))
 def test_sampled_view_uses_targets_of_the_chunks_drawn(problem):
@@ -135,6 +156,7 @@ def test_sampled_view_uses_targets_of_the_chunks_drawn(problem):
     side_by_side(*both(problem, ForwardView, view="sampled", own={"chunks": True}), episodes=6)
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=40)
 @given(problems(acyclic=True, bootstraps=(V, SARSA), few=True))
 def test_expected_chunked_target_is_the_lambda_return(problem):
@@ -198,6 +220,7 @@ def side_by_side_one_episode(agent, reference, world):
         assert action == reference.step(reward, s, ended, world.legal[s])
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=30)
 @given(problems(acyclic=False), st.sampled_from(["traces", "offline"]))
 def test_lambda_zero_is_td0(problem, view):
@@ -229,6 +252,7 @@ class OneStep(Naive):
                 self.values[place] += moved
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=30)
 @given(problems(acyclic=True, bootstraps=(V, SARSA)))
 def test_lambda_one_is_monte_carlo(problem):

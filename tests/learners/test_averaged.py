@@ -12,6 +12,7 @@ from chunked_td.envs.dynamics.table import TransitionTable
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.indexing import HashedIndexer
 from chunked_td.simulation import simulate
+from compilation import uncompiled
 
 NEVER = 1e-12  # a least step size that no average reaches
 
@@ -34,9 +35,9 @@ def tree():
 @pytest.mark.parametrize(
     ("cls", "source", "view"),
     [
-        pytest.param(ctd.NaiveTD0, 0.0, "averaged", marks=pytest.mark.long),
-        pytest.param(ctd.TDOneOverN, ctd.VisitLambda(), "averaged", marks=pytest.mark.long),
-        (ctd.TDNOverN, ctd.BackwardLambda(), "averaged"),
+        uncompiled(ctd.NaiveTD0, 0.0, "averaged"),
+        uncompiled(ctd.TDOneOverN, ctd.VisitLambda(), "averaged"),
+        uncompiled(ctd.TDNOverN, ctd.BackwardLambda(), "averaged"),
         (ctd.CorrectedTD, ctd.BackwardLambda(), "corrected"),
     ],
 )
@@ -54,6 +55,7 @@ def test_averages_are_the_algorithms_of_sutton_and_singh(cls, source, view):
     np.testing.assert_allclose(pairs[0, later, 0], values[0, later], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.uncompiled
 def test_the_step_size_is_the_least_one():
     agent = ctd.TDLambda(World(1, (5,), 1), lambda_=0.0, discount=1.0, step_size=0.4, view="averaged")
     value = 0.0
@@ -64,6 +66,7 @@ def test_the_step_size_is_the_least_one():
         assert agent.tables.values[0, 0] == pytest.approx(value)
 
 
+@pytest.mark.uncompiled
 def test_averages_do_not_depend_on_what_values_were_at_first():
     """With λ = 1 and no least step size a value is the mean of the returns, wherever it began."""
     common = {"lambda_source": 1.0, "learner": "td", "step_sizes": NEVER, "seeds": [0], "episodes": 200}
@@ -74,7 +77,10 @@ def test_averages_do_not_depend_on_what_values_were_at_first():
     np.testing.assert_allclose(found[0][visited], found[1][visited], atol=1e-9)
 
 
-@pytest.mark.parametrize(("cls", "learner"), [(ctd.SarsaLambda, "sarsa"), (ctd.TDLambda, "td")])
+@pytest.mark.parametrize(
+    ("cls", "learner"),
+    [(ctd.SarsaLambda, "sarsa"), uncompiled(ctd.TDLambda, "td")],
+)
 def test_averages_on_both_faces(cls, learner):
     check_both_faces(cls, learner, source=ctd.ConstantLambda(0.8), view="averaged")
 
@@ -86,6 +92,7 @@ def test_averages_are_saved(tmp_path):
     np.testing.assert_array_equal(twin.trace.number, agent.trace.number)
 
 
+@pytest.mark.uncompiled
 def test_averages_grow_with_the_states():
     agent = ctd.TDLambda(World(1, (5,), 1), lambda_=1.0, indexer=HashedIndexer(), view="averaged", discount=1.0)
     agent.start("start")

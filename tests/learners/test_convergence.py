@@ -54,6 +54,7 @@ def test_state_values_converge(source):
     assert np.abs(agent.tables.values[:6, 0] - truth)[visits > 0].max() < 0.16
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("cls", [ctd.ChunkedSarsa, ctd.ChunkedExpectedSarsa])
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: type(source).__name__)
 def test_action_values_converge(cls, source):
@@ -90,14 +91,19 @@ def skewed(source, model, learner="td"):
     return values.mean(), values.std() / 8
 
 
-@pytest.mark.parametrize("learner", ["td", pytest.param("sarsa", marks=pytest.mark.long), "expected_sarsa"])
+def of(source, model, fixed_point, *learners):
+    """A case for each learner; it is long but for those named."""
+    marks = {learner: () if learner in learners else pytest.mark.long for learner in ("td", "sarsa", "expected_sarsa")}
+    return [pytest.param(learner, source, model, fixed_point, marks=mark) for learner, mark in marks.items()]
+
+
 @pytest.mark.parametrize(
-    ("source", "model", "fixed_point"),
+    ("learner", "source", "model", "fixed_point"),
     [
-        (ctd.ForwardLambda(), "counts", 1 + 0.9 * 0.9 * (0 - 1) + 0.1 * 0.1 * (10 - 1)),
-        (ctd.ForwardLambda(), "oracle", 0.28),
-        (ctd.ExpectedLambda(), "counts", 1.0),
-        pytest.param(ctd.ConstantLambda(0.9), None, 1.0, marks=pytest.mark.long),
+        *of(ctd.ForwardLambda(), "counts", 1 + 0.9 * 0.9 * (0 - 1) + 0.1 * 0.1 * (10 - 1), "td"),
+        *of(ctd.ForwardLambda(), "oracle", 0.28, "expected_sarsa"),
+        *of(ctd.ExpectedLambda(), "counts", 1.0, "td"),
+        *of(ctd.ConstantLambda(0.9), None, 1.0),
     ],
 )
 def test_a_lambda_that_knows_the_outcome_moves_the_fixed_point(learner, source, model, fixed_point):

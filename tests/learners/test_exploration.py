@@ -18,6 +18,7 @@ from chunked_td._archives import pack
 from chunked_td._numba import kernel
 from chunked_td.policies import optimistic_greedy, softmax
 from chunked_td.simulation import simulate
+from compilation import uncompiled
 
 values = st.sampled_from([-1.0, 0.0, 0.5, 2.0])
 actions_ = st.lists(st.tuples(values, values, st.booleans(), st.integers(0, 3)), min_size=1, max_size=5)
@@ -103,12 +104,14 @@ WAYS = {
 CLASSES = {SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
 
 
+@pytest.mark.uncompiled
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # states without legal actions
 @pytest.mark.parametrize(
     ("way", "bootstrap", "source"),
     [
         ("softmax", SARSA, "expected"),
-        pytest.param("softmax", EXPECTED_SARSA, "forward", marks=pytest.mark.long),
-        pytest.param("bonus", SARSA, "forward", marks=pytest.mark.long),
+        ("softmax", EXPECTED_SARSA, "forward"),
+        ("bonus", SARSA, "forward"),
         ("bonus", EXPECTED_SARSA, "expected"),
     ],
 )
@@ -135,13 +138,7 @@ def test_learners_follow_the_definition(way, bootstrap, source, masked):
     ("cls", "learner", "source", "more"),
     [
         (ctd.ChunkedSarsa, "sarsa", ctd.ForwardLambda(), {}),
-        pytest.param(
-            ctd.ChunkedExpectedSarsa,
-            "expected_sarsa",
-            ctd.ValueLambda(),
-            {"planner": ctd.Dyna(3)},
-            marks=pytest.mark.long,
-        ),
+        uncompiled(ctd.ChunkedExpectedSarsa, "expected_sarsa", ctd.ValueLambda(), {"planner": ctd.Dyna(3)}),
     ],
     ids=["sarsa", "planning"],
 )
@@ -154,6 +151,7 @@ def test_both_faces_give_the_same_bits(cls, learner, source, more, exploration, 
         assert agent.exploring_rate is COOLING
 
 
+@pytest.mark.uncompiled
 def test_q_learning_with_a_bonus_still_takes_the_maximum():
     check_both_faces(
         ctd.QLambda, "q_learning", source=ctd.ConstantLambda(0.0), exploration=ctd.CountBonus(2.0), epsilon=0.1
@@ -171,6 +169,7 @@ def test_the_temperature_follows_its_schedule():
         assert agent.policy_probabilities(0) == pytest.approx(weights / weights.sum())
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("exploration", [ctd.Softmax(COOLING), ctd.CountBonus(0.3)], ids=["softmax", "bonus"])
 def test_saved_and_resumed(exploration, tmp_path):
     world = World(3, (6,), 3)

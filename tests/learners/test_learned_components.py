@@ -44,6 +44,7 @@ class Divided(Naive):
         return super().step(np.array([*parts, reward[0] - sum(parts)]), s2, ended, legal)
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize(("bootstrap", "cls"), [(EXPECTED_SARSA, ctd.FactoredChunkedExpectedSarsa), (V, ctd.ChunkedTD)])
 def test_the_plain_definition(bootstrap, cls):
     world = World(7, (3, 2, 2), actions=2, sudden=0.1)

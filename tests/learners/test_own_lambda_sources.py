@@ -16,6 +16,7 @@ from chunked_td.envs.dynamics import KeyToDoor
 from chunked_td.indexing import HashedIndexer
 from chunked_td.lambdas.step import WHOLE, chance, choice, mixture
 from chunked_td.simulation import simulate
+from compilation import uncompiled
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def play(agent, world, episodes=8):
     return agent.tables.values.copy()
 
 
-@pytest.mark.parametrize("cls", [ctd.ChunkedTD, ctd.ChunkedSarsa, ctd.ChunkedExpectedSarsa])
+@pytest.mark.parametrize("cls", [ctd.ChunkedSarsa, *map(uncompiled, (ctd.ChunkedTD, ctd.ChunkedExpectedSarsa))])
 def test_ours_written_by_a_user_is_ours(cls):
     values = []
     for source in (ctd.ForwardLambda(), PlainForward(), CompiledForward()):
@@ -124,7 +125,7 @@ def test_settings_of_a_kernel_reach_it():
     assert not np.array_equal(values[0], values[1])
 
 
-@pytest.mark.parametrize("model", ["counts", "oracle"])
+@pytest.mark.parametrize("model", ["counts", uncompiled("oracle")])
 def test_a_kernel_runs_in_the_simulation(model):
     problem = KeyToDoor.make(horizon=5, distractors=2, scalar_reward=True)
     common: dict[str, Any] = {"learner": "expected_sarsa", "model": model, "step_sizes": 0.3, "seeds": [1, 2]}

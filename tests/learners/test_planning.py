@@ -1,13 +1,12 @@
 """Planners, smoothed rewards and model errors against plain definitions, exact solutions and the simulation.
 
-All combinations are played without compilation (by `test_seeding.py`, in a process of its own); compiled, every planner
-and the simulation are.
+Most combinations are played without compilation; compiled, every planner and the simulation are.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 import gymnasium as gym
@@ -25,16 +24,10 @@ from chunked_td.learners.planning import PLANNERS
 from chunked_td.learners.planning.prioritised_sweeping import pop, push
 from chunked_td.models.errors import wrong_states
 from chunked_td.simulation import simulate
+from compilation import COMPILED, uncompiled
 
 CLASSES = {V: ctd.ChunkedTD, SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
 SETTINGS = {"gamma": 0.9, "alpha": 0.2, "epsilon": 0.3, "seed": 5}
-COMPILED = os.environ.get("NUMBA_DISABLE_JIT") != "1"
-plain_only = pytest.mark.skipif(COMPILED, reason="played without compilation")
-
-
-def unless_compiled(*values):
-    """A case that is played without compilation only."""
-    return pytest.param(*values, marks=plain_only)
 
 
 def pair(world, bootstrap, source, plain_source, *, planner=None, plain=None, **more):
@@ -61,14 +54,14 @@ PAIRS = {
     ("name", "bootstrap", "rewards"),
     [
         ("dyna", EXPECTED_SARSA, 1),
-        unless_compiled("dyna", V, 1),
-        unless_compiled("dyna-expected", SARSA, 2),
+        uncompiled("dyna", V, 1),
+        uncompiled("dyna-expected", SARSA, 2),
         ("dyna-greedy", EXPECTED_SARSA, 1),
         ("sweeping", EXPECTED_SARSA, 2),
-        unless_compiled("sweeping", V, 1),
+        uncompiled("sweeping", V, 1),
         ("sweeping-direct", EXPECTED_SARSA, 1),
         ("certain", EXPECTED_SARSA, 1),
-        unless_compiled("certain", V, 2),
+        uncompiled("certain", V, 2),
     ],
 )
 def test_planners_do_what_the_plain_definition_does(name, bootstrap, rewards):
@@ -81,7 +74,7 @@ def test_planners_do_what_the_plain_definition_does(name, bootstrap, rewards):
     )
 
 
-@plain_only
+@pytest.mark.uncompiled
 def test_chunked_traces_and_a_planner_on_the_same_table():
     world = World(4, (6,), actions=2, sudden=0.1)
     agent, reference = pair(
@@ -90,7 +83,7 @@ def test_chunked_traces_and_a_planner_on_the_same_table():
     side_by_side(agent, reference, world, 40, check_steps=True)
 
 
-@plain_only
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("per_transition", [True, False])
 def test_smoothed_rewards(per_transition):
     world = World(6, (6,), actions=2, rewards=2, sudden=0.1)
@@ -152,7 +145,7 @@ def solution(reference):
     raise AssertionError("policy iteration did not settle")
 
 
-@pytest.mark.parametrize("bootstrap", [unless_compiled(V), EXPECTED_SARSA])
+@pytest.mark.parametrize("bootstrap", [uncompiled(V), EXPECTED_SARSA])
 @pytest.mark.parametrize(
     "planner",
     [ctd.CertaintyEquivalence(sweeps=5000, tolerance=1e-12), ctd.PrioritisedSweeping(100_000, threshold=1e-12)],
@@ -213,26 +206,26 @@ def misreading(error, world):
 ERRORS = [ctd.CorruptedModel(0.3, seed=2), ctd.PermutedModel(0.5), ctd.StaleModel(6)]
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+PLAIN = {
+    ctd.ForwardLambda(): ("forward",),
+    ctd.ExpectedLambda(): ("expected",),
+    ctd.BackwardLambda(): ("backward",),
+    ctd.FactoredLambda(((0,), (1,))): ("factored", [(0,), (1,)]),
+}
+
+
 @pytest.mark.parametrize(
-    ("source", "plain"),
-    [
-        (ctd.ForwardLambda(), ("forward",)),
-        (ctd.ExpectedLambda(), ("expected",)),
-        (ctd.BackwardLambda(), ("backward",)),
-        (ctd.FactoredLambda(((0,), (1,))), ("factored", [(0,), (1,)])),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, ctd.LambdaSource) else "",
+    ("error", "source"),
+    [(ERRORS[0], ctd.ForwardLambda()), *(uncompiled(*pair) for pair in list(product(ERRORS, PLAIN))[1:])],
+    ids=lambda value: type(value).__name__,
 )
-def test_sources_with_a_wrong_model(error, source, plain):
-    if COMPILED and not (isinstance(error, ctd.CorruptedModel) and plain[0] == "forward"):
-        pytest.skip("played without compilation")
+def test_sources_with_a_wrong_model(error, source):
     world = World(9, (3, 2), actions=2, rewards=2, sudden=0.1)
-    agent, reference = pair(world, EXPECTED_SARSA, source, plain, model=error, misread=misreading(error, world))
+    agent, reference = pair(world, EXPECTED_SARSA, source, PLAIN[source], model=error, misread=misreading(error, world))
     side_by_side(agent, reference, world, 40)
 
 
-@plain_only
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_planners_with_the_same_wrong_model(error):
     world = World(10, (6,), actions=2, sudden=0.1)
@@ -249,7 +242,7 @@ def test_planners_with_the_same_wrong_model(error):
     side_by_side(agent, reference, world, 40)
 
 
-@plain_only
+@pytest.mark.uncompiled
 def test_a_model_that_never_looks_leaves_the_learner_alone():
     env = gym.make("FrozenLake-v1")
     plain = ctd.ExpectedSarsaLambda(env, lambda_=0.0)
@@ -284,7 +277,7 @@ RUNS = {
 LEARNERS = {"td": ctd.ChunkedTD, "sarsa": ctd.ChunkedSarsa, "expected_sarsa": ctd.ChunkedExpectedSarsa}
 
 
-@pytest.mark.parametrize("name", ["dyna", "offline", *map(unless_compiled, ("sweeping", "certain", "smoothed"))])
+@pytest.mark.parametrize("name", ["dyna", *map(uncompiled, ("offline", "sweeping", "certain", "smoothed"))])
 def test_the_simulation_gives_the_values_of_the_agent(name):
     learner, dynamics, more = RUNS[name]
     more = {"view": "traces", "lambda_source": None} | more

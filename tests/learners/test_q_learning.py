@@ -31,6 +31,7 @@ class OfflineQ(Greedy, ForwardView):
     """λ-returns at the end of an episode."""
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=60)
 @given(
     st.integers(0, 10**6),

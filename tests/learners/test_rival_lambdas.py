@@ -105,6 +105,7 @@ RULES = {
 }
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=100)
 @given(
     st.sampled_from(list(RULES)),
@@ -160,6 +161,7 @@ class NaiveMeta(Naive):
         self.z += error * self.slope
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=60)
 @given(
     st.sampled_from([V, SARSA]),
@@ -180,6 +182,7 @@ def test_meta_gradient_is_its_definition(bootstrap, seed, per_state, decay, retu
     np.testing.assert_allclose(learned, reference.theta, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.uncompiled
 def test_meta_gradient_carries_the_derivative_of_the_updates():
     """With decay 1, z = d/dθ Σ_t δ_t e_t(θ), errors held still: by finite differences over an episode with revisits."""
     path, errors = [0, 1, 2, 1, 0, 3, 1], np.random.default_rng(3).normal(size=7)
@@ -202,6 +205,7 @@ def test_meta_gradient_carries_the_derivative_of_the_updates():
     np.testing.assert_allclose(agent._state.source.effect[:5, 0], slope, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize(("noise", "expected"), [(0.0, "more"), (3.0, "less")])
 def test_meta_gradient_raises_lambda_in_a_corridor_and_lowers_it_in_noise(noise, expected):
     rng = np.random.default_rng(1)
@@ -235,6 +239,7 @@ def test_both_faces(cls, learner, source, view):
     assert agent._state.source.number.sum() > 50
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("source", [ctd.GreedyLambda(0.2), ctd.AdaptiveLambda(), ctd.SignalLambda(), META])
 def test_saved_in_the_middle_of_an_episode(source, tmp_path):
     world = World(11, (9,), 3, 2, masked=False)
@@ -243,6 +248,7 @@ def test_saved_in_the_middle_of_an_episode(source, tmp_path):
     assert agent._state.source.number.any()
 
 
+@pytest.mark.uncompiled
 def test_an_abandoned_episode_teaches_nothing():
     agent = ctd.TDLambda(World(3), lambda_source=ctd.GreedyLambda())
     agent.start(0)
@@ -253,6 +259,7 @@ def test_an_abandoned_episode_teaches_nothing():
     assert agent._state.source.mean[0, 0] == 5.0
 
 
+@pytest.mark.uncompiled
 def test_long_episodes_find_room():
     agent = ctd.TDLambda(World(3), lambda_source=ctd.GreedyLambda(), discount=1.0, step_size=0.01)
     agent.start(0)
@@ -263,6 +270,7 @@ def test_long_episodes_find_room():
     assert agent._state.source.mean[3, 0] == pytest.approx(np.mean(np.arange(1, 1001, 4)))
 
 
+@pytest.mark.uncompiled
 def test_signal_passes_news_and_stops_noise():
     """The meaning of λ(x): errors of one sign give 1, errors of mean zero give nearly 0."""
     agent = ctd.TDLambda(World(3), lambda_source=ctd.SignalLambda(0.01), step_size=1e-9, discount=1.0)
@@ -292,6 +300,7 @@ def test_bad_settings(make, match):
         make()
 
 
+@pytest.mark.uncompiled
 def test_lambda_greedy_starts_as_monte_carlo_and_adaptive_as_td():
     common = {"learner": "td", "step_sizes": 0.3, "seeds": 5, "episodes": 1, "view": "traces", "keep_values": True}
     runs = {name: simulate(RING, lambda_source=source, **common).values for name, source in FIRST.items()}

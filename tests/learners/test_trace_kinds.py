@@ -13,6 +13,7 @@ from worlds import World, side_by_side
 import chunked_td as ctd
 from chunked_td.indexing import HashedIndexer
 from chunked_td.simulation import simulate
+from compilation import uncompiled
 
 CLASSES = {V: ctd.TDLambda, SARSA: ctd.SarsaLambda, EXPECTED_SARSA: ctd.ExpectedSarsaLambda}
 
@@ -84,6 +85,7 @@ class OnlineForwardView(Naive):
         return g
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=120)
 @given(cases())
 def test_true_online_is_the_online_lambda_return_algorithm(case):
@@ -116,13 +118,17 @@ class NaiveTrueOnline(Naive):
         self.values = w.reshape(self.values.shape)
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=60)
 @given(cases().filter(lambda case: case[1] != EXPECTED_SARSA))
 def test_true_online_is_the_printed_algorithm(case):
     side_by_side(*both(case, NaiveTrueOnline, "true_online"), episodes=4, check_steps=True)
 
 
-@pytest.mark.parametrize(("cls", "learner"), [(ctd.SarsaLambda, "sarsa"), (ctd.TDLambda, "td")])
+@pytest.mark.parametrize(
+    ("cls", "learner"),
+    [(ctd.SarsaLambda, "sarsa"), uncompiled(ctd.TDLambda, "td")],
+)
 def test_true_online_on_both_faces(cls, learner):
     agent = check_both_faces(cls, learner, source=ctd.ConstantLambda(0.8), view="true_online")
     plain = check_both_faces(cls, learner, source=ctd.ConstantLambda(0.8))
@@ -170,6 +176,7 @@ class NaiveExpected(Naive):
         self.values = self.values + self.alpha * delta * self.y
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=60)
 @given(cases())
 def test_expected_traces_are_their_definition(case):
@@ -178,12 +185,14 @@ def test_expected_traces_are_their_definition(case):
     side_by_side(*both(case, NaiveExpected, ctd.ExpectedTraces(0.3, 0.2)), episodes=4, check_steps=True)
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=30)
 @given(cases())
 def test_expected_traces_with_all_weight_on_the_instantaneous_one_are_td_lambda(case):
     side_by_side(*both(case, Naive, ctd.ExpectedTraces(mix=1.0)), episodes=4, check_steps=True)
 
 
+@pytest.mark.uncompiled
 def test_the_learned_trace_is_the_exact_expected_trace():
     """A small chain with fan-in: E[e_t | s_t = s] = 1_s + γλ Σ_{s⁻} P(s⁻|s) E[e | s⁻], solved by hand.
 
@@ -208,6 +217,7 @@ def test_the_learned_trace_is_the_exact_expected_trace():
     np.testing.assert_allclose(agent.trace.expected[:4, :4, 0], exact, atol=4 * 0.46 / np.sqrt(n))
 
 
+@pytest.mark.uncompiled
 def test_expected_traces_credit_what_could_have_led_here():
     """The paper's motivation: after one surprise at the join, the branch not taken this time is updated, too."""
     agent = ctd.TDLambda(World(1, (5,), 1), lambda_=1.0, discount=1.0, step_size=0.5, view="expected_traces")
@@ -232,6 +242,7 @@ def test_expected_traces_are_saved(tmp_path):
     np.testing.assert_array_equal(twin.trace.mixed, agent.trace.mixed)
 
 
+@pytest.mark.uncompiled
 def test_expected_traces_grow_with_the_states():
     agent = ctd.TDLambda(World(1, (5,), 1), lambda_=1.0, indexer=HashedIndexer(), view="expected_traces", discount=1.0)
     agent.start("start")

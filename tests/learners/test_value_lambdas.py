@@ -14,6 +14,7 @@ import chunked_td as ctd
 from chunked_td.analysis.exact import ExactModel
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.simulation import simulate
+from compilation import uncompiled
 
 CLASSES = {V: ctd.ChunkedTD, SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
 MASKED = ctd.TransitionTable.from_outcomes(
@@ -89,6 +90,7 @@ class Comparing(Naive):
         self.square += (error**2 - self.square) / self.errors
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=60)
 @given(
     st.integers(0, 10**6),
@@ -112,7 +114,7 @@ class ComparingTruth(TrueModel, Comparing):
     """The same with the true model: every action is known."""
 
 
-@pytest.mark.long
+@pytest.mark.uncompiled
 @settings(max_examples=30)
 @given(st.integers(0, 10**6), st.sampled_from(list(CLASSES)), st.sampled_from(list(SOURCES)), st.booleans())
 def test_with_the_true_model_against_the_definition(seed, bootstrap, name, policy_noise):
@@ -133,8 +135,8 @@ def test_with_the_true_model_against_the_definition(seed, bootstrap, name, polic
     ("cls", "learner", "dynamics", "source"),
     [
         (ctd.ChunkedExpectedSarsa, "expected_sarsa", SCALAR, ctd.ValueLambda()),
-        (ctd.ChunkedTD, "td", SCALAR, ctd.JunctionLambda()),
-        (ctd.ChunkedSarsa, "sarsa", MASKED, ctd.JunctionLambda(policy_noise=False)),
+        uncompiled(ctd.ChunkedTD, "td", SCALAR, ctd.JunctionLambda()),
+        uncompiled(ctd.ChunkedSarsa, "sarsa", MASKED, ctd.JunctionLambda(policy_noise=False)),
     ],
     ids=str,
 )
@@ -150,6 +152,7 @@ def test_the_true_model_gives_the_same_in_agents_and_in_the_simulation(cls, lear
     np.testing.assert_allclose(runs.values[0], agent.tables.values[: runs.values.shape[1]], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.uncompiled
 def test_an_abandoned_episode_is_not_taken_for_the_next_one():
     """Junctions forget where an episode has been when it is given up, too."""
     agent = ctd.ChunkedTD(World(3, (6,), 1, 1), lambda_source=ctd.JunctionLambda(), seed=0)
@@ -172,6 +175,7 @@ def test_agent_and_simulation_give_the_same_bits_and_saving_loses_nothing(source
     check_saving(ctd.ChunkedExpectedSarsa(world, lambda_source=source, epsilon=0.4, seed=2), world, tmp_path / "a.ctd")
 
 
+@pytest.mark.uncompiled
 def test_a_narrow_kernel_is_the_expected_lambda_and_a_wide_one_is_one():
     made = {}
     for name, source in (
@@ -195,6 +199,7 @@ def test_a_narrow_kernel_is_the_expected_lambda_and_a_wide_one_is_one():
     np.testing.assert_allclose(made["narrow"].tables.values, made["expected"].tables.values, rtol=0.05)
 
 
+@pytest.mark.uncompiled
 def test_noise_that_changes_no_value_cuts_no_credit():
     """A step into one of two states of equal value: λ = 1 with the value kernel, ½ with the probability."""
 

@@ -13,6 +13,7 @@ import chunked_td as ctd
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.models.neural.networks import boolean, categorical
 from chunked_td.models.neural.online import _resolve
+from compilation import uncompiled
 
 CHARGE_SPACE, DOOR_SPACE = spaces.MultiDiscrete(CHARGE.nvec), spaces.MultiDiscrete(DOOR.nvec)
 
@@ -99,16 +100,16 @@ def test_long_distributions_keep_the_most_probable():
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
-        ("ChunkedTD", {}),
+        uncompiled("ChunkedTD", {}),
         ("ChunkedSarsa", {}),
-        ("ChunkedSarsa", {"lambda_source": ctd.ExpectedLambda()}),
+        uncompiled("ChunkedSarsa", {"lambda_source": ctd.ExpectedLambda()}),
         ("ChunkedExpectedSarsa", {"lambda_source": ctd.ExpectedLambda()}),
-        ("ChunkedTD", {"lambda_source": ctd.ExpectedLambda(policy_noise=False)}),
-        ("ChunkedExpectedSarsa", {"lambda_source": ctd.ValueLambda()}),
-        ("ChunkedTD", {"lambda_source": ctd.JunctionLambda()}),
+        uncompiled("ChunkedTD", {"lambda_source": ctd.ExpectedLambda(policy_noise=False)}),
+        uncompiled("ChunkedExpectedSarsa", {"lambda_source": ctd.ValueLambda()}),
+        uncompiled("ChunkedTD", {"lambda_source": ctd.JunctionLambda()}),
         ("FactoredChunkedExpectedSarsa", {}),
-        ("NStepChunkedTD", {}),
-        ("NStepChunkedSarsa", {}),
+        uncompiled("NStepChunkedTD", {}),
+        uncompiled("NStepChunkedSarsa", {}),
     ],
 )
 def test_every_chunked_learner_takes_it(name, settings):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -320,6 +322,10 @@ def on_a_gpu():
 @pytest.mark.parametrize("shape", [(1, 1), (5, 1500), (130, 2000), (700, 3)])
 @pytest.mark.parametrize("bring", on_a_gpu())
 def test_gpus_give_what_numpy_gives(bring, shape, time_axis):
+    compare_with_numpy(bring, shape, time_axis)
+
+
+def compare_with_numpy(bring, shape, time_axis):
     rng = np.random.default_rng(0)
     shape = shape if time_axis == 0 else shape[::-1]
     r, v, following = rng.normal(size=(3, *shape)).astype(np.float32)
@@ -336,3 +342,24 @@ def test_gpus_give_what_numpy_gives(bring, shape, time_axis):
         found = np.asarray(function(*brought, time_axis=time_axis).tolist())
         expected = function(*arguments, time_axis=time_axis)
         assert np.abs(found - expected).max() <= 2e-6 * np.abs(expected).max() + 1e-6
+
+
+IN_THE_INTERPRETER = """
+import contextlib, torch
+torch.cuda.device = lambda device: contextlib.nullcontext()
+import test_returns_backends as tests
+from chunked_td.returns import _torch, _triton
+_torch._compiled_loops_fit = lambda given, stop: False
+_torch._kernels = lambda tensors: _triton
+for shape in ((1, 1), (37, 5), (5, 40)):
+    for time_axis in (0, 1):
+        tests.compare_with_numpy(torch.as_tensor, shape, time_axis)
+"""
+
+
+@needs_torch
+def test_the_kernel_of_torch_as_its_interpreter_runs_it():
+    pytest.importorskip("triton")
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": path}
+    subprocess.run([sys.executable, "-c", IN_THE_INTERPRETER], env=environment, check=True, timeout=300)

@@ -126,7 +126,7 @@ def one_pass(
     steps, width = tables[0].shape
     out = torch.empty((steps, width), dtype=arrays[0].dtype, device=arrays[0].device)
     last = [1 if k == axis else length for k, length in enumerate(shape)]
-    end = out.new_zeros(width) if start is None else start.expand(last).reshape(-1)
+    end = out.new_zeros(width) if start is None else start.expand(last).reshape(-1).contiguous()
     if out.numel():
         strides = tuple(tuple(x.stride()) for x in tables)
         views = tuple(x.view(torch.uint8) if x.dtype == torch.bool else x for x in tables)
