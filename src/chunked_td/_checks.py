@@ -21,12 +21,12 @@ def did_you_mean(value: Any, names: Iterable[str], cutoff: float = 0.4) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def check_choice(name: str, value: Any, choices: Iterable[str]) -> Any:
-    """Return `value` if it is one of `choices`; the error names the nearest one."""
+def check_choice(name: str, value: Any, choices: Iterable[str], cutoff: float = 0.4) -> Any:
+    """Return `value` if it is one of `choices`; the error names the nearest one, if it is as near as `cutoff`."""
     names = list(choices)
     if isinstance(value, str) and value in names:
         return value
-    hint = did_you_mean(value, names)
+    hint = did_you_mean(value, names, cutoff)
     raise ValueError(f"{name} must be one of {', '.join(map(repr, names))}, got {value!r}{hint}")
 
 

@@ -250,49 +250,8 @@ def test_bad_settings_are_refused(make, message):
         make()
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"rewards": np.zeros(4)}, r"rewards: got shape \(4,\), takes \[T, B\]"),
-        ({"values": np.zeros((2, 2))}, r"values: got shape \(2, 2\), takes \(32, 16\) like rewards"),
-        ({"observations": np.zeros((32, 16, 5))}, r"observations: got shape \(32, 16, 5\), takes \(32, 16, 2\)"),
-        ({"next_values": np.full((32, 16), np.nan)}, r"next_values: got a number that is not finite"),
-        ({"policy": np.ones((32, 16, 2))}, r"policy: got one with n_actions = 0"),
-    ],
-)
-def test_bad_rollouts_are_refused(change, message):
-    model = RolloutLambda(DeepValueKernel(), Categories((3, 2)))
-    with pytest.raises(ValueError, match=message):
-        model.update(known_rollout(np.random.default_rng(0))._replace(**change))
-
-
 def test_a_model_is_not_asked_before_training():
     model = RolloutLambda(DeepPercepts(), Categories((3, 2)))
     for ask in (lambda: model.lambdas(known_rollout(np.random.default_rng(0))), model.calibration, model.histogram):
         with pytest.raises(ValueError, match=r"call update first|two rollouts"):
             ask()
-
-
-def test_a_rollout_buffer_of_another_library_is_read():
-    """Rows that start an episode end the one before; what follows the last row teaches nothing."""
-    from types import SimpleNamespace
-
-    from chunked_td.deep.rollouts import from_episode_starts
-
-    starts = np.array([[1, 0], [0, 1], [0, 0]], float)
-    rollout = SimpleNamespace(
-        observations=np.arange(6).reshape(3, 2, 1),
-        actions=np.zeros((3, 2, 1)),
-        rewards=np.ones((3, 2)),
-        episode_starts=starts,
-        values=np.arange(6.0).reshape(3, 2),
-        last_values=np.array([9.0, 8.0]),
-        last_dones=np.array([False, True]),
-    )
-    read = from_episode_starts(rollout)
-    assert read.terminated.tolist() == [[False, True], [False, False], [False, True]]
-    assert read.valid.tolist() == [[True, False], [True, True], [False, False]]
-    assert read.next_values[-1].tolist() == [9.0, 8.0]
-    lambdas = RolloutLambda(DeepValueKernel(), Categories((6,))).update(rollout)
-    assert lambdas.shape == (3, 2)
-    assert np.all((lambdas >= 0) & (lambdas <= 1))

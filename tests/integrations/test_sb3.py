@@ -46,7 +46,7 @@ def test_one_lambda_gives_their_advantages(lambda_, kind):
     settings = {"device": "cpu", "gamma": 0.97, "gae_lambda": lambda_, "n_envs": B}
     expected = theirs(T, space, TWO, **settings)
     expected.compute_returns_and_advantage(*fill(expected))
-    for source in (None, lambda_, lambda rollout: np.full(rollout.rewards.shape, lambda_)):
+    for source in (None, lambda_, np.float32(lambda_), lambda rollout: np.full(rollout.rewards.shape, lambda_)):
         buffer = ours(T, space, TWO, **settings, lambda_source=source)
         buffer.compute_returns_and_advantage(*fill(buffer))
         assert buffer.advantages.dtype == buffer.returns.dtype == np.float32
@@ -176,6 +176,8 @@ def test_cartpole_is_learnt_with_a_lambda_per_step(algorithm, one_thread):
         (float("nan"), ValueError, r"got nan"),
         (True, TypeError, r"got True, takes a number, a function"),
         ("0.9", TypeError, r"got '0.9', takes a number, a function"),
+        (ByValue, TypeError, r"got <class .*ByValue'>, takes .*an object with update\(rollout\) .*, not its class"),
+        (lambda rollout: None, TypeError, r"got None from it, takes an array of numbers"),
         (lambda rollout: rollout.rewards[:-1], ValueError, rf"got an array of shape \({T - 1}, {B}\), takes"),
         (lambda rollout: np.full((B, T), 0.5), ValueError, rf"got an array of shape \({B}, {T}\), takes \({T}, {B}\)"),
         (lambda rollout: np.full(rollout.rewards.shape, np.nan), ValueError, r"got nan, takes numbers in \[0, 1\]"),
@@ -193,3 +195,62 @@ def test_bad_sources_are_named(source, error, message):
 def test_dict_spaces_are_sent_to_the_other_buffer():
     with pytest.raises(TypeError, match="LambdaDictRolloutBuffer"):
         LambdaRolloutBuffer(T, spaces.Dict({"x": BOX}), TWO, device="cpu", n_envs=B)
+
+
+class Corridor(gym.Env):
+    """Positions 0..4 and −∞..∞ beside them; a step to the right in two of three; ends at 4, cut after 20 steps."""
+
+    def __init__(self, action_space):
+        limits = np.array([4.0, np.inf], np.float32)
+        self.observation_space, self.action_space = spaces.Box(-limits, limits), action_space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.position = self.steps = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.position += int(self.np_random.random() < 2 / 3)
+        self.steps += 1
+        seen = np.array([self.position, self.np_random.normal()], np.float32)
+        return seen, 1.0, self.position == 4, self.steps == 20, {}
+
+
+@pytest.mark.parametrize("actions", [spaces.Box(-1.0, 1.0, (2,)), spaces.MultiDiscrete([2, 3]), TWO], ids=str)
+def test_sources_of_the_deep_room_train_with_any_actions(actions, one_thread):
+    """Positions tell what comes up to a number that nobody can; the λ of the value kernel says which values vary."""
+    pytest.importorskip("jax", reason="JAX is not installed")
+    from chunked_td.deep import DeepValueKernel, RolloutLambda
+
+    env = Corridor(actions)
+    source = RolloutLambda(DeepValueKernel(), env.observation_space, discount=0.9)
+    model = PPO(
+        "MlpPolicy",
+        make_vec_env(lambda: Corridor(actions), 2),
+        n_steps=64,
+        batch_size=64,
+        n_epochs=2,
+        gamma=0.9,
+        seed=0,
+        device="cpu",
+        rollout_buffer_class=LambdaRolloutBuffer,
+        rollout_buffer_kwargs={"lambda_source": source},
+    )
+    model.learn(512)
+    lambdas = model.rollout_buffer.lambdas
+    assert lambdas.shape == (64, 2)
+    assert 0.0 < lambdas.min() < lambdas.max() <= 1.0
+    counts, _ = source.histogram(5)
+    assert counts.sum() == lambdas.size
+    assert np.isfinite(source.calibration(3)["true"]).all()
+
+
+def test_dict_observations_are_refused_by_the_deep_room():
+    pytest.importorskip("jax", reason="JAX is not installed")
+    from chunked_td.deep import DeepValueKernel, RolloutLambda
+
+    buffer = LambdaDictRolloutBuffer(
+        T, spaces.Dict({"x": BOX}), TWO, device="cpu", n_envs=B, lambda_source=RolloutLambda(DeepValueKernel(), BOX)
+    )
+    with pytest.raises(TypeError, match=r"observations: got a dict of x, takes one array"):
+        buffer.compute_returns_and_advantage(*fill(buffer))

@@ -125,3 +125,79 @@ def test_sampled_chunks_in_every_backend():
                 returns.sample_keep(array, wrong, time_axis=1)
     with pytest.raises(TypeError, match=r"^rng: got"):
         returns.sample_keep(jnp.asarray(tiled), np.random.default_rng(0), time_axis=1)
+
+
+def jaxed(given):
+    return {name: jnp.asarray(value) for name, value in given.items()}
+
+
+def torched(given, dtype=None, gradient=False):
+    tensors = {name: torch.as_tensor(value) for name, value in given.items()}
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point():
+            tensors[name] = tensor.to(dtype or tensor.dtype).requires_grad_(gradient)
+    return tensors
+
+
+WAYS = {"numpy": dict, "jax": jaxed}
+if torch is not None:
+    WAYS |= {
+        "torch": torched,
+        "torch-bfloat16": lambda given: torched(given, torch.bfloat16),
+        "torch-gradients": lambda given: torched(given, gradient=True),
+    }
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_all_backends_refuse_the_same(way):
+    keep = {"stop_target_gradients": way != "torch-gradients"}
+    cases = [
+        ("terminated", np.full((4, 3), 0.5), r"got 0.5, takes bools, or the numbers 0 and 1"),
+        ("terminated", np.full((4, 3), 2), r"got 2(\.0)?, takes bools, or the numbers 0 and 1"),
+        ("lambda_", np.full((4, 3), np.nan), r"got nan, takes numbers in \[0, 1\]"),
+        ("lambda_", np.full((4, 3), 1.5), r"got 1.5, takes numbers in \[0, 1\]"),
+        ("values", np.full((4, 3), np.inf), r"got inf, takes finite numbers"),
+        ("next_values", np.full(4, np.nan), r"got nan, takes finite numbers"),
+    ]
+    for name, value, message in cases:
+        with pytest.raises(ValueError, match=rf"^{name}: {message}"):
+            returns.gae(**WAYS[way](GOOD | {name: value}), **keep)
+    lambdas = dict(zip(("r_t", "discount_t", "v_t", "lambda_t"), (np.ones(3), 0.5, np.ones(3), 1.5), strict=True))
+    with pytest.raises(ValueError, match=r"^lambda_t: got 1.5, takes numbers in \[0, 1\]"):
+        returns.lambda_returns(**WAYS[way](lambdas), **keep)
+    with pytest.raises(ValueError, match=r"^v_t: got nan, takes finite numbers"):
+        returns.discounted_returns(
+            **WAYS[way]({"r_t": np.ones(3), "discount_t": 0.5, "v_t": np.full(3, np.nan)}), **keep
+        )
+    with pytest.raises(ValueError, match=r"^v_t: got shape \(2,\), takes \(3,\) as r_t"):
+        returns.discounted_returns(**WAYS[way]({"r_t": np.ones(3), "discount_t": 0.5, "v_t": np.ones(2)}), **keep)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_all_backends_leave_alone_what_is_not_read(way):
+    """Next values where terminated; values before the last in returns that bootstrap at the end only."""
+    keep = {"stop_target_gradients": way != "torch-gradients"}
+    terminated = np.zeros((4, 3), bool)
+    terminated[1] = True
+    whole, holed = np.ones((4, 3)), np.ones((4, 3))
+    holed[1] = np.nan
+    given = GOOD | {"terminated": terminated}
+    told, untold = (returns.gae(**WAYS[way](given | {"next_values": x}), **keep) for x in (whole, holed))
+    untold_per_step = returns.gae(**WAYS[way](given | {"next_values": holed[:, 0]}), **keep)
+    for answer in (untold, untold_per_step):
+        np.testing.assert_array_equal(plain(answer), plain(told))
+    for v in (np.array([np.nan, np.nan, 2.0]), 2.0, np.array([[np.nan], [np.inf], [2.0]])):
+        got = returns.discounted_returns(**WAYS[way]({"r_t": np.ones((3, 2)), "discount_t": 0.5, "v_t": v}), **keep)
+        np.testing.assert_array_equal(plain(got), np.full((3, 2), 2.0))
+
+
+def plain(array):
+    return array.detach().double().numpy() if hasattr(array, "detach") else np.asarray(array)
+
+
+@pytest.mark.parametrize("way", ["numpy", "jax", *(["torch"] if torch is not None else [])])
+def test_all_backends_refuse_actions_that_there_are_not(way):
+    q, ones = np.ones((3, 4)), np.ones(3)
+    given = dict(q_tm1=q, q_t=q, a_tm1=[0, 1, 2], a_t=[0, 7, 2], r_t=ones, discount_t=ones, pi_t=q / 4, mu_t=ones / 4)
+    with pytest.raises(ValueError, match=r"^a_t: got 7, takes integers in 0..3"):
+        returns.retrace(**WAYS[way]({k: np.asarray(v) for k, v in given.items()}), lambda_t=0.5)

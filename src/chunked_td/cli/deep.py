@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
+
+if TYPE_CHECKING:
+    from chunked_td.deep.training import DeepTraining
 
 
 @dataclass(frozen=True)
@@ -25,7 +31,8 @@ class Deep:
     """What the agent reads beside the percept: none, kept (the last percepts that were not predicted), or state (the
     recurrent state of the percept model). For tasks that hide the state, such as t-maze."""
     steps: int = 50_000
-    """Transitions of every run."""
+    """Transitions of every run. PPO trains whole rollouts of 1,024 and streaming agents with a memory whole windows of
+    10: these round up."""
     step_size: float | None = None
     """Of updates; default: 0.3, and 0.001 for ppo."""
     discount: float = 0.99
@@ -35,7 +42,7 @@ class Deep:
     seed: int = 0
     """The first seed."""
     blocks: int = 10
-    """Points of the learning curve."""
+    """Points of the learning curve, at most; what was learned is saved after each."""
     out: Path | None = None
     """Folder for states.npz and curve.parquet; default: runs/deep/ENV-AGENT-LAMBDA."""
     resume: bool = False
@@ -45,13 +52,50 @@ class Deep:
 
     def run(self) -> int:
         """Train, log, save."""
+        from chunked_td.cli.train import stop_on_interrupt
+        from chunked_td.deep.training import plan_blocks
+
+        training, out = self._training()
+        unit = training.agent.unit
+        blocks, saved = plan_blocks(self.steps, self.blocks, unit), out / "states.npz"
+        total, done = sum(blocks), 0
+        if total != self.steps:
+            whole = "ppo trains whole rollouts" if self.agent == "ppo" else "the memory learns from whole windows"
+            print(f"{whole} of {unit:,}: {total:,} transitions instead of {self.steps:,}")
+        with stop_on_interrupt() as stopped, contextlib.suppress(KeyboardInterrupt):
+            for block in blocks:
+                row = training.train(block, blocks=1)[0]
+                training.save(saved)
+                done += block
+                _write_log(out, training.log)
+                print(_in_words(row, self.seeds), flush=True)
+                if stopped:
+                    break
+        lost = training.diverged
+        if lost.size:
+            seeds = ", ".join(map(str, lost))
+            print(f"{lost.size} of {self.seeds} runs diverged: weights or λ are not finite (seeds {seeds})")
+        if done:
+            print(f"saved: {saved}, {out / 'curve.parquet'}")
+        if done == total:
+            return 0
+        go_on = f"--resume --steps {total - done} goes on from {saved}" if done else "nothing was saved"
+        print(f"interrupted after {done:,} of {total:,} transitions; {go_on}", file=sys.stderr)
+        return 130
+
+    def _training(self) -> tuple[DeepTraining, Path]:
+        """What is to be trained, fresh or as it was saved, and the folder to write to."""
         from chunked_td.cli._shared import check_at_least_one, folder_name
         from chunked_td.deep.envs import make_task_by_name
         from chunked_td.deep.lambdas import read_source
-        from chunked_td.deep.training import DeepAgent, DeepTraining, make_settings
+        from chunked_td.deep.training import MOST_SEED, DeepAgent, DeepTraining, make_settings
 
         for name in ("steps", "seeds", "blocks"):
             check_at_least_one(name, getattr(self, name))
+        if not 0 <= self.seed <= MOST_SEED - self.seeds + 1:
+            raise ValueError(f"--seed must be a whole number from 0, with all seeds up to {MOST_SEED}, got {self.seed}")
+        if self.resume and self.overwrite:
+            raise ValueError("--resume goes on with what --overwrite would replace; give one of the two")
         memory = self._memory()
         settings = make_settings(self.agent, discount=self.discount, **({} if memory is None else {"memory": memory}))
         agent = DeepAgent(make_task_by_name(self.env), read_source(self.lambda_), settings)
@@ -63,33 +107,42 @@ class Deep:
         if self.resume and not saved.exists():
             raise ValueError(f"--resume: there are no states in {out}")
         size = self.step_size if self.step_size is not None else (1e-3 if self.agent == "ppo" else 0.3)
-        training = DeepTraining(agent, size, range(self.seed, self.seed + self.seeds), f"{self.agent} on {self.env}")
+        seeds = range(self.seed, self.seed + self.seeds)
+        training = DeepTraining(agent, size, seeds, f"{self.agent} on {self.env}")
         if self.resume:
             training.resume(saved)
-        block = max(1, self.steps // self.blocks)
-        if memory is not None:  # its model learns from whole windows
-            block = -(-block // memory.window) * memory.window
-        for _ in range(self.blocks):
-            row = training.train(block, blocks=1)[0]
-            print(
-                f"step {row['step']:>9,.0f}   score {row['score']:.3f}   return {row['return']:.3f}   "
-                f"λ {row['lambda']:.3f}   episodes {row['episodes']:,.0f}",
-                flush=True,
-            )
-        training.save(saved)
-        _write_log(out, training.log)
-        print(f"saved: {saved}, {out / 'curve.parquet'}")
-        return 0
+        _make_folder(out)
+        return training, out
 
     def _memory(self) -> Any:
         """The agent's memory, or None."""
         from chunked_td._checks import check_choice
         from chunked_td.deep.memory import READS, RecurrentMemory
 
-        check_choice("memory", self.memory, ("none", *READS))
+        check_choice("memory", self.memory, ("none", *READS), cutoff=0.6)
         if self.memory == "none":
             return None
         return RecurrentMemory(self.memory)
+
+
+def _make_folder(out: Path) -> None:
+    """Make the folder before anything is trained, or say why it cannot be."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except (FileExistsError, NotADirectoryError):
+        raise ValueError(f"--out must be a folder, got {out}, which is a file or lies in one") from None
+
+
+def _in_words(row: dict[str, Any], runs: int) -> str:
+    """A row of the log; a dash where there is nothing to average."""
+    score, returns, lambda_ = ("–" if row[k] is None else f"{row[k]:.3f}" for k in ("score", "return", "lambda"))
+    lost = f"   diverged {row['diverged']} of {runs}" if row["diverged"] else ""
+    return (
+        f"step {row['step']:>9,.0f}   score {score}   return {returns}   λ {lambda_}   "
+        f"episodes {row['episodes']:,.0f}{lost}"
+    )
 
 
 def _write_log(out: Path, rows: list[dict[str, Any]]) -> None:
@@ -98,5 +151,5 @@ def _write_log(out: Path, rows: list[dict[str, Any]]) -> None:
     from chunked_td._files import write_atomically
 
     buffer = io.BytesIO()
-    pl.DataFrame(rows).write_parquet(buffer)
+    pl.DataFrame(rows, infer_schema_length=None).write_parquet(buffer)
     write_atomically(out / "curve.parquet", buffer.getvalue())

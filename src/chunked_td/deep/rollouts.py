@@ -1,6 +1,6 @@
 """λ [T, B] for anybody's rollouts: a source of this room behind `update(rollout) -> λ`, with calibration and histogram.
 
-    source = RolloutLambda(DeepValueKernel(), env.observation_space, discount=0.99)
+    source = RolloutLambda(DeepValueKernel(), env.observation_space, discount=0.99)     # percept models need bounds
     lambda_ = source.update(DeepRollout(...))                     # NumPy arrays [T, B, ...]
     advantages = chunked_td.gae(..., lambda_=lambda_)
 
@@ -9,7 +9,7 @@ It is also a `lambda_source` for the rollout buffers of `chunked_td.integrations
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,39 +17,17 @@ import numpy as np
 
 from chunked_td._checks import check_unit, check_whole
 from chunked_td.deep.lambdas.base import DeepLambda, SourceSizes, Transitions, V
-from chunked_td.deep.spaces import read_space
-
-
-class DeepRollout(NamedTuple):
-    """One rollout, time first: arrays [T, B, ...]."""
-
-    observations: Any
-    """Of the states that steps leave."""
-    actions: Any
-    """int[T, B], discrete."""
-    rewards: Any
-    next_observations: Any
-    """Of the states that steps led to, also where an episode ended."""
-    values: Any
-    """V of the states that steps leave."""
-    next_values: Any
-    """V of the states that steps led to; not read where terminated."""
-    terminated: Any
-    truncated: Any
-    policy: Any = None
-    """float[T, B, A], π(·|x_t); None leaves actions out of percept models."""
-    features: Any = None
-    """float[T, B, K], the critic's last layer, for heads; None: heads read observations only."""
-    valid: Any = None
-    """False where the next observation is not known; such steps teach nothing."""
+from chunked_td.deep.reading import DeepRollout, check_rollout, from_episode_starts
+from chunked_td.deep.spaces import read_inputs, read_space
 
 
 class RolloutLambda:
     """A λ source that learns from each rollout before it answers.
 
     Args:
-      source: `DeepValueKernel`, `DeepPercepts`, `DeepLambdaGreedy` or `DeepConstant`.
-      space: of observations: one of `chunked_td.deep.spaces`, or a Gymnasium space that can be read as one.
+      source: `DeepValueKernel`, `DeepPercepts`, `DeepRecurrent`, `DeepLambdaGreedy` or `DeepConstant`.
+      space: of observations: one of `chunked_td.deep.spaces`, or a Gymnasium space that can be read as one. Percept
+        models need finite bounds; for a Box without them give `Continuous(low, high)`.
       discount: γ. n_actions: needed where rollouts have a `policy`. passes: over each rollout. seed: of first weights.
     """
 
@@ -67,12 +45,14 @@ class RolloutLambda:
             raise TypeError(f"source: got {source!r}, takes a λ source of chunked_td.deep, such as DeepValueKernel()")
         if source.streaming_only or source.needs_draws:
             raise ValueError(f"source: {type(source).__name__} cannot learn from rollouts alone")
-        self.source, self.space = source, read_space(space)
+        self.source, self.space = source, (read_space if source.needs_codes else read_inputs)(space)
         self.discount = check_unit("discount", discount)
         self.n_actions = check_whole("n_actions", n_actions, 0)
         self.passes = check_whole("passes", passes, 1)
         self._key = jax.random.key(check_whole("seed", seed, 0))
         self._state: Any = None
+        self._sizes: SourceSizes | None = None
+        self._starts, self._ended = None, None  # bool[B]: how the latest rollout began, and whether its end was one
         self._checked: tuple[np.ndarray, np.ndarray] | None = None
         self._lambdas: np.ndarray | None = None
         self._learn, self._ask, self._check = (jax.jit(f) for f in (source.learn, source.lambdas, source.check))
@@ -82,26 +62,34 @@ class RolloutLambda:
 
         What the model said *before* it learned from this rollout is kept for `calibration`.
         """
-        transitions = self._transitions(rollout)
-        if self._state is None:
-            inputs, features = transitions.inputs.shape[-1], transitions.features.shape[-1]
-            batch = transitions.reward.shape[1]
-            sizes = SourceSizes(inputs, features, self.space.nvec, self.n_actions, V, batch)
-            self._state = self.source.init(self._key, sizes)
+        read = self._read(rollout)
+        starts = _starts(read, self._ended)
+        transitions = self._transitions(read, starts)
+        if self._sizes is None:
+            self._sizes = self._sizes_of(transitions)
+            self._state = self.source.init(self._key, self._sizes)
         else:
             checked = self._check(self._state, transitions)
             if checked is not None:
-                known = np.asarray(transitions.valid) > 0
+                masks = transitions.percept_known if self.source.needs_codes else transitions.valid
+                known = np.asarray(masks) > 0
                 self._checked = tuple(np.asarray(x)[known] for x in checked)  # type: ignore[assignment]
-        for _ in range(self.passes):
-            self._state = self._learn(self._state, transitions)
-        return self.lambdas(rollout)
+        before = self._state
+        for number in range(self.passes):
+            state = self.source.rewind(self._state, before) if number else before
+            self._state = self._learn(state, transitions)
+        self._starts, self._ended = starts, np.asarray(read.terminated)[-1] | np.asarray(read.truncated)[-1]
+        return self._answer(transitions)
 
     def lambdas(self, rollout: Any) -> np.ndarray:
-        """λ without learning."""
+        """λ without learning. A recurrent model begins where the rollout that it learned from last began."""
         if self._state is None:
             raise ValueError("lambdas: the model has not learned from any rollout; call update first")
-        self._lambdas = np.asarray(self._ask(self._state, self._transitions(rollout)))
+        read = self._read(rollout)
+        return self._answer(self._transitions(read, _starts(read, self._starts)))
+
+    def _answer(self, transitions: Transitions) -> np.ndarray:
+        self._lambdas = np.asarray(self._ask(self._state, transitions))
         return self._lambdas
 
     def calibration(self, bins: int = 10) -> dict[str, np.ndarray]:
@@ -110,7 +98,7 @@ class RolloutLambda:
         For percept models: the expected probability and the probability of the percept that came. For the value kernel:
         the variance and the squared error. Equal means calibrated.
         """
-        if self._checked is None:
+        if self._checked is None or not self._checked[0].size:
             raise ValueError("calibration: needs a model and two rollouts, one to learn from and one to check on")
         predicted, true = self._checked
         parts = np.array_split(np.argsort(predicted, kind="stable"), min(check_whole("bins", bins, 1), predicted.size))
@@ -126,75 +114,73 @@ class RolloutLambda:
             raise ValueError("histogram: λ has not been asked for; call update first")
         return np.histogram(self._lambdas, check_whole("bins", bins, 1), (0.0, 1.0))
 
-    def _transitions(self, rollout: Any) -> Transitions:
-        r = from_episode_starts(rollout) if hasattr(rollout, "episode_starts") else rollout
-        shape = np.shape(r.rewards)
-        if len(shape) != 2:
-            raise ValueError(f"rewards: got shape {shape}, takes [T, B]")
-        for name in ("values", "next_values", "terminated", "truncated"):
-            if np.shape(getattr(r, name)) != shape:
-                raise ValueError(f"{name}: got shape {np.shape(getattr(r, name))}, takes {shape} like rewards")
-        for name in ("observations", "next_observations"):
-            got = np.shape(getattr(r, name))
-            if got not in ((*shape, *self.space.shape), (*shape, *self.space.shape, 1)) and got != shape:
-                raise ValueError(f"{name}: got shape {got}, takes {(*shape, *self.space.shape)} = [T, B, ...]")
-        observations, following = (
-            jnp.asarray(x).reshape(*shape, *self.space.shape) for x in (r.observations, r.next_observations)
-        )
-        terminated = jnp.asarray(r.terminated, bool)
-        values, rewards = (jnp.asarray(x, jnp.float32) for x in (r.values, r.rewards))
-        next_values = jnp.where(terminated, 0.0, jnp.asarray(r.next_values, jnp.float32))
-        for name, array in (("values", values), ("next_values", next_values), ("rewards", rewards)):
-            if not bool(jnp.all(jnp.isfinite(array))):
-                raise ValueError(f"{name}: got a number that is not finite")
-        if (r.policy is None) != (self.n_actions == 0):
-            raise ValueError(f"policy: got {'none' if r.policy is None else 'one'} with n_actions = {self.n_actions}")
-        policy = jnp.zeros((*shape, 0)) if r.policy is None else jnp.asarray(r.policy, jnp.float32)
-        if policy.shape != (*shape, self.n_actions):
-            raise ValueError(f"policy: got shape {policy.shape}, takes {(*shape, self.n_actions)} = [T, B, A]")
-        features = jnp.zeros((*shape, 0)) if r.features is None else jnp.asarray(r.features, jnp.float32)
-        over = terminated | jnp.asarray(r.truncated, bool)
-        start = jnp.concatenate([jnp.ones((1, shape[1]), bool), over[:-1]])
-        valid = jnp.ones(shape) if r.valid is None else jnp.asarray(r.valid, jnp.float32)
-        return Transitions(
+    def _read(self, rollout: Any) -> DeepRollout:
+        """The rollout as checked NumPy arrays."""
+        given = from_episode_starts(rollout) if hasattr(rollout, "episode_starts") else rollout
+        missing = [name for name in DeepRollout._fields[:8] if not hasattr(given, name)]
+        if missing:
+            raise TypeError(
+                f"rollout: got {type(rollout).__name__} without {missing[0]}, takes a DeepRollout or a rollout of "
+                "chunked_td.integrations.sb3"
+            )
+        arrays = DeepRollout(*(getattr(given, name, None) for name in DeepRollout._fields))
+        return check_rollout(arrays, self.space, self.n_actions)
+
+    def _sizes_of(self, transitions: Transitions) -> SourceSizes:
+        inputs, features = transitions.inputs.shape[-1], transitions.features.shape[-1]
+        return SourceSizes(inputs, features, self.space.nvec, self.n_actions, V, transitions.reward.shape[1])
+
+    def _transitions(self, r: DeepRollout, starts: np.ndarray) -> Transitions:
+        over = r.terminated | r.truncated
+        next_values = np.where(r.terminated, np.float32(0.0), r.next_values)
+        valid, seen = r.valid.astype(np.float32), r.valid & r.seen
+        if r.features.shape[-1] and not self.source.needs_codes:
+            seen[:-1] &= ~over[:-1]  # features of the next state are those of the next row
+            seen[-1] = False
+        observations, following = jnp.asarray(r.observations), jnp.asarray(r.next_observations)
+        transitions = Transitions(
             inputs=self.space.inputs(observations),
             next_inputs=self.space.inputs(following),
-            features=features,
-            next_features=jnp.concatenate([features[1:], features[-1:]]),
+            features=jnp.asarray(r.features),
+            next_features=jnp.concatenate([r.features[1:], r.features[-1:]]),
             codes=self.space.codes(observations),
             next_codes=self.space.codes(following),
-            action=jnp.asarray(r.actions, jnp.int32).reshape(shape),
-            policy=policy,
-            reward=rewards,
-            next_value=next_values,
-            value=values,
-            td_error=valid * (rewards + self.discount * next_values - values),
-            start=start,
-            terminated=terminated,
-            valid=valid,
+            action=jnp.asarray(r.actions),
+            policy=jnp.asarray(r.policy),
+            reward=jnp.asarray(r.rewards),
+            next_value=jnp.asarray(next_values),
+            value=jnp.asarray(r.values),
+            td_error=jnp.asarray(valid * (r.rewards + np.float32(self.discount) * next_values - r.values)),
+            start=jnp.concatenate([starts[None], over[:-1]]),
+            terminated=jnp.asarray(r.terminated),
+            valid=jnp.asarray(valid),
             discount=jnp.asarray(self.discount, jnp.float32),
+            seen=jnp.asarray(seen, jnp.float32),
         )
+        if self._sizes is not None:
+            self._check_sizes(self._sizes_of(transitions))
+        return transitions
+
+    def _check_sizes(self, now: SourceSizes) -> None:
+        """Refuse a rollout that the state of the source has no room for."""
+        first = self._sizes
+        assert first is not None
+        if now.features != first.features:
+            raise ValueError(f"features: got {now.features} numbers per state, takes {first.features} as before")
+        if now.batch != first.batch and self._shapes(now) != self._shapes(first):
+            raise ValueError(
+                f"rewards: got {now.batch} environments, takes {first.batch} as before, because "
+                f"{type(self.source).__name__} follows each of them"
+            )
+
+    def _shapes(self, sizes: SourceSizes) -> list[tuple[int, ...]]:
+        state = jax.eval_shape(lambda: self.source.init(self._key, sizes))
+        return [leaf.shape for leaf in jax.tree.leaves(state)]
 
 
-def from_episode_starts(rollout: Any) -> DeepRollout:
-    """A rollout as Stable-Baselines3's buffer has it: the next observation is that of the next row.
-
-    Where an episode ended, and after the last row, it is not known; those steps are marked as not valid.
-    """
-    starts, ended = np.asarray(rollout.episode_starts) != 0, np.asarray(rollout.last_dones) != 0
-    terminated = np.concatenate([starts[1:], ended[None]])
-    observations = np.asarray(rollout.observations)
-    values = np.asarray(rollout.values)
-    valid = ~terminated
-    valid[-1] = False
-    return DeepRollout(
-        observations,
-        np.asarray(rollout.actions).reshape(terminated.shape),
-        rollout.rewards,
-        np.concatenate([observations[1:], observations[-1:]]),
-        values,
-        np.concatenate([values[1:], np.asarray(rollout.last_values)[None]]),
-        terminated,
-        np.zeros_like(terminated),
-        valid=valid,
-    )
+def _starts(rollout: DeepRollout, otherwise: np.ndarray | None) -> np.ndarray:
+    """bool[B]: whether the first observations begin episodes."""
+    batch = rollout.rewards.shape[1]
+    if rollout.starts is not None:
+        return rollout.starts
+    return np.ones(batch, bool) if otherwise is None or len(otherwise) != batch else otherwise

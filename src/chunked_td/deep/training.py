@@ -8,6 +8,8 @@ from __future__ import annotations
 import functools
 import io
 import json
+import re
+import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from chunked_td._checks import check_choice, check_positive
+from chunked_td._checks import check_choice, check_positive, check_whole
 from chunked_td._files import write_atomically
 from chunked_td.deep.agents.ppo import PpoSettings, ppo_block, start_ppo
 from chunked_td.deep.agents.streaming import StreamingSettings, start_run, stream_block
@@ -24,6 +26,8 @@ from chunked_td.deep.agents.tallies import RunTally
 from chunked_td.deep.lambdas.base import DeepLambda
 
 AGENTS = ("sarsa", "q", "actor-critic", "ppo")
+MOST_SEED = 2**31 - 1
+"""The largest seed."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,13 @@ class DeepAgent:
                 f"source: {name} learns from eligibility traces; it takes sarsa, q or actor-critic, not ppo"
             )
 
+    @property
+    def unit(self) -> int:
+        """Transitions that cannot be parted: a rollout of PPO, a window of a memory, or one."""
+        if isinstance(self.settings, PpoSettings):
+            return self.settings.environments * self.settings.steps
+        return 1 if self.settings.memory is None else self.settings.memory.window
+
     def start(self, seed: jax.Array) -> Any:
         """The state of one run before it begins."""
         begin = start_ppo if isinstance(self.settings, PpoSettings) else start_run
@@ -55,6 +66,18 @@ class DeepAgent:
         if isinstance(self.settings, PpoSettings):
             return ppo_block(self.settings, self.task, self.source, step_size, state, steps)
         return stream_block(self.settings, self.task, self.source, step_size, state, steps)
+
+
+def plan_blocks(steps: int, blocks: int, unit: int = 1) -> list[int]:
+    """Transitions of each block: so many in all, rounded up to whole units, in at most so many blocks.
+
+    Blocks are equal where between half as many and `blocks` of them can be, since each length is compiled anew;
+    otherwise they differ by one unit.
+    """
+    units = -(-check_whole("steps", steps, 1) // unit)
+    most = min(check_whole("blocks", blocks, 1), units)
+    even = next((n for n in range(most, (most + 1) // 2 - 1, -1) if units % n == 0), most)
+    return [unit * (units // even + (k < units % even)) for k in range(even)]
 
 
 def make_settings(agent: str, **settings: Any) -> StreamingSettings | PpoSettings:
@@ -85,76 +108,115 @@ class DeepTraining:
     """A training run of several seeds that can be saved and resumed.
 
     Args:
-      agent: what is trained. step_size: of every run. seeds: one run each. name: is written into the file.
+      agent: what is trained. step_size: of every run. seeds: one run each. name: is written into the file and
+      compared where training is resumed.
     """
 
     def __init__(self, agent: DeepAgent, step_size: float, seeds: Any, name: str = ""):
         self.agent, self.name = agent, name
         self.step_size = check_positive("step_size", step_size)
-        self.seeds = np.asarray(seeds, dtype=np.int32).reshape(-1)
+        seeds = [check_whole("seeds", seed, 0, MOST_SEED) for seed in np.ravel(np.asarray(seeds)).tolist()]
+        self.seeds = np.array(seeds, dtype=np.int32)
         if not self.seeds.size:
             raise ValueError("seeds must hold at least one seed, got none")
         self.states = start_fleet(agent, jnp.asarray(self.seeds))
-        self.log: list[dict[str, float]] = []
+        self.log: list[dict[str, Any]] = []
 
     @property
     def steps(self) -> int:
         """Transitions per run so far."""
         return int(self.log[-1]["step"]) if self.log else 0
 
-    def train(self, steps: int, blocks: int = 10) -> list[dict[str, float]]:
-        """`blocks` times so many transitions of every run; the rows that were logged."""
+    def train(self, steps: int, blocks: int = 10) -> list[dict[str, Any]]:
+        """`blocks` times so many transitions of every run; the rows that were logged.
+
+        PPO trains the whole rollouts that fit into a block, at least one; `plan_blocks` fits blocks to rollouts. Runs
+        whose weights or λ state are no longer finite are left out of means and sums; `diverged` says how many.
+        """
         sizes = jnp.full(self.seeds.shape, self.step_size, jnp.float32)
         rows = []
         for _ in range(blocks):
             self.states, tally = train_fleet(self.agent, sizes, self.states, steps)
-            rows.append(summary(tally, self.steps))
+            lost = diverged_runs(self.states)
+            row = {**summary(tally, self.steps, ~lost), "diverged": int(lost.sum())}
+            rows.append({**row, "diverged_seeds": ", ".join(map(str, self.seeds[lost]))})
             self.log.append(rows[-1])
         return rows
+
+    @property
+    def diverged(self) -> np.ndarray:
+        """Seeds of the runs whose weights or λ state are not finite."""
+        return self.seeds[diverged_runs(self.states)]
 
     def save(self, path: str | Path) -> None:
         """Write states and log to one .npz file."""
         leaves = [_plain(leaf) for leaf in jax.tree.leaves(self.states)]
-        about = {
-            "agent": self.name or type(self.agent.task).__name__,
-            "settings": asdict(self.agent.settings),
-            "source": repr(self.agent.source),
-            "step_size": self.step_size,
-            "seeds": self.seeds.tolist(),
-            "log": self.log,
-        }
         buffer = io.BytesIO()
+        about = {**self._about(), "log": self.log}
         np.savez(buffer, about=json.dumps(about), **{f"leaf_{k}": leaf for k, leaf in enumerate(leaves)})  # type: ignore[arg-type]
         write_atomically(path, buffer.getvalue())
 
     def resume(self, path: str | Path) -> None:
         """Take up the states and the log of a file that `save` wrote for the same agent."""
-        with np.load(path, allow_pickle=False) as stored:
-            about = json.loads(str(stored["about"]))
-            mine = {"settings": json.loads(json.dumps(asdict(self.agent.settings))), "source": repr(self.agent.source)}
-            mine |= {"step_size": self.step_size, "seeds": self.seeds.tolist()}
-            for field, value in mine.items():
-                if about[field] != value:
-                    raise ValueError(f"{field}: {path} was trained with {about[field]}, this agent has {value}")
-            leaves, tree = jax.tree.flatten(self.states)
-            loaded = [_like(stored[f"leaf_{k}"], leaf) for k, leaf in enumerate(leaves)]
+        leaves, tree = jax.tree.flatten(self.states)
+        about, stored = _read_states(path)
+        for field, value in json.loads(json.dumps(self._about())).items():
+            if about.get(field, value) != value:
+                raise ValueError(f"{field}: {path} was trained with {about[field]}, this agent has {value}")
+        if len(stored) != len(leaves):
+            raise ValueError(f"{path}: got {len(stored)} arrays, takes {len(leaves)}; this agent has other states")
+        loaded = [_like(array, leaf) for array, leaf in zip(stored, leaves, strict=True)]
         self.states, self.log = jax.tree.unflatten(tree, loaded), about["log"]
 
+    def _about(self) -> dict[str, Any]:
+        """What must be the same where training is resumed."""
+        return {
+            "agent": self.name or type(self.agent.task).__name__,
+            "task": re.sub(r" at 0x[0-9a-f]+", "", repr(self.agent.task)),
+            "settings": asdict(self.agent.settings),
+            "source": repr(self.agent.source),
+            "step_size": self.step_size,
+            "seeds": self.seeds.tolist(),
+        }
 
-def summary(tally: RunTally, before: int = 0) -> dict[str, float]:
-    """What a block of a fleet came to, over all runs and episodes."""
-    totals = jax.tree.map(lambda x: np.asarray(x, np.float64).sum(0), tally)
-    runs = np.asarray(tally.steps).size
-    episodes = max(float(totals.episodes), 1.0)
-    steps = float(totals.steps)
+
+def _read_states(path: str | Path) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """What a file says about itself, and its arrays in order."""
+    content = Path(path).read_bytes()
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+            about = json.loads(str(stored["about"]))
+            arrays = [stored[f"leaf_{k}"] for k in range(len(stored.files) - 1)]
+        about["log"] = [{"diverged": 0, "diverged_seeds": ""} | row for row in about["log"]]
+    except (AttributeError, EOFError, KeyError, OSError, TypeError, ValueError, zipfile.BadZipFile):
+        raise ValueError(f"{path}: is damaged, or was not written by DeepTraining.save") from None
+    return about, arrays
+
+
+def diverged_runs(states: Any) -> np.ndarray:
+    """bool[R]: whether what a run has learned, or the state of its λ source, holds a number that is not finite."""
+    learned = [getattr(states, name, ()) for name in ("learned", "networks", "moments", "source", "model")]
+    floats = [leaf for leaf in jax.tree.leaves(learned) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    wrong = [~jnp.isfinite(leaf).reshape(len(leaf), -1).all(1) for leaf in floats]
+    return np.asarray(functools.reduce(jnp.logical_or, wrong))
+
+
+def summary(tally: RunTally, before: int, counted: np.ndarray) -> dict[str, Any]:
+    """What a block of a fleet came to, over all episodes of the runs that are counted; None where there were none."""
+    totals = jax.tree.map(lambda x: np.asarray(x, np.float64)[counted].sum(0), tally)
+
+    def mean(total: Any, count: Any) -> float | None:
+        return float(total / count) if count > 0 else None
+
+    square = mean(totals.square_error, totals.steps)
     return {
-        "step": before + steps / runs,
+        "step": before + float(np.asarray(tally.steps, np.float64).mean()),
         "episodes": float(totals.episodes),
-        "score": float(totals.score / episodes),
-        "return": float(totals.returns / episodes),
-        "length": float(totals.length / episodes),
-        "lambda": float(totals.lambda_ / steps),
-        "rms_error": float(np.sqrt(totals.square_error / steps)),
+        "score": mean(totals.score, totals.episodes),
+        "return": mean(totals.returns, totals.episodes),
+        "length": mean(totals.length, totals.episodes),
+        "lambda": mean(totals.lambda_, totals.steps),
+        "rms_error": None if square is None else float(np.sqrt(square)),
     }
 
 
@@ -168,5 +230,5 @@ def _like(array: np.ndarray, leaf: jax.Array) -> jax.Array:
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jax.random.wrap_key_data(jnp.asarray(array))
     if array.shape != leaf.shape:
-        raise ValueError(f"stored state: got an array of shape {array.shape}, takes {leaf.shape}")
+        raise ValueError(f"stored states: got an array of shape {array.shape}, takes {leaf.shape}")
     return jnp.asarray(array, leaf.dtype)

@@ -15,6 +15,7 @@ source sees contain that addition.
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -66,10 +67,11 @@ class _LambdaAdvantages(RolloutBuffer):
         super().__init__(*arguments, **settings)
         self.lambda_source = self.gae_lambda if lambda_source is None else lambda_source
         answers = callable(self.lambda_source) or isinstance(self.lambda_source, UpdatingSource)
-        if isinstance(self.lambda_source, bool) or not (answers or isinstance(self.lambda_source, (int, float))):
+        is_class = isinstance(self.lambda_source, type)
+        if isinstance(self.lambda_source, bool) or is_class or not (answers or isinstance(self.lambda_source, Real)):
             raise TypeError(
                 f"lambda_source: got {lambda_source!r}, takes a number, a function from a rollout to λ[T, n_envs], "
-                "or an object with update(rollout) -> λ[T, n_envs]"
+                "or an object with update(rollout) -> λ[T, n_envs]" + (", not its class" if is_class else "")
             )
         if not answers:
             _checked(self.lambda_source, (self.buffer_size, self.n_envs))
@@ -131,6 +133,8 @@ def _checked(lambdas: Any, shape: tuple[int, ...]) -> np.ndarray:
     """What a source returned, as float64[T, n_envs] in [0, 1]."""
     if hasattr(lambdas, "detach"):  # a Torch tensor
         lambdas = lambdas.detach().cpu()
+    if np.asarray(lambdas).dtype.kind not in "biuf":
+        raise TypeError(f"lambda_source: got {lambdas!r} from it, takes an array of numbers {shape} = [T, n_envs]")
     array = np.asarray(lambdas, dtype=np.float64)
     if array.shape not in ((), shape):
         raise ValueError(f"lambda_source: got an array of shape {array.shape}, takes {shape} = [T, n_envs]")

@@ -17,6 +17,7 @@ class Kind(Enum):
     """What an argument may hold, in words for error messages."""
 
     REAL = "finite numbers"
+    READ = "finite numbers where they are read"
     UNIT = "numbers in [0, 1]"
     POSITIVE = "finite numbers ≥ 0"
     FLAG = "bools, or the numbers 0 and 1"

@@ -69,6 +69,9 @@ def _lambda_returns(r_t, discount_t, v_t, lambda_t, *, axis, stop):
 
 def gae(given: Given, stop: bool) -> jax.Array:
     """See `advantages.gae`."""
+    host = {name: _on_host(name, given.arrays[name], given.kinds[name]) for name in ("next_values", "terminated")}
+    if host["next_values"] is not None and host["terminated"] is not None:
+        _numpy.check_values("next_values", host["next_values"], Kind.READ, ~host["terminated"])
     return _result(given, _gae(*given.arrays.values(), axis=given.axis, stop=stop), stop)
 
 
@@ -178,7 +181,10 @@ def associative_scan(b: jax.Array, a: jax.Array, start: jax.Array) -> jax.Array:
 
 
 def pick(name: str, values: jax.Array, indices: jax.Array) -> jax.Array:
-    """values[..., indices[...]]; NaN where an index is too large."""
+    """values[..., indices[...]]; `name` is that of the indices. NaN where one is too large and could not be checked."""
+    host = _on_host(name, indices, Kind.INDEX)
+    if host is not None and (host >= values.shape[-1]).any():
+        raise ValueError(f"{name}: got {host.max()}, takes integers in 0..{values.shape[-1] - 1}")
     return jnp.take_along_axis(values, indices[..., None], axis=-1)[..., 0]
 
 

@@ -34,9 +34,11 @@ def to_array(name: str, value: Any, kind: Kind) -> np.ndarray:
     return array
 
 
-def check_values(name: str, array: np.ndarray, kind: Kind) -> None:
-    """Raise if a value is not of that kind."""
-    if kind is Kind.UNIT:
+def check_values(name: str, array: np.ndarray, kind: Kind, read: np.ndarray | None = None) -> None:
+    """Raise if a value is not of that kind; READ is checked only where `read` says."""
+    if kind is Kind.READ:
+        wrong = ~np.isfinite(array) & (False if read is None else read)
+    elif kind is Kind.UNIT:
         wrong = ~((array >= 0) & (array <= 1))
     elif kind is Kind.FLAG:
         wrong = ~((array == 0) | (array == 1))
@@ -45,7 +47,15 @@ def check_values(name: str, array: np.ndarray, kind: Kind) -> None:
     else:
         wrong = ~(np.isfinite(array) & (array >= 0))
     if wrong.any():
-        raise ValueError(f"{name}: got {array[wrong][0]}, takes {kind.value}")
+        raise ValueError(f"{name}: got {np.broadcast_to(array, wrong.shape)[wrong][0]}, takes {kind.value}")
+
+
+def check_given(given: Given) -> None:
+    """Raise if a value of any argument is not of its kind; coefficients made of arguments have none."""
+    terminated = given.arrays.get("terminated")
+    for name, array in given.arrays.items():
+        if name in given.kinds:
+            check_values(name, array, given.kinds[name], None if terminated is None else ~terminated)
 
 
 def lambda_returns(given: Given, stop: bool) -> np.ndarray:
@@ -119,8 +129,7 @@ def _run(given: Given, kernel: Any) -> np.ndarray:
     blocks = [_blocks(given, array, given.kinds[name]) for name, array in given.arrays.items()]
     out = np.empty_like(blocks[0])
     if kernel(*blocks, out) or not np.isfinite(out[:, 0]).all():
-        for name, array in given.arrays.items():
-            check_values(name, array, given.kinds[name])
+        check_given(given)
     return out.reshape(given.shape)
 
 

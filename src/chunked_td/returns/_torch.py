@@ -31,7 +31,9 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, t
         kind = kinds[name]
         if isinstance(value, torch.Tensor):
             _check_dtype(name, value, kind)
-        elif isinstance(value, float) and kind in (Kind.REAL, Kind.UNIT):
+            if kind is Kind.FLAG and value.dtype != torch.bool:
+                check_values(name, value, kind)
+        elif isinstance(value, float) and kind in (Kind.REAL, Kind.READ, Kind.UNIT):
             value = _number(name, value, kind, device)
         else:
             host = _numpy.to_array(name, value, kind)
@@ -196,7 +198,7 @@ def _common(tensors: dict[str, torch.Tensor]) -> tuple[torch.dtype, torch.device
 
 def _number(name: str, value: float, kind: Kind, device: torch.device) -> torch.Tensor:
     """A Python number, checked without arrays, which `torch.compile` would take for part of its graph."""
-    if not (0.0 <= value <= 1.0 if kind is Kind.UNIT else math.isfinite(value)):
+    if not (0.0 <= value <= 1.0 if kind is Kind.UNIT else math.isfinite(value) or kind is Kind.READ):
         raise ValueError(f"{name}: got {value}, takes {kind.value}")
     return torch.full((), value, dtype=torch.float64, device=device)
 
@@ -228,7 +230,11 @@ def _from_numpy(given: Given, targets: np.ndarray) -> torch.Tensor:
 
 
 def _wide(given: Given, stop: bool) -> list[torch.Tensor]:
-    """The arguments, detached if asked; 16-bit numbers as float32."""
+    """The arguments, checked where that costs no waiting, detached if asked; 16-bit numbers as float32."""
+    if not torch.compiler.is_compiling() and all(x.device.type == "cpu" for x in given.arrays.values()):
+        host = {name: x.detach() for name, x in given.arrays.items()}
+        host = {name: (x.double() if x.is_floating_point() else x).numpy() for name, x in host.items()}
+        _numpy.check_given(dataclasses.replace(given, arrays=host))
     dtype = torch.promote_types(given.dtype, torch.float32)
     tensors = [tensor.detach() if stop else tensor for tensor in given.arrays.values()]
     return [tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in tensors]

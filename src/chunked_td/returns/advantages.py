@@ -46,7 +46,7 @@ def gae(
         {
             "rewards": (rewards, Kind.REAL),
             "values": (values, Kind.REAL),
-            "next_values": (next_values, Kind.REAL),
+            "next_values": (next_values, Kind.READ),
             "terminated": (terminated, Kind.FLAG),
             "truncated": (truncated, Kind.FLAG),
             "discount": (discount, Kind.UNIT),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 
-from chunked_td.returns._arguments import Array, Kind, read
+from chunked_td.returns._arguments import Array, Kind, along, read
 
 
 def lambda_returns(
@@ -56,13 +56,15 @@ def discounted_returns(
 
     Args:
       r_t, discount_t: float[T, ...], as in `lambda_returns`.
-      v_t: float[T, ...] or one number; only the value of s_T matters.
+      v_t: float[T, ...] or one number; only the value of s_T is read.
       time_axis, stop_target_gradients: as in `lambda_returns`.
 
     Returns:
       float[T, ...]: targets for the states at 0..T−1.
     """
-    return lambda_returns(r_t, discount_t, v_t, 1.0, time_axis=time_axis, stop_target_gradients=stop_target_gradients)
+    given = read({"r_t": (r_t, Kind.REAL), "v_t": (v_t, Kind.READ)}, time_axis)
+    last = along(given.arrays["v_t"], given.axis, -1, None)
+    return lambda_returns(r_t, discount_t, last, 1.0, time_axis=time_axis, stop_target_gradients=stop_target_gradients)
 
 
 def n_step_bootstrapped_returns(

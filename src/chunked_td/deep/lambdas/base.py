@@ -76,11 +76,17 @@ class Transitions(NamedTuple):
     td_error: jax.Array  # float32[T, B]
     start: jax.Array  # bool[T, B], x_t is the first state of an episode
     terminated: jax.Array  # bool[T, B]
-    valid: jax.Array  # float32[T, B], 0 where the next observation is not known
+    valid: jax.Array  # float32[T, B], 0 where a transition teaches nothing
     discount: jax.Array  # float32[]
     draws: NextDraws | None = None
     state_value: jax.Array | None = None  # float32[T, B], V(x_t) where `value` is Q(x_t, a_t)
     recalled: tuple[jax.Array, jax.Array] | None = None  # (realised, expected) [T, B], from the agent's own memory
+    seen: jax.Array | None = None  # float32[T, B], 0 where also the next percept is not known; None: as `valid`
+
+    @property
+    def percept_known(self) -> jax.Array:
+        """float32[T, B], 1 where the next percept is known: what percept models learn from."""
+        return self.valid if self.seen is None else self.seen
 
 
 class StreamCredit(NamedTuple):
@@ -102,6 +108,11 @@ class DeepLambda:
     @property
     def needs_draws(self) -> bool:
         """Whether λ needs `Transitions.draws`."""
+        return False
+
+    @property
+    def needs_codes(self) -> bool:
+        """Whether it predicts the codes of percepts, and so learns only where the next percept is known."""
         return False
 
     @property
@@ -134,6 +145,13 @@ class DeepLambda:
         """Learn, then λ. Sources that can have both for less than one after the other say how."""
         state = self.learn(state, transitions)
         return state, self.lambdas(state, transitions)
+
+    def rewind(self, state: Any, before: Any) -> Any:
+        """The state at the beginning of the rollout that it has learned from, for another pass.
+
+        `before` is the state before the first pass. Sources that follow environments from rollout to rollout say how.
+        """
+        return state
 
     def after(self, state: Any, credit: StreamCredit) -> Any:
         """The state after a streaming learner's update."""

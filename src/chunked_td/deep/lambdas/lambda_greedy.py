@@ -60,10 +60,16 @@ class DeepLambdaGreedy(DeepLambda):
             variance = state.variance + jnp.mean((share * (target - phi @ state.variance))[:, None] * phi, 0)
             return GreedyState(mean, variance, trace), None
 
-        data = (phi, later, t.reward, t.terminated, t.start, t.valid)
+        # The error reads the next percept, except where nothing follows.
+        valid = t.valid if t.seen is None else jnp.where(t.terminated, t.valid, t.seen)
+        data = (phi, later, t.reward, t.terminated, t.start, valid)
         if len(phi) == 1:
             return one(state, jax.tree.map(lambda x: x[0], data))[0]
         return jax.lax.scan(one, state, data)[0]
+
+    def rewind(self, state: GreedyState, before: GreedyState) -> GreedyState:
+        """With the traces of then."""
+        return state._replace(trace=before.trace)
 
     def lambdas(self, state: GreedyState, transitions: Transitions) -> jax.Array:
         """e² / (e² + Var); 1 where both are 0."""

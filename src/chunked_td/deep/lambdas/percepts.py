@@ -54,6 +54,11 @@ class DeepPercepts(DeepLambda):
         check_positive("learning_rate", self.learning_rate)
 
     @property
+    def needs_codes(self) -> bool:
+        """It predicts them."""
+        return True
+
+    @property
     def _optimiser(self) -> optax.GradientTransformation:
         return optax.adam(self.learning_rate)
 
@@ -77,7 +82,7 @@ class DeepPercepts(DeepLambda):
         parts = next(n for n in range(min(self.batches, count), 0, -1) if count % n == 0)
         inputs, codes, action, valid = (
             x.reshape(parts, count // parts, *x.shape[2:])
-            for x in (transitions.inputs, transitions.next_codes, transitions.action, transitions.valid)
+            for x in (transitions.inputs, transitions.next_codes, transitions.action, transitions.percept_known)
         )
         actions = transitions.policy.shape[-1]
 
@@ -102,7 +107,7 @@ class DeepPercepts(DeepLambda):
 
     def lambdas(self, state: PerceptState, transitions: Transitions) -> jax.Array:
         """In the form chosen."""
-        return self.both(state, transitions)[FORMS.index(self.form)]
+        return in_form(self.form, self.both(state, transitions), transitions)
 
     def both(self, state: PerceptState, transitions: Transitions) -> tuple[jax.Array, jax.Array]:
         """(realised, expected), [T, B] each."""
@@ -127,6 +132,14 @@ class DeepPercepts(DeepLambda):
         taken = jax.nn.one_hot(transitions.action, transitions.policy.shape[-1])
         realised, expected = self.both(state, transitions._replace(policy=taken))
         return expected, realised
+
+
+def in_form(form: str, both: tuple[jax.Array, jax.Array], transitions: Transitions) -> jax.Array:
+    """λ in a form from (realised, expected); where the percept that came is not known, the expected one."""
+    realised, expected = both
+    if form == "realised" and transitions.seen is not None:
+        return jnp.where(transitions.seen > 0, realised, expected)
+    return both[FORMS.index(form)]
 
 
 def with_action(inputs: jax.Array, action: jax.Array, actions: int) -> jax.Array:

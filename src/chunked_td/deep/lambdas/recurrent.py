@@ -27,7 +27,7 @@ import optax
 
 from chunked_td._checks import check_choice, check_positive, check_whole
 from chunked_td.deep.lambdas.base import DeepLambda, SourceSizes, Transitions
-from chunked_td.deep.lambdas.percepts import FORMS, DeepPercepts, PerceptState, percept_logs, with_action
+from chunked_td.deep.lambdas.percepts import FORMS, DeepPercepts, PerceptState, in_form, percept_logs, with_action
 from chunked_td.deep.networks import Mlp
 from chunked_td.models.neural.recurrent import gated_step
 
@@ -193,6 +193,11 @@ class DeepRecurrent(DeepLambda):
         check_whole("window", self.window, 1)
 
     @property
+    def needs_codes(self) -> bool:
+        """It predicts them."""
+        return True
+
+    @property
     def needs_memory(self) -> bool:
         """A single transition holds no history."""
         return True
@@ -217,13 +222,17 @@ class DeepRecurrent(DeepLambda):
         last = jax.nn.one_hot(transitions.action[-1], transitions.policy.shape[-1])
         return RolloutMemory(model, state.end, (hidden, last))
 
+    def rewind(self, state: Any, before: Any) -> Any:
+        """With the ends of the rollout before."""
+        return state if state == () else state._replace(end=before.end)
+
     def lambdas(self, state: Any, transitions: Transitions) -> jax.Array:
         """In the form chosen, of the rollout that was learned last."""
         if state == ():
             if transitions.recalled is None:
                 raise ValueError("recalled: got none; an agent with a memory says what it expected")
             return transitions.recalled[FORMS.index(self.form)]
-        return self._both(state.model, state.begin, transitions)[FORMS.index(self.form)]
+        return in_form(self.form, self._both(state.model, state.begin, transitions), transitions)
 
     def check(self, state: Any, transitions: Transitions) -> tuple[jax.Array, jax.Array]:
         """As `DeepPercepts.check`, of a rollout that has not been learned."""
@@ -240,4 +249,4 @@ def _window(ends: tuple[jax.Array, jax.Array], t: Transitions) -> PerceptWindow:
     """A rollout as a window; the action before its first step comes from the rollout before."""
     actions = jax.nn.one_hot(t.action, t.policy.shape[-1])
     before = jnp.where(t.start[..., None], 0.0, jnp.concatenate([ends[1][None], actions[:-1]]))
-    return PerceptWindow(t.inputs, before, t.start, t.action, t.next_codes, t.valid)
+    return PerceptWindow(t.inputs, before, t.start, t.action, t.next_codes, t.percept_known)

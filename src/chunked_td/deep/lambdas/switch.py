@@ -32,6 +32,11 @@ class DeepSwitch(DeepLambda):
         return any(source.needs_draws for source in self.sources)
 
     @property
+    def needs_codes(self) -> bool:
+        """If any does."""
+        return any(source.needs_codes for source in self.sources)
+
+    @property
     def needs_memory(self) -> bool:
         """If any does."""
         return any(source.needs_memory for source in self.sources)
@@ -50,6 +55,11 @@ class DeepSwitch(DeepLambda):
         """All sources learn."""
         new = tuple(s.learn(old, transitions) for s, old in zip(self.sources, state.states, strict=True))
         return state._replace(states=new)
+
+    def rewind(self, state: SwitchState, before: SwitchState) -> SwitchState:
+        """All sources."""
+        both = zip(self.sources, state.states, before.states, strict=True)
+        return state._replace(states=tuple(source.rewind(new, old) for source, new, old in both))
 
     def lambdas(self, state: SwitchState, transitions: Transitions) -> jax.Array:
         """λ of the chosen one."""
