@@ -26,7 +26,7 @@ def test_rivals_compute_the_same():
     discount = np.full((20, 3), benchmark.GAMMA)
     reference = definitions.each_trajectory(definitions.gae, [*ordered, discount, data["lambda_"]], (20, 3), 0)
     names = set()
-    for title, programs in benchmark.backends(data, argparse.Namespace(only=None, compile=False)):
+    for title, programs in benchmark.backends(data, argparse.Namespace(only=None, compile=False, no_cpu=False)):
         for name, program in programs:
             result = benchmark.as_numpy(program())
             np.testing.assert_allclose(result, reference, rtol=2e-5, atol=2e-5, err_msg=f"{title}: {name}")

@@ -34,7 +34,9 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, t
             if kind is Kind.FLAG and value.dtype != torch.bool:
                 check_values(name, value, kind)
         elif isinstance(value, float) and kind in (Kind.REAL, Kind.READ, Kind.UNIT):
-            value = _number(name, value, kind, device)
+            value = _number(name, value, kind, dtype, device)
+        elif isinstance(value, bool) and kind is Kind.FLAG:
+            value = torch.full((), value, dtype=torch.bool, device=device)  # filled there, nothing is sent
         else:
             host = _numpy.to_array(name, value, kind)
             _numpy.check_values(name, host, kind)
@@ -196,11 +198,11 @@ def _common(tensors: dict[str, torch.Tensor]) -> tuple[torch.dtype, torch.device
     return dtype or torch.get_default_dtype(), device or next(iter(tensors.values())).device
 
 
-def _number(name: str, value: float, kind: Kind, device: torch.device) -> torch.Tensor:
+def _number(name: str, value: float, kind: Kind, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """A Python number, checked without arrays, which `torch.compile` would take for part of its graph."""
     if not (0.0 <= value <= 1.0 if kind is Kind.UNIT else math.isfinite(value) or kind is Kind.READ):
         raise ValueError(f"{name}: got {value}, takes {kind.value}")
-    return torch.full((), value, dtype=torch.float64, device=device)
+    return torch.full((), value, dtype=dtype, device=device)
 
 
 def _check_dtype(name: str, tensor: torch.Tensor, kind: Kind) -> None:
