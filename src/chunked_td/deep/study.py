@@ -29,7 +29,15 @@ import numpy as np
 
 from chunked_td.deep.criteria import FIXED
 from chunked_td.deep.envs import OTHERS, TASKS, make_task_by_name
-from chunked_td.deep.lambdas import SOURCES, DeepConstant, DeepLambda, DeepSwitch, DeepTrueModel, DeepValueKernel
+from chunked_td.deep.lambdas import (
+    SOURCES,
+    DeepConstant,
+    DeepLambda,
+    DeepPercepts,
+    DeepSwitch,
+    DeepTrueModel,
+    DeepValueKernel,
+)
 from chunked_td.deep.training import DeepAgent, make_settings, start_fleet, train_curve, train_fleet
 
 log = logging.getLogger(__name__)
@@ -174,6 +182,7 @@ def costs(
         named: dict[str, DeepLambda] = {"0.95": DeepConstant(0.95)}
         for group in GROUPS:
             named |= {n: s for n, s in sources_of(agent, group).items() if not s.needs_draws}
+        named["expected-32"] = DeepPercepts("expected", hidden=32)  # half the units of the study's model
         rates = jnp.full(runs, 1e-3 if agent == "ppo" else 0.3)
 
         def build(source: DeepLambda, agent: str = agent, rates: jax.Array = rates) -> tuple[Any, jax.Array, Any]:
