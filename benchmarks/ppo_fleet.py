@@ -4,8 +4,8 @@
     python benchmarks/ppo_fleet.py --agents 10 --steps 10240
 
 rejax takes part where it is installed (0.1.3 needs gymnax below 1). All train on CartPole with 16 environments, 64
-steps, 4 epochs of 4 minibatches and two hidden layers of 64, each fleet as one compiled program. Programs take turns, the
-fastest turn counts. The programs differ in detail: our layers are normalised, theirs are not; we count λ and errors.
+steps, 4 epochs of 4 minibatches and two hidden layers of 64, each fleet as one compiled program. Programs take turns,
+the fastest turn counts. They differ in detail: our layers are normalised, theirs are not; we count λ and errors.
 """
 
 from __future__ import annotations
