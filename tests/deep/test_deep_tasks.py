@@ -357,3 +357,16 @@ def test_the_command_trains_saves_and_resumes(tmp_path, capsys):
     assert "source: " in capsys.readouterr().err
     assert run(*command, "--lambda", "2", "--overwrite") == 2
     assert "lambda_ must be a number in [0, 1], got 2" in capsys.readouterr().err
+
+
+def test_single_arms_of_the_study_can_be_run(capsys):
+    size = dataclasses.replace(study.SIZES["full"], arms=("meta-gradient", "0.95"))
+    assert {row["arm"] for row in study.design(size, "sarsa", "heads")} == {"0.95"}
+    assert {row["arm"] for row in study.design(size, "sarsa", "meta")} == {"meta-gradient"}
+    assert not study.design(size, "sarsa", "percepts")
+    assert not study.design(size, "ppo", "meta")  # streaming learners only
+    whole = [row for row in study.design(study.SIZES["full"], "sarsa", "heads") if row["arm"] == "0.95"]
+    assert study.design(size, "sarsa", "heads") == whole
+    with pytest.raises(SystemExit):
+        study.main(["--arms", "meta", "--out", "nowhere"])
+    assert "--arms: got meta, takes 0.0, " in capsys.readouterr().err

@@ -66,7 +66,7 @@ class StudySize:
     Attributes:
       tasks: names. steps: transitions per run and agent. blocks: points of a learning curve.
       tuning, seeds: how many seeds choose the step size, and how many others are judged.
-      step_sizes: the grid of each agent.
+      step_sizes: the grid of each agent. arms: these alone; empty is all.
     """
 
     tasks: tuple[str, ...]
@@ -75,6 +75,7 @@ class StudySize:
     tuning: int
     seeds: int
     step_sizes: dict[str, tuple[float, ...]]
+    arms: tuple[str, ...] = ()
 
 
 STREAMING = ("sarsa", "q", "actor-critic")
@@ -95,7 +96,8 @@ def sources_of(agent: str, group: str) -> dict[str, DeepLambda]:
 def design(size: StudySize, agent: str, group: str) -> list[dict[str, Any]]:
     """One row per run: arm, λ or number of its source, step size, seed."""
     fixed = FIXED if group == next(iter(GROUPS)) else ()
-    return design_rows(fixed, tuple(sources_of(agent, group)), size.step_sizes[agent], size.tuning + size.seeds)
+    rows = design_rows(fixed, tuple(sources_of(agent, group)), size.step_sizes[agent], size.tuning + size.seeds)
+    return [row for row in rows if not size.arms or row["arm"] in size.arms]
 
 
 def design_rows(
@@ -159,7 +161,8 @@ def study(size: StudySize, agents: tuple[str, ...], tasks: tuple[str, ...]) -> I
 
     Programs are compiled side by side.
     """
-    jobs = [job for job in itertools.product(agents, tasks, GROUPS) if sources_of(job[0], job[2])]
+    wanted = {(agent, group) for agent in agents for group in GROUPS if design(size, agent, group)}
+    jobs = [job for job in itertools.product(agents, tasks, GROUPS) if (job[0], job[2]) in wanted]
     tables: list[dict[str, np.ndarray]] = []
     with ThreadPoolExecutor(8) as pool:
         programs = [pool.submit(make_program, size, *job) for job in jobs]
@@ -213,6 +216,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--size", choices=SIZES, default="quick")
     parser.add_argument("--agents", nargs="+", choices=list(GRIDS), default=["sarsa"])
     parser.add_argument("--tasks", nargs="+", choices=[*TASKS, *OTHERS], default=None)
+    parser.add_argument("--arms", nargs="+", default=[], help="these alone, such as meta-gradient or 0.95")
     parser.add_argument("--costs", action="store_true", help="time each source alone instead")
     parser.add_argument("--processor-time", action="store_true", help="of --costs on a CPU that others use, too")
     parser.add_argument("--runs", type=int, default=100, help="of each program of --costs")
@@ -223,6 +227,10 @@ def main(arguments: list[str] | None = None) -> None:
     logging.basicConfig(format="%(message)s")
     log.setLevel(logging.INFO)
     size, agents = SIZES[chosen.size], tuple(chosen.agents)
+    known = [*map(str, FIXED), *itertools.chain.from_iterable(GROUPS.values())]
+    if unknown := [arm for arm in chosen.arms if arm not in known]:
+        parser.error(f"--arms: got {', '.join(unknown)}, takes {', '.join(known)}")
+    size = dataclasses.replace(size, arms=tuple(chosen.arms))
     if chosen.steps is not None:
         size = dataclasses.replace(size, steps=dict.fromkeys(size.steps, chosen.steps))
     chosen.out.mkdir(parents=True, exist_ok=True)
