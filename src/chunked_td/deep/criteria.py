@@ -48,8 +48,8 @@ tasks, came after.
 **Run again after a review, with the same rules, seeds and grids:** the meta-gradient of all streaming learners, whose
 first form went to NaN on CartPole, now with bounded derivatives; λ-greedy of SARSA and Q(λ), which compared its
 estimate of V with Q(x, a). **Run in addition, not part of the gate:** "true-per-action", the truth of what percept
-models say where the bootstrap is V, and "true-kernel-1", a true kernel with c = 1; for actor-critic on all tasks, for
-PPO on *catch* and DoorKey only.
+models say where the bootstrap is V, and "true-kernel-1", a true kernel with c = 1; for actor-critic on ten tasks (not
+*catch*, *charge* and *cart-pole*), for PPO on *catch* and DoorKey only.
 """
 
 from __future__ import annotations
