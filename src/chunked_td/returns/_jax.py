@@ -1,6 +1,6 @@
 """Returns of JAX arrays: pure functions of arrays, for `jit`, `vmap`, `scan` and `grad`.
 
-The linear recursion is run step by step on the CPU, where an associative scan takes 2 to 16 times as long
+The linear recursion is run step by step on the CPU, where an associative scan takes 3 to 8 times as long
 (`benchmarks/RETURNS.md`). On other devices it is an associative scan in log₂(T) rounds: on a GPU, where a step costs a
 launch, the serial scan takes 45 to 600 times as long. On an NVIDIA GPU, where no gradient is asked for, a kernel of our
 own (`_pallas`) passes over memory once.
