@@ -269,6 +269,7 @@ def report(title: str, shape: tuple[int, int], programs: Iterator[tuple[str, Pro
 
 
 def main() -> None:
+    """Print a table per shape, backend and device."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small shapes")
     parser.add_argument("--seconds", type=float, default=2.0, help="per table")

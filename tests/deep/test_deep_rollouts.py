@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -292,3 +293,14 @@ def test_spaces_that_are_too_large_are_refused():
             read_space(space)
     with pytest.raises(ValueError, match=r"^symbols: observations have 7,225,344 numbers"):
         Grid((84, 84, 4), 256)
+
+
+def test_numbers_of_16_bits_and_spaces_of_several_axes_are_read():
+    zeros, no = np.zeros((4, 2)), np.zeros((4, 2), bool)
+    seen = np.random.default_rng(0).integers(2, size=(4, 2, 2, 3))
+    space = read_space(spaces.MultiBinary((2, 3)))
+    found = []
+    for values in (zeros, jnp.zeros((4, 2), jnp.bfloat16)):
+        source = RolloutLambda(DeepValueKernel(), space, discount=0.9)
+        found.append(source.update(DeepRollout(seen, zeros.astype(int), zeros, seen, values, values, no, no)))
+    np.testing.assert_array_equal(*found)

@@ -84,3 +84,10 @@ def test_the_cells_of_the_studies(name, columns):
     assert (
         {full.needs(cell) for cell in full.cells} == {"", "gymnax", "xminigrid"} if name == "deep" else {"", "gymnax"}
     )
+
+
+@pytest.mark.parametrize("given", [{"engine": "ray"}, {"networks": False}, {"seeds": 0}, {"threads": 1}])
+def test_studies_of_networks_refuse_what_they_would_not_hear(given, tmp_path, capsys):
+    assert Reproduce(("deep",), out=tmp_path, dry_run=True, **given).run() == 2
+    flag = "--no-networks" if "networks" in given else f"--{next(iter(given))}"
+    assert f"deep run by themselves, without {flag}" in capsys.readouterr().err

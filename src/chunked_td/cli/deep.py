@@ -24,7 +24,7 @@ class Deep:
     """A task, such as charge, cart-pole or t-maze; gymnax:ID and xland:ID where those packages are installed."""
     lambda_: Annotated[str, tyro.conf.arg(name="lambda")] = "value-kernel"
     """A number, or value-kernel, expected, realised, recurrent, recurrent-realised, lambda-greedy, meta-gradient,
-    true-kernel, true-expected."""
+    true-kernel, true-expected, true-per-action, true-realised."""
     agent: str = "sarsa"
     """sarsa, q, actor-critic or ppo."""
     memory: str = "none"
@@ -79,7 +79,8 @@ class Deep:
             print(f"saved: {saved}, {out / 'curve.parquet'}")
         if done == total:
             return 0
-        go_on = f"--resume --steps {total - done} goes on from {saved}" if done else "nothing was saved"
+        nothing = "nothing new was saved" if self.resume else "nothing was saved"
+        go_on = f"--resume --steps {total - done} goes on from {saved}" if done else nothing
         print(f"interrupted after {done:,} of {total:,} transitions; {go_on}", file=sys.stderr)
         return 130
 

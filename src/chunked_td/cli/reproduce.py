@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,9 +94,14 @@ class Reproduce:
         from chunked_td.lab.running.network_studies import STUDIES, reproduce_study
 
         rest = [name for name in self.experiments if name not in STUDIES]
-        given = [name for name in ("arms", "seeds", "episodes", "log", "import_from") if getattr(self, name)]
+        plain, heard = type(self)(), ("experiments", "profile", "out", "dry_run")
+        given = [
+            f"--{'no-' if getattr(plain, name) is True else ''}{name.removesuffix('_from')}"
+            for name in (field.name for field in dataclasses.fields(self) if field.name not in heard)
+            if getattr(self, name) != getattr(plain, name)
+        ]
         if rest or given:
-            others = ", ".join([*rest, *(f"--{name.removesuffix('_from')}" for name in given)])
+            others = ", ".join([*rest, *given])
             print(f"error: {' and '.join(named)} run by themselves, without {others}", file=sys.stderr)
             return 2
         codes = [reproduce_study(name, out=self.out, profile=self.profile, dry_run=self.dry_run) for name in named]

@@ -16,9 +16,8 @@ import numpy as np
 from chunked_td.deep import hidden_criteria as rule
 from chunked_td.deep.criteria import FIXED, USUAL, Estimate, best_fixed, compared, estimate, gate, moonshot
 from chunked_td.deep.hidden_study import ARMS, TASK_NAMES
-from chunked_td.deep.study import GRIDS
 from chunked_td.deep.summaries import edge_table
-from chunked_td.deep.tables import SIGNS, chosen_rows, score_table, stored_with
+from chunked_td.deep.tables import SIGNS, chosen_rows, score_table, stored_with, write_parquet
 from chunked_td.deep.training import AGENTS
 
 _FIXED = tuple(str(x) for x in FIXED)
@@ -46,7 +45,7 @@ def import_runs(paths: list[Path], out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     path = out / "runs.parquet"
     runs = stored_with(path, pl.concat(frames), _CELL).sort(*_CELL, maintain_order=True)
-    runs.write_parquet(path, compression="zstd")
+    write_parquet(path, runs)
 
 
 def read_cells(frame: Any) -> Cells:
@@ -209,6 +208,14 @@ def draw_success(judged: dict[str, Any], path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
+def _grid(frame: Any, agent: str, memory: str) -> tuple[float, ...]:
+    """The step sizes that were tried."""
+    import polars as pl
+
+    tried = frame.filter(pl.col("agent") == agent, pl.col("memory") == memory)["step_size"]
+    return tuple(tried.unique().to_list())
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Import runs, or write tables, verdicts and the figure from the stored ones."""
     parser = argparse.ArgumentParser(prog="python -m chunked_td.deep.hidden_tables", description=main.__doc__)
@@ -220,14 +227,15 @@ def main(arguments: list[str] | None = None) -> None:
         import_runs(chosen.npz, chosen.out)
     import polars as pl
 
-    found = read_cells(pl.read_parquet(chosen.out / "runs.parquet"))
+    frame = pl.read_parquet(chosen.out / "runs.parquet")
+    found = read_cells(frame)
     judged = verdicts(found)
     (chosen.out / "verdicts.json").write_text(json.dumps(judged, indent=1) + "\n", encoding="utf-8")
     target = chosen.out / "tables"
     target.mkdir(exist_ok=True)
     texts = {"gate": gate_table(judged), "reach": reach_table(judged)}
     chosen_sizes = {f"{agent}, {memory}": cells for (agent, memory), cells in found.items()}
-    texts["step-sizes"] = edge_table(chosen_sizes, {key: GRIDS[key.split(", ")[0]] for key in chosen_sizes})
+    texts["step-sizes"] = edge_table(chosen_sizes, {f"{a}, {m}": _grid(frame, a, m) for a, m in found})
     for (agent, memory), cells in found.items():
         entry = judged["memories"][f"{agent}, {memory}"]
         texts[f"solved-{agent}-{memory}"] = solved_table(entry["cells"])

@@ -91,6 +91,8 @@ def _array(name: str, value: Any) -> np.ndarray:
         array = np.asarray(value)
     except ValueError:  # rows of different lengths
         array = np.array(None)
+    if array.dtype.name == "bfloat16":  # of JAX; no kind of number to NumPy
+        array = array.astype(np.float32)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name}: got {type(value).__name__}, takes an array of numbers")
     return array
@@ -120,11 +122,12 @@ def _flag(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _observations(name: str, value: Any, shape: tuple[int, ...], space: Any) -> np.ndarray:
-    """Observations [T, B, ...]; a last axis of length 1 may be left out, or be there in excess."""
+    """Observations [T, B, ...]; a last axis of 1 may be in excess, axes are joined where the space has one."""
     if isinstance(value, dict):
         raise TypeError(f"{name}: got a dict of {', '.join(map(str, value))}, takes one array [T, B, ...]")
     array, takes = _array(name, value), (*shape, *space.shape)
-    if array.shape not in (takes, (*takes, 1)) and not (array.shape == shape and math.prod(space.shape) == 1):
+    flat = len(space.shape) == 1 and array.shape[:2] == shape and math.prod(array.shape[2:]) == space.shape[0]
+    if array.shape not in (takes, (*takes, 1)) and not flat:
         raise ValueError(f"{name}: got shape {array.shape}, takes {takes} = [T, B, ...]")
     return array.reshape(takes)
 

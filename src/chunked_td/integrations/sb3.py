@@ -133,7 +133,7 @@ def _checked(lambdas: Any, shape: tuple[int, ...]) -> np.ndarray:
     """What a source returned, as float64[T, n_envs] in [0, 1]."""
     if hasattr(lambdas, "detach"):  # a Torch tensor
         lambdas = lambdas.detach().cpu()
-    if np.asarray(lambdas).dtype.kind not in "biuf":
+    if np.asarray(lambdas).dtype.kind not in "biuf" and np.asarray(lambdas).dtype.name != "bfloat16":
         raise TypeError(f"lambda_source: got {lambdas!r} from it, takes an array of numbers {shape} = [T, n_envs]")
     array = np.asarray(lambdas, dtype=np.float64)
     if array.shape not in ((), shape):

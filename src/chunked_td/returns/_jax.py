@@ -2,8 +2,8 @@
 
 The linear recursion is run step by step on the CPU, where an associative scan takes 3 to 8 times as long
 (`benchmarks/RETURNS.md`). On other devices it is an associative scan in log₂(T) rounds: on a GPU, where a step costs a
-launch, the serial scan takes 45 to 600 times as long. On an NVIDIA GPU, where no gradient is asked for, a kernel of our
-own (`_pallas`) passes over memory once.
+launch, the serial scan takes 45 to 625 times as long. On an NVIDIA GPU, with many columns and where no gradient is
+asked for, a kernel of our own (`_pallas`) passes over memory once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from chunked_td.returns._arguments import Given, Kind, along
 UNROLL = 1
 """Steps of the serial scan per turn of XLA's loop."""
 WIDE = 1024
-"""Columns from which on the kernel is the faster on an NVIDIA GPU."""
+"""Columns from which on the kernel is taken on an NVIDIA GPU; with fewer, neither way is always the faster."""
 
 Formula: TypeAlias = Callable[..., tuple[jax.Array, jax.Array]]
 """Coefficients (b, a) of steps, from their arguments."""

@@ -119,7 +119,9 @@ def linear_recursion(b: torch.Tensor, a: torch.Tensor, start: torch.Tensor | Non
 
 def _kernels(tensors: Sequence[torch.Tensor]) -> ModuleType | None:
     """The room of kernels, where these tensors are for it: on an NVIDIA GPU, no gradient asked for, not traced."""
-    if torch.compiler.is_compiling() or not tensors[0].is_cuda or any(x.requires_grad for x in tensors):
+    if torch.compiler.is_compiling() or not tensors[0].is_cuda or torch.version.hip is not None:
+        return None
+    if any(x.requires_grad for x in tensors):
         return None
     try:
         from chunked_td.returns import _triton

@@ -45,7 +45,7 @@ class DeepTrueModel(DeepLambda):
 
     def __post_init__(self) -> None:
         check_choice("form", self.form, TRUE_FORMS)
-        check_whole("samples", self.samples, 2)
+        check_whole("samples", self.samples, 4)  # at least two groups that share an action
         check_positive("c", self.c)
         check_positive("memory", self.memory)
 
