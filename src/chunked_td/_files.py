@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import re
 import stat
 import uuid
 from pathlib import Path
+from typing import Any
 
 UNFINISHED = ".unfinished"
 """Suffix of temporary files. `unfinished` tells whether a file is one of ours."""
@@ -41,6 +43,13 @@ def write_atomically(path: str | Path, content: bytes) -> None:
             temporary.unlink()
         raise
     _sync_folder(path.parent)
+
+
+def write_table(path: str | Path, frame: Any, **options: Any) -> None:
+    """Write a Polars table as a Parquet file. Args: options: of its `write_parquet`."""
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, **options)
+    write_atomically(path, buffer.getvalue())
 
 
 def _write(path: Path, content: bytes) -> None:

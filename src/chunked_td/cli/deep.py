@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -149,8 +148,6 @@ def _in_words(row: dict[str, Any], runs: int) -> str:
 def _write_log(out: Path, rows: list[dict[str, Any]]) -> None:
     import polars as pl
 
-    from chunked_td._files import write_atomically
+    from chunked_td._files import write_table
 
-    buffer = io.BytesIO()
-    pl.DataFrame(rows, infer_schema_length=None).write_parquet(buffer)
-    write_atomically(out / "curve.parquet", buffer.getvalue())
+    write_table(out / "curve.parquet", pl.DataFrame(rows, infer_schema_length=None))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import signal
 from collections.abc import Iterator
@@ -281,15 +280,13 @@ def write_curve(out: Path, history: History, title: str, *, csv: bool = False) -
     import numpy as np
     import polars as pl
 
-    from chunked_td._files import write_atomically
+    from chunked_td._files import write_atomically, write_table
     from chunked_td.cli._shared import new_axes
 
     frame = pl.DataFrame(
         {"episode": np.arange(1, history.returns.size + 1), "return": history.returns, "length": history.lengths}
     )
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer)
-    write_atomically(out / "curve.parquet", buffer.getvalue())
+    write_table(out / "curve.parquet", frame)
     if csv:
         write_atomically(out / "curve.csv", frame.write_csv().encode())
     figure, axes = new_axes()

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from chunked_td._files import write_table
 from chunked_td.deep import hidden_criteria as rule
 from chunked_td.deep.criteria import FIXED, USUAL, Estimate, best_fixed, compared, estimate, gate, moonshot
 from chunked_td.deep.hidden_study import ARMS, TASK_NAMES
 from chunked_td.deep.summaries import edge_table
-from chunked_td.deep.tables import SIGNS, chosen_rows, score_table, stored_with, write_parquet
+from chunked_td.deep.tables import SIGNS, chosen_rows, score_table, stored_with
 from chunked_td.deep.training import AGENTS
 
 _FIXED = tuple(str(x) for x in FIXED)
@@ -45,7 +46,7 @@ def import_runs(paths: list[Path], out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     path = out / "runs.parquet"
     runs = stored_with(path, pl.concat(frames), _CELL).sort(*_CELL, maintain_order=True)
-    write_parquet(path, runs)
+    write_table(path, runs, compression="zstd")
 
 
 def read_cells(frame: Any) -> Cells:

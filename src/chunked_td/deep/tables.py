@@ -7,14 +7,13 @@ python -m chunked_td.deep.tables --out results/deep                          # t
 from __future__ import annotations
 
 import argparse
-import io
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from chunked_td._files import write_atomically
+from chunked_td._files import write_table
 from chunked_td.deep.criteria import (
     FIXED,
     GATE,
@@ -75,14 +74,7 @@ def import_runs(paths: list[Path], out: Path) -> None:
     # Runs come last: a cell counts as done where its runs are stored.
     for name, frame in (("curves", pl.DataFrame(curves)), ("runs", pl.concat(runs))):
         path = out / f"{name}.parquet"
-        write_parquet(path, stored_with(path, frame, cell))
-
-
-def write_parquet(path: Path, frame: Any) -> None:
-    """Write a table whole or not at all."""
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer, compression="zstd")
-    write_atomically(path, buffer.getvalue())
+        write_table(path, stored_with(path, frame, cell), compression="zstd")
 
 
 def stored_with(path: Path, frame: Any, cell: tuple[str, ...]) -> Any:

@@ -10,7 +10,6 @@ at step t belongs to the transition that leaves x_t, and multiplies what earlier
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td._files import write_atomically
+from chunked_td._files import write_table
 from chunked_td.bootstraps import EXPECTED_SARSA
 from chunked_td.indexing.canonical import decode, encode
 from chunked_td.learners.inputs import check_policy_table, policy_row
@@ -108,9 +107,7 @@ class Recorder:
         rows = [row for number, episode in enumerate(self.episodes) for row in _rows(number, episode)]
         if not rows:
             raise ValueError("episodes: nothing has been recorded yet")
-        buffer = io.BytesIO()
-        pl.DataFrame(rows, infer_schema_length=None).write_parquet(buffer)
-        write_atomically(path, buffer.getvalue())
+        write_table(path, pl.DataFrame(rows, infer_schema_length=None))
 
 
 def _rows(number: int, episode: RecordedEpisode) -> Iterator[dict[str, Any]]:
