@@ -1,0 +1,1 @@
+"""Studies: one folder each."""
