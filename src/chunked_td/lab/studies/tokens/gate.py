@@ -1,8 +1,8 @@
 """The gate: how well do advantages with each λ agree with the truth, for one policy and a critic of several ages?
 
 The truth of a generated token is V(s') − V(s), each the mean reward of many continuations by the policy. A token of
-probability p changes V by at most 1 − p, because rewards lie in [0, 1]. So V is measured behind the least certain tokens
-only, and carried over the others.
+probability p changes V by at most 1 − p, because rewards lie in [0, 1]. So V is measured behind the least certain
+tokens only, and carried over the others.
 """
 
 from __future__ import annotations
