@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -154,24 +153,26 @@ def sample_with_truth(
 def judge(networks: Networks, task: TokenTask, critic: Weights, sampled: Sampled, key: jax.Array) -> Any:
     """{arm: (correlation with the truth, the same with its λs permuted, mean λ)}."""
     said = ask_critic(networks.critic(task), critic, sampled.prompts, sampled.tokens)
-    total = jnp.sum(sampled.mask)
 
     def score(lambdas: jax.Array) -> jax.Array:
         return correlation(advantages(sampled, said.values, lambdas), sampled.truth, sampled.mask)
 
-    found = {}
-    for arm, lambdas in lambdas_of(sampled, said).items():
-        controls = [score(permuted(lambdas, sampled.mask, k)) for k in jax.random.split(key, PERMUTATIONS)]
-        mean = jnp.sum(jnp.where(sampled.mask, lambdas, 0.0)) / total
-        found[arm] = (score(lambdas), jnp.mean(jnp.stack(controls)), mean)
-    return found
+    def control(lambdas: jax.Array, key: jax.Array) -> jax.Array:
+        return score(permuted(lambdas, sampled.mask, key))
+
+    arms = lambdas_of(sampled, said)
+    stacked = jnp.stack(list(arms.values()))
+    controls = jax.vmap(jax.vmap(control, (None, 0)), (0, None))(stacked, jax.random.split(key, PERMUTATIONS))
+    means = jnp.sum(jnp.where(sampled.mask, stacked, 0.0), axis=(1, 2)) / jnp.sum(sampled.mask)
+    columns = (jax.vmap(score)(stacked), jnp.mean(controls, axis=1), means)
+    return {arm: tuple(column[k] for column in columns) for k, arm in enumerate(arms)}
 
 
 class Settings(NamedTuple):
     """A size of the gate.
 
     Attributes:
-      warm: updates of the warm start. ages: updates of the critic at which it is judged, growing.
+      warm: updates of the warm start. ages: updates of the critic at which it is judged, multiples of the first.
       batch: sequences that are judged. rollouts: continuations per value of the truth.
     """
 
@@ -203,14 +204,14 @@ def run_gate(settings: Settings, task: TokenTask, seeds: Sequence[int]) -> dict[
         layouts, policies, keys[:, 1]
     )
     critics = over_seeds(lambda policy: start_critic(networks, task, policy))(policies)
+    train = over_seeds(lambda *parts: train_critic(networks, task, *parts, settings.ages[0]))
+    judge_all = over_seeds(lambda *parts: judge(networks, task, *parts))
     judged = []
-    for before, age in pairwise((0, *settings.ages)):
-        more = age - before
-        fresh = jax.vmap(jax.random.fold_in, (0, None))(keys[:, 2], age)
-        critics = over_seeds(lambda *parts, more=more: train_critic(networks, task, *parts, more))(
-            layouts, policies, critics, fresh
-        )
-        judged.append(over_seeds(lambda *parts: judge(networks, task, *parts))(critics[0], sampled, keys[:, 3]))
+    for updates in range(settings.ages[0], settings.ages[-1] + 1, settings.ages[0]):
+        fresh = jax.vmap(jax.random.fold_in, (0, None))(keys[:, 2], updates)
+        critics = train(layouts, policies, critics, fresh)
+        if updates in settings.ages:
+            judged.append(judge_all(critics[0], sampled, keys[:, 3]))
     columns = {
         name: np.stack([np.stack([np.asarray(found[arm][k]) for arm in found], axis=-1) for found in judged], axis=1)
         for k, name in enumerate(("correlation", "permuted", "mean_lambda"))
