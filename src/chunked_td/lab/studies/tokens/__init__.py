@@ -4,8 +4,8 @@ trained.
 **How the gate is judged.** Written before its data.
 
 *Score.* For a policy after its warm start and a critic trained towards λ = 1 returns: Pearson's correlation of an
-arm's advantages with the true advantages, over all generated tokens of 32 sequences; the mean over three ages of the
-critic (10, 40 and 160 updates). 16 seeds; a seed draws layout, policy, critic and sequences, and all arms share
+arm's advantages with the true advantages, over all generated tokens of 16 sequences; the mean over three ages of the
+critic (10, 40 and 160 updates). 8 seeds; a seed draws layout, policy, critic and sequences, and all arms share
 them.
 
 *Arms.* Fixed λ (0, 0.5, 0.8, 0.9, 0.95, 0.99, 1); λ from the sequence's length (VAPO, 1 − 1/(0.05 l)); from the

@@ -183,6 +183,13 @@ class Settings(NamedTuple):
     rollouts: int
 
 
+SIZES = {
+    "smoke": Settings(Networks(layers=1, width=16, heads=2, batch=4), 3, (1, 2), 2, 2),
+    "paper": Settings(Networks(), 800, (10, 40, 160), 16, 256),
+}
+SEEDS = 8
+
+
 def run_gate(settings: Settings, task: TokenTask, seeds: Sequence[int]) -> dict[str, np.ndarray]:
     """All arms for several seeds side by side.
 

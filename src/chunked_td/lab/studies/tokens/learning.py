@@ -34,7 +34,7 @@ class Networks:
     layers: int = 4
     width: int = 128
     heads: int = 4
-    batch: int = 256
+    batch: int = 128
 
     def policy(self, task: TokenTask) -> Shape:
         """Its outputs are the logits of the next token."""
