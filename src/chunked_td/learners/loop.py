@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -285,8 +286,8 @@ def _random_state(env: Any) -> dict[str, Any] | None:
 
 @contextmanager
 def progress_bar(total: int, wanted: bool, unit: str) -> Iterator[Callable[[float, int], None]]:
-    """A progress bar with the running mean return, on a terminal only."""
-    if not (wanted and total > 1 and sys.stderr.isatty()):
+    """A progress bar with the running mean return, on a terminal and with rich (extra `lab`) only."""
+    if not (wanted and total > 1 and sys.stderr.isatty() and find_spec("rich")):
         yield lambda value, amount: None
         return
     from rich.console import Console
