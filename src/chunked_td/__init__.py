@@ -49,7 +49,7 @@ LEARNERS = tuple(
 __all__ = ["LEARNERS", "__version__", *_NAMES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-__getattr__, __dir__ = lazy_names(__name__, _NAMES)
+__getattr__, __dir__ = lazy_names(__name__)
 
 
 register_with_gymnasium()

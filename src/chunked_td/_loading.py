@@ -37,16 +37,15 @@ def require(what: str, package: str) -> None:
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, str] | None = None
+    package: str, more: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a package whose public names load when they are first used.
 
     Args:
-      homes: the module that defines each name; by default the names of `chunked_td` that are defined in the package.
+      more: the modules that define names besides those names of `chunked_td` that are defined in the package.
     """
-    if homes is None:
-        public: dict[str, str] = sys.modules["chunked_td"]._NAMES
-        homes = {name: home for name, home in public.items() if home.startswith(package)}
+    public: dict[str, str] = sys.modules["chunked_td"]._NAMES
+    homes = {name: home for name, home in public.items() if home.startswith(package)} | dict(more or {})
 
     def load(name: str) -> Any:
         if name not in homes:
@@ -54,6 +53,6 @@ def lazy_names(
         try:
             return getattr(importlib.import_module(homes[name]), name)
         except ModuleNotFoundError as error:
-            raise with_extra(f"{package}.{name}", error) from error
+            raise with_extra(f"{package}.{name}", error) from None
 
     return load, lambda: sorted({*homes, *getattr(sys.modules[package], "__all__", ())})

@@ -12,4 +12,4 @@ if TYPE_CHECKING:
     from chunked_td.models.neural.online import NeuralModel
 
 __all__ = ["NeuralModel"]
-__getattr__, __dir__ = lazy_names(__name__, {"NeuralModel": "chunked_td.models.neural.online"})
+__getattr__, __dir__ = lazy_names(__name__)
