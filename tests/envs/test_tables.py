@@ -14,7 +14,7 @@ import chunked_td as ctd
 from chunked_td._numba import static
 from chunked_td.analysis.fixed_points.weights import Choices
 from chunked_td.envs.dynamics import TransitionTable
-from chunked_td.envs.dynamics.table_building import alias_tables
+from chunked_td.envs.table_building import alias_tables
 from chunked_td.lambdas.step import Transition, make_step
 from chunked_td.learners.state import Tables
 from chunked_td.models.oracle import TableOracle
@@ -344,7 +344,7 @@ def test_environments_that_cannot_be_enumerated():
 
 
 def test_a_function_without_end():
-    from chunked_td.envs.dynamics.table_building import enumerate_states
+    from chunked_td.envs.table_building import enumerate_states
 
     with pytest.raises(ValueError, match=r"at most 100 states"):
         enumerate_states(lambda s, a: [(1.0, s + 1, 0.0, False)], 0, 1, most=100)

@@ -1,7 +1,7 @@
 """Kernels of the simulation: an episode, and a block of episodes, without touching Python.
 
 They call the kernels that `agent.step` calls, in the same order, on the same random numbers. An environment is a
-NamedTuple with static kernels (`envs.dynamics.protocol`). One loop is compiled per combination of environment,
+NamedTuple with static kernels (`envs.protocol`). One loop is compiled per combination of environment,
 bootstrap, λ source, model and view; everything that is known beforehand is known to the compiler.
 """
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from chunked_td._numba import check_layout, formed, is_cacheable, static, static_if_small
 from chunked_td.bootstraps import BOOTSTRAPS, STATE
-from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy, legal_masks
+from chunked_td.envs.protocol import Dynamics, independent_copy, legal_masks
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.learners.averaged import CorrectedTrace
 from chunked_td.learners.count_models import component_parts, kind_of_counts, make_counts, pairs_per_step
