@@ -114,7 +114,7 @@ class Run:
                 division=None if divided is None else divided.compiled(nvec),
             )
         )
-        kept = Record.empty(nvec.size, A, T) if record else None
+        kept = Record.empty(nvec.size, A, dynamics.n_rewards, T) if record else None
         trusted = type(dynamics).__module__.startswith("chunked_td.")
         masks, sums = legal_masks(dynamics), LambdaSums.zero() if sum_lambda else None
         self.stage = Stage.empty(nvec, n_actions, dynamics.n_rewards, d, masks, T, trusted, kept, sums)
