@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     )
     from chunked_td.deep.memory import RecurrentMemory
     from chunked_td.deep.rollouts import DeepRollout, RolloutLambda
-    from chunked_td.deep.spaces import Categories, Continuous, Grid
+    from chunked_td.envs.spaces import Categories, Continuous, Grid
 
 _HOMES = {
-    "memory": ("RecurrentMemory",),
-    "rollouts": ("DeepRollout", "RolloutLambda"),
-    "spaces": ("Categories", "Continuous", "Grid"),
-    "lambdas": (
+    "chunked_td.deep.memory": ("RecurrentMemory",),
+    "chunked_td.deep.rollouts": ("DeepRollout", "RolloutLambda"),
+    "chunked_td.envs.spaces": ("Categories", "Continuous", "Grid"),
+    "chunked_td.deep.lambdas": (
         "DeepConstant",
         "DeepLambdaGreedy",
         "DeepMetaGradient",
@@ -52,7 +52,7 @@ _HOMES = {
         "RecurrentPercepts",
     ),
 }
-_NAMES = {name: f"chunked_td.deep.{home}" for home, names in _HOMES.items() for name in names}
+_NAMES = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Categories",
