@@ -31,7 +31,7 @@ from chunked_td.deep.envs import (
 from chunked_td.deep.lambdas import SOURCES, DeepConstant, DeepMetaGradient
 from chunked_td.deep.networks import apply_mlp
 from chunked_td.deep.training import DeepAgent, make_settings
-from chunked_td.lab.results.statistics import interquartile_mean
+from chunked_td.lab.statistics import interquartile_mean
 
 
 def other(name):
