@@ -42,7 +42,7 @@ CLAIMS = (
     Claim(
         "tokens-gate",
         "ours, after §6",
-        "The gate: on some task advantages with λ = Σπ² per token agree better with the truth than with the best fixed λ.",
+        "The gate: on some task, advantages with λ = Σπ² agree better with the truth than with the best fixed λ.",
         "On one task its correlation with the true advantages lies above that of the best fixed λ (chosen on other "
         "seeds) and above that of its own λs permuted within the sequence: 95 % intervals of paired differences "
         "exclude 0.",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chunked_td.lab.statistics import IntervalEstimate, mean_and_interval
-from chunked_td.lab.studies.tokens.protocol import AGES, FIXED, TASKS, protocol_of
+from chunked_td.lab.studies.tokens.protocol import AGES, FIXED, TASKS
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, Verdict
 
 if TYPE_CHECKING:
@@ -57,12 +57,10 @@ def COLLECT(store: Store) -> pl.DataFrame:
     """One row per task, arm, seed and age of the critic."""
     import polars as pl
 
-    frames = []
-    for task in TASKS:
-        protocol = protocol_of(task, "paper")
-        if protocol.id in store.directory.protocols():
-            frames.append(store.table(protocol.id).select(pl.lit(task).alias("task"), pl.all()))
-    return pl.concat(frames)
+    there = {name.removeprefix("tokens-"): name for name in store.directory.protocol_ids}
+    return pl.concat(
+        [store.table(there[task]).select(pl.lit(task).alias("task"), pl.all()) for task in TASKS if task in there]
+    )
 
 
 def LOAD(folder: Path) -> Gate | Verdict:
