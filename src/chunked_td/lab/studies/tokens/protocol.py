@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from chunked_td.lab.study import Arm, BatchRunner, Columns, Environment, Protocol, Size, Study
@@ -77,7 +78,7 @@ def protocol_of(task: str, profile: str) -> Protocol:
         scoring="",
         score_label="correlation of advantages with the truth",
         smoke=Size(seeds=2, episodes=ages[-1]),
-        record=tuple((age, age) for age in ages),
+        record=tuple((age, age - before) for before, age in pairwise((0, *ages))),
         seeds=8 if profile == "paper" else 2,
         seeds_per_batch=8,
         step_sizes=(3e-4,),
