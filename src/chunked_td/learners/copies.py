@@ -67,7 +67,7 @@ class Position:
     def enter(self, agent: Any) -> None:
         """Put the agent here."""
         rows = agent.tables.values.shape[0]
-        if self.trace is not None and getattr(self.trace, "slot", np.zeros(rows)).size < rows:  # states were added
+        if self.trace is not None and getattr(self.trace, "entries", self.trace).slot.size < rows:  # states were added
             self.trace, self.packed = self.trace.grown(rows, self.trace.capacity), None
         now = agent._state
         moved = any(getattr(now, name) is not getattr(self.seen, name) for name in _SHARED)

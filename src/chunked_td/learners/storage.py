@@ -19,6 +19,7 @@ from chunked_td.learners.count_models import (
 from chunked_td.learners.entries import Entries, entries_for
 from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.planning.base import Planner, PlanningStream, grown_planning, make_planning
+from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.learners.queries import Queries
 from chunked_td.learners.reward_sources import RewardSource
 from chunked_td.learners.state import AgentState, Memory, Rule, Tables, empty_episode, make_rule
@@ -68,7 +69,7 @@ class Storage(Queries):
             policy=policy,
             cutoff=self.cutoff,
             replacing=self.replacing,
-            plans=self.planner is not None,
+            plans=self.planner is not None or isinstance(self.reward_source, ExpectedError),
         )
 
     def _allocate(self) -> None:

@@ -10,11 +10,11 @@ from chunked_td._numba import check_layout, formed, is_cacheable, static, static
 from chunked_td.bootstraps import BOOTSTRAPS, STATE
 from chunked_td.envs.protocol import Dynamics, independent_copy, legal_masks
 from chunked_td.lambdas.base import LambdaSource, Needs
-from chunked_td.learners.averaged import CorrectedTrace
 from chunked_td.learners.count_models import component_parts, kind_of_counts, make_counts, pairs_per_step
 from chunked_td.learners.exploration import Exploration
 from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.planning.base import Planner, PlanningStream, make_planning
+from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.learners.reward_sources import RewardSource
 from chunked_td.learners.state import AgentState, Memory, Tables, empty_episode, make_rule
 from chunked_td.learners.views import View, empty_trace
@@ -85,8 +85,9 @@ class Run:
             d = nvec.size + 1
         states = int(nvec.prod())
         n_actions = A if getattr(dynamics, "one_loop", False) else static_if_small(A)
+        plans = planner is not None or isinstance(reward_source, ExpectedError)
         rule = make_rule(
-            bootstrap, lambda_source, view, n_actions, discount, replacing=replacing, plans=planner is not None
+            bootstrap, lambda_source, view, n_actions, discount, replacing=replacing, plans=plans
         )
         if source is not None:  # λ is computed after the episode, from the policies as they were
             rule = rule._replace(keeps_policy=static(1))
@@ -151,7 +152,7 @@ class Run:
         if self.room.pairs and model.counts.room < self.room.pairs:
             counts = model.counts.grown(model.counts.head.size, 2 * model.counts.pairs.shape[0] + self.room.pairs)
             self.agent = self.agent._replace(model=model._replace(counts=counts))
-        if isinstance(self.agent.trace, CorrectedTrace):
+        if hasattr(self.agent.trace, "with_room"):
             self.agent = self.agent._replace(trace=self.agent.trace.with_room(self.stage.horizon))
         if self.room.transitions:
             self._make_planning_room()
