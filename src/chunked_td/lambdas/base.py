@@ -105,6 +105,12 @@ class LambdaSource:
     follows_episode: ClassVar[bool] = False
     arrays: ClassVar[Mapping[str, str]] = {}
 
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """A class with a formula of its own does not inherit the question that belongs to another formula."""
+        super().__init_subclass__(**keywords)
+        if "lambda_t" in vars(cls) and "device_question" not in vars(cls):
+            cls.device_question = LambdaSource.device_question
+
     def needs_with(self, bootstrap: int) -> Needs:
         """What this source needs with a bootstrap (`chunked_td.bootstraps`)."""
         return self.needs
@@ -117,16 +123,9 @@ class LambdaSource:
         """
         return None
 
-    def question_for_device(self, bootstrap: int) -> tuple[str, bool] | None:
-        """`device_question`, unless a subclass has changed the formula that it belongs to."""
-        order = type(self).__mro__
-        formula = next((cls for cls in order if "lambda_t" in vars(cls)), None)
-        question = next(cls for cls in order if "device_question" in vars(cls))
-        return self.device_question(bootstrap) if formula is question else None
-
     def needs_overlaps_only(self, bootstrap: int) -> bool:
         """Whether Σ_{x'} P̂(x'|x,a) P̂(x'|x,b) is all that is asked about outcomes, so that they need not be listed."""
-        return Needs.LEGAL not in self.needs_with(bootstrap) and self.question_for_device(bootstrap) is not None
+        return Needs.LEGAL not in self.needs_with(bootstrap) and self.device_question(bootstrap) is not None
 
     @property
     def learns(self) -> bool:
