@@ -43,6 +43,7 @@ from chunked_td.learners.python_steps import advance_in_python, check_model
 from chunked_td.learners.reward_sources import RewardSource, check_reward_source
 from chunked_td.learners.schedule import Schedule, at_episode, check_schedule
 from chunked_td.learners.state import (
+    AgentState,
     Memory,
     Rule,
     Tables,
@@ -261,17 +262,16 @@ class Learner:
             return False
         return bool(self.lambda_source.needs_with(self.bootstrap) & MODEL)
 
-    def _allocate(self) -> None:
-        """Tables, traces, models and random numbers, before the first step."""
-        states, seeds, model = self.indexer.size, split_seed(self.seed), "counts"
-        self._capacity, policy = max(states, _ROOM), None
+    def _build(self) -> AgentState:
+        """The compiled side of a learner with these settings, before its first step."""
+        model: Any = "counts"
         if self._asks_model():
             parts = Needs.PARTS in self.lambda_source.needs_with(self.bootstrap)
-            model: Any = Answers.empty(self.n_actions, len(self.indexer.nvec or (1,)) if parts else 1)
+            model = Answers.empty(self.n_actions, len(self.indexer.nvec or (1,)) if parts else 1)
+        policy = None
         if self.bootstrap == STATE:
             policy = UNIFORM if isinstance(self.policy, str) else GIVEN
-        self.plan_draws = Draws(generator(seeds.planning), self._plan_block())
-        self._state = build_state(
+        return build_state(
             self.bootstrap,
             self.lambda_source,
             self.view,
@@ -287,14 +287,21 @@ class Learner:
             reward_source=self.reward_source,
             exploration=self.exploration,
             error=self.model if isinstance(self.model, ModelError) else None,
-            error_states=states,
+            error_states=self.indexer.size,
             prior=self.prior,
-            known_states=max(states, 1),
+            known_states=max(self.indexer.size, 1),
             initial_value=self.initial_value,
             policy=policy,
             cutoff=self.cutoff,
             replacing=self.replacing,
         )
+
+    def _allocate(self) -> None:
+        """Tables, traces, models and random numbers, before the first step."""
+        seeds = split_seed(self.seed)
+        self._capacity = max(self.indexer.size, _ROOM)
+        self.plan_draws = Draws(generator(seeds.planning), self._plan_block())
+        self._state = self._build()
         self.policy_draws = Draws(generator(seeds.policy))
         self.chunk_draws = Draws(generator(seeds.model), _ROOM)
         self.percepts: dict[tuple[Any, ...], int] = {}
@@ -639,7 +646,7 @@ class Learner:
         form, q = self.tables.exploration, self.q_values(observation, components=True)
         if not self._has_row(state):  # nothing was tried there
             state, sizes = 0, {"S": 1, "A": self.n_actions, "d": self.n_rewards, "rows": self.n_actions}
-            form = self.exploration.compiled(sizes)
+            form = self.exploration.compiled(sizes)  # type: ignore[union-attr]
         write_policy(form, q, state, legal, at_episode(self.exploring_rate, self.episode), out)
         return out
 
