@@ -619,6 +619,12 @@ class Learner:
         values = np.where(legal, self.q_values(observation), -np.inf)
         return int(np.argmax(values)) + self.action_start
 
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
+    ) -> tuple[int, Any]:
+        """`act` as Stable-Baselines3 calls it: (action, state); greedy if `deterministic`."""
+        return self.act(observation, explore=not deterministic), state
+
     def policy_probabilities(self, observation: Any, info: dict[str, Any] | None = None) -> np.ndarray:
         """π(·|observation) of the behaviour policy as it stands, float[A]."""
         legal = self._legal(info)
@@ -692,6 +698,7 @@ class Learner:
         episodes: int | None = None,
         *,
         steps: int | None = None,
+        total_timesteps: int | None = None,
         progress: bool = True,
         callback: Callable[[int, float, int], Any] | None = None,
     ) -> History:
@@ -704,9 +711,14 @@ class Learner:
             under way go on in the next call, and one that ends in the same round as the last counts, too.
           steps: how many steps to play now, instead; for problems without an end. An episode that is under way at the
             last step goes on in the next call with `steps`. Of a vector: of all copies together, in whole rounds.
+          total_timesteps: Stable-Baselines3's name for `steps`.
           progress: show a bar, if a person is watching (standard error is a terminal).
           callback: called as callback(episode, return, length) after each episode; training stops if it returns True.
         """
+        if total_timesteps is not None:
+            if steps is not None:
+                raise ValueError(f"total_timesteps is steps; got {total_timesteps!r} and steps={steps!r}")
+            steps = total_timesteps
         if self._training:
             raise in_use(self)
         self._training = True
