@@ -191,9 +191,7 @@ def test_an_arm_that_is_better_than_all_is_used_whatever_it_costs():
     found[LearnerArm("sarsa", "value")] -= 4.0
     result = compared(found)
     assert headline(result).startswith("Use Expected-SARSA, Value kernel (")
-    assert advice(result)[1].startswith(
-        "Expected-SARSA, value kernel in Python: agent = ctd.ChunkedExpectedSarsa(env, "
-    )
+    assert "--learner ChunkedExpectedSarsa --lambda-source value" in advice(result)[1]
     assert "Nothing to choose" in headline(compared({arm: np.ones(3) for arm in found}))
 
 
