@@ -41,3 +41,7 @@ def __getattr__(name: str) -> Any:
     if name in CLASSES:
         return CLASSES[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *CLASSES])
