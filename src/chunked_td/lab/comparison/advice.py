@@ -12,7 +12,7 @@ from chunked_td.lab.comparison.arms import BOOTSTRAPS, DYNA
 from chunked_td.lab.comparison.ranking import FEW, Gap, paired_gap
 from chunked_td.lab.comparison.recipe import agent_line, command
 from chunked_td.lab.comparison.sweep import ArmOutcome, Comparison, Standing, Standings
-from chunked_td.lab.results.wording import list_text
+from chunked_td.lab.wording import list_text
 from chunked_td.lambdas.base import MODEL, Needs
 
 NO_DIFFERENCE = "no difference"
