@@ -13,6 +13,7 @@ import numpy as np
 
 from chunked_td._checks import check_unit
 from chunked_td._numba import form_of, is_kernel
+from chunked_td.lambdas.names import Named
 
 
 class Needs(enum.Flag):
@@ -68,8 +69,8 @@ class Settled(Protocol):
 
 
 @dataclass(frozen=True)
-class LambdaSource:
-    """Base of the λ sources. A source is a frozen dataclass of its settings with these members.
+class LambdaSource(Named):
+    """Base of the λ sources. A source is a frozen dataclass of its settings with the members of `Named` and these.
 
     Attributes:
       needs: what has to be known of a transition.
@@ -114,6 +115,12 @@ class LambdaSource:
     def needs_with(self, bootstrap: int) -> Needs:
         """What this source needs with a bootstrap (`chunked_td.bootstraps`)."""
         return self.needs
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """A class with a formula of its own does not inherit the question that belongs to another."""
+        super().__init_subclass__(**arguments)
+        if "lambda_t" in vars(cls) and "device_question" not in vars(cls):
+            cls.device_question = LambdaSource.device_question
 
     def device_question(self, bootstrap: int) -> tuple[str, bool] | None:
         """The one number that a network can compute for this source where it runs; see `on_device`.
@@ -223,13 +230,13 @@ def as_lambda_source(value: Any, default: LambdaSource) -> LambdaSource:
         return default
     if isinstance(value, LambdaSource):
         return _checked(value)
-    from chunked_td.lambdas import SOURCES
+    from chunked_td.lambdas import CLASSES
     from chunked_td.lambdas.constant import ConstantLambda
 
     if isinstance(value, Real) and not isinstance(value, bool):
         return ConstantLambda(check_unit("lambda_source", value))
     hint = f"; did you mean {value.__name__}()?" if isinstance(value, type) and issubclass(value, LambdaSource) else ""
     raise ValueError(
-        f"lambda_source must be a number in [0, 1], one of {', '.join(SOURCES)}, or a LambdaSource of yours, "
+        f"lambda_source must be a number in [0, 1], one of {', '.join(CLASSES)}, or a LambdaSource of yours, "
         f"got {value!r}{hint}"
     )
