@@ -106,12 +106,6 @@ class LambdaSource(Named):
     follows_episode: ClassVar[bool] = False
     arrays: ClassVar[Mapping[str, str]] = {}
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
-        """A class with a formula of its own does not inherit the question that belongs to another formula."""
-        super().__init_subclass__(**keywords)
-        if "lambda_t" in vars(cls) and "device_question" not in vars(cls):
-            cls.device_question = LambdaSource.device_question
-
     def needs_with(self, bootstrap: int) -> Needs:
         """What this source needs with a bootstrap (`chunked_td.bootstraps`)."""
         return self.needs
