@@ -18,8 +18,9 @@ Names load when they are first used, because JAX takes long to import.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from chunked_td._loading import lazy_names
 
 if TYPE_CHECKING:
     from chunked_td.deep.lambdas import (
@@ -34,13 +35,13 @@ if TYPE_CHECKING:
     )
     from chunked_td.deep.memory import RecurrentMemory
     from chunked_td.deep.rollouts import DeepRollout, RolloutLambda
-    from chunked_td.deep.spaces import Categories, Continuous, Grid
+    from chunked_td.envs.spaces import Categories, Continuous, Grid
 
 _HOMES = {
-    "memory": ("RecurrentMemory",),
-    "rollouts": ("DeepRollout", "RolloutLambda"),
-    "spaces": ("Categories", "Continuous", "Grid"),
-    "lambdas": (
+    "chunked_td.deep.memory": ("RecurrentMemory",),
+    "chunked_td.deep.rollouts": ("DeepRollout", "RolloutLambda"),
+    "chunked_td.envs.spaces": ("Categories", "Continuous", "Grid"),
+    "chunked_td.deep.lambdas": (
         "DeepConstant",
         "DeepLambdaGreedy",
         "DeepMetaGradient",
@@ -71,7 +72,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _NAMES:
-        raise AttributeError(f"module 'chunked_td.deep' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"chunked_td.deep.{_NAMES[name]}"), name)
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)

@@ -5,19 +5,19 @@ Importing this needs no Gymnasium; the environment classes do.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from chunked_td._loading import lazy_names
 from chunked_td.envs import dynamics
 
 if TYPE_CHECKING:
-    from chunked_td.envs.accumulated_charge import AccumulatedChargeEnv
-    from chunked_td.envs.chain_and_split import ChainAndSplitEnv
+    from chunked_td.envs.accumulated_charge.gym import AccumulatedChargeEnv
+    from chunked_td.envs.chain_and_split.gym import ChainAndSplitEnv
     from chunked_td.envs.face import DynamicsEnv
     from chunked_td.envs.kept_percepts import KeptPercepts
-    from chunked_td.envs.key_to_door import KeyToDoorEnv
-    from chunked_td.envs.skewed_split import SkewedSplitEnv
-    from chunked_td.envs.t_maze import TMazeEnv
+    from chunked_td.envs.key_to_door.gym import KeyToDoorEnv
+    from chunked_td.envs.skewed_split.gym import SkewedSplitEnv
+    from chunked_td.envs.t_maze.gym import TMazeEnv
 
 __all__ = [
     "AccumulatedChargeEnv",
@@ -31,17 +31,13 @@ __all__ = [
 ]
 
 _CLASSES = {
-    "AccumulatedChargeEnv": "chunked_td.envs.accumulated_charge",
-    "ChainAndSplitEnv": "chunked_td.envs.chain_and_split",
+    "AccumulatedChargeEnv": "chunked_td.envs.accumulated_charge.gym",
+    "ChainAndSplitEnv": "chunked_td.envs.chain_and_split.gym",
     "DynamicsEnv": "chunked_td.envs.face",
     "KeptPercepts": "chunked_td.envs.kept_percepts",
-    "KeyToDoorEnv": "chunked_td.envs.key_to_door",
-    "SkewedSplitEnv": "chunked_td.envs.skewed_split",
-    "TMazeEnv": "chunked_td.envs.t_maze",
+    "KeyToDoorEnv": "chunked_td.envs.key_to_door.gym",
+    "SkewedSplitEnv": "chunked_td.envs.skewed_split.gym",
+    "TMazeEnv": "chunked_td.envs.t_maze.gym",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _CLASSES:
-        return getattr(import_module(_CLASSES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy_names(__name__, _CLASSES)

@@ -1,6 +1,6 @@
 """The studies of networks by name, `chunked-td reproduce deep` and `hidden`: cell by cell, each kept once it is done.
 
-They are no protocols of `chunked_td.lab.experiments`, because those run tabular learners, and these whole fleets in
+They are no protocols of `chunked_td.lab.studies`, because those run tabular learners, and these whole fleets in
 JAX, made for a GPU: so they run only where they are named. Their claims are in `chunked_td.lab.results.further`.
 """
 
@@ -61,7 +61,7 @@ def make_study(name: str, size: str) -> NetworkStudy:
 
 def _deep(size: str) -> NetworkStudy:
     from chunked_td.deep import study, tables
-    from chunked_td.deep.envs import OTHERS
+    from chunked_td.envs.tasks import OTHERS
 
     chosen = study.SIZES[size]
     tasks = (*chosen.tasks, *(OTHERS if size == "full" else ()))
