@@ -69,6 +69,11 @@ class Given:
         """The same call with other arrays."""
         return dataclasses.replace(self, arrays=arrays)
 
+    def widened(self, name: str) -> Array:
+        """An array in the precision to compute in."""
+        array, dtype = self.arrays[name], self.backend.full(self.dtype)
+        return array.to(dtype) if hasattr(array, "to") else array.astype(dtype, copy=False)
+
     def unmasked(self, result: Array) -> Array:
         """A result in its precision, with 0 at masked steps."""
         if self.mask is not None:
