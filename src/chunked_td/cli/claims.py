@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
+from chunked_td.cli._shared import command
 
-@dataclass(frozen=True)
+
+@command
 class Claims:
-    """Which claims of the paper hold, by stored runs and a stated criterion."""
+    """Which claims of the paper hold, by stored runs and a stated criterion.
+
+    For example:
+        chunked-td claims
+        chunked-td claims runs/quick
+    """
 
     directory: tyro.conf.Positional[Path | None] = None
     """Run directory; default: the committed results, or runs/quick."""
@@ -20,8 +26,8 @@ class Claims:
 
     def run(self) -> int:
         """Print every claim with its status, numbers and criterion."""
+        from chunked_td.lab.catalogue import known
         from chunked_td.lab.errors import guarded
-        from chunked_td.lab.experiments import known
         from chunked_td.lab.results.claims import print_claims
 
         directory = self.directory or next((p for p in (Path("results/paper"), Path("runs/quick")) if p.exists()), None)

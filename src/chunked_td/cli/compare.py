@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from chunked_td.cli.problem import ProblemOptions
+from chunked_td.cli._shared import command
+from chunked_td.cli.problem import ENV, ProblemOptions
 
 if TYPE_CHECKING:
     from chunked_td.lab.comparison import Comparison, ComparisonSettings
@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     from chunked_td.lab.running.live_logging import ScalarLog
 
 Bootstrap = Literal["sarsa", "expected_sarsa", "q_learning"]
-Source = Literal[
-    "forward", "expected", "value", "junction", "backward", "greedy", "dyna", "adaptive", "meta_gradient", "signal",
-    "visit", "watkins",
-]  # fmt: skip
 
 
-@dataclass(frozen=True)
+@command
 class Compare(ProblemOptions):
-    """Which λ should I use on my problem? Every λ source with every bootstrap, over several seeds, ranked."""
+    """Which λ should I use on my problem? Every λ source with every bootstrap, over several seeds, ranked.
 
-    env: tyro.conf.Positional[str]
-    """Environment id, such as Taxi-v4 or package:Id-v0."""
+    For example:
+        chunked-td compare Taxi-v4
+        chunked-td compare my_maze.py --episodes 300 --lambdas 0 0.9 --sources forward expected
+    """
+
+    env: Annotated[tyro.conf.Positional[str], ENV]
+    """A Gymnasium id (Taxi-v4), package:Id-v0, or a Python file with an environment class (maze.py)."""
     episodes: int = 1_000
     """Episodes per run."""
     seeds: int | None = None
@@ -37,8 +38,12 @@ class Compare(ProblemOptions):
     """What to bootstrap from; λ sources are compared within each of them, then overall."""
     lambdas: tuple[float, ...] = (0.0, 0.5, 0.8, 0.9, 0.95, 1.0)
     """The grid of fixed λs."""
-    sources: tuple[Source, ...] = ("forward", "expected", "value", "junction", "backward", "greedy", "dyna")
-    """The other λ sources, and Dyna, which plans instead. watkins goes with the bootstrap q_learning."""
+    sources: tuple[str, ...] | None = None
+    """The other λ sources by id, such as forward or meta-gradient (a wrong id lists all), and dyna, which plans
+    instead; default: the best known. watkins goes with the bootstrap q_learning."""
+    lambda_source: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """A λ source besides these: a Python file of yours (mine.py or mine.py:MyLambda) or an id; may be given several
+    times."""
     step_sizes: tuple[float, ...] = (0.05, 0.2, 0.8)
     """Step sizes to begin with. Each seed is scored at the one that is best on the other half of the seeds."""
     extend: int = 3
@@ -51,7 +56,7 @@ class Compare(ProblemOptions):
     """Run compiled where the environment's dynamics are known."""
     out: Path | None = None
     """Folder for compare.html, compare.png and compare.parquet (and compare.csv); default: runs/compare/ENV."""
-    open: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    open: bool = False
     """Open the page in a browser."""
 
     def run(self) -> int:
@@ -90,6 +95,7 @@ class Compare(ProblemOptions):
         """The settings, checked."""
         from chunked_td.cli._shared import check_at_least_one, keywords_of
         from chunked_td.lab.comparison import ComparisonSettings
+        from chunked_td.lab.comparison.arms import BY_DEFAULT
         from chunked_td.lab.gym_environments import check_indexing
 
         for name in ("episodes", "seeds", "max_steps"):
@@ -103,7 +109,7 @@ class Compare(ProblemOptions):
             lambdas=self.lambdas,
             step_sizes=self.step_sizes,
             bootstraps=self.bootstraps,
-            sources=self.sources,
+            sources=(*(BY_DEFAULT if self.sources is None else self.sources), *self.lambda_source),
             discount=self.discount,
             epsilon=self.chosen_epsilon(),
             exploration=self.chosen_exploration(),

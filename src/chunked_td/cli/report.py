@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
+from chunked_td.cli._shared import command
 
-@dataclass(frozen=True)
+
+@command
 class Report:
-    """Rebuild figures and report.html from stored runs."""
+    """Rebuild figures and report.html from stored runs.
+
+    For example:
+        chunked-td report runs/quick
+        chunked-td report runs/quick --open
+    """
 
     directory: tyro.conf.Positional[Path]
     """Run directory."""
@@ -39,7 +45,7 @@ def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, o
         page, code = directory / "report.html", 0
         fresh = only_if_stale and page.exists() and page.stat().st_mtime >= _newest(directory)
         if not fresh:
-            from chunked_td.lab.experiments import known
+            from chunked_td.lab.catalogue import known
             from chunked_td.lab.report.page import build_report
             from chunked_td.lab.store.batch_store import Store
 

@@ -31,8 +31,6 @@ from chunked_td._numba import kernel
 from chunked_td.traces import Trace, clear, mark, reinforce
 
 RETURNS = ("share", "zero")
-STEPS = 64
-"""For how many steps room is made at once."""
 
 
 @dataclass(frozen=True)
@@ -78,37 +76,21 @@ class LineageTrace(NamedTuple):
     prior: float
     zero: bool  # whether nothing passes a return
 
-    @property
-    def capacity(self) -> int:
-        """How many live entries there is room for."""
-        return self.entries.capacity
-
-    @property
-    def room(self) -> int:
-        """How many more steps there is surely room for."""
-        return min(self.entries.room, (self.shared.shape[0] // 2 - int(self.clock[1])) // self.capacity)
-
     def clear(self) -> None:
         """Forget the episode, for the end of one that Python plays; the counts stay."""
         self.entries.clear()
 
     def grown(self, rows: int, capacity: int) -> LineageTrace:
-        """The same traces with room for more table rows and more live entries, or for more pairs if those suffice."""
+        """The same traces with room for more table rows and more live entries."""
         larger = Lineage(self.prior, RETURNS[self.zero]).empty(rows, self.entries.weight.shape[1], 1)
         for name in ("faded", "visited", "arrivals"):
             getattr(larger, name)[: self.visited.size] = getattr(self, name)
-        if self.entries.room >= STEPS:
-            capacity = self.capacity
-        entries = self.entries.grown(rows, capacity)
-        return larger._replace(entries=entries, shared=self.shared, clock=self.clock)._with_pairs(STEPS * capacity)
+        return larger._replace(entries=self.entries.grown(rows, capacity), shared=self.shared, clock=self.clock)
 
     def with_room(self, steps: int) -> LineageTrace:
-        """The same traces with room for an episode of this many steps."""
-        return self._with_pairs(new_pairs(self, steps))
-
-    def _with_pairs(self, pairs: int) -> LineageTrace:
+        """The same traces with room for the pairs of this many more steps."""
         slots = self.shared.shape[0]
-        while slots < 2 * (int(self.clock[1]) + pairs):
+        while slots < 2 * (int(self.clock[1]) + new_pairs(self, steps)):
             slots *= 2
         if slots == self.shared.shape[0]:
             return self
@@ -128,7 +110,7 @@ class LineageTrace(NamedTuple):
     @staticmethod
     @kernel
     def has_room(trace, steps):
-        """Whether an episode of this many steps fits in."""
+        """Whether the pairs of this many steps fit in."""
         return trace.shared.shape[0] >= 2 * (trace.clock[1] + new_pairs(trace, steps))
 
     @staticmethod
@@ -170,9 +152,8 @@ def arrive(trace, state, discount, lambda_t):
 
 @kernel
 def new_pairs(trace, steps):
-    """The most pairs that an episode of this many steps adds."""
-    rows = trace.visited.size
-    return min(steps * (steps - 1) // 2, rows * min(rows, steps))
+    """The most pairs that this many steps add: one per live row at each."""
+    return min(steps * trace.entries.count[0] + steps * (steps - 1) // 2, steps * trace.visited.size)
 
 
 @kernel

@@ -43,6 +43,14 @@ def check_view(view: Any) -> View:
     return _TRACES[view] if view in ("expected_traces", "lineage") else view
 
 
+def trace_with_room(trace: Any, rows: int, entries: int) -> Any:
+    """The same trace with room for so many more steps; there are at most `rows` live entries."""
+    live = getattr(trace, "entries", trace)
+    if live.rows.size < min(int(live.count[0]) + entries, rows):
+        trace = trace.grown(rows, 2 * live.rows.size + entries)
+    return trace.with_room(entries) if hasattr(trace, "with_room") else trace
+
+
 def view_settings(view: View) -> Any:
     """A view as plain values, for a file; see `view_from`."""
     return view if isinstance(view, str) else dataclasses.asdict(view)

@@ -11,9 +11,9 @@ from chunked_td.lab.atlas.methods import Method, builtin_methods, methods_in
 from chunked_td.lab.atlas.problems import FAMILIES
 from chunked_td.lab.atlas.protocols import PROFILES, AtlasProfile, problems, protocol_of
 from chunked_td.lab.errors import UsageError, guarded
-from chunked_td.lab.protocol import Protocol
 from chunked_td.lab.running.plan import SweepOptions
 from chunked_td.lab.running.reproduce import HowToRun, run_protocols
+from chunked_td.lab.study import Protocol
 
 
 def chosen_methods(profile: AtlasProfile, files: Sequence[str | Path] = ()) -> tuple[Method, ...]:
@@ -23,7 +23,9 @@ def chosen_methods(profile: AtlasProfile, files: Sequence[str | Path] = ()) -> t
     taken = {method.id for method in ours}
     for method in given:
         if method.id in taken:
-            raise UsageError(f"--method: the id {method.id!r} is taken; give another to METHODS")
+            raise UsageError(
+                f"--lambda-source: the id {method.id!r} is taken; give the source, or its entry in METHODS, another"
+            )
         taken.add(method.id)
     return (*ours, *given)
 
