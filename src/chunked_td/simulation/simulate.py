@@ -107,8 +107,8 @@ def simulate(
       episodes: episodes per run.
       record_at: numbers of finished episodes at which to record; the end is always added.
       probes: (state id, action) pairs whose values are recorded.
-      view: "offline" (O(1) per step; exact for acyclic problems), "traces", "true_online", "expected_traces", "lineage",
-        "averaged" and "corrected" (step sizes of 1/n) or "sampled"; see `chunked_td.learners.views`.
+      view: "offline" (O(1) per step; exact for acyclic problems), "traces", "lineage", "true_online",
+        "expected_traces", "averaged" and "corrected" (step sizes of 1/n) or "sampled"; see `chunked_td.learners.views`.
       replacing: replacing instead of accumulating traces, with view "traces".
       initial_value: what all values are before learning, in every reward component. Ends of episodes stay 0.
       threads: runs at a time; default: one per core. Results do not depend on it.
