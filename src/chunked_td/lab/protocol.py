@@ -101,6 +101,13 @@ class Arm:
         return self.model if isinstance(self.model, str) else "counts"
 
     @property
+    def compiles_as(self) -> tuple[str, ...]:
+        """Arms with the same value share compiled code."""
+        source = "fixed" if isinstance(self.lambda_source, int | float) else type(self.lambda_source).__name__
+        named = self.lambda_source if isinstance(self.lambda_source, str) else source
+        return (self.learner, named, self.kind, *(type(option).__name__ for option in self.options.values()))
+
+    @property
     def network(self) -> NetworkSpec:
         """Its network."""
         if not isinstance(self.model, NetworkSpec):
@@ -199,6 +206,7 @@ class Protocol:
       runner: what runs a batch of arms without networks, called like `chunked_td.simulation.simulate`; put your own
         here (or its address) for runs that the compiled simulation does not cover.
       seeds_per_batch: how many seeds one batch, and so one file, holds.
+      step_sizes: where given, exponents are places in it, and `step_size_base` has no part.
     """
 
     id: str
@@ -228,6 +236,7 @@ class Protocol:
     description: str = ""
     runner: Callable[..., Any] | str = "chunked_td.simulate:simulate"
     seeds_per_batch: int = 10
+    step_sizes: tuple[float, ...] = ()
 
     def __post_init__(self):
         names = [arm.id for arm in self.arms]
@@ -269,7 +278,7 @@ class Protocol:
 
     def step_size(self, exponent: int) -> float:
         """The step size with this exponent."""
-        return self.step_size_base * 2.0**exponent
+        return self.step_sizes[exponent] if self.step_sizes else self.step_size_base * 2.0**exponent
 
     def record_at(self, episodes: int) -> tuple[int, ...]:
         """Checkpoints of a run of `episodes` episodes; the last is `episodes`."""

@@ -132,11 +132,10 @@ def shared_programs(batches: Sequence[Batch]) -> list[list[Batch]]:
 
 def _own_arguments(batch: Batch) -> dict[str, Any]:
     """Arguments of the simulation that differ between arms and runs."""
-    exponents = np.array([exponent for _, exponent in batch.pairs], dtype=np.int64)
     return {
         "lambda_source": batch.arm.source(),
         "seeds": np.array([seed for seed, _ in batch.pairs], dtype=np.int64),
-        "step_sizes": batch.protocol.step_size_base * 2.0**exponents,
+        "step_sizes": np.array([batch.protocol.step_size(exponent) for _, exponent in batch.pairs]),
     }
 
 
@@ -160,7 +159,7 @@ def columns_of(batch: Batch, runs: Any) -> Columns:
     columns = {
         "seed": np.repeat(seeds, shape[1]),
         "exponent": np.repeat(exponents, shape[1]),
-        "step_size": np.repeat(batch.protocol.step_size_base * 2.0**exponents, shape[1]),
+        "step_size": np.repeat([batch.protocol.step_size(exponent) for exponent in exponents.tolist()], shape[1]),
         "episode": np.tile(record_at, shape[0]),
     }
     for name, values in _scores(batch, runs, record_at).items():

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from chunked_td._numba.caching import NOTICE
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.experiments import USER_MODULES
 from chunked_td.lab.running.batches import Batch, execute
@@ -79,12 +80,14 @@ class LocalEngine:
         """See `Engine.run`."""
         results: queue.Queue[BatchResult] = queue.Queue()
         stop = threading.Event()
+        kinds = list(dict.fromkeys(batch.arm.compiles_as for batch in batches))
 
         def work() -> None:
             for batch in batches:
                 if stop.is_set():
                     return
-                results.put(attempt(batch, self.threads))
+                with NOTICE.calling(f"{kinds.index(batch.arm.compiles_as) + 1} of {len(kinds)}: {batch.arm.label}"):
+                    results.put(attempt(batch, self.threads))
 
         threading.Thread(target=work, name="batches", daemon=True).start()
         try:

@@ -32,4 +32,5 @@ def family_of(protocol: Protocol, arm: Arm) -> dict[str, Any]:
         "scoring": identity(protocol.scoring),
         "runner": identity(protocol.runner),
         **({"options": options} if options else {}),
+        **({"step_sizes": list(protocol.step_sizes)} if protocol.step_sizes else {}),
     }
