@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import warnings
-from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -101,8 +100,7 @@ def test_train_and_resume(arguments, tmp_path, capsys):
 
 def compared(tmp_path, capsys, monkeypatch, *arguments: str) -> str:
     """What `compare` prints; the runs are played in this process, so that their warnings are errors."""
-    in_this_process = SimpleNamespace(map=lambda work, jobs, chunksize: [work(job) for job in jobs])
-    monkeypatch.setattr(running, "_workers", lambda: in_this_process)
+    monkeypatch.setattr(running, "_in_workers", lambda runs: [running._one_run(run) for run in runs])
     assert run("compare", *arguments, "--out", str(tmp_path), "--extend", "0") == 0
     shown = capsys.readouterr()
     for name in ("compare.html", "compare.png", "compare.parquet"):

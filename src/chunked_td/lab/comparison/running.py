@@ -156,7 +156,7 @@ def play(
     if problem.dynamics is None:
         marks = np.asarray(record_at)
         pairs = zip(step_sizes.tolist(), seeds.tolist(), strict=True)
-        rows = _workers().map(_one_run, [_Run(problem.settings, arm, *pair, marks) for pair in pairs], chunksize=1)
+        rows = _in_workers([_Run(problem.settings, arm, *pair, marks) for pair in pairs])
         returns, lost, lambdas = map(np.array, zip(*rows, strict=True))
         return SimpleNamespace(returns_at=returns, diverged=lost, lambda_at=lambdas)
     return _play_compiled(problem, seeds, step_sizes, episodes, record_at, threads, **arm)
@@ -270,16 +270,30 @@ class _LambdaWatch:
 
 
 _POOL: list[Any] = []
-_POOL_LOCK = threading.Lock()
+_MAKING, _BUSY = threading.Lock(), threading.Lock()
+
+
+def _in_workers(runs: Sequence[_Run]) -> list[tuple[np.ndarray, int, np.ndarray]]:
+    """Each run in one of as many processes as there are cores; results in order."""
+    with _BUSY:
+        result = _workers().map_async(_one_run, runs, chunksize=1)
+        try:
+            while not result.ready():
+                if not _POOL:
+                    raise RuntimeError("the processes that play runs were ended")
+                result.wait(0.1)
+            return result.get()
+        finally:
+            result = None  # it holds the pool
 
 
 def _workers() -> Any:
-    """A pool of as many processes as there are cores, kept until `end_workers`.
+    """A pool of processes, kept until `end_workers`.
 
     It is made in the thread that runs batches. That thread lets no Ctrl-C through, and neither do processes begun in
     it: the main thread sees it and ends them.
     """
-    with _POOL_LOCK:
+    with _MAKING:
         if not _POOL:
             if threading.current_thread() is not threading.main_thread() and hasattr(signal, "pthread_sigmask"):
                 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -290,8 +304,10 @@ def _workers() -> Any:
 
 def end_workers() -> None:
     """End the processes that play runs, if there are any."""
-    with _POOL_LOCK:
-        while _POOL:
-            pool = _POOL.pop()
-            pool.terminate()
-            pool.join()
+    with _MAKING:
+        pool = _POOL.pop() if _POOL else None
+    if pool is not None:
+        pool.terminate()
+        pool.join()
+        if _BUSY.acquire(timeout=2.0):  # nothing refers to the pool any longer, so it gives back its semaphores
+            _BUSY.release()
