@@ -26,9 +26,9 @@ ENVIRONMENTS, STEPS, EPOCHS, MINIBATCHES = 16, 64, 4, 4
 
 def ours(source: str, agents: int, steps: int) -> tuple[Any, Any]:
     """A compiled program and its arguments."""
-    from chunked_td.deep.envs import make_task_by_name
     from chunked_td.deep.lambdas import read_source
     from chunked_td.deep.training import DeepAgent, make_settings, start_fleet, train_fleet
+    from chunked_td.envs.tasks import make_task_by_name
 
     settings = make_settings(
         "ppo", environments=ENVIRONMENTS, steps=STEPS, epochs=EPOCHS, minibatches=MINIBATCHES, hidden=(64, 64)

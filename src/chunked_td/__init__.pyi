@@ -4,7 +4,7 @@ from chunked_td._numba import kernel as kernel
 from chunked_td.analysis.fixed_points import fixed_point as fixed_point
 from chunked_td.compression import HistoryCompressor as HistoryCompressor
 from chunked_td.envs.compiled import dynamics_of as dynamics_of
-from chunked_td.envs.dynamics.table import TransitionTable as TransitionTable
+from chunked_td.envs.table import TransitionTable as TransitionTable
 from chunked_td.indexing import Discretise as Discretise
 from chunked_td.indexing import indexer_from_state as indexer_from_state
 from chunked_td.indexing import make_indexer as make_indexer

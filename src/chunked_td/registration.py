@@ -7,11 +7,11 @@ for that.
 from __future__ import annotations
 
 ENVIRONMENTS = {
-    "ChunkedTD/ChainAndSplit-v0": "chunked_td.envs.chain_and_split:ChainAndSplitEnv",
-    "ChunkedTD/AccumulatedCharge-v0": "chunked_td.envs.accumulated_charge:AccumulatedChargeEnv",
-    "ChunkedTD/KeyToDoor-v0": "chunked_td.envs.key_to_door:KeyToDoorEnv",
-    "ChunkedTD/SkewedSplit-v0": "chunked_td.envs.skewed_split:SkewedSplitEnv",
-    "ChunkedTD/TMaze-v0": "chunked_td.envs.t_maze:TMazeEnv",
+    "ChunkedTD/ChainAndSplit-v0": "chunked_td.envs.chain_and_split.gym:ChainAndSplitEnv",
+    "ChunkedTD/AccumulatedCharge-v0": "chunked_td.envs.accumulated_charge.gym:AccumulatedChargeEnv",
+    "ChunkedTD/KeyToDoor-v0": "chunked_td.envs.key_to_door.gym:KeyToDoorEnv",
+    "ChunkedTD/SkewedSplit-v0": "chunked_td.envs.skewed_split.gym:SkewedSplitEnv",
+    "ChunkedTD/TMaze-v0": "chunked_td.envs.t_maze.gym:TMazeEnv",
 }
 """Gymnasium ids and the classes behind them."""
 

@@ -15,11 +15,11 @@ from chunked_td.deep import hidden_criteria as rule
 from chunked_td.deep.agents.ppo import PpoSettings, collect, ppo_update, start_ppo
 from chunked_td.deep.agents.streaming import StreamingSettings, start_run, stream_block, stream_step
 from chunked_td.deep.criteria import FIXED
-from chunked_td.deep.envs import CodedPercepts, MemoryTask, TMazeTask
 from chunked_td.deep.lambdas import SOURCES, SourceSizes
 from chunked_td.deep.lambdas.percepts import percept_logs
 from chunked_td.deep.lambdas.recurrent import PerceptWindow, RecurrentPercepts
 from chunked_td.deep.memory import Recall, RecurrentMemory
+from chunked_td.envs.tasks import CodedPercepts, MemoryTask, TMazeTask
 
 SMALL = RecurrentPercepts(hidden=5, units=6)
 
@@ -261,7 +261,7 @@ def test_the_source_knows_from_the_history_what_one_percept_does_not_tell():
 
 
 def test_coded_percepts_are_categories():
-    from chunked_td.deep.envs import CartPoleTask
+    from chunked_td.envs.tasks import CartPoleTask
 
     task = CodedPercepts(CartPoleTask())
     state, seen = task.reset(jax.random.key(0))

@@ -22,7 +22,7 @@ from chunked_td.deep import (
 )
 from chunked_td.deep.lambdas import SourceSizes, Transitions, read_source
 from chunked_td.deep.lambdas.base import NextDraws, StreamCredit
-from chunked_td.deep.spaces import read_space
+from chunked_td.envs.spaces import read_space
 
 GAMMA = 0.9
 SPREAD = np.array([0.0, 0.5, 2.0])  # of the next value, by state

@@ -16,10 +16,10 @@ from chunked_td.deep.agents.streaming import (
     stream_block,
     stream_step,
 )
-from chunked_td.deep.envs import CatchTask, ChargeTask
 from chunked_td.deep.lambdas import SOURCES, DeepConstant, DeepSwitch
 from chunked_td.deep.networks import apply_mlp
 from chunked_td.deep.training import DeepAgent, DeepTraining, make_settings, start_fleet, train_fleet
+from chunked_td.envs.tasks import CatchTask, ChargeTask
 from chunked_td.traces import Trace, clear, decay, mark, reinforce
 
 STATES, ACTIONS, GAMMA, ALPHA = 5, 3, 0.9, 0.05

@@ -16,7 +16,10 @@ from chunked_td import cli
 from chunked_td.deep import study, tables
 from chunked_td.deep.agents.ppo import PpoSettings, collect, ppo_update, start_ppo
 from chunked_td.deep.criteria import FIXED, Estimate, compared, estimate, gate, interquartile, moonshot
-from chunked_td.deep.envs import (
+from chunked_td.deep.lambdas import SOURCES, DeepConstant, DeepMetaGradient
+from chunked_td.deep.networks import apply_mlp
+from chunked_td.deep.training import DeepAgent, make_settings
+from chunked_td.envs.tasks import (
     OTHERS,
     TASKS,
     ChargeTask,
@@ -28,9 +31,6 @@ from chunked_td.deep.envs import (
     make_other,
     make_task_by_name,
 )
-from chunked_td.deep.lambdas import SOURCES, DeepConstant, DeepMetaGradient
-from chunked_td.deep.networks import apply_mlp
-from chunked_td.deep.training import DeepAgent, make_settings
 from chunked_td.lab.results.statistics import interquartile_mean
 
 

@@ -16,10 +16,9 @@ from gymnasium.utils.env_checker import check_env
 import chunked_td as ctd
 from chunked_td import cli
 from chunked_td.analysis.exact import ExactModel
-from chunked_td.deep.envs import TMazeTask
-from chunked_td.deep.envs.t_maze import TMazeState
 from chunked_td.envs import KeptPercepts
-from chunked_td.envs.dynamics.t_maze import maze_percept, t_maze
+from chunked_td.envs.t_maze.dynamics import MazeState, t_maze
+from chunked_td.envs.tasks import TMazeTask
 from chunked_td.lab.comparison.arms import ComparisonSettings
 from chunked_td.lab.comparison.running import runs_for
 
@@ -33,29 +32,59 @@ from chunked_td.lab.comparison.running import runs_for
     ],
     ids=str,
 )
-def test_every_transition_is_that_of_the_task_for_networks(options):
-    task, numbered = TMazeTask(**options), options.get("numbered", False)
+def test_the_task_for_networks_makes_the_transitions_of_the_table(options):
+    task = TMazeTask(**options)
     table = t_maze(**{name: value for name, value in options.items() if name != "numbered"})
     asked = [(s, a) for s, state in enumerate(table.names) for a in range(3) if table.outcomes((s,), a)]
-    fields = [jnp.array([table.names[s][i] for s, _ in asked]) for i in range(5)]
-    states = TMazeState(*fields, time=jnp.zeros(len(asked), jnp.int32))
+    states = MazeState(*(jnp.array([table.names[s][i] for s, _ in asked]) for i in range(5)))
     keys = jax.random.split(jax.random.key(0), len(asked))
-    found = jax.jit(jax.vmap(task.step))(keys, states, jnp.array([a for _, a in asked]))
+    state = (states, jnp.zeros(len(asked), jnp.int32))
+    found = jax.jit(jax.vmap(task.step))(keys, state, jnp.array([a for _, a in asked]))
     found = jax.tree.map(np.asarray, found)
     for i, (s, a) in enumerate(asked):
         listed = {table.names[n[0]]: (p, r, end) for p, n, (r,), end in table.outcomes((s,), a)}
-        after = next(x for x in listed if len(listed) == 1 or x.prize == int(found.state.prize[i]))
+        after = tuple(int(x[i]) for x in found.state[0])
         chance, reward, ended = listed[after]
         assert chance == pytest.approx(1 / len(listed))
         assert reward == pytest.approx(float(found.reward[i]))
         assert ended == bool(found.terminated[i])
-        assert ended or after == tuple(int(x[i]) for x in found.state[:5])
-        assert ended or maze_percept(after, options["corridor"], numbered) == tuple(found.observation[i].tolist())
+        assert ended or percept(MazeState(*after), options) == tuple(found.observation[i].tolist())
     first = jax.jit(jax.vmap(task.reset))(keys[:20])[1]
-    assert set(map(tuple, first.tolist())) == {
-        maze_percept(table.names[s], options["corridor"], numbered) for s in table.start
-    }
+    assert set(map(tuple, first.tolist())) == {percept(table.names[s], options) for s in table.start}
     assert table.horizon == task.limit
+
+
+def percept(state, options):
+    """What is shown of a state, by its definition."""
+    n = options["corridor"]
+    kinds = {0: 0, n + 1: 2, n + 2: 3}
+    return (state.cell if options.get("numbered") else kinds.get(state.cell, 1), *state[2:])
+
+
+def test_the_right_arm_pays_and_the_other_does_not():
+    """By hand: corridor of two cells, signal to fetch, three prizes that add −¼, 0 and ¼."""
+    table = t_maze(2, look=True, prizes=3, spread=0.25)
+    number = {state: s for s, state in enumerate(table.names)}
+
+    def after(state, action):
+        outcomes = table.outcomes((number[MazeState(*state)],), action)
+        return {table.names[n[0]]: (p, r, end) for p, n, (r,), end in outcomes}
+
+    assert after((1, 0, 0, 0, 0), 1) == {(1, 0, 2, 0, 0): (1.0, 0.0, False)}  # the signal is fetched
+    assert after((1, 0, 2, 0, 0), 2) == {(1, 0, 0, 0, 0): (1.0, -0.025, False)}  # a wall
+    assert after((1, 0, 2, 0, 0), 0) == {(1, 1, 0, 0, 0): (1.0, 0.0, False)}
+    assert after((1, 1, 0, 0, 0), 1) == {(1, 1, 0, 0, 0): (1.0, -0.025, False)}
+    assert after((1, 3, 0, 0, 0), 0) == {(1, 3, 0, 0, 0): (1.0, -0.025, False)}  # the junction has no way ahead
+    right = after((1, 3, 0, 0, 0), 2)
+    assert right == {(1, 4, 0, 1, i): (pytest.approx(1 / 3), 0.0, False) for i in (1, 2, 3)}
+    wrong = after((1, 3, 0, 0, 0), 1)
+    assert {state[3] for state in wrong} == {2}
+    assert [after((1, 4, 0, 1, i), 0)[1, 4, 0, 1, 0] for i in (1, 2, 3)] == [
+        (1.0, 0.75, True),
+        (1.0, 1.0, True),
+        (1.0, 1.25, True),
+    ]
+    assert after((1, 4, 0, 2, 3), 1) == {(1, 4, 0, 2, 0): (1.0, 0.25, True)}
 
 
 def test_percepts_hide_which_arm_is_right():

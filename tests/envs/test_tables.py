@@ -12,9 +12,10 @@ from small_envs import SMALL, all_pairs, array
 
 import chunked_td as ctd
 from chunked_td._numba import static
+from chunked_td.analysis.fixed_points.weights import Choices
 from chunked_td.envs.dynamics import TransitionTable
-from chunked_td.envs.dynamics.table_building import alias_tables
-from chunked_td.lambdas.step import Step
+from chunked_td.envs.table_building import alias_tables
+from chunked_td.lambdas.step import Transition, make_step
 from chunked_td.learners.state import Tables
 from chunked_td.models.oracle import TableOracle
 from chunked_td.seeding import Draws
@@ -233,7 +234,9 @@ def asked(table, s, x, parts):
     nvec = np.array(table.nvec)
     tables = Tables(np.zeros((1, 1)), np.zeros((0, table.n_actions), bool), nvec, parts)
     one = np.ones(table.n_actions)
-    return Step(s, 0, x, None, x, -1, -1, one, one, one, 0.0, static(0), table.n_actions, 1.0, tables, None, None)
+    transition = Transition(s, 0, one, x, None, x, -1, -1)
+    rule = Choices(static(0), table.n_actions, 1.0, static(0))
+    return make_step(transition, (one, one), one, one, 0.0, rule, tables, None, None)
 
 
 def test_the_true_model_of_a_table():
@@ -341,7 +344,7 @@ def test_environments_that_cannot_be_enumerated():
 
 
 def test_a_function_without_end():
-    from chunked_td.envs.dynamics.table_building import enumerate_states
+    from chunked_td.envs.table_building import enumerate_states
 
     with pytest.raises(ValueError, match=r"at most 100 states"):
         enumerate_states(lambda s, a: [(1.0, s + 1, 0.0, False)], 0, 1, most=100)

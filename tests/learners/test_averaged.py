@@ -8,8 +8,8 @@ from faces import check_both_faces, check_saving
 from worlds import World
 
 import chunked_td as ctd
-from chunked_td.envs.dynamics.table import TransitionTable
 from chunked_td.envs.face import DynamicsEnv
+from chunked_td.envs.table import TransitionTable
 from chunked_td.indexing import HashedIndexer
 from chunked_td.simulation import simulate
 from compilation import uncompiled

@@ -12,7 +12,7 @@ from worlds import World
 import chunked_td as ctd
 from chunked_td._numba import code
 from chunked_td.bootstraps import SARSA
-from chunked_td.envs.dynamics import KeyToDoor
+from chunked_td.envs.dynamics import KeyToDoor, TransitionTable
 from chunked_td.indexing import HashedIndexer
 from chunked_td.lambdas.step import WHOLE, chance, choice, mixture
 from chunked_td.simulation import simulate
@@ -71,6 +71,27 @@ class Surprise(ctd.LambdaSource):
         source.number[step.state] += 1.0
 
 
+@dataclass(frozen=True)
+class PlainCalm(ctd.LambdaSource):
+    """λ falls with |r| and |δ| of the step itself; δ is checked against its definition."""
+
+    def lambda_t(self, step):
+        ahead = 0.0 if step.terminated else step.next_policy @ step.values(step.next_state)
+        delta = step.reward[0] + 0.9 * ahead - step.values(step.state)[step.action]
+        np.testing.assert_allclose(step.td_error, [delta], rtol=1e-12, atol=1e-12)
+        return 1.0 / (1.0 + abs(step.reward[0]) + abs(step.td_error[0]))
+
+
+@dataclass(frozen=True)
+class Calm(ctd.LambdaSource):
+    """The same as a kernel."""
+
+    @staticmethod
+    @ctd.kernel
+    def lambda_t(source, step, i):
+        return 1.0 / (1.0 + abs(step.reward[0]) + abs(step.td_error[0]))
+
+
 def play(agent, world, episodes=8):
     for _ in range(episodes):
         s = world.reset()
@@ -113,6 +134,21 @@ def test_a_subclass_of_ours_is_a_source_of_its_own():
         for source in (Halved(0.8), ctd.ConstantLambda(0.4))
     ]
     np.testing.assert_array_equal(*values)
+
+
+def test_a_source_sees_the_reward_and_the_td_error_of_the_step():
+    values = [
+        play(ctd.ChunkedExpectedSarsa(World(4, (6,)), lambda_source=source, discount=0.9, seed=1), World(4, (6,)))
+        for source in (PlainCalm(), Calm())
+    ]
+    np.testing.assert_array_equal(*values)
+    assert values[0].any()
+
+
+def test_exact_analysis_refuses_a_lambda_of_the_step_s_own_td_error():
+    table = TransitionTable.from_outcomes([[[(1.0, 0, 1.0, True)]]], starts=0)
+    with pytest.raises(ValueError, match="lambda_source Calm"):
+        ctd.fixed_point(table, Calm())
 
 
 def test_settings_of_a_kernel_reach_it():

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunked_td._numba import static
+from chunked_td.analysis.fixed_points.weights import Choices
 from chunked_td.bootstraps import EXPECTED_SARSA
-from chunked_td.lambdas.step import WHOLE, Step, expected_mixture, mixture
+from chunked_td.lambdas.step import WHOLE, Transition, expected_mixture, make_step, mixture
 from chunked_td.models import TableModel
 from chunked_td.models.asked import ask_overlaps
 from chunked_td.models.counts import NUMBER, Counts, ForwardCounts, find, increment, probability
@@ -37,8 +38,9 @@ def estimate(story, prior, origin, target):
 def asked(counts, base, policy, percept=0):
     """A step that leaves the state whose actions have the origins base, base + 1, …"""
     model = ForwardCounts(counts, np.zeros(1, np.int64))
-    numbers = (base // policy.size, -1, 0, None, percept, -1, -1)
-    return Step(*numbers, policy, policy, policy, 0.0, static(EXPECTED_SARSA), policy.size, 1.0, None, model, None)
+    transition = Transition(base // policy.size, -1, policy, 0, None, percept, -1, -1)
+    rule = Choices(static(EXPECTED_SARSA), policy.size, 1.0, static(0))
+    return make_step(transition, (policy, policy), policy, policy, 0.0, rule, None, model, None)
 
 
 @given(pairs, priors)

@@ -86,9 +86,9 @@ class Deep:
     def _training(self) -> tuple[DeepTraining, Path]:
         """What is to be trained, fresh or as it was saved, and the folder to write to."""
         from chunked_td.cli._shared import check_at_least_one, folder_name
-        from chunked_td.deep.envs import make_task_by_name
         from chunked_td.deep.lambdas import read_source
         from chunked_td.deep.training import MOST_SEED, DeepAgent, DeepTraining, make_settings
+        from chunked_td.envs.tasks import make_task_by_name
 
         for name in ("steps", "seeds", "blocks"):
             check_at_least_one(name, getattr(self, name))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from chunked_td.deep.memory import RecurrentMemory
     from chunked_td.deep.rollouts import DeepRollout, RolloutLambda
-    from chunked_td.deep.spaces import Categories, Continuous, Grid
+    from chunked_td.envs.spaces import Categories, Continuous, Grid
 
 _HOMES = {
     "memory": ("RecurrentMemory",),

@@ -32,11 +32,11 @@ import numpy as np
 from chunked_td._checks import check_choice
 from chunked_td.deep import study
 from chunked_td.deep.criteria import FIXED
-from chunked_td.deep.envs import CodedPercepts, GymnaxTask, TMazeTask, make_foreign
 from chunked_td.deep.lambdas import SOURCES, DeepSwitch
 from chunked_td.deep.memory import READS, RecurrentMemory
-from chunked_td.deep.spaces import Continuous
 from chunked_td.deep.training import DeepAgent, make_settings
+from chunked_td.envs.spaces import Continuous
+from chunked_td.envs.tasks import CodedPercepts, GymnaxTask, TMazeTask, make_foreign
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ import numpy as np
 from chunked_td._checks import check_unit, check_whole
 from chunked_td.deep.lambdas.base import DeepLambda, SourceSizes, Transitions, V
 from chunked_td.deep.reading import DeepRollout, check_rollout, from_episode_starts
-from chunked_td.deep.spaces import read_inputs, read_space
+from chunked_td.envs.spaces import read_inputs, read_space
 
 
 class RolloutLambda:
@@ -26,7 +26,7 @@ class RolloutLambda:
 
     Args:
       source: `DeepValueKernel`, `DeepPercepts`, `DeepRecurrent`, `DeepLambdaGreedy` or `DeepConstant`.
-      space: of observations: one of `chunked_td.deep.spaces`, or a Gymnasium space that can be read as one. Percept
+      space: of observations: one of `chunked_td.envs.spaces`, or a Gymnasium space that can be read as one. Percept
         models need finite bounds; for a Box without them give `Continuous(low, high)`.
       discount: γ. n_actions: needed where rollouts have a `policy`. passes: over each rollout. seed: of first weights.
     """

@@ -28,7 +28,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from chunked_td.deep.criteria import FIXED
-from chunked_td.deep.envs import OTHERS, TASKS, make_task_by_name
 from chunked_td.deep.lambdas import (
     SOURCES,
     DeepConstant,
@@ -39,6 +38,7 @@ from chunked_td.deep.lambdas import (
     DeepValueKernel,
 )
 from chunked_td.deep.training import DeepAgent, make_settings, start_fleet, train_curve, train_fleet
+from chunked_td.envs.tasks import OTHERS, TASKS, make_task_by_name
 
 log = logging.getLogger(__name__)
 

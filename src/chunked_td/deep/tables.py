@@ -27,8 +27,8 @@ from chunked_td.deep.criteria import (
     interquartile,
     moonshot,
 )
-from chunked_td.deep.envs import OTHERS, TASKS
 from chunked_td.deep.summaries import LEARNED, TRUE, Chosen, Scores, mean_over_tasks, shown, summary_tables
+from chunked_td.envs.tasks import OTHERS, TASKS
 
 SETS = {"ours": tuple(TASKS), "others": OTHERS}
 """Tasks, by who wrote them."""

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from chunked_td.envs import dynamics
 
 if TYPE_CHECKING:
-    from chunked_td.envs.accumulated_charge import AccumulatedChargeEnv
-    from chunked_td.envs.chain_and_split import ChainAndSplitEnv
+    from chunked_td.envs.accumulated_charge.gym import AccumulatedChargeEnv
+    from chunked_td.envs.chain_and_split.gym import ChainAndSplitEnv
     from chunked_td.envs.face import DynamicsEnv
     from chunked_td.envs.kept_percepts import KeptPercepts
-    from chunked_td.envs.key_to_door import KeyToDoorEnv
-    from chunked_td.envs.skewed_split import SkewedSplitEnv
-    from chunked_td.envs.t_maze import TMazeEnv
+    from chunked_td.envs.key_to_door.gym import KeyToDoorEnv
+    from chunked_td.envs.skewed_split.gym import SkewedSplitEnv
+    from chunked_td.envs.t_maze.gym import TMazeEnv
 
 __all__ = [
     "AccumulatedChargeEnv",
@@ -31,13 +31,13 @@ __all__ = [
 ]
 
 _CLASSES = {
-    "AccumulatedChargeEnv": "chunked_td.envs.accumulated_charge",
-    "ChainAndSplitEnv": "chunked_td.envs.chain_and_split",
+    "AccumulatedChargeEnv": "chunked_td.envs.accumulated_charge.gym",
+    "ChainAndSplitEnv": "chunked_td.envs.chain_and_split.gym",
     "DynamicsEnv": "chunked_td.envs.face",
     "KeptPercepts": "chunked_td.envs.kept_percepts",
-    "KeyToDoorEnv": "chunked_td.envs.key_to_door",
-    "SkewedSplitEnv": "chunked_td.envs.skewed_split",
-    "TMazeEnv": "chunked_td.envs.t_maze",
+    "KeyToDoorEnv": "chunked_td.envs.key_to_door.gym",
+    "SkewedSplitEnv": "chunked_td.envs.skewed_split.gym",
+    "TMazeEnv": "chunked_td.envs.t_maze.gym",
 }
 
 

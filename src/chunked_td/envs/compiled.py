@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chunked_td.envs.dynamics import Blackjack, Dynamics, TransitionTable, independent_copy
-from chunked_td.envs.dynamics.table_building import made, time_limit
+from chunked_td.envs.table_building import made, time_limit
 
 
 def dynamics_of(env: Any, *, horizon: int | None = None) -> Dynamics:

@@ -15,7 +15,7 @@ from gymnasium import error, spaces
 
 from chunked_td._numba import formed
 from chunked_td.envs import rendering
-from chunked_td.envs.dynamics import Dynamics, independent_copy, legal_masks
+from chunked_td.envs.protocol import Dynamics, independent_copy, legal_masks
 from chunked_td.seeding import Draws
 
 if TYPE_CHECKING:

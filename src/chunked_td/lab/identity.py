@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from chunked_td.learners.schedule import Schedule
 
 STORED_MODULES = {
+    **{
+        f"chunked_td.envs.dynamics.{name}": f"chunked_td.envs.{name}.dynamics"
+        for name in ("accumulated_charge", "blackjack", "chain_and_split", "key_to_door", "skewed_split", "t_maze")
+    },
+    "chunked_td.envs.dynamics.protocol": "chunked_td.envs.protocol",
+    "chunked_td.envs.dynamics.table": "chunked_td.envs.table",
     "chunked_td.lab.protocols": "chunked_td.lab.protocol",
     "chunked_td.simulate": "chunked_td.simulation.simulate",
 }

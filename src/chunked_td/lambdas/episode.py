@@ -43,13 +43,13 @@ class Episode(NamedTuple):
 
     @staticmethod
     @kernel
-    def record(episode, step, reward, truncated):
+    def record(episode, step, truncated):
         """Write down a transition."""
         t = episode.length[0]
         episode.states[t] = step.state
         episode.actions[t] = step.action
-        for i in range(reward.size):
-            episode.rewards[t, i] = reward[i]
+        for i in range(step.reward.size):
+            episode.rewards[t, i] = step.reward[i]
             episode.ahead[i] = 0.0
             if truncated:
                 s, values = step.next_state, step.tables.values

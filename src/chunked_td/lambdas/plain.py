@@ -23,7 +23,8 @@ class PlainStep:
 
     Attributes:
       state, action, next_state: ids. next_action: None on the last transition.
-      reward: float64[d]. terminated: whether the transition ended the episode in a terminal state.
+      reward: float64[d]. td_error: float64[d], δ_t; a λ_t that depends on either is biased, see `Step`.
+      terminated: whether the transition ended the episode in a terminal state.
       policy: float64[A], π(·|x_t) as it was when a_t was drawn. next_policy: float64[A], π(·|x_{t+1}).
       bootstrap: of the learner, see `chunked_td.bootstraps`.
     """
@@ -33,6 +34,7 @@ class PlainStep:
     next_state: int
     next_action: int | None
     reward: np.ndarray
+    td_error: np.ndarray
     terminated: bool
     policy: np.ndarray
     next_policy: np.ndarray

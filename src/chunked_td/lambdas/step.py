@@ -40,6 +40,7 @@ from chunked_td.policies import write_policy
 __all__ = [
     "WHOLE",
     "Step",
+    "Transition",
     "came_from",
     "chance",
     "choice",
@@ -47,6 +48,7 @@ __all__ = [
     "expected_mixture",
     "first",
     "following",
+    "make_step",
     "mean_overlap",
     "mixture",
     "overlap",
@@ -60,14 +62,34 @@ __all__ = [
 ]
 
 
+class Transition(NamedTuple):
+    """What happened at time t. The fields are those of `Step`."""
+
+    state: int
+    action: int
+    reward: Annotated[np.ndarray, "float64[d]"]
+    next_state: int
+    components: Any
+    percept: int
+    next_action: int
+    previous: int
+
+
 class Step(NamedTuple):
-    """Transition t: from x_t by a_t to x_{t+1}, where a_{t+1} has been chosen already."""
+    """Transition t: from x_t by a_t to x_{t+1}, where a_{t+1} has been chosen already.
+
+    A λ_t that depends on `reward` or `td_error` of its own transition is correlated with the δ_t that it weighs, which
+    moves the fixed point away from V^π. Use them in `after_step`, for the λ of later steps. Exact analysis has NaN in
+    their place.
+    """
 
     state: int
     action: int
     next_state: int
     components: Any  # int64[c], the components of next_state where they are at hand, else None
     percept: int  # what the model predicts: the next state, or an id for the pair of reward and next state
+    reward: Annotated[np.ndarray, "float64[d]"]  # r_{t+1}, in the components that the learner has
+    td_error: Annotated[np.ndarray, "float64[d]"]  # δ_t; it is known before λ_t
     next_action: int  # −1 on the last transition
     previous: int  # x_{t−1}·A + a_{t−1}, or −1 at the start
     policy: Annotated[np.ndarray, "float64[A]"]  # π(·|x_t), as it was when a_t was drawn; where the source needs it
@@ -80,6 +102,36 @@ class Step(NamedTuple):
     tables: Any  # values, legal actions, sizes and parts of the state components
     model: Any
     scene: Any  # environment, state before, state after: where the simulation plays, else None
+
+
+@kernel
+def make_step(transition, policies, td_error, scratch, epsilon, rule, tables, model, scene):
+    """The one place where a `Step` is put together.
+
+    Args:
+      transition: Transition. policies: π(·|x_t) and π(·|x_{t+1}). rule: bootstrap, n_actions and discount.
+    """
+    return Step(
+        state=transition.state,
+        action=transition.action,
+        next_state=transition.next_state,
+        components=transition.components,
+        percept=transition.percept,
+        reward=transition.reward,
+        td_error=td_error,
+        next_action=transition.next_action,
+        previous=transition.previous,
+        policy=policies[0],
+        next_policy=policies[1],
+        scratch=scratch,
+        epsilon=epsilon,
+        bootstrap=rule.bootstrap,
+        n_actions=rule.n_actions,
+        discount=rule.discount,
+        tables=tables,
+        model=model,
+        scene=scene,
+    )
 
 
 @kernel

@@ -15,11 +15,11 @@ from chunked_td.learners.update import (
     Rates,
     advance,
     begin,
-    conclude,
     finish,
-    make_step,
+    known_step,
+    observe,
     select_action,
-    train_model,
+    use_lambda,
     write_lambda,
 )
 from chunked_td.policies import only_legal
@@ -89,41 +89,38 @@ class Entries:
 
     @functools.cached_property
     def observe(self) -> Any:
-        """observe(places, state, action, next_state, percept, next_action, legal): train a count model."""
+        """observe(places, state, action, next_state, percept, next_action, ended): train count models, write δ_t."""
         form = self.form
 
-        def observe_step(places, state, action, next_state, percept, next_action, legal):
+        def observe_step(places, state, action, next_state, percept, next_action, ended):
             work = read(places, form)
-            arrival = Arrival(state, action, work.reward, next_state, None, percept, legal, -1, 0)
-            step = make_step(work.agent, arrival, next_action, work.rates[0], None)
-            train_model(work.agent.error, work.agent, step)
+            step = known_step(work, state, action, next_state, percept, next_action)
+            observe(work.agent, step, work.reward, ended)
 
         return entry(observe_step, self._cached)
 
     @functools.cached_property
     def write_lambda(self) -> Any:
-        """write_lambda(places, state, action, next_state, percept, next_action, legal): λ_t into the memory."""
+        """write_lambda(places, state, action, next_state, percept, next_action): λ_t into the memory."""
         form = self.form
 
-        def lambda_of_step(places, state, action, next_state, percept, next_action, legal):
+        def lambda_of_step(places, state, action, next_state, percept, next_action):
             work = read(places, form)
-            arrival = Arrival(state, action, work.reward, next_state, None, percept, legal, -1, 0)
-            write_lambda(work.agent, make_step(work.agent, arrival, next_action, work.rates[0], None))
+            write_lambda(work.agent, known_step(work, state, action, next_state, percept, next_action))
 
         return entry(lambda_of_step, self._cached)
 
     @functools.cached_property
-    def conclude(self) -> Any:
-        """conclude(places, state, action, next_state, percept, next_action, legal, ended): use λ_t."""
+    def use_lambda(self) -> Any:
+        """use_lambda(places, state, action, next_state, percept, next_action, ended): learn from λ_t and δ_t."""
         form = self.form
 
-        def conclude_step(places, state, action, next_state, percept, next_action, legal, ended):
+        def learn_from_step(places, state, action, next_state, percept, next_action, ended):
             work = read(places, form)
-            arrival = Arrival(state, action, work.reward, next_state, None, percept, legal, -1, ended)
-            step = make_step(work.agent, arrival, next_action, work.rates[0], None)
-            conclude(work.agent, step, work.reward, ended, work.rates[1])
+            step = known_step(work, state, action, next_state, percept, next_action)
+            use_lambda(work.agent, step, ended, work.rates[1])
 
-        return entry(conclude_step, self._cached)
+        return entry(learn_from_step, self._cached)
 
 
 @functools.cache

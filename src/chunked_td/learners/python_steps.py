@@ -44,7 +44,7 @@ def advance_in_python(
 ) -> int:
     """One transition, part by part; returns the next action, which is `given` where that is not None, or −1.
 
-    An error in the user's code leaves the learner as it was, apart from what a model has observed and an exploration
+    An error in the user's code leaves the learner as it was, apart from what models have observed and an exploration
     has counted.
     """
     rng, memory, action = agent.policy_draws.reserve(1), agent.memory, -1
@@ -56,12 +56,11 @@ def advance_in_python(
             action = int(entries.select(places, state, legal, ended == ONGOING and given is None))
             assert action != EMPTY
             action = action if given is None else given
-        here = agent.state, agent.action, state, percept, action, legal
+        here = agent.state, agent.action, state, percept, action
         if type(agent._state.model) is Answers:
             _ask(agent, state, ended)
             places, entries = agent._entries()  # the outcomes may have needed more room
-        elif agent._state.model is not None or agent._state.error is not None:
-            entries.observe(places, *here)
+        entries.observe(places, *here, ended)
         if agent._state.source is None:
             step = _plain_step(agent, state, percept, action, ended)
             lambda_t = agent.lambda_source.lambda_t(step)
@@ -73,7 +72,7 @@ def advance_in_python(
         rng.position[0] = position
         memory.next_policy[:] = policy
         raise
-    entries.conclude(places, *here, ended)
+    entries.use_lambda(places, *here, ended)
     return action
 
 
@@ -151,6 +150,7 @@ def _plain_step(agent: Any, state: int, percept: int, action: int, ended: int) -
         next_state=state,
         next_action=action if action >= 0 else None,
         reward=agent._reward.copy(),
+        td_error=agent.memory.delta_t.copy(),
         terminated=ended == TERMINATED,
         policy=agent.memory.policy.copy(),
         next_policy=agent.memory.next_policy.copy(),

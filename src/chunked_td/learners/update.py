@@ -9,11 +9,11 @@
 
 Per transition t, in this order (Alg. 1 to 4):
 
-1. choose a_{t+1} from the values as they stand; 2. train the model on transition t; 3. read λ_t; e ← γ λ_t e;
-4. e(s_t,a_t) += 1; 5. δ_t = r_{t+1} + γ B(x_{t+1}) − Q(s_t,a_t); 6. Q ← Q + α δ_t e.
+1. choose a_{t+1} from the values as they stand; 2. train the model on transition t;
+3. δ_t = r_{t+1} + γ B(x_{t+1}) − Q(s_t,a_t); 4. read λ_t; e ← γ λ_t e; 5. e(s_t,a_t) += 1; 6. Q ← Q + α δ_t e.
 
-A learner that plans (`learners.planning`) trains the planner's model between 4 and 5, and plans after 6. One that
-divides its reward (`learners.learned_components`) does so between 4 and 5, too.
+A learner that plans (`learners.planning`) trains the planner's model between 2 and 3, and plans after 6. One that
+divides its reward (`learners.learned_components`) does so between 2 and 3, too.
 
 The offline view stores δ_t and λ_t, holds the values still during the episode and makes all updates at its end
 (Eq. 2 and 4). Sampled chunks (§3.1) are the offline view with λ_t replaced by a coin that falls heads with
@@ -38,7 +38,7 @@ import numpy as np
 
 from chunked_td._numba import by_type, code, kernel
 from chunked_td.bootstraps import SARSA, STATE
-from chunked_td.lambdas.step import Step, bootstrap_value
+from chunked_td.lambdas.step import Transition, bootstrap_value, make_step
 from chunked_td.learners.planning.base import count_transition, learns_directly, plan, reward_read
 from chunked_td.learners.state import NO_LAMBDA, NO_NUMBER, SLACK
 from chunked_td.policies import GIVEN, GREEDY, count_action, draw, only_legal, uniform_legal, write_policy
@@ -91,11 +91,11 @@ def _learn_nothing_more(source, episode):
 
 
 @kernel
-def _record_nothing(no_episode, step, reward, truncated):
+def _record_nothing(no_episode, step, truncated):
     pass
 
 
-observe, look_up = by_type("observe", _nothing), by_type("look_up", _nothing)
+count, look_up = by_type("observe", _nothing), by_type("look_up", _nothing)
 misread, seen_state = by_type("misread"), by_type("seen_state", _next_state)
 lambda_of = by_type("lambda_t")
 after_step, after_episode = by_type("after_step", _learn_nothing), by_type("after_episode", _learn_nothing_more)
@@ -153,72 +153,95 @@ def advance(agent, rng, arrival, rates, scene):
     if arrival.ended != TERMINATED:
         acting = arrival.ended == ONGOING
         action = select_action(agent, rng, arrival.next_state, arrival.legal, arrival.only, rates.epsilon, acting)
-    step = make_step(agent, arrival, action, rates.epsilon, scene)
-    train_model(agent.error, agent, step)
+    here, previous = arrival, agent.memory.previous[0]
+    transition = transition_of(
+        agent.division, here.reward, here.state, here.action, here.next_state, here.components, here.percept, action,
+        previous,
+    )  # fmt: skip
+    step = step_of(agent, transition, rates.epsilon, scene)
+    observe(agent, step, arrival.reward, arrival.ended)
     write_lambda(agent, step)
-    conclude(agent, step, arrival.reward, arrival.ended, rates.step_size)
+    use_lambda(agent, step, arrival.ended, rates.step_size)
     return action
 
 
 @kernel
-def make_step(agent, arrival, next_action, epsilon, scene):
-    """The transition as λ sources and models see it."""
-    memory = agent.memory
-    return Step(
-        arrival.state,
-        arrival.action,
-        arrival.next_state,
-        arrival.components,
-        arrival.percept,
-        next_action,
-        memory.previous[0],
-        memory.policy,
-        memory.next_policy,
-        memory.scratch,
-        epsilon,
-        agent.rule.bootstrap,
-        agent.rule.n_actions,
-        agent.rule.discount,
-        agent.tables,
-        agent.model,
-        scene,
+def transition_of(division, paid, state, action, next_state, components, percept, next_action, previous):
+    """A Transition; its reward is the one that came, or the array that `divide` fills."""
+    return Transition(
+        state=state,
+        action=action,
+        reward=paid if division is None else division.reward,
+        next_state=next_state,
+        components=components,
+        percept=percept,
+        next_action=next_action,
+        previous=previous,
     )
 
 
 @kernel
-def train_model(error, agent, step):
-    """Train the model on the transition, or on what an error makes of it (`chunked_td.models.errors`)."""
+def step_of(agent, transition, epsilon, scene):
+    """The transition as λ sources and models see it."""
+    memory = agent.memory
+    policies = memory.policy, memory.next_policy
+    return make_step(
+        transition, policies, memory.delta_t, memory.scratch, epsilon, agent.rule, agent.tables, agent.model, scene
+    )
+
+
+@kernel
+def known_step(work, state, action, next_state, percept, next_action):
+    """The transition as λ sources and models see it, where the next action has been chosen."""
+    agent = work.agent
+    transition = transition_of(
+        agent.division, work.reward, state, action, next_state, None, percept, next_action, agent.memory.previous[0]
+    )
+    return step_of(agent, transition, work.rates[0], None)
+
+
+@kernel
+def observe(agent, step, paid, ended):
+    """Train the models on the transition, and write δ_t; `paid` is the reward as it came."""
+    _train_model(agent.error, agent, step)
+    _divide(agent.division, step, paid)
+    row = row_of(agent, step)
+    count_transition(agent.planning, row, seen_state(agent.error, step), step.reward, ended == TERMINATED)
+    write_td_error(agent, step, row, ended == TERMINATED)
+
+
+@kernel
+def _train_model(error, agent, step):
+    """Train the λ source's model on the transition, or on what an error makes of it (`chunked_td.models.errors`)."""
     if error is None:
-        observe(agent.model, step)
+        count(agent.model, step)
         return
     seen = misread(error, step)
     if seen >= 0:
-        observe(agent.model, _with_next_state(step, seen))
+        transition = Transition(
+            state=step.state,
+            action=step.action,
+            reward=step.reward,
+            next_state=seen,
+            components=None,
+            percept=seen,
+            next_action=step.next_action,
+            previous=step.previous,
+        )
+        count(agent.model, step_of(agent, transition, step.epsilon, step.scene))
     look_up(agent.model, step)
 
 
 @kernel
-def _with_next_state(step, state):
-    """The step as if it had led to `state`."""
-    return Step(
-        step.state,
-        step.action,
-        state,
-        None,
-        state,
-        step.next_action,
-        step.previous,
-        step.policy,
-        step.next_policy,
-        step.scratch,
-        step.epsilon,
-        step.bootstrap,
-        step.n_actions,
-        step.discount,
-        step.tables,
-        step.model,
-        step.scene,
-    )
+def _divide(division, step, paid):
+    if division is not None:
+        divide(division, step, paid)
+
+
+@kernel
+def row_of(agent, step):
+    """The row of the table of values that the transition left."""
+    return step.state if code(agent.rule.bootstrap) == STATE else step.state * code(agent.rule.n_actions) + step.action
 
 
 @kernel
@@ -245,33 +268,15 @@ def in_unit(value):
 
 
 @kernel
-def conclude(agent, step, paid, ended, step_size):
-    """The part of a step that follows once λ_t stands in `memory.lambda_t`; `paid` is the reward as it came."""
-    _divide_and_use(agent.division, agent, step, paid, ended, step_size)
-
-
-@kernel
-def _divide_and_use(division, agent, step, paid, ended, step_size):
-    if division is None:
-        use_reward(agent, step, paid, ended, step_size)
-    else:
-        divide(division, step, paid)
-        use_reward(agent, step, division.reward, ended, step_size)
-
-
-@kernel
-def use_reward(agent, step, reward, ended, step_size):
-    """Train what learns from rewards, float64[d]: the planner's model, the values and the λ source."""
-    A = code(agent.rule.n_actions)
-    row = step.state if code(agent.rule.bootstrap) == STATE else step.state * A + step.action
-    count_transition(agent.planning, row, seen_state(agent.error, step), reward, ended == TERMINATED)
-    td_error(agent, step, row, reward, ended == TERMINATED)
-    record(agent.episode, step, reward, ended == TRUNCATED)
+def use_lambda(agent, step, ended, step_size):
+    """The part of a step that follows once λ_t and δ_t stand in the memory."""
+    A, row = code(agent.rule.n_actions), row_of(agent, step)
+    record(agent.episode, step, ended == TRUNCATED)
     if agent.trace is not None or agent.planning is not None:  # values change at once; else at the end of the episode
         watch_update(agent, step_size)
     if learns_directly(agent.planning):
         learn(agent.trace, agent, step, row, step_size)
-    after_step(agent.source, step, reward, agent.memory.delta_t, ended)
+    after_step(agent.source, step, step.reward, step.td_error, ended)
     plan(agent.planning, agent, row, step.epsilon, step_size, ended != ONGOING)
     agent.memory.previous[0] = step.state * A + step.action
     if code(agent.rule.keeps_policy):
@@ -288,15 +293,15 @@ def watch_update(agent, step_size):
 
 
 @kernel
-def td_error(agent, step, row, reward, terminated):
+def write_td_error(agent, step, row, terminated):
     """δ_t^i = r^i + γ B^i(x_{t+1}) − Q^i(row), into `memory.delta_t`; r may be read off a model."""
     rule, values, memory = agent.rule, agent.tables.values, agent.memory
-    for i in range(reward.size):
+    for i in range(step.reward.size):
         ahead = 0.0
         if not terminated:
             s, a = step.next_state, step.next_action
             ahead = bootstrap_value(rule.bootstrap, rule.n_actions, values, s, a, memory.next_policy, i)
-        memory.delta_t[i] = reward_read(agent.planning, step, row, reward, i) + rule.discount * ahead - values[row, i]
+        memory.delta_t[i] = reward_read(agent.planning, step, row, i) + rule.discount * ahead - values[row, i]
 
 
 @kernel

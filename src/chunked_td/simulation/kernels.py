@@ -1,7 +1,7 @@
 """Kernels of the simulation: an episode, and a block of episodes, without touching Python.
 
 They call the kernels that `agent.step` calls, in the same order, on the same random numbers. An environment is a
-NamedTuple with static kernels (`envs.dynamics.protocol`). One loop is compiled per combination of environment,
+NamedTuple with static kernels (`envs.protocol`). One loop is compiled per combination of environment,
 bootstrap, λ source, model and view; everything that is known beforehand is known to the compiler.
 """
 
@@ -64,14 +64,16 @@ class Record(NamedTuple):
     states: Annotated[np.ndarray, "int16[k, c]"]  # k = T + 1
     actions: Annotated[np.ndarray, "int16[T]"]
     policies: Annotated[np.ndarray, "float64[k, A]"]  # π(·|x_t)
+    rewards: Annotated[np.ndarray, "float64[T, p]"]
 
     @classmethod
-    def empty(cls, components: int, n_actions: int, horizon: int) -> Record:
+    def empty(cls, components: int, n_actions: int, rewards: int, horizon: int) -> Record:
         """Before the first episode."""
         return cls(
             np.zeros((horizon + 1, components), np.int16),
             np.zeros(horizon, np.int16),
             np.zeros((horizon + 1, n_actions)),
+            np.zeros((horizon, rewards)),
         )
 
 
@@ -170,6 +172,8 @@ def _write_record(record, stage, memory, t, action):
             record.policies[t, a] = memory.next_policy[a]
         if t > 0:
             record.actions[t - 1] = action
+            for i in range(stage.reward.size):
+                record.rewards[t - 1, i] = stage.reward[i]
 
 
 @kernel

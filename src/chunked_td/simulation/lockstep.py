@@ -21,7 +21,7 @@ import numpy as np
 from chunked_td._checks import check_whole
 from chunked_td._numba import at, check_layout, code, kernel, stacked
 from chunked_td.lambdas.base import LambdaSource
-from chunked_td.lambdas.step import Step
+from chunked_td.lambdas.step import Transition, make_step
 from chunked_td.learners.state import NO_LAMBDA
 from chunked_td.learners.update import Rates, finish, in_unit, lambda_of
 from chunked_td.seeding import Stream
@@ -87,21 +87,23 @@ def enter_lambda(agent, sources, reader, stage, turn, b):
         next_state = encode(record.states[t + 1], stage.strides)
         action = int(record.actions[t])
         next_action = int(record.actions[t + 1]) if t + 1 < length else -1
-        step = Step(
-            state,
-            action,
-            next_state,
-            None,
-            next_state,
-            next_action,
-            previous,
-            record.policies[t],
-            record.policies[t + 1],
+        transition = Transition(
+            state=state,
+            action=action,
+            reward=record.rewards[t],
+            next_state=next_state,
+            components=None,
+            percept=next_state,
+            next_action=next_action,
+            previous=previous,
+        )
+        step = make_step(
+            transition,
+            (record.policies[t], record.policies[t + 1]),
+            memory.delta[t],
             memory.scratch,
             turn.past_epsilon,
-            agent.rule.bootstrap,
-            agent.rule.n_actions,
-            agent.rule.discount,
+            agent.rule,
             agent.tables,
             answers_at(reader, turn.answers[b, t], turn.columns[b], record.states[t]),
             None,

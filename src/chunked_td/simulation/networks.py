@@ -20,7 +20,7 @@ import numpy as np
 
 from chunked_td._numba import formed
 from chunked_td.bootstraps import BOOTSTRAPS
-from chunked_td.envs.dynamics.protocol import independent_copy, legal_masks
+from chunked_td.envs.protocol import independent_copy, legal_masks
 from chunked_td.lambdas.base import COUNTED, LambdaSource, Needs
 from chunked_td.learners.count_models import component_parts
 from chunked_td.seeding import Draws

@@ -8,7 +8,7 @@ import numpy as np
 
 from chunked_td._numba import check_layout, formed, is_cacheable, static, static_if_small
 from chunked_td.bootstraps import BOOTSTRAPS, STATE
-from chunked_td.envs.dynamics.protocol import Dynamics, independent_copy, legal_masks
+from chunked_td.envs.protocol import Dynamics, independent_copy, legal_masks
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.learners.averaged import CorrectedTrace
 from chunked_td.learners.count_models import component_parts, kind_of_counts, make_counts, pairs_per_step
@@ -114,7 +114,7 @@ class Run:
                 division=None if divided is None else divided.compiled(nvec),
             )
         )
-        kept = Record.empty(nvec.size, A, T) if record else None
+        kept = Record.empty(nvec.size, A, dynamics.n_rewards, T) if record else None
         trusted = type(dynamics).__module__.startswith("chunked_td.")
         masks, sums = legal_masks(dynamics), LambdaSums.zero() if sum_lambda else None
         self.stage = Stage.empty(nvec, n_actions, dynamics.n_rewards, d, masks, T, trusted, kept, sums)

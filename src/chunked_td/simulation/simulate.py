@@ -26,7 +26,7 @@ from chunked_td._checks import (
     check_whole,
 )
 from chunked_td.bootstraps import BOOTSTRAPS
-from chunked_td.envs.dynamics.protocol import Dynamics
+from chunked_td.envs.protocol import Dynamics
 from chunked_td.lambdas.base import COUNTED, MODEL, LambdaSource, as_lambda_source
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.learners.divergence import DivergenceWarning, divergence_text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from chunked_td.analysis.fixed_points.problem import Problem
 from chunked_td.bootstraps import SARSA
 from chunked_td.lambdas.base import LambdaSource, Needs, as_lambda_source
 from chunked_td.lambdas.constant import ConstantLambda
-from chunked_td.lambdas.step import Step
+from chunked_td.lambdas.step import Transition, make_step
 from chunked_td.learners.count_models import component_parts
 from chunked_td.learners.state import Tables
 
@@ -50,12 +50,23 @@ def _recall_nothing(source, step, left):
 _lambda_of, _recall = by_type("lambda_t"), by_type("recall", _recall_nothing)
 
 
+class Choices(NamedTuple):
+    """What a step tells of the learner."""
+
+    bootstrap: Any
+    n_actions: int
+    discount: float
+    per_component: Any
+
+
 @kernel
-def fill_lambda(source, per_component, bootstrap, n_actions, discount, tables, model, policy, epsilon, steps, out):
+def fill_lambda(source, rule, tables, model, policy, epsilon, unknown, steps, out):
     """λ of every transition by the source's own kernel.
 
     Args:
+      rule: Choices.
       policy: float64[S + 1, A]; the last row is scratch.
+      unknown: float64[d], what stands for the reward and the TD error.
       steps: int64[n] each: state, action, next state, next action, previous pair, whether x was left before, node.
       out: float64[n, d], written.
     """
@@ -63,28 +74,20 @@ def fill_lambda(source, per_component, bootstrap, n_actions, discount, tables, m
     for j in range(out.shape[0]):
         s, x = steps[0][j], steps[2][j]
         model.node[0] = steps[6][j]
-        step = Step(
-            s,
-            steps[1][j],
-            x,
-            None,
-            x,
-            steps[3][j],
-            steps[4][j],
-            policy[s],
-            policy[x],
-            scratch,
-            epsilon,
-            bootstrap,
-            n_actions,
-            discount,
-            tables,
-            model,
-            None,
+        transition = Transition(
+            state=s,
+            action=steps[1][j],
+            reward=unknown,
+            next_state=x,
+            components=None,
+            percept=x,
+            next_action=steps[3][j],
+            previous=steps[4][j],
         )
+        step = make_step(transition, (policy[s], policy[x]), unknown, scratch, epsilon, rule, tables, model, None)
         _recall(source, step, steps[5][j] != 0)
         for i in range(out.shape[1]):
-            out[j, i] = _lambda_of(source, step, i if code(per_component) else 0)
+            out[j, i] = _lambda_of(source, step, i if code(rule.per_component) else 0)
 
 
 def lambdas_of(
@@ -111,15 +114,16 @@ def lambdas_of(
     model = LimitModel.make(chain, pairs)
     epsilon = 0.0 if np.isnan(problem.epsilon) else problem.epsilon
     policy = np.append(problem.policy, np.zeros((1, A)), axis=0)
-    found = []
+    rule = Choices(static(problem.bootstrap), A, problem.discount, static(int(source.per_component)))
+    found, unknown = [], np.full(d, np.nan)
     for steps in (chain.going, chain.cut):
         place, out = steps.node // A, np.zeros((steps.node.size, d))
         columns = (steps.state, steps.action, steps.next_state, steps.next_action)
         columns += (chain.places.previous[place], chain.places.left[place], steps.node)
-        fill_lambda(
-            compiled, static(int(source.per_component)), static(problem.bootstrap), A, problem.discount, tables, model,
-            policy, epsilon, tuple(np.ascontiguousarray(column, np.int64) for column in columns), out,
-        )  # fmt: skip
+        columns = tuple(np.ascontiguousarray(column, np.int64) for column in columns)
+        fill_lambda(compiled, rule, tables, model, policy, epsilon, unknown, columns, out)
+        if np.isnan(out).any():
+            raise ValueError(f"lambda_source {source!r} must give a λ without the reward or δ of its own transition")
         found.append(out)
     return found[0], found[1]
 

@@ -22,11 +22,11 @@ import optax
 from chunked_td._checks import check_not_negative, check_positive, check_unit, check_whole
 from chunked_td.deep.agents.streaming import draw_groups, max_samples
 from chunked_td.deep.agents.tallies import RunTally, count, new_tally
-from chunked_td.deep.envs.protocol import JaxTask
 from chunked_td.deep.lambdas.base import DeepLambda, NextDraws, SourceSizes, Transitions, V
 from chunked_td.deep.lambdas.recurrent import PerceptWindow
 from chunked_td.deep.memory import RecurrentMemory, check_memory
 from chunked_td.deep.networks import Mlp, apply_mlp, make_mlp
+from chunked_td.envs.jax_task import JaxTask
 from chunked_td.returns import gae
 
 

@@ -3,7 +3,7 @@
     realised   λ_t = Σ_a π(a|x_t) Π_i P̂_i(xⁱ_{t+1} | x_t, a)      the paper's form; depends on what came
     expected   λ(x) = Σ_a π(a|x) Π_i Σ_k P̂_i(k | x, a)²           depends on the state alone
 
-For Q bootstraps the sum over actions is the action taken: λ(x, a). Components are the codes of `deep.spaces`: factored
+For Q bootstraps the sum over actions is the action taken: λ(x, a). Components are the codes of `envs.spaces`: factored
 categories, cells of a grid, bins of real numbers; never densities. Products are taken in log space.
 """
 

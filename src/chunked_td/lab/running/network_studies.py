@@ -61,7 +61,7 @@ def make_study(name: str, size: str) -> NetworkStudy:
 
 def _deep(size: str) -> NetworkStudy:
     from chunked_td.deep import study, tables
-    from chunked_td.deep.envs import OTHERS
+    from chunked_td.envs.tasks import OTHERS
 
     chosen = study.SIZES[size]
     tasks = (*chosen.tasks, *(OTHERS if size == "full" else ()))

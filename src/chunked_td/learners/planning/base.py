@@ -88,8 +88,8 @@ def _plan_nothing(planner, agent, row, epsilon, step_size, over):
 
 
 @kernel
-def _reward_as_it_came(source, planning, step, row, reward, i):
-    return reward[i]
+def _reward_as_it_came(source, planning, step, row, i):
+    return step.reward[i]
 
 
 @kernel
@@ -119,9 +119,9 @@ class Planning(NamedTuple):
 
     @staticmethod
     @kernel
-    def reward_read(planning, step, row, reward, i):
+    def reward_read(planning, step, row, i):
         """Component i of the reward that the TD error uses."""
-        return _read_by(planning.reward_source, planning, step, row, reward, i)
+        return _read_by(planning.reward_source, planning, step, row, i)
 
     @staticmethod
     @kernel
@@ -149,8 +149,8 @@ def _count_nothing(planning, row, seen, reward, terminated):
 
 
 @kernel
-def _plain_reward(planning, step, row, reward, i):
-    return reward[i]
+def _plain_reward(planning, step, row, i):
+    return step.reward[i]
 
 
 @kernel

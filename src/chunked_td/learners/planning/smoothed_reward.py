@@ -38,14 +38,14 @@ class SmoothedReward:
 
     @staticmethod
     @kernel
-    def read(source, planning, step, row, reward, i):
+    def read(source, planning, step, row, i):
         """The mean reward; the reward that came where the model has none."""
         counts, sums = planning.world.counts, planning.world.rewards
         if source.per_transition:
             pair = find(counts, row, step.next_state)
-            return sums[pair, i] / counts.pairs[pair, NUMBER] if pair >= 0 else reward[i]
+            return sums[pair, i] / counts.pairs[pair, NUMBER] if pair >= 0 else step.reward[i]
         if counts.total[row] == 0:
-            return reward[i]
+            return step.reward[i]
         total = 0.0
         pair = counts.head[row]
         while pair >= 0:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.envs.dynamics.table import TransitionTable
+from chunked_td.envs.table import TransitionTable
 
 CHOICE, CONTROL, PREDICTION = "choice", "control", "prediction"
 """What is learned, and the score, which is the better the larger:

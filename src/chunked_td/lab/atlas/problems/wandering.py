@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.envs.dynamics.table import TransitionTable
+from chunked_td.envs.table import TransitionTable
 from chunked_td.lab.atlas.problems.family import CONTROL, PREDICTION, Family
 
 

@@ -1,0 +1,1 @@
+"""Accumulated-Charge: compiled dynamics, Gymnasium, JAX."""

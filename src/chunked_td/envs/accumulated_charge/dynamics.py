@@ -1,0 +1,183 @@
+"""Accumulated-Charge (Section 4.2, App. A.2): a small bonus for the first action, under noise gathered on the way."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from chunked_td._checks import check_finite, check_flag, check_probability, check_whole
+from chunked_td._numba import kernel
+from chunked_td.envs.protocol import Outcome
+from chunked_td.seeding import Stream, uniform
+
+_GUIDE = 256  # entries of the table that says where to begin the search in the distribution function
+
+
+class AccumulatedCharge(NamedTuple):
+    """Dynamics of Accumulated-Charge. Build with `AccumulatedCharge.make`, then `prepare` to draw the charging steps.
+
+    State (first action was a₁, charge, time). A transition that leaves a charging time step adds Binomial(n, p) to the
+    charge, n = H/k; the transition that reaches time H pays b·[a₁] + c₀·charge − c₀·p·H and ends the episode.
+    """
+
+    horizon: int
+    points: int
+    trials: int
+    success: float
+    bonus: float
+    slope: float  # c₀ after a₁; after a₂ it is −slope
+    pmf: np.ndarray  # float64[n + 1], of Binomial(n, p)
+    cdf: np.ndarray  # float64[n + 1]
+    guide: np.ndarray  # int64[256]: no u with ⌊256·u⌋ = i has a charge below guide[i]
+    charging: np.ndarray  # uint8[H], 1 at the charging steps; written by prepare
+
+    @classmethod
+    def make(
+        cls,
+        horizon: int = 200,
+        points: int = 10,
+        success: float = 0.5,
+        bonus: float = 0.1,
+        mirrored: bool = False,
+    ) -> AccumulatedCharge:
+        """Check the sizes and build the dynamics.
+
+        Args:
+          horizon: H, the number of transitions of every episode.
+          points: k, how many time steps in 1..H−1 charge. k divides H.
+          success: p of the binomial charge; each charging step has n = H/k trials.
+          bonus: b, how much more a₁ is worth than a₂.
+          mirrored: change the sign of c₀. No expected return from the start changes.
+        """
+        horizon, points = check_whole("horizon", horizon, 2), check_whole("points", points, 1)
+        if points >= horizon:
+            raise ValueError(f"points must be less than horizon = {horizon}, got {points}")
+        if horizon % points:
+            raise ValueError(
+                f"points must divide horizon = {horizon} (each charging step has horizon / points trials), got {points}"
+            )
+        success, bonus = check_probability("success", success), check_finite("bonus", bonus)
+        slope = -0.5 if check_flag("mirrored", mirrored) else 0.5
+        pmf = _binomial(horizon // points, success)
+        cdf = np.minimum(np.cumsum(pmf), 1.0)
+        cdf[-1] = 1.0  # every uniform is below it: the search ends
+        guide = np.searchsorted(cdf, np.arange(_GUIDE) / _GUIDE, side="right")
+        charging = np.zeros(horizon, dtype=np.uint8)
+        return cls(horizon, points, horizon // points, success, bonus, slope, pmf, cdf, guide, charging)
+
+    @property
+    def nvec(self) -> tuple[int, ...]:
+        """First action, charge, time."""
+        return (2, self.horizon + 1, self.horizon + 1)
+
+    @property
+    def n_actions(self) -> int:
+        """Two at time 0, one afterwards."""
+        return 2
+
+    @property
+    def n_rewards(self) -> int:
+        """A scalar reward."""
+        return 1
+
+    @property
+    def draws(self) -> int:
+        """One number per charging step in `prepare`, one per charging step taken."""
+        return self.points
+
+    @staticmethod
+    @kernel
+    def prepare(env: Any, rng: Stream) -> None:
+        """Draw k distinct time steps out of 1..H−1, every set equally likely (Floyd's method)."""
+        env.charging[:] = 0
+        for last in range(env.horizon - env.points, env.horizon):
+            t = 1 + int(uniform(rng) * last)
+            env.charging[last if env.charging[t] else t] = 1
+
+    @staticmethod
+    @kernel
+    def reset(env: Any, rng: Stream, state: np.ndarray) -> None:
+        """Begin at time 0 without charge."""
+        state[:] = 0
+
+    @staticmethod
+    @kernel
+    def step(env: Any, rng: Stream, state: np.ndarray, action: int, reward: np.ndarray) -> bool:
+        """Note the first action, or gather charge; pay at time H."""
+        t = state[2]
+        state[2] = t + 1
+        reward[0] = 0.0
+        if t == 0:
+            state[0] = 1 - action
+        elif env.charging[t]:
+            u = uniform(rng)
+            charge = env.guide[int(u * _GUIDE)]
+            while u >= env.cdf[charge]:
+                charge += 1
+            state[1] += charge
+        if t + 1 < env.horizon:
+            return False
+        surplus = env.slope * (state[1] - env.success * env.horizon)
+        reward[0] = env.bonus + surplus if state[0] == 1 else -surplus
+        return True
+
+    @staticmethod
+    @kernel
+    def legal(env: Any, state: np.ndarray) -> int:
+        """Count the actions: two at time 0, one afterwards."""
+        return 2 if state[2] == 0 else 1
+
+    @staticmethod
+    @kernel
+    def miss(env: Any, first_action: int, state: np.ndarray) -> bool:
+        """Tell whether the episode gave the bonus away."""
+        return first_action != 0
+
+    @staticmethod
+    @kernel
+    def probability(env: Any, state: np.ndarray, action: int, next_state: np.ndarray, out: np.ndarray) -> None:
+        """Write the probability of each component's next value into `out`."""
+        t = state[2]
+        gained = next_state[1] - state[1]
+        first = 1 - action if t == 0 else state[0]
+        out[0] = 1.0 if next_state[0] == first else 0.0
+        if t < env.horizon and env.charging[t]:
+            out[1] = env.pmf[gained] if 0 <= gained <= env.trials else 0.0
+        else:
+            out[1] = 1.0 if gained == 0 else 0.0
+        out[2] = 1.0 if next_state[2] == t + 1 else 0.0
+
+    def outcomes(self, state: tuple[int, ...], action: int) -> list[Outcome]:
+        """List the transitions of (state, action), from the definition in App. A.2."""
+        if int(self.charging.sum()) != self.points:
+            raise ValueError("the charging steps are not drawn yet: call prepare (or reset the environment) first")
+        first, charge, t = state
+        if t == self.horizon:
+            return []
+        if t == 0:
+            first = int(action == 0)
+        n, p, ended = self.trials, self.success, t + 1 == self.horizon
+        gains = {0: 1.0}
+        if self.charging[t]:
+            gains = {j: math.comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(n + 1)}
+        c_0 = self.slope if first else -self.slope
+        return [
+            (
+                chance_of_gain,
+                (first, charge + gain, t + 1),
+                ((self.bonus * first + c_0 * (charge + gain) - c_0 * p * self.horizon) if ended else 0.0,),
+                ended,
+            )
+            for gain, chance_of_gain in gains.items()
+            if chance_of_gain > 0
+        ]
+
+
+def _binomial(trials: int, success: float) -> np.ndarray:
+    """Probabilities of Binomial(trials, success), adding one trial at a time: no factorial to overflow."""
+    pmf = np.ones(1)
+    for _ in range(trials):
+        pmf = np.append(pmf * (1 - success), 0.0) + np.append(0.0, pmf * success)
+    return pmf

@@ -1,0 +1,1 @@
+"""Blackjack: compiled dynamics."""

@@ -1,0 +1,1 @@
+"""CartPole: JAX."""

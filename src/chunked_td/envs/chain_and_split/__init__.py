@@ -1,0 +1,1 @@
+"""Chain-and-Split: compiled dynamics, Gymnasium."""

@@ -1,0 +1,1 @@
+"""Key-to-Door: compiled dynamics, Gymnasium."""

@@ -1,0 +1,1 @@
+"""The skewed split: compiled dynamics, Gymnasium."""

@@ -1,0 +1,131 @@
+"""Skewed split, our own control: the smallest problem in which a λ that depends on the outcome biases the values.
+
+A certain lead-in, then a branch: A with probability p pays nothing, B pays R. A learner whose λ is the probability of
+the outcome itself weighs A's errors by p and B's by 1 − p, and settles on V(s₀) ≠ V^π even with a perfect model.
+With p = 0.9 and R = 10, V^π(s₀) = 1 and the fixed point of Chunked-TD (Alg. 1) is 0.28.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from chunked_td._checks import check_finite, check_probability, check_whole
+from chunked_td._numba import kernel
+from chunked_td.envs.protocol import Outcome
+from chunked_td.seeding import Stream, uniform
+
+
+class SkewedSplit(NamedTuple):
+    """Dynamics of the skewed split. Build with `SkewedSplit.make`.
+
+    One state component, numbered: 0..length along the lead-in, the last of them before the branch; length + 1 is A and
+    length + 2 is B. One action everywhere.
+    """
+
+    length: int
+    likely: float  # probability of A
+    prize: float  # what B pays
+
+    @classmethod
+    def make(cls, probability: float = 0.9, reward: float = 10.0, length: int = 1) -> SkewedSplit:
+        """Check the sizes and build the dynamics.
+
+        Args:
+          probability: of branch A, which pays nothing.
+          reward: what branch B pays.
+          length: how many certain transitions lead to the branch.
+        """
+        length = check_whole("length", length, 0)
+        return cls(length, check_probability("probability", probability), check_finite("reward", reward))
+
+    @property
+    def nvec(self) -> tuple[int, ...]:
+        """One component."""
+        return (self.length + 3,)
+
+    @property
+    def n_actions(self) -> int:
+        """One action everywhere."""
+        return 1
+
+    @property
+    def n_rewards(self) -> int:
+        """A scalar reward."""
+        return 1
+
+    @property
+    def draws(self) -> int:
+        """The branch takes one number."""
+        return 1
+
+    @property
+    def horizon(self) -> int:
+        """The lead-in and the branch."""
+        return self.length + 1
+
+    @staticmethod
+    @kernel
+    def prepare(env: Any, rng: Stream) -> None:
+        """Nothing is fixed by the seed."""
+
+    @staticmethod
+    @kernel
+    def reset(env: Any, rng: Stream, state: np.ndarray) -> None:
+        """Begin in state 0."""
+        state[0] = 0
+
+    @staticmethod
+    @kernel
+    def step(env: Any, rng: Stream, state: np.ndarray, action: int, reward: np.ndarray) -> bool:
+        """Walk the lead-in, then branch."""
+        s = state[0]
+        reward[0] = 0.0
+        if s < env.length:
+            state[0] = s + 1
+            return False
+        if uniform(rng) < env.likely:
+            state[0] = s + 1
+        else:
+            state[0] = s + 2
+            reward[0] = env.prize
+        return True
+
+    @staticmethod
+    @kernel
+    def legal(env: Any, state: np.ndarray) -> int:
+        """Count the actions: always one."""
+        return 1
+
+    @staticmethod
+    @kernel
+    def miss(env: Any, first_action: int, state: np.ndarray) -> bool:
+        """Nothing can be missed where nothing can be chosen."""
+        return False
+
+    @staticmethod
+    @kernel
+    def probability(env: Any, state: np.ndarray, action: int, next_state: np.ndarray, out: np.ndarray) -> None:
+        """Write P(s' | s) into out[0]."""
+        s, s_next = state[0], next_state[0]
+        out[0] = 0.0
+        if s < env.length:
+            out[0] = 1.0 if s_next == s + 1 else 0.0
+        elif s == env.length and s_next == s + 1:
+            out[0] = env.likely
+        elif s == env.length and s_next == s + 2:
+            out[0] = 1.0 - env.likely
+
+    def outcomes(self, state: tuple[int, ...], action: int) -> list[Outcome]:
+        """List the transitions out of `state`."""
+        (s,) = state
+        if s > self.length:
+            return []
+        if s < self.length:
+            return [(1.0, (s + 1,), (0.0,), False)]
+        branches = [
+            (self.likely, (s + 1,), (0.0,), True),
+            (1 - self.likely, (s + 2,), (self.prize,), True),
+        ]
+        return [branch for branch in branches if branch[0] > 0]

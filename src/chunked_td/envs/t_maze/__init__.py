@@ -1,0 +1,1 @@
+"""The T-maze: compiled dynamics, Gymnasium, JAX."""

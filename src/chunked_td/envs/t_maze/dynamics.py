@@ -1,0 +1,152 @@
+"""T-maze: a signal at the start says which way is right at the end of a corridor (after Bakker 2002).
+
+`TMaze.move` is the one definition, for numbers and for JAX arrays. The table lists its outcomes, the task draws one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from chunked_td._checks import check_flag, check_not_negative, check_whole
+from chunked_td.envs.protocol import Outcome
+from chunked_td.envs.table import TransitionTable
+
+FORWARD, UP, DOWN = range(3)
+WALL = 0.025
+"""What running into a wall costs."""
+
+
+class MazeState(NamedTuple):
+    """A state of the T-maze: whole numbers, or arrays of them."""
+
+    right: Any  # the arm that pays: 0 up, 1 down
+    cell: Any  # 0 start, corridor + 1 junction, corridor + 2 an arm
+    signal: Any  # what is shown: 0 none, 1 up, 2 down
+    outcome: Any  # 0 none, 1 the right arm, 2 the wrong one
+    prize: Any  # 0 none, 1..prizes
+
+
+@dataclass(frozen=True)
+class TMaze:
+    """Settings of a T-maze, and its transitions.
+
+    The right arm pays 1, the wrong one nothing. Actions: 0 forward, 1 up, 2 down; to run into a wall changes nothing
+    and costs 0.025 (the ratio to the prize is Bakker's). Forward leads along the corridor, up and down from the
+    junction into an arm, where the episode ends. There is no way back.
+
+    Args:
+      corridor: cells between the start and the junction. numbered: whether cells can be told apart.
+      look: the signal is not shown at the start, but after the action "up" there. So the agent has to decide at the
+        start what pays at the end only (as in the active T-maze of Ni et al. 2023).
+      prizes, spread: with prizes, an arm shows one of so many, drawn evenly, and the step after it pays 1 or 0 and a
+        number between −spread and spread that the prize tells, evenly spaced: noise that a percept announces.
+      walls: whether only "forward" leads along the corridor; without walls every action does.
+    """
+
+    corridor: int = 10
+    numbered: bool = False
+    look: bool = False
+    prizes: int = 0
+    spread: float = 0.5
+    walls: bool = True
+
+    def __post_init__(self) -> None:
+        check_whole("corridor", self.corridor, 1)
+        check_whole("prizes", self.prizes, 0)
+        if self.prizes == 1:
+            raise ValueError("prizes must be 0 or at least 2, got 1")
+        check_not_negative("spread", self.spread)
+        for name in ("numbered", "look", "walls"):
+            check_flag(name, getattr(self, name))
+
+    @property
+    def n_actions(self) -> int:
+        """Forward, up, down."""
+        return 3
+
+    @property
+    def limit(self) -> int:
+        """Steps until an episode is cut."""
+        return 4 * (self.corridor + 4)
+
+    @property
+    def nvec(self) -> tuple[int, ...]:
+        """Sizes of a percept's components."""
+        return (self.corridor + 3 if self.numbered else 4, 3, 3, self.prizes + 1)
+
+    def start(self, right: Any) -> MazeState:
+        """The first state of an episode, by the arm that pays."""
+        zero = 0 * right
+        return MazeState(right, zero, zero if self.look else 1 + right, zero, zero)
+
+    def move(self, xp: Any, state: MazeState, action: Any, prize: Any) -> tuple[MazeState, Any, Any]:
+        """(next state, reward, whether the episode ended).
+
+        Args:
+          xp: numpy or jax.numpy. prize: the one that is shown where an arm is entered, 1..prizes; 0 without prizes.
+        """
+        junction = self.corridor + 1
+        cell = state.cell
+        there, arm = cell == junction, cell > junction
+        enters = there & (action != FORWARD)
+        within = (cell > 0) & (cell < junction)
+        walks = (cell < junction) & (action == FORWARD) | within & (not self.walls)
+        looks = self.look & (cell == 0) & (action == UP)
+        good = xp.where(arm, state.outcome == 1, action - UP == state.right)
+        ended = arm if self.prizes else enters
+        now = MazeState(
+            state.right,
+            cell + xp.where(enters | walks, 1, 0),
+            xp.where(looks, 1 + state.right, 0),
+            xp.where(enters, xp.where(good, 1, 2), xp.where(arm, state.outcome, 0)),
+            xp.where(enters, prize, 0),
+        )
+        wall = xp.logical_not(enters | walks | looks)
+        reward = xp.where(ended, good + self._worth(state.prize), xp.where(wall, -WALL, 0.0))
+        return now, reward, ended
+
+    def _worth(self, prize: Any) -> Any:
+        """What a prize adds: −spread..spread for 1..prizes."""
+        return self.spread * (2.0 * (prize - 1) / (self.prizes - 1) - 1.0) if self.prizes else 0.0
+
+    def percept(self, xp: Any, state: MazeState) -> tuple[Any, ...]:
+        """What is shown of a state: place, signal, outcome, prize.
+
+        The place is the cell if cells are numbered, else 0 start, 1 corridor, 2 junction, 3 arm.
+        """
+        place = state.cell
+        if not self.numbered:
+            place = xp.where(place > self.corridor, place - self.corridor + 1, xp.minimum(place, 1))
+        return place, state.signal, state.outcome, state.prize
+
+    def table(self) -> TransitionTable:
+        """The T-maze as a table whose states tell everything; `names` of the table are `MazeState`s."""
+
+        def outcomes(state: MazeState, action: int) -> list[Outcome]:
+            enters = state.cell == self.corridor + 1 and action != FORWARD
+            prizes = range(1, self.prizes + 1) if self.prizes and enters else (0,)
+            moves = (self.move(np, state, action, prize) for prize in prizes)
+            return [
+                (1 / len(prizes), MazeState(*map(int, after)), (float(reward),), bool(ended))
+                for after, reward, ended in moves
+            ]
+
+        everything = itertools.product(range(2), range(self.corridor + 3), range(3), range(3), range(self.prizes + 1))
+        return TransitionTable.from_outcomes(
+            outcomes,
+            starts=[self.start(right) for right in range(2)],
+            n_actions=self.n_actions,
+            horizon=self.limit,
+            bad_end=[state for state in itertools.starmap(MazeState, everything) if state.outcome != 1],
+        )
+
+
+def t_maze(
+    corridor: int = 10, look: bool = False, prizes: int = 0, spread: float = 0.5, walls: bool = True
+) -> TransitionTable:
+    """The table of a `TMaze`."""
+    return TMaze(corridor, look=look, prizes=prizes, spread=spread, walls=walls).table()

@@ -1,0 +1,89 @@
+"""The T-maze as a Gymnasium environment that hides its state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from chunked_td._checks import check_flag
+from chunked_td.envs.face import DynamicsEnv
+from chunked_td.envs.t_maze.dynamics import TMaze
+
+
+class TMazeEnv(DynamicsEnv):
+    """Remember a signal through a corridor whose cells look alike, and turn the way it said.
+
+    ## Description
+    The signal at the start says which of two arms pays. Then comes a corridor that shows nothing of it, and a junction.
+    What is shown at the junction is the same in both cases, so a learner without a memory can do no better than guess.
+    `chunked_td.envs.KeptPercepts` is such a memory, for learners with tables; `chunked_td.deep.memory` is one for
+    learners with networks, and `chunked_td.envs.tasks.TMazeTask` is this maze for them.
+
+    ## Action space
+    `Discrete(3)`: 0 forward, 1 up, 2 down. Forward leads along the corridor, up and down lead from the junction into
+    an arm. Everything else runs into a wall and changes nothing.
+
+    ## Observation space
+    `MultiDiscrete([4, 3, 3, prizes + 1])`, or `[corridor + 3, 3, 3, prizes + 1]` if `numbered`:
+
+    | component | meaning |
+    |---|---|
+    | 0 | place: 0 start, 1 corridor, 2 junction, 3 arm; the number of the cell if `numbered` |
+    | 1 | signal: 0 none, 1 up, 2 down |
+    | 2 | outcome: 0 none, 1 the right arm, 2 the wrong one |
+    | 3 | prize: 0 none, 1..prizes |
+
+    With `hidden=False` the state itself, `Discrete(n)`; `env.unwrapped.dynamics.names` says what it is.
+
+    ## Rewards
+    1 for the right arm and 0 for the other; −0.025 for running into a wall. With `prizes`, an arm shows one of so many,
+    and the reward comes with the step after it, together with a number between −`spread` and `spread` that the prize
+    tells: noise that a percept announces.
+
+    ## Starting state
+    The start, with one of the two signals.
+
+    ## End of an episode
+    In an arm (with `prizes`, one step later). After 4 · (`corridor` + 4) steps it is truncated.
+
+    ## Arguments
+    * `corridor` (10): cells between the start and the junction, at least 1.
+    * `numbered` (False): show which cell of the corridor it is.
+    * `look` (False): the signal is shown only after the action "up" at the start, so that it has to be fetched.
+    * `prizes` (0), `spread` (0.5): random prizes; 0 for none, or at least 2.
+    * `walls` (True): whether only "forward" leads along the corridor; without walls every action does.
+    * `hidden` (True): show percepts; False shows the state, and then runs can be compiled.
+    * `render_mode`: "ansi" or "rgb_array".
+
+    ## References
+    B. Bakker: "Reinforcement Learning with Long Short-Term Memory", NIPS 14, 2002; here without a way back. With `look`
+    after the active T-maze of T. Ni, M. Ma, B. Eysenbach, P.-L. Bacon: "When Do Transformers Shine in RL?", 2023.
+
+    ## Version history
+    * v0: first release.
+    """
+
+    def __init__(
+        self,
+        corridor: int = 10,
+        numbered: bool = False,
+        look: bool = False,
+        prizes: int = 0,
+        spread: float = 0.5,
+        walls: bool = True,
+        hidden: bool = True,
+        render_mode: str | None = None,
+    ):
+        maze = TMaze(corridor, numbered, look, prizes, spread, walls)
+        table = maze.table()
+        super().__init__(table, render_mode=render_mode)
+        self.hidden = check_flag("hidden", hidden)
+        assert table.names is not None
+        self._percepts = np.array([maze.percept(np, state) for state in table.names])  # type: ignore[arg-type]
+        if hidden:
+            self.observation_space = spaces.MultiDiscrete(list(maze.nvec))
+
+    def _observation(self) -> Any:
+        return self._percepts[self._state[0]].copy() if self.hidden else super()._observation()

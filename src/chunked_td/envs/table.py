@@ -1,0 +1,372 @@
+"""Any finite problem as arrays: one compiled class for all transition tables.
+
+A table lists, for every state and action, what can happen: a probability, the next state, the reward, and whether the
+episode ends there. Sizes are not part of the compiled type, so one loop per learner, λ source, model and view serves
+every table of one number of state components and rewards.
+
+    table = TransitionTable.from_env("FrozenLake-v1")
+    table = TransitionTable.from_outcomes(P, starts=0, horizon=100)
+    table = TransitionTable.from_arrays(P, R, terminal=[15], starts=0, horizon=100)
+    table = TransitionTable.from_dynamics(dynamics)
+
+All numbers are checked when a table is made (`table_building`), so that compiled code never reads outside an array.
+An outcome is drawn by Walker's alias method: one uniform number, two reads, whatever the number of outcomes. Where only
+one thing can happen, no number is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+
+from chunked_td._checks import check_whole
+from chunked_td._numba import kernel
+from chunked_td.envs import table_building as building
+from chunked_td.envs.protocol import Dynamics, Outcome
+from chunked_td.seeding import Stream, uniform
+
+if TYPE_CHECKING:
+    from chunked_td.envs.face import DynamicsEnv
+
+
+class _Arrays(NamedTuple):
+    """What compiled code sees of a table. Outcomes of (s, a) are numbered first[s·A + a] .. first[s·A + a + 1] − 1."""
+
+    sizes: Annotated[np.ndarray, "int64[c]"]  # nvec
+    first: Annotated[np.ndarray, "int64[pairs]"]
+    accept: Annotated[np.ndarray, "float64[n]"]  # alias method: keep outcome k with this probability,
+    alias: Annotated[np.ndarray, "int64[n]"]  # else take this one
+    chance: Annotated[np.ndarray, "float64[n]"]
+    target: Annotated[np.ndarray, "int64[n]"]
+    reward: Annotated[np.ndarray, "float64[n, d]"]
+    ends: Annotated[np.ndarray, "bool[n]"]
+    choices: Annotated[np.ndarray, "int64[S]"]  # the row of `masks` that holds for a state
+    masks: Annotated[np.ndarray, "bool[m, A]"]  # sets of legal actions; rows 0..A are the first 0..A actions
+    only: Annotated[np.ndarray, "int64[m]"]  # the one legal action of a row of `masks`, or −1
+    start: Annotated[np.ndarray, "int64[b]"]
+    start_chance: Annotated[np.ndarray, "float64[b]"]
+    start_accept: Annotated[np.ndarray, "float64[b]"]
+    start_alias: Annotated[np.ndarray, "int64[b]"]
+    bad_first: Annotated[np.ndarray, "bool[A]"]  # first actions that make an episode a regretful one
+    bad_end: Annotated[np.ndarray, "bool[S]"]  # last states that do
+    limit: int  # an episode is truncated after so many transitions
+
+
+class TransitionTable(_Arrays):
+    """Dynamics of any finite problem. Build with `from_env`, `from_outcomes`, `from_arrays` or `from_dynamics`.
+
+    Goes wherever dynamics go: `simulate(table, …)`, `ExactModel(table)`, `table.env()` for Gymnasium.
+
+    Arguments that the constructors share:
+      starts: where episodes begin: a state, several states (alike likely), a probability per state (float64[S]), or
+        a dict from state to probability.
+      horizon: transitions after which an episode is truncated; values bootstrap there, since a truncated episode has
+        not ended. By default the longest possible episode, where no state can return.
+      nvec: sizes of the state components, whose product is S, where a state is more than a number: the components of
+        state s are `np.unravel_index(s, nvec)`. Factored λ sources need it.
+      legal: which actions a state offers: the number n of the first ones, int64[S], or a mask, bool[S, A]. By default
+        those that have outcomes.
+      names: what to call the states; any objects, one per state.
+      bad_first: first actions, and bad_end: last states, that make an episode a regretful one. `simulate` counts such
+        episodes as misses.
+    """
+
+    names: Sequence[Hashable] | None = None
+
+    # ---- making tables
+
+    @classmethod
+    def from_outcomes(
+        cls,
+        outcomes: Mapping[int, Any] | Sequence[Any] | Callable[[Any, int], Iterable[Sequence[Any]]],
+        *,
+        starts: Any,
+        horizon: int | None = None,
+        n_actions: int | None = None,
+        nvec: Sequence[int] | None = None,
+        legal: Any = None,
+        names: Sequence[Hashable] | None = None,
+        bad_first: Iterable[int] = (),
+        bad_end: Iterable[Any] = (),
+    ) -> TransitionTable:
+        """From lists of outcomes, as `env.unwrapped.P` of Gymnasium's toy-text environments gives them.
+
+        Args:
+          outcomes: `P[s][a] = [(probability, next state, reward, terminated), …]`, dicts or lists, states and actions
+            numbered from 0. Or a function from (state, action) to such a list, for states that are any hashable
+            objects: the reachable ones are found by breadth-first search and become `names`; an empty list means that
+            the action is not legal. It needs `n_actions`.
+        """
+        if callable(outcomes):
+            if n_actions is None:
+                raise ValueError("n_actions must be given with a function `outcomes`, got None")
+            found = building.enumerate_states(outcomes, starts, check_whole("n_actions", n_actions, 1))
+            outcomes, starts, names = found.outcomes, found.starts, found.states
+            bad_end = [found.number[state] for state in bad_end if state in found.number]
+        lists = building.Lists.from_nested(outcomes, n_actions)
+        return cls._from_lists(lists, starts, horizon, nvec, legal, names, bad_first, bad_end)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        P: Any,
+        R: Any,
+        *,
+        starts: Any,
+        terminal: Any = (),
+        horizon: int | None = None,
+        nvec: Sequence[int] | None = None,
+        legal: Any = None,
+        names: Sequence[Hashable] | None = None,
+        bad_first: Iterable[int] = (),
+        bad_end: Iterable[int] = (),
+    ) -> TransitionTable:
+        """From dense arrays.
+
+        Args:
+          P: float64[S, A, S'], P(s' | s, a); a row of zeros is an action that is not legal.
+          R: float64[S, A, S'], float64[S, A] or float64[S']: the reward; float64[S, A, S', d] for a reward vector.
+          terminal: states (numbers, or bool[S]) in which an episode ends; entering one terminates.
+        """
+        lists = building.Lists.from_dense(P, R, terminal)
+        return cls._from_lists(lists, starts, horizon, nvec, legal, names, bad_first, bad_end)
+
+    @classmethod
+    def from_dynamics(cls, dynamics: Dynamics, *, starts: Any = None, horizon: int | None = None) -> TransitionTable:
+        """From the `outcomes` of other dynamics, prepared. States keep their ids and components.
+
+        What makes an episode a regretful one is not taken over: `misses` are 0.
+        """
+        lists, found, masks = building.from_dynamics(dynamics, starts)
+        nvec = dynamics.nvec if len(dynamics.nvec) > 1 else None
+        limit = dynamics.horizon if horizon is None else horizon
+        return cls._from_lists(lists, found, limit, nvec, masks, None, (), ())
+
+    @classmethod
+    def from_env(cls, env: Any, *, horizon: int | None = None, starts: Any = None, **keywords: Any) -> TransitionTable:
+        """From a Gymnasium environment that publishes its transitions: FrozenLake, CliffWalking, Taxi and their like.
+
+        Args:
+          env: an environment or its id. It has `env.unwrapped.P` and, unless `starts` is given,
+            `env.unwrapped.initial_state_distrib`.
+          horizon: by default the limit that `gymnasium.make` sets, if it sets one.
+          keywords: `nvec`, `legal`, `names`, `bad_first`, `bad_end`.
+        """
+        given = building.published(env, starts)
+        limit = given.limit if horizon is None else horizon
+        return cls.from_outcomes(given.P, starts=given.starts, horizon=limit, n_actions=given.n_actions, **keywords)
+
+    @classmethod
+    def _from_lists(
+        cls, lists: building.Lists, starts: Any, horizon: Any, nvec: Any, legal: Any, names: Any, first: Any, end: Any
+    ) -> TransitionTable:
+        """Check everything and put the arrays together."""
+        S, A = lists.states, lists.actions
+        sizes = building.check_nvec(nvec, S)
+        masks, choices, only = building.legal_sets(lists, legal)
+        start, start_chance = building.check_starts(starts, S)
+        building.check_can_go_on(lists, masks[choices], start)
+        limit = building.check_horizon(lists, masks[choices], start, horizon)
+        accept, alias = building.alias_tables(lists.first, lists.chance)
+        start_accept, start_alias = building.alias_tables(np.array([0, start.size]), start_chance)
+        made = cls(
+            sizes,
+            lists.first,
+            accept,
+            alias,
+            lists.chance,
+            lists.target,
+            lists.reward,
+            lists.ends,
+            choices,
+            masks,
+            only,
+            start,
+            start_chance,
+            start_accept,
+            start_alias,
+            building.flags("bad_first", first, A, "action"),
+            building.flags("bad_end", end, S, "state"),
+            limit,
+        )
+        if names is not None:
+            made.names = building.check_names(names, S)
+        return made
+
+    # ---- what dynamics offer
+
+    @property
+    def is_fixed(self) -> bool:
+        """Nothing is drawn when an environment is prepared, so that runs may share the arrays."""
+        return True
+
+    @property
+    def one_loop(self) -> bool:
+        """One compiled loop serves tables with any number of actions."""
+        return True
+
+    @property
+    def nvec(self) -> tuple[int, ...]:
+        """How many values each state component takes."""
+        return tuple(self.sizes.tolist())
+
+    @property
+    def n_states(self) -> int:
+        """S."""
+        return self.choices.size
+
+    @property
+    def n_actions(self) -> int:
+        """A, the most actions that any state offers."""
+        return self.bad_first.size
+
+    @property
+    def n_rewards(self) -> int:
+        """Length of the reward vector."""
+        return self.reward.shape[1]
+
+    @property
+    def draws(self) -> int:
+        """A start, or an outcome, takes one number."""
+        return 1
+
+    @property
+    def horizon(self) -> int:
+        """Transitions after which an episode is truncated."""
+        return self.limit
+
+    @property
+    def starts(self) -> list[tuple[float, tuple[int, ...]]]:
+        """Start states with their probabilities."""
+        return [(p, self.components(s)) for p, s in zip(self.start_chance.tolist(), self.start.tolist(), strict=True)]
+
+    @property
+    def legal_actions(self) -> np.ndarray:
+        """bool[S, A]."""
+        return self.masks[self.choices]
+
+    def components(self, state: int) -> tuple[int, ...]:
+        """The components of a state, by its number."""
+        return tuple(int(x) for x in np.unravel_index(state, self.nvec))
+
+    def outcomes(self, state: tuple[int, ...], action: int) -> list[Outcome]:
+        """List what can happen to `action` in `state`."""
+        pair = int(np.ravel_multi_index(tuple(state), self.nvec)) * self.n_actions + action
+        return [
+            (float(self.chance[k]), self.components(self.target[k]), tuple(self.reward[k].tolist()), bool(self.ends[k]))
+            for k in range(self.first[pair], self.first[pair + 1])
+        ]
+
+    def transition_lists(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where the outcomes of each pair begin, the states they lead to, and their probabilities."""
+        return self.first, self.target, self.chance
+
+    def env(self, *, render_mode: str | None = None) -> DynamicsEnv:
+        """A Gymnasium environment with this table's dynamics: the same episodes as the simulation, seed by seed."""
+        from chunked_td.envs.face import DynamicsEnv
+
+        return DynamicsEnv(self, render_mode=render_mode)
+
+    def __repr__(self) -> str:
+        return (
+            f"TransitionTable(states={self.n_states}, actions={self.n_actions}, outcomes={self.chance.size}, "
+            f"horizon={self.limit})"
+        )
+
+    # ---- kernels
+
+    @staticmethod
+    @kernel
+    def prepare(env: Any, rng: Stream) -> None:
+        """Nothing is fixed by the seed."""
+
+    @staticmethod
+    @kernel
+    def reset(env: Any, rng: Stream, state: np.ndarray) -> None:
+        """Draw a start state."""
+        write_components(env, env.start[draw_outcome(rng, env.start_accept, env.start_alias, 0, env.start.size)], state)
+
+    @staticmethod
+    @kernel
+    def step(env: Any, rng: Stream, state: np.ndarray, action: int, reward: np.ndarray) -> bool:
+        """Draw an outcome of (state, action). An action that is not legal ends the episode where it is."""
+        pair = read_components(env, state) * env.masks.shape[1] + action
+        first, end = env.first[pair], env.first[pair + 1]
+        if first == end:
+            for i in range(reward.size):
+                reward[i] = 0.0
+            return True
+        k = draw_outcome(rng, env.accept, env.alias, first, end)
+        for i in range(reward.size):
+            reward[i] = env.reward[k, i]
+        write_components(env, env.target[k], state)
+        return env.ends[k]
+
+    @staticmethod
+    @kernel
+    def legal(env: Any, state: np.ndarray) -> int:
+        """The row of `masks` that holds for `state`; up to A it is the number of legal actions."""
+        return env.choices[read_components(env, state)]
+
+    @staticmethod
+    @kernel
+    def only_action(env: Any, choices: int) -> int:
+        """The one legal action, or −1."""
+        return env.only[choices]
+
+    @staticmethod
+    @kernel
+    def time_limit(env: Any) -> int:
+        """Transitions after which an episode is truncated."""
+        return env.limit
+
+    @staticmethod
+    @kernel
+    def miss(env: Any, first_action: int, state: np.ndarray) -> bool:
+        """Whether the first action or the last state makes the episode a regretful one."""
+        return env.bad_first[first_action] or env.bad_end[read_components(env, state)]
+
+    @staticmethod
+    @kernel
+    def probability(env: Any, state: np.ndarray, action: int, next_state: np.ndarray, out: np.ndarray) -> None:
+        """Write P(x'^i | x, a) for every component i; components need not be independent (see `TableOracle`)."""
+        pair = read_components(env, state) * env.masks.shape[1] + action
+        for j in range(out.size):
+            out[j] = 0.0
+        for k in range(env.first[pair], env.first[pair + 1]):
+            left = env.target[k]
+            for j in range(out.size - 1, -1, -1):
+                if left % env.sizes[j] == next_state[j]:
+                    out[j] += env.chance[k]
+                left //= env.sizes[j]
+
+
+@kernel
+def draw_outcome(rng, accept, alias, first, end):
+    """One of first..end−1 by the alias method; takes a number only if there is a choice."""
+    if end - first == 1:
+        return first
+    place = uniform(rng) * (end - first)
+    k = min(int(place), end - first - 1)
+    return first + k if place - k < accept[first + k] else alias[first + k]
+
+
+@kernel
+def read_components(env, state):
+    """Number of the state with these components."""
+    number = state[0]
+    for j in range(1, state.size):
+        number = number * env.sizes[j] + state[j]
+    return number
+
+
+@kernel
+def write_components(env, number, state):
+    """Components of a state, into `state`."""
+    left = number
+    for j in range(state.size - 1, 0, -1):
+        state[j] = left % env.sizes[j]
+        left //= env.sizes[j]
+    state[0] = left
