@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from chunked_td.envs.spaces import Categories, Continuous, Grid
 
 _HOMES = {
-    "memory": ("RecurrentMemory",),
-    "rollouts": ("DeepRollout", "RolloutLambda"),
-    "spaces": ("Categories", "Continuous", "Grid"),
-    "lambdas": (
+    "chunked_td.deep.memory": ("RecurrentMemory",),
+    "chunked_td.deep.rollouts": ("DeepRollout", "RolloutLambda"),
+    "chunked_td.envs.spaces": ("Categories", "Continuous", "Grid"),
+    "chunked_td.deep.lambdas": (
         "DeepConstant",
         "DeepLambdaGreedy",
         "DeepMetaGradient",
@@ -74,4 +74,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _NAMES:
         raise AttributeError(f"module 'chunked_td.deep' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"chunked_td.deep.{_NAMES[name]}"), name)
+    return getattr(importlib.import_module(_NAMES[name]), name)
