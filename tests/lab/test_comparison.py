@@ -40,7 +40,7 @@ from chunked_td.lab.comparison.arms import BOOTSTRAPS, SOURCES, LearnerArm, arms
 from chunked_td.lab.comparison.page import TOP, curves_plot, ranking_table, render_page, step_size_plot
 from chunked_td.lab.comparison.ranking import LEAST, PairedFamily, chosen_sizes, own_interval
 from chunked_td.lab.comparison.recipe import agent_line, command, script
-from chunked_td.lab.comparison.running import Problem, _one_run, _Run, play
+from chunked_td.lab.comparison.running import ComparisonProblem, _one_run, _Run, play
 from chunked_td.lab.comparison.sweep import ArmOutcome, Curves
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.running.plan import SweepOptions, make_plan
@@ -59,7 +59,7 @@ def played(settings: ComparisonSettings, arm: LearnerArm, step_size: float, seed
     """Mean return and mean λ per stretch of some runs of an arm, by the runner of the comparison."""
     made = arm.in_lab(settings, (0,))
     found = play(
-        Problem.of(settings), learner=made.learner, lambda_source=made.source(), model=made.model, discount=0.99,
+        ComparisonProblem.of(settings), learner=made.learner, lambda_source=made.source(), model=made.model, discount=0.99,
         seeds=np.arange(seeds), step_sizes=np.full(seeds, step_size), episodes=settings.episodes, probes=[],
         record_at=settings.marks.tolist(), **made.options,
     )  # fmt: skip
@@ -499,9 +499,9 @@ def test_compiled_and_gymnasium_runs_have_the_same_distribution(mask):
 
 
 def test_wrappers_bins_and_schedules_play_in_gymnasium():
-    assert Problem.of(LAKE).dynamics is not None
+    assert ComparisonProblem.of(LAKE).dynamics is not None
     for change in ({"compiled": False}, {"step_size_schedule": ctd.linear(1.0, 0.1, 20)}, {"indexer": "hash"}):
-        assert Problem.of(replace(LAKE, **change)).dynamics is None
+        assert ComparisonProblem.of(replace(LAKE, **change)).dynamics is None
     cart = ComparisonSettings("CartPole-v1", 2, bins=(3, 4, 8, 6), low=(None, -2, None, -2), high=(None, 2, None, 2))
     agent = agent_of(gym.make("CartPole-v1"), cart, LearnerArm("sarsa", "forward"), 0.1, 0)
     assert agent.indexer.size == 3 * 4 * 8 * 6
@@ -515,7 +515,7 @@ def test_lambda_over_training_is_the_mean_of_the_learners_own(source):
         "ChunkedTD/KeyToDoor-v0", 60, env_settings={"horizon": 5}, exploration=ctd.Softmax(0.5)
     )
     arm, seeds = LearnerArm("expected_sarsa", source), 2
-    assert Problem.of(settings).dynamics is not None
+    assert ComparisonProblem.of(settings).dynamics is not None
     compiled = played(settings, arm, 0.3, seeds)[1]
     assert compiled.shape == (seeds, 30)
     for seed in range(seeds):
@@ -572,9 +572,9 @@ def test_settings_as_text():
     with pytest.raises(ValueError, match=r"--epsilon-schedule must be episode=value each"):
         schedule_of("epsilon-schedule", ["0=1", "later=0.1"])
     with pytest.raises(ValueError, match=r"--env-kwargs: FrozenLake-v1 cannot be made with"):
-        Problem.of(replace(LAKE, env_settings={"slipery": False}))
+        ComparisonProblem.of(replace(LAKE, env_settings={"slipery": False}))
     with pytest.raises(ValueError, match=r"--wrappers must be module:Class each, got 'nowhere:X'"):
-        Problem.of(replace(LAKE, wrappers=("nowhere:X",)))
+        ComparisonProblem.of(replace(LAKE, wrappers=("nowhere:X",)))
 
 
 # ---- what is left on disk

@@ -261,7 +261,7 @@ def protocol_of(settings: ComparisonSettings, arms: Sequence[Arm], seeds: int) -
     return Protocol(
         id="compare",
         title=f"{settings.env}: which λ?",
-        environment=Environment("chunked_td.lab.comparison.running:Problem", problem_arguments(settings)),
+        environment=Environment("chunked_td.lab.comparison.running:ComparisonProblem", problem_arguments(settings)),
         arms=tuple(arms),
         exponents=grid,
         episodes=settings.episodes,

@@ -27,7 +27,7 @@ from chunked_td.learners.schedule import over_episodes
 
 
 @dataclass(frozen=True)
-class Problem:
+class ComparisonProblem:
     """An environment to compare on.
 
     Attributes:
@@ -41,12 +41,12 @@ class Problem:
     reason: str = ""
 
     @staticmethod
-    def make(**arguments: Any) -> Problem:
+    def make(**arguments: Any) -> ComparisonProblem:
         """The problem of a protocol."""
         return _problem(json.dumps(arguments, sort_keys=True))
 
     @classmethod
-    def of(cls, settings: ComparisonSettings) -> Problem:
+    def of(cls, settings: ComparisonSettings) -> ComparisonProblem:
         """The problem of a comparison."""
         found = cls.make(**problem_arguments(settings))
         return cls(settings, found.dynamics, _why_not(settings) or found.reason)
@@ -59,16 +59,16 @@ class Problem:
 
 
 @functools.lru_cache(maxsize=2)
-def _problem(text: str) -> Problem:
+def _problem(text: str) -> ComparisonProblem:
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(text).items()
     }
     settings = ComparisonSettings(episodes=1, **values)
     env = make_environment(settings.env, settings.max_steps, settings.env_settings, settings.wrappers)
     try:
-        return Problem(settings, _dynamics(env, settings) if settings.compiled else None)
+        return ComparisonProblem(settings, _dynamics(env, settings) if settings.compiled else None)
     except (ValueError, TypeError) as problem:
-        return Problem(settings, None, str(problem))
+        return ComparisonProblem(settings, None, str(problem))
     finally:
         env.close()
 
@@ -101,7 +101,7 @@ def _dynamics(env: Any, settings: ComparisonSettings) -> Any:
     return TransitionTable.from_env(env, legal=legal)
 
 
-def facts_of(problem: Problem) -> tuple[str, ...]:
+def facts_of(problem: ComparisonProblem) -> tuple[str, ...]:
     """What the problem is like, in its own words: where chance decides, and where many ways lead."""
     from chunked_td import TransitionTable
 
@@ -142,7 +142,7 @@ def returns_and_lambda(runs: Any, record_at: np.ndarray) -> Scores:
 
 
 def play(
-    problem: Problem,
+    problem: ComparisonProblem,
     *,
     seeds: np.ndarray,
     step_sizes: np.ndarray,
@@ -163,7 +163,7 @@ def play(
 
 
 def _play_compiled(
-    problem: Problem,
+    problem: ComparisonProblem,
     seeds: np.ndarray,
     step_sizes: np.ndarray,
     episodes: int,
@@ -206,7 +206,7 @@ class _Run:
     marks: np.ndarray
 
 
-def check_agents(problem: Problem, arms: Sequence[Any], step_sizes: Sequence[float]) -> None:
+def check_agents(problem: ComparisonProblem, arms: Sequence[Any], step_sizes: Sequence[float]) -> None:
     """Wrong settings fail here, once, with a clear message, before anything is run.
 
     Args:

@@ -24,7 +24,7 @@ from chunked_td.lab.comparison.arms import (
     protocol_of,
 )
 from chunked_td.lab.comparison.ranking import ERROR, LOOKS, PairedFamily, chosen_sizes, own_interval
-from chunked_td.lab.comparison.running import Problem, check_agents, end_workers, facts_of
+from chunked_td.lab.comparison.running import ComparisonProblem, check_agents, end_workers, facts_of
 from chunked_td.lab.errors import DONE, DirectoryError, LabError
 from chunked_td.lab.protocol import Protocol
 from chunked_td.lab.running.plan import SweepOptions, make_plan, record_request
@@ -247,7 +247,7 @@ def compare(
     with _open(out) as directory:
         store = Store(directory)
         store.report_findings()
-        problem = Problem.of(settings)
+        problem = ComparisonProblem.of(settings)
         sweep = _Sweep(settings, arms, problem, store, how or HowToRun(), say)
         _keep_apart(store, sweep.protocol(looks[0]), overwrite)
         check_agents(problem, sweep.protocol(looks[0]).arms, settings.ladder[0])
@@ -308,7 +308,7 @@ class _Sweep:
 
     settings: ComparisonSettings
     arms: Sequence[LearnerArm]
-    problem: Problem
+    problem: ComparisonProblem
     store: Store
     how: HowToRun
     say: Callable[[str], Any]
