@@ -59,9 +59,9 @@ def played(settings: ComparisonSettings, arm: LearnerArm, step_size: float, seed
     """Mean return and mean λ per stretch of some runs of an arm, by the runner of the comparison."""
     made = arm.in_lab(settings, (0,))
     found = play(
-        ComparisonProblem.of(settings), learner=made.learner, lambda_source=made.source(), model=made.model, discount=0.99,
+        ComparisonProblem.of(settings), learner=made.learner, lambda_source=made.source(), model=made.model,
         seeds=np.arange(seeds), step_sizes=np.full(seeds, step_size), episodes=settings.episodes, probes=[],
-        record_at=settings.marks.tolist(), **made.options,
+        record_at=settings.marks.tolist(), discount=0.99, **made.options,
     )  # fmt: skip
     return found.returns_at / np.diff(settings.marks, prepend=0), found.lambda_at
 
