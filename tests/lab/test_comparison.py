@@ -378,7 +378,7 @@ def test_the_screen_says_what_is_compiled_also_when_piped(monkeypatch, capsys):
     from chunked_td.lab.running import engines
 
     monkeypatch.setattr(caching.Notice, "patience", 0.0)
-    monkeypatch.setattr(engines, "attempt", lambda batch, threads: _pretend_to_compile(batch))
+    monkeypatch.setattr(engines, "attempt", lambda program, *_: _pretend_to_compile(program))
     settings = replace(LAKE, sources=("junction",))
     protocol = protocol_of(settings, [arm.in_lab(settings, (3,)) for arm in arms_of(settings)], 2)
     batches = make_plan([protocol], SweepOptions("paper")).batches
@@ -389,12 +389,12 @@ def test_the_screen_says_what_is_compiled_also_when_piped(monkeypatch, capsys):
     assert "play_block" not in shown
 
 
-def _pretend_to_compile(batch):
+def _pretend_to_compile(program):
     from chunked_td._numba.caching import NOTICE
 
     with NOTICE.compiling("play_block"):
         time.sleep(0.05)
-    return batch
+    return program
 
 
 # ---- like with like
@@ -653,14 +653,14 @@ def test_finished_arms_are_kept_and_the_same_call_goes_on(tmp_path, monkeypatch)
 
     settings, attempt, done = replace(LAKE, seeds=2, extend=0), engines.attempt, []
 
-    def interrupted(batch, threads):
+    def interrupted(batch):
         if len(done) == 2:
             raise KeyboardInterrupt
         done.append(batch.name)
-        return attempt(batch, threads)
+        return attempt([batch], 1)[0]
 
     with monkeypatch.context() as patch:
-        patch.setattr(engines.LocalEngine, "run", lambda self, batches: (interrupted(one, 1) for one in batches))
+        patch.setattr(engines.LocalEngine, "run", lambda self, batches: (interrupted(one) for one in batches))
         with pytest.raises(KeyboardInterrupt):
             quiet(settings, tmp_path)
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "batches" / "compare").iterdir()}

@@ -11,7 +11,7 @@ from chunked_td.lab.comparison.arms import BOOTSTRAPS, PLANS
 from chunked_td.lab.comparison.ranking import LEAST, Gap, PairedFamily
 from chunked_td.lab.comparison.recipe import agent_line, command
 from chunked_td.lab.comparison.sweep import ArmOutcome, Comparison, Standing
-from chunked_td.lab.results.wording import list_text, seeds_text
+from chunked_td.lab.wording import list_text, seeds_text
 
 SCORE = "mean return of all training episodes, exploration included"
 """What arms are ranked by."""

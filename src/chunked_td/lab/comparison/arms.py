@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from chunked_td.lab.gym_environments import make_indexer_for
-from chunked_td.lab.protocol import Arm, Environment, Protocol, Size
+from chunked_td.lab.study import Arm, Environment, Protocol, Size
 from chunked_td.lambdas.base import MODEL, LambdaSource
 from chunked_td.learners.exploration import EPSILON, Exploration
 from chunked_td.learners.schedule import Schedule
@@ -207,14 +207,15 @@ class LearnerArm:
         """Whether it makes more updates than its steps."""
         return self.source in PLANS
 
-    def in_lab(self, settings: ComparisonSettings, exponents: tuple[int, ...]) -> Arm:
-        """The arm as the lab runs it, with these step sizes."""
+    def in_lab(self, settings: ComparisonSettings, places: Iterable[int]) -> Arm:
+        """The arm as the lab runs it, with the step sizes at these places of the ladder."""
         options: dict[str, Any] = {"epsilon": 1.0} if self.source == RANDOM else exploration_options(settings)
         if self.planner is not None:
             options["planner"] = self.planner
         source = self.lambda_source
         model = "counts" if source.needs & MODEL else None
-        return Arm(self.id, self.label, self.bootstrap, source, model, exponents, in_paper=False, options=options)
+        sizes = tuple(-place for place in sorted(places))
+        return Arm(self.id, self.label, self.bootstrap, source, model, sizes, in_paper=False, options=options)
 
 
 def exploration_options(settings: ComparisonSettings) -> dict[str, Any]:
@@ -263,11 +264,11 @@ def protocol_of(settings: ComparisonSettings, arms: Sequence[Arm], seeds: int) -
         title=f"{settings.env}: which λ?",
         environment=Environment("chunked_td.lab.comparison.running:ComparisonProblem", problem_arguments(settings)),
         arms=tuple(arms),
-        exponents=grid,
+        exponents=tuple(-place for place in grid),
         episodes=settings.episodes,
         scoring="chunked_td.lab.comparison.running:returns_and_lambda",
         score_label="mean return of all episodes",
-        smoke=Size(seeds=2, episodes=min(settings.episodes, 10), exponents=grid[:1]),
+        smoke=Size(seeds=2, episodes=min(settings.episodes, 10), exponents=(-grid[0],)),
         record=((settings.episodes, settings.every),),
         exploration=EPSILON if settings.epsilon is None else settings.epsilon,
         discount=settings.discount,

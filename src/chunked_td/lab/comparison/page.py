@@ -16,8 +16,8 @@ from chunked_td.lab.report.choice import Plot
 from chunked_td.lab.report.page import render
 from chunked_td.lab.report.plots import axis, layout, line_with_band, numbers
 from chunked_td.lab.report.style import GREY, MARKERS, Style
-from chunked_td.lab.results.statistics import mean_and_interval
 from chunked_td.lab.results.tables import Table
+from chunked_td.lab.statistics import mean_and_interval
 from chunked_td.learners.exploration import EPSILON, CountBonus, Softmax
 
 TOP = 10

@@ -22,7 +22,7 @@ import numpy as np
 
 from chunked_td.lab.comparison.arms import ComparisonSettings, learner_for, problem_arguments
 from chunked_td.lab.gym_environments import make_environment
-from chunked_td.lab.protocol import Scores
+from chunked_td.lab.study import Scores
 from chunked_td.learners.schedule import over_episodes
 
 

@@ -26,13 +26,13 @@ from chunked_td.lab.comparison.arms import (
 from chunked_td.lab.comparison.ranking import ERROR, LOOKS, PairedFamily, chosen_sizes, own_interval
 from chunked_td.lab.comparison.running import ComparisonProblem, check_agents, end_workers, facts_of
 from chunked_td.lab.errors import DONE, DirectoryError, LabError
-from chunked_td.lab.protocol import Protocol
 from chunked_td.lab.running.plan import SweepOptions, make_plan, record_request
 from chunked_td.lab.running.reproduce import HowToRun, run_planned
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.family import family_of
 from chunked_td.lab.store.manifest import Manifest
+from chunked_td.lab.study import Protocol
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,7 @@ class _Sweep:
 
     def protocol(self, seeds: int) -> Protocol:
         """The protocol with the step sizes that are asked for so far."""
-        arms = [arm.in_lab(self.settings, tuple(sorted(places))) for arm, places in self.places.items()]
+        arms = [arm.in_lab(self.settings, places) for arm, places in self.places.items()]
         first = self.settings.ladder[1][:1]
         return protocol_of(self.settings, [*arms, self.random.in_lab(self.settings, first)], seeds)
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from chunked_td.lab.identity import identity, schedule_text
-from chunked_td.lab.protocol import Arm, Protocol
+from chunked_td.lab.study import Arm, Protocol
 
 # Raise this when a change to the algorithms, the environments or the random streams changes results:
 # stored batches of the old version are then no longer used.

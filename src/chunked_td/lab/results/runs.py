@@ -1,0 +1,255 @@
+"""Stored runs as arrays: what figures, tables, claims and the report are made from.
+
+A `Results` is one protocol of a run directory: its description (from the manifest) and, per arm, the scores of all runs
+as float64[step sizes, seeds, checkpoints]. Everything here is a pure function of what is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chunked_td.lab.catalogue import catalogue
+from chunked_td.lab.description import ArmDescription, Description
+from chunked_td.lab.results.selection import selected_exponent
+from chunked_td.lab.store.batch_store import SCHEMA, Store
+from chunked_td.lab.study import Published
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class ArmResults:
+    """An arm and its runs; `runs` is None where none are stored."""
+
+    about: ArmDescription
+    runs: RunArrays | None
+
+    @property
+    def id(self) -> str:
+        """The arm's id."""
+        return self.about.id
+
+    @property
+    def label(self) -> str:
+        """What figures and tables call it."""
+        return self.about.label
+
+    @property
+    def in_paper(self) -> bool:
+        """Whether the paper has it."""
+        return self.about.in_paper
+
+    @property
+    def fixed_lambda(self) -> float | None:
+        """λ of an arm with a constant one."""
+        return self.about.fixed_lambda
+
+    def require_runs(self) -> RunArrays:
+        """Its runs, of an arm that has some."""
+        if self.runs is None:
+            raise ValueError(f"arm {self.id!r} must have runs, got none")
+        return self.runs
+
+
+@dataclass(frozen=True)
+class RunArrays:
+    """Runs of one arm.
+
+    Attributes:
+      exponents: int64[E], largest first; seeds: int64[S]; episodes: int64[K], the checkpoints.
+      step_sizes: float64[E].
+      columns: name -> float64[E, S, K], NaN where a run or checkpoint is missing.
+    """
+
+    exponents: np.ndarray
+    step_sizes: np.ndarray
+    seeds: np.ndarray
+    episodes: np.ndarray
+    columns: Mapping[str, np.ndarray]
+
+    @property
+    def length(self) -> int:
+        """The last checkpoint."""
+        return int(self.episodes[-1])
+
+    def has(self, episode: int) -> bool:
+        """Whether there is a checkpoint at this episode."""
+        return bool(np.any(self.episodes == episode))
+
+    def at(self, episode: int | None = None, column: str = "score") -> np.ndarray:
+        """float64[E, S] at a checkpoint; None is the last."""
+        index = len(self.episodes) - 1 if episode is None else int(np.searchsorted(self.episodes, episode))
+        if episode is not None and not self.has(episode):
+            raise ValueError(f"episode {episode}: there are checkpoints at {self.episodes.tolist()}")
+        return self.columns[column][:, :, index]
+
+    def of(self, exponent: int, column: str = "score") -> np.ndarray:
+        """float64[S, K]: the curves of one step size."""
+        return self.columns[column][int(np.flatnonzero(self.exponents == exponent)[0])]
+
+    def only(self, seeds: Iterable[int]) -> RunArrays:
+        """The runs of these seeds."""
+        keep = np.isin(self.seeds, list(seeds))
+        columns = {name: values[:, keep] for name, values in self.columns.items()}
+        return replace(self, seeds=self.seeds[keep], columns=columns)
+
+    def step_size(self, exponent: int) -> float:
+        """The step size of an exponent."""
+        return float(self.step_sizes[int(np.flatnonzero(self.exponents == exponent)[0])])
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a run directory has of one protocol: its description, and the runs of its arms."""
+
+    about: Description
+    arms: tuple[ArmResults, ...]
+
+    @property
+    def id(self) -> str:
+        """The protocol's id."""
+        return self.about.id
+
+    @cached_property
+    def length(self) -> int:
+        """Episodes of the longest runs; 0 if there are none."""
+        return max((arm.runs.length for arm in self.arms if arm.runs is not None), default=0)
+
+    @property
+    def shortened(self) -> bool:
+        """Whether even the longest runs are shorter than the protocol says."""
+        return self.length < self.about.episodes
+
+    @property
+    def best(self) -> float | None:
+        """The best possible score of runs this long, where known."""
+        return None if self.shortened else self.about.best
+
+    @cached_property
+    def present(self) -> tuple[ArmResults, ...]:
+        """Arms with runs of full length."""
+        return tuple(arm for arm in self.arms if arm.runs is not None and arm.runs.length == self.length)
+
+    @cached_property
+    def reduced(self) -> tuple[ArmResults, ...]:
+        """Arms whose runs are shorter than those of the others: not to be compared at the end."""
+        return tuple(arm for arm in self.arms if arm.runs is not None and arm.runs.length < self.length)
+
+    @cached_property
+    def absent(self) -> tuple[ArmResults, ...]:
+        """Arms of the protocol without runs."""
+        return tuple(arm for arm in self.arms if arm.runs is None)
+
+    @cached_property
+    def seeds(self) -> int:
+        """Seeds of the arm that has most."""
+        return max((len(arm.runs.seeds) for arm in self.arms if arm.runs is not None), default=0)
+
+    @cached_property
+    def selected(self) -> dict[str, int]:
+        """{arm id: exponent}: as the experiment selects, or by least mean score where it does not select."""
+        selection = self.about.selection
+        return {arm.id: selected_exponent(arm.runs, selection, arm.id) for arm in self.arms if arm.runs is not None}
+
+    @cached_property
+    def early(self) -> tuple[int, ...]:
+        """Checkpoints at which arms of reduced size can be compared with all others: the last common one of each."""
+        found = set()
+        for arm in self.reduced:
+            runs = [other.runs for other in (arm, *self.present) if other.runs is not None]
+            common = set.intersection(*(set(part.episodes.tolist()) for part in runs))
+            found |= {max(common)} if common else set()
+        return tuple(sorted(found))
+
+    def find(self, arm_id: str) -> ArmResults | None:
+        """The arm with this id if its runs have full length."""
+        return next((arm for arm in self.present if arm.id == arm_id), None)
+
+    def runs(self, arm_id: str) -> RunArrays | None:
+        """Runs of full length of an arm."""
+        arm = self.find(arm_id)
+        return None if arm is None else arm.runs
+
+    def published(self, arm_id: str, quantity: str) -> Published | None:
+        """The paper's number for an arm, if there is one."""
+        return self.about.published_number(arm_id, quantity)
+
+    def with_seeds(self, count: int) -> Results:
+        """The same with the first `count` seeds only."""
+        return replace(self, arms=tuple(_with_seeds(arm, count) for arm in self.arms))
+
+    def with_arms(self, arms: Iterable[ArmResults]) -> Results:
+        """The same with these arms only."""
+        return replace(self, arms=tuple(arms))
+
+    def until(self, episode: int) -> Results:
+        """The beginning of every run, up to a checkpoint; arms without that checkpoint are left out."""
+        kept = []
+        for arm in self.arms:
+            if arm.runs is not None and arm.runs.has(episode):
+                inside = arm.runs.episodes <= episode
+                columns = {name: values[:, :, inside] for name, values in arm.runs.columns.items()}
+                kept.append(replace(arm, runs=replace(arm.runs, episodes=arm.runs.episodes[inside], columns=columns)))
+        return self.with_arms(kept)
+
+
+def _with_seeds(arm: ArmResults, count: int) -> ArmResults:
+    return arm if arm.runs is None else replace(arm, runs=arm.runs.only(range(count)))
+
+
+def load_results(store: Store) -> dict[str, Results]:
+    """Every protocol of a store that has runs, the catalogue's first and in its order."""
+    known = list(catalogue())
+    ids = sorted(store.directory.protocol_ids, key=lambda name: known.index(name) if name in known else len(known))
+    studies = {name: load_protocol(store, name) for name in ids}
+    return {name: study for name, study in studies.items() if study.length}
+
+
+def load_protocol(store: Store, protocol_id: str) -> Results:
+    """One protocol of a store."""
+    return results_of(store.table(protocol_id), store.directory.request(protocol_id).description)
+
+
+def results_of(table: pl.DataFrame, about: Description) -> Results:
+    """Results from a table as `Store.table` returns it."""
+    by_arm = {str(key[0]): rows for key, rows in table.partition_by("arm", as_dict=True).items()}
+    arms = (ArmResults(arm, runs_of(by_arm[arm.id]) if arm.id in by_arm else None) for arm in about.arms)
+    return Results(about, tuple(arms))
+
+
+def runs_of(rows: pl.DataFrame) -> RunArrays:
+    """The rows of one arm as arrays."""
+    exponent, seed, episode = (rows[name].to_numpy() for name in ("exponent", "seed", "episode"))
+    rising, e = np.unique(exponent, return_inverse=True)
+    seeds, s = np.unique(seed, return_inverse=True)
+    episodes, k = np.unique(episode, return_inverse=True)
+    e = len(rising) - 1 - e
+    step_sizes = np.empty(len(rising))
+    step_sizes[e] = rows["step_size"].to_numpy()
+    columns = {}
+    for name in rows.columns:
+        if name == "score" or name not in SCHEMA:
+            values = np.full((len(rising), len(seeds), len(episodes)), np.nan)
+            values[e, s, k] = rows[name].cast(float).fill_null(float("nan")).to_numpy()
+            if not np.isnan(values).all():
+                columns[name] = values
+    return RunArrays(rising[::-1], step_sizes, seeds, episodes, columns)
+
+
+def evenly(episodes: np.ndarray, until: int) -> np.ndarray:
+    """Which checkpoints to draw, bool[K]: those up to `until`, thinned where some lie much closer than others."""
+    count = int(np.sum(episodes <= until))
+    gaps = np.diff(episodes[:count], prepend=0)
+    keep = np.arange(len(episodes)) < count
+    if np.max(gaps) > 3 * np.min(gaps[:-1], initial=np.max(gaps)):
+        last = 0
+        for i in range(count - 1):
+            keep[i] = episodes[i] - last >= np.max(gaps)
+            last = episodes[i] if keep[i] else last
+    return keep

@@ -1,0 +1,186 @@
+"""Statistics of sweeps, as pure functions on one array shape.
+
+    scores: float64[arms, step sizes, seeds]
+
+NaN marks a run that is not there (an arm without that step size, a batch not finished). Functions of one group of
+runs take float64[..., seeds], work along the last axis and leave NaNs out. Resampling always uses the same random
+numbers, so that the same runs give the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+RESAMPLES = 2_000
+
+
+class IntervalEstimate(NamedTuple):
+    """A number and the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def above(self, other: IntervalEstimate) -> bool:
+        """Whether this interval lies above the other."""
+        return self.low > other.high
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval, both ends of shape [...]."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+
+def mean_sd(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation (n − 1) along the last axis; the deviation of a single run is NaN."""
+    scores = np.asarray(scores, dtype=np.float64)
+    count = np.sum(~np.isnan(scores), axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.nansum(scores, axis=-1) / count
+        square = np.nansum((scores - mean[..., None]) ** 2, axis=-1)
+        return mean, np.sqrt(square / np.where(count > 1, count - 1, np.nan))
+
+
+def interquartile_mean(scores: np.ndarray) -> np.ndarray:
+    """Mean of the middle half of the runs along the last axis; runs at the quartiles count in part."""
+    scores = np.asarray(scores, dtype=np.float64)
+    if np.isnan(scores).any():
+        return np.apply_along_axis(_interquartile_mean_of_present, -1, scores)
+    # Value i fills the interval [i, i+1] of [0, n]; its weight is the part inside the middle half [n/4, 3n/4].
+    n = scores.shape[-1]
+    weights = np.diff(np.clip(np.arange(n + 1), 0.25 * n, 0.75 * n))
+    return np.sort(scores, axis=-1) @ (weights / weights.sum())
+
+
+def _interquartile_mean_of_present(values: np.ndarray) -> float:
+    values = values[~np.isnan(values)]
+    return float(interquartile_mean(values)) if values.size else float("nan")
+
+
+def bootstrap_interquartile_means(values: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Interquartile means of bootstrap samples of runs, float64[RESAMPLES]."""
+    values = np.asarray(values, np.float64)
+    rng = np.random.default_rng(seed)
+    return interquartile_mean(values[rng.integers(values.size, size=(RESAMPLES, values.size))])
+
+
+def interquartile_estimate(values: np.ndarray, seed: int = 0) -> IntervalEstimate:
+    """Interquartile mean of runs with its percentile bootstrap interval."""
+    return estimate_from(float(interquartile_mean(values)), bootstrap_interquartile_means(values, seed))
+
+
+def estimate_from(value: float, draws: np.ndarray) -> IntervalEstimate:
+    """A number with the 95 % percentile interval of its bootstrap draws."""
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return IntervalEstimate(value, float(low), float(high))
+
+
+def detectable_mean(values: np.ndarray, *, tests: int = 1, level: float = 0.05, power: float = 0.8) -> float:
+    """The smallest mean that a two-sided t-test would tell from 0 with this power, given the spread of `values`.
+
+    Args:
+      values: float64[runs]: differences over common seeds, or distances from a limit; NaNs are left out.
+      tests: of how many tests this is one (Holm's first step).
+    """
+    from scipy.stats import t
+
+    values = np.asarray(values, dtype=np.float64)
+    values = values[np.isfinite(values)]
+    if values.size < 2:
+        return float("inf")
+    freedom = values.size - 1
+    reach = t.ppf(1 - level / (2 * tests), freedom) + t.ppf(power, freedom)
+    return float(reach * values.std(ddof=1) / np.sqrt(values.size))
+
+
+def bootstrap_weights(runs: int, draws: int = RESAMPLES, size: int | None = None) -> np.ndarray:
+    """How often each run is in each bootstrap sample: int64[draws, runs], the same for the same arguments.
+
+    Args:
+      runs: how many runs there are.
+      draws: how many samples.
+      size: runs per sample, drawn with replacement; None is as many as there are.
+    """
+    return np.random.default_rng(0).multinomial(size or runs, np.full(runs, 1 / runs), size=draws)
+
+
+def mean_and_interval(values: np.ndarray, level: float = 0.95, resamples: int = RESAMPLES) -> tuple[Any, Interval]:
+    """Mean over runs and its percentile bootstrap interval, for many columns at once.
+
+    Args:
+      values: float64[runs, ...]. Runs are resampled whole, so the columns of a curve stay together. Columns may lack
+        different runs (NaN).
+    Returns:
+      mean and interval, each float64[...]; NaN where there are no runs. One run gives an interval of no width.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    flat = values.reshape(len(values), -1)
+    there = ~np.isnan(flat)
+    weights = bootstrap_weights(len(flat), resamples)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = (weights @ np.where(there, flat, 0.0)) / (weights @ there)
+    low, high = np.full(flat.shape[1], np.nan), np.full(flat.shape[1], np.nan)
+    some = there.any(axis=0)
+    tail = (1 - level) / 2
+    if some.any():
+        low[some], high[some] = np.nanquantile(means[:, some], [tail, 1 - tail], axis=0)
+    shape = values.shape[1:]
+    return mean_sd(np.moveaxis(values, 0, -1))[0], Interval(low.reshape(shape), high.reshape(shape))
+
+
+def probability_of_improvement(ours: np.ndarray, theirs: np.ndarray, *, smaller_is_better: bool = True) -> float:
+    """Chance that a run of ours beats a run of theirs, seeds drawn independently; ties count half.
+
+    Args:
+      ours, theirs: float64[seeds], not necessarily of one length.
+    """
+    ours, theirs = (np.asarray(values, dtype=np.float64) for values in (ours, theirs))
+    difference = ours[~np.isnan(ours)][:, None] - theirs[~np.isnan(theirs)][None, :]
+    if smaller_is_better:
+        difference = -difference
+    return float(np.mean((difference > 0) + 0.5 * (difference == 0)))
+
+
+def paired_test(
+    ours: np.ndarray, theirs: np.ndarray, *, rng: np.random.Generator | None = None, resamples: int = 20_000
+) -> float:
+    """Two-sided p-value that two arms have the same mean score, by flipping signs of differences over common seeds.
+
+    Exact (all sign patterns) up to 14 seeds that differ; sampled with `rng` beyond.
+
+    Args:
+      ours, theirs: float64[seeds], the same seeds in the same order; seeds that either lacks are left out.
+    """
+    difference = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
+    difference = difference[~np.isnan(difference)]
+    difference = difference[difference != 0]
+    n = difference.size
+    if n == 0:
+        return 1.0
+    observed = abs(difference.sum())
+    slack = 1e-12 * np.abs(difference).sum()  # sums that differ by rounding only count as equal
+    if n <= 14:
+        signs = 1.0 - 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
+        return float(np.mean(np.abs(signs @ difference) >= observed - slack))
+    rng = np.random.default_rng(0) if rng is None else rng
+    signs = rng.choice((-1.0, 1.0), size=(resamples, n))
+    return float((1 + np.sum(np.abs(signs @ difference) >= observed - slack)) / (resamples + 1))
+
+
+def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Holm's step-down correction: adjusted p-values, in the order given; NaN (no test) is left out of the count."""
+    p = np.asarray(p_values, dtype=np.float64)
+    adjusted = np.full(p.shape, np.nan)
+    order = [int(i) for i in np.argsort(p, kind="stable") if not np.isnan(p[i])]
+    largest = 0.0
+    for rank, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(order) - rank) * p[i]))
+        adjusted[i] = largest
+    return adjusted
