@@ -13,7 +13,6 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import browser
 import gymnasium as gym
@@ -24,7 +23,7 @@ import tyro
 
 import chunked_td as ctd
 from chunked_td.cli._shared import keywords_of, schedule_of
-from chunked_td.cli.compare import Compare, Source, write_comparison
+from chunked_td.cli.compare import Compare, write_comparison
 from chunked_td.cli.train import Train, learner_settings
 from chunked_td.lab.comparison import Comparison, ComparisonSettings, compare
 from chunked_td.lab.comparison.answer import (
@@ -228,9 +227,9 @@ def test_the_answer_names_the_best_lambda_planning_apart_and_what_is_not_worth_t
     words = (best.arm.label, best.text, planned.arm.label, planned.text, "ten more updates a step")
     assert all(word in headline(found) for word in words)
     worse = headline(found).partition("Not worth trying: ")[2]
-    assert "value kernel" in worse
+    assert ctd.ValueLambda.label in worse
     assert "λ = 0, 0.9" in worse
-    assert "chunked" not in worse
+    assert ctd.ForwardLambda.label not in worse
     assert "Dyna" not in worse
     (direct,) = direct_texts(found)
     fixed = next(r for r in found.rows if r.arm == LearnerArm(best.arm.bootstrap, "fixed", 0.9))
@@ -289,22 +288,23 @@ def test_seeds_are_added_until_the_answer_is_clear():
 
 
 def test_rivals_are_compared_where_they_are_named():
-    assert set(get_args(Source)) == set(SOURCES)
-    assert Compare.sources == ComparisonSettings("x", 1).sources
+    assert Compare("x").settings().sources == ComparisonSettings("x", 1).sources
     by_default = {arm.source for arm in arms_of(replace(LAKE, sources=ComparisonSettings("x", 1).sources))}
-    rivals = ("adaptive", "meta_gradient", "signal", "visit")
+    rivals = tuple(cls.id for cls in ctd.lambdas.SOURCES.values() if not cls.by_default and cls.id != "watkins")
     assert not by_default & {*rivals, "watkins"}
     assert by_default == {*SOURCES, "fixed"} - {*rivals, "watkins"}
     named = arms_of(replace(LAKE, sources=("watkins", *rivals), bootstraps=("sarsa", "q_learning")))
     assert [arm.label for arm in named if arm.source == "watkins"] == ["Q-learning, Watkins (λ = 0.9)"]
-    assert [arm.label for arm in named if arm.source == "signal"] == ["SARSA, signal", "Q-learning, signal"]
+    assert [arm.label for arm in named if arm.source == "signal"] == [
+        f"{bootstrap}, {ctd.SignalLambda.label}" for bootstrap in ("SARSA", "Q-learning")
+    ]
     assert len({arm.id for arm in named}) == len({arm.label for arm in named}) == len(named)
     with pytest.raises(ValueError, match=r"sources: watkins .* goes with the bootstrap q_learning and a λ above 0"):
         arms_of(replace(LAKE, sources=("watkins",)))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("source", ["adaptive", "meta_gradient", "signal", "visit", "watkins"])
+@pytest.mark.parametrize("source", ["adaptive", "meta-gradient", "signal", "visit", "watkins"])
 def test_rivals_run_compiled_and_in_gymnasium(source):
     arm = LearnerArm("q_learning" if source == "watkins" else "expected_sarsa", source, 0.9 * (source == "watkins"))
     assert np.isfinite(played(LAKE, arm, 0.2, 2)[0]).all()
@@ -354,7 +354,7 @@ def test_every_arm_can_be_made_in_python_and_in_the_shell(change):
             learner = learner_by_name(train.learner)
             assert same(learner(env, **learner_settings(learner, train, env)), agent), words
             in_shell.add(arm.source)
-    assert in_shell == {"fixed", "forward", "dyna", "watkins"}
+    assert in_shell == {"fixed", *SOURCES}
 
 
 def test_the_script_runs():
@@ -385,7 +385,7 @@ def test_the_screen_says_what_is_compiled_also_when_piped(monkeypatch, capsys):
     list(engines.LocalEngine().run(batches))
     shown = capsys.readouterr().err
     assert "chunked_td: compiling 1 of 4: SARSA, λ = 0 …" in shown
-    assert "chunked_td: compiling 4 of 4: Expected-SARSA, junction …" in shown
+    assert "chunked_td: compiling 4 of 4: Expected-SARSA, Junctions …" in shown
     assert "play_block" not in shown
 
 

@@ -8,9 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from chunked_td import lambdas
+from chunked_td._checks import did_you_mean
 from chunked_td.lab.gym_environments import make_indexer_for
 from chunked_td.lab.study import Arm, Environment, Protocol, Size
 from chunked_td.lambdas.base import MODEL, LambdaSource
+from chunked_td.lambdas.constant import ConstantLambda
+from chunked_td.lambdas.names import current_id
+from chunked_td.lambdas.reading import read_source, read_sources
+from chunked_td.lambdas.watkins import WatkinsLambda
 from chunked_td.learners.exploration import EPSILON, Exploration
 from chunked_td.learners.schedule import Schedule
 
@@ -19,30 +25,18 @@ BOOTSTRAPS = {"sarsa": "SARSA", "expected_sarsa": "Expected-SARSA", "q_learning"
 
 _CLASSES = {"sarsa": "ChunkedSarsa", "expected_sarsa": "ChunkedExpectedSarsa", "q_learning": "QLambda"}
 
-SOURCES = {
-    "forward": ("chunked (forward)", "ForwardLambda"),
-    "expected": ("expected", "ExpectedLambda"),
-    "value": ("value kernel", "ValueLambda"),
-    "junction": ("junction", "JunctionLambda"),
-    "backward": ("backward", "BackwardLambda"),
-    "greedy": ("λ-greedy", "GreedyLambda"),
-    "dyna": ("Dyna (λ = 0)", "ConstantLambda"),
-    "adaptive": ("adaptive TD", "AdaptiveLambda"),
-    "meta_gradient": ("meta-gradient", "MetaGradientLambda"),
-    "signal": ("signal", "SignalLambda"),
-    "visit": ("1/visits", "VisitLambda"),
-    "watkins": ("Watkins", "WatkinsLambda"),
-}
-"""λ sources besides the fixed λs: label and class. Dyna is a rival that plans instead. Watkins' cuts are for
-Q-learning, with the λs of the grid."""
+DYNA = "dyna"
+"""The rival that plans instead of choosing λ."""
 
-ADAPTIVE = tuple(name for name in SOURCES if name not in ("dyna", "watkins"))
-"""Those whose λ is not a given number."""
+SOURCES = {cls.id: cls.label for cls in lambdas.SOURCES.values() if cls.id != "constant" and not cls.per_component}
+SOURCES[DYNA] = "Dyna (λ = 0)"
+"""λ sources besides the fixed λs, and Dyna: their labels by id. Watkins' cuts are for Q-learning, with the λs of the
+grid."""
 
-BY_DEFAULT = tuple(SOURCES)[:7]
-"""Sources compared by default; every one more has to be compiled for every bootstrap."""
+BY_DEFAULT = tuple(id for id in SOURCES if id == DYNA or lambdas.SOURCES[id].by_default)
+"""Sources compared by default; each further one has to be compiled for every bootstrap."""
 
-PLANS = {"dyna": "at ten more updates a step, from a model"}
+PLANS = {DYNA: "at ten more updates a step, from a model"}
 """Sources that plan, and what that costs."""
 
 _WITH_VALUE = ("fixed", "watkins")
@@ -68,7 +62,8 @@ class ComparisonSettings:
       seeds: runs per arm and step size; None is 20 where runs are compiled, 10 elsewhere.
       lambdas: the grid of fixed λs.
       step_sizes: step sizes to begin with.
-      bootstraps: keys of `BOOTSTRAPS`. sources: keys of `SOURCES`; by default those of `BY_DEFAULT`.
+      bootstraps: keys of `BOOTSTRAPS`.
+      sources: ids of `SOURCES`, by default those of `BY_DEFAULT`; or Python files, as `read_sources` takes them.
       discount: γ. epsilon: exploration; None is 0.1, or nothing where `exploration` has no ε.
       exploration: how to explore where it is not ε-greedily.
       extend: how often the grid of step sizes may grow at either end.
@@ -150,7 +145,7 @@ class LearnerArm:
 
     Args:
       bootstrap: a key of `BOOTSTRAPS`.
-      source: a key of `SOURCES`, "fixed" or `RANDOM`.
+      source: an id of `SOURCES`, "fixed", `RANDOM`, or "mine.py:MyLambda".
       value: λ where it is fixed, or cut as Watkins' is.
     """
 
@@ -163,8 +158,11 @@ class LearnerArm:
         """What tables call the λ source."""
         if self.source == "fixed":
             return f"λ = {self.value:g}"
-        name = SOURCES[self.source][0]
-        return f"{name} (λ = {self.value:g})" if self.source == "watkins" else name
+        return f"{self._name} (λ = {self.value:g})" if self.source == "watkins" else self._name
+
+    @property
+    def _name(self) -> str:
+        return "fixed λ" if self.source in ("fixed", RANDOM) else SOURCES.get(self.source) or self.lambda_source.label
 
     @property
     def label(self) -> str:
@@ -176,31 +174,37 @@ class LearnerArm:
     @property
     def kind(self) -> str:
         """What is compiled for it: the same for all fixed λs."""
-        fixed = self.source in ("fixed", RANDOM)
-        return f"{BOOTSTRAPS[self.bootstrap]}, {'fixed λ' if fixed else SOURCES[self.source][0]}"
+        return f"{BOOTSTRAPS[self.bootstrap]}, {self._name}"
 
     @property
     def id(self) -> str:
         """Short name, for files and logs."""
-        name = "lambda" if self.source == "fixed" else self.source
+        name = {"fixed": "lambda", DYNA: DYNA, RANDOM: RANDOM}.get(self.source, self.lambda_source.id)
         return f"{self.bootstrap}-{f'{name}-{self.value:g}' if self.source in _WITH_VALUE else name}"
 
     @property
     def lambda_source(self) -> LambdaSource:
         """Its λ source, new."""
-        import chunked_td
+        if self.source in ("fixed", DYNA, RANDOM):
+            return ConstantLambda(self.value)
+        if self.source == "watkins":
+            return WatkinsLambda(self.value)
+        return read_source(self.source, "sources")
 
-        if self.source in ("fixed", "dyna", RANDOM):
-            return chunked_td.ConstantLambda(self.value)
-        arguments = (self.value,) if self.source == "watkins" else ()
-        return getattr(chunked_td, SOURCES[self.source][1])(*arguments)
+    @property
+    def color(self) -> str:
+        """Its λ source's; for fixed λs a blue that is darker where λ is larger; grey for planning."""
+        if self.source == "fixed":
+            shade = 0.35 + 0.65 * self.value
+            return "#" + "".join(f"{round(255 - (255 - channel) * shade):02x}" for channel in (0, 114, 178))
+        return "#666666" if self.source in (DYNA, RANDOM) else self.lambda_source.color
 
     @property
     def planner(self) -> Any:
         """The planner, or None."""
         import chunked_td
 
-        return chunked_td.Dyna() if self.source == "dyna" else None
+        return chunked_td.Dyna() if self.source == DYNA else None
 
     @property
     def plans(self) -> bool:
@@ -278,29 +282,14 @@ def protocol_of(settings: ComparisonSettings, arms: Sequence[Arm], seeds: int) -
     )
 
 
-_COLORS = {
-    "forward": "#D55E00", "expected": "#000000", "value": "#CC79A7", "junction": "#009E73", "backward": "#56B4E9",
-    "greedy": "#E69F00", "dyna": "#666666", "adaptive": "#8c564b", "meta_gradient": "#17a2b8", "signal": "#7f7f00",
-    "visit": "#b03060", "watkins": "#444488",
-}  # fmt: skip
-
-
-def color_of(arm: LearnerArm) -> str:
-    """The colour of an arm: its λ source's, or for fixed λs a blue that is darker where λ is larger."""
-    if arm.source == "fixed":
-        shade = 0.35 + 0.65 * arm.value
-        return "#" + "".join(f"{round(255 - (255 - channel) * shade):02x}" for channel in (0, 114, 178))
-    return _COLORS.get(arm.source, "#666666")
-
-
 def arms_of(settings: ComparisonSettings) -> tuple[LearnerArm, ...]:
     """Every λ source with every bootstrap."""
-    for name, given, known in (("bootstraps", settings.bootstraps, BOOTSTRAPS), ("sources", settings.sources, SOURCES)):
-        for key in given:
-            if key not in known:
-                raise ValueError(f"{name} must be among {', '.join(known)}, got {key!r}")
-    arms = tuple(arm for name in dict.fromkeys(settings.bootstraps) for arm in _arms_with(name, settings))
-    if "watkins" in settings.sources and not any(arm.source == "watkins" for arm in arms):
+    for name in settings.bootstraps:
+        if name not in BOOTSTRAPS:
+            raise ValueError(f"bootstraps must be among {', '.join(BOOTSTRAPS)}, got {name!r}")
+    sources = _sources_of(settings)
+    arms = tuple(arm for name in dict.fromkeys(settings.bootstraps) for arm in _arms_with(name, settings, sources))
+    if "watkins" in sources and not any(arm.source == "watkins" for arm in arms):
         raise ValueError(
             "sources: watkins cuts λ where Q-learning would have acted otherwise, so it goes with the bootstrap "
             f"q_learning and a λ above 0; got bootstraps {', '.join(settings.bootstraps)} and λs "
@@ -311,11 +300,31 @@ def arms_of(settings: ComparisonSettings) -> tuple[LearnerArm, ...]:
     return arms
 
 
-def _arms_with(bootstrap: str, settings: ComparisonSettings) -> Iterator[LearnerArm]:
+def _sources_of(settings: ComparisonSettings) -> list[str]:
+    """The sources by id, or as "mine.py:MyLambda"."""
+    found: dict[str, str] = {}  # by id: two sources of one name could not be told apart in tables
+    for text in settings.sources:
+        known = current_id(text)
+        if known in SOURCES and ".py" not in text:
+            found[known] = known
+            continue
+        if ".py" not in text:
+            raise ValueError(
+                f"sources must be among {', '.join(SOURCES)}, or Python files (mine.py or mine.py:MyLambda), "
+                f"got {text!r}{did_you_mean(text, SOURCES)}"
+            )
+        for source in read_sources(text, "sources"):
+            name = f"{text.partition('.py')[0]}.py:{type(source).__name__}"
+            if found.setdefault(source.id, name) != name:
+                raise ValueError(f"sources: {name} has the id {source.id!r} of another source; give it one of its own")
+    return list(found.values())
+
+
+def _arms_with(bootstrap: str, settings: ComparisonSettings, sources: Sequence[str]) -> Iterator[LearnerArm]:
     values = [float(value) for value in dict.fromkeys(settings.lambdas)]
     for value in values:
         yield LearnerArm(bootstrap, "fixed", value)
-    for source in dict.fromkeys(settings.sources):
+    for source in sources:
         if source != "watkins":
             yield LearnerArm(bootstrap, source)
         elif bootstrap == "q_learning":

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td.lab.comparison.answer import SCORE, best_of, caveats, direct_texts, headline
-from chunked_td.lab.comparison.arms import BOOTSTRAPS, ComparisonSettings, color_of
+from chunked_td.lab.comparison.arms import BOOTSTRAPS, ComparisonSettings
 from chunked_td.lab.comparison.ranking import LEAST
 from chunked_td.lab.comparison.recipe import command, script
 from chunked_td.lab.comparison.sweep import Comparison, Standing
@@ -94,7 +94,7 @@ def shown_rows(found: Comparison) -> list[Standing]:
 
 def _look(row: Standing, place: int) -> Style:
     fixed = row.arm.source == "fixed"
-    return Style(color_of(row.arm), "dash" if fixed else "solid", MARKERS[place % len(MARKERS)], 1.0 if fixed else 1.3)
+    return Style(row.arm.color, "dash" if fixed else "solid", MARKERS[place % len(MARKERS)], 1.0 if fixed else 1.3)
 
 
 def ranking_plot(found: Comparison) -> Plot:
@@ -105,11 +105,11 @@ def ranking_plot(found: Comparison) -> Plot:
     for row, name in zip(rows, names, strict=True):
         bar = {} if np.isnan(row.low) else {
             "error_x": {"type": "data", "symmetric": False, "array": numbers([row.high - row.mean]),
-                        "arrayminus": numbers([row.mean - row.low]), "color": color_of(row.arm)},
+                        "arrayminus": numbers([row.mean - row.low]), "color": row.arm.color},
         }  # fmt: skip
         traces.append({
             "type": "scatter", "mode": "markers", "showlegend": False, "x": numbers([row.mean]), "y": [name],
-            "marker": {"size": 9, "color": color_of(row.arm)}, **bar,
+            "marker": {"size": 9, "color": row.arm.color}, **bar,
             "hovertemplate": f"{row.text}<extra>{name}</extra>",
         })  # fmt: skip
     scattered = {

@@ -11,6 +11,7 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ import numpy as np
 from chunked_td.lab.comparison.arms import ComparisonSettings, learner_for, problem_arguments
 from chunked_td.lab.gym_environments import make_environment
 from chunked_td.lab.study import Scores
+from chunked_td.lambdas.base import LambdaSource
+from chunked_td.lambdas.reading import read_source
 from chunked_td.learners.schedule import over_episodes
 
 
@@ -153,10 +156,11 @@ def play(
 ) -> Any:
     """Play a batch of runs; called as `chunked_td.simulation.simulate` is, with `problem` for the dynamics."""
     arm.pop("probes")
-    if problem.dynamics is None:
+    if problem.dynamics is None or not arm["lambda_source"].is_compiled:
         marks = np.asarray(record_at)
         pairs = zip(step_sizes.tolist(), seeds.tolist(), strict=True)
-        rows = _in_workers([_Run(problem.settings, arm, *pair, marks) for pair in pairs])
+        sent = {**arm, "lambda_source": _to_send(arm["lambda_source"])}
+        rows = _in_workers([_Run(problem.settings, sent, *pair, marks) for pair in pairs])
         returns, lost, lambdas = map(np.array, zip(*rows, strict=True))
         return SimpleNamespace(returns_at=returns, diverged=lost, lambda_at=lambdas)
     return _play_compiled(problem, seeds, step_sizes, episodes, record_at, threads, **arm)
@@ -195,6 +199,13 @@ def _play_compiled(
         )
 
 
+def _to_send(source: LambdaSource) -> LambdaSource | str:
+    """A λ source for another process; one in a file of the user's goes as its address."""
+    module: Any = sys.modules[type(source).__module__]
+    file = getattr(module, "_loaded_from", None)
+    return source if file is None else f"{file[0]}:{type(source).__name__}"
+
+
 @dataclass(frozen=True)
 class _Run:
     """One run in Gymnasium's loop."""
@@ -224,6 +235,8 @@ def check_agents(problem: ComparisonProblem, arms: Sequence[Any], step_sizes: Se
 def _environment_and_agent(run: _Run) -> tuple[Any, Any]:
     settings, arm = run.settings, dict(run.arm)
     arm.pop("model", None)
+    if isinstance(arm["lambda_source"], str):
+        arm["lambda_source"] = read_source(arm["lambda_source"])
     env = make_environment(settings.env, settings.max_steps, settings.env_settings, settings.wrappers)
     return env, learner_for(env, settings, step_size=run.step_size, seed=run.seed, **arm)
 
