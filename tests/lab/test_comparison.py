@@ -43,7 +43,7 @@ from chunked_td.lab.comparison.running import ComparisonProblem, _one_run, _Run,
 from chunked_td.lab.comparison.sweep import ArmOutcome, Curves
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.running.plan import SweepOptions, make_plan
-from chunked_td.lab.running.reproduce import HowToRun
+from chunked_td.lab.running.reproduce import RunOptions
 from chunked_td.learners.inputs import learner_by_name
 from compilation import uncompiled
 
@@ -51,7 +51,7 @@ LAKE = ComparisonSettings("FrozenLake-v1", episodes=40, seeds=4, lambdas=(0.0, 0
 
 
 def quiet(settings: ComparisonSettings, out=None, **more):
-    return compare(settings, out, say=lambda text: None, how=HowToRun(quiet=True), **more)
+    return compare(settings, out, say=lambda text: None, how=RunOptions(quiet=True), **more)
 
 
 def played(settings: ComparisonSettings, arm: LearnerArm, step_size: float, seeds: int):
@@ -170,7 +170,7 @@ def test_compare_extends_the_grid_and_warns_where_it_may_not():
         step_sizes=(0.005, 0.01), max_steps=300,
     )  # fmt: skip
     said: list[str] = []
-    found = compare(replace(cliff, extend=2), say=said.append, how=HowToRun(quiet=True))
+    found = compare(replace(cliff, extend=2), say=said.append, how=RunOptions(quiet=True))
     assert len(said) == 3
     assert "edge of the grid" in said[1]
     assert all(one.step_sizes[-1] == 0.04 for one in found.outcomes)
@@ -275,7 +275,7 @@ def test_seeds_are_added_until_the_answer_is_clear():
         step_sizes=(0.2,), extend=0,
     )  # fmt: skip
     said: list[str] = []
-    found = compare(cliff, say=said.append, how=HowToRun(quiet=True), minutes=60.0)
+    found = compare(cliff, say=said.append, how=RunOptions(quiet=True), minutes=60.0)
     assert found.seeds in (10, 20, 40)
     assert found.looks == 3
     assert found.family.error == pytest.approx(0.05 / 3)

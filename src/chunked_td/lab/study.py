@@ -442,6 +442,7 @@ class Study:
       table: file of the table that `collect` makes of all runs. Such a study has a folder of its own in the run
         directory, named by its id, with that table, its pages and figures. "" for a study of one protocol, whose runs
         are read as they are stored.
+      page: file of its page in that folder, which PAGE in report.py writes; "" if it has none.
       by_default: whether `chunked-td reproduce` runs it where no study is named.
     """
 
@@ -451,6 +452,7 @@ class Study:
     module: str = ""
     order: float = float("inf")
     table: str = ""
+    page: str = ""
     by_default: bool = True
 
     @classmethod

@@ -27,7 +27,7 @@ from chunked_td.lab.comparison.ranking import ERROR, LOOKS, PairedFamily, chosen
 from chunked_td.lab.comparison.running import ComparisonProblem, check_agents, end_workers, facts_of
 from chunked_td.lab.errors import DONE, DirectoryError, LabError
 from chunked_td.lab.running.plan import SweepOptions, make_plan, record_request
-from chunked_td.lab.running.reproduce import HowToRun, run_planned
+from chunked_td.lab.running.reproduce import RunOptions, run_planned
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.family import family_of
@@ -225,7 +225,7 @@ def compare(
     *,
     minutes: float = 5.0,
     overwrite: bool = False,
-    how: HowToRun | None = None,
+    how: RunOptions | None = None,
     say: Callable[[str], Any] = print,
 ) -> Comparison:
     """Run every arm with every step size and seed; extend the grid of an arm whose best step size is at its edge.
@@ -248,7 +248,7 @@ def compare(
         store = Store(directory)
         store.report_findings()
         problem = ComparisonProblem.of(settings)
-        sweep = _Sweep(settings, arms, problem, store, how or HowToRun(), say)
+        sweep = _Sweep(settings, arms, problem, store, how or RunOptions(), say)
         _keep_apart(store, sweep.protocol(looks[0]), overwrite)
         check_agents(problem, sweep.protocol(looks[0]).arms, settings.ladder[0])
         sizes = len(settings.ladder[1])
@@ -310,7 +310,7 @@ class _Sweep:
     arms: Sequence[LearnerArm]
     problem: ComparisonProblem
     store: Store
-    how: HowToRun
+    how: RunOptions
     say: Callable[[str], Any]
 
     def __post_init__(self):
