@@ -1,16 +1,23 @@
-"""What is compared: every λ source with every bootstrap, so that neither is taken for the other."""
+"""What is compared: every λ source with every bootstrap, so that neither is taken for the other; as a protocol."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from chunked_td import lambdas
+from chunked_td._checks import did_you_mean
 from chunked_td.lab.gym_environments import make_indexer_for
-from chunked_td.lambdas.base import LambdaSource
-from chunked_td.learners.exploration import Exploration
+from chunked_td.lab.study import Arm, Environment, Protocol, Size
+from chunked_td.lambdas.base import MODEL, LambdaSource
+from chunked_td.lambdas.constant import ConstantLambda
+from chunked_td.lambdas.names import current_id
+from chunked_td.lambdas.reading import read_source, read_sources
+from chunked_td.lambdas.watkins import WatkinsLambda
+from chunked_td.learners.exploration import EPSILON, Exploration
 from chunked_td.learners.schedule import Schedule
 
 BOOTSTRAPS = {"sarsa": "SARSA", "expected_sarsa": "Expected-SARSA", "q_learning": "Q-learning"}
@@ -18,31 +25,30 @@ BOOTSTRAPS = {"sarsa": "SARSA", "expected_sarsa": "Expected-SARSA", "q_learning"
 
 _CLASSES = {"sarsa": "ChunkedSarsa", "expected_sarsa": "ChunkedExpectedSarsa", "q_learning": "QLambda"}
 
-SOURCES = {
-    "forward": ("chunked (forward)", "ForwardLambda"),
-    "expected": ("expected", "ExpectedLambda"),
-    "value": ("value kernel", "ValueLambda"),
-    "junction": ("junction", "JunctionLambda"),
-    "backward": ("backward", "BackwardLambda"),
-    "greedy": ("λ-greedy", "GreedyLambda"),
-    "dyna": ("Dyna (λ = 0)", "ConstantLambda"),
-    "adaptive": ("adaptive TD", "AdaptiveLambda"),
-    "meta_gradient": ("meta-gradient", "MetaGradientLambda"),
-    "signal": ("signal", "SignalLambda"),
-    "visit": ("1/visits", "VisitLambda"),
-    "watkins": ("Watkins", "WatkinsLambda"),
-}
-"""λ sources besides the fixed λs: label and class. Dyna is a rival that plans instead. Watkins' cuts are for
-Q-learning, with the λs of the grid."""
+DYNA = "dyna"
+"""The rival that plans instead of choosing λ."""
 
-ADAPTIVE = tuple(name for name in SOURCES if name not in ("dyna", "watkins"))
-"""Those whose λ is not a given number."""
+SOURCES = {cls.id: cls.label for cls in lambdas.SOURCES.values() if cls.id != "constant" and not cls.per_component}
+SOURCES[DYNA] = "Dyna (λ = 0)"
+"""λ sources besides the fixed λs, and Dyna: their labels by id. Watkins' cuts are for Q-learning, with the λs of the
+grid."""
 
-BY_DEFAULT = tuple(SOURCES)[:7]
-"""Those that are compared where nobody says which; every one more has to be compiled for every bootstrap."""
+BY_DEFAULT = tuple(id for id in SOURCES if id == DYNA or lambdas.SOURCES[id].by_default)
+"""Sources compared by default; each further one has to be compiled for every bootstrap."""
+
+PLANS = {DYNA: "at ten more updates a step, from a model"}
+"""Sources that plan, and what that costs."""
 
 _WITH_VALUE = ("fixed", "watkins")
 _CHECKPOINTS = 50
+LARGEST = 1.0
+"""Grids of step sizes do not extend beyond it."""
+RANDOM = "random"
+"""Source of the arm that acts at random, which is not ranked."""
+
+_PROBLEM = (
+    "env", "max_steps", "env_settings", "wrappers", "bins", "low", "high", "indexer", "action_mask", "reward_weights",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,8 @@ class ComparisonSettings:
       seeds: runs per arm and step size; None is 20 where runs are compiled, 10 elsewhere.
       lambdas: the grid of fixed λs.
       step_sizes: step sizes to begin with.
-      bootstraps: keys of `BOOTSTRAPS`. sources: keys of `SOURCES`; by default those of `BY_DEFAULT`.
+      bootstraps: keys of `BOOTSTRAPS`.
+      sources: ids of `SOURCES`, by default those of `BY_DEFAULT`; or Python files, as `read_sources` takes them.
       discount: γ. epsilon: exploration; None is 0.1, or nothing where `exploration` has no ε.
       exploration: how to explore where it is not ε-greedily.
       extend: how often the grid of step sizes may grow at either end.
@@ -95,14 +102,41 @@ class ComparisonSettings:
     compiled: bool = True
 
     @property
+    def every(self) -> int:
+        """Episodes between checkpoints."""
+        return -(-self.episodes // _CHECKPOINTS)
+
+    @property
     def marks(self) -> np.ndarray:
         """Numbers of finished episodes at which the mean return since the last one is kept."""
-        return np.unique(np.linspace(0, self.episodes, min(self.episodes, _CHECKPOINTS) + 1).astype(np.int64))[1:]
+        return np.unique([*range(self.every, self.episodes, self.every), self.episodes])
 
     @property
     def weights(self) -> np.ndarray:
         """The share of all episodes that each checkpoint stands for."""
         return np.diff(self.marks, prepend=0) / self.episodes
+
+    @property
+    def ladder(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Every step size that may be tried, in order, and the places of those to begin with.
+
+        The grid's first and last factors go on, `extend` times and not beyond 1; a single size goes on by factors of 2.
+        """
+        grid = sorted(dict.fromkeys(map(float, self.step_sizes)))
+        below, above = (grid[1] / grid[0], grid[-1] / grid[-2]) if len(grid) > 1 else (2.0, 2.0)
+        low, high = grid[:1], grid[-1:]
+        for _ in range(self.extend):
+            low.insert(0, low[0] / below)
+            if high[-1] < LARGEST:
+                high.append(min(high[-1] * above, LARGEST))
+        return (*low[:-1], *grid, *high[1:]), tuple(range(len(low) - 1, len(low) - 1 + len(grid)))
+
+
+def problem_arguments(settings: ComparisonSettings) -> dict[str, Any]:
+    """What makes the environment and its states, as plain values."""
+    plain = settings.wrappers or settings.bins or settings.indexer or settings.reward_weights
+    compiled = settings.compiled and not plain and settings.step_size_schedule is None
+    return {name: getattr(settings, name) for name in _PROBLEM} | {"compiled": compiled}
 
 
 @dataclass(frozen=True)
@@ -111,7 +145,7 @@ class LearnerArm:
 
     Args:
       bootstrap: a key of `BOOTSTRAPS`.
-      source: a key of `SOURCES`, or "fixed".
+      source: an id of `SOURCES`, "fixed", `RANDOM`, or "mine.py:MyLambda".
       value: λ where it is fixed, or cut as Watkins' is.
     """
 
@@ -124,60 +158,99 @@ class LearnerArm:
         """What tables call the λ source."""
         if self.source == "fixed":
             return f"λ = {self.value:g}"
-        name = SOURCES[self.source][0]
-        return f"{name} (λ = {self.value:g})" if self.source == "watkins" else name
+        return f"{self._name} (λ = {self.value:g})" if self.source == "watkins" else self._name
+
+    @property
+    def _name(self) -> str:
+        return "fixed λ" if self.source in ("fixed", RANDOM) else SOURCES.get(self.source) or self.lambda_source.label
 
     @property
     def label(self) -> str:
         """What tables call the arm."""
+        if self.source == RANDOM:
+            return "random policy"
         return f"{BOOTSTRAPS[self.bootstrap]}, {self.source_label}"
 
     @property
     def kind(self) -> str:
         """What is compiled for it: the same for all fixed λs."""
-        return f"{BOOTSTRAPS[self.bootstrap]}, {'fixed λ' if self.source == 'fixed' else SOURCES[self.source][0]}"
+        return f"{BOOTSTRAPS[self.bootstrap]}, {self._name}"
 
     @property
-    def tag(self) -> str:
-        """What logs call the arm, in letters that TensorBoard leaves as they are."""
-        name = "lambda" if self.source == "fixed" else self.source
-        return f"{self.bootstrap}/{f'{name}-{self.value:g}' if self.source in _WITH_VALUE else name}"
+    def id(self) -> str:
+        """Short name, for files and logs."""
+        name = {"fixed": "lambda", DYNA: DYNA, RANDOM: RANDOM}.get(self.source, self.lambda_source.id)
+        return f"{self.bootstrap}-{f'{name}-{self.value:g}' if self.source in _WITH_VALUE else name}"
 
     @property
     def lambda_source(self) -> LambdaSource:
         """Its λ source, new."""
-        import chunked_td
+        if self.source in ("fixed", DYNA, RANDOM):
+            return ConstantLambda(self.value)
+        if self.source == "watkins":
+            return WatkinsLambda(self.value)
+        return read_source(self.source, "sources")
 
-        if self.source in ("fixed", "dyna"):
-            return chunked_td.ConstantLambda(self.value)
-        arguments = (self.value,) if self.source == "watkins" else ()
-        return getattr(chunked_td, SOURCES[self.source][1])(*arguments)
+    @property
+    def color(self) -> str:
+        """Its λ source's; for fixed λs a blue that is darker where λ is larger; grey for planning."""
+        if self.source == "fixed":
+            shade = 0.35 + 0.65 * self.value
+            return "#" + "".join(f"{round(255 - (255 - channel) * shade):02x}" for channel in (0, 114, 178))
+        return "#666666" if self.source in (DYNA, RANDOM) else self.lambda_source.color
 
     @property
     def planner(self) -> Any:
-        """What it makes of a model besides λ."""
+        """The planner, or None."""
         import chunked_td
 
-        return chunked_td.Dyna() if self.source == "dyna" else None
+        return chunked_td.Dyna() if self.source == DYNA else None
 
-    def agent(self, env: Any, settings: ComparisonSettings, step_size: float, seed: int) -> Any:
-        """A learner for the Gymnasium loop."""
-        from chunked_td.learners.inputs import learner_by_name
+    @property
+    def plans(self) -> bool:
+        """Whether it makes more updates than its steps."""
+        return self.source in PLANS
 
-        return learner_by_name(_CLASSES[self.bootstrap])(
-            env,
-            lambda_source=self.lambda_source,
-            planner=self.planner,
-            step_size=scaled(settings.step_size_schedule, step_size),
-            epsilon=settings.epsilon,
-            exploration=settings.exploration,
-            discount=settings.discount,
-            seed=seed,
-            action_mask=settings.action_mask,
-            initial_value=settings.initial_value,
-            reward_weights=settings.reward_weights or None,
-            indexer=make_indexer_for(env, settings.bins, settings.low, settings.high, settings.indexer),
-        )
+    def in_lab(self, settings: ComparisonSettings, places: Iterable[int]) -> Arm:
+        """The arm as the lab runs it, with the step sizes at these places of the ladder."""
+        options: dict[str, Any] = {"epsilon": 1.0} if self.source == RANDOM else exploration_options(settings)
+        if self.planner is not None:
+            options["planner"] = self.planner
+        source = self.lambda_source
+        model = "counts" if source.needs & MODEL else None
+        sizes = tuple(-place for place in sorted(places))
+        return Arm(self.id, self.label, self.bootstrap, source, model, sizes, in_paper=False, options=options)
+
+
+def exploration_options(settings: ComparisonSettings) -> dict[str, Any]:
+    """What `running.play` is told beside the problem, where it is not the default; ε always."""
+    found: dict[str, Any] = {"epsilon": settings.epsilon}
+    for name in ("exploration", "step_size_schedule"):
+        if getattr(settings, name) is not None:
+            found[name] = getattr(settings, name)
+    return found | ({"initial_value": settings.initial_value} if settings.initial_value else {})
+
+
+def learner_for(
+    env: Any,
+    settings: ComparisonSettings,
+    *,
+    learner: str,
+    step_size: float,
+    step_size_schedule: Schedule | None = None,
+    **arm: Any,
+) -> Any:
+    """A learner for the Gymnasium loop."""
+    from chunked_td.learners.inputs import learner_by_name
+
+    return learner_by_name(_CLASSES[learner])(
+        env,
+        step_size=scaled(step_size_schedule, step_size),
+        action_mask=settings.action_mask,
+        reward_weights=settings.reward_weights or None,
+        indexer=make_indexer_for(env, settings.bins, settings.low, settings.high, settings.indexer),
+        **arm,
+    )
 
 
 def scaled(schedule: Schedule | None, step_size: float) -> float | Schedule:
@@ -187,14 +260,36 @@ def scaled(schedule: Schedule | None, step_size: float) -> float | Schedule:
     return Schedule(tuple((episode, factor * step_size) for episode, factor in schedule.points), schedule.hold)
 
 
+def protocol_of(settings: ComparisonSettings, arms: Sequence[Arm], seeds: int) -> Protocol:
+    """The comparison as a protocol of the lab: so it is planned, stored, resumed and certified as any other."""
+    sizes, grid = settings.ladder
+    return Protocol(
+        id="compare",
+        title=f"{settings.env}: which λ?",
+        environment=Environment("chunked_td.lab.comparison.running:ComparisonProblem", problem_arguments(settings)),
+        arms=tuple(arms),
+        exponents=tuple(-place for place in grid),
+        episodes=settings.episodes,
+        scoring="chunked_td.lab.comparison.running:returns_and_lambda",
+        score_label="mean return of all episodes",
+        smoke=Size(seeds=2, episodes=min(settings.episodes, 10), exponents=(-grid[0],)),
+        record=((settings.episodes, settings.every),),
+        exploration=EPSILON if settings.epsilon is None else settings.epsilon,
+        discount=settings.discount,
+        seeds=seeds,
+        runner="chunked_td.lab.comparison.running:play",
+        step_sizes=sizes,
+    )
+
+
 def arms_of(settings: ComparisonSettings) -> tuple[LearnerArm, ...]:
     """Every λ source with every bootstrap."""
-    for name, given, known in (("bootstraps", settings.bootstraps, BOOTSTRAPS), ("sources", settings.sources, SOURCES)):
-        for key in given:
-            if key not in known:
-                raise ValueError(f"{name} must be among {', '.join(known)}, got {key!r}")
-    arms = tuple(arm for name in dict.fromkeys(settings.bootstraps) for arm in _arms_with(name, settings))
-    if "watkins" in settings.sources and not any(arm.source == "watkins" for arm in arms):
+    for name in settings.bootstraps:
+        if name not in BOOTSTRAPS:
+            raise ValueError(f"bootstraps must be among {', '.join(BOOTSTRAPS)}, got {name!r}")
+    sources = _sources_of(settings)
+    arms = tuple(arm for name in dict.fromkeys(settings.bootstraps) for arm in _arms_with(name, settings, sources))
+    if "watkins" in sources and not any(arm.source == "watkins" for arm in arms):
         raise ValueError(
             "sources: watkins cuts λ where Q-learning would have acted otherwise, so it goes with the bootstrap "
             f"q_learning and a λ above 0; got bootstraps {', '.join(settings.bootstraps)} and λs "
@@ -205,11 +300,31 @@ def arms_of(settings: ComparisonSettings) -> tuple[LearnerArm, ...]:
     return arms
 
 
-def _arms_with(bootstrap: str, settings: ComparisonSettings) -> Iterator[LearnerArm]:
+def _sources_of(settings: ComparisonSettings) -> list[str]:
+    """The sources by id, or as "mine.py:MyLambda"."""
+    found: dict[str, str] = {}  # by id: two sources of one name could not be told apart in tables
+    for text in settings.sources:
+        known = current_id(text)
+        if known in SOURCES and ".py" not in text:
+            found[known] = known
+            continue
+        if ".py" not in text:
+            raise ValueError(
+                f"sources must be among {', '.join(SOURCES)}, or Python files (mine.py or mine.py:MyLambda), "
+                f"got {text!r}{did_you_mean(text, SOURCES)}"
+            )
+        for source in read_sources(text, "sources"):
+            name = f"{text.partition('.py')[0]}.py:{type(source).__name__}"
+            if found.setdefault(source.id, name) != name:
+                raise ValueError(f"sources: {name} has the id {source.id!r} of another source; give it one of its own")
+    return list(found.values())
+
+
+def _arms_with(bootstrap: str, settings: ComparisonSettings, sources: Sequence[str]) -> Iterator[LearnerArm]:
     values = [float(value) for value in dict.fromkeys(settings.lambdas)]
     for value in values:
         yield LearnerArm(bootstrap, "fixed", value)
-    for source in dict.fromkeys(settings.sources):
+    for source in sources:
         if source != "watkins":
             yield LearnerArm(bootstrap, source)
         elif bootstrap == "q_learning":
