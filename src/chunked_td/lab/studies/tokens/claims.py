@@ -17,7 +17,7 @@ def _numbers(gate: Gate, arm: str) -> str:
         rivals = {"minus the best fixed λ": gain, "minus its own λs permuted": order}
         parts = (f"{name} {e.value:+.3f} [{e.low:+.3f}, {e.high:+.3f}]" for name, e in rivals.items())
         texts.append(f"{task}: {gate.judge(task, arm)} ({', '.join(parts)})")
-    return "; ".join(texts)
+    return "; ".join(texts).replace("-0", "−0")
 
 
 def _passed(gate: Gate, _: Mapping[str, Any]) -> Verdict:
@@ -49,7 +49,7 @@ CLAIMS = (
         (),
         _passed,
         "Σπ² passes the gate on some task",
-        figure="gate.svg",
+        figure="figures/gate.svg",
     ),
     *(
         Claim(
@@ -60,7 +60,7 @@ CLAIMS = (
             (),
             _everywhere(arm),
             f"{label} beats the best fixed λ",
-            figure="gate.svg",
+            figure="figures/gate.svg",
         )
         for arm, label in SOURCES.items()
     ),

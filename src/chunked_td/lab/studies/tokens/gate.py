@@ -28,12 +28,12 @@ from chunked_td.lab.studies.tokens.learning import (
 )
 from chunked_td.lab.studies.tokens.tasks import Layout, Prompts, TokenTask, make_layout, mask_of, rewards_of
 from chunked_td.lab.studies.tokens.transformer import Weights
+from chunked_td.returns import length_lambda, log_probs_and_lambda, token_gae
 
 FIXED = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 MATCHED_CUT = 0.05
 """Mean of 1 − λ over the tokens of a sequence, for the budget-matched form: that of λ = 0.95."""
 KERNEL_WIDTH = 0.3
-VAPO = 0.05
 PERMUTATIONS = 8
 
 
@@ -50,10 +50,9 @@ class Sampled(NamedTuple):
 
 def lambdas_of(sampled: Sampled, said: CriticSays) -> dict[str, jax.Array]:
     """λ of the state that each generated token leaves, by every arm: {arm: float32[B, T]}."""
-    mask, log_pi = sampled.mask, jax.nn.log_softmax(sampled.logits)
-    pi = jnp.exp(log_pi)
-    realised = jnp.take_along_axis(pi, sampled.tokens[..., None], axis=-1)[..., 0]
-    expected = jnp.sum(pi * pi, axis=-1)
+    mask, forms = sampled.mask, ("realised", "expected", "entropy")
+    found = {form: log_probs_and_lambda(sampled.logits, sampled.tokens, form).lambda_ for form in forms}
+    expected = found["expected"]
     length = jnp.sum(mask, axis=1, keepdims=True)
     cut = jnp.sum(jnp.where(mask, 1.0 - expected, 0.0), axis=1, keepdims=True) / length
     matched = jnp.clip(1.0 - MATCHED_CUT / jnp.maximum(cut, 1e-6) * (1.0 - expected), 0.0, 1.0)
@@ -61,43 +60,27 @@ def lambdas_of(sampled: Sampled, said: CriticSays) -> dict[str, jax.Array]:
     arms = {f"{value:g}": value * ones for value in FIXED}
     return {
         **arms,
-        "vapo": (1.0 - 1.0 / (VAPO * length)) * ones,
-        "realised": realised,
-        "expected": expected,
+        **found,
+        "vapo": length_lambda(mask) * ones,
         "expected-matched": matched,
-        "entropy": jnp.exp(jnp.sum(pi * log_pi, axis=-1)),
-        "value-kernel": _kernel(pi, said, sampled),
+        "value-kernel": _kernel(jax.nn.softmax(sampled.logits), said, sampled),
         "mature-expected": 1.0 - (1.0 - expected) * (1.0 - jnp.clip(said.immaturity, 0.0, 1.0)),
     }
 
 
 def _kernel(pi: jax.Array, said: CriticSays, sampled: Sampled) -> jax.Array:
     """Chance that two draws of the next token cannot be told apart by value."""
-    errors = jnp.where(sampled.mask, td_errors(sampled, said.values), 0.0)
+    errors = advantages(sampled, said.values, jnp.zeros_like(said.values))
     width = KERNEL_WIDTH * jnp.sqrt(jnp.sum(errors**2) / jnp.sum(sampled.mask))
     gaps = said.token_values[..., :, None] - said.token_values[..., None, :]
     return jnp.einsum("bti,btj,btij->bt", pi, pi, jnp.exp(-0.5 * (gaps / width) ** 2))
 
 
-def td_errors(sampled: Sampled, values: jax.Array) -> jax.Array:
-    """δ of each token: rewards come with the last one, and nothing follows it."""
-    last = jnp.arange(values.shape[1]) == jnp.sum(sampled.mask, axis=1, keepdims=True) - 1
-    following = jnp.where(last, 0.0, jnp.roll(values, -1, axis=1))
-    return jnp.where(last, sampled.rewards[:, None], 0.0) + following - values
-
-
 def advantages(sampled: Sampled, values: jax.Array, lambdas: jax.Array) -> jax.Array:
-    """Aₜ = δₜ + λₜ₊₁Aₜ₊₁, float32[B, T], within the mask."""
-    errors = td_errors(sampled, values)
-    carries = jnp.where(jnp.roll(sampled.mask, -1, axis=1).at[:, -1].set(False), jnp.roll(lambdas, -1, axis=1), 0.0)
-
-    def step(later: jax.Array, xs: Any) -> Any:
-        error, carry = xs
-        now = error + carry * later
-        return now, now
-
-    _, found = jax.lax.scan(step, jnp.zeros(errors.shape[0]), (errors.T, carries.T), reverse=True)
-    return jnp.where(sampled.mask, found.T, 0.0)
+    """Advantages with a λ per token, float32[B, T]; rewards come with the last token."""
+    last = jnp.arange(values.shape[1]) == jnp.sum(sampled.mask, axis=1, keepdims=True) - 1
+    rewards = jnp.where(last, sampled.rewards[:, None], 0.0)
+    return token_gae(rewards, values, sampled.mask, lambdas, 1.0).advantages
 
 
 def correlation(x: jax.Array, y: jax.Array, mask: jax.Array) -> jax.Array:

@@ -11,8 +11,10 @@ from chunked_td.lab.study import Verdict
 
 
 def PAGE(folder: Path, gate: Gate | Verdict) -> Path:
-    """Write gate.md and gate.svg; returns the path of the first."""
-    path = folder / "gate.md"
+    """Write tables/gate.md and figures/gate.svg; returns the path of the first."""
+    path = folder / "tables" / "gate.md"
+    for name in ("tables", "figures"):
+        (folder / name).mkdir(exist_ok=True)
     if isinstance(gate, Verdict):
         text = f"{gate.status}: {gate.evidence}"
     else:
@@ -26,22 +28,22 @@ def PAGE(folder: Path, gate: Gate | Verdict) -> Path:
         ]
         lines = [head, ("---",) * len(head), *rows]
         text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-        _draw(gate, folder / "gate.svg")
+        _draw(gate, folder / "figures" / "gate.svg")
     write_atomically(path, f"{text}\n".encode())
     return path
 
 
 def _cell(gate: Gate, task: str, arm: str) -> str:
     found = _mean(gate.scores[task][arm])
-    return f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+    return f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]".replace("-", "−")
 
 
 def _draw(gate: Gate, path: Path) -> None:
-    import io
-
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(3.2 * len(gate.scores), 3.6), layout="constrained")
+    from chunked_td.lab.report.style import render
+
+    figure = Figure(figsize=(3.2 * len(gate.scores) + 2.4, 4.2), layout="constrained")
     axes = figure.subplots(1, len(gate.scores), sharey=True, squeeze=False)[0]
     labels = [*(f"λ = {arm}" for arm in FIXED), *SOURCES.values()]
     for axis, task in zip(axes, gate.scores, strict=True):
@@ -57,6 +59,4 @@ def _draw(gate: Gate, path: Path) -> None:
         axis.set_xlabel("correlation with the truth")
         axis.set_yticks(range(len(labels)), labels, fontsize=8)
     axes[0].invert_yaxis()
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
-    write_atomically(path, buffer.getvalue())
+    write_atomically(path, render(figure, "svg"))
