@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attack.registry import Case, Found, Outcome, attack
+from tools.attack.registry import Case, Found, Outcome, attack
 from chunked_td import LambdaSource, kernel
 from chunked_td.seeding import uniform
 
