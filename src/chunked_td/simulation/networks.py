@@ -26,7 +26,7 @@ from chunked_td.learners.count_models import component_parts
 from chunked_td.seeding import Draws
 from chunked_td.simulation.lockstep import Fleet, turn_many
 from chunked_td.simulation.readers import ChanceReader, NumberReader, OutcomeReader
-from chunked_td.simulation.simulate import check_settings, probe_rows, record_marks, warn_of_divergence
+from chunked_td.simulation.simulate import check_settings, check_source, probe_rows, record_marks, warn_of_divergence
 
 PRECISION = "tf32"
 """Of matrix products on a GPU, unless told; `results/README.md` says what that does to results. CPUs use float32."""
@@ -128,6 +128,7 @@ def run_together(
     settings = check_settings(
         dynamics, learner, crews[0].lambda_source, "counts", "offline", discount, epsilon, episodes
     )
+    check_source(settings["lambda_source"])
     question = question_of([crew.lambda_source for crew in crews], learner, dynamics)
     marks = record_marks(record_at, episodes)
     rows = probe_rows(dynamics, learner, probes)
@@ -241,7 +242,7 @@ def question_of(sources: Sequence[LambdaSource], learner: str, dynamics: Any) ->
             )
     if any(need & COUNTED for need in needs):
         raise ValueError(f"lambda_source: networks predict what comes next, but {sources} needs {needs}: take counts")
-    asked = {source.question_for_device(bootstrap) for source in sources}
+    asked = {source.device_question(bootstrap) for source in sources}
     asked |= {None for need in needs if Needs.LEGAL in need and _has_choices(dynamics)}
     parts = {_groups(source, dynamics) for source in sources if source.per_component}
     if len(parts) > 1:
