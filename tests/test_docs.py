@@ -13,9 +13,8 @@ import yaml
 import chunked_td
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "lab"))
 
-import browser  # noqa: E402
+from helpers import browser
 
 
 def test_every_public_name_is_in_the_api_pages():

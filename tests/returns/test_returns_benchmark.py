@@ -7,7 +7,8 @@ import importlib.util
 from pathlib import Path
 
 import numpy as np
-import return_definitions as definitions
+
+from helpers import return_definitions as definitions
 
 FILE = Path(__file__).parents[2] / "tools" / "benchmarks" / "returns.py"
 

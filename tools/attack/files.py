@@ -248,7 +248,7 @@ def bomb(case: Case) -> Outcome:
 
 # ---- run directories
 
-TOY = str(Path(__file__).parents[2] / "tests" / "lab" / "toy.py")
+TOY = str(Path(__file__).parents[2] / "tests" / "helpers" / "toy.py")
 
 
 @functools.cache

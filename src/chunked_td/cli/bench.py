@@ -52,7 +52,7 @@ def bench_command(only: tuple[str, ...], quick: bool) -> int:
     folder = _folder()
     if folder is None:
         print(
-            "error: the benchmarks are in the source repository (folder tools/benchmarks/), not in the installed package; "
+            "error: the benchmarks are in the source repository (tools/benchmarks/), not in the installed package; "
             "run this command in a clone",
             file=sys.stderr,
         )
