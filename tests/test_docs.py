@@ -11,10 +11,9 @@ import pytest
 import yaml
 
 import chunked_td
+from helpers import browser
 
 ROOT = Path(__file__).parents[1]
-
-from helpers import browser
 
 
 def test_every_public_name_is_in_the_api_pages():
