@@ -14,7 +14,7 @@ import pytest
 
 import chunked_td as ctd
 from chunked_td._numba import Packed, check_layout, code, entry, kernel, on_stack, read, static
-from compilation import COMPILED
+from helpers.compilation import COMPILED
 
 
 class Sizes(NamedTuple):

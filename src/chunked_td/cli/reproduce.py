@@ -132,12 +132,19 @@ class Reproduce:
         )
 
     def _import(self, source: Path) -> int:
-        from chunked_td.lab.catalogue import known
+        from chunked_td.lab.catalogue import known, load_all
         from chunked_td.lab.errors import guarded
         from chunked_td.lab.store.importing import import_batches
 
         def work() -> int:
-            protocols = {name: experiment.protocol for name, experiment in known(self.experiments).items()}
-            return import_batches(source, self.out, protocols)
+            named = load_all(self.experiments) if self.experiments else tuple(known().values())
+            tables = [study for study in named if study.table] if self.experiments else []
+            places = {study.id: self.out / study.id for study in tables} or {"": self.out}
+            codes = []
+            for name, folder in places.items():
+                studies = [study for study in named if study.id == name or not (name or study.table)]
+                protocols = {protocol.id: protocol for study in studies for protocol in study.protocols("paper")}
+                codes.append(import_batches(source, folder, protocols))
+            return max(codes)
 
         return guarded(work)

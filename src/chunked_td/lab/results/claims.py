@@ -171,6 +171,12 @@ def print_claims(directory: str | Path, studies: Mapping[str, Study]) -> int:
     return code
 
 
+def print_verdicts(study: Study, results: Mapping[str, Any]) -> None:
+    """Print the verdicts of one study, a line each."""
+    for claim in judge_all(results, {study.id: study}):
+        print(f"{claim.status.upper():14}{claim.text} ({claim.evidence})")
+
+
 def _print_claim(judged: JudgedClaim) -> None:
     claim = judged.claim
     print(f"{judged.status.upper():14}{claim.text}")

@@ -1,6 +1,6 @@
-"""Run experiments and keep every finished batch: plain functions that print, and return an exit code (see `errors`).
+"""Run studies and keep every finished batch: plain functions that print, and return an exit code (see `errors`).
 
-reproduce(["my_experiment.py"], out="runs/mine", profile="paper", seeds=100)
+reproduce(["my_study.py"], out="runs/mine", profile="paper", seeds=100)
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from chunked_td._durations import duration_text
 from chunked_td.lab import errors
-from chunked_td.lab.catalogue import load_protocols
+from chunked_td.lab.catalogue import load_all
 from chunked_td.lab.errors import UsageError, guarded
 from chunked_td.lab.running.batches import Batch
 from chunked_td.lab.running.plan import SweepOptions, SweepPlan, expected_seconds, make_plan, record_request
@@ -24,11 +24,12 @@ from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.log import BatchRecord
 from chunked_td.lab.store.provenance import provenance
-from chunked_td.lab.study import Protocol
+from chunked_td.lab.store.tables import save_table
+from chunked_td.lab.study import Protocol, Study
 
 
 @dataclass(frozen=True)
-class HowToRun:
+class RunOptions:
     """Where and how batches run. Results do not depend on it; arguments as in `reproduce`."""
 
     engine: str = "local"
@@ -59,11 +60,11 @@ def reproduce(
     dry_run: bool = False,
     quiet: bool = False,
 ) -> int:
-    """Run experiments, keeping every finished batch in `out`; what is there already is not repeated.
+    """Run studies, keeping every finished batch in `out`; what is there already is not repeated.
 
     Args:
-      experiments: ids, .py files or folders (see `chunked_td.lab.studies`); empty is all of the catalogue.
-      out: run directory.
+      experiments: ids, .py files or folders (see `chunked_td.lab.catalogue`); empty is all that run by default.
+      out: run directory; a study with a table of its own has a folder in it, named by its id.
       profile: "quick" (network arms reduced), "paper" (full) or "smoke" (tiny).
       engine: "local" or "ray".
       address: of a Ray cluster.
@@ -80,15 +81,44 @@ def reproduce(
     """
 
     def work() -> int:
-        protocols = load_protocols(experiments)
+        studies = load_all(experiments)
         options = SweepOptions(profile, tuple(arms), seeds, episodes, networks)
         if threads is not None and threads < 1:
             raise UsageError(f"--threads must be a whole number from 1, got {threads}")
-        if dry_run:
-            return _show(protocols, options, Path(out), threads)
-        return run_protocols(protocols, options, Path(out), HowToRun(engine, address, threads, tuple(log), quiet))
+        how = RunOptions(engine, address, threads, tuple(log), quiet)
+        whole = not (arms or seeds or episodes) and profile != "smoke"  # where no study is named: all that there is
+        tables = [study for study in studies if study.table and (experiments or whole)]
+        plain = [protocol for study in studies if not study.table for protocol in study.protocols(profile)]
+        codes = [_run_or_show(plain, options, Path(out), how, dry_run)] if plain else []
+        for study in tables:
+            how.say(f"{study.title}:")
+            codes.append(_run_study(study, options, Path(out) / study.id, how, dry_run))
+            if codes[-1] not in (errors.DONE, errors.FAILED):
+                break
+        return max(codes, default=errors.DONE)
 
     return guarded(work)
+
+
+def _run_study(study: Study, options: SweepOptions, folder: Path, how: RunOptions, dry_run: bool) -> int:
+    """Run a study with a table of its own, and make the table."""
+    if (folder / study.table).is_file() and not (folder / "manifest.json").is_file():
+        raise UsageError(
+            f"{folder / study.table} was collected from runs that are not in {folder}; choose another --out"
+        )
+    code = _run_or_show(study.protocols(options.profile), options, folder, how, dry_run)
+    if code in (errors.DONE, errors.FAILED) and not dry_run:
+        with RunDirectory.for_writing(folder) as directory:
+            how.say(f"saved: {save_table(directory, study.table, study.collect(Store(directory)))}")
+    return code
+
+
+def _run_or_show(
+    protocols: Sequence[Protocol], options: SweepOptions, out: Path, how: RunOptions, dry_run: bool
+) -> int:
+    if dry_run:
+        return _show(protocols, options, out, how.threads)
+    return run_protocols(protocols, options, out, how)
 
 
 def _show(protocols: Sequence[Protocol], options: SweepOptions, out: Path, threads: int | None) -> int:
@@ -97,7 +127,7 @@ def _show(protocols: Sequence[Protocol], options: SweepOptions, out: Path, threa
     return errors.DONE
 
 
-def run_protocols(protocols: Sequence[Protocol], options: SweepOptions, out: Path, how: HowToRun) -> int:
+def run_protocols(protocols: Sequence[Protocol], options: SweepOptions, out: Path, how: RunOptions) -> int:
     """Run what is missing of some protocols; returns an exit code as `reproduce` does."""
     with RunDirectory.for_writing(out) as directory:
         store = Store(directory)
@@ -109,10 +139,11 @@ def run_protocols(protocols: Sequence[Protocol], options: SweepOptions, out: Pat
         if not plan.batches:
             how.say(f"nothing to do: all {plan.runs_wanted:,} runs are in {out}")
             return errors.DONE
-        return _run(plan, store, how)
+        return run_planned(plan, store, how)
 
 
-def _run(plan: SweepPlan, store: Store, how: HowToRun) -> int:
+def run_planned(plan: SweepPlan, store: Store, how: RunOptions) -> int:
+    """Run the batches of a plan and store them; returns an exit code as `reproduce` does."""
     from chunked_td.lab.running.engines import make_engine
     from chunked_td.lab.running.live_logging import listeners
 
