@@ -12,11 +12,9 @@ import pytest
 import yaml
 
 import chunked_td
+from helpers import browser
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "lab"))
-
-import browser  # noqa: E402
 
 
 def test_every_public_name_is_in_the_api_pages():

@@ -20,6 +20,7 @@ from chunked_td.learners.count_models import (
 )
 from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.planning.base import grown_planning, make_planning
+from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.learners.views import View, empty_trace, trace_with_room
 from chunked_td.policies import GREEDY, UNIFORM
 from chunked_td.seeding import Stream
@@ -30,6 +31,9 @@ NO_NUMBER, NO_LAMBDA = 1, 2
 
 SLACK = 1.0e-6
 """How far a λ may lie outside [0, 1] by rounding."""
+
+
+_PAIRS = 4096  # distinct transitions that small problems have room for at once
 
 
 class Rule(NamedTuple):
@@ -210,7 +214,7 @@ def build_state(
     sizes_of_components = np.array(nvec if nvec is not None and len(nvec) else (1,), np.int64)
     rule = make_rule(
         bootstrap, source, view, n_actions, discount, policy=policy, cutoff=cutoff, replacing=replacing,
-        plans=planner is not None,
+        plans=planner is not None or isinstance(reward_source, ExpectedError),
     )  # fmt: skip
     divides = isinstance(reward_source, LearnedComponents)
     parts = component_parts(source, d, sizes_of_components.size, rest=divides)
@@ -224,7 +228,7 @@ def build_state(
     if isinstance(model, str):
         model = make_counts(
             kind_of_counts(source, bootstrap), bootstrap, states, A, parts, sizes_of_components, prior=prior,
-            known_states=known_states, capacity=room,
+            known_states=known_states, capacity=max(room, min(4 * states * A, _PAIRS)),
         )  # fmt: skip
     episode = Episode.empty(d, room, rule.discount, rule.bootstrap) if source.learns_from_episodes else None
     if compiled_source is None and source.is_compiled:
