@@ -1,6 +1,6 @@
 """A standing attack on the package: damaged and crafted files, misuse, divergence.
 
-    python -m attack --minutes 2 --seed 1          # or `make attack` (one hour)
+    python -m tools.attack --minutes 2 --seed 1          # or `make attack` (one hour)
 
 Every module of this package that defines attacks is found by itself (see `registry`). An attack is a function that
 makes one hostile case, tries it and says what came of it:
@@ -13,5 +13,5 @@ makes one hostile case, tries it and says what came of it:
 Cases run in child processes with a limit on time and memory (see `harness`), so that a crash is seen and belongs to a
 case. The same seed gives the same cases. A case that came out badly is tried again by its number:
 
-    python -m attack --seed 1 --only "saved agent: flipped bits" --case 17
+    python -m tools.attack --seed 1 --only "saved agent: flipped bits" --case 17
 """

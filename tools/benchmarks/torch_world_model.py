@@ -1,7 +1,7 @@
 """One run with a network: ours against a plain PyTorch loop, and against nothing but the optimiser steps.
 
-    python benchmarks/torch_world_model.py                  # both problems, the paper's sizes, 2 cores
-    python benchmarks/torch_world_model.py --problems key-to-door --episodes 20 --rounds 3
+    python tools/benchmarks/torch_world_model.py                  # both problems, the paper's sizes, 2 cores
+    python tools/benchmarks/torch_world_model.py --problems key-to-door --episodes 20 --rounds 3
 
 Three loops are timed in turn, round by round, so that other load on the machine meets all of them:
 

@@ -1,6 +1,6 @@
 """What saving, loading, storing and resuming cost, against another version of this package.
 
-    python benchmarks/saving.py --against ../before/src        # the `src` folder of another checkout
+    python tools/benchmarks/saving.py --against ../before/src        # the `src` folder of another checkout
 
 Both versions do the same work in processes of their own, in turns; the least processor time of each counts. A small
 agent has 16 states, a big one a million. `store.write` stores a batch of 600 rows. A resumed `reproduce` finds

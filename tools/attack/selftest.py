@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from attack.registry import Case, Found, Outcome, attack
+from tools.attack.registry import Case, Found, Outcome, attack
 
 
 @attack("selftest", share=0, seconds=2.0, megabytes=100)

@@ -1,4 +1,4 @@
-"""`python -m mutants`: plant each mistake in a copy of the sources, and see whether its tests fail."""
+"""`python -m tools.mutants`: plant each mistake in a copy of the sources, and see whether its tests fail."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from mutants.edits import EDITS, Edit
+from tools.mutants.edits import EDITS, Edit
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LIMIT = 600
 """Seconds for the tests of one mistake; one that makes them hang is caught too."""
 
@@ -23,7 +23,7 @@ CAUGHT, HANGS, SURVIVED, BROKEN = "caught", "caught (hangs)", "SURVIVED", "TESTS
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit code: 0 if every mistake was caught, else 1."""
-    parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
     parser.add_argument("--only", default="*", help="mistakes whose names or files match this pattern")
     parser.add_argument("--table", type=Path, default=None, help="write the table to this file too")
     options = parser.parse_args(arguments)
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def copy_tree(place: Path) -> None:
     """What the tests need of the repository."""
-    for name in ("src", "tests", "benchmarks", "results", "pyproject.toml", "README.md", "docs"):
+    for name in ("src", "tests", "tools", "results", "pyproject.toml", "README.md", "docs"):
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, place / name, ignore=shutil.ignore_patterns("__pycache__"))

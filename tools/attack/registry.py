@@ -114,9 +114,9 @@ def attack(name: str, **settings: object) -> Callable[[Try], Try]:
 
 def load() -> dict[str, Attack]:
     """All attacks: every module of this package is imported."""
-    import attack as package
+    import tools.attack as package
 
     for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
         if module != "__main__":
-            importlib.import_module(f"attack.{module}")
+            importlib.import_module(f"tools.attack.{module}")
     return ATTACKS

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attack.registry import Case, Found, Outcome, attack
 from chunked_td import LambdaSource, kernel
 from chunked_td.seeding import uniform
+from tools.attack.registry import Case, Found, Outcome, attack
 
 SIZES = (1e-300, 1e-3, 0.5, 1.9, 2.1, 5.0, 50.0, 1e10, 1e100, 1e300)
 

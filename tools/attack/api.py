@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from attack.registry import Case, Found, Outcome, attack
+from tools.attack.registry import Case, Found, Outcome, attack
 
 PLAIN = (None, True, False, 0, 1, -1, 2, 0.0, 0.5, -0.5, 1.5, 1e-320, 1e300, math.nan, math.inf, -math.inf)
 LARGE = (10**18, 10**400, -(10**400), 2**63, -(2**63), 2**64)

@@ -1,7 +1,7 @@
 """A fleet of PPO agents: ours with a fixed λ and with λ sources, and rejax's, a public PPO in JAX with one λ.
 
-    python benchmarks/ppo_fleet.py                       # 100 agents on CartPole-v1
-    python benchmarks/ppo_fleet.py --agents 10 --steps 10240
+    python tools/benchmarks/ppo_fleet.py                       # 100 agents on CartPole-v1
+    python tools/benchmarks/ppo_fleet.py --agents 10 --steps 10240
 
 rejax takes part where it is installed (0.1.3 needs gymnax below 1). All train on CartPole with 16 environments, 64
 steps, 4 epochs of 4 minibatches and two hidden layers of 64, each fleet as one compiled program. Programs take turns,
@@ -19,7 +19,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 ENVIRONMENTS, STEPS, EPOCHS, MINIBATCHES = 16, 64, 4, 4
 

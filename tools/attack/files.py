@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attack.registry import Case, Found, Outcome, attack
+from tools.attack.registry import Case, Found, Outcome, attack
 
 # ---- saved agents
 
@@ -248,7 +248,7 @@ def bomb(case: Case) -> Outcome:
 
 # ---- run directories
 
-TOY = str(Path(__file__).parents[1] / "tests" / "lab" / "toy.py")
+TOY = str(Path(__file__).parents[2] / "tests" / "helpers" / "toy.py")
 
 
 @functools.cache

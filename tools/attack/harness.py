@@ -26,7 +26,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from attack.registry import Attack, Case, Found, Outcome, load
+from tools.attack.registry import Attack, Case, Found, Outcome, load
 
 PREPARING = 300.0  # seconds for an attack's preparation, which may compile
 PATIENCE = 10  # how many times a case may take, by the clock, what it may take of the processor
@@ -220,7 +220,7 @@ def run(
     tally, numbers, open_ = Tally(), dict.fromkeys((a.name for a in attacks), first), {a.name: a for a in attacks}
     spent: Counter[str] = Counter()
     folder = Path(tempfile.mkdtemp(prefix="attack-"))
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     end = time.monotonic() + seconds
     pool = [_Worker(folder) for _ in range(workers)]
     try:

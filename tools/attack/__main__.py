@@ -1,4 +1,4 @@
-"""`python -m attack`: try hostile cases for some minutes and print tries and outcomes as a table."""
+"""`python -m tools.attack`: try hostile cases for some minutes and print tries and outcomes as a table."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 import time
 from pathlib import Path
 
-from attack import harness, registry
+from tools.attack import harness, registry
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit code: 0 if nothing bad was found, 1 if something was."""
-    parser = argparse.ArgumentParser(prog="python -m attack", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.attack", description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0, help="budget of time")
     parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same cases")
     parser.add_argument("--workers", type=int, default=2, help="child processes")

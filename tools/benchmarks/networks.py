@@ -1,7 +1,7 @@
 """Time per training step of many networks at once, beside the floor set by memory traffic and by matrix work.
 
-    PYTHONPATH=src python benchmarks/networks.py --out results-folder            # every variant, both problems
-    PYTHONPATH=src python benchmarks/networks.py --out F --only tf32 --episodes 20 --toy
+    PYTHONPATH=src python tools/benchmarks/networks.py --out results-folder            # every variant, both problems
+    PYTHONPATH=src python tools/benchmarks/networks.py --out F --only tf32 --episodes 20 --toy
 
 Variants that differ in compiler flags run in a process of their own; one that fails is recorded and skipped. Needs
 numpy, jax, equinox and optax only. The last lines printed are the table; `networks.json` has everything, and

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from naive import Naive, V
+
+from helpers.naive import Naive, V
 
 
 class Planned(Naive):
