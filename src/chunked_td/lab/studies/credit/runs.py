@@ -1,7 +1,8 @@
 """Compiled runs of the methods on prepared problems, written apart from `chunked_td.learners` and compared with it.
 
-The order of a step is that of `chunked_td.learners.update`, with a_{t+1} chosen after update t. Random numbers are drawn
-by the environment and the behaviour only, two per step: where the behaviour is fixed, all methods see the same episodes.
+The order of a step is that of `chunked_td.learners.update`, with a_{t+1} chosen after update t. Random numbers are
+drawn by the environment and the behaviour only, two per step: where the behaviour is given, all methods see the same
+episodes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from chunked_td.lab.studies.credit.methods import ACCUMULATING, FALLING, LINEAGE
 from chunked_td.lab.studies.credit.problems import Problem
 
 GIVEN, GREEDY, BONUS, ERROR_BONUS = range(4)
-"""Behaviour: the problem's policy; ε-greedy; the same with a bonus by the spread of returns, or by that of TD errors."""
+"""Behaviour: the problem's policy; ε-greedy; that with a bonus by the spread of returns, or by that of TD errors."""
 
 COUNT, CLOCK, STEPS, ERRORS, SIGMA, EPISODES, RETURNS, SQUARES = range(8)
 """What `State.numbers` holds: live rows, the time, Σ 1 and Σ δ² over steps, σ of the bonus, Σ 1, Σ G and Σ G² over
