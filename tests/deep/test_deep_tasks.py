@@ -267,7 +267,7 @@ def test_a_package_that_is_not_there_is_named():
 def test_ppo_bootstraps_from_the_true_next_state():
     """TD errors bootstrap from the true next state, not from the first one of the next episode; λ is [T, B]."""
     task, settings = ChargeTask(horizon=4, points=2), PpoSettings(hidden=(8,), environments=3, steps=6, minibatches=1)
-    source = SOURCES["value-kernel"]
+    source = SOURCES["value"]
     state = start_ppo(settings, task, source, 0)
     state, rollout = jax.jit(collect, static_argnums=(0, 1, 2))(settings, task, source, state)
     _, lambdas, errors = jax.jit(ppo_update, static_argnums=(0, 1))(settings, source, 1e-3, state, rollout)
@@ -313,7 +313,7 @@ def test_the_criteria_say_what_they_say():
 
 def test_the_study_runs_and_is_tabled(tmp_path):
     size = dataclasses.replace(study.SIZES["quick"], steps=dict.fromkeys(study.GRIDS, 80), blocks=2, seeds=2)
-    grouped = {"heads": {"value-kernel": SOURCES["value-kernel"]} | {n: DeepConstant() for n in tables.TRUE}}
+    grouped = {"heads": {"value-kernel": SOURCES["value"]} | {n: DeepConstant() for n in tables.TRUE}}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(study, "GROUPS", grouped)
         *_, table = study.study(size, ("sarsa",), ("charge",))

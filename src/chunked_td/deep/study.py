@@ -44,16 +44,16 @@ log = logging.getLogger(__name__)
 
 GROUPS: dict[str, dict[str, DeepLambda]] = {
     "heads": {
-        "value-kernel": SOURCES["value-kernel"],
+        "value-kernel": SOURCES["value"],
         "value-kernel-1": DeepValueKernel(c=1.0),
-        "lambda-greedy": SOURCES["lambda-greedy"],
+        "lambda-greedy": SOURCES["greedy"],
         "true-kernel": SOURCES["true-kernel"],
         "true-kernel-1": DeepTrueModel("kernel", c=1.0),
         "true-expected": SOURCES["true-expected"],
         "true-per-action": SOURCES["true-per-action"],
         "true-realised": SOURCES["true-realised"],
     },
-    "percepts": {"expected": SOURCES["expected"], "realised": SOURCES["realised"]},
+    "percepts": {"expected": SOURCES["expected"], "realised": SOURCES["forward"]},
     "meta": {"meta-gradient": SOURCES["meta-gradient"]},
 }
 """Arms besides fixed λ, by what runs in one program; fixed λ run with the first group."""

@@ -210,6 +210,14 @@ class Arm:
         return self.model if isinstance(self.model, str) else "counts"
 
     @property
+    def compiles_as(self) -> tuple[str, ...]:
+        """Arms with the same value share compiled code."""
+        fixed = isinstance(self.lambda_source, int | float)
+        named = self.lambda_source if isinstance(self.lambda_source, str) else type(self.lambda_source).__name__
+        options = (type(option).__name__ for option in self.options.values())
+        return (self.learner, "fixed" if fixed else named, self.kind, *options)
+
+    @property
     def network(self) -> NetworkSpec:
         """Its network."""
         if not isinstance(self.model, NetworkSpec):

@@ -100,8 +100,7 @@ def simulate(
       model: of the λ source: "counts" (learned), "oracle" (the true dynamics), or counts with an error, such as
         `CorruptedModel`, which holds for the planner's model, too.
       planner: what the learner makes of a count model besides λ, such as `Dyna`; None for nothing.
-      reward_source: `SmoothedReward` to read rewards off the planner's model, `LearnedComponents` to divide a reward
-        that is one number among the state components; None for the rewards that come.
+      reward_source: `SmoothedReward`, `ExpectedError` or `LearnedComponents`, as in `Learner`.
       step_sizes, seeds: broadcast against each other; one run each.
       epsilon: exploration, a number or one per episode; 0.1 by default.
       exploration: how to act where it is not ε-greedily: `Softmax(temperature)` or `CountBonus(scale)`.
@@ -109,8 +108,8 @@ def simulate(
       episodes: episodes per run.
       record_at: numbers of finished episodes at which to record; the end is always added.
       probes: (state id, action) pairs whose values are recorded.
-      view: "offline" (O(1) per step; exact for acyclic problems), "traces", "true_online", "expected_traces",
-        "averaged" and "corrected" (step sizes of 1/n) or "sampled"; see `chunked_td.learners.views`.
+      view: "offline" (O(1) per step; exact for acyclic problems), "traces", "lineage", "true_online",
+        "expected_traces", "averaged" and "corrected" (step sizes of 1/n) or "sampled"; see `chunked_td.learners.views`.
       replacing: replacing instead of accumulating traces, with view "traces".
       initial_value: what all values are before learning, in every reward component. Ends of episodes stay 0.
       threads: runs at a time; default: one per core. Results do not depend on it.

@@ -139,10 +139,11 @@ def run_protocols(protocols: Sequence[Protocol], options: SweepOptions, out: Pat
         if not plan.batches:
             how.say(f"nothing to do: all {plan.runs_wanted:,} runs are in {out}")
             return errors.DONE
-        return _run(plan, store, how)
+        return run_planned(plan, store, how)
 
 
-def _run(plan: SweepPlan, store: Store, how: RunOptions) -> int:
+def run_planned(plan: SweepPlan, store: Store, how: RunOptions) -> int:
+    """Run the batches of a plan and store them; returns an exit code as `reproduce` does."""
     from chunked_td.lab.running.engines import make_engine
     from chunked_td.lab.running.live_logging import listeners
 
