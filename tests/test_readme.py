@@ -71,7 +71,7 @@ def test_the_commands_of_the_first_pages_run(document, tmp_path):
     text = document.read_text(encoding="utf-8")
     for name, content in FILE.findall(text):
         (tmp_path / name).write_text(content, encoding="utf-8")
-    for line in "\n".join(SHELL.findall(text)).splitlines():
+    for line in "".join(SHELL.findall(text)).splitlines():
         program, *words = shlex.split(line, comments=True)
         assert program == "chunked-td", line
         command = [sys.executable, "-m", "chunked_td", *words]
