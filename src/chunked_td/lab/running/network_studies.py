@@ -120,7 +120,7 @@ def reproduce_study(name: str, *, out: str | Path, profile: str = "quick", dry_r
         print(f"{TITLES[name]}, size {size}: {len(stored)} of {len(study.cells)} cells are in {folder}", flush=True)
         if absent:
             left = len(missing) - len(todo)
-            print(f"note: {left} cells need {' and '.join(sorted(absent))} (pip install 'chunked-td[jax-tasks]')")
+            print(f"note: {left} cells need {'; '.join(f'{package} ({INSTALL[package]})' for package in sorted(absent))}")
         if dry_run:
             print("\n".join(", ".join(cell) for cell in todo))
             return errors.DONE
