@@ -56,7 +56,7 @@ class SweepOptions:
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What there is to do: `wanted` is all that was asked for, `batches` what is not stored yet."""
+    """What there is to do: `wanted` is all that was requested, `batches` what is not stored yet."""
 
     wanted: tuple[Batch, ...]
     batches: tuple[Batch, ...]
@@ -64,7 +64,7 @@ class SweepPlan:
 
     @property
     def runs_wanted(self) -> int:
-        """Runs asked for."""
+        """Requested runs."""
         return sum(len(batch.pairs) for batch in self.wanted)
 
     @property
@@ -103,7 +103,7 @@ def check_patterns(protocols: Sequence[Protocol], options: SweepOptions) -> None
 
 
 def choose_arms(protocol: Protocol, options: SweepOptions) -> list[Arm]:
-    """The arms of `protocol` that `options` ask for."""
+    """The arms of `protocol` that `options` choose."""
 
     def chosen(arm: Arm) -> bool:
         if protocol.kind_of(arm) == "network" and not options.networks:
@@ -148,7 +148,7 @@ def batches_of(protocol: Protocol, arm: Arm, size: Size) -> list[Batch]:
 
 
 def requested_batches(protocol: Protocol, arm: Arm, options: SweepOptions, store: Store | None) -> list[Batch]:
-    """Batches of an arm under a profile. A network arm that is stored in full is not asked for in less."""
+    """Batches of an arm under a profile. A network arm that is stored in full is not requested in less."""
     if arm.kind == "network" and options.profile == "quick" and store is not None:
         full = size_of(protocol, arm, replace(options, profile="paper"))
         batches = batches_of(protocol, arm, full) if full else []
@@ -177,7 +177,7 @@ def _missing(store: Store, wanted: Sequence[Batch]) -> list[Batch]:
 
 
 def record_request(directory: RunDirectory, plan: SweepPlan) -> None:
-    """Write what was asked for into the manifest."""
+    """Write what was requested into the manifest."""
     by_protocol: dict[str, tuple[Protocol, dict[str, ArmRequest]]] = {}
     for batch in plan.wanted:
         arms = by_protocol.setdefault(batch.protocol.id, (batch.protocol, {}))[1]
@@ -192,7 +192,7 @@ def record_request(directory: RunDirectory, plan: SweepPlan) -> None:
             record_at=batch.record_at,
         )
     for protocol, arms in by_protocol.values():
-        directory.ask(Request(describe(protocol), arms))
+        directory.add_request(Request(describe(protocol), arms))
 
 
 def expected_seconds(batches: Sequence[Batch], log: Sequence[BatchRecord], threads: int | None = None) -> float:

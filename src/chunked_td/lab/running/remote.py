@@ -34,7 +34,7 @@ def run_here(
     threads: int | None = None,
     precision: str | None = None,
 ) -> int:
-    """Run what `options` ask of `protocols`; results go to `out` as .npz files. Returns an exit code.
+    """Run what `options` choose of `protocols`; results go to `out` as .npz files. Returns an exit code.
 
     Args:
       precision: of networks' matrix products on a GPU, if not the default.

@@ -39,7 +39,7 @@ class RunOptions:
     quiet: bool = False
 
     def say(self, text: str) -> None:
-        """Print, unless told to be quiet."""
+        """Print, unless `quiet`."""
         if not self.quiet:
             print(text, flush=True)
 
