@@ -7,24 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.deep.criteria import (
+from chunked_td.lab.statistics import Estimate
+from chunked_td.lab.statistics import interquartile_estimate as estimate
+from chunked_td.lab.studies.deep.criteria import (
     ALL_OR_NOTHING,
     FIXED,
     GATE,
     SOLVED,
     TWIN,
     USUAL,
-    Estimate,
     best_fixed,
     compared,
-    estimate,
     gate,
 )
+from chunked_td.lab.studies.deep.results import LEARNED, TRUE, Chosen, Scores
 
-LEARNED = ("value-kernel", "value-kernel-1", "expected", "realised", "lambda-greedy", "meta-gradient")
-"""Learned sources, in the order of the tables."""
-TRUE = (*GATE, "true-kernel-1", "true-per-action", "true-realised")
-"""Arms with λ from the true model."""
 KINDS = {
     "a choice, much later its verdict, noisy rewards": ("umbrella", "gymnax-umbrella"),
     "the same among many irrelevant random observations": ("umbrella-distractors", "gymnax-umbrella-distractors"),
@@ -39,11 +36,6 @@ BOOTSTRAPS = 20
 SHUFFLES = 20
 _FIXED = tuple(str(x) for x in FIXED)
 _USUAL = str(USUAL)
-
-Chosen = dict[str, dict[str, dict[str, dict[str, np.ndarray]]]]
-"""agent → task → arm → judged runs at the chosen step size: score, final and step_size."""
-Scores = dict[str, dict[str, dict[str, np.ndarray]]]
-"""agent → task → arm → scores of judged runs."""
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
