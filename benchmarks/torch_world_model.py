@@ -33,7 +33,7 @@ def problem(name: str) -> tuple[Any, Any, dict[str, Any], type, str]:
     """(dynamics, config, settings of the run, learner class, id) of one of the paper's network experiments."""
     import chunked_td as ctd
     from chunked_td.envs.dynamics import AccumulatedCharge, KeyToDoor
-    from chunked_td.lab.experiments import load_protocols
+    from chunked_td.lab.catalogue import load_protocols
 
     if name == "accumulated-charge":
         dynamics, learner = AccumulatedCharge.make(), "sarsa"

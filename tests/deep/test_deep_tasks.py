@@ -31,7 +31,7 @@ from chunked_td.envs.tasks import (
     make_other,
     make_task_by_name,
 )
-from chunked_td.lab.results.statistics import interquartile_mean
+from chunked_td.lab.statistics import interquartile_mean
 
 
 def other(name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from lab_helpers import TOY
 
-from chunked_td.lab.experiments import load_protocols
+from chunked_td.lab.catalogue import load_protocols
 from chunked_td.lab.running.reproduce import reproduce as run_sweep
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from chunked_td.lab.experiments import load_protocols
-from chunked_td.lab.protocol import Arm, Protocol
+from chunked_td.lab.catalogue import load_protocols
 from chunked_td.lab.running.batches import Batch
 from chunked_td.lab.running.plan import SweepPlan, record_request
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import RunDirectory
+from chunked_td.lab.study import Arm, Protocol
 
 BINS = 10
 

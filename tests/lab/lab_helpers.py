@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from chunked_td.lab.catalogue import known
 from chunked_td.lab.errors import guarded
-from chunked_td.lab.experiments import known
 from chunked_td.lab.store import importing
 
 TOY = str(Path(__file__).with_name("toy.py"))

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from chunked_td.envs.dynamics import AccumulatedCharge
-from chunked_td.lab.experiments.charge_signs import claims
-from chunked_td.lab.experiments.charge_signs.protocol import BEST, PROTOCOL, WORST, simulate_sign
-from chunked_td.lab.experiments.charge_signs.tilted import TiltedLambda
 from chunked_td.lab.results.criteria import FAILS, HOLDS, UNDECIDED
+from chunked_td.lab.studies.charge_signs import claims
+from chunked_td.lab.studies.charge_signs.protocol import BEST, PROTOCOL, WORST, simulate_sign
+from chunked_td.lab.studies.charge_signs.tilted import TiltedLambda
 
 TIMES = CHARGES = 21
 

@@ -8,21 +8,18 @@ import numpy as np
 import pytest
 from fake_runs import fill
 
-from chunked_td.lab.experiments import catalogue
+from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.results.claims import judge_all, print_claims
 from chunked_td.lab.results.criteria import (
-    FAILS,
-    HOLDS,
-    NOT_RUN,
-    UNDECIDED,
     inside,
     selected_of,
     share_interval,
     shared,
     smaller,
 )
-from chunked_td.lab.results.studies import load_studies
+from chunked_td.lab.results.runs import load_results
 from chunked_td.lab.store.batch_store import Store
+from chunked_td.lab.study import FAILS, HOLDS, NOT_RUN, NOT_SHOWN
 
 
 def judged(studies):
@@ -31,7 +28,7 @@ def judged(studies):
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    return judged(load_studies(Store.read(fill(tmp_path_factory.mktemp("claims") / "full"))))
+    return judged(load_results(Store.read(fill(tmp_path_factory.mktemp("claims") / "full"))))
 
 
 def test_every_claim_names_arms_that_exist():
@@ -63,9 +60,9 @@ def test_statuses_follow_from_the_runs(found):
         assert found[name].status == FAILS, found[name]
     for name in ("treasure-floor", "treasure-best", "treasure-robust", "bias-forward", "bias-expected"):
         assert found[name].status == HOLDS, found[name]
-    assert found["treasure-default"].status in (HOLDS, UNDECIDED)
+    assert found["treasure-default"].status in (HOLDS, NOT_SHOWN)
     assert all(claim.seeds == 10 and claim.evidence for claim in found.values() if claim.status != NOT_RUN)
-    assert {claim.experiment for claim in found.values() if claim.status == NOT_RUN} == {
+    assert {claim.study for claim in found.values() if claim.status == NOT_RUN} == {
         "charge-signs",
         "key-to-door-scalar",
     }
@@ -73,14 +70,14 @@ def test_statuses_follow_from_the_runs(found):
 
 def test_the_scalar_reward_is_judged_from_thirty_seeds(tmp_path):
     for seeds, status in ((30, HOLDS), (10, NOT_RUN)):
-        found = judged(load_studies(Store.read(fill(tmp_path / str(seeds), ("key-to-door-scalar",), seeds=seeds))))
+        found = judged(load_results(Store.read(fill(tmp_path / str(seeds), ("key-to-door-scalar",), seeds=seeds))))
         assert found["scalar-treasure"].status == status, found["scalar-treasure"]
         for name in ("scalar-as-given", "scalar-shifted"):
             assert found[name].status == HOLDS, found[name]
 
 
 def test_claims_without_their_arms_are_not_run(tmp_path):
-    parts = load_studies(Store.read(fill(tmp_path / "part", ("key-to-door",), networks=False, seeds=2)))
+    parts = load_results(Store.read(fill(tmp_path / "part", ("key-to-door",), networks=False, seeds=2)))
     found = judged(parts)
     assert found["treasure-floor"].status == NOT_RUN
     assert "C-factored" in found["treasure-floor"].evidence
@@ -89,16 +86,16 @@ def test_claims_without_their_arms_are_not_run(tmp_path):
 
 
 def test_two_seeds_decide_little(tmp_path):
-    parts = load_studies(Store.read(fill(tmp_path / "two", ("key-to-door",), seeds=2)))
+    parts = load_results(Store.read(fill(tmp_path / "two", ("key-to-door",), seeds=2)))
     found = judged(parts)
-    assert found["treasure-best"].status == UNDECIDED
-    assert found["treasure-fixed"].status == UNDECIDED
+    assert found["treasure-best"].status == NOT_SHOWN
+    assert found["treasure-fixed"].status == NOT_SHOWN
 
 
 def test_arms_with_different_seeds_are_compared_over_common_ones(tmp_path):
     """Network arms have fewer seeds than the others, and not always the first: pairs go by seed, not by place."""
     names = ("chain-and-split", "accumulated-charge", "key-to-door")
-    parts = load_studies(Store.read(fill(tmp_path / "uneven", names)))
+    parts = load_results(Store.read(fill(tmp_path / "uneven", names)))
     few = {"chunked", "c-factored"}
     cut = {
         name: study.with_arms(
@@ -108,7 +105,7 @@ def test_arms_with_different_seeds_are_compared_over_common_ones(tmp_path):
     }
     found = judged(cut)
     for name in ("gap-fastest", "charge-best", "treasure-best"):
-        assert found[name].status == UNDECIDED, found[name]  # three seeds cannot show it
+        assert found[name].status == NOT_SHOWN, found[name]  # three seeds cannot show it
         assert found[name].seeds == 3
     study = cut["key-to-door"]
     ours, theirs = selected_of(study, ("c-factored", "expected-sarsa-0"))
@@ -120,16 +117,16 @@ def test_arms_with_different_seeds_are_compared_over_common_ones(tmp_path):
 
 def test_intervals_within_across_and_outside():
     assert inside(1.0, 2.0, 0.0, 3.0) == HOLDS
-    assert inside(1.0, 4.0, 0.0, 3.0) == UNDECIDED
+    assert inside(1.0, 4.0, 0.0, 3.0) == NOT_SHOWN
     assert inside(4.0, 5.0, 0.0, 3.0) == FAILS
 
 
 def test_smaller_needs_every_comparison():
     ours = np.arange(10.0)
     larger, shuffled = ours + 5.0, ours + np.where(np.arange(10) % 2, 1.0, -1.0)
-    assert smaller(ours, {"a": larger})[0] == HOLDS
-    assert smaller(ours, {"a": larger, "b": shuffled})[0] == UNDECIDED
-    assert smaller(ours, {"a": larger, "b": ours - 5.0})[0] == FAILS
+    assert smaller(ours, {"a": larger}).status == HOLDS
+    assert smaller(ours, {"a": larger, "b": shuffled}).status == NOT_SHOWN
+    assert smaller(ours, {"a": larger, "b": ours - 5.0}).status == FAILS
 
 
 def test_exact_interval_of_a_share():

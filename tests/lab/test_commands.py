@@ -62,7 +62,7 @@ def test_a_bar_on_a_terminal(toy, monkeypatch):
     batches = make_plan([toy], SweepOptions(networks=False)).batches
     progress = SweepProgress(batches, lambda some: float(len(some)), stream)
     for batch in batches:
-        progress.batch_done(attempt(batch, 1))
+        progress.batch_done(attempt([batch], 1)[0])
     progress.close()
     assert "runs 120/120" in stream.getvalue()
 
@@ -88,7 +88,7 @@ def test_an_error_in_a_batch_does_not_stop_the_others(reproduce, tmp_path, monke
     ("experiments", "options", "words"),
     [
         (["key-to-dor"], {}, "did you mean 'key-to-door'"),
-        (["no/such.py"], {}, "no experiment file"),
+        (["no/such.py"], {}, "no study file"),
         (["skewed-split", "skewed-split"], {}, "named twice"),
         ([TOY], {"arms": ["sarsa-7"]}, "matches no arm"),
         ([TOY], {"seeds": 0}, "--seeds must be a whole number from 1, got 0"),
@@ -167,18 +167,18 @@ def test_live_logging(tmp_path, reproduce, monkeypatch):
 def test_a_network_arm_stored_in_full_is_not_asked_for_in_less(toy, tmp_path, monkeypatch):
     from dataclasses import replace
 
-    from chunked_td.lab.protocol import Size
     from chunked_td.lab.running.batches import Batch
     from chunked_td.lab.running.engines import attempt
     from chunked_td.lab.running.plan import SweepOptions, make_plan
     from chunked_td.lab.store.directory import RunDirectory
+    from chunked_td.lab.study import Size
 
-    monkeypatch.setattr("chunked_td.lab.running.plan.network_support", lambda: True)
+    monkeypatch.setattr("chunked_td.lab.running.plan.missing_packages", lambda batch: "")
     net = replace(toy, arms=(toy.arm("net"),), network_quick=Size(1, 10), seeds=10)
     pairs = tuple((seed, exponent) for seed in range(10) for exponent in net.exponents)
     full = Batch(net, net.arms[0], pairs, net.episodes, net.record_at(net.episodes))
     stand_in = replace(net, arms=(replace(net.arms[0], model=None),))  # the numbers do not matter here
-    columns = attempt(replace(full, protocol=stand_in, arm=stand_in.arms[0]), 1).columns
+    columns = attempt([replace(full, protocol=stand_in, arm=stand_in.arms[0])], 1)[0].columns
     assert columns is not None
     with RunDirectory.for_writing(tmp_path) as directory:
         store = Store(directory)
@@ -197,7 +197,7 @@ class FakeBatch:
 
         self.protocol = SimpleNamespace(id="toy")
         self.arm = SimpleNamespace(id=arm or kind, kind=kind, label=kind)
-        self.pairs, self.steps = ((0, 0),), steps
+        self.kind, self.pairs, self.steps = kind, ((0, 0),), steps
 
 
 def test_time_left_of_networks_does_not_follow_the_pace_of_tables(monkeypatch):

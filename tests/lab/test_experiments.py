@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from chunked_td.lab import experiments
+from chunked_td.lab import catalogue as catalogue_module
+from chunked_td.lab.catalogue import catalogue, known, load, load_folder
 from chunked_td.lab.errors import UsageError
-from chunked_td.lab.experiments import catalogue, known, load, load_folder
-from chunked_td.lab.report.choice import DEFAULT
+from chunked_td.lab.report.choice import DEFAULT, choice_of
 from chunked_td.lab.report.page import build_report
 from chunked_td.lab.results.claims import judge_all
-from chunked_td.lab.results.studies import load_studies
+from chunked_td.lab.results.runs import load_results
 from chunked_td.lab.running.reproduce import reproduce
 from chunked_td.lab.store.batch_store import Store
 
@@ -24,7 +24,7 @@ LAB = ROOT / "src" / "chunked_td" / "lab"
 
 
 def test_every_folder_is_an_experiment_named_like_it_in_the_order_it_states():
-    folders = {path.parent.name for path in (LAB / "experiments").glob("*/protocol.py")}
+    folders = {path.parent.name for path in (LAB / "studies").glob("*/protocol.py")}
     assert {name.replace("-", "_") for name in catalogue()} == folders
     orders = [experiment.order for experiment in catalogue().values()]
     assert orders == sorted(orders)
@@ -33,9 +33,9 @@ def test_every_folder_is_an_experiment_named_like_it_in_the_order_it_states():
 
 def test_every_experiment_says_what_was_published_and_claims_something():
     for experiment in catalogue().values():
-        assert experiment.published
+        assert experiment.part("report", "PUBLISHED")
         assert experiment.claims
-        assert experiment.figures.control_of in (None, *catalogue())
+        assert choice_of(experiment.id, catalogue()).control_of in (None, *catalogue())
 
 
 def test_nothing_outside_its_folder_knows_an_experiment():
@@ -43,7 +43,7 @@ def test_nothing_outside_its_folder_knows_an_experiment():
     outside = [
         p for folder in (LAB, LAB.parent / "cli") for p in folder.rglob("*") if p.is_file() and p.suffix != ".pyc"
     ]
-    folders = {LAB / "experiments" / name.replace("-", "_") for name in catalogue()}
+    folders = {LAB / "studies" / name.replace("-", "_") for name in catalogue()}
     folders.add(LAB / "atlas")  # its small versions of the paper's problems have the same names
     for path in outside:
         if not folders & set(path.parents):
@@ -55,10 +55,10 @@ def test_planning_imports_neither_claims_nor_figures_nor_jax():
     code = (
         "import sys\n"
         "from chunked_td.lab.running.plan import SweepOptions, make_plan\n"
-        "from chunked_td.lab.experiments import load_protocols\n"
+        "from chunked_td.lab.catalogue import load_protocols\n"
         "assert make_plan(load_protocols(), SweepOptions('paper')).batches\n"
         "heavy = [m for m in ('jax', 'polars', 'matplotlib', 'jinja2', 'plotly', 'tyro') if m in sys.modules]\n"
-        "rooms = [m for m in sys.modules if m.startswith('chunked_td.lab.experiments')]\n"
+        "rooms = [m for m in sys.modules if m.startswith('chunked_td.lab.studies')]\n"
         "parts = [m for m in rooms if m.endswith(('claims', 'report'))]\n"
         "sys.exit(str(heavy + parts) if heavy + parts else 0)\n"
     )
@@ -71,7 +71,7 @@ def test_the_example_in_the_docs_is_a_complete_experiment(tmp_path):
     rooms = known([str(EXAMPLE)])
     assert list(rooms)[-1] == "even-split"
     assert "even-split" not in catalogue()
-    studies = load_studies(Store.read(tmp_path))
+    studies = load_results(Store.read(tmp_path))
     judged = {claim.id: claim for claim in judge_all(studies, rooms)}
     assert judged["even-unbiased"].status == "holds", judged["even-unbiased"]
     page = build_report(tmp_path, None, rooms).read_text(encoding="utf-8")
@@ -95,8 +95,8 @@ def test_a_folder_needs_no_claims_and_no_report(tmp_path):
     (tmp_path / "protocol.py").write_text((EXAMPLE / "protocol.py").read_text())
     experiment = load_folder(tmp_path)
     assert experiment.claims == ()
-    assert experiment.published == ""
-    assert experiment.figures is DEFAULT
+    assert experiment.part("report", "PUBLISHED") is None
+    assert choice_of(experiment.id, {experiment.id: experiment}) is DEFAULT
 
 
 def test_an_edited_folder_is_loaded_again(tmp_path):
@@ -128,8 +128,8 @@ def test_one_file_has_claims_for_one_protocol_only(tmp_path):
     with pytest.raises(UsageError, match="go with one PROTOCOL"):
         load(str(tmp_path / "two.py"))
     (tmp_path / "one.py").write_text(f"{text}\nPUBLISHED = 'a text'\n")
-    assert load(str(tmp_path / "one.py"))[0].published == "a text"
+    assert load(str(tmp_path / "one.py"))[0].part("report", "PUBLISHED") == "a text"
 
 
 def test_users_modules_have_names_that_ray_sends_along():
-    assert load_folder(EXAMPLE).module.startswith(experiments.USER_MODULES)
+    assert load_folder(EXAMPLE).module.startswith(catalogue_module.USER_MODULES)

@@ -9,16 +9,16 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from scipy import stats
 
+from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.errors import WriteError
-from chunked_td.lab.experiments import catalogue
-from chunked_td.lab.experiments.chain_and_split.report import gap_curves
 from chunked_td.lab.report import networks, style, sweeps
 from chunked_td.lab.report.figures import all_figures
+from chunked_td.lab.results.runs import evenly, load_results
 from chunked_td.lab.results.selection import replay_selection, selection_loss
-from chunked_td.lab.results.statistics import mean_and_interval
-from chunked_td.lab.results.studies import evenly, load_studies
+from chunked_td.lab.statistics import mean_and_interval
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import write_or_explain
+from chunked_td.lab.studies.chain_and_split.report import gap_curves
 
 EXPECTED = {
     "chain-and-split-gap-100000",
@@ -40,7 +40,7 @@ EXPECTED = {
 
 @pytest.fixture(scope="module")
 def studies(tmp_path_factory):
-    return load_studies(Store.read(fill(tmp_path_factory.mktemp("runs") / "full")))
+    return load_results(Store.read(fill(tmp_path_factory.mktemp("runs") / "full")))
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_figures_without_networks_controls_or_full_length(tmp_path):
     }
     names = {}
     for name, options in parts.items():
-        studies = load_studies(Store.read(fill(tmp_path / name, **options)))
+        studies = load_results(Store.read(fill(tmp_path / name, **options)))
         names[name] = {drawing.name for drawing in all_figures(studies, catalogue())}
     assert not any("networks" in name for name in names["no-networks"] | names["no-diagnostics"])
     assert "chain-and-split-gap-5000" in names["short"]

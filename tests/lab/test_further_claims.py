@@ -26,17 +26,17 @@ def test_the_compressor_is_judged_from_its_runs(tmp_path):
     folder.mkdir()
     path = folder / "comparison.parquet"
     shutil.copy(RESULTS / "compression" / "comparison.parquet", path)
-    easy, hard = further_claims(tmp_path)
+    easy, _, hard = further_claims(tmp_path)
     assert (easy.status, hard.status) == ("holds", "holds")
     frame = pl.read_parquet(path)
     frame.with_columns(
         pl.when(pl.col("n") >= 500).then(False).otherwise(pl.col("solved")).alias("solved")
     ).write_parquet(path)
-    easy, hard = further_claims(tmp_path)
+    easy, _, hard = further_claims(tmp_path)
     assert easy.status == "holds in part"  # up to N = 200
     assert "tanh: 200" in easy.evidence
     frame.with_columns(pl.lit(True).alias("solved")).write_parquet(path)
-    assert [claim.status for claim in further_claims(tmp_path)] == ["holds", "does not hold"]
+    assert [claim.status for claim in further_claims(tmp_path)] == ["holds", "holds", "does not hold"]
 
 
 @pytest.mark.parametrize(("verdict", "status"), [("holds", "holds"), ("fails", "does not hold")])

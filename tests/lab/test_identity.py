@@ -10,11 +10,10 @@ import polars as pl
 import pytest
 
 from chunked_td.lab import identity as identity_module
+from chunked_td.lab.catalogue import catalogue, load_protocols
 from chunked_td.lab.description import Description, describe
 from chunked_td.lab.errors import DirectoryError, LabError
-from chunked_td.lab.experiments import catalogue, load_protocols
 from chunked_td.lab.identity import check_id, identity, resolve, schedule_parts, schedule_text
-from chunked_td.lab.protocol import NetworkSpec, misses_and_returns
 from chunked_td.lab.running.plan import SweepOptions, make_plan
 from chunked_td.lab.running.reproduce import reproduce
 from chunked_td.lab.store.batch_store import Store, inspect_file
@@ -23,6 +22,7 @@ from chunked_td.lab.store.family import family_of
 from chunked_td.lab.store.manifest import Manifest
 from chunked_td.lab.store.npz import load_npz, save_npz
 from chunked_td.lab.store.settings import BatchSettings, digest_of
+from chunked_td.lab.study import NetworkSpec, misses_and_returns
 from chunked_td.learners.schedule import Schedule, linear
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -69,11 +69,11 @@ def test_code_keeps_its_stored_name_wherever_it_moves(monkeypatch):
     assert identity(misses_and_returns) == "chunked_td.lab.protocols:misses_and_returns"
     assert resolve("chunked_td.lab.protocols:misses_and_returns") is misses_and_returns
     room = load_protocols(["chain-and-split"])[0].scoring
-    assert room.__module__ == "chunked_td.lab.experiments.chain_and_split.protocol"
+    assert room.__module__ == "chunked_td.lab.studies.chain_and_split.protocol"
     assert identity(room) == "chunked_td.lab.experiments.chain_and_split:action_gap"
-    monkeypatch.setitem(identity_module.STORED_MODULES, "chunked_td.old", "chunked_td.lab.protocol")
-    monkeypatch.setitem(identity_module._NOW_TO_STORED, "chunked_td.lab.protocol", "chunked_td.old")
-    assert identity("chunked_td.lab.protocol:misses_and_returns") == "chunked_td.old:misses_and_returns"
+    monkeypatch.setitem(identity_module.STORED_MODULES, "chunked_td.old", "chunked_td.lab.study")
+    monkeypatch.setitem(identity_module._NOW_TO_STORED, "chunked_td.lab.study", "chunked_td.old")
+    assert identity("chunked_td.lab.study:misses_and_returns") == "chunked_td.old:misses_and_returns"
     assert resolve("chunked_td.old:misses_and_returns") is misses_and_returns
 
 

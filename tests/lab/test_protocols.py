@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from chunked_td.lab.catalogue import catalogue, load_protocols
 from chunked_td.lab.description import describe
 from chunked_td.lab.errors import UsageError
-from chunked_td.lab.experiments import catalogue, load_protocols
 from chunked_td.lab.results.selection import select_step_size
-from chunked_td.lab.running.batches import _scores, execute
+from chunked_td.lab.running.batches import execute, scores_of
 from chunked_td.lab.running.plan import SweepOptions, batches_of, make_plan, size_of
 from chunked_td.lab.store.family import family_of
 from chunked_td.learners.schedule import Schedule
@@ -149,7 +149,7 @@ def test_every_arm_at_smoke_size(name):
 def test_chain_and_split_scores_the_gap():
     from types import SimpleNamespace
 
-    from chunked_td.lab.experiments.chain_and_split.protocol import action_gap
+    from chunked_td.lab.studies.chain_and_split.protocol import action_gap
 
     values = np.zeros((1, 1, 10))
     values[0, 0, :4] = 0.5, 0.25, -1.0, 0.375
@@ -164,8 +164,8 @@ def test_a_run_that_diverged_has_the_worst_score_and_is_not_selected():
 
     probes = np.array([[[0.5], [np.nan]], [[0.4], [0.4]], [[np.nan], [0.1]]])
     runs = SimpleNamespace(probes_at=probes, returns_at=probes[..., 0], diverged=np.array([150, -1, -1]))
-    batch = SimpleNamespace(protocol=SimpleNamespace(scoring=scoring, id="toy"))
-    found = _scores(batch, runs, np.array([100, 200]))
+    batch = SimpleNamespace(protocol=SimpleNamespace(scoring=scoring, id="toy"), record_at=(100, 200))
+    found = scores_of(batch, runs)
     np.testing.assert_array_equal(found["score"], [[0.5, np.inf], [0.4, 0.4], [np.nan, 0.1]])
     np.testing.assert_array_equal(found["mean_return"], probes[..., 0])
     scores = np.array([[0.0, np.inf], [0.3, 0.4]])  # a step size with one run at the truth and one that diverged

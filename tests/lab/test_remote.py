@@ -89,7 +89,7 @@ def test_results_of_other_settings_are_kept_but_not_shown(tmp_path, capsys):
 
 
 def test_one_folder_holds_one_precision(tmp_path, capsys):
-    from chunked_td.lab.experiments import load_protocols
+    from chunked_td.lab.catalogue import load_protocols
     from chunked_td.lab.running import remote
     from chunked_td.lab.running.plan import SweepOptions, make_plan
     from chunked_td.lab.store.directory import RunDirectory
@@ -108,13 +108,13 @@ def test_nothing_to_import(tmp_path, capsys):
 
 
 def test_arms_that_ask_networks_different_questions_do_not_share_a_program():
-    from chunked_td.lab.experiments import load_protocols
-    from chunked_td.lab.running.batches import shared_programs
+    from chunked_td.lab.catalogue import load_protocols
+    from chunked_td.lab.running.batches import NetworkRunner, programs_of
     from chunked_td.lab.running.plan import SweepOptions, make_plan
 
     def programs(name, *arms):
         batches = make_plan(load_protocols([name]), SweepOptions("paper", arms)).batches
-        return [[batch.arm.id for batch in program] for program in shared_programs(batches)]
+        return [[batch.arm.id for batch in program] for program in programs_of(batches, NetworkRunner(together=True))]
 
     assert programs("key-to-door", "c-default", "c-factored") == [["c-default", "c-factored"]]
     assert programs("accumulated-charge", "chunked", "expected") == [["chunked"], ["expected"]]
@@ -127,9 +127,10 @@ def test_networks_that_share_a_program_bring_a_result_per_arm(monkeypatch):
 
     import numpy as np
 
-    from chunked_td.lab.experiments import load_protocols
+    from chunked_td.lab.catalogue import load_protocols
+    from chunked_td.lab.running.batches import NetworkRunner
+    from chunked_td.lab.running.engines import LocalEngine
     from chunked_td.lab.running.plan import SweepOptions, make_plan
-    from chunked_td.lab.running.remote import run_networks
     from chunked_td.lambdas import FactoredLambda, ForwardLambda
     from chunked_td.simulation import networks as neural
 
@@ -150,7 +151,7 @@ def test_networks_that_share_a_program_bring_a_result_per_arm(monkeypatch):
         replace(toy.arm("net"), id="other", lambda_source=sources[1]),
     )
     plan = make_plan([replace(toy, arms=arms, seeds=10)], SweepOptions("paper"))
-    results = list(run_networks(plan.batches))
+    results = list(LocalEngine(1, NetworkRunner(together=True)).run(plan.batches))
     assert calls == [(toy.arm("net").network.config, None, sources)]
     assert [result.batch.arm.id for result in results] == ["net", "other"]
     assert all(result.columns is not None for result in results)

@@ -15,12 +15,12 @@ import pytest
 from fake_runs import fill
 from markupsafe import escape
 
+from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.errors import DirectoryError
-from chunked_td.lab.experiments import catalogue
 from chunked_td.lab.report import page as page_module
 from chunked_td.lab.report.page import atlas_address, build_report, render
 from chunked_td.lab.report.plots import numbers, plots_of
-from chunked_td.lab.results.studies import load_studies
+from chunked_td.lab.results.runs import load_results
 from chunked_td.lab.results.tables import results_table, step_size_table
 from chunked_td.lab.store.batch_store import Store
 
@@ -106,7 +106,7 @@ def test_page_needs_nothing_from_outside(outline, text, path):
 
 
 def test_every_experiment_is_told_in_full(text, directory):
-    for study in load_studies(Store.read(directory)).values():
+    for study in load_results(Store.read(directory)).values():
         part = text.split(f'<section id="{study.id}">')[1].split("</section>")[0]
         for heading in ("What was published", "What we found", "What differs from the paper, and why"):
             assert heading in part, (study.id, heading)
@@ -165,7 +165,7 @@ def test_claims_of_studies_beside_the_run_directory(bare, tmp_path, monkeypatch)
     assert 'id="claim-deep-ppo"' in text
     assert "../deep/" not in text  # its tables were not copied
     card = text.split('id="claim-compressor-easy"')[1].split("</li>")[0]
-    assert "With noise in the middle too (gru: up to N = 5)." in card
+    assert "With noise in the middle it solves them, too." in card
 
 
 def test_how_it_was_made(text):
@@ -224,7 +224,7 @@ def test_a_protocol_of_ones_own_has_a_report_too(reproduce, tmp_path, monkeypatc
 
 
 def test_tables_put_many_seeds_beside_ten(tmp_path):
-    study = load_studies(Store.read(fill(tmp_path / "many", ("key-to-door",), seeds=25, networks=False)))["key-to-door"]
+    study = load_results(Store.read(fill(tmp_path / "many", ("key-to-door",), seeds=25, networks=False)))["key-to-door"]
     table = results_table(study)
     assert "ours, 10 seeds" in table.columns
     assert "ours, up to 25 seeds" in table.columns
@@ -242,7 +242,7 @@ def test_plots_are_plotlys(directory):
     """Plotly's own checks accept every plot; every arm with runs is in the legend once."""
     import plotly.graph_objects as go
 
-    studies = load_studies(Store.read(directory))
+    studies = load_results(Store.read(directory))
     for study in studies.values():
         for plot in plots_of(study, studies, catalogue()):
             go.Figure({"data": plot.data, "layout": plot.layout})
@@ -267,14 +267,14 @@ HOSTILE = "</script><script>alert(1)</script>\"'<b>&"
 def test_text_cannot_break_out_of_the_page(bare, tmp_path, monkeypatch):
     """Every text of an experiment, whatever it holds, is shown as it is."""
     store = Store.read(bare)
-    studies = load_studies(store)
+    studies = load_results(store)
     study = studies["key-to-door"]
     arms = tuple(replace(arm, about=replace(arm.about, label=HOSTILE, note=HOSTILE)) for arm in study.arms)
     texts = {name: HOSTILE for name in ("title", "description", "score_label", "best_label")}
     about = replace(study.about, deviations=(HOSTILE,), references=(HOSTILE,), **texts)
     monkeypatch.setattr(page_module, "save_all", lambda *_: [])
     monkeypatch.setattr(
-        page_module, "load_studies", lambda _: {**studies, study.id: replace(study, about=about, arms=arms)}
+        page_module, "load_results", lambda _: {**studies, study.id: replace(study, about=about, arms=arms)}
     )
     text = build_report(bare, tmp_path / "hostile").read_text(encoding="utf-8")
     assert HOSTILE not in text

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from chunked_td.lab import statistics as st
+from chunked_td.lab.catalogue import load_protocols
 from chunked_td.lab.description import describe, describe_arm
-from chunked_td.lab.experiments import load_protocols
-from chunked_td.lab.protocol import Selection
-from chunked_td.lab.results import statistics as st
+from chunked_td.lab.results.runs import ArmResults, Results, RunArrays
 from chunked_td.lab.results.selection import select_step_size
-from chunked_td.lab.results.studies import ArmResults, RunArrays, Study
+from chunked_td.lab.study import Selection
 
 NAN = float("nan")
 
@@ -138,7 +138,7 @@ def test_selection_reads_the_checkpoint_and_the_rule_that_the_protocol_names():
 
     def selected(*arguments, **rest):
         selection = Selection(*arguments, **rest) if arguments else None
-        return Study(replace(describe(protocol), selection=selection), arms).selected
+        return Results(replace(describe(protocol), selection=selection), arms).selected
 
     assert selected("least mean", None) == {"a": -1, "b": -1}
     assert selected("least mean", 10, exceptions={"b": 20}) == {"a": 0, "b": -1}

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from chunked_td.lab.protocol import (
+from chunked_td.lab.study import (
     Arm,
     Environment,
     NetworkSpec,

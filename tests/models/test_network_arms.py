@@ -14,7 +14,7 @@ from small_worlds import CHARGE, CHARGE_DYNAMICS, DOOR, DOOR_DYNAMICS, LENGTH
 import chunked_td as ctd
 from chunked_td.envs.dynamics import KeyToDoor
 from chunked_td.envs.face import DynamicsEnv
-from chunked_td.lab.experiments.accumulated_charge.network import network_config as charge_network
+from chunked_td.lab.studies.accumulated_charge.network import network_config as charge_network
 from chunked_td.lambdas.on_device import Reading
 from chunked_td.lambdas.step import WHOLE, expected_mixture, mixture
 from chunked_td.models.neural import world as world_module
@@ -286,14 +286,14 @@ def test_a_broken_network_is_recorded_and_spares_the_others(monkeypatch):
 
 
 def test_a_broken_run_has_no_score_from_there_on():
-    from chunked_td.lab.experiments import load_protocols
-    from chunked_td.lab.running.batches import Batch, columns_of
+    from chunked_td.lab.catalogue import load_protocols
+    from chunked_td.lab.running.batches import Batch, scores_of
 
     (protocol,) = load_protocols(["key-to-door"])
     batch = Batch(protocol, protocol.arm("c-default"), ((0, 0), (1, 0)), 20, (10, 20))
     broken = np.array([[0.0, 0.0], [0.0, 150.0]])
     runs = SimpleNamespace(misses_at=np.full((2, 2), 5), returns_at=np.ones((2, 2)), diagnostics={"broken": broken})
-    score = columns_of(batch, runs)["score"].reshape(2, 2)
+    score = scores_of(batch, runs)["score"]
     np.testing.assert_array_equal(score, [[5.0, 5.0], [5.0, np.nan]])
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from chunked_td.lab.protocol import Arm, Environment, Protocol, Selection, Size
+from chunked_td.lab.study import Arm, Environment, Protocol, Selection, Size
 
 ORDER = 100
 TRUTH = 5.0

@@ -20,8 +20,8 @@ class Claims:
 
     def run(self) -> int:
         """Print every claim with its status, numbers and criterion."""
+        from chunked_td.lab.catalogue import known
         from chunked_td.lab.errors import guarded
-        from chunked_td.lab.experiments import known
         from chunked_td.lab.results.claims import print_claims
 
         directory = self.directory or next((p for p in (Path("results/paper"), Path("runs/quick")) if p.exists()), None)

@@ -39,7 +39,7 @@ def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, o
         page, code = directory / "report.html", 0
         fresh = only_if_stale and page.exists() and page.stat().st_mtime >= _newest(directory)
         if not fresh:
-            from chunked_td.lab.experiments import known
+            from chunked_td.lab.catalogue import known
             from chunked_td.lab.report.page import build_report
             from chunked_td.lab.store.batch_store import Store
 

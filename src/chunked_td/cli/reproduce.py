@@ -127,8 +127,8 @@ class Reproduce:
         )
 
     def _import(self, source: Path) -> int:
+        from chunked_td.lab.catalogue import known
         from chunked_td.lab.errors import guarded
-        from chunked_td.lab.experiments import known
         from chunked_td.lab.store.importing import import_batches
 
         def work() -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from chunked_td.lab.identity import check_id, schedule_parts
 from chunked_td.lab.json_fields import JsonObject, is_number, is_whole
-from chunked_td.lab.protocol import Arm, Protocol, Published, Selection
+from chunked_td.lab.study import Arm, Protocol, Published, Selection
 from chunked_td.learners.schedule import Schedule
 
 
@@ -148,7 +148,7 @@ def describe_arm(protocol: Protocol, arm: Arm) -> ArmDescription:
     return ArmDescription(
         id=arm.id,
         label=arm.label,
-        kind=arm.kind,
+        kind=protocol.kind_of(arm),
         learner=arm.learner,
         lambda_source=str(arm.lambda_source),
         exponents=protocol.exponents_of(arm),

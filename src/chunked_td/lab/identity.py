@@ -5,7 +5,8 @@ settings names the file. These addresses are the ones the code had when results 
 when code moves, three rules keep them:
 
   * `STORED_MODULES` maps the stored name of a module to its present one. Move a module, add a line.
-  * Anything defined in a folder of `chunked_td.lab.experiments` has the folder in its name, not the file.
+  * Anything defined in a folder of `chunked_td.lab.studies` has the folder in its name, not the file, and the folder's
+    first parent, `chunked_td.lab.experiments`.
   * A schedule is written as the class `Exploration` of the first version was (`schedule_text`).
 
 Code outside the package is known by its name and a hash of its source, so that an edit makes a new batch.
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from chunked_td.learners.schedule import Schedule
 
 STORED_MODULES = {
+<<<<<<< HEAD
+    "chunked_td.lab.protocols": "chunked_td.lab.study",
+=======
     **{
         f"chunked_td.envs.dynamics.{name}": f"chunked_td.envs.{name}.dynamics"
         for name in ("accumulated_charge", "blackjack", "chain_and_split", "key_to_door", "skewed_split", "t_maze")
@@ -30,12 +34,13 @@ STORED_MODULES = {
     "chunked_td.envs.dynamics.protocol": "chunked_td.envs.protocol",
     "chunked_td.envs.dynamics.table": "chunked_td.envs.table",
     "chunked_td.lab.protocols": "chunked_td.lab.protocol",
+>>>>>>> main
     "chunked_td.simulate": "chunked_td.simulation.simulate",
 }
 """{stored name of a module: where it is now}."""
 
 _NOW_TO_STORED = {now: stored for stored, now in STORED_MODULES.items()}
-_ROOM = re.compile(r"(chunked_td\.lab\.experiments\.\w+)(\.\w+)*")
+_FOLDER = re.compile(r"chunked_td\.lab\.studies(\.\w+)(\.\w+)*")
 
 
 def resolve(reference: Any) -> Any:
@@ -63,8 +68,8 @@ def identity(thing: Any) -> str:
 
 def stored_module(module: str) -> str:
     """The stored name of a module, given its present one."""
-    room = _ROOM.fullmatch(module)
-    return room[1] if room else _NOW_TO_STORED.get(module, module)
+    folder = _FOLDER.fullmatch(module)
+    return f"chunked_td.lab.experiments{folder[1]}" if folder else _NOW_TO_STORED.get(module, module)
 
 
 def is_ours(thing: Any) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from chunked_td.lab.atlas.protocols import ProblemKey
 from chunked_td.lab.atlas.ranking import AtlasBootstrap, ScoreEstimate, score_text
 from chunked_td.lab.atlas.results import CreditMap
-from chunked_td.lab.results.wording import list_text
+from chunked_td.lab.wording import list_text
 
 SUPPORTED, NOT_SUPPORTED, MIXED, NOT_RUN = "supported", "not supported", "mixed", "not run"
 HIGH = 0.95

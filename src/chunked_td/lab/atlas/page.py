@@ -37,9 +37,9 @@ from chunked_td.lab.report.page import distinct, templates
 from chunked_td.lab.report.style import Style
 from chunked_td.lab.report.style import render as render_figure
 from chunked_td.lab.results.tables import Table
-from chunked_td.lab.results.wording import seeds_text
 from chunked_td.lab.store.directory import refuse, write_or_explain
 from chunked_td.lab.store.log import RunLog
+from chunked_td.lab.wording import seeds_text
 
 if TYPE_CHECKING:
     import polars as pl

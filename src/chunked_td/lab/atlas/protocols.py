@@ -9,7 +9,7 @@ from typing import Any
 from chunked_td.lab.atlas.methods import Method
 from chunked_td.lab.atlas.problems import CHOICE, FAMILIES, PREDICTION, Family
 from chunked_td.lab.atlas.scoring import Accuracy, mean_return, right_choices
-from chunked_td.lab.protocol import Arm, Environment, Protocol, Size
+from chunked_td.lab.study import Arm, Environment, Protocol, Size
 
 
 @dataclass(frozen=True)

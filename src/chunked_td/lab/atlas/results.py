@@ -21,7 +21,7 @@ import numpy as np
 from chunked_td.lab.atlas.methods import FIXED, fixed_id
 from chunked_td.lab.atlas.problems import FAMILIES
 from chunked_td.lab.atlas.protocols import ProblemKey
-from chunked_td.lab.results.statistics import bootstrap_weights
+from chunked_td.lab.statistics import bootstrap_weights
 
 if TYPE_CHECKING:
     import polars as pl

@@ -11,9 +11,9 @@ from chunked_td.lab.atlas.methods import Method, builtin_methods, methods_in
 from chunked_td.lab.atlas.problems import FAMILIES
 from chunked_td.lab.atlas.protocols import PROFILES, AtlasProfile, problems, protocol_of
 from chunked_td.lab.errors import UsageError, guarded
-from chunked_td.lab.protocol import Protocol
 from chunked_td.lab.running.plan import SweepOptions
 from chunked_td.lab.running.reproduce import HowToRun, run_protocols
+from chunked_td.lab.study import Protocol
 
 
 def chosen_methods(profile: AtlasProfile, files: Sequence[str | Path] = ()) -> tuple[Method, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.protocol import Scores
+from chunked_td.lab.study import Scores
 
 
 def _steps(runs: Any, record_at: np.ndarray) -> np.ndarray:

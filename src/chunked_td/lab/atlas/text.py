@@ -18,7 +18,7 @@ from chunked_td.lab.atlas.ranking import (
     unclear,
 )
 from chunked_td.lab.atlas.results import CreditMap, WrittenVerdict
-from chunked_td.lab.results.wording import list_text
+from chunked_td.lab.wording import list_text
 
 CHUNKED, PLANNING, PAPER = "chunked", "planning", "forward"
 LAMBDA_GROUPS = (CHUNKED, "other λ", "yours")

@@ -12,7 +12,7 @@ from chunked_td.lab.comparison.arms import ADAPTIVE, BOOTSTRAPS
 from chunked_td.lab.comparison.ranking import FEW, Gap, paired_gap
 from chunked_td.lab.comparison.recipe import agent_line, command
 from chunked_td.lab.comparison.sweep import ArmOutcome, Comparison, Standing, Standings
-from chunked_td.lab.results.wording import list_text
+from chunked_td.lab.wording import list_text
 
 NO_DIFFERENCE = "no difference"
 SCORE = "mean return of all training episodes, exploration included"

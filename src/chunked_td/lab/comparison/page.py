@@ -27,8 +27,8 @@ from chunked_td.lab.report.style import (
     VERMILION,
     Style,
 )
-from chunked_td.lab.results.statistics import mean_and_interval
 from chunked_td.lab.results.tables import Table
+from chunked_td.lab.statistics import mean_and_interval
 from chunked_td.learners.exploration import EPSILON, CountBonus, Softmax
 
 _HUES = {

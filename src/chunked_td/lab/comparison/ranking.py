@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chunked_td.lab.results.statistics import RESAMPLES
+from chunked_td.lab.statistics import RESAMPLES
 
 LEVEL = 0.95
 FEW = 10

@@ -12,7 +12,7 @@ from chunked_td._checks import check_whole
 from chunked_td.lab.comparison.arms import BOOTSTRAPS, ComparisonSettings, LearnerArm, arms_of
 from chunked_td.lab.comparison.ranking import PairedFamily, chosen_sizes
 from chunked_td.lab.comparison.running import ArmRuns, CompiledRuns, Curves, GymnasiumRuns, runs_for
-from chunked_td.lab.results.statistics import mean_and_interval
+from chunked_td.lab.statistics import mean_and_interval
 
 LARGEST = 1.0
 """Grids of step sizes do not extend beyond it."""

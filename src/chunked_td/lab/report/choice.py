@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chunked_td.lab.results.studies import Study
+from chunked_td.lab.results.runs import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from chunked_td.lab.experiments import Experiment
+    from chunked_td.lab.study import Study
 
 
 @dataclass(frozen=True)
@@ -67,18 +67,18 @@ class FigureChoice:
         one's, if both have runs.
     """
 
-    drawings: Callable[[Study, Study | None], list[Drawing]]
-    plots: Callable[[Study, Study | None], list[Plot]]
+    drawings: Callable[[Results, Results | None], list[Drawing]]
+    plots: Callable[[Results, Results | None], list[Plot]]
     control_of: str | None = None
 
 
-def _default_drawings(study: Study, control: Study | None) -> list[Drawing]:
+def _default_drawings(study: Results, control: Results | None) -> list[Drawing]:
     from chunked_td.lab.report.sweeps import sweep_drawings
 
     return sweep_drawings(study, control)
 
 
-def _default_plots(study: Study, original: Study | None) -> list[Plot]:
+def _default_plots(study: Results, original: Results | None) -> list[Plot]:
     from chunked_td.lab.report.plots import sweep_plots
 
     return sweep_plots(study, original)
@@ -88,16 +88,21 @@ DEFAULT = FigureChoice(_default_drawings, _default_plots)
 """The score against the step size, and runs seed by seed."""
 
 
-def choice_of(study_id: str, experiments: Mapping[str, Experiment]) -> FigureChoice:
-    """The choice of an experiment; the default for one that is not known."""
-    return experiments[study_id].figures if study_id in experiments else DEFAULT
+def choice_of(study_id: str, experiments: Mapping[str, Study]) -> FigureChoice:
+    """The choice of figures of a study; the default for one that makes none."""
+    return part(study_id, "FIGURES", experiments) or DEFAULT
 
 
-def original_of(study_id: str, studies: Mapping[str, Study], experiments: Mapping[str, Experiment]) -> Study | None:
+def part(study_id: str, name: str, experiments: Mapping[str, Study]) -> Any:
+    """What a study's report.py says of a name; None for a study that is not known."""
+    return experiments[study_id].part("report", name) if study_id in experiments else None
+
+
+def original_of(study_id: str, studies: Mapping[str, Results], experiments: Mapping[str, Study]) -> Results | None:
     """The study that this one is a control of, if it has runs."""
     return studies.get(choice_of(study_id, experiments).control_of or "")
 
 
-def control_of(study_id: str, studies: Mapping[str, Study], experiments: Mapping[str, Experiment]) -> Study | None:
+def control_of(study_id: str, studies: Mapping[str, Results], experiments: Mapping[str, Study]) -> Results | None:
     """The study of this one's control, if it has runs."""
     return next((s for s in studies.values() if choice_of(s.id, experiments).control_of == study_id), None)

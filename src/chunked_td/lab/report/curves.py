@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chunked_td.lab.report.style import styles, thousands
-from chunked_td.lab.results.statistics import mean_and_interval
-from chunked_td.lab.results.studies import ArmResults, Study, evenly
+from chunked_td.lab.results.runs import ArmResults, Results, evenly
+from chunked_td.lab.statistics import mean_and_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 def draw_curves(
-    axes: Axes, curves: Sequence[tuple[ArmResults, int]], until: int, study: Study, *, narrow: bool = False
+    axes: Axes, curves: Sequence[tuple[ArmResults, int]], until: int, study: Results, *, narrow: bool = False
 ) -> list[tuple[float, str, str]]:
     """Means with shaded intervals; returns (height at the end, label, colour) of each."""
     looks = styles(study.arms)

@@ -10,13 +10,13 @@ from chunked_td.lab.report.choice import Drawing, choice_of, control_of, origina
 from chunked_td.lab.report.networks import network_drawings
 from chunked_td.lab.report.style import house_style, save
 from chunked_td.lab.report.table_figures import table_drawings
-from chunked_td.lab.results.studies import Study
+from chunked_td.lab.results.runs import Results
 
 if TYPE_CHECKING:
-    from chunked_td.lab.experiments import Experiment
+    from chunked_td.lab.study import Study
 
 
-def all_figures(studies: Mapping[str, Study], experiments: Mapping[str, Experiment]) -> list[Drawing]:
+def all_figures(studies: Mapping[str, Results], experiments: Mapping[str, Study]) -> list[Drawing]:
     """Every figure that the stored runs allow, as the experiments choose them."""
     found: list[Drawing] = []
     with house_style():
@@ -27,7 +27,7 @@ def all_figures(studies: Mapping[str, Study], experiments: Mapping[str, Experime
     return found
 
 
-def save_all(studies: Mapping[str, Study], experiments: Mapping[str, Experiment], folder: Path) -> list[Drawing]:
+def save_all(studies: Mapping[str, Results], experiments: Mapping[str, Study], folder: Path) -> list[Drawing]:
     """Draw and write every figure; returns what was drawn."""
     drawings = all_figures(studies, experiments)
     for drawing in drawings:

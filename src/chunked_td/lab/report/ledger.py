@@ -1,146 +1,74 @@
-"""The claims as the page shows them: verdict, the verdicts of their controls, and links to what shows them."""
+"""The claims as the page shows them: grouped, linked to what shows them, summed up in a sentence."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from chunked_td.lab.results.claims import JudgedClaim
-from chunked_td.lab.results.criteria import FAILS, HOLDS, NOT_RUN, PARTLY, UNDECIDED
-from chunked_td.lab.results.further import TITLES, FurtherClaim
-from chunked_td.lab.results.wording import list_text
+from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, NOT_TESTABLE
+from chunked_td.lab.wording import list_text
 
-STATUSES = (HOLDS, PARTLY, FAILS, UNDECIDED, NOT_RUN)
-
-
-@dataclass(frozen=True)
-class ControlVerdict:
-    """What a control says: its status and text, and the id of its own claim on the page ("" if it has none)."""
-
-    status: str
-    text: str
-    id: str = ""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One claim on the page.
-
-    Attributes:
-      study: id of its experiment or study. title: what that is called.
-      short: its name in the table of verdicts.
-      link: where the page, or a file beside it, shows it; "" if nothing does.
-      controls: their verdicts, in order.
-    """
-
-    id: str
-    study: str
-    title: str
-    source: str
-    text: str
-    short: str
-    criterion: str
-    status: str
-    evidence: str
-    seeds: int
-    link: str
-    controls: tuple[ControlVerdict, ...]
-
-    @property
-    def contradicted(self) -> bool:
-        """Whether a control says otherwise."""
-        return self.status == HOLDS and any(control.status == FAILS for control in self.controls)
+MARKS = {HOLDS: "✓", IN_PART: "◐", FAILS: "✗", NOT_SHOWN: "?", NOT_TESTABLE: "∅", NOT_RUN: "–"}
+"""Signs of the verdicts, for the table that opens the page."""
+_COUNTED = {
+    HOLDS: ("holds", "hold"),
+    IN_PART: ("holds in part", "hold in part"),
+    FAILS: ("does not hold", "do not hold"),
+    NOT_SHOWN: ("is not shown by these runs", "are not shown by these runs"),
+    NOT_TESTABLE: ("cannot be tested", "cannot be tested"),
+    NOT_RUN: ("could not be judged from these runs",) * 2,
+}
 
 
-def ledger(
-    claims: Sequence[JudgedClaim],
-    further: Iterable[FurtherClaim],
-    titles: Mapping[str, str],
-    shown: Mapping[str, Sequence[str]],
-    folder: Path,
-) -> list[Entry]:
-    """Every claim, those of the experiments first.
+def linked(
+    claims: Iterable[JudgedClaim], shown: Mapping[str, Sequence[str]], folders: Mapping[str, Path], page: Path
+) -> list[JudgedClaim]:
+    """Claims with links to what shows them.
 
     Args:
-      titles: {experiment: what it is called}.
-      shown: {experiment: ids of its plots and tables, the first plot first}.
-      folder: where the page will lie, for links to the files of further studies.
+      shown: {protocol: ids of its plots and tables on the page, the first plot first}.
+      folders: {study: folder} of studies with a table; `Claim.figure` is a file in it.
+      page: folder of the page.
     """
-    judged = {claim.id: claim for claim in claims}
-    found = []
-    for claim in claims:
-        controls = [judged[name] for name in claim.claim.controls if name in judged]
-        ids = shown.get(claim.experiment, ())
-        target = claim.claim.figure if claim.claim.figure in ids else next(iter(ids), "")
-        found.append(
-            Entry(
-                id=claim.id,
-                study=claim.experiment,
-                title=titles.get(claim.experiment, claim.experiment),
-                source=claim.claim.source,
-                text=claim.text,
-                short=claim.claim.short or claim.text,
-                criterion=claim.claim.criterion,
-                status=claim.status,
-                evidence=claim.evidence,
-                seeds=claim.seeds,
-                link=f"#{target}" if target else "",
-                controls=tuple(ControlVerdict(control.status, control.text, control.id) for control in controls),
-            )
-        )
-    return [*found, *(_further(claim, folder) for claim in further)]
+    return [replace(claim, link=_link(claim, shown.get(claim.study, ()), folders, page)) for claim in claims]
 
 
-def _further(claim: FurtherClaim, folder: Path) -> Entry:
-    link = Path(os.path.relpath(claim.data, folder)).as_posix() if claim.data.is_file() else ""
-    return Entry(
-        id=claim.id,
-        study=claim.study,
-        title=TITLES[claim.study],
-        source=claim.source,
-        text=claim.text,
-        short=claim.short,
-        criterion=claim.criterion,
-        status=claim.status,
-        evidence=claim.evidence,
-        seeds=0,
-        link=link,
-        controls=tuple(ControlVerdict(status, text) for status, text in claim.controls),
-    )
+def _link(claim: JudgedClaim, ids: Sequence[str], folders: Mapping[str, Path], page: Path) -> str:
+    figure = claim.claim.figure
+    file = Path(claim.link) if claim.link else folders[claim.study] / figure if claim.study in folders else None
+    if file is not None:
+        return Path(os.path.relpath(file, page)).as_posix() if file.is_file() else ""
+    target = figure if figure in ids else next(iter(ids), "")
+    return f"#{target}" if target else ""
 
 
-def by_study(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+def by_study(claims: Iterable[JudgedClaim]) -> dict[str, list[JudgedClaim]]:
     """{title of the study: its claims}, in order."""
-    found: dict[str, list[Entry]] = {}
-    for entry in entries:
-        found.setdefault(entry.title, []).append(entry)
+    found: dict[str, list[JudgedClaim]] = {}
+    for claim in claims:
+        found.setdefault(claim.title, []).append(claim)
     return found
 
 
-def by_reason(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+def by_reason(claims: Iterable[JudgedClaim]) -> dict[str, list[JudgedClaim]]:
     """{why it was not run: the claims}, so that each reason is said once."""
-    found: dict[str, list[Entry]] = {}
-    for entry in entries:
-        if entry.status == NOT_RUN:
-            found.setdefault(entry.evidence, []).append(entry)
+    found: dict[str, list[JudgedClaim]] = {}
+    for claim in claims:
+        if claim.status == NOT_RUN:
+            found.setdefault(claim.evidence, []).append(claim)
     return found
 
 
-def summary(entries: Sequence[Entry]) -> str:
+def summary(claims: Sequence[JudgedClaim]) -> str:
     """One sentence about all claims; what a control contradicts is not counted as if it stood alone."""
     parts = []
-    for status, words in (
-        (HOLDS, ("holds", "hold")),
-        (PARTLY, ("holds in part", "hold in part")),
-        (FAILS, ("does not hold", "do not hold")),
-        (UNDECIDED, ("is undecided with this many seeds", "are undecided with this many seeds")),
-        (NOT_RUN, ("could not be judged from these runs",) * 2),
-    ):
-        count = sum(entry.status == status for entry in entries)
-        against = sum(entry.contradicted for entry in entries) if status == HOLDS else 0
+    for status, words in _COUNTED.items():
+        count = sum(claim.status == status for claim in claims)
+        against = sum(claim.contradicted for claim in claims) if status == HOLDS else 0
         if count:
             but = f" ({against} of them with a control that says otherwise)" if against else ""
             parts.append(f"{count} {words[count > 1]}{but}")
-    return f"Of {len(entries)} claims, {list_text(parts)}."
+    return f"Of {len(claims)} claims, {list_text(parts)}."

@@ -19,8 +19,8 @@ import numpy as np
 
 from chunked_td.lab.report.choice import Drawing
 from chunked_td.lab.report.style import GREY, PAGE, new_figure, styles, thousands
-from chunked_td.lab.results.statistics import mean_and_interval
-from chunked_td.lab.results.studies import ArmResults, RunArrays, Study
+from chunked_td.lab.results.runs import ArmResults, Results, RunArrays
+from chunked_td.lab.statistics import mean_and_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +38,7 @@ class Calibration:
     count: np.ndarray
 
 
-def network_drawings(study: Study) -> list[Drawing]:
+def network_drawings(study: Results) -> list[Drawing]:
     """One figure, if the study's runs have diagnostics."""
     arms = diagnosed(study)
     caption = (
@@ -49,7 +49,7 @@ def network_drawings(study: Study) -> list[Drawing]:
     return [Drawing(f"{study.id}-networks", study.id, caption, network_figure(study, arms))] if arms else []
 
 
-def diagnosed(study: Study) -> list[ArmResults]:
+def diagnosed(study: Results) -> list[ArmResults]:
     """Arms whose runs have any diagnostics."""
     return [
         arm
@@ -83,7 +83,7 @@ def calibration(runs: RunArrays) -> Calibration | None:
     return Calibration(predicted, observed, count)
 
 
-def network_figure(study: Study, arms: Sequence[ArmResults]) -> Figure:
+def network_figure(study: Results, arms: Sequence[ArmResults]) -> Figure:
     """Loss, λ and calibration of the network arms, three panels."""
     figure, (loss, lambdas, reliability) = new_figure(PAGE, 2.2, 3)
     looks = styles(study.arms)

@@ -17,27 +17,25 @@ from typing import Any
 
 from chunked_td._durations import duration_text
 from chunked_td._files import check_inside
+from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.errors import DirectoryError
-from chunked_td.lab.experiments import Experiment, catalogue
-from chunked_td.lab.report.choice import Drawing, Plot, original_of
+from chunked_td.lab.report.choice import Drawing, Plot, original_of, part
 from chunked_td.lab.report.figures import save_all
-from chunked_td.lab.report.ledger import STATUSES, Entry, by_reason, by_study, ledger, summary
+from chunked_td.lab.report.ledger import MARKS, by_reason, by_study, linked, summary
 from chunked_td.lab.report.plots import mirror_plot, plots_of
 from chunked_td.lab.report.style import FORMATS
 from chunked_td.lab.report.text import PAPER, findings, not_run
-from chunked_td.lab.results.claims import judge_all
-from chunked_td.lab.results.criteria import NOT_RUN
+from chunked_td.lab.results.claims import JudgedClaim, judge_all, with_controls
 from chunked_td.lab.results.further import further_claims
-from chunked_td.lab.results.studies import Study, load_studies
+from chunked_td.lab.results.runs import Results, load_results
 from chunked_td.lab.results.tables import Table, tables_of
-from chunked_td.lab.results.wording import seeds_text
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import refuse, write_or_explain
 from chunked_td.lab.store.log import BatchRecord, SessionRecord
+from chunked_td.lab.study import NOT_RUN, Study
+from chunked_td.lab.wording import seeds_text
 
 TITLE = "Chunked-TD: the paper's experiments, run again"
-MARKS = {"holds": "✓", "holds in part": "◐", "does not hold": "✗", "undecided": "?", "not run": "–"}
-"""Signs of the verdicts, for the table that opens the page."""
 SWITCHES = {"bands": "intervals", "logx": "logarithmic episodes", "logy": "logarithmic scores"}
 """What the page calls the switches of a plot."""
 
@@ -46,9 +44,9 @@ SWITCHES = {"bands": "intervals", "logx": "logarithmic episodes", "logy": "logar
 class ExperimentSection:
     """What the page shows of one experiment."""
 
-    study: Study
+    study: Results
     published: str
-    claims: Sequence[Entry]
+    claims: Sequence[JudgedClaim]
     findings: Sequence[str]
     tables: Sequence[Table]
     plots: Sequence[Plot]
@@ -56,7 +54,7 @@ class ExperimentSection:
 
 
 def build_report(
-    directory: Path | Store, out: Path | None = None, experiments: Mapping[str, Experiment] | None = None
+    directory: Path | Store, out: Path | None = None, experiments: Mapping[str, Study] | None = None
 ) -> Path:
     """Write the report of a run directory.
 
@@ -71,7 +69,7 @@ def build_report(
     store = directory if isinstance(directory, Store) else Store.read(directory)
     directory = store.directory.path
     known = catalogue() if experiments is None else experiments
-    studies = load_studies(store)
+    studies = load_results(store)
     if not studies:
         raise DirectoryError(f"{directory} has no finished runs yet, so there is nothing to report")
     folder = directory if out is None else Path(out)
@@ -89,8 +87,8 @@ def build_report(
 
 def report_page(
     store: Store,
-    studies: Mapping[str, Study],
-    experiments: Mapping[str, Experiment],
+    studies: Mapping[str, Results],
+    experiments: Mapping[str, Study],
     tables: Mapping[str, Sequence[Table]],
     drawings: Sequence[Drawing],
     folder: Path,
@@ -98,14 +96,12 @@ def report_page(
     """The page as text; `folder` is where it will lie, for links to the studies beside the run directory."""
     plots = {name: plots_of(study, studies, experiments) for name, study in studies.items()}
     shown = {name: [it.id for it in plots[name]] + [f"table-{it.name}" for it in tables[name]] for name in studies}
-    titles = {name: experiment.protocol.title for name, experiment in experiments.items()}
-    titles |= {name: study.about.title for name, study in studies.items()}
     further = further_claims(store.directory.path, store.directory.path.parent)
-    claims = ledger(judge_all(studies, experiments), further, titles, shown, folder)
+    claims = linked([*judge_all(studies, experiments), *with_controls(further)], shown, {}, folder)
     sections = [
         ExperimentSection(
             study=study,
-            published=experiments[name].published if name in experiments else "",
+            published=part(name, "PUBLISHED", experiments) or "",
             claims=[claim for claim in claims if claim.study == name],
             findings=findings(study),
             tables=tables[name],
@@ -159,7 +155,7 @@ def render(template: str, packages: Sequence[str] = (), **values: Any) -> str:
         seeds_text=seeds_text,
         switches=SWITCHES,
         formats=FORMATS,
-        statuses=STATUSES,
+        statuses=tuple(MARKS),
         marks=MARKS,
         claims_script=environment.globals["source"]("claims.js"),
         style=environment.globals["source"]("page.css"),
@@ -183,16 +179,16 @@ def templates(*packages: str) -> Any:
     return environment
 
 
-def headline(studies: Mapping[str, Study], experiments: Mapping[str, Experiment]) -> str:
+def headline(studies: Mapping[str, Results], experiments: Mapping[str, Study]) -> str:
     """The first headline that an experiment has to give; "" if none has."""
     for name, study in studies.items():
-        make = experiments[name].headline if name in experiments else None
+        make = part(name, "HEADLINE", experiments)
         if make is not None and (text := make(study, original_of(name, studies, experiments))):
             return text
     return ""
 
 
-def opening_plot(studies: Mapping[str, Study], experiments: Mapping[str, Experiment]) -> Plot | None:
+def opening_plot(studies: Mapping[str, Results], experiments: Mapping[str, Study]) -> Plot | None:
     """The first control beside its original; None if no pair of them has runs."""
     for name, study in studies.items():
         original = original_of(name, studies, experiments)
@@ -201,7 +197,7 @@ def opening_plot(studies: Mapping[str, Study], experiments: Mapping[str, Experim
     return None
 
 
-def introduction(studies: Mapping[str, Study]) -> list[str]:
+def introduction(studies: Mapping[str, Results]) -> list[str]:
     """What the page is about and what was run, one paragraph each."""
     sizes = [f"{study.about.title}: {seeds_text(study.seeds)}, {study.length:,} episodes" for study in studies.values()]
     return [

@@ -15,12 +15,12 @@ from chunked_td.lab.report.choice import Plot, choice_of, original_of
 from chunked_td.lab.report.networks import LOSS, NOISY, PREDICTABLE, calibration, diagnosed, pick
 from chunked_td.lab.report.style import GREY, Style, styles
 from chunked_td.lab.report.sweeps import best_fixed_and_models, spread
-from chunked_td.lab.results.statistics import Interval, mean_and_interval
-from chunked_td.lab.results.studies import ArmResults, RunArrays, Study, evenly
-from chunked_td.lab.results.wording import step_size_text
+from chunked_td.lab.results.runs import ArmResults, Results, RunArrays, evenly
+from chunked_td.lab.statistics import Interval, mean_and_interval
+from chunked_td.lab.wording import step_size_text
 
 if TYPE_CHECKING:
-    from chunked_td.lab.experiments import Experiment
+    from chunked_td.lab.study import Study
 
 PlotlyTrace = dict[str, Any]
 CONTROL_CAPTION = "The same arms on both problems. An unbiased learner has the same line twice."
@@ -32,13 +32,13 @@ SYMBOLS = {
 }  # fmt: skip
 
 
-def plots_of(study: Study, studies: Mapping[str, Study], experiments: Mapping[str, Experiment]) -> list[Plot]:
+def plots_of(study: Results, studies: Mapping[str, Results], experiments: Mapping[str, Study]) -> list[Plot]:
     """The interactive plots of one experiment: those that it chooses, and diagnostics of its networks."""
     original = original_of(study.id, studies, experiments)
     return choice_of(study.id, experiments).plots(study, original) + network_plots(study)
 
 
-def sweep_plots(study: Study, original: Study | None) -> list[Plot]:
+def sweep_plots(study: Results, original: Results | None) -> list[Plot]:
     """Score against the step size, runs seed by seed, early checkpoints; beside the original for a control."""
     found = [sweep_plot(study), seeds_plot(study)]
     found += [sweep_plot(study.until(episode), study, episode) for episode in study.early]
@@ -122,7 +122,7 @@ def level(y: float, text: str, color: str = GREY, dash: str = "dash", panel: str
     return {"shapes": [shape], "annotations": [note]}
 
 
-def curve_traces(study: Study, curves: Sequence[tuple[ArmResults, int]], until: int) -> list[PlotlyTrace]:
+def curve_traces(study: Results, curves: Sequence[tuple[ArmResults, int]], until: int) -> list[PlotlyTrace]:
     """A line with a band per arm, over episodes."""
     looks = styles(study.arms)
     traces: list[PlotlyTrace] = []
@@ -136,7 +136,7 @@ def curve_traces(study: Study, curves: Sequence[tuple[ArmResults, int]], until: 
     return traces
 
 
-def error_plot(study: Study, truth: float) -> Plot:
+def error_plot(study: Results, truth: float) -> Plot:
     """Root mean squared error of the score at the end of training against the step size."""
     looks = styles(study.arms)
     traces: list[PlotlyTrace] = []
@@ -189,7 +189,9 @@ def _domain(number: int, count: int, gap: float = 0.06) -> list[float]:
     return [round((number - 1) * (width + gap), 4), round((number - 1) * (width + gap) + width, 4)]
 
 
-def sweep_traces(study: Study, style_from: Study, arms: Sequence[ArmResults], suffix: str = "") -> list[PlotlyTrace]:
+def sweep_traces(
+    study: Results, style_from: Results, arms: Sequence[ArmResults], suffix: str = ""
+) -> list[PlotlyTrace]:
     """Mean score against step size, a line with a band per arm."""
     looks = styles(style_from.arms)
     traces: list[PlotlyTrace] = []
@@ -204,7 +206,7 @@ def sweep_traces(study: Study, style_from: Study, arms: Sequence[ArmResults], su
     return traces
 
 
-def sweep_plot(study: Study, style_from: Study | None = None, episode: int | None = None) -> Plot:
+def sweep_plot(study: Results, style_from: Results | None = None, episode: int | None = None) -> Plot:
     """Scores against the step size; `episode` says that this is an early checkpoint of longer runs."""
     label, best = study.about.score_label, study.best
     best = None if episode else best
@@ -228,7 +230,7 @@ def sweep_plot(study: Study, style_from: Study | None = None, episode: int | Non
     return Plot(name, title, caption, *in_panels(panels, x, y, best), ("bands", "logy"), height=480, panels=2)
 
 
-def control_plot(original: Study, control: Study, name: str = "control", caption: str = CONTROL_CAPTION) -> Plot:
+def control_plot(original: Results, control: Results, name: str = "control", caption: str = CONTROL_CAPTION) -> Plot:
     """Arms with a model (and the best fixed λ) on the original and on the control, a panel each.
 
     Args:
@@ -245,7 +247,7 @@ def control_plot(original: Study, control: Study, name: str = "control", caption
     return Plot(f"{control.id}-control", title, caption, data, form, ("bands", "logy"), height=480, panels=2)
 
 
-def mirror_plot(original: Study, control: Study) -> Plot:
+def mirror_plot(original: Results, control: Results) -> Plot:
     """The picture that opens the report: an original and its control on the same axes, and little else.
 
     Fixed λs are thin grey lines with one name. Of the arms with a model it shows the paper's and the one that knows the
@@ -279,7 +281,7 @@ def _thin(trace: PlotlyTrace, count: int) -> PlotlyTrace:
     return {**trace, "line": line, "mode": "lines", "legendgroup": "fixed", "name": f"{count} fixed λ"}
 
 
-def seeds_plot(study: Study) -> Plot:
+def seeds_plot(study: Results) -> Plot:
     """One dot per seed at the selected (or best) step size, a row per arm."""
     looks = styles(study.arms)
     base = study.about.step_size_base
@@ -318,7 +320,7 @@ def seeds_plot(study: Study) -> Plot:
     return Plot(f"{study.id}-seeds", "Seed by seed", caption, traces, form, height=130 + 27 * len(study.present))
 
 
-def network_plots(study: Study) -> list[Plot]:
+def network_plots(study: Results) -> list[Plot]:
     """Loss, λ and calibration of the world models, where they were recorded."""
     arms = diagnosed(study)
     looks = styles(study.arms)

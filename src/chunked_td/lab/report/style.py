@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunked_td.lab.results.studies import ArmResults
+from chunked_td.lab.results.runs import ArmResults
 from chunked_td.lab.store.directory import write_or_explain
 
 if TYPE_CHECKING:

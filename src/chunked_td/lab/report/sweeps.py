@@ -9,16 +9,16 @@ import numpy as np
 
 from chunked_td.lab.report.choice import Drawing
 from chunked_td.lab.report.style import GREY, PAGE, new_figure, powers_of_ten, styles, thousands
-from chunked_td.lab.results.statistics import mean_and_interval, mean_sd
-from chunked_td.lab.results.studies import Study
-from chunked_td.lab.results.wording import step_size_text
+from chunked_td.lab.results.runs import Results
+from chunked_td.lab.statistics import mean_and_interval, mean_sd
+from chunked_td.lab.wording import step_size_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-def sweep_drawings(study: Study, control: Study | None) -> list[Drawing]:
+def sweep_drawings(study: Results, control: Results | None) -> list[Drawing]:
     """Sweeps and seeds of an experiment, its control beside it."""
     pair = [study] if control is None else [study, control]
     found = _sweep_drawings(pair)
@@ -28,7 +28,7 @@ def sweep_drawings(study: Study, control: Study | None) -> list[Drawing]:
     return found
 
 
-def _sweep_drawings(pair: Sequence[Study]) -> list[Drawing]:
+def _sweep_drawings(pair: Sequence[Results]) -> list[Drawing]:
     study = pair[0]
     paper_ids = {arm.id for arm in study.arms if arm.in_paper}
     paper = [part.with_arms(arm for arm in part.arms if arm.id in paper_ids) for part in pair]
@@ -50,7 +50,7 @@ def _sweep_drawings(pair: Sequence[Study]) -> list[Drawing]:
     return found
 
 
-def best_fixed_and_models(studies: Sequence[Study]) -> set[str]:
+def best_fixed_and_models(studies: Sequence[Results]) -> set[str]:
     """Ids of the arms with a model, and of the fixed λ that is best (at its best step size) in any of the studies."""
     chosen = set()
     for study in studies:
@@ -61,7 +61,7 @@ def best_fixed_and_models(studies: Sequence[Study]) -> set[str]:
     return chosen
 
 
-def _early_drawings(pair: Sequence[Study], episode: int) -> list[Drawing]:
+def _early_drawings(pair: Sequence[Results], episode: int) -> list[Drawing]:
     early = [part.until(episode) for part in pair]
     caption = (
         f"{pair[0].about.score_label.capitalize()} after the first {episode:,} episodes, where the arms that "
@@ -71,7 +71,7 @@ def _early_drawings(pair: Sequence[Study], episode: int) -> list[Drawing]:
     return [Drawing(f"{pair[0].id}-sweep-first-{episode}", pair[0].id, caption, figure)]
 
 
-def sweep(studies: Sequence[Study], style_from: Sequence[Study], *, intervals: bool, best: bool = True) -> Figure:
+def sweep(studies: Sequence[Results], style_from: Sequence[Results], *, intervals: bool, best: bool = True) -> Figure:
     """Mean score against the step size, a panel per study, one line per arm."""
     width = PAGE if len(studies) > 1 else 0.75 * PAGE
     figure, panels = new_figure(width, 2.7, len(studies), sharey=True)
@@ -95,7 +95,7 @@ def sweep(studies: Sequence[Study], style_from: Sequence[Study], *, intervals: b
     return figure
 
 
-def _draw_sweep(axes: Axes, study: Study, style_from: Study, intervals: bool) -> dict[str, tuple]:
+def _draw_sweep(axes: Axes, study: Results, style_from: Results, intervals: bool) -> dict[str, tuple]:
     looks = styles(style_from.arms)
     handles = {}
     for arm in study.present:
@@ -119,7 +119,7 @@ def _draw_sweep(axes: Axes, study: Study, style_from: Study, intervals: bool) ->
     return handles
 
 
-def _seeds_caption(study: Study) -> str:
+def _seeds_caption(study: Results) -> str:
     how = "selected" if study.about.selection else "best"
     return (
         f"{study.about.score_label.capitalize()}, one dot per seed, at the {how} step size of each arm; bars "
@@ -127,7 +127,7 @@ def _seeds_caption(study: Study) -> str:
     )
 
 
-def seed_dots(studies: Sequence[Study]) -> Figure:
+def seed_dots(studies: Sequence[Results]) -> Figure:
     """One dot per seed and arm at the selected (or best) step size; a panel per study, arms as rows."""
     rows = max(len(study.present) for study in studies)
     figure, panels = new_figure(PAGE, 0.55 + 0.21 * rows, len(studies), sharey=True, sharex=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from chunked_td.lab.report.choice import Drawing
 from chunked_td.lab.report.style import GREY, PAGE, new_figure
-from chunked_td.lab.results.studies import Study
+from chunked_td.lab.results.runs import Results
 from chunked_td.lab.results.tables import Table, tables_of
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SIZE = 7.0  # points
 
 
-def table_drawings(study: Study) -> list[Drawing]:
+def table_drawings(study: Results) -> list[Drawing]:
     """The tables of a study that the paper has numbers for."""
     return [
         Drawing(f"{table.name}-table", study.id, table.caption, table_figure(table))

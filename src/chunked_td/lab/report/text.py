@@ -8,10 +8,10 @@ from itertools import combinations
 import numpy as np
 
 from chunked_td.lab.results.criteria import LEVEL, selected_of
-from chunked_td.lab.results.statistics import holm, paired_test
-from chunked_td.lab.results.studies import ArmResults, Study
+from chunked_td.lab.results.runs import ArmResults, Results
 from chunked_td.lab.results.tables import PAPER_SEEDS, selected_scores
-from chunked_td.lab.results.wording import list_text, seeds_text
+from chunked_td.lab.statistics import holm, paired_test
+from chunked_td.lab.wording import list_text, seeds_text
 
 PAPER = (
     "“Sequence Compression Speeds Up Credit Assignment in Reinforcement Learning”, Ramesh, Young, Kirsch and "
@@ -19,12 +19,12 @@ PAPER = (
 )
 
 
-def findings(study: Study) -> list[str]:
+def findings(study: Results) -> list[str]:
     """What the stored runs say beside the claims, one paragraph each."""
     return order(study) + _sizes(study)
 
 
-def not_run(studies: Mapping[str, Study]) -> list[str]:
+def not_run(studies: Mapping[str, Results]) -> list[str]:
     """What a profile left out or ran at a reduced size, in one paragraph each; nothing if all was run."""
     absent, reduced = [], []
     for study in studies.values():
@@ -40,7 +40,7 @@ def not_run(studies: Mapping[str, Study]) -> list[str]:
     return texts
 
 
-def order(study: Study) -> list[str]:
+def order(study: Results) -> list[str]:
     """The order of the arms beside the paper's, and which pairs our seeds tell apart."""
     published = {arm.id: number for arm in study.present if (number := study.published(arm.id, "score")) is not None}
     arms = [arm for arm in study.present if arm.id in published]
@@ -67,13 +67,13 @@ def order(study: Study) -> list[str]:
     return [f"{text}; ordered against the paper: {listed}."]
 
 
-def _compare(study: Study, one: str, other: str) -> float:
+def _compare(study: Results, one: str, other: str) -> float:
     """p-value that two arms, each at its selected step size, score the same over the seeds that both have."""
     ours, theirs = selected_of(study, (one, other))
     return paired_test(ours[:, -1], theirs[:, -1], resamples=5_000)
 
 
-def _sizes(study: Study) -> list[str]:
+def _sizes(study: Results) -> list[str]:
     """What was run at another size than the protocol says, or not at all."""
     found = []
     if study.shortened:

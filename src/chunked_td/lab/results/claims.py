@@ -1,75 +1,49 @@
-"""Claims of the paper and of ours, each judged from stored runs by a criterion that is stated beforehand.
+"""Claims of the paper and of ours, each judged from stored results by a criterion that is stated beforehand.
 
-    for claim in judge_all(load_studies(Store.read("runs/paper")), catalogue()):
+    found = load_directory("runs/paper", catalogue())
+    for claim in judge_all(found.results, catalogue()):
         print(claim.status, claim.text)
 
-A claim holds, does not hold, or is undecided with this many seeds; it is not run where an arm is missing, or ran
-shorter than the protocol says. Every experiment lists its own claims (see `chunked_td.lab.experiments`); `criteria` has
-what they are made of.
+A claim has one of the verdicts of `chunked_td.lab.study`. It is not run where an arm is missing, or ran shorter than
+the protocol says. Every study lists its own claims (see `chunked_td.lab.catalogue`); `criteria` has what they are made
+of.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from chunked_td.lab.results.criteria import NOT_RUN, Verdict
+from chunked_td.lab.errors import DirectoryError, LabError
 from chunked_td.lab.results.further import further_claims
-from chunked_td.lab.results.studies import Study, load_studies
-from chunked_td.lab.results.wording import seeds_text
+from chunked_td.lab.results.runs import Results, load_results
 from chunked_td.lab.store.batch_store import Store
-
-if TYPE_CHECKING:
-    from chunked_td.lab.experiments import Experiment
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A claim before it is judged.
-
-    Args:
-      id: stable short name.
-      source: where the paper says it, or "ours".
-      text: the claim.
-      criterion: when it holds.
-      arms: ids of the arms that must have runs of full length.
-      judge: `judge(study, studies)` gives the verdict from the experiment's runs and those of all experiments.
-      short: what the table of verdicts calls it; "" is the text.
-      controls: ids of claims that must hold too before this one means what it seems to say. Their verdicts are shown
-        beside its own.
-      figure: what shows it in the report: id of a plot, or "table-" and the name of a table; "" is the first plot.
-    """
-
-    id: str
-    source: str
-    text: str
-    criterion: str
-    arms: tuple[str, ...]
-    judge: Callable[[Study, Mapping[str, Study]], Verdict]
-    short: str = ""
-    controls: tuple[str, ...] = ()
-    figure: str = ""
+from chunked_td.lab.store.tables import check_table
+from chunked_td.lab.study import FAILS, HOLDS, NOT_RUN, Claim, Study, Verdict
+from chunked_td.lab.wording import seeds_text
 
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """A claim and what the runs say about it.
+    """A claim and what the results say about it.
 
     Attributes:
-      experiment: id of its protocol.
-      status: "holds", "holds in part", "does not hold", "undecided" or "not run".
-      evidence: the numbers.
-      seeds: how many runs per setting it is judged from.
+      study: id of its study. title: what that is called.
+      seeds: how many runs per setting it is judged from; 0 where that is not one number.
+      controls: the judged claims that must hold too.
+      link: where the report shows it; "" if nowhere.
     """
 
     claim: Claim
-    experiment: str
-    status: str
-    evidence: str
-    seeds: int
+    study: str
+    title: str
+    verdict: Verdict
+    seeds: int = 0
+    controls: tuple[JudgedClaim, ...] = ()
+    link: str = ""
 
     @property
     def id(self) -> str:
@@ -81,53 +55,127 @@ class JudgedClaim:
         """The claim's text."""
         return self.claim.text
 
+    @property
+    def short(self) -> str:
+        """Its name in the table of verdicts."""
+        return self.claim.short or self.claim.text
 
-def judge_all(studies: Mapping[str, Study], experiments: Mapping[str, Experiment]) -> list[JudgedClaim]:
-    """Every claim of these experiments, judged from loaded studies."""
-    return [judge_claim(claim, name, studies) for name, e in experiments.items() for claim in e.claims]
+    @property
+    def status(self) -> str:
+        """The verdict's status."""
+        return self.verdict.status
+
+    @property
+    def evidence(self) -> str:
+        """The numbers behind the verdict."""
+        return self.verdict.text
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether a control says otherwise."""
+        return self.status == HOLDS and any(control.status == FAILS for control in self.controls)
 
 
-def judge_claim(claim: Claim, experiment: str, studies: Mapping[str, Study]) -> JudgedClaim:
-    """Judge one claim of an experiment."""
-    study = studies.get(experiment)
-    if study is None:
-        return JudgedClaim(claim, experiment, NOT_RUN, "this experiment has no runs here", 0)
-    missing = [arm.label for arm in study.arms if arm.id in claim.arms and study.find(arm.id) is None]
-    if study.shortened:
-        verdict = Verdict(NOT_RUN, f"runs are shorter ({study.length:,} episodes) than the protocol says")
-    elif missing:
+@dataclass(frozen=True)
+class LoadedDirectory:
+    """What a run directory holds.
+
+    Attributes:
+      store: its batches; None if it has none of its own.
+      results: {study or protocol id: `Results`, or what LOAD of a study with a table gives}.
+      folders: {study id: folder} of studies with a table.
+      damaged: what is wrong with tables that were left out.
+    """
+
+    path: Path
+    store: Store | None
+    results: dict[str, Any]
+    folders: dict[str, Path]
+    damaged: list[str] = field(default_factory=list)
+
+    def report_findings(self) -> int:
+        """Tell the user about damaged files; returns 1 if there are some, else 0."""
+        code = self.store.report_findings() if self.store else 0
+        for text in self.damaged:
+            print(f"damaged: {text}; left out")
+        return 1 if self.damaged else code
+
+
+def load_directory(directory: str | Path, studies: Mapping[str, Study]) -> LoadedDirectory:
+    """Everything in a run directory, and the studies with a table in it or beside it."""
+    path = Path(directory)
+    store = Store.read(path) if (path / "manifest.json").exists() else None
+    results: dict[str, Any] = dict(load_results(store)) if store else {}
+    found = LoadedDirectory(path, store, results, {})
+    for study in studies.values():
+        places = (path / study.id, path.parent / study.id)
+        folder = next((place for place in places if study.table and (place / study.table).is_file()), None)
+        if folder is not None:
+            try:
+                check_table(folder, study.table)
+                results[study.id] = study.load(folder)
+                found.folders[study.id] = folder
+            except LabError as error:
+                found.damaged.append(str(error))
+    if store is None and not results and not found.damaged:
+        raise DirectoryError(f"{path} holds no runs (it has no manifest.json)")
+    return found
+
+
+def judge_all(results: Mapping[str, Any], studies: Mapping[str, Study]) -> list[JudgedClaim]:
+    """Every claim of these studies, judged from loaded results. Studies with a table that is not there are left out."""
+    present = [study for study in studies.values() if not study.table or study.id in results]
+    found = [judge_claim(claim, study, results) for study in present for claim in study.claims]
+    return with_controls(found)
+
+
+def with_controls(claims: Iterable[JudgedClaim]) -> list[JudgedClaim]:
+    """Judged claims, each with those that are its controls."""
+    found = {claim.id: claim for claim in claims}
+    for claim in found.values():
+        controls = tuple(found[name] for name in claim.claim.controls if name in found)
+        object.__setattr__(claim, "controls", controls)
+    return list(found.values())
+
+
+def judge_claim(claim: Claim, study: Study, results: Mapping[str, Any]) -> JudgedClaim:
+    """Judge one claim of a study."""
+    found, seeds = results.get(study.id), 0
+    if found is None:
+        verdict = Verdict(NOT_RUN, "this study has no runs here")
+    elif isinstance(found, Verdict):  # its runs decide nothing
+        verdict = found
+    elif not isinstance(found, Results):
+        verdict = claim.judge(found, results)
+    elif found.shortened:
+        verdict = Verdict(NOT_RUN, f"runs are shorter ({found.length:,} episodes) than the protocol says")
+    elif missing := [arm.label for arm in found.arms if arm.id in claim.arms and found.find(arm.id) is None]:
         verdict = Verdict(NOT_RUN, f"no runs of full length: {', '.join(missing)}")
     else:
-        counts = [len(runs.seeds) for name in claim.arms if (runs := study.runs(name)) is not None]
-        verdict = claim.judge(study, studies)
-        return JudgedClaim(claim, experiment, verdict.status, verdict.evidence, min(counts, default=0))
-    return JudgedClaim(claim, experiment, verdict.status, verdict.evidence, 0)
+        seeds = min((len(runs.seeds) for name in claim.arms if (runs := found.runs(name)) is not None), default=0)
+        verdict = claim.judge(found, results)
+    return JudgedClaim(claim, study.id, study.title, verdict, seeds)
 
 
-def print_claims(directory: str | Path, experiments: Mapping[str, Experiment]) -> int:
+def print_claims(directory: str | Path, studies: Mapping[str, Study]) -> int:
     """Print every claim, judged from a run directory and the studies in it and beside it; returns the exit code.
 
     It is 1 if stored files are damaged.
     """
-    store = Store.read(directory)
-    code = store.report_findings()
-    judged_claims = judge_all(load_studies(store), experiments)
-    found = {judged.id: judged for judged in judged_claims}
-    for judged in judged_claims:
-        claim = judged.claim
-        seeds = f", {seeds_text(judged.seeds)}" if judged.seeds else ""
-        where = f"{judged.experiment}, {claim.source}{seeds}"
-        controls = [f"{found[name].status}: {found[name].text}" for name in claim.controls if name in found]
-        _print_claim(judged.status, claim.text, where, controls, judged.evidence, claim.criterion)
-    for other in further_claims(Path(directory), Path(directory).parent):
-        controls = [f"{status}: {text}" for status, text in other.controls]
-        where = f"{other.study}, {other.source}"
-        _print_claim(other.status, other.text, where, controls, other.evidence, other.criterion)
+    loaded = load_directory(directory, studies)
+    code = loaded.report_findings()
+    judged = judge_all(loaded.results, studies)
+    judged += with_controls(further_claims(loaded.path, loaded.path.parent))
+    for claim in judged:
+        _print_claim(claim)
     return code
 
 
-def _print_claim(status: str, text: str, where: str, controls: Sequence[str], evidence: str, criterion: str) -> None:
-    print(f"{status.upper():14}{text}")
-    for line in (where, *(f"Control: {control}" for control in controls), evidence, f"Criterion: {criterion}"):
+def _print_claim(judged: JudgedClaim) -> None:
+    claim = judged.claim
+    print(f"{judged.status.upper():14}{claim.text}")
+    seeds = f", {seeds_text(judged.seeds)}" if judged.seeds else ""
+    controls = [f"Control: {control.status}: {control.text}" for control in judged.controls]
+    for line in (f"{judged.study}, {claim.source}{seeds}", *controls, judged.evidence, f"Criterion: {claim.criterion}"):
         print(textwrap.fill(line, width=110, initial_indent=" " * 14, subsequent_indent=" " * 16))
     print()

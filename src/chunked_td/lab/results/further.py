@@ -1,4 +1,4 @@
-"""Claims that are judged from studies of their own, beside the experiments of the lab.
+"""Claims of studies that are not yet in `chunked_td.lab.studies`.
 
 Each study writes its tables into a folder beside the run directory: `results/compression`, `results/deep`,
 `results/hidden`, `results/atlas`. `chunked-td reproduce` has the atlas in the run directory. What is not there is left
@@ -9,35 +9,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from chunked_td.lab.results.criteria import FAILS, HOLDS, NOT_RUN, PARTLY
+from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, Claim, Verdict
+
+if TYPE_CHECKING:
+    from chunked_td.lab.results.claims import JudgedClaim
 
 
-@dataclass(frozen=True)
-class FurtherClaim:
-    """A judged claim.
+def FurtherClaim(
+    name: str,
+    study: str,
+    source: str,
+    text: str,
+    criterion: str,
+    status: str,
+    evidence: str,
+    short: str,
+    data: Path,
+    controls: tuple[str, ...] = (),
+) -> JudgedClaim:
+    """A judged claim whose data lie in a file."""
+    from chunked_td.lab.results.claims import JudgedClaim
 
-    Attributes:
-      id: stable short name. study: name of its study, and of the folder of its data.
-      source: where the paper says it, or "ours".
-      text, criterion, status, evidence, short: as in `chunked_td.lab.results.claims`.
-      data: the file that shows it best.
-      controls: (status, text) of each control.
-    """
-
-    id: str
-    study: str
-    source: str
-    text: str
-    criterion: str
-    status: str
-    evidence: str
-    short: str
-    data: Path
-    controls: tuple[tuple[str, str], ...] = ()
+    verdict = Verdict(status, evidence)
+    claim = Claim(name, source, text, criterion, (), lambda *_: verdict, short, controls)
+    return JudgedClaim(claim, study, TITLES[study], verdict, link=str(data) if data.is_file() else "")
 
 
 TITLES = {
@@ -49,21 +48,21 @@ TITLES = {
 """What the report calls the studies."""
 
 
-def further_claims(*roots: Path) -> list[FurtherClaim]:
+def further_claims(*roots: Path) -> list[JudgedClaim]:
     """The claims of every study whose data lie in one of `roots`; in the first of them, if in several.
 
     They are "not run" where the runs are of a tiny size.
     """
-    found: list[FurtherClaim] = []
+    found: list[JudgedClaim] = []
     for name, claims in (("atlas", _atlas), ("compression", _compression), ("deep", _deep), ("hidden", _hidden)):
         place = next((root / name for root in roots if (root / name).is_dir()), None)
         if place is not None:
             short = _shortened(place)
-            found += (replace(c, status=NOT_RUN, evidence=short) if short else c for c in claims(place))
+            found += (replace(c, verdict=Verdict(NOT_RUN, short)) if short else c for c in claims(place))
     return found
 
 
-def _atlas(folder: Path) -> Iterator[FurtherClaim]:
+def _atlas(folder: Path) -> Iterator[JudgedClaim]:
     """Methods on families of problems, by the criteria of `chunked_td.lab.atlas`."""
     import polars as pl
 
@@ -75,7 +74,7 @@ def _atlas(folder: Path) -> Iterator[FurtherClaim]:
     if not path.is_file():
         return
     found = make_atlas(pl.read_parquet(path))
-    status = {"supported": HOLDS, "not supported": FAILS, "mixed": PARTLY}
+    status = {"supported": HOLDS, "not supported": FAILS, "mixed": IN_PART}
     for claim, finding in judge_claims(found, AtlasBootstrap(found)):
         verdict = status.get(finding.verdict, NOT_RUN)
         yield FurtherClaim(
@@ -91,7 +90,7 @@ def _atlas(folder: Path) -> Iterator[FurtherClaim]:
         )
 
 
-def _compression(folder: Path) -> Iterator[FurtherClaim]:
+def _compression(folder: Path) -> Iterator[JudgedClaim]:
     """The history compressor (§2.2, Figure 1), by the rule of `chunked_td.compression.study`."""
     import polars as pl
 
@@ -102,7 +101,7 @@ def _compression(folder: Path) -> Iterator[FurtherClaim]:
         return
     table: dict[str, Any] = {column.name: column.to_numpy() for column in pl.read_parquet(path)}
     judged = study.verdict(table)
-    status = {"holds": HOLDS, "fails": FAILS, "in part": PARTLY, "not tested": NOT_RUN}
+    status = {"holds": HOLDS, "fails": FAILS, "in part": IN_PART, "not tested": NOT_RUN}
     single = [(arm, str(cell)) for arm, cell in study.ARMS if arm != "compressor"]
     longest = {f"{arm}, {cell}": study.longest_solved(table, arm, cell) for arm, cell in single}
     solved = {f"{cell}": study.longest_solved(table, "compressor", str(cell)) for _, cell in study.ARMS}
@@ -122,7 +121,18 @@ def _compression(folder: Path) -> Iterator[FurtherClaim]:
         + "; ".join(f"{cell}: {n:,}" for cell, n in solved.items()),
         "easily solves the long sequences",
         folder / "tables" / "known.md",
-        ((HOLDS if noise >= study.LONGEST else FAILS, f"With noise in the middle too (gru: up to N = {noise:,})."),),
+        ("compressor-noise",),
+    )
+    yield FurtherClaim(
+        "compressor-noise",
+        "compression",
+        "ours, a control",
+        "With noise in the middle it solves them, too.",
+        f"With a GRU, {study.EASY_RATE:.0%} of the seeds solve them at N = {study.LONGEST:,}.",
+        HOLDS if noise >= study.LONGEST else FAILS,
+        f"gru: up to N = {noise:,}",
+        "with noise in the middle, too",
+        folder / "tables" / "known.md",
     )
     yield FurtherClaim(
         "compressor-rnn",
@@ -138,7 +148,7 @@ def _compression(folder: Path) -> Iterator[FurtherClaim]:
     )
 
 
-def _deep(folder: Path) -> Iterator[FurtherClaim]:
+def _deep(folder: Path) -> Iterator[JudgedClaim]:
     """λ per step in deep reinforcement learning, by the rule of `chunked_td.deep.criteria`."""
     path = folder / "verdicts.json"
     if not path.is_file():
@@ -183,13 +193,13 @@ def _best(estimates: Mapping[str, Mapping[str, float]]) -> tuple[str, str, dict[
     return f"{source} {means[source]:.3f}", f"{rival} {means[rival]:.3f}", means
 
 
-def _hidden(folder: Path) -> Iterator[FurtherClaim]:
+def _hidden(folder: Path) -> Iterator[JudgedClaim]:
     """λ and memory where percepts hide the state, by the rule of `chunked_td.deep.hidden_criteria`."""
     path = folder / "verdicts.json"
     if not path.is_file():
         return
     found = json.loads(path.read_text(encoding="utf-8"))
-    status = {"holds": HOLDS, "fails": FAILS, "in part": PARTLY}
+    status = {"holds": HOLDS, "fails": FAILS, "in part": IN_PART}
     for agent, judged in found["claims"].items():
         reach = (f"{task}: {r['kept']} and {r['state']}" for task, r in judged["reach"].items())
         yield FurtherClaim(

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chunked_td.lab.protocol import Selection
-from chunked_td.lab.results.statistics import RESAMPLES, bootstrap_weights, mean_sd
+from chunked_td.lab.statistics import RESAMPLES, bootstrap_weights, mean_sd
+from chunked_td.lab.study import Selection
 
 if TYPE_CHECKING:
-    from chunked_td.lab.results.studies import RunArrays
+    from chunked_td.lab.results.runs import RunArrays
 
 
 def select_step_size(scores: np.ndarray, *, rule: str, truth: float | None = None) -> np.ndarray:

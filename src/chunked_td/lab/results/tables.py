@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chunked_td.lab.protocol import Published
+from chunked_td.lab.results.runs import ArmResults, Results, RunArrays
 from chunked_td.lab.results.selection import exponent_by_error_of_mean, replay_selection
-from chunked_td.lab.results.statistics import interquartile_mean, mean_and_interval, mean_sd
-from chunked_td.lab.results.studies import ArmResults, RunArrays, Study
-from chunked_td.lab.results.wording import number_text, seeds_text, step_size_text
+from chunked_td.lab.statistics import interquartile_mean, mean_and_interval, mean_sd
+from chunked_td.lab.study import Published
+from chunked_td.lab.wording import number_text, seeds_text, step_size_text
 
 PAPER_SEEDS = 10
 NOT_RUN = "not run"
@@ -32,7 +32,7 @@ class Table:
         return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
 
 
-def tables_of(study: Study) -> list[Table]:
+def tables_of(study: Results) -> list[Table]:
     """The tables of one experiment."""
     found = [results_table(study)]
     if any(study.published(arm.id, "exponent") for arm in study.arms):
@@ -42,7 +42,7 @@ def tables_of(study: Study) -> list[Table]:
     return found
 
 
-def results_table(study: Study) -> Table:
+def results_table(study: Results) -> Table:
     """Scores at the selected (or best) step sizes: the paper's, ours with its number of seeds, ours with all."""
     published = any(study.published(arm.id, "score") for arm in study.arms)
     many = study.seeds > PAPER_SEEDS
@@ -73,7 +73,7 @@ def results_table(study: Study) -> Table:
     return Table(f"{study.id}-results", caption, tuple(columns), tuple(rows), note if published else "")
 
 
-def replay_cell(study: Study, arm: ArmResults, number: Published | None) -> str:
+def replay_cell(study: Results, arm: ArmResults, number: Published | None) -> str:
     """Central 95 % of what ten seeds would report, and whether the paper's number lies inside."""
     if study.find(arm.id) is None:
         return "–"
@@ -92,7 +92,7 @@ def paper_text(number: Published | None) -> str:
     return number_text(number.value) + spread
 
 
-def score_cells(study: Study, arm_id: str) -> list[str]:
+def score_cells(study: Results, arm_id: str) -> list[str]:
     """Mean ± sd and the step size it was reached with."""
     values = selected_scores(study, arm_id)
     if values is None:
@@ -103,7 +103,7 @@ def score_cells(study: Study, arm_id: str) -> list[str]:
     return [number_text(float(mean)) + spread, step_size_text(exponent, study.about.step_size_base)]
 
 
-def interval_cells(study: Study, arm_id: str) -> list[str]:
+def interval_cells(study: Results, arm_id: str) -> list[str]:
     """95 % bootstrap interval of the mean, and the interquartile mean."""
     values = selected_scores(study, arm_id)
     if values is None:
@@ -113,7 +113,7 @@ def interval_cells(study: Study, arm_id: str) -> list[str]:
     return [ends, number_text(float(interquartile_mean(values)))]
 
 
-def selected_scores(study: Study, arm_id: str) -> np.ndarray | None:
+def selected_scores(study: Results, arm_id: str) -> np.ndarray | None:
     """Scores float64[S] of an arm's runs of full length at its selected (or best) step size."""
     runs = study.runs(arm_id)
     if runs is None:
@@ -121,11 +121,11 @@ def selected_scores(study: Study, arm_id: str) -> np.ndarray | None:
     return runs.at()[list(runs.exponents).index(study.selected[arm_id])]
 
 
-def _why_not(study: Study, arm_id: str) -> str:
+def _why_not(study: Results, arm_id: str) -> str:
     return "reduced size, see below" if any(arm.id == arm_id for arm in study.reduced) else NOT_RUN
 
 
-def step_size_table(study: Study) -> Table:
+def step_size_table(study: Results) -> Table:
     """Selected step sizes beside the paper's, and how often ten seeds would select the paper's."""
     few = min(PAPER_SEEDS, study.seeds)
     small = study.with_seeds(PAPER_SEEDS)
@@ -153,7 +153,7 @@ def step_size_table(study: Study) -> Table:
     return Table(f"{study.id}-step-sizes", "Selected step sizes beside the paper's.", tuple(columns), tuple(rows), note)
 
 
-def _step_size_cells(study: Study, small: Study, arm_id: str, runs: RunArrays, number: Published) -> list[str]:
+def _step_size_cells(study: Results, small: Results, arm_id: str, runs: RunArrays, number: Published) -> list[str]:
     """An arm's cells after its label and the paper's step size."""
     base, selection, theirs = study.about.step_size_base, study.about.selection, int(number.value)
     replay = replay_selection(runs, selection, arm_id)
@@ -171,12 +171,12 @@ def _step_size_cells(study: Study, small: Study, arm_id: str, runs: RunArrays, n
     ]
 
 
-def _squared(study: Study) -> bool:
+def _squared(study: Results) -> bool:
     selection = study.about.selection
     return selection is not None and selection.rule == "least squared error"
 
 
-def reduced_table(study: Study) -> Table:
+def reduced_table(study: Results) -> Table:
     """Arms that ran at a reduced size, beside all others at the last checkpoint that they share."""
     rows = []
     for episode in study.early:

@@ -1,7 +1,7 @@
 """The unit of work: a batch of runs of one arm, from settings to plain arrays.
 
-`execute` runs a batch with NumPy and Numba (and JAX for network arms) only. `execute_together` runs network batches of
-several arms as one program; `shared_programs` says which can.
+It runs with NumPy and Numba (and what its runner needs) only. A runner says which batches of several arms run as one
+program (`BatchRunner.programs`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 
 from chunked_td.lab.errors import LabError
 from chunked_td.lab.identity import resolve
-from chunked_td.lab.protocol import Arm, Protocol, Scores
 from chunked_td.lab.store.family import family_of
-from chunked_td.lab.store.settings import BatchSettings, Columns
+from chunked_td.lab.store.settings import BatchSettings
+from chunked_td.lab.study import Arm, BatchRunner, Columns, Protocol, Scores
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,23 @@ class Batch:
         return f"{self.protocol.id} {self.arm.id}"
 
     @property
+    def kind(self) -> str:
+        """What logs and estimates of time call its arm."""
+        return self.protocol.kind_of(self.arm)
+
+    @property
+    def seeds(self) -> np.ndarray:
+        """Seed of each run, int64[R]."""
+        return np.array([seed for seed, _ in self.pairs], dtype=np.int64)
+
+    @property
+    def step_sizes(self) -> np.ndarray:
+        """Step size of each run, float64[R]."""
+        if self.protocol.step_sizes:
+            return np.array([self.protocol.step_size(exponent) for _, exponent in self.pairs])
+        return self.protocol.step_size_base * 2.0 ** np.array([j for _, j in self.pairs], dtype=np.int64)
+
+    @property
     def steps(self) -> float:
         """Environment steps in all, about."""
         return len(self.pairs) * self.episodes * self.protocol.steps_per_episode
@@ -62,82 +79,154 @@ class Batch:
         """Rows of its table: runs × checkpoints."""
         return len(self.pairs) * len(self.record_at)
 
+    def columns(self, scores: Scores) -> Columns:
+        """The columns of its table. Args: scores: by name, float64[R, K] (runs, checkpoints)."""
+        record_at = np.asarray(self.record_at, dtype=np.int64)
+        shape = (len(self.pairs), len(record_at))
+        columns = {
+            "seed": np.repeat(self.seeds, shape[1]),
+            "exponent": np.repeat(np.array([exponent for _, exponent in self.pairs], dtype=np.int64), shape[1]),
+            "step_size": np.repeat(self.step_sizes, shape[1]),
+            "episode": np.tile(record_at, shape[0]),
+        }
+        if "score" not in scores:
+            raise LabError(f"scoring of {self.protocol.id!r} must give a column 'score', got {sorted(scores)}")
+        for name, values in scores.items():
+            values = np.asarray(values, dtype=np.float64)
+            if values.shape != shape:
+                raise LabError(
+                    f"scoring of {self.protocol.id!r}: column {name!r} must have shape {shape} (runs, checkpoints), "
+                    f"got {values.shape}"
+                )
+            columns[name] = np.ascontiguousarray(values).reshape(-1)
+        return columns
+
+
+def silent(text: str) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True)
+class SimulationRunner(BatchRunner):
+    """The compiled simulation, or a function that is called as it is."""
+
+    simulate: Callable[..., Any]
+
+    def run(self, program: Sequence[Batch], threads: int | None, report: Callable[[str], None]) -> list[Columns]:
+        """See `BatchRunner.run`; results do not depend on the number of threads."""
+        found = []
+        for batch in program:
+            arguments = {**_shared_arguments(batch), **_own_arguments(batch), **batch.arm.options}
+            dynamics = batch.protocol.environment.build()
+            runs = self.simulate(dynamics, model=batch.arm.model, threads=threads, **arguments)
+            found.append(batch.columns(scores_of(batch, runs)))
+        return found
+
+
+@dataclass(frozen=True)
+class NetworkRunner(BatchRunner):
+    """Arms whose λ comes from a network.
+
+    Args:
+      together: whether arms that can share a program do: a GPU hardly takes longer for more networks. Rounding depends
+        on the size of a program, so on some devices the numbers are close to those of batches run alone, not equal.
+      precision: of matrix products on a GPU, if not the default.
+    """
+
+    together: bool = False
+    precision: str | None = None
+
+    def packages(self, batch: Batch) -> tuple[str, ...]:
+        """See `BatchRunner.packages`."""
+        return ("jax",)
+
+    def programs(self, batches: Sequence[Batch]) -> list[list[Batch]]:
+        """Batches of the same protocol, network, learner, length and block of seeds, as far as they can share."""
+        if not self.together:
+            return super().programs(batches)
+        from chunked_td.simulation.networks import can_share
+
+        groups: dict[Any, list[list[Batch]]] = {}
+        for batch in batches:
+            arm = batch.arm
+            key = (batch.protocol.id, arm.learner, arm.network, batch.episodes, batch.record_at, batch.pairs[0][0])
+            programs = groups.setdefault(key, [])
+            for program in programs:
+                sources = [other.arm.source() for other in (*program, batch)]
+                if can_share(sources, arm.learner, batch.protocol.environment.build()):
+                    program.append(batch)
+                    break
+            else:
+                programs.append([batch])
+        return [program for programs in groups.values() for program in programs]
+
+    def run(self, program: Sequence[Batch], threads: int | None, report: Callable[[str], None]) -> list[Columns]:
+        """See `BatchRunner.run`."""
+        from chunked_td.simulation.networks import Crew, run_together
+
+        first, total = program[0], f"{program[0].episodes:,}"
+        found = run_together(
+            first.protocol.environment.build(),
+            [Crew(**_own_arguments(batch)) for batch in program],
+            config=first.arm.network.config,
+            noisy_steps=first.arm.network.noisy_steps,
+            report=lambda episode: report(f"{episode:,}/{total} episodes"),
+            **({"precision": self.precision} if self.precision else {}),
+            **_shared_arguments(first),
+        )
+        return [batch.columns(scores_of(batch, runs)) for batch, runs in zip(program, found, strict=True)]
+
+
+def runner_of(batch: Batch, networks: NetworkRunner | None = None) -> BatchRunner:
+    """What runs a batch. Args: networks: for arms with networks, if not the default."""
+    if (own := batch.protocol.batch_runner) is not None:
+        return own
+    if batch.arm.kind == "network":
+        return networks or NetworkRunner()
+    return SimulationRunner(resolve(batch.protocol.runner))
+
+
+def programs_of(batches: Sequence[Batch], networks: NetworkRunner | None = None) -> list[list[Batch]]:
+    """Batches grouped into what runs together, in the order of the first batch of each group."""
+    by_runner: dict[BatchRunner | None, list[Batch]] = {}
+    for batch in batches:
+        alone = batch.protocol.batch_runner is None and batch.arm.kind != "network"
+        by_runner.setdefault(None if alone else runner_of(batch, networks), []).append(batch)
+    place = {id(batch): k for k, batch in enumerate(batches)}
+    groups = [
+        program
+        for runner, found in by_runner.items()
+        for program in ([[batch] for batch in found] if runner is None else runner.programs(found))
+    ]
+    return sorted(groups, key=lambda program: place[id(program[0])])
+
 
 def execute(batch: Batch, threads: int | None = None) -> Columns:
-    """Run a batch.
-
-    Args:
-      batch: what to run.
-      threads: for the compiled simulation; None is all cores. Results do not depend on it.
-    Returns:
-      columns of equal length, runs × checkpoints rows: "seed", "exponent", "step_size", "episode", "score" and
-      whatever else the protocol's scoring gives.
-    """
-    if batch.arm.kind == "network":
-        return execute_together([batch])[0]
-    dynamics = batch.protocol.environment.build()
-    arguments = {**_shared_arguments(batch), **_own_arguments(batch), **batch.arm.options}
-    runs = resolve(batch.protocol.runner)(dynamics, model=batch.arm.model, threads=threads, **arguments)
-    return columns_of(batch, runs)
+    """Run one batch by itself; see `run_program`."""
+    return run_program([batch], threads)[0]
 
 
-def execute_together(
-    batches: Sequence[Batch], report: Callable[[int], None] | None = None, **settings: Any
+def run_program(
+    program: Sequence[Batch],
+    threads: int | None = None,
+    report: Callable[[str], None] = silent,
+    networks: NetworkRunner | None = None,
 ) -> list[Columns]:
-    """Run network batches of several arms as one program: a GPU hardly takes longer for more networks.
+    """Run the batches of a program (see `programs_of`).
 
     Args:
-      batches: that may share a program, see `shared_programs`.
-      report: called with the number of finished episodes at every checkpoint.
-      settings: further arguments of `chunked_td.simulation.networks.run_together`.
+      threads: for the compiled simulation; None is all cores. Results do not depend on it.
+      report: called with texts about progress. networks: as in `runner_of`.
     Returns:
-      what `execute` gives, for each batch. Rounding depends on the size of a program, so on some devices the numbers
-      are close to those of batches run alone, not equal.
+      columns of equal length of each batch, runs × checkpoints rows: "seed", "exponent", "step_size", "episode",
+      "score" and whatever else the protocol's scoring gives.
     """
-    from chunked_td.simulation.networks import Crew, run_together
-
-    crews = [Crew(**_own_arguments(batch)) for batch in batches]
-    first = batches[0]
-    network = first.arm.network
-    found = run_together(
-        first.protocol.environment.build(),
-        crews,
-        config=network.config,
-        noisy_steps=network.noisy_steps,
-        report=report,
-        **_shared_arguments(first),
-        **settings,
-    )
-    return [columns_of(batch, runs) for batch, runs in zip(batches, found, strict=True)]
-
-
-def shared_programs(batches: Sequence[Batch]) -> list[list[Batch]]:
-    """Network batches grouped into programs: same protocol, network, learner, length and block of seeds."""
-    from chunked_td.simulation.networks import can_share
-
-    groups: dict[Any, list[list[Batch]]] = {}
-    for batch in batches:
-        arm = batch.arm
-        key = (batch.protocol.id, arm.learner, arm.network, batch.episodes, batch.record_at, batch.pairs[0][0])
-        programs = groups.setdefault(key, [])
-        for program in programs:
-            sources = [other.arm.source() for other in (*program, batch)]
-            if can_share(sources, arm.learner, batch.protocol.environment.build()):
-                program.append(batch)
-                break
-        else:
-            programs.append([batch])
-    return [program for programs in groups.values() for program in programs]
+    return runner_of(program[0], networks).run(program, threads, report)
 
 
 def _own_arguments(batch: Batch) -> dict[str, Any]:
     """Arguments of the simulation that differ between arms and runs."""
-    exponents = np.array([exponent for _, exponent in batch.pairs], dtype=np.int64)
-    return {
-        "lambda_source": batch.arm.source(),
-        "seeds": np.array([seed for seed, _ in batch.pairs], dtype=np.int64),
-        "step_sizes": batch.protocol.step_size_base * 2.0**exponents,
-    }
+    return {"lambda_source": batch.arm.source(), "seeds": batch.seeds, "step_sizes": batch.step_sizes}
 
 
 def _shared_arguments(batch: Batch) -> dict[str, Any]:
@@ -152,30 +241,9 @@ def _shared_arguments(batch: Batch) -> dict[str, Any]:
     }
 
 
-def columns_of(batch: Batch, runs: Any) -> Columns:
-    """Columns from what a simulation gave: one row per run and checkpoint."""
-    seeds, exponents = np.array(batch.pairs, dtype=np.int64).T
-    record_at = np.asarray(batch.record_at, dtype=np.int64)
-    shape = (len(seeds), len(record_at))
-    columns = {
-        "seed": np.repeat(seeds, shape[1]),
-        "exponent": np.repeat(exponents, shape[1]),
-        "step_size": np.repeat(batch.protocol.step_size_base * 2.0**exponents, shape[1]),
-        "episode": np.tile(record_at, shape[0]),
-    }
-    for name, values in _scores(batch, runs, record_at).items():
-        values = np.asarray(values, dtype=np.float64)
-        if values.shape != shape:
-            raise LabError(
-                f"scoring of {batch.protocol.id!r}: column {name!r} must have shape {shape} (runs, checkpoints), "
-                f"got {values.shape}"
-            )
-        columns[name] = np.ascontiguousarray(values).reshape(-1)
-    return columns
-
-
-def _scores(batch: Batch, runs: Any, record_at: np.ndarray) -> Scores:
+def scores_of(batch: Batch, runs: Any) -> Scores:
     """What the protocol's scoring gives, and diagnostics. A run whose network broke down has no score from there."""
+    record_at = np.asarray(batch.record_at, dtype=np.int64)
     scores, diagnostics = resolve(batch.protocol.scoring)(runs, record_at), getattr(runs, "diagnostics", {})
     if np.any(diagnostics.get("broken", 0)):
         scores = {name: np.where(diagnostics["broken"] > 0, np.nan, values) for name, values in scores.items()}
@@ -183,6 +251,4 @@ def _scores(batch: Batch, runs: Any, record_at: np.ndarray) -> Scores:
     if "score" in scores and np.any(lost >= 0):  # the worst score, not none: a step size must not gain by diverging
         gone = (lost >= 0) & (record_at > lost) & np.isnan(scores["score"])
         scores = {**scores, "score": np.where(gone, np.inf, scores["score"])}
-    if "score" not in {**scores, **diagnostics}:
-        raise LabError(f"scoring of {batch.protocol.id!r} must give a column 'score', got {sorted(scores)}")
     return {**scores, **diagnostics}

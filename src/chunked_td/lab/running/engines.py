@@ -15,14 +15,15 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
+from chunked_td.lab.catalogue import USER_MODULES
 from chunked_td.lab.errors import UsageError
-from chunked_td.lab.experiments import USER_MODULES
-from chunked_td.lab.running.batches import Batch, execute
-from chunked_td.lab.store.settings import Columns
+from chunked_td.lab.running.batches import Batch, NetworkRunner, programs_of, run_program, silent
+from chunked_td.lab.study import Columns
 
 _POLL = 0.1  # seconds between polls; Ctrl-C is seen in between
 
@@ -52,28 +53,48 @@ class Engine(Protocol):
         ...
 
 
-def attempt(batch: Batch, threads: int | None) -> BatchResult:
-    """Execute a batch; an exception becomes its result."""
+def attempt(
+    program: Sequence[Batch],
+    threads: int | None,
+    report: Callable[[str], None] = silent,
+    networks: NetworkRunner | None = None,
+) -> list[BatchResult]:
+    """Execute a program; an exception becomes the result of its batches, its time is divided by their runs."""
     start = time.perf_counter()
-    columns = error = None
+    found: Sequence[Columns | None] = [None] * len(program)
+    error = None
     try:
-        columns = execute(batch, threads)
+        found = run_program(program, threads, report, networks)
     except Exception as problem:
         last = traceback.extract_tb(problem.__traceback__)[-1]
         error = f"{type(problem).__name__}: {problem} (in {last.name}, {last.filename}:{last.lineno})"
-    return BatchResult(batch, columns, error, time.perf_counter() - start, socket.gethostname())
+    seconds = (time.perf_counter() - start) / sum(len(batch.pairs) for batch in program)
+    host = socket.gethostname()
+    return [
+        BatchResult(batch, columns, error, seconds * len(batch.pairs), host)
+        for batch, columns in zip(program, found, strict=True)
+    ]
 
 
 class LocalEngine:
-    """One batch after the other, each on all threads.
+    """One program after the other, each on all threads.
 
-    Batches run in a daemon thread, so that the main thread can answer Ctrl-C while compiled code is busy.
+    Programs run in a daemon thread, so that the main thread can answer Ctrl-C while compiled code is busy.
+
+    Args:
+      threads: of the compiled simulation. networks: how arms with networks run, if not the default.
+      report: called with the batches of a program and a text about its progress.
     """
 
     name = "local"
 
-    def __init__(self, threads: int | None = None):
-        self.threads = threads
+    def __init__(
+        self,
+        threads: int | None = None,
+        networks: NetworkRunner | None = None,
+        report: Callable[[Sequence[Batch], str], None] | None = None,
+    ):
+        self.threads, self.networks, self.report = threads, networks, report
 
     def run(self, batches: Sequence[Batch]) -> Iterator[BatchResult]:
         """See `Engine.run`."""
@@ -81,10 +102,12 @@ class LocalEngine:
         stop = threading.Event()
 
         def work() -> None:
-            for batch in batches:
+            for program in programs_of(batches, self.networks):
                 if stop.is_set():
                     return
-                results.put(attempt(batch, self.threads))
+                report = silent if self.report is None else partial(self.report, program)
+                for result in attempt(program, self.threads, report, self.networks):
+                    results.put(result)
 
         threading.Thread(target=work, name="batches", daemon=True).start()
         try:
@@ -125,8 +148,8 @@ class RayEngine:
         """See `Engine.run`."""
         _send_user_modules(self.ray)
         results: queue.Queue[BatchResult] = queue.Queue()
-        references = [self._submit(batch, results) for batch in batches]
-        left = len(references)
+        references = [self._submit(program, results) for program in programs_of(batches)]
+        left = len(batches)
         try:
             while left:
                 yield _wait(results)
@@ -135,17 +158,19 @@ class RayEngine:
             for reference in references if left else ():
                 self.ray.cancel(reference, force=True)
 
-    def _submit(self, batch: Batch, results: queue.Queue[BatchResult]) -> Any:
-        gpus = 1 if batch.arm.kind == "network" and self.ray.cluster_resources().get("GPU", 0) >= 1 else 0
+    def _submit(self, program: Sequence[Batch], results: queue.Queue[BatchResult]) -> Any:
+        gpus = 1 if program[0].kind == "network" and self.ray.cluster_resources().get("GPU", 0) >= 1 else 0
         task = self.ray.remote(num_cpus=self.threads, num_gpus=gpus, max_retries=self.retries)(attempt)
-        reference = task.remote(batch, self.threads)
+        reference = task.remote(program, self.threads)
 
         def done(future: Any) -> None:
             try:
-                results.put(replace(future.result(), batch=batch))
+                found = future.result()
             except Exception as problem:
                 text = str(problem).strip().splitlines() or [type(problem).__name__]
-                results.put(BatchResult(batch, None, f"{type(problem).__name__}: {text[0]}"))
+                found = [BatchResult(batch, None, f"{type(problem).__name__}: {text[0]}") for batch in program]
+            for batch, result in zip(program, found, strict=True):
+                results.put(replace(result, batch=batch))
 
         reference.future().add_done_callback(done)
         return reference
@@ -188,7 +213,7 @@ def _wait(results: queue.Queue[BatchResult]) -> BatchResult:
 
 
 def _send_user_modules(ray: Any) -> None:
-    """Make Ray send the code of users' experiments: other nodes do not have those files."""
+    """Make Ray send the code of users' studies: other nodes do not have those files."""
     for name, module in list(sys.modules.items()):
         if name.startswith(USER_MODULES):
             ray.cloudpickle.register_pickle_by_value(module)

@@ -1,6 +1,6 @@
 """The studies of networks by name, `chunked-td reproduce deep` and `hidden`: cell by cell, each kept once it is done.
 
-They are no protocols of `chunked_td.lab.experiments`, because those run tabular learners, and these whole fleets in
+They are no protocols of `chunked_td.lab.studies`, because those run tabular learners, and these whole fleets in
 JAX, made for a GPU: so they run only where they are named. Their claims are in `chunked_td.lab.results.further`.
 """
 

@@ -11,17 +11,18 @@ from fnmatch import fnmatchcase
 from chunked_td._checks import did_you_mean
 from chunked_td.lab.description import describe
 from chunked_td.lab.errors import UsageError
-from chunked_td.lab.protocol import Arm, Protocol, Size
-from chunked_td.lab.running.batches import Batch
+from chunked_td.lab.running.batches import Batch, runner_of
 from chunked_td.lab.store.batch_store import Store, Wanted
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.log import BatchRecord
 from chunked_td.lab.store.manifest import ArmRequest, Request
+from chunked_td.lab.study import Arm, Protocol, Size
 
 PROFILES = ("quick", "paper", "smoke")
 GROUPS = ("fixed", "counts", "oracle", "network", "paper")
 """Groups of arms: by where λ comes from, and "paper", the paper's own."""
 
+_PACKAGES = {"jax": "JAX", "xminigrid": "XLand-MiniGrid"}
 TYPICAL_SPEED = {"fixed": 2e7, "counts": 1e7, "oracle": 1.2e7, "network": 1e3}
 """Steps per second of one core, for estimates before anything has been measured in the directory."""
 
@@ -76,17 +77,18 @@ def make_plan(protocols: Sequence[Protocol], options: SweepOptions, store: Store
     """What to run, given what is stored."""
     check_patterns(protocols, options)
     wanted: list[Batch] = []
-    left_out: list[str] = []
+    left_out: dict[str, list[str]] = {}
     for protocol in protocols:
         for arm in choose_arms(protocol, options):
-            batches = _batches_asked_for(protocol, arm, options, store)
-            if arm.kind == "network" and not network_support() and (store is None or _missing(store, batches)):
-                left_out.append(f"{protocol.id} {arm.id}")
+            batches = requested_batches(protocol, arm, options, store)
+            absent = missing_packages(batches[0]) if batches else ""
+            if absent and (store is None or _missing(store, batches)):
+                left_out.setdefault(absent, []).append(f"{protocol.id} {arm.id}")
                 continue
             wanted += batches
     left = wanted if store is None else _missing(store, wanted)
-    notes = [f"network arms need JAX, which is not installed; left out: {', '.join(left_out)}"]
-    return SweepPlan(tuple(wanted), tuple(left), tuple(notes if left_out else ()))
+    notes = [f"{absent} not installed; left out: {', '.join(names)}" for absent, names in left_out.items()]
+    return SweepPlan(tuple(wanted), tuple(left), tuple(notes))
 
 
 def check_patterns(protocols: Sequence[Protocol], options: SweepOptions) -> None:
@@ -104,7 +106,7 @@ def choose_arms(protocol: Protocol, options: SweepOptions) -> list[Arm]:
     """The arms of `protocol` that `options` ask for."""
 
     def chosen(arm: Arm) -> bool:
-        if arm.kind == "network" and not options.networks:
+        if protocol.kind_of(arm) == "network" and not options.networks:
             return False
         return not options.arms or any(_matches(arm, pattern) for pattern in options.arms)
 
@@ -145,7 +147,7 @@ def batches_of(protocol: Protocol, arm: Arm, size: Size) -> list[Batch]:
     return blocks
 
 
-def _batches_asked_for(protocol: Protocol, arm: Arm, options: SweepOptions, store: Store | None) -> list[Batch]:
+def requested_batches(protocol: Protocol, arm: Arm, options: SweepOptions, store: Store | None) -> list[Batch]:
     """Batches of an arm under a profile. A network arm that is stored in full is not asked for in less."""
     if arm.kind == "network" and options.profile == "quick" and store is not None:
         full = size_of(protocol, arm, replace(options, profile="paper"))
@@ -156,9 +158,13 @@ def _batches_asked_for(protocol: Protocol, arm: Arm, options: SweepOptions, stor
     return batches_of(protocol, arm, size) if size else []
 
 
-def network_support() -> bool:
-    """Whether network arms can run here."""
-    return importlib.util.find_spec("jax") is not None
+def missing_packages(batch: Batch) -> str:
+    """The packages that a batch needs and that are not installed, as words; "" if there are none."""
+    if batch.kind != "network" and batch.protocol.batch_runner is None:
+        return ""
+    absent = [name for name in runner_of(batch).packages(batch) if importlib.util.find_spec(name) is None]
+    names = [_PACKAGES.get(name, name) for name in absent]
+    return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'}" if names else ""
 
 
 def _missing(store: Store, wanted: Sequence[Batch]) -> list[Batch]:
@@ -194,9 +200,9 @@ def expected_seconds(batches: Sequence[Batch], log: Sequence[BatchRecord], threa
     cores = threads or os.cpu_count() or 1
     total = 0.0
     for batch in batches:
-        past = [record for record in log if record.kind == batch.arm.kind]
+        past = [record for record in log if record.kind == batch.kind]
         same = [record for record in past if record.protocol == batch.protocol.id] or past
         seconds = sum(record.seconds for record in same)
-        typical = TYPICAL_SPEED.get(batch.arm.kind, TYPICAL_SPEED["fixed"]) * cores
+        typical = TYPICAL_SPEED.get(batch.kind, TYPICAL_SPEED["fixed"]) * cores
         total += batch.steps / (sum(record.steps for record in same) / seconds if seconds > 0 else typical)
     return total

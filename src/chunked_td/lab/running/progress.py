@@ -99,14 +99,14 @@ class SweepProgress:
             seconds = self._corrected(batch)
             if _arm(batch) not in begun:
                 begun.add(_arm(batch))
-                last = self._compiling.get(batch.arm.kind, [])[-5:]
+                last = self._compiling.get(batch.kind, [])[-5:]
                 seconds += sorted(last)[len(last) // 2] if last else 0.0
             total += max(seconds - running, _AT_LEAST * seconds) if place == 0 else seconds
         return total
 
     def _corrected(self, batch: Batch) -> float:
         """Seconds that are expected of a batch, corrected by the pace of its kind."""
-        expected, taken = self._pace.get(batch.arm.kind, (0.0, 0.0))
+        expected, taken = self._pace.get(batch.kind, (0.0, 0.0))
         return self._expected.get(id(batch), 0.0) * (taken + _PRIOR) / (expected + _PRIOR)
 
     def batch_done(self, result: BatchResult) -> None:
@@ -115,9 +115,9 @@ class SweepProgress:
         if _arm(result.batch) not in self._begun:
             self._begun.add(_arm(result.batch))
             longer = max(0.0, now - self._latest - self._corrected(result.batch))
-            self._compiling.setdefault(result.batch.arm.kind, []).append(longer)
-        expected, taken = self._pace.get(result.batch.arm.kind, (0.0, 0.0))
-        self._pace[result.batch.arm.kind] = (expected + known, taken + now - self._latest)
+            self._compiling.setdefault(result.batch.kind, []).append(longer)
+        expected, taken = self._pace.get(result.batch.kind, (0.0, 0.0))
+        self._pace[result.batch.kind] = (expected + known, taken + now - self._latest)
         self._latest = now
         self.left = [batch for batch in self.left if batch is not result.batch]
         self.runs += len(result.batch.pairs)

@@ -1,6 +1,6 @@
 """Run batches on a host with few packages (NumPy and Numba, JAX for network arms) and save them as .npz files.
 
-    python -m chunked_td.lab.running.remote --protocol EXPERIMENT --arms network --out from-the-gpu
+    python -m chunked_td.lab.running.remote --protocol STUDY --arms network --out from-the-gpu
     chunked-td reproduce --import from-the-gpu --out runs/mine          # on the host with the run directory
 
 Finished batches are not repeated; each file is written whole or not at all. Network arms that share
@@ -10,18 +10,15 @@ environment, learner and network run as one program.
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
-import socket
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
+from chunked_td.lab.catalogue import load_protocols
 from chunked_td.lab.errors import DONE, FAILED, LabError, UsageError
-from chunked_td.lab.experiments import load_protocols
-from chunked_td.lab.running.batches import Batch, execute_together, shared_programs
+from chunked_td.lab.running.batches import Batch, NetworkRunner
 from chunked_td.lab.running.engines import BatchResult, LocalEngine
 from chunked_td.lab.running.plan import SweepOptions, make_plan
 from chunked_td.lab.running.sweep import log_entry
@@ -31,30 +28,31 @@ from chunked_td.lab.store.provenance import provenance
 
 
 def run_here(
-    protocols: Sequence[str], options: SweepOptions, out: Path, threads: int | None = None, **networks: Any
+    protocols: Sequence[str],
+    options: SweepOptions,
+    out: Path,
+    threads: int | None = None,
+    precision: str | None = None,
 ) -> int:
     """Run what `options` ask of `protocols`; results go to `out` as .npz files. Returns an exit code.
 
     Args:
-      networks: further arguments of `chunked_td.simulation.networks.run_together`.
+      precision: of networks' matrix products on a GPU, if not the default.
     """
-    plan = make_plan(load_protocols(protocols), options)
+    plan = make_plan(load_protocols(protocols, options.profile), options)
     for note in plan.notes:
         print(f"note: {note}", file=sys.stderr)
     with RunDirectory.for_writing(out) as directory:
         todo = [batch for batch in plan.batches if not _is_done(out / f"{batch.name}.npz")]
-        _check_precision(directory, networks.get("precision"), {batch.name for batch in plan.batches})
+        _check_precision(directory, precision, {batch.name for batch in plan.batches})
         print(f"{len(todo)} of {len(plan.batches)} batches to do", flush=True)
         directory.log.write("session", **provenance(), engine="remote", threads=threads)
-        engine = LocalEngine(threads)
-        alone = [batch for batch in todo if batch.arm.kind != "network"]
-        failures = 0
-        for result in itertools.chain(engine.run(alone), run_networks(todo, **networks)):
-            failures += not _keep(result, directory, engine, **networks)
+        engine = LocalEngine(threads, NetworkRunner(together=True, precision=precision), _reporter())
+        failures = sum(not _keep(result, directory, engine, precision) for result in engine.run(todo))
     return FAILED if failures else DONE
 
 
-def _keep(result: BatchResult, directory: RunDirectory, engine: LocalEngine, **networks: Any) -> bool:
+def _keep(result: BatchResult, directory: RunDirectory, engine: LocalEngine, precision: str | None) -> bool:
     """Save a result; False if the batch failed."""
     batch = result.batch
     if result.columns is None:
@@ -62,13 +60,13 @@ def _keep(result: BatchResult, directory: RunDirectory, engine: LocalEngine, **n
         return False
     name = f"{batch.name}.npz"
     directory.write(directory.path / name, save_npz(result.columns, batch.settings))
-    how = _device(**networks) if batch.arm.kind == "network" else {}
+    how = _device(precision) if batch.kind == "network" else {}
     directory.log.write("batch", file=name, **log_entry(result, engine), **how)
     print(f"{name}: {len(batch.pairs)} runs in {result.seconds:.1f} s", flush=True)
     return True
 
 
-def _device(precision: str | None = None) -> dict[str, str]:
+def _device(precision: str | None) -> dict[str, str]:
     """What the networks ran on, and in which precision."""
     import jax
 
@@ -87,28 +85,13 @@ def _check_precision(directory: RunDirectory, precision: str | None, names: set[
             raise UsageError(f"{directory.path} holds {record.file} in {used}: name another folder for {precision}")
 
 
-def run_networks(batches: Sequence[Batch], **networks: Any) -> Iterator[BatchResult]:
-    """Network batches, arms that can share a program together; the time of a program is divided by runs."""
-    chosen = [batch for batch in batches if batch.arm.kind == "network"]
-    for program in shared_programs(chosen) if chosen else ():
-        begun, total = time.perf_counter(), sum(len(batch.pairs) for batch in program)
-        try:
-            found, error = execute_together(program, _reporter(program, begun), **networks), None
-        except Exception as problem:
-            found, error = [None] * len(program), f"{type(problem).__name__}: {problem}"
-        seconds = time.perf_counter() - begun
-        for batch, columns in zip(program, found, strict=True):
-            yield BatchResult(batch, columns, error, seconds * len(batch.pairs) / total, socket.gethostname())
-
-
-def _reporter(program: Sequence[Batch], begun: float) -> Any:
+def _reporter() -> Callable[[Sequence[Batch], str], None]:
     """A function that prints how far a program has come."""
-    names = "+".join(batch.arm.id for batch in program)
-    first = program[0]
+    begun = time.perf_counter()
 
-    def report(episode: int) -> None:
-        spent = time.perf_counter() - begun
-        print(f"{first.protocol.id} {names}: {episode:,}/{first.episodes:,} episodes, {spent:.0f} s", flush=True)
+    def report(program: Sequence[Batch], text: str) -> None:
+        names = "+".join(batch.arm.id for batch in program)
+        print(f"{program[0].protocol.id} {names}: {text}, {time.perf_counter() - begun:.0f} s", flush=True)
 
     return report
 
@@ -127,9 +110,7 @@ def _is_done(path: Path) -> bool:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line of `python -m chunked_td.lab.running.remote`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--protocol", action="append", default=[], help="experiment id, .py file or folder; may be repeated"
-    )
+    parser.add_argument("--protocol", action="append", default=[], help="study id, .py file or folder; may be repeated")
     parser.add_argument("--arms", nargs="*", default=[], help="ids, patterns or groups (fixed, counts, network, …)")
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--episodes", type=int)
@@ -140,8 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         options = SweepOptions(given.profile, tuple(given.arms), given.seeds, given.episodes)
-        networks = {"precision": given.precision} if given.precision else {}
-        return run_here(given.protocol, options, given.out, given.threads, **networks)
+        return run_here(given.protocol, options, given.out, given.threads, given.precision)
     except LabError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.code

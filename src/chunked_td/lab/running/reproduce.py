@@ -14,9 +14,8 @@ from pathlib import Path
 
 from chunked_td._durations import duration_text
 from chunked_td.lab import errors
+from chunked_td.lab.catalogue import load_protocols
 from chunked_td.lab.errors import UsageError, guarded
-from chunked_td.lab.experiments import load_protocols
-from chunked_td.lab.protocol import Protocol
 from chunked_td.lab.running.batches import Batch
 from chunked_td.lab.running.plan import SweepOptions, SweepPlan, expected_seconds, make_plan, record_request
 from chunked_td.lab.running.progress import SweepProgress
@@ -25,6 +24,7 @@ from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.log import BatchRecord
 from chunked_td.lab.store.provenance import provenance
+from chunked_td.lab.study import Protocol
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def reproduce(
     """Run experiments, keeping every finished batch in `out`; what is there already is not repeated.
 
     Args:
-      experiments: ids, .py files or folders (see `chunked_td.lab.experiments`); empty is all of the catalogue.
+      experiments: ids, .py files or folders (see `chunked_td.lab.studies`); empty is all of the catalogue.
       out: run directory.
       profile: "quick" (network arms reduced), "paper" (full) or "smoke" (tiny).
       engine: "local" or "ray".

@@ -45,7 +45,7 @@ def log_entry(result: BatchResult, engine: Engine) -> dict[str, Any]:
     return {
         "protocol": result.batch.protocol.id,
         "arm": result.batch.arm.id,
-        "kind": result.batch.arm.kind,
+        "kind": result.batch.kind,
         "runs": len(result.batch.pairs),
         "steps": result.batch.steps,
         "seconds": round(result.seconds, 3),

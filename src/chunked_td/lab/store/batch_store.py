@@ -52,7 +52,8 @@ from chunked_td.lab.store.digests import Digests, sha256
 from chunked_td.lab.store.directory import RunDirectory, refuse, write_error
 from chunked_td.lab.store.manifest import ArmRequest
 from chunked_td.lab.store.npz import load_npz
-from chunked_td.lab.store.settings import BatchSettings, Columns, digest_columns, digest_of
+from chunked_td.lab.store.settings import BatchSettings, digest_columns, digest_of
+from chunked_td.lab.study import Columns
 
 if TYPE_CHECKING:
     import polars as pl

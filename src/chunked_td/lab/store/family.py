@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from chunked_td.lab.identity import identity, schedule_text
-from chunked_td.lab.protocol import Arm, Protocol
+from chunked_td.lab.study import Arm, Protocol
 
 # Raise this when a change to the algorithms, the environments or the random streams changes results:
 # stored batches of the old version are then no longer used.
@@ -32,4 +32,5 @@ def family_of(protocol: Protocol, arm: Arm) -> dict[str, Any]:
         "scoring": identity(protocol.scoring),
         "runner": identity(protocol.runner),
         **({"options": options} if options else {}),
+        **({"step_sizes": list(protocol.step_sizes)} if protocol.step_sizes else {}),
     }

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from chunked_td.lab.description import describe
 from chunked_td.lab.errors import DONE, FAILED, LabError, UsageError
-from chunked_td.lab.protocol import Protocol
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.family import family_of
 from chunked_td.lab.store.log import RunLog
 from chunked_td.lab.store.manifest import ArmRequest, Request
 from chunked_td.lab.store.settings import BatchSettings, digest_of
+from chunked_td.lab.study import Protocol
 
 
 def import_batches(source: Path, out: Path, protocols: Mapping[str, Protocol], *, quiet: bool = False) -> int:

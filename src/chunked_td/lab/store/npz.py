@@ -14,7 +14,8 @@ import numpy as np
 from chunked_td._archives import Archive, pack
 from chunked_td._files import read_regular
 from chunked_td.lab.errors import LabError
-from chunked_td.lab.store.settings import BatchSettings, Columns, digest_columns
+from chunked_td.lab.store.settings import BatchSettings, digest_columns
+from chunked_td.lab.study import Columns
 
 _COLUMN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
 

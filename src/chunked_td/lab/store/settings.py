@@ -17,11 +17,9 @@ import numpy as np
 
 from chunked_td.lab.identity import check_id
 from chunked_td.lab.json_fields import JsonObject, is_whole
+from chunked_td.lab.study import Columns
 
 _RUNS = ("pairs", "episodes", "record_at")
-
-Columns = dict[str, np.ndarray]
-"""A batch's numbers: columns of equal length, runs × checkpoints rows."""
 
 
 @dataclass(frozen=True)

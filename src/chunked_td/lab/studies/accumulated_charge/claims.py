@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from chunked_td.lab.experiments.accumulated_charge.protocol import LAMBDAS
-from chunked_td.lab.results.claims import Claim
 from chunked_td.lab.results.criteria import (
     RELIABLE_TEXT,
     SEVERAL,
@@ -12,6 +10,8 @@ from chunked_td.lab.results.criteria import (
     low_at_several_step_sizes,
     no_fixed_reliable,
 )
+from chunked_td.lab.studies.accumulated_charge.protocol import LAMBDAS
+from chunked_td.lab.study import Claim
 
 NEAR = 1.05  # near the best possible number: at most 5 % above it
 FIXED = tuple(f"sarsa-{value:g}" for value in LAMBDAS)

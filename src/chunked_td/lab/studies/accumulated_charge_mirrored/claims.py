@@ -6,30 +6,25 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from chunked_td.lab.experiments.accumulated_charge.claims import FIXED
-from chunked_td.lab.experiments.accumulated_charge.protocol import PROTOCOL as ORIGINAL
-from chunked_td.lab.results.claims import Claim
 from chunked_td.lab.results.criteria import (
-    FAILS,
-    HOLDS,
     LEVEL,
-    NOT_RUN,
     SEVERAL_TEXT,
-    UNDECIDED,
-    Verdict,
     best_across_step_sizes,
     interval_text,
     runs_of,
     shared,
 )
-from chunked_td.lab.results.statistics import paired_test
-from chunked_td.lab.results.studies import Study
-from chunked_td.lab.results.wording import number_text
+from chunked_td.lab.results.runs import Results
+from chunked_td.lab.statistics import detectable_mean, paired_test
+from chunked_td.lab.studies.accumulated_charge.claims import FIXED
+from chunked_td.lab.studies.accumulated_charge.protocol import PROTOCOL as ORIGINAL
+from chunked_td.lab.study import FAILS, HOLDS, NOT_RUN, NOT_SHOWN, Claim, Verdict
+from chunked_td.lab.wording import number_text
 
 SIGN_MARGIN = 500  # regretful choices of 10,000 that we call no difference
 
 
-def sign_does_not_matter(study: Study, studies: Mapping[str, Study]) -> Verdict:
+def sign_does_not_matter(study: Results, studies: Mapping[str, Results]) -> Verdict:
     """Compare Chunked SARSA here with the original problem, averaged over step sizes."""
     original = studies.get(ORIGINAL.id)
     if original is None or original.find("chunked") is None:
@@ -38,13 +33,13 @@ def sign_does_not_matter(study: Study, studies: Mapping[str, Study]) -> Verdict:
     mirrored, plain = (runs.at().mean(axis=0) for runs in pair)
     low, high, text = interval_text(mirrored - plain)
     p = paired_test(mirrored, plain)
-    status = UNDECIDED
-    if low >= -SIGN_MARGIN and high <= SIGN_MARGIN:
-        status = HOLDS
-    elif p < LEVEL:
-        status = FAILS
+    even = low >= -SIGN_MARGIN and high <= SIGN_MARGIN
+    status = HOLDS if even else FAILS if p < LEVEL else NOT_SHOWN
+    seen = f"a mean difference of {number_text(detectable_mean(mirrored - plain))}" if status == NOT_SHOWN else ""
     means = [number_text(float(np.mean(values))) for values in (plain, mirrored)]
-    return Verdict(status, f"mean over step sizes {means[0]}, mirrored {means[1]}; difference {text}, p = {p:.2g}")
+    return Verdict(
+        status, f"mean over step sizes {means[0]}, mirrored {means[1]}; difference {text}, p = {p:.2g}", seen
+    )
 
 
 CLAIMS = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from chunked_td.lab.experiments.accumulated_charge.protocol import ARGUMENTS
-from chunked_td.lab.experiments.accumulated_charge.protocol import PROTOCOL as ORIGINAL
-from chunked_td.lab.protocol import Environment
+from chunked_td.lab.studies.accumulated_charge.protocol import ARGUMENTS
+from chunked_td.lab.studies.accumulated_charge.protocol import PROTOCOL as ORIGINAL
+from chunked_td.lab.study import Environment
 
 ORDER = 30
 

@@ -1,7 +1,7 @@
 """Stored runs as arrays: what figures, tables, claims and the report are made from.
 
-A `Study` is one experiment of a run directory: its description (from the manifest) and, per arm, the scores of all
-runs as float64[step sizes, seeds, checkpoints]. Everything here is a pure function of what is stored.
+A `Results` is one protocol of a run directory: its description (from the manifest) and, per arm, the scores of all runs
+as float64[step sizes, seeds, checkpoints]. Everything here is a pure function of what is stored.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.description import ArmDescription, Description
-from chunked_td.lab.protocol import Published
 from chunked_td.lab.results.selection import selected_exponent
 from chunked_td.lab.store.batch_store import SCHEMA, Store
+from chunked_td.lab.study import Published
 
 if TYPE_CHECKING:
     import polars as pl
@@ -104,8 +105,8 @@ class RunArrays:
 
 
 @dataclass(frozen=True)
-class Study:
-    """One experiment of a run directory: what its protocol is, and the runs of its arms."""
+class Results:
+    """What a run directory has of one protocol: its description, and the runs of its arms."""
 
     about: Description
     arms: tuple[ArmResults, ...]
@@ -179,15 +180,15 @@ class Study:
         """The paper's number for an arm, if there is one."""
         return self.about.published_number(arm_id, quantity)
 
-    def with_seeds(self, count: int) -> Study:
+    def with_seeds(self, count: int) -> Results:
         """The same with the first `count` seeds only."""
         return replace(self, arms=tuple(_with_seeds(arm, count) for arm in self.arms))
 
-    def with_arms(self, arms: Iterable[ArmResults]) -> Study:
+    def with_arms(self, arms: Iterable[ArmResults]) -> Results:
         """The same with these arms only."""
         return replace(self, arms=tuple(arms))
 
-    def until(self, episode: int) -> Study:
+    def until(self, episode: int) -> Results:
         """The beginning of every run, up to a checkpoint; arms without that checkpoint are left out."""
         kept = []
         for arm in self.arms:
@@ -202,26 +203,24 @@ def _with_seeds(arm: ArmResults, count: int) -> ArmResults:
     return arm if arm.runs is None else replace(arm, runs=arm.runs.only(range(count)))
 
 
-def load_studies(store: Store) -> dict[str, Study]:
-    """Every experiment of a store that has runs, the catalogue's first and in its order."""
-    from chunked_td.lab.experiments import catalogue
-
+def load_results(store: Store) -> dict[str, Results]:
+    """Every protocol of a store that has runs, the catalogue's first and in its order."""
     known = list(catalogue())
     ids = sorted(store.directory.protocol_ids, key=lambda name: known.index(name) if name in known else len(known))
-    studies = {name: load_study(store, name) for name in ids}
+    studies = {name: load_protocol(store, name) for name in ids}
     return {name: study for name, study in studies.items() if study.length}
 
 
-def load_study(store: Store, protocol_id: str) -> Study:
-    """One experiment of a store."""
-    return study_of(store.table(protocol_id), store.directory.request(protocol_id).description)
+def load_protocol(store: Store, protocol_id: str) -> Results:
+    """One protocol of a store."""
+    return results_of(store.table(protocol_id), store.directory.request(protocol_id).description)
 
 
-def study_of(table: pl.DataFrame, about: Description) -> Study:
-    """A study from a table as `Store.table` returns it."""
+def results_of(table: pl.DataFrame, about: Description) -> Results:
+    """Results from a table as `Store.table` returns it."""
     by_arm = {str(key[0]): rows for key, rows in table.partition_by("arm", as_dict=True).items()}
     arms = (ArmResults(arm, runs_of(by_arm[arm.id]) if arm.id in by_arm else None) for arm in about.arms)
-    return Study(about, tuple(arms))
+    return Results(about, tuple(arms))
 
 
 def runs_of(rows: pl.DataFrame) -> RunArrays:

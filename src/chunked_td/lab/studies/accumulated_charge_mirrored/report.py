@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from chunked_td.lab.experiments.accumulated_charge.protocol import PROTOCOL as ORIGINAL
-from chunked_td.lab.experiments.accumulated_charge_mirrored.claims import SIGN_MARGIN
 from chunked_td.lab.report.choice import FigureChoice, Plot
 from chunked_td.lab.report.plots import control_plot, sweep_plots
 from chunked_td.lab.report.sweeps import sweep_drawings
-from chunked_td.lab.results.studies import Study
+from chunked_td.lab.results.runs import Results
+from chunked_td.lab.studies.accumulated_charge.protocol import PROTOCOL as ORIGINAL
+from chunked_td.lab.studies.accumulated_charge_mirrored.claims import SIGN_MARGIN
 
 PUBLISHED = "Nothing: this control is ours. Without it one cannot say why an arm wins on the original problem."
 
@@ -20,13 +20,13 @@ CAPTION = (
 WHY = "So its success there is not due to better credit assignment."
 
 
-def plots(study: Study, original: Study | None) -> list[Plot]:
+def plots(study: Results, original: Results | None) -> list[Plot]:
     """The default plots, and the arms with a model on both problems."""
     found = sweep_plots(study, None)
     return found if original is None else [*found, control_plot(original, study, "mirrored", CAPTION)]
 
 
-def headline(study: Study, original: Study | None) -> str:
+def headline(study: Results, original: Results | None) -> str:
     """Chunked SARSA on both problems, at the step size that is best on the original."""
     here, there = study.runs("chunked"), None if original is None else original.runs("chunked")
     if original is None or original.best is None or here is None or there is None:

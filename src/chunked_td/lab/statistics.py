@@ -11,11 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 RESAMPLES = 2_000
+
+
+class Estimate(NamedTuple):
+    """A number and the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def above(self, other: Estimate) -> bool:
+        """Whether this interval lies above the other."""
+        return self.low > other.high
 
 
 @dataclass(frozen=True)
@@ -38,19 +50,54 @@ def mean_sd(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def interquartile_mean(scores: np.ndarray) -> np.ndarray:
     """Mean of the middle half of the runs along the last axis; runs at the quartiles count in part."""
-    flat = np.asarray(scores, dtype=np.float64)
-    return np.apply_along_axis(_interquartile_mean, -1, flat)
-
-
-def _interquartile_mean(values: np.ndarray) -> float:
-    values = np.sort(values[~np.isnan(values)])
-    n = values.size
-    if n == 0:
-        return float("nan")
+    scores = np.asarray(scores, dtype=np.float64)
+    if np.isnan(scores).any():
+        return np.apply_along_axis(_interquartile_mean_of_present, -1, scores)
     # Value i fills the interval [i, i+1] of [0, n]; its weight is the part inside the middle half [n/4, 3n/4].
-    left = np.arange(n)
-    weights = np.clip(np.minimum(left + 1, 0.75 * n) - np.maximum(left, 0.25 * n), 0.0, None)
-    return float(np.sum(weights * values) / np.sum(weights))
+    n = scores.shape[-1]
+    weights = np.diff(np.clip(np.arange(n + 1), 0.25 * n, 0.75 * n))
+    return np.sort(scores, axis=-1) @ (weights / weights.sum())
+
+
+def _interquartile_mean_of_present(values: np.ndarray) -> float:
+    values = values[~np.isnan(values)]
+    return float(interquartile_mean(values)) if values.size else float("nan")
+
+
+def bootstrap_interquartile_means(values: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Interquartile means of bootstrap samples of runs, float64[RESAMPLES]."""
+    values = np.asarray(values, np.float64)
+    rng = np.random.default_rng(seed)
+    return interquartile_mean(values[rng.integers(values.size, size=(RESAMPLES, values.size))])
+
+
+def interquartile_estimate(values: np.ndarray, seed: int = 0) -> Estimate:
+    """Interquartile mean of runs with its percentile bootstrap interval."""
+    return estimate_from(float(interquartile_mean(values)), bootstrap_interquartile_means(values, seed))
+
+
+def estimate_from(value: float, draws: np.ndarray) -> Estimate:
+    """A number with the 95 % percentile interval of its bootstrap draws."""
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return Estimate(value, float(low), float(high))
+
+
+def detectable_mean(values: np.ndarray, *, tests: int = 1, level: float = 0.05, power: float = 0.8) -> float:
+    """The smallest mean that a two-sided t-test would tell from 0 with this power, given the spread of `values`.
+
+    Args:
+      values: float64[runs]: differences over common seeds, or distances from a limit; NaNs are left out.
+      tests: of how many tests this is one (Holm's first step).
+    """
+    from scipy.stats import t
+
+    values = np.asarray(values, dtype=np.float64)
+    values = values[np.isfinite(values)]
+    if values.size < 2:
+        return float("inf")
+    freedom = values.size - 1
+    reach = t.ppf(1 - level / (2 * tests), freedom) + t.ppf(power, freedom)
+    return float(reach * values.std(ddof=1) / np.sqrt(values.size))
 
 
 def bootstrap_weights(runs: int, draws: int = RESAMPLES, size: int | None = None) -> np.ndarray:

@@ -1,9 +1,10 @@
-"""What an experiment is: environment, arms, step sizes, seeds, scoring, selection; with a small size for tests.
+"""What a study is: protocols (environment, arms, step sizes, seeds, scoring), claims, and how results are shown.
 
-A protocol is a frozen dataclass. The paper's experiments and our controls are in `chunked_td.lab.experiments`. Yours
-may be a folder or a Python file with a module-level `PROTOCOL`, run by the same command:
+A `Protocol` is one comparison: arms on one problem. A `Study` has one or many of them, and claims about their results.
+The paper's experiments, our controls and the larger studies are in `chunked_td.lab.studies`. Yours may be a folder or a
+Python file with a module-level `PROTOCOL`, run by the same command:
 
-    chunked-td reproduce my_experiment.py --out runs/mine
+    chunked-td reproduce my_study.py --out runs/mine
 
 Step sizes are exponents j of `step_size_base` × 2^j, as the paper lists them. Seeds are 0, 1, 2, …
 Exploration and checkpoints are stated in absolute episodes, so a shorter run is the beginning of a longer one.
@@ -11,9 +12,14 @@ Exploration and checkpoints are stated in absolute episodes, so a shorter run is
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +27,108 @@ from chunked_td.lab.errors import UsageError
 from chunked_td.lab.identity import check_id, identity, is_ours, resolve, source_hash
 from chunked_td.learners.schedule import Schedule, check_schedule
 
+if TYPE_CHECKING:
+    import polars as pl
+
+    from chunked_td.lab.running.batches import Batch
+    from chunked_td.lab.store.batch_store import Store
+
 Scores = dict[str, np.ndarray]
+Columns = dict[str, np.ndarray]
+"""A batch's numbers: columns of equal length, runs × checkpoints rows."""
+
+HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold"
+NOT_SHOWN, NOT_TESTABLE, NOT_RUN = "not shown", "not testable", "not run"
+STATUSES = (HOLDS, IN_PART, FAILS, NOT_SHOWN, NOT_TESTABLE, NOT_RUN)
+PAPER, OURS = "paper", "ours"
+SIMULATE = "chunked_td.simulate:simulate"
+"""Stored address of the compiled simulation."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a criterion found.
+
+    Args:
+      status: one of `STATUSES`. "not shown": the runs do not decide it. "not testable": no runs of this study could.
+      evidence: the numbers.
+      detectable: with "not shown", the effect that these runs would have shown, in words: "a difference above 15 %".
+    """
+
+    status: str
+    evidence: str
+    detectable: str = ""
+
+    def __post_init__(self):
+        if self.status not in STATUSES:
+            raise ValueError(f"status must be one of {', '.join(STATUSES)}, got {self.status!r}")
+
+    @property
+    def text(self) -> str:
+        """The evidence, with the effect that could have been seen."""
+        return f"{self.evidence}; {self.detectable} would have been seen" if self.detectable else self.evidence
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim, with the criterion that it is judged by, stated before the data.
+
+    Args:
+      id: stable short name.
+      source: where the paper says it, or "ours" and why.
+      text: the claim.
+      criterion: when it holds.
+      arms: ids of the arms that must have runs of full length (for studies without a table of their own).
+      judge: `judge(results, all_results)` gives the verdict from what `Study.load` gives of this study, and of all.
+      short: what the table of verdicts calls it; "" is the text.
+      controls: ids of claims that must hold too before this one means what it seems to say. Their verdicts are shown
+        beside its own.
+      figure: what shows it in the report: id of a plot, "table-" and the name of a table, or a file in the study's
+        folder; "" is the first plot.
+      origin: "paper" or "ours"; by default what `source` begins with.
+    """
+
+    id: str
+    source: str
+    text: str
+    criterion: str
+    arms: tuple[str, ...]
+    judge: Callable[[Any, Mapping[str, Any]], Verdict]
+    short: str = ""
+    controls: tuple[str, ...] = ()
+    figure: str = ""
+    origin: str = ""
+
+    def __post_init__(self):
+        if not self.origin:
+            object.__setattr__(self, "origin", OURS if self.source.startswith("ours") else PAPER)
+        if self.origin not in (PAPER, OURS):
+            raise ValueError(f"origin of claim {self.id!r} must be {PAPER!r} or {OURS!r}, got {self.origin!r}")
+
+
+class BatchRunner:
+    """Runs batches that are no runs of the compiled simulation: deep agents, compressors, a user's environment.
+
+    Derive from it and put an instance (a frozen dataclass, whose settings its repr shows) or its address into
+    `Protocol.runner`. Import heavy packages inside the methods.
+
+    Attributes:
+      kind: what logs and estimates of time call its arms: "network" for those that run on a GPU where there is one.
+    """
+
+    kind = "network"
+
+    def packages(self, batch: Batch) -> tuple[str, ...]:
+        """Packages beyond the plain install that a batch needs."""
+        return ()
+
+    def programs(self, batches: Sequence[Batch]) -> list[list[Batch]]:
+        """Batches grouped into what runs together, as one program; by default each alone."""
+        return [[batch] for batch in batches]
+
+    def run(self, program: Sequence[Batch], threads: int | None, report: Callable[[str], None]) -> list[Columns]:
+        """The columns of every batch of a program: `batch.columns(scores)` makes them. `report` takes progress."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -62,7 +169,7 @@ class NetworkSpec:
 
 @dataclass(frozen=True)
 class Arm:
-    """One method that an experiment compares.
+    """One method that a study compares.
 
     Args:
       id: stable short name, used in file names and on the command line.
@@ -77,6 +184,7 @@ class Arm:
       note: one sentence for the report.
       quick: whether the `quick` profile has it, for arms with a network.
       options: further arguments of the protocol's runner, e.g. {"view": "traces"}.
+      group: heading under which tables list it.
     """
 
     id: str
@@ -90,6 +198,7 @@ class Arm:
     note: str = ""
     quick: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
+    group: str = ""
 
     @property
     def kind(self) -> str:
@@ -169,7 +278,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Protocol:
-    """An experiment.
+    """One comparison: arms on one problem.
 
     Args:
       id: stable short name.
@@ -197,8 +306,10 @@ class Protocol:
       references: which figures and tables of the paper this reproduces.
       description: a paragraph for the report.
       runner: what runs a batch of arms without networks, called like `chunked_td.simulation.simulate`; put your own
-        here (or its address) for runs that the compiled simulation does not cover.
+        here (or its address) for runs that the compiled simulation does not cover; or a `BatchRunner`.
       seeds_per_batch: how many seeds one batch, and so one file, holds.
+      step_sizes: where they are no multiples of powers of two: exponent −k stands for step_sizes[k].
+      unit: what `episodes`, `record` and checkpoints count: "episodes", or "steps" of an agent.
     """
 
     id: str
@@ -226,8 +337,10 @@ class Protocol:
     deviations: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
     description: str = ""
-    runner: Callable[..., Any] | str = "chunked_td.simulate:simulate"
+    runner: Callable[..., Any] | BatchRunner | str = SIMULATE
     seeds_per_batch: int = 10
+    step_sizes: tuple[float, ...] = ()
+    unit: str = "episodes"
 
     def __post_init__(self):
         names = [arm.id for arm in self.arms]
@@ -269,7 +382,20 @@ class Protocol:
 
     def step_size(self, exponent: int) -> float:
         """The step size with this exponent."""
-        return self.step_size_base * 2.0**exponent
+        return self.step_sizes[-exponent] if self.step_sizes else self.step_size_base * 2.0**exponent
+
+    @property
+    def batch_runner(self) -> BatchRunner | None:
+        """Its runner, where that is a `BatchRunner`."""
+        if self.runner == SIMULATE:
+            return None  # which to import takes time
+        runner = resolve(self.runner)
+        runner = runner() if isinstance(runner, type) else runner
+        return runner if isinstance(runner, BatchRunner) else None
+
+    def kind_of(self, arm: Arm) -> str:
+        """What logs and estimates of time call an arm."""
+        return self.batch_runner.kind if self.batch_runner else arm.kind
 
     def record_at(self, episodes: int) -> tuple[int, ...]:
         """Checkpoints of a run of `episodes` episodes; the last is `episodes`."""
@@ -293,3 +419,67 @@ def misses_and_returns(runs: Any, record_at: np.ndarray) -> Scores:
 def constant_arms(learner: str, label: str, values: Sequence[float], prefix: str) -> tuple[Arm, ...]:
     """Fixed-λ arms named "{prefix}-{λ}", labelled "{label}(λ)"."""
     return tuple(Arm(f"{prefix}-{value:g}", f"{label}({value:g})", learner, float(value)) for value in values)
+
+
+@dataclass(frozen=True)
+class Study:
+    """One or many protocols, claims about their results, and how they are shown: a folder (`chunked_td.lab.catalogue`).
+
+    Args:
+      id: stable short name.
+      title: heading in the report.
+      protocols: the protocols that a profile ("quick", "paper", "smoke") runs.
+      module: name of the loaded module or package that it comes from; "" if there is none.
+      order: place in lists and reports.
+      table: file of the table that `collect` makes of all runs. Such a study has a folder of its own in the run
+        directory, named by its id, with that table, its pages and figures. "" for a study of one protocol, whose runs
+        are read as they are stored.
+      by_default: whether `chunked-td reproduce` runs it where no study is named.
+    """
+
+    id: str
+    title: str
+    protocols: Callable[[str], Sequence[Protocol]]
+    module: str = ""
+    order: float = float("inf")
+    table: str = ""
+    by_default: bool = True
+
+    @classmethod
+    def of(cls, protocol: Protocol, module: str = "", order: float = float("inf")) -> Study:
+        """The study of one protocol."""
+        return cls(protocol.id, protocol.title, lambda profile: (protocol,), module, order)
+
+    @cached_property
+    def protocol(self) -> Protocol:
+        """The protocol of a study that has one."""
+        (only,) = self.protocols("paper")
+        return only
+
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        """Its claims."""
+        return tuple(self.part("claims", "CLAIMS") or ())
+
+    def collect(self, store: Store) -> pl.DataFrame:
+        """The table of all stored runs: COLLECT in results.py."""
+        return self._needed("results", "COLLECT")(store)
+
+    def load(self, folder: Path) -> Any:
+        """What claims and pages read of a folder with its table: LOAD in results.py. LabError where that cannot be."""
+        return self._needed("results", "LOAD")(folder)
+
+    def part(self, file: str, name: str) -> Any:
+        """A name of the module, or of a file of the package; None if there is none."""
+        module = sys.modules.get(self.module)
+        if module is None or hasattr(module, name) or not hasattr(module, "__path__"):
+            return getattr(module, name, None)
+        if importlib.util.find_spec(f"{self.module}.{file}") is None:
+            return None
+        return getattr(importlib.import_module(f"{self.module}.{file}"), name, None)
+
+    def _needed(self, file: str, name: str) -> Any:
+        found = self.part(file, name)
+        if found is None:
+            raise UsageError(f"study {self.id!r} has a table, so its {file}.py must define {name}")
+        return found

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.protocol import Arm, Environment, Protocol, Published, Scores, Selection, Size
+from chunked_td.lab.study import Arm, Environment, Protocol, Published, Scores, Selection, Size
 
 ORDER = 10
 ACTIONS = 10

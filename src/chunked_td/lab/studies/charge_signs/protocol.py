@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from chunked_td.lab.experiments.charge_signs.tilted import TiltedLambda
-from chunked_td.lab.protocol import Arm, Environment, Protocol, Selection, Size, misses_and_returns
+from chunked_td.lab.studies.charge_signs.tilted import TiltedLambda
+from chunked_td.lab.study import Arm, Environment, Protocol, Selection, Size, misses_and_returns
 from chunked_td.learners.schedule import Schedule
 
 ORDER = 35

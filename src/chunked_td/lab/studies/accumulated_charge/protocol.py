@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chunked_td.lab.experiments.accumulated_charge.network import NETWORK
-from chunked_td.lab.protocol import Arm, Environment, Protocol, Size, constant_arms, misses_and_returns
+from chunked_td.lab.studies.accumulated_charge.network import NETWORK
+from chunked_td.lab.study import Arm, Environment, Protocol, Size, constant_arms, misses_and_returns
 from chunked_td.learners.schedule import Schedule
 
 ORDER = 20

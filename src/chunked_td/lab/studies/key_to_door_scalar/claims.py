@@ -6,44 +6,39 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from chunked_td.lab.results.claims import Claim
 from chunked_td.lab.results.criteria import (
-    NOT_RUN,
-    Verdict,
-    inside,
-    interval_text,
     none_reliable,
     scores_of,
     selected_of,
     smaller,
+    within,
 )
-from chunked_td.lab.results.studies import Study
+from chunked_td.lab.results.runs import Results
+from chunked_td.lab.study import NOT_RUN, Claim, Verdict
 
 MOST = 700.0  # misses of 5,000
 SEEDS = 30
 MARGIN = 20.0  # misses that we call no difference
 
 
-def few_misses(study: Study, _: Mapping[str, Study]) -> Verdict:
+def few_misses(study: Results, _: Mapping[str, Results]) -> Verdict:
     """Mean of the learned decomposition against `MOST`."""
     scores = scores_of(study, "c-learned")
     if scores.size < SEEDS:
         return Verdict(NOT_RUN, f"{scores.size} of {SEEDS} seeds")
-    low, high, text = interval_text(scores)
-    return Verdict(inside(low, high, -np.inf, MOST), f"{text}, {scores.size} seeds")
+    return within(scores, -np.inf, MOST, f"{{}}, {scores.size} seeds")
 
 
-def as_if_given(study: Study, _: Mapping[str, Study]) -> Verdict:
+def as_if_given(study: Results, _: Mapping[str, Results]) -> Verdict:
     """Difference to the decomposition that is given, seed by seed."""
     learned, given = (curves[:, -1] for curves in selected_of(study, ("c-learned", "c-factored")))
-    low, high, text = interval_text(learned - given)
-    return Verdict(inside(low, high, -MARGIN, MARGIN), f"difference {text}")
+    return within(learned - given, -MARGIN, MARGIN, "difference {}")
 
 
-def match_matters(study: Study, _: Mapping[str, Study]) -> Verdict:
+def match_matters(study: Results, _: Mapping[str, Results]) -> Verdict:
     """The learned decomposition against the same parts with the λ of other components."""
     learned, shifted = (curves[:, -1] for curves in selected_of(study, ("c-learned", "c-shifted")))
-    return Verdict(*smaller(learned, {"λ shifted": shifted}))
+    return smaller(learned, {"λ shifted": shifted})
 
 
 CLAIMS = (

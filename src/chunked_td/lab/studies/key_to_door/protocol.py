@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chunked_td.lab.experiments.key_to_door.network import NETWORK
-from chunked_td.lab.protocol import (
+from chunked_td.lab.studies.key_to_door.network import NETWORK
+from chunked_td.lab.study import (
     Arm,
     Environment,
     Protocol,

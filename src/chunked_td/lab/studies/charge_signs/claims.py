@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from chunked_td.lab.experiments.charge_signs.protocol import BEST, MIRRORED, WORST
-from chunked_td.lab.results.claims import Claim
-from chunked_td.lab.results.criteria import Verdict, inside, interval_text, runs_of, shared, smaller
-from chunked_td.lab.results.studies import Study
-from chunked_td.lab.results.wording import number_text, step_size_text
+from chunked_td.lab.results.criteria import runs_of, shared, smaller, within
+from chunked_td.lab.results.runs import Results
+from chunked_td.lab.studies.charge_signs.protocol import BEST, MIRRORED, WORST
+from chunked_td.lab.study import Claim, Verdict
+from chunked_td.lab.wording import number_text, step_size_text
 
 MARGIN = (WORST - BEST) / 3  # regretful choices that we call no difference
 LARGE = 2 * (WORST - BEST) / 3
@@ -22,42 +22,33 @@ CRITERION = (
 )
 
 
-def chosen(study: Study, name: str) -> tuple[np.ndarray, np.ndarray, int]:
+def chosen(study: Results, name: str) -> tuple[np.ndarray, np.ndarray, int]:
     """Scores by seed on the problem and on its mirror image, at the step size that is best for both; its exponent."""
     plain, mirrored = shared(runs_of(study, name), runs_of(study, f"{name}{MIRRORED}"))
     place = int(np.argmin((plain.at() + mirrored.at()).mean(axis=1)))
     return plain.at()[place], mirrored.at()[place], int(plain.exponents[place])
 
 
-def _evidence(study: Study, name: str) -> tuple[float, float, str]:
+def difference(study: Results, name: str, least: float, most: float) -> Verdict:
+    """Whether the difference between the signs lies within [least, most]."""
     plain, mirrored, exponent = chosen(study, name)
-    low, high, text = interval_text(mirrored - plain)
     means = [number_text(float(np.mean(values))) for values in (plain, mirrored)]
     size = step_size_text(exponent, study.about.step_size_base)
-    return low, high, f"{means[0]}, mirrored {means[1]}; difference {text}, α = {size}, {plain.size} seeds"
+    text = f"{means[0]}, mirrored {means[1]}; difference {{}}, α = {size}, {plain.size} seeds"
+    return within(mirrored - plain, least, most, text)
 
 
-def no_difference(study: Study, name: str) -> Verdict:
-    """The difference between the signs against `MARGIN`."""
-    low, high, text = _evidence(study, name)
-    return Verdict(inside(low, high, -MARGIN, MARGIN), text)
-
-
-def large_difference(study: Study, _: Mapping[str, Study]) -> Verdict:
-    """The difference that the tilted λ makes against `LARGE`."""
-    low, high, text = _evidence(study, "tilted")
-    return Verdict(inside(low, high, LARGE, np.inf), text)
-
-
-def still_better(study: Study, _: Mapping[str, Study]) -> Verdict:
+def still_better(study: Results, _: Mapping[str, Results]) -> Verdict:
     """Chunking without the difference against a fixed λ, mean over both signs."""
     five, fixed = ((plain + mirrored) / 2 for plain, mirrored, _ in (chosen(study, n) for n in ("five", "fixed")))
-    return Verdict(*smaller(five, {"SARSA(1)": fixed}))
+    return smaller(five, {"SARSA(1)": fixed})
 
 
 def _claim(claim_id: str, text: str, name: str, short: str) -> Claim:
     arms = (name, f"{name}{MIRRORED}")
-    return Claim(claim_id, "ours", text, CRITERION, arms, lambda study, _: no_difference(study, name), short=short)
+    return Claim(
+        claim_id, "ours", text, CRITERION, arms, lambda study, _: difference(study, name, -MARGIN, MARGIN), short=short
+    )
 
 
 CLAIMS = (
@@ -69,7 +60,7 @@ CLAIMS = (
         f"At the step size with the least mean over both signs, the interval of the difference lies above {LARGE:g}, "
         "two thirds of what lies between the best possible and the worst.",
         ("tilted", f"tilted{MIRRORED}"),
-        large_difference,
+        lambda study, _: difference(study, "tilted", LARGE, np.inf),
         short="the tilt makes the signs differ",
     ),
     _claim("sign-fixed", "With λ = 1 the two signs do not differ.", "fixed", "λ = 1: no difference"),

@@ -3,66 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from chunked_td.lab.experiments.chain_and_split.protocol import TRUTH
-from chunked_td.lab.results.claims import Claim
 from chunked_td.lab.results.criteria import (
     SAME_TEXT,
-    Verdict,
     all_hold,
-    inside,
-    interval_text,
     runs_of,
     same_step_sizes,
     selected_curves,
     selected_of,
     smaller,
+    within,
 )
-from chunked_td.lab.results.studies import Study
+from chunked_td.lab.results.runs import Results
+from chunked_td.lab.studies.chain_and_split.protocol import TRUTH
+from chunked_td.lab.study import Claim, Verdict
 
 EARLY = 100_000
 ARMS = {"sarsa-0": "SARSA(0)", "sarsa-1": "SARSA(1)", "chunked": "Chunked SARSA"}
 
 
-def fastest(study: Study, _: Mapping[str, Study]) -> Verdict:
+def fastest(study: Results, _: Mapping[str, Results]) -> Verdict:
     """Share of early checkpoints with ΔQ ≤ 0, against SARSA(0) and SARSA(1)."""
     ids = ("chunked", "sarsa-0", "sarsa-1")
     early = runs_of(study, "chunked").episodes <= EARLY
     curves = selected_of(study, ids)
     wrong = {ARMS[arm]: 100 * np.mean(part[:, early] <= 0, axis=1) for arm, part in zip(ids, curves, strict=True)}
     shares = ", ".join(f"{label} {np.mean(values):.0f} %" for label, values in wrong.items())
-    status, evidence = smaller(wrong.pop(ARMS["chunked"]), wrong)
-    return Verdict(status, f"checkpoints with a wrong order: {shares}; difference {evidence}")
+    return smaller(wrong.pop(ARMS["chunked"]), wrong, f"checkpoints with a wrong order: {shares}; difference {{}}")
 
 
-def approaches(study: Study, _: Mapping[str, Study]) -> Verdict:
+def approaches(study: Results, _: Mapping[str, Results]) -> Verdict:
     """ΔQ of Chunked SARSA at 100,000 episodes, and at the end for information."""
     episodes, curves = selected_curves(study, "chunked")
-    parts = []
-    for episode in (EARLY, int(episodes[-1])):
-        low, high, text = interval_text(curves[:, episodes == episode][:, 0])
-        parts.append((inside(low, high, 0.5 * TRUTH, 1.5 * TRUTH), f"ΔQ after {episode:,} episodes {text}"))
-    return Verdict(parts[0][0], "; ".join(text for _, text in parts))
+    early, late = (
+        within(curves[:, episodes == at][:, 0], 0.5 * TRUTH, 1.5 * TRUTH, f"ΔQ after {at:,} episodes {{}}")
+        for at in (EARLY, int(episodes[-1]))
+    )
+    return replace(early, evidence=f"{early.evidence}; {late.evidence}")
 
 
-def monte_carlo_negative(study: Study, _: Mapping[str, Study]) -> Verdict:
+def monte_carlo_negative(study: Results, _: Mapping[str, Results]) -> Verdict:
     """Mean ΔQ of SARSA(1) over the first 50,000 episodes."""
     episodes, curves = selected_curves(study, "sarsa-1")
-    low, high, text = interval_text(curves[:, episodes <= EARLY // 2].mean(axis=1))
-    status = inside(low, high, -np.inf, 0.0)
-    return Verdict(status, f"mean ΔQ of SARSA(1) over the first {EARLY // 2:,} episodes {text}")
+    early = curves[:, episodes <= EARLY // 2].mean(axis=1)
+    return within(early, -np.inf, 0.0, f"mean ΔQ of SARSA(1) over the first {EARLY // 2:,} episodes {{}}")
 
 
-def positive_in_the_end(study: Study, _: Mapping[str, Study]) -> Verdict:
+def positive_in_the_end(study: Results, _: Mapping[str, Results]) -> Verdict:
     """ΔQ of SARSA(0) and SARSA(1) at the last checkpoint."""
-    states, texts = [], []
-    for arm in ("sarsa-0", "sarsa-1"):
-        low, high, text = interval_text(selected_curves(study, arm)[1][:, -1])
-        states.append(inside(low, high, 0.0, np.inf))
-        texts.append(f"{ARMS[arm]} {text}")
-    return Verdict(all_hold(states), "; ".join(texts))
+    return all_hold(
+        [
+            within(selected_curves(study, arm)[1][:, -1], 0.0, np.inf, f"{ARMS[arm]} {{}}")
+            for arm in ("sarsa-0", "sarsa-1")
+        ]
+    )
 
 
 CLAIMS = (

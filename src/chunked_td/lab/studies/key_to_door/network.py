@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunked_td.lab.protocol import NetworkSpec
+from chunked_td.lab.study import NetworkSpec
 
 if TYPE_CHECKING:
     from chunked_td.models.neural.networks import NetworkConfig

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.protocol import Arm, Environment, Protocol, Scores, Size
+from chunked_td.lab.study import Arm, Environment, Protocol, Scores, Size
 
 ORDER = 50
 TRUTH = 1.0

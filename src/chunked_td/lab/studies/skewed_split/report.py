@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chunked_td.lab.experiments.skewed_split.protocol import BIASED_FIXED_POINT, TRUTH
 from chunked_td.lab.report.choice import Drawing, FigureChoice, Plot
 from chunked_td.lab.report.curves import draw_curves
 from chunked_td.lab.report.plots import axis, curve_traces, error_plot, layout, level
 from chunked_td.lab.report.style import GREY, PAGE, VERMILION, label_ends, new_figure
-from chunked_td.lab.results.studies import ArmResults, Study
+from chunked_td.lab.results.runs import ArmResults, Results
+from chunked_td.lab.studies.skewed_split.protocol import BIASED_FIXED_POINT, TRUTH
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PUBLISHED = "Nothing: this experiment is ours. The paper does not discuss the bias that it shows."
 
 
-def drawings(study: Study, _: Study | None) -> list[Drawing]:
+def drawings(study: Results, _: Results | None) -> list[Drawing]:
     """V(s₀) over training."""
     caption = (
         "V(s₀) of the skewed split over training, mean of all seeds with 95 % bootstrap intervals, at the smallest "
@@ -26,12 +26,12 @@ def drawings(study: Study, _: Study | None) -> list[Drawing]:
     return [Drawing(f"{study.id}-value", study.id, caption, value_curves(study))]
 
 
-def at_smallest_step_size(study: Study) -> list[tuple[ArmResults, int]]:
+def at_smallest_step_size(study: Results) -> list[tuple[ArmResults, int]]:
     """Every arm with the exponent of its smallest step size."""
     return [(arm, int(arm.runs.exponents[-1])) for arm in study.present if arm.runs is not None]
 
 
-def value_curves(study: Study) -> Figure:
+def value_curves(study: Results) -> Figure:
     """V(s₀) over episodes at the smallest step size, with the true value and the biased fixed point."""
     figure, (axes,) = new_figure(0.72 * PAGE, 2.4)
     ends = draw_curves(axes, at_smallest_step_size(study), study.length, study)
@@ -53,12 +53,12 @@ def value_curves(study: Study) -> Figure:
     return figure
 
 
-def plots(study: Study, _: Study | None) -> list[Plot]:
+def plots(study: Results, _: Results | None) -> list[Plot]:
     """V(s₀) over training, and its error for every step size."""
     return [value_plot(study), error_plot(study, TRUTH)]
 
 
-def value_plot(study: Study) -> Plot:
+def value_plot(study: Results) -> Plot:
     """V(s₀) at the smallest step size."""
     traces = curve_traces(study, at_smallest_step_size(study), study.length)
     lines = level(TRUTH, f"true value {TRUTH:g}")

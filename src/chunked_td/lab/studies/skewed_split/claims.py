@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from chunked_td.lab.experiments.skewed_split.protocol import BIASED_FIXED_POINT, TRUTH
-from chunked_td.lab.results.claims import Claim
 from chunked_td.lab.results.criteria import settles_at
+from chunked_td.lab.studies.skewed_split.protocol import BIASED_FIXED_POINT, TRUTH
+from chunked_td.lab.study import Claim
 
 CLOSE = 0.05  # how near V(s₀) must come to a fixed point
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chunked_td.lab.experiments.chain_and_split.claims import EARLY
-from chunked_td.lab.experiments.chain_and_split.protocol import TRUTH
 from chunked_td.lab.report.choice import Drawing, FigureChoice, Plot
 from chunked_td.lab.report.curves import draw_curves
 from chunked_td.lab.report.plots import axis, curve_traces, error_plot, layout, level
 from chunked_td.lab.report.style import COLUMN, GREY, PAGE, label_ends, new_figure
-from chunked_td.lab.results.statistics import mean_and_interval
-from chunked_td.lab.results.studies import Study
+from chunked_td.lab.results.runs import Results
+from chunked_td.lab.statistics import mean_and_interval
+from chunked_td.lab.studies.chain_and_split.claims import EARLY
+from chunked_td.lab.studies.chain_and_split.protocol import TRUTH
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,7 +26,7 @@ PUBLISHED = (
 )
 
 
-def drawings(study: Study, _: Study | None) -> list[Drawing]:
+def drawings(study: Results, _: Results | None) -> list[Drawing]:
     """ΔQ curves of the paper's arms, early and to the end, and of all arms."""
     text = (
         "Action-value gap ΔQ at the selected step sizes, mean with 95 % bootstrap intervals over {} seeds, to {:,} "
@@ -47,7 +47,7 @@ def drawings(study: Study, _: Study | None) -> list[Drawing]:
     return found
 
 
-def gap_curves(study: Study, until: int, style_from: Study | None = None, width: float = COLUMN) -> Figure:
+def gap_curves(study: Results, until: int, style_from: Results | None = None, width: float = COLUMN) -> Figure:
     """ΔQ over episodes at the selected step sizes, to `until` episodes, of the arms that come so far."""
     figure, (axes,) = new_figure(width, 2.3)
     reaching = [arm for arm in study.arms if arm.runs is not None and arm.runs.length >= until]
@@ -64,13 +64,13 @@ def gap_curves(study: Study, until: int, style_from: Study | None = None, width:
     return figure
 
 
-def plots(study: Study, _: Study | None) -> list[Plot]:
+def plots(study: Results, _: Results | None) -> list[Plot]:
     """ΔQ early and to the end, and its error for every step size."""
     untils = sorted({min(EARLY, study.length), study.length})
     return [*(gap_plot(study, until) for until in untils), error_plot(study, TRUTH)]
 
 
-def gap_plot(study: Study, until: int) -> Plot:
+def gap_plot(study: Results, until: int) -> Plot:
     """ΔQ over episodes at the selected step sizes."""
     traces = curve_traces(study, [(arm, study.selected[arm.id]) for arm in study.present], until)
     form = layout(

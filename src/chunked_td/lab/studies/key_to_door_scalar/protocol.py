@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from chunked_td.lab.experiments.key_to_door.protocol import BEST
-from chunked_td.lab.protocol import Arm, Environment, Protocol, Selection, Size, constant_arms, misses_and_returns
+from chunked_td.lab.studies.key_to_door.protocol import BEST
+from chunked_td.lab.study import Arm, Environment, Protocol, Selection, Size, constant_arms, misses_and_returns
 from chunked_td.learners.schedule import linear
 
 ORDER = 45

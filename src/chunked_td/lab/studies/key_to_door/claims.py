@@ -6,15 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from chunked_td.lab.experiments.key_to_door.protocol import BEST, LAMBDAS
-from chunked_td.lab.results.claims import Claim
 from chunked_td.lab.results.criteria import (
     RELIABLE_TEXT,
     SAME_TEXT,
     SEVERAL,
-    Verdict,
-    inside,
-    interval_text,
     low_at_several_step_sizes,
     no_fixed_reliable,
     none_reliable,
@@ -23,29 +18,31 @@ from chunked_td.lab.results.criteria import (
     scores_of,
     selected_of,
     smaller,
+    within,
 )
-from chunked_td.lab.results.statistics import mean_sd
-from chunked_td.lab.results.studies import Study
-from chunked_td.lab.results.wording import number_text
+from chunked_td.lab.results.runs import Results
+from chunked_td.lab.statistics import mean_sd
+from chunked_td.lab.studies.key_to_door.protocol import BEST, LAMBDAS
+from chunked_td.lab.study import Claim, Verdict
+from chunked_td.lab.wording import number_text
 
 NEAR = 1.05  # near the best possible number: at most 5 % above it
 FIXED = tuple(f"expected-sarsa-{value:g}" for value in LAMBDAS)
 
 
-def near_floor(study: Study, _: Mapping[str, Study]) -> Verdict:
+def near_floor(study: Results, _: Mapping[str, Results]) -> Verdict:
     """Mean of C-factored against the best possible number."""
     scores = scores_of(study, "c-factored")
-    low, high, text = interval_text(scores)
-    sd = float(mean_sd(scores)[1])
-    status = inside(low, high, -np.inf, NEAR * BEST)
-    return Verdict(status, f"{text}, standard deviation {number_text(sd, 100)}; {reliability(study, 'c-factored')[1]}")
+    sd = number_text(float(mean_sd(scores)[1]), 100)
+    text = f"{{}}, standard deviation {sd}; {reliability(study, 'c-factored').evidence}"
+    return within(scores, -np.inf, NEAR * BEST, text)
 
 
-def factored_best(study: Study, _: Mapping[str, Study]) -> Verdict:
+def factored_best(study: Results, _: Mapping[str, Results]) -> Verdict:
     """C-factored against every other arm of the paper."""
     rivals = [arm for arm in study.present if arm.in_paper and arm.id != "c-factored"]
     ours, *others = (curves[:, -1] for curves in selected_of(study, ("c-factored", *(arm.id for arm in rivals))))
-    return Verdict(*smaller(ours, {arm.label: scores for arm, scores in zip(rivals, others, strict=True)}))
+    return smaller(ours, {arm.label: scores for arm, scores in zip(rivals, others, strict=True)})
 
 
 CLAIMS = (
