@@ -24,17 +24,13 @@ if TYPE_CHECKING:
     from chunked_td.learners.schedule import Schedule
 
 STORED_MODULES = {
-<<<<<<< HEAD
-    "chunked_td.lab.protocols": "chunked_td.lab.study",
-=======
     **{
         f"chunked_td.envs.dynamics.{name}": f"chunked_td.envs.{name}.dynamics"
         for name in ("accumulated_charge", "blackjack", "chain_and_split", "key_to_door", "skewed_split", "t_maze")
     },
     "chunked_td.envs.dynamics.protocol": "chunked_td.envs.protocol",
     "chunked_td.envs.dynamics.table": "chunked_td.envs.table",
-    "chunked_td.lab.protocols": "chunked_td.lab.protocol",
->>>>>>> main
+    "chunked_td.lab.protocols": "chunked_td.lab.study",
     "chunked_td.simulate": "chunked_td.simulation.simulate",
 }
 """{stored name of a module: where it is now}."""

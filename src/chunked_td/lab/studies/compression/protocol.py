@@ -1,7 +1,7 @@
 """The compressor of two levels against single networks, on sequences whose last symbol depends on their first.
 
-A protocol is a task (`tasks`) with its length N. Lengths of a group have the same budget; an arm on all tasks and lengths
-of a group is one program. Judged by `criteria`.
+A protocol is a task (`tasks`) with its length N. Lengths of a group have the same budget; an arm on all tasks and
+lengths of a group is one program. Judged by `criteria`.
 """
 
 from __future__ import annotations
@@ -73,9 +73,14 @@ def compression_protocols(profile: str) -> list[Protocol]:
     design = _FULL if profile == "paper" else _TINY
     arms = tuple(Arm(f"{arm}-{cell}", f"{arm}, {cell}", arm, cell) for arm, cell in design.arms)
     others = tuple(Arm(name, name, "compressor", "gru", options={"variant": name}) for name in design.variants)
-    found = [_protocol(f"{task}-{n}", design, g, task, n, arms) for g in design.groups for task in g.tasks for n in g.ns]
-    side = design.side
-    return found + [_protocol(f"variants-{n}", design, side, "known", n, others, stop_early=False) for n in side.ns]
+    cells = [(group, task, n) for group in design.groups for task in group.tasks for n in group.ns]
+    return [
+        *(_protocol(f"{task}-{n}", design, group, task, n, arms) for group, task, n in cells),
+        *(
+            _protocol(f"variants-{n}", design, design.side, "known", n, others, stop_early=False)
+            for n in design.side.ns
+        ),
+    ]
 
 
 def _protocol(
@@ -106,7 +111,7 @@ STUDY = Study(
     "compression",
     "History compressor",
     compression_protocols,
-    order=20,
+    order=61,
     table="comparison.parquet",
     by_default=False,
 )

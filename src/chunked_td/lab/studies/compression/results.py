@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunked_td.lab.results.runs import load_result
+from chunked_td.lab.results.runs import load_protocol
 from chunked_td.lab.studies.compression.criteria import Table, solved_at
 from chunked_td.lab.studies.compression.protocol import compression_protocols
 
@@ -26,7 +26,7 @@ def COLLECT(store: Store) -> pl.DataFrame:
     protocols = {p.id: p for profile in ("smoke", "paper") for p in compression_protocols(profile)}
     for protocol in (p for p in protocols.values() if p.id in stored):
         per_check = protocol.batch_runner.check_every * protocol.batch_runner.batch  # type: ignore[union-attr]
-        for arm in load_result(store, protocol.id).arms:
+        for arm in load_protocol(store, protocol.id).arms:
             if arm.runs is None:
                 continue
             about, task = protocol.arm(arm.id), protocol.environment.arguments

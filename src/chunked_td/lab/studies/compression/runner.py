@@ -83,9 +83,10 @@ class CompressionRunner(BatchRunner):
             return self.stop_early & (solved_at(q) >= 0)
 
         _, checks = run_arm(plan, block, runs, blocks, passed, compiled)
-        room = ((0, 0), (0, blocks - checks.q.shape[1]))
-        found = {name: np.pad(values.astype(np.float64), room, constant_values=np.nan) for name, values in checks._asdict().items()}
-        found = {"score": found.pop("q"), **found}
+        found = {}
+        for name, values in checks._asdict().items():
+            found["score" if name == "q" else name] = padded = np.full((len(values), blocks), np.nan)
+            padded[:, : values.shape[1]] = values
         found["parameters"] = np.full_like(found["score"], sum(shape.parameters for shape in plan.shapes))
         cuts = np.cumsum([len(given.pairs) for given in program])[:-1]
         parts = {name: np.split(values, cuts) for name, values in found.items()}

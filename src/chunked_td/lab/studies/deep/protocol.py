@@ -117,4 +117,4 @@ def fleet_protocol(
     )
 
 
-STUDY = Study("deep", "Networks, a λ per step", deep_protocols, order=21, table="runs.parquet", by_default=False)
+STUDY = Study("deep", "Networks, a λ per step", deep_protocols, order=62, table="runs.parquet", by_default=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunked_td.lab.results.runs import load_result
+from chunked_td.lab.results.runs import load_protocol
 from chunked_td.lab.statistics import interquartile_estimate, interquartile_mean
 from chunked_td.lab.studies.deep.criteria import FIXED, GATE, TWIN, USUAL, best_fixed, compared, gate, moonshot
 from chunked_td.lab.studies.deep.protocol import OTHERS, SEEDS, TASKS, deep_protocols
@@ -45,7 +45,8 @@ def COLLECT(store: Store) -> pl.DataFrame:
         final = {"final": curve["score"][:, -5:], "return": curve["returns"][:, -5:]}
         means = {"score": curve["score"], **final, "mean_lambda": curve["mean_lambda"]}
         columns = {name: np.nanmean(values, 1) for name, values in means.items()}
-        frames.append(pl.DataFrame({**{name: np.full(len(curve["score"]), x) for name, x in named.items()}, **runs, **columns}))
+        named = {name: np.full(len(curve["score"]), value) for name, value in named.items()}
+        frames.append(pl.DataFrame({**named, **runs, **columns}))
     return pl.concat(frames)
 
 
@@ -57,7 +58,7 @@ def fleet_curves(
     for protocol in protocols:
         if protocol.id not in stored:
             continue
-        for arm in load_result(store, protocol.id).arms:
+        for arm in load_protocol(store, protocol.id).arms:
             if arm.runs is not None:
                 curve = {name: x.astype(np.float32).reshape(-1, x.shape[-1]) for name, x in arm.runs.columns.items()}
                 sizes, seeds = len(arm.runs.exponents), len(arm.runs.seeds)
@@ -99,7 +100,8 @@ class DeepResults(FleetResults):
         """The judged runs of every arm at the step size that its tuning seeds choose; tasks of ours first."""
         found: Chosen = {}
         for (agent, task, arm), rows in self.frame.group_by("agent", "task", "arm", maintain_order=True):
-            found.setdefault(agent, {}).setdefault(task, {})[arm] = chosen_columns(rows, ("score", "final", "step_size"))
+            columns = chosen_columns(rows, ("score", "final", "step_size"))
+            found.setdefault(agent, {}).setdefault(task, {})[arm] = columns
         order = [task for tasks in SETS.values() for task in tasks]
         return {agent: {task: found[agent][task] for task in order if task in found[agent]} for agent in found}
 
@@ -157,7 +159,7 @@ def judge_cell(runs: dict[str, np.ndarray], sources: tuple[str, ...], true: tupl
 def best_arms(means: dict[str, dict[str, float]]) -> tuple[str, str]:
     """The best source and the best fixed λ by their means over tasks, as text."""
     values = {arm: estimate["value"] for arm, estimate in means.items()}
-    fixed = {str(x) for x in FIXED}
-    best = (max(arms, key=lambda arm: values[arm]) for arms in ([a for a in values if a not in fixed], [a for a in values if a in fixed]))
-    source, rival = (f"{arm} {values[arm]:.3f}" for arm in best)
-    return source, rival
+    fixed = [str(x) for x in FIXED]
+    sources = [arm for arm in values if arm not in fixed]
+    source, rival = (max(arms, key=lambda arm: values[arm]) for arms in (sources, fixed))
+    return f"{source} {values[source]:.3f}", f"{rival} {values[rival]:.3f}"

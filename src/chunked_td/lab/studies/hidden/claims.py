@@ -21,9 +21,7 @@ def better_memory(agent: str, results: HiddenResults, _: Mapping[str, Any]) -> V
     if results.too_small or judged is None:
         return results.too_small or Verdict(NOT_RUN, f"{agent} was not run with both memories")
     reach = (f"{task}: {r['kept']} and {r['state']}" for task, r in judged["reach"].items())
-    return Verdict(
-        _STATUS[judged["memory"]], "greatest N, kept percepts and recurrent state: " + "; ".join(reach)
-    )
+    return Verdict(_STATUS[judged["memory"]], "greatest N, kept percepts and recurrent state: " + "; ".join(reach))
 
 
 def with_memory(agent: str, memory: str, claim: str, results: HiddenResults, _: Mapping[str, Any]) -> Verdict:

@@ -65,7 +65,7 @@ STUDY = Study(
     "hidden",
     "Hidden state: memory, and λ from the history",
     hidden_protocols,
-    order=22,
+    order=63,
     table="runs.parquet",
     by_default=False,
 )

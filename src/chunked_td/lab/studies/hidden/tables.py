@@ -15,8 +15,9 @@ from chunked_td.lab.studies.hidden.protocol import ARMS, TASKS
 
 def solved_table(cells: dict[str, Any]) -> str:
     """The share of judged seeds that solved the task, an arm per row."""
-    shares = {arm: [f"{100 * cell['solved'][arm]:.0f} %" for cell in cells.values()] for arm in (*map(str, FIXED), *ARMS)}
-    return table(("λ", *cells), [(arm, *row) for arm, row in shares.items()])
+    arms = (*map(str, FIXED), *ARMS)
+    rows = [(arm, *(f"{100 * cell['solved'][arm]:.0f} %" for cell in cells.values())) for arm in arms]
+    return table(("λ", *cells), rows)
 
 
 def reach_table(judged: dict[str, Any]) -> str:
