@@ -31,7 +31,7 @@ $(READY): pyproject.toml uv.lock
 	  { echo "Python 3.11 or later is needed; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet "uv>=0.9"
-	env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(BIN)/uv sync --locked --inexact --quiet --python $(BIN)/python
+	env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(BIN)/uv sync --locked --inexact --quiet --extra jax --extra lab --python $(BIN)/python
 	@touch $@
 
 test: $(READY)

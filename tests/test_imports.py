@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,7 @@ class Without:
 sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
 for name in {modules!r}:
     importlib.import_module(name)
+{code}
 """
 
 
@@ -62,9 +64,11 @@ def needs_jax(module):
     return module.startswith(rooms) or module in files
 
 
-def import_without(blocked, modules):
-    script = SCRIPT.format(blocked=blocked, modules=modules)
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+def import_without(blocked, modules, code="", environment=None):
+    """Import modules, then run some code, in a process that cannot find some packages."""
+    script = SCRIPT.format(blocked=blocked, modules=modules, code=code)
+    variables = os.environ | (environment or {})
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, env=variables)
 
 
 def test_the_core_imports_with_numpy_and_numba_alone():

@@ -4,16 +4,16 @@ TD(λ) needs a λ. Chunked-TD takes it, step by step, from a learned model of th
 predictable, so that credit jumps across, and near 0 where it is not, so that values are bootstrapped.
 
 The public names are listed in `__init__.pyi` and load when they are first used. Importing the package registers its
-environments with Gymnasium, if that is installed.
+environments with Gymnasium, now or as soon as Gymnasium is imported.
 """
 
 from __future__ import annotations
 
 import ast
-import importlib
-import importlib.util
 from pathlib import Path
-from typing import Any
+
+from chunked_td._loading import lazy_names
+from chunked_td.registration import register_with_gymnasium
 
 __version__ = "0.2.0.dev0"
 
@@ -49,17 +49,7 @@ LEARNERS = tuple(
 __all__ = ["LEARNERS", "__version__", *_NAMES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _NAMES:
-        raise AttributeError(f"module 'chunked_td' has no attribute {name!r}")
-    return getattr(importlib.import_module(_NAMES[name]), name)
+__getattr__, __dir__ = lazy_names(__name__)
 
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
-
-
-if importlib.util.find_spec("gymnasium") is not None:
-    from chunked_td.registration import register
-
-    register()
+register_with_gymnasium()

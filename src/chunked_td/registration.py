@@ -1,10 +1,14 @@
 """Our environments in Gymnasium's registry.
 
-Gymnasium ignores the entry points of plugins, so importing the package registers them. Nothing but Gymnasium is loaded
-for that.
+Gymnasium ignores the entry points of plugins, so importing the package registers them. It does not import Gymnasium for
+that, which takes longer than all the rest: where Gymnasium is imported later, they are registered then.
 """
 
 from __future__ import annotations
+
+import sys
+from importlib.abc import MetaPathFinder
+from typing import Any
 
 ENVIRONMENTS = {
     "ChunkedTD/ChainAndSplit-v0": "chunked_td.envs.chain_and_split.gym:ChainAndSplitEnv",
@@ -25,3 +29,33 @@ def register() -> None:
             # The checker that `gymnasium.make` adds expects a scalar reward (mo-gymnasium switches it off, too).
             vector = name == "ChunkedTD/KeyToDoor-v0"
             gymnasium.register(id=name, entry_point=entry_point, disable_env_checker=vector)
+
+
+def register_with_gymnasium() -> None:
+    """Register the environments: now if Gymnasium is loaded, otherwise right after it is imported."""
+    if "gymnasium" in sys.modules:
+        register()
+    elif not any(isinstance(finder, _AfterGymnasium) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _AfterGymnasium())
+
+
+class _AfterGymnasium(MetaPathFinder):
+    """Finds Gymnasium as the other finders do, and calls `register` once it is loaded."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        if fullname != "gymnasium":
+            return None
+        others = [finder for finder in sys.meta_path if finder is not self]
+        spec = next((s for finder in others if (s := finder.find_spec(fullname, path, target)) is not None), None)
+        if spec is None or spec.loader is None:
+            return spec
+        load = spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            load(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+            register()
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec

@@ -165,3 +165,19 @@ def test_expected_lambda_of_sarsa_counts_the_policy_in_with_a_model_object_too()
     agent.start(0)
     agent.step(0.0, int(model.table[0][agent.action][0][1]), False)
     assert agent.memory.lambda_t.tolist() == [0.25]
+
+
+def test_the_names_of_stable_baselines3():
+    """`total_timesteps` is `steps`; `predict` is `act`, greedy if asked to be deterministic, and returns the state."""
+    ours, theirs = (
+        ctd.SarsaLambda(gym.make("FrozenLake-v1"), step_size=0.1, discount=0.9, epsilon=0.5, seed=0, lambda_=0.5)
+        for _ in range(2)
+    )
+    assert (
+        ours.learn(gym.make("FrozenLake-v1"), steps=40).returns.tolist()
+        == theirs.learn(gym.make("FrozenLake-v1"), total_timesteps=40).returns.tolist()
+    )
+    with pytest.raises(ValueError, match="total_timesteps is steps"):
+        theirs.learn(gym.make("FrozenLake-v1"), steps=40, total_timesteps=40)
+    assert theirs.predict(3, state="kept", deterministic=True) == (ours.act(3), "kept")
+    assert [theirs.predict(3)[0] for _ in range(20)] == [ours.act(3, explore=True) for _ in range(20)]

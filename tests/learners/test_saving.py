@@ -310,3 +310,10 @@ def test_agents_of_version_0_1_load_and_go_on_as_they_would_have(name):
     rows = agent.tables.values
     expected = json.loads((folder / "after.json").read_text())[name]
     np.testing.assert_array_equal(rows[np.abs(rows).sum(axis=1) > 0], expected)
+
+
+def test_saving_makes_no_folders(tmp_path):
+    agent = ctd.TDLambda(gym.make("FrozenLake-v1"), step_size=0.1, discount=0.9, lambda_=0.5, seed=0)
+    with pytest.raises(FileNotFoundError, match="path must be in a folder that exists"):
+        agent.save(tmp_path / "absent" / "agent.ctd")
+    assert list(tmp_path.iterdir()) == []

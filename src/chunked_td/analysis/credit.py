@@ -27,6 +27,7 @@ import numpy as np
 
 from chunked_td._checks import check_seed, check_whole
 from chunked_td._files import write_atomically
+from chunked_td._loading import require
 from chunked_td.bootstraps import STATE
 from chunked_td.lambdas.base import MODEL, LambdaSource, as_lambda_source
 from chunked_td.lambdas.constant import ConstantLambda
@@ -148,6 +149,7 @@ class Explanation:
 
     def table(self) -> Any:
         """One row per learner, step and reward component, as a polars DataFrame."""
+        require("a table", "polars")
         import polars as pl
 
         T, d = self.rewards.shape
@@ -170,6 +172,7 @@ class Explanation:
 
     def trace_table(self) -> Any:
         """What each earlier step holds when a reward arrives: one row per learner, reward and step, without zeros."""
+        require("a table", "polars")
         import polars as pl
 
         rows = []
@@ -188,18 +191,21 @@ class Explanation:
 
     def figure(self) -> Any:
         """A static picture, a matplotlib Figure."""
+        require("explain's picture", "matplotlib")
         from chunked_td.lab.explain.figure import draw
 
         return draw(self)
 
     def page(self) -> str:
         """An interactive page, HTML in one piece."""
+        require("explain's page", "jinja2")
         from chunked_td.lab.explain.page import render_page
 
         return render_page(self)
 
     def save(self, folder: Any) -> list[Path]:
         """Write explain.csv, traces.csv, explain.png and explain.html into a folder, and over_training.csv if known."""
+        require("explain's picture", "matplotlib")
         from chunked_td.lab.explain.figure import as_png
 
         folder = Path(folder)
@@ -456,6 +462,7 @@ class LambdaHistory:
 
     def table(self) -> Any:
         """One row per window, state and reward component with a visit, as a polars DataFrame."""
+        require("a table", "polars")
         import polars as pl
 
         rows = []
@@ -471,6 +478,7 @@ class LambdaHistory:
 
 def over_training_table(watched: Sequence[Credit]) -> Any:
     """The tables of several learners as one, with their labels."""
+    require("a table", "polars")
     import polars as pl
 
     frames = [one.watched.table().with_columns(learner=pl.lit(one.label)) for one in watched if one.watched is not None]

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td._checks import check_unit
+from chunked_td._loading import require
 from chunked_td.envs.dynamics import Dynamics, legal_masks, start_states
 
 State = tuple[int, ...]
@@ -230,6 +231,7 @@ class ExactModel:
 
     def _solve(self, pi: np.ndarray, discount: float) -> Values:
         """Values of a policy where states return: V = r_π + γ P_π V."""
+        require("ExactModel", "scipy")
         from scipy import sparse
         from scipy.sparse.linalg import splu
 
@@ -253,6 +255,7 @@ class ExactModel:
 
     def _iterate(self, epsilon: float, discount: float, most: int = 1_000_000) -> Values:
         """The best ε-greedy policy where states return: value iteration, then one linear system."""
+        require("ExactModel", "scipy")
         from scipy import sparse
 
         discount = check_unit("discount", discount)

@@ -7,48 +7,84 @@ Exit codes: 0 done, 1 something failed, 2 usage, 3 run directory unusable, 4 wri
 
 from __future__ import annotations
 
+import inspect
 import sys
+from importlib import import_module
+from typing import Any
+
+COMMANDS = ("reproduce", "report", "claims", "train", "compare", "explain", "atlas", "deep", "bench")
+"""Each is a class of the same name in its own file."""
+
+_HELP = """usage: chunked-td COMMAND [OPTIONS]
+
+Credit assignment for delayed, noisy rewards: TD learning with a λ per step.
+
+{commands}
+
+chunked-td COMMAND --help    options and examples
+chunked-td --version         the version"""
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of `chunked-td`."""
-    if (sys.argv[1:] if arguments is None else arguments) == ["--version"]:
-        from chunked_td import __version__
-
-        print(__version__)
-        return
-    from chunked_td.lab.errors import LabError, leave
-
     code = 130
     try:
-        code = _command(arguments).run()
+        code = _run(arguments)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        code = 2 if isinstance(error, ValueError) else 4
-    except LabError as error:
-        print(f"error: {error}", file=sys.stderr)
-        code = error.code
+    except ModuleNotFoundError as error:
+        from chunked_td._loading import with_extra
+
+        told = with_extra("this command", error)
+        if "pip install" not in str(told):
+            raise
+        print(f"error: {told}", file=sys.stderr)
+        code = 1
+    from chunked_td.lab.errors import leave
+
     leave(code)
 
 
-def _command(arguments: list[str] | None):
-    """What was asked for."""
+def _run(arguments: list[str] | None) -> int:
+    """Run the command; errors that the user can act on become a message and an exit code."""
+    from chunked_td.lab.errors import LabError
+
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["--version"]:
+        from chunked_td import __version__
+
+        print(__version__)
+        return 0
+    if not words or words[0] in ("-h", "--help"):
+        print(_help())
+        return 0 if words else 2
+    try:
+        return _command(words).run()
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, ValueError) else 4
+    except LabError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.code
+
+
+def _command(arguments: list[str]) -> Any:
+    """What was asked for; only the file of that command is loaded."""
     import tyro
 
-    from chunked_td.cli.atlas import Atlas
-    from chunked_td.cli.bench import Bench
-    from chunked_td.cli.claims import Claims
-    from chunked_td.cli.compare import Compare
-    from chunked_td.cli.deep import Deep
-    from chunked_td.cli.explain import Explain
-    from chunked_td.cli.report import Report
-    from chunked_td.cli.reproduce import Reproduce
-    from chunked_td.cli.train import Train
+    from chunked_td._checks import check_choice
 
-    command = Reproduce | Report | Train | Compare | Explain | Atlas | Deep | Claims | Bench
-    return tyro.cli(command, prog="chunked-td", description=__doc__.split("\n")[0], args=arguments)  # type: ignore[arg-type]
+    name = check_choice("command", arguments[0], COMMANDS)
+    return tyro.cli(_class(name), prog=f"chunked-td {name}", args=arguments[1:])
+
+
+def _class(name: str) -> Any:
+    return getattr(import_module(f"chunked_td.cli.{name}"), name.capitalize())
+
+
+def _help() -> str:
+    firsts = {name: inspect.cleandoc(_class(name).__doc__).partition("\n")[0] for name in COMMANDS}
+    return _HELP.format(commands="\n".join(f"  {name:<10} {text}" for name, text in firsts.items()))
 
 
 if __name__ == "__main__":

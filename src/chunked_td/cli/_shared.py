@@ -1,13 +1,61 @@
-"""What commands share: checking counts, reading settings, naming folders, plain figures."""
+"""What commands share: how their help reads, checking counts, reading settings, naming folders, plain figures."""
 
 from __future__ import annotations
 
 import ast
+import dataclasses
+import types
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, dataclass_transform, get_args, get_origin, get_type_hints
+
+import tyro
 
 if TYPE_CHECKING:
     from chunked_td.learners.schedule import Schedule
+
+
+_METAVARS = {int: "N", float: "X", str: "NAME", Path: "PATH", bool: None}
+
+
+@dataclass_transform(frozen_default=True)
+def command(kind: type) -> Any:
+    """A frozen dataclass as a command: its own options come before inherited ones, and help has the house style.
+
+    Metavars are short. The default stands once: an option whose default is None, False or empty says in words what that
+    means. What `tyro.conf.arg` in a field's annotation says is kept.
+    """
+    own = set(kind.__annotations__)
+    made: Any = dataclasses.dataclass(frozen=True)(kind)
+    made.__dataclass_fields__ = dict(sorted(made.__dataclass_fields__.items(), key=lambda item: item[0] not in own))
+    hints = get_type_hints(made, include_extras=True)
+    made.__annotations__ = {field.name: _styled(hints[field.name], field.default) for field in dataclasses.fields(made)}
+    return made
+
+
+def _styled(hint: Any, default: Any) -> Any:
+    """A type with the metavar and the default that help shows for it."""
+    plain, many = _without_none(get_args(hint)[0] if hasattr(hint, "__metadata__") else hint)
+    if get_origin(plain) is Literal:
+        metavar = "{" + ",".join(get_args(plain)) + "}"
+    else:
+        metavar = _METAVARS[plain]
+    style = tyro.conf.arg(metavar=f"{metavar} ..." if many else metavar, help_behavior_hint=_shown_default)
+    given = getattr(hint, "__metadata__", ())
+    off = (tyro.conf.FlagCreatePairsOff,) if default is False else ()
+    return Annotated[(get_args(hint)[0] if given else hint, style, *off, *given)]  # type: ignore[return-value]
+
+
+def _without_none(hint: Any) -> tuple[Any, bool]:
+    """The type of one value, and whether the option takes several."""
+    if get_origin(hint) is tuple:
+        return _without_none(get_args(hint)[0])[0], True
+    kinds = [kind for kind in get_args(hint) if kind is not types.NoneType]
+    return (kinds[0] if types.NoneType in get_args(hint) else hint), False
+
+
+def _shown_default(text: str) -> str:
+    return "" if text in ("None", "False", "") else f"(default: {text})"
 
 
 def check_at_least_one(name: str, value: int) -> None:

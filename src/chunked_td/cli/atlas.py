@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import tyro
 
+from chunked_td.cli._shared import command
 
-@dataclass(frozen=True)
+
+@command
 class Atlas:
-    """Which way of assigning credit works where? Every method on every problem, and a page that shows it."""
+    """Which way of assigning credit works where? Every method on every problem, and a page that shows it.
+
+    For example:
+        chunked-td atlas
+        chunked-td atlas --method mine.py --families corridor wandering
+    """
 
     profile: Literal["quick", "full"] = "quick"
     """quick: one problem a family, fewer methods, step sizes and seeds; full: all."""

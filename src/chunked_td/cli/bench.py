@@ -8,21 +8,27 @@ import os
 import platform
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import tyro
 
 from chunked_td._durations import timing_text
+from chunked_td.cli._shared import command
 
 NAMES = ("agent_step", "backward_pass", "fused", "start_up")
 """Benchmarks that need a CPU only, in order."""
 
 
-@dataclass(frozen=True)
+@command
 class Bench:
-    """Measure speed against plain NumPy and C, in one run, as ratios."""
+    """Measure speed against plain NumPy and C, in one run, as ratios.
+
+    For example:
+        chunked-td bench
+        chunked-td bench agent_step --quick
+    """
 
     only: tyro.conf.Positional[tuple[str, ...]] = field(default=())
     """Names of benchmarks; none means all that run on a CPU."""

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
+from chunked_td.cli._shared import command
 
-@dataclass(frozen=True)
+
+@command
 class Claims:
-    """Which claims of the paper hold, by stored runs and a stated criterion."""
+    """Which claims of the paper hold, by stored runs and a stated criterion.
+
+    For example:
+        chunked-td claims
+        chunked-td claims runs/quick
+    """
 
     directory: tyro.conf.Positional[Path | None] = None
     """Run directory; default: the committed results, or runs/quick."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from chunked_td.cli.problem import ProblemOptions
+from chunked_td.cli._shared import command
+from chunked_td.cli.problem import ENV, ProblemOptions
 
 if TYPE_CHECKING:
     from chunked_td.lab.comparison import Comparison, ComparisonSettings
@@ -23,12 +23,17 @@ Source = Literal[
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
+@command
 class Compare(ProblemOptions):
-    """Which λ should I use on my problem? Every λ source with every bootstrap, over several seeds, ranked."""
+    """Which λ should I use on my problem? Every λ source with every bootstrap, over several seeds, ranked.
 
-    env: tyro.conf.Positional[str]
-    """Environment id, such as Taxi-v4 or package:Id-v0."""
+    For example:
+        chunked-td compare Taxi-v4
+        chunked-td compare my_maze.py --episodes 300 --lambdas 0 0.9 --sources forward expected
+    """
+
+    env: Annotated[tyro.conf.Positional[str], ENV]
+    """A Gymnasium id (Taxi-v4), package:Id-v0, or a Python file with an environment class (maze.py)."""
     episodes: int = 1_000
     """Episodes per run."""
     seeds: int | None = None
@@ -51,7 +56,7 @@ class Compare(ProblemOptions):
     """Run compiled where the environment's dynamics are known."""
     out: Path | None = None
     """Folder for compare.html, compare.png and compare.parquet (and compare.csv); default: runs/compare/ENV."""
-    open: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    open: bool = False
     """Open the page in a browser."""
 
     def run(self) -> int:

@@ -5,28 +5,34 @@ from __future__ import annotations
 import contextlib
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
+
+from chunked_td.cli._shared import command
 
 if TYPE_CHECKING:
     from chunked_td.deep.training import DeepTraining
 
 
-@dataclass(frozen=True)
+@command
 class Deep:
-    """Train a streaming learner or PPO on a JAX task, several seeds side by side; saves states and learning curve."""
+    """Train a streaming learner or PPO on a JAX task, several seeds side by side; saves states and learning curve.
 
-    env: tyro.conf.Positional[str]
+    For example:
+        chunked-td deep catch --lambda 0.95
+        chunked-td deep t-maze --memory kept --lambda recurrent --seeds 3
+    """
+
+    env: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")]
     """A task, such as charge, cart-pole or t-maze; gymnax:ID and xland:ID where those packages are installed."""
-    lambda_: Annotated[str, tyro.conf.arg(name="lambda")] = "value-kernel"
+    lambda_: Annotated[str, tyro.conf.arg(name="lambda", metavar="X|NAME")] = "value-kernel"
     """A number, or value-kernel, expected, realised, recurrent, recurrent-realised, lambda-greedy, meta-gradient,
     true-kernel, true-expected, true-per-action, true-realised."""
-    agent: str = "sarsa"
-    """sarsa, q, actor-critic or ppo."""
-    memory: str = "none"
+    agent: Literal["sarsa", "q", "actor-critic", "ppo"] = "sarsa"
+    """What learns."""
+    memory: Literal["none", "kept", "state"] = "none"
     """What the agent reads beside the percept: none, kept (the last percepts that were not predicted), or state (the
     recurrent state of the percept model). For tasks that hide the state, such as t-maze."""
     steps: int = 50_000

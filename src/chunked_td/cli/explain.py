@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from chunked_td.cli.problem import EnvironmentOptions
+from chunked_td.cli._shared import command
+from chunked_td.cli.problem import ENV, LEARNER, EnvironmentOptions
 
 if TYPE_CHECKING:
     from chunked_td.analysis.credit import LambdaHistory
@@ -19,14 +19,19 @@ DEFAULT = "ChunkedExpectedSarsa"
 _DEFAULTS = {"step_size": 0.1, "discount": 0.99, "epsilon": 0.1}
 
 
-@dataclass(frozen=True)
+@command
 class Explain(EnvironmentOptions):
-    """Where does credit go, and where does it stop? Trains, then shows one episode step by step."""
+    """Where does credit go, and where does it stop? Trains, then shows one episode step by step.
 
-    env: tyro.conf.Positional[str]
-    """Environment id, such as FrozenLake-v1 or package:Id-v0."""
-    learner: str | None = None
-    """The learner that plays the episode; default: ChunkedExpectedSarsa."""
+    For example:
+        chunked-td explain FrozenLake-v1 --against 0.9
+        chunked-td explain Taxi-v4 --agent runs/train/Taxi-v4-ChunkedSarsa-0/agent.ctd
+    """
+
+    env: Annotated[tyro.conf.Positional[str], ENV]
+    """A Gymnasium id (Taxi-v4), package:Id-v0, or a Python file with an environment class (maze.py)."""
+    learner: Annotated[str | None, LEARNER] = None
+    """The learner that plays the episode; default: ChunkedExpectedSarsa. `chunked-td train --help` lists them all."""
     against: tuple[str, ...] = ()
     """Shown beside it on the same episode: learners (SarsaLambda), λ sources (ExpectedLambda) or numbers (0.9), each
     trained by itself with the same seed; λ sources and numbers go into the learner, with --agent into a copy of it."""

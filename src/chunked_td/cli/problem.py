@@ -7,6 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+ENV = tyro.conf.arg(metavar="ENV", help_behavior_hint="")
+LEARNER = tyro.conf.arg(metavar="LEARNER")
+BOUNDS = tyro.conf.arg(metavar="X|None ...")
+PAIRS = tyro.conf.arg(metavar="KEY=VALUE ...")
+POINTS = tyro.conf.arg(metavar="EPISODE=VALUE ...")
+NAMED = tyro.conf.arg(metavar="MODULE:NAME ...")
+
 if TYPE_CHECKING:
     from chunked_td.learners.exploration import Exploration
     from chunked_td.learners.schedule import Schedule
@@ -20,15 +27,15 @@ class EnvironmentOptions:
 
     max_steps: int = 1_000
     """Steps after which an episode is cut off, where the environment sets no limit."""
-    env_kwargs: tuple[str, ...] = ()
+    env_kwargs: Annotated[tuple[str, ...], PAIRS] = ()
     """Settings of the environment, such as map_name=8x8 is_slippery=False."""
-    wrappers: tuple[str, ...] = ()
+    wrappers: Annotated[tuple[str, ...], NAMED] = ()
     """Wrappers to put around the environment, innermost first, such as gymnasium.wrappers:FlattenObservation."""
     bins: tuple[int, ...] = ()
     """Bins for real-valued observations: one number for all dimensions, or one each."""
-    low: tuple[float | None, ...] = ()
+    low: Annotated[tuple[float | None, ...], BOUNDS] = ()
     """Lower bounds of the bins, where the observation space has none; None takes that of the space."""
-    high: tuple[float | None, ...] = ()
+    high: Annotated[tuple[float | None, ...], BOUNDS] = ()
     """Upper bounds of the bins."""
     indexer: str | None = None
     """How observations become states: hash gives each an id on first sight, also arrays of real numbers;
@@ -57,21 +64,21 @@ class ProblemOptions(EnvironmentOptions):
     """How to explore; default: epsilon-greedy. count-bonus is ε-greedy on Q + bonus/√n(s, a)."""
     epsilon: float | None = None
     """Exploration of epsilon-greedy and count-bonus; default: 0.1."""
-    epsilon_schedule: tuple[str, ...] = ()
+    epsilon_schedule: Annotated[tuple[str, ...], POINTS] = ()
     """ε over the episodes, such as 0=1 500=0.1 (a line between the points); instead of --epsilon."""
     temperature: float | None = None
     """Temperature of softmax, of the size of differences between values; default: 1."""
-    temperature_schedule: tuple[str, ...] = ()
+    temperature_schedule: Annotated[tuple[str, ...], POINTS] = ()
     """Temperature over the episodes, such as 0=10 500=0.1; instead of --temperature."""
     bonus: float | None = None
     """Size of the count bonus; default: 1."""
-    step_size_schedule: tuple[str, ...] = ()
+    step_size_schedule: Annotated[tuple[str, ...], POINTS] = ()
     """Factors that multiply the step size over the episodes, such as 0=1 500=0.1 (a line between the points)."""
     initial_value: float | None = None
     """What all values are before learning; default: 0. Above what can be earned, it makes learners try everything."""
     reward_weights: tuple[float, ...] = ()
     """Weights of the reward's components, where there are several; default: 1 each."""
-    csv: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    csv: bool = False
     """Write the numbers as a CSV file, too."""
     log: tuple[Log, ...] = ()
     """Log to TensorBoard (under the folder of the results) or Weights & Biases, too."""

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
+from chunked_td.cli._shared import command
 
-@dataclass(frozen=True)
+
+@command
 class Report:
-    """Rebuild figures and report.html from stored runs."""
+    """Rebuild figures and report.html from stored runs.
+
+    For example:
+        chunked-td report runs/quick
+        chunked-td report runs/quick --open
+    """
 
     directory: tyro.conf.Positional[Path]
     """Run directory."""

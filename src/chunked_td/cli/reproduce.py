@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
+from chunked_td.cli._shared import command
 from chunked_td.cli.report import build, say_if_stale
 
 ATLAS = "atlas"
@@ -18,9 +18,14 @@ ATLAS_PROFILES = {"quick": "quick", "paper": "full"}
 """Which atlas belongs to which profile; "smoke" has none."""
 
 
-@dataclass(frozen=True)
+@command
 class Reproduce:
-    """Run the paper's experiments and the atlas, and build the report. Finished work is never repeated."""
+    """Run the paper's experiments and the atlas, and build the report. Finished work is never repeated.
+
+    For example:
+        chunked-td reproduce
+        chunked-td reproduce key-to-door --seeds 5 --no-networks
+    """
 
     experiments: tyro.conf.Positional[tuple[str, ...]] = ()
     """Experiment ids, or files and folders of your own with a PROTOCOL; none means all. deep and hidden, the studies of

@@ -6,14 +6,16 @@ import contextlib
 import json
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from chunked_td.cli._shared import folder_name
-from chunked_td.cli.problem import ProblemOptions
+from chunked_td import LEARNERS
+from chunked_td.bootstraps import STATE
+from chunked_td.cli._shared import command, folder_name
+from chunked_td.cli.problem import ENV, LEARNER, ProblemOptions
 
 if TYPE_CHECKING:
     from chunked_td.learners.learner import Learner
@@ -21,16 +23,23 @@ if TYPE_CHECKING:
 
 
 DEFAULT = "ChunkedSarsa"
+EVALUATION = 100
+"""Episodes of the evaluation after training."""
+_LEARNERS = f"What learns; default: {DEFAULT}. One of {', '.join(LEARNERS)}."
 
 
-@dataclass(frozen=True)
+@command
 class Train(ProblemOptions):
-    """Train a learner on a Gymnasium environment; saves agent, learning curve and its numbers."""
+    """Train a learner on a Gymnasium environment; saves agent, learning curve and its numbers.
 
-    env: tyro.conf.Positional[str]
-    """Environment id, such as FrozenLake-v1 or package:Id-v0."""
-    learner: str | None = None
-    """Any learner of the package, such as ChunkedSarsa (the default) or SarsaLambda."""
+    For example:
+        chunked-td train FrozenLake-v1
+        chunked-td train my_maze.py --learner SarsaLambda --lambda 0.9 --episodes 500
+    """
+
+    env: Annotated[tyro.conf.Positional[str], ENV]
+    """A Gymnasium id (Taxi-v4), package:Id-v0, or a Python file with an environment class (maze.py)."""
+    learner: Annotated[str | None, LEARNER, tyro.conf.arg(help=_LEARNERS)] = None
     episodes: int = 5_000
     """Episodes to train for."""
     step_size: float | None = None
@@ -94,7 +103,10 @@ class Train(ProblemOptions):
             f"{title}: {agent.episode:,} episodes in all, mean return of the last "
             f"{last.size} {last.mean():.4g}, mean length {history.lengths[-100:].mean():.4g}"
         )
-        print(f"saved: {', '.join(map(str, (out / 'agent.ctd', *files)))}")
+        print(f"saved: {', '.join(map(str, (out / 'agent.ctd', *files)))}", flush=True)
+        if not stopped and agent.bootstrap != STATE:
+            greedy = agent.evaluate(env, EVALUATION, seed=agent.seed + 1, max_steps=self.max_steps)
+            print(f"greedy policy, {EVALUATION} episodes: mean return {_mean(greedy.returns)}")
         if stopped:
             print(
                 f"interrupted after {history.returns.size:,} of {self.episodes:,} episodes; --resume goes on from here"
@@ -197,7 +209,6 @@ def _in_words(indexer: Any) -> str:
 
 def learner_settings(learner: type[Learner], settings: Train, env: Any) -> dict[str, Any]:
     """The settings that this learner takes; an error for one that it would ignore."""
-    from chunked_td.bootstraps import STATE
     from chunked_td.lab.comparison.arms import scaled
     from chunked_td.learners.named import FixedLambda
     from chunked_td.learners.sutton_singh import SuttonSingh
@@ -243,6 +254,11 @@ def described(agent: Learner) -> str:
         weights = np.ones(agent.n_paid) if agent.reward_weights is None else agent.reward_weights
         parts.append(f"{agent.n_paid} reward components with weights {' '.join(f'{w:g}' for w in weights)}")
     return ", ".join(parts)
+
+
+def _mean(values: Any) -> str:
+    """A mean with its standard error."""
+    return f"{values.mean():.4g} ± {values.std(ddof=1) / len(values) ** 0.5:.2g} (standard error)"
 
 
 def _short(value: Any) -> str:
@@ -291,7 +307,10 @@ def write_curve(out: Path, history: History, title: str, *, csv: bool = False) -
         write_atomically(out / "curve.csv", frame.write_csv().encode())
     figure, axes = new_axes()
     axes.plot(frame["episode"], history.returns, ".", ms=1.5, color="0.75", rasterized=True, label="episodes")
-    axes.plot(frame["episode"], history.smoothed(100), color="#0072B2", label="mean of the last 100")
+    window = max(1, min(100, history.returns.size // 10))
+    ends = slice(window - 1, None)  # before, there are fewer episodes than the mean is of
+    mean = history.smoothed(window)[ends]
+    axes.plot(frame["episode"][ends], mean, color="#0072B2", label=f"mean of the last {window}")
     axes.set(xlabel="episode", ylabel="return", title=title)
     axes.legend(frameon=False)
     figure.savefig(out / "curve.png", dpi=150)

@@ -18,16 +18,13 @@ Names load when they are first used, because JAX takes long to import.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from chunked_td._loading import lazy_names
 
 if TYPE_CHECKING:
     from chunked_td.compression.compressor import Compressed, HistoryCompressor, LevelReading
 
 __all__ = ["Compressed", "HistoryCompressor", "LevelReading"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'chunked_td.compression' has no attribute {name!r}")
-    return getattr(importlib.import_module("chunked_td.compression.compressor"), name)
+__getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(__all__, "chunked_td.compression.compressor"))

@@ -15,8 +15,9 @@ Names load when they are first used, because JAX takes long to import.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from chunked_td._loading import lazy_names
 
 if TYPE_CHECKING:
     from chunked_td.deep.lambdas import (
@@ -68,7 +69,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _NAMES:
-        raise AttributeError(f"module 'chunked_td.deep' has no attribute {name!r}")
-    return getattr(importlib.import_module(_NAMES[name]), name)
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)

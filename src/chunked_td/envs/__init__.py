@@ -5,9 +5,9 @@ Importing this needs no Gymnasium; the environment classes do.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from chunked_td._loading import lazy_names
 from chunked_td.envs import dynamics
 
 if TYPE_CHECKING:
@@ -40,8 +40,4 @@ _CLASSES = {
     "TMazeEnv": "chunked_td.envs.t_maze.gym",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _CLASSES:
-        return getattr(import_module(_CLASSES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy_names(__name__, _CLASSES)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from chunked_td._loading import require
 from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, Dynamics, KeyToDoor, MazeState, SkewedSplit
 
 INK, FAINT, NOW, GOOD, BAD = "#1f2933", "#c8d0d9", "#f08a24", "#2f855a", "#c0392b"
@@ -67,6 +68,7 @@ def text(scene: EpisodeView) -> str:
 
 def picture(scene: EpisodeView) -> np.ndarray:
     """Draw `scene` as an image, uint8[400, 800, 3]."""
+    require("render_mode='rgb_array'", "matplotlib")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -20,12 +20,17 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from gymnasium import spaces
-from stable_baselines3.common.buffers import (  # pyright: ignore[reportMissingImports]  (an extra)
-    DictRolloutBuffer,
-    RolloutBuffer,
-)
 
+from chunked_td._loading import with_extra
 from chunked_td.returns import gae
+
+try:
+    from stable_baselines3.common.buffers import (  # pyright: ignore[reportMissingImports]  (an extra)
+        DictRolloutBuffer,
+        RolloutBuffer,
+    )
+except ModuleNotFoundError as error:
+    raise with_extra("chunked_td.integrations.sb3", error) from error
 
 
 class Rollout(NamedTuple):

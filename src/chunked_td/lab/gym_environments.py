@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from chunked_td._checks import check_choice
 from chunked_td.lab.identity import resolve
 
 
@@ -16,6 +18,7 @@ def make_environment(
     """`gymnasium.make`, with an error that says what to do, and with an end to episodes that have none.
 
     Args:
+      name: an id, "module:Id-v0", or a Python file with an environment class, "maze.py" or "maze.py:Maze".
       max_steps: steps after which an episode is truncated where the environment sets no limit of its own.
       settings: keyword arguments of the environment.
       wrappers: "module:Class" each, innermost first.
@@ -26,7 +29,8 @@ def make_environment(
     if module:
         _look_here()
     try:
-        env = gym.make(name, **(settings or {}))
+        make = class_in_file(name) if is_file(name) else lambda **given: gym.make(name, **given)
+        env = make(**(settings or {}))
     except gym.error.Error as problem:
         hint = "" if module else "; for an environment of another package write package:Id-v0"
         raise ValueError(f"env: {str(problem).rstrip('.')}{hint}") from problem
@@ -41,6 +45,36 @@ def make_environment(
     for wrapper in wrappers:
         env = _named(wrapper, "--wrappers must be module:Class each")(env)
     return env
+
+
+def is_file(name: str) -> bool:
+    """Whether the name of an environment is that of a Python file."""
+    return name.endswith(".py") or ".py:" in name
+
+
+def class_in_file(name: str) -> Any:
+    """The environment class in a Python file, "maze.py"; one of several by its name, "maze.py:Maze"."""
+    import gymnasium as gym
+
+    path, _, wanted = name.partition(".py:")
+    file = Path(path.removesuffix(".py") + ".py").resolve()
+    if not file.is_file():
+        raise ValueError(f"env must be an id, package:Id-v0 or a Python file, got {name!r}, which is not there")
+    if str(file.parent) not in sys.path:
+        sys.path.append(str(file.parent))
+    module = importlib.import_module(file.stem)
+    if Path(module.__file__ or "").resolve() != file:
+        raise ValueError(f"env: {name} has the name of another module, {module.__file__}; give the file another name")
+    found = {
+        key: thing
+        for key, thing in vars(module).items()
+        if isinstance(thing, type) and issubclass(thing, gym.Env) and thing.__module__ == module.__name__
+    }
+    if not found:
+        raise ValueError(f"env: {name} must define a class that derives from gymnasium.Env, got none")
+    if not wanted and len(found) > 1:
+        raise ValueError(f"env: {name} defines {', '.join(found)}; say which one, as in {name}:{next(iter(found))}")
+    return found[check_choice("env", wanted, found) if wanted else next(iter(found))]
 
 
 def make_indexer_for(

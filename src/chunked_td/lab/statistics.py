@@ -18,14 +18,14 @@ import numpy as np
 RESAMPLES = 2_000
 
 
-class Estimate(NamedTuple):
+class IntervalEstimate(NamedTuple):
     """A number and the ends of its 95 % interval."""
 
     value: float
     low: float
     high: float
 
-    def above(self, other: Estimate) -> bool:
+    def above(self, other: IntervalEstimate) -> bool:
         """Whether this interval lies above the other."""
         return self.low > other.high
 
@@ -71,15 +71,15 @@ def bootstrap_interquartile_means(values: np.ndarray, seed: int = 0) -> np.ndarr
     return interquartile_mean(values[rng.integers(values.size, size=(RESAMPLES, values.size))])
 
 
-def interquartile_estimate(values: np.ndarray, seed: int = 0) -> Estimate:
+def interquartile_estimate(values: np.ndarray, seed: int = 0) -> IntervalEstimate:
     """Interquartile mean of runs with its percentile bootstrap interval."""
     return estimate_from(float(interquartile_mean(values)), bootstrap_interquartile_means(values, seed))
 
 
-def estimate_from(value: float, draws: np.ndarray) -> Estimate:
+def estimate_from(value: float, draws: np.ndarray) -> IntervalEstimate:
     """A number with the 95 % percentile interval of its bootstrap draws."""
     low, high = np.quantile(draws, [0.025, 0.975])
-    return Estimate(value, float(low), float(high))
+    return IntervalEstimate(value, float(low), float(high))
 
 
 def detectable_mean(values: np.ndarray, *, tests: int = 1, level: float = 0.05, power: float = 0.8) -> float:

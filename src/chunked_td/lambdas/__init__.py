@@ -47,3 +47,7 @@ def __getattr__(name: str) -> Any:
     if name in SOURCES:
         return SOURCES[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *SOURCES])

@@ -236,6 +236,7 @@ class Learner(Stepping):
         episodes: int | None = None,
         *,
         steps: int | None = None,
+        total_timesteps: int | None = None,
         progress: bool = True,
         callback: Callable[[int, float, int], Any] | None = None,
     ) -> History:
@@ -248,9 +249,14 @@ class Learner(Stepping):
             under way go on in the next call, and one that ends in the same round as the last counts, too.
           steps: how many steps to play now, instead; for problems without an end. An episode that is under way at the
             last step goes on in the next call with `steps`. Of a vector: of all copies together, in whole rounds.
+          total_timesteps: Stable-Baselines3's name for `steps`.
           progress: show a bar, if a person is watching (standard error is a terminal).
           callback: called as callback(episode, return, length) after each episode; training stops if it returns True.
         """
+        if total_timesteps is not None:
+            if steps is not None:
+                raise ValueError(f"total_timesteps is steps; got {total_timesteps!r} and steps={steps!r}")
+            steps = total_timesteps
         if self._training:
             raise in_use(self)
         self._training = True

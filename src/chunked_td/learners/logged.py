@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td._files import write_table
+from chunked_td._loading import require
 from chunked_td.bootstraps import EXPECTED_SARSA
 from chunked_td.indexing.canonical import decode, encode
 from chunked_td.learners.inputs import check_policy_table, policy_row
@@ -102,6 +103,7 @@ class Recorder:
         next_action_mask where there are any. Observations that are numbers or text are written as they are, all others
         as canonical bytes (`chunked_td.indexing.canonical`), so that what is read is what was written.
         """
+        require("Recorder.write_parquet", "polars")
         import polars as pl
 
         rows = [row for number, episode in enumerate(self.episodes) for row in _rows(number, episode)]
@@ -225,6 +227,7 @@ def _unstack(observations: Any) -> list[Any]:
 
 
 def _from_parquet(path: Path) -> Iterator[RecordedEpisode]:
+    require("learn_from a Parquet file", "polars")
     import polars as pl
 
     if not path.exists():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -285,8 +287,8 @@ def _random_state(env: Any) -> dict[str, Any] | None:
 
 @contextmanager
 def progress_bar(total: int, wanted: bool, unit: str) -> Iterator[Callable[[float, int], None]]:
-    """A progress bar with the running mean return, on a terminal only."""
-    if not (wanted and total > 1 and sys.stderr.isatty()):
+    """A progress bar with the mean return of the last 100 episodes, on a terminal and with rich (extra `lab`) only."""
+    if not (wanted and total > 1 and sys.stderr.isatty() and find_spec("rich")):
         yield lambda value, amount: None
         return
     from rich.console import Console
@@ -301,11 +303,10 @@ def progress_bar(total: int, wanted: bool, unit: str) -> Iterator[Callable[[floa
     )
     with Progress(*columns, console=Console(stderr=True), refresh_per_second=4) as bar:
         task = bar.add_task(unit, total=total, mean="")
-        mean = [0.0, 0]
+        latest: deque[float] = deque(maxlen=100)
 
         def advance(value: float, amount: int) -> None:
-            mean[1] += 1
-            mean[0] += (value - mean[0]) * max(0.01, 1.0 / mean[1])
-            bar.update(task, advance=amount, mean=f"mean return {mean[0]:.3g}")
+            latest.append(value)
+            bar.update(task, advance=amount, mean=f"mean return {sum(latest) / len(latest):.3g}")
 
         yield advance

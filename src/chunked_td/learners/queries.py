@@ -57,6 +57,12 @@ class Queries:
         values = np.where(legal, self.q_values(observation), -np.inf)
         return int(np.argmax(values)) + self.action_start
 
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
+    ) -> tuple[int, Any]:
+        """`act` as Stable-Baselines3 calls it: (action, state); greedy if `deterministic`."""
+        return self.act(observation, explore=not deterministic), state
+
     def policy_probabilities(self, observation: Any, info: dict[str, Any] | None = None) -> np.ndarray:
         """π(·|observation) of the behaviour policy as it stands, float[A]."""
         legal = self._legal(info)

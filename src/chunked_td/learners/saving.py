@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,8 @@ class _Space:
 
 def save(agent: Learner, path: Any) -> None:
     """Write a learner to a file. See `Learner.save`."""
+    if not Path(path).parent.is_dir():
+        raise FileNotFoundError(f"path must be in a folder that exists, got {str(path)!r}")
     arrays: dict[str, np.ndarray] = {}
     header = {
         "format": FORMAT,

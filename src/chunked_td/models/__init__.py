@@ -13,6 +13,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from chunked_td._checks import check_whole
+from chunked_td._loading import lazy_names
+
+__all__ = ["ComponentModel", "DistributionModel", "Model", "OutcomeModel", "OverlapModel", "TableModel"]
+__getattr__, __dir__ = lazy_names(__name__)
 
 
 @runtime_checkable

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from chunked_td._loading import require
 from chunked_td.analysis.fixed_points.places import Chain, Places
 from chunked_td.analysis.fixed_points.problem import Problem
 from chunked_td.analysis.fixed_points.systems import Update, Weighted, mean_update, variance
@@ -104,6 +105,7 @@ def fixed_point(
       learned: for a source that learns, its `arrays` as they are in the end, by name; those left out are zero. None:
         what they tend to.
     """
+    require("fixed_point", "scipy")
     setting = Problem.make(problem, learner, discount, policy, values, epsilon)
     source, truth = as_weight(lambda_source), setting.true_values()
     pairs = Chain.make(setting, Places.without_memory(setting.table))

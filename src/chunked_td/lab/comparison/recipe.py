@@ -9,7 +9,7 @@ from typing import Any
 
 from chunked_td.lab.comparison.arms import SOURCES, ComparisonSettings, LearnerArm, scaled
 from chunked_td.lab.comparison.sweep import ArmOutcome
-from chunked_td.lab.gym_environments import one_or_all
+from chunked_td.lab.gym_environments import class_in_file, is_file, one_or_all
 from chunked_td.learners.exploration import EPSILON, CountBonus, Softmax
 from chunked_td.learners.schedule import Schedule
 
@@ -75,10 +75,15 @@ def script(one: ArmOutcome, settings: ComparisonSettings) -> str:
     """A whole script: environment, learner, training."""
     names = (*settings.wrappers, *([] if settings.indexer in (None, "hash") else [settings.indexer]))
     imports = [f"from {module} import {name}" for module, _, name in (text.partition(":") for text in names)]
-    made = [repr(settings.env), *(f"{name}={value!r}" for name, value in settings.env_settings.items())]
-    if _unlimited(settings):
-        made.append(f"max_episode_steps={settings.max_steps}")
-    lines = ["import gymnasium as gym", "import chunked_td as ctd", *imports, "", f"env = gym.make({', '.join(made)})"]
+    given = [f"{name}={value!r}" for name, value in settings.env_settings.items()]
+    if is_file(settings.env):
+        kind = class_in_file(settings.env)
+        imports.append(f"from {kind.__module__} import {kind.__name__}")
+        made = f"gym.wrappers.TimeLimit({kind.__name__}({', '.join(given)}), {settings.max_steps})"
+    else:
+        limit = [f"max_episode_steps={settings.max_steps}"] if _unlimited(settings) else []
+        made = f"gym.make({', '.join([repr(settings.env), *given, *limit])})"
+    lines = ["import gymnasium as gym", "import chunked_td as ctd", *imports, "", f"env = {made}"]
     lines += [f"env = {text.partition(':')[2]}(env)" for text in settings.wrappers]
     return "\n".join([*lines, agent_line(one, settings), f"agent.learn(env, episodes={settings.episodes})"])
 

@@ -4,12 +4,12 @@
 an episode at a time, on a CPU or a GPU; `diagnostics` is what it records. Everything here needs JAX.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+from chunked_td._loading import lazy_names
 
-def __getattr__(name: str) -> Any:
-    if name == "NeuralModel":
-        from chunked_td.models.neural.online import NeuralModel
+if TYPE_CHECKING:
+    from chunked_td.models.neural.online import NeuralModel
 
-        return NeuralModel
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = ["NeuralModel"]
+__getattr__, __dir__ = lazy_names(__name__)
