@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.statistics import Estimate, interquartile_estimate
+from chunked_td.lab.statistics import IntervalEstimate, interquartile_estimate
 from chunked_td.lab.studies.deep.criteria import FIXED, GATE, USUAL, best_fixed, compared
 from chunked_td.lab.studies.deep.results import LEARNED, SETS, TRUE
 from chunked_td.lab.studies.deep.summaries import estimates_of, mean_over_tasks, shown, table
@@ -37,7 +37,7 @@ def score_table(found: dict[str, dict[str, np.ndarray]], arms: tuple[str, ...] =
     return table(("λ", *found, "mean"), rows)
 
 
-def _cell(arm: str, estimates: dict[str, Estimate]) -> str:
+def _cell(arm: str, estimates: dict[str, IntervalEstimate]) -> str:
     if arm not in estimates:
         return "not run"
     text = f"{estimates[arm].value:.3f}"
@@ -57,7 +57,7 @@ def gate_table(judged: dict[str, Any], members: tuple[str, ...]) -> str:
     return table(("agent", "task", "gate", "best fixed λ", "λ = 0.95", "true kernel", "true expected"), rows)
 
 
-def _interval(e: Estimate, usual: Estimate) -> str:
+def _interval(e: IntervalEstimate, usual: IntervalEstimate) -> str:
     return f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]{SIGNS[compared(e, usual)]}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from chunked_td.lab.statistics import Estimate
+from chunked_td.lab.statistics import IntervalEstimate
 from chunked_td.lab.studies.deep.criteria import FIXED, USUAL, compared
 from chunked_td.lab.studies.deep.summaries import table
 from chunked_td.lab.studies.deep.tables import SIGNS
@@ -36,7 +36,7 @@ def gate_table(judged: dict[str, Any]) -> str:
     rows, usual = [], str(USUAL)
     for key, memory in judged["memories"].items():
         for name, cell in memory["cells"].items():
-            s = {arm: Estimate(**e) for arm, e in cell["scores"].items()}
+            s = {arm: IntervalEstimate(**e) for arm, e in cell["scores"].items()}
             best = cell["best fixed"]
             first, *marks = (_marked(s[arm], s[best], s[usual]) for arm in (best, "true-expected", *rule.SOURCES))
             rows.append((*key.split(", "), name, cell["gate"], f"{best}: {first}", f"{s[usual].value:.3f}", *marks))
@@ -44,7 +44,7 @@ def gate_table(judged: dict[str, Any]) -> str:
     return table(head, rows)
 
 
-def _marked(ours: Estimate, best: Estimate, usual: Estimate) -> str:
+def _marked(ours: IntervalEstimate, best: IntervalEstimate, usual: IntervalEstimate) -> str:
     """A score; ▲ ▼: better or worse than λ = 0.95, ★ also better than the best fixed λ."""
     return f"{ours.value:.3f}{' ★' if ours.above(best) else SIGNS[compared(ours, usual)]}"
 
