@@ -7,9 +7,10 @@ READY  := $(VENV)/.ready
 OUT    ?= runs/quick
 WORKERS ?= 2
 MINUTES ?= 60
+EXTRAS := --extra jax --extra lab
 SHARED := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup test test-all reproduce lint format docs bench attack mutants clean
+.PHONY: help setup test test-all reproduce lint format docs wheel bench attack mutants clean
 
 help:
 	@echo "make setup      the locked environment in $(VENV) (every other target does this first)"
@@ -19,6 +20,7 @@ help:
 	@echo "make lint       style, types, import directions"
 	@echo "make format     rewrite the code in the house style"
 	@echo "make docs       the documentation in site/, broken links as errors"
+	@echo "make wheel      the wheel in build/wheel: built, checked, installed in bare environments and used there"
 	@echo "make bench      speed against plain Python, NumPy and C"
 	@echo "make attack     hostile files and misuse for MINUTES=$(MINUTES); the table goes to results/attack.md"
 	@echo "make mutants    planted mistakes, each of which a test must catch; the table goes to mutants/TABLE.md"
@@ -31,7 +33,7 @@ $(READY): pyproject.toml uv.lock
 	  { echo "Python 3.11 or later is needed; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet "uv>=0.9"
-	env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(BIN)/uv sync --locked --inexact --quiet --extra jax --extra lab --python $(BIN)/python
+	env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(BIN)/uv sync --locked --inexact --quiet $(EXTRAS) --python $(BIN)/python
 	@touch $@
 
 test: $(READY)
@@ -55,6 +57,10 @@ format: $(READY)
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+wheel: $(READY)
+	env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(BIN)/uv sync --locked --inexact --quiet $(EXTRAS) --group release --python $(BIN)/python
+	UV_PYTHON_DOWNLOADS=never $(BIN)/python tools/check_wheel.py
 
 bench: $(READY)
 	$(BIN)/chunked-td bench

@@ -93,6 +93,7 @@ def jax_programs(data: dict[str, np.ndarray], device: Any) -> Iterator[tuple[str
 
     from chunked_td import returns
     from chunked_td.returns import _formulas, _jax
+    from chunked_td.returns._arguments import next_step
 
     arrays = {name: jax.device_put(x, device) for name, x in data.items()}
 
@@ -102,7 +103,7 @@ def jax_programs(data: dict[str, np.ndarray], device: Any) -> Iterator[tuple[str
     def with_scan(scan, arrays):
         d = arrays
         *first, lambda_ = (d[name] for name in NAMES)
-        b, a = _formulas.gae(jnp, *first, GAMMA, _formulas.next_step(jnp, lambda_, 0))
+        b, a = _formulas.GAE.coefficients(jnp, *first, GAMMA, next_step(jnp, lambda_, 0))
         return scan(b, a, jnp.zeros(b.shape[1:], b.dtype))
 
     yield from _jitted("ours", ours, arrays)
@@ -112,7 +113,9 @@ def jax_programs(data: dict[str, np.ndarray], device: Any) -> Iterator[tuple[str
 
         def kernel(d):
             parts = (*(d[name] for name in NAMES[:5]), jnp.full((1, 1), GAMMA), d["lambda_"])
-            return one_pass(functools.partial(_formulas.gae, jnp), parts, jnp.zeros(parts[0].shape[1]), ahead=6)
+            return one_pass(
+                functools.partial(_formulas.GAE.coefficients, jnp), parts, jnp.zeros(parts[0].shape[1]), ahead=6
+            )
 
         yield from _jitted("one pass", kernel, arrays)
         yield from _jitted(SUM, lambda d: d["rewards"] + d["values"], arrays)
@@ -144,6 +147,7 @@ def torch_programs(data: dict[str, np.ndarray], device: str, compiled: bool) -> 
 
     from chunked_td import returns
     from chunked_td.returns import _formulas, _torch
+    from chunked_td.returns._arguments import next_step
 
     tensors = {name: torch.as_tensor(x, device=device) for name, x in data.items()}
 
@@ -153,7 +157,7 @@ def torch_programs(data: dict[str, np.ndarray], device: str, compiled: bool) -> 
     def with_scan(scan, t):
         *first, lambda_ = (t[name] for name in NAMES)
         gamma = torch.full((), GAMMA, device=device)
-        b, a = _formulas.gae(torch, *first, gamma, _formulas.next_step(torch, lambda_, 0))
+        b, a = _formulas.GAE.coefficients(torch, *first, gamma, next_step(torch, lambda_, 0))
         return scan(b, a, None, 0)
 
     yield "ours", lambda: ours(tensors)

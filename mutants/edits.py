@@ -57,8 +57,8 @@ EDITS = (
     Edit(
         "truncation does not bootstrap",
         "learners/update.py",
-        "td_error(agent, step, row, reward, ended == TERMINATED)",
-        "td_error(agent, step, row, reward, ended != ONGOING)",
+        "write_td_error(agent, step, row, ended == TERMINATED)",
+        "write_td_error(agent, step, row, ended != ONGOING)",
         TRACES,
     ),
     Edit(
@@ -71,8 +71,8 @@ EDITS = (
     Edit(
         "lambda read before the model learns",
         "learners/update.py",
-        "    train_model(agent.error, agent, step)\n    write_lambda(agent, step)\n",
-        "    write_lambda(agent, step)\n    train_model(agent.error, agent, step)\n",
+        "    observe(agent, step, arrival.reward, arrival.ended)\n    write_lambda(agent, step)\n",
+        "    write_lambda(agent, step)\n    observe(agent, step, arrival.reward, arrival.ended)\n",
         TRACES,
     ),
     Edit(
@@ -307,14 +307,14 @@ EDITS = (
     # schedules and episodes
     Edit(
         "an abandoned episode does not count",
-        "learners/stepping.py",
+        "learners/learner.py",
         "        if self.state >= 0:\n            self._forget()\n",
         "        if self.state >= 0:\n            self._forget()\n            self.episode -= 1\n",
         SCHEDULES,
     ),
     Edit(
         "schedules run one episode late",
-        "learners/stepping.py",
+        "learners/learner.py",
         "at_episode(self.exploring_rate, self.episode), at_episode(self.step_size, self.episode)",
         "at_episode(self.exploring_rate, self.episode), at_episode(self.step_size, self.episode - 1)",
         SCHEDULES,
@@ -328,7 +328,7 @@ EDITS = (
     ),
     Edit(
         "traces live on into the next episode",
-        "learners/stepping.py",
+        "learners/learner.py",
         "            self.trace.clear()\n",
         "            pass\n",
         (DEFINITIONS, "-k", "schedules or traces_on_cyclic or abandoned"),
@@ -415,7 +415,7 @@ EDITS = (
     # arguments
     Edit(
         "ids are not checked",
-        "learners/stepping.py",
+        "learners/learner.py",
         "        if type(state) is int and 0 <= state < self._capacity:\n",
         "        if type(state) is int:\n",
         (*MISUSE, "-k", "id_outside"),
@@ -429,7 +429,7 @@ EDITS = (
     ),
     Edit(
         "no guard against threads",
-        "learners/stepping.py",
+        "learners/learner.py",
         "        if self._busy:  # nothing is called between these two lines, so no other thread can come in between\n",
         "        if False:\n",
         (*MISUSE, "-k", "turned_away"),

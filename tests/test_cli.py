@@ -142,7 +142,7 @@ def test_compare_ranks_arms_and_writes_what_it_shows(tmp_path, capsys):
     settings = ["--seeds", "2", "--episodes", "20", "--lambdas", "0", "0.9", "--step-sizes", "0.1", "--extend", "0"]
     assert run("compare", "FrozenLake-v1", *settings, "--sources", "forward", "--out", str(tmp_path), "--csv") == 0
     shown = capsys.readouterr().out
-    for arm in ("SARSA, λ = 0", "SARSA, λ = 0.9", "chunked (forward)", "Expected-SARSA"):
+    for arm in ("SARSA, λ = 0", "SARSA, λ = 0.9", "Chunked (the paper)", "Expected-SARSA"):
         assert arm in shown
     assert "runs are compiled" in shown
     assert "with 2 seeds only large differences can be shown" in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import chunked_td
 from chunked_td._loading import EXTRAS
 from test_imports import import_without
 
@@ -74,3 +76,10 @@ def test_environments_are_registered_whichever_is_imported_first(first):
 
 def run_without(blocked, code, **environment):
     return import_without(blocked, [], code, environment)
+
+
+def test_one_version():
+    """The program's, the installed package's and the citation's."""
+    cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.M)
+    assert cited is not None
+    assert cited[1] == chunked_td.__version__ == importlib.metadata.version("chunked-td")

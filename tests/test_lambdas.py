@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chunked_td.bootstraps import STATE
 from chunked_td.lambdas import SOURCES, as_lambda_source
+from chunked_td.lambdas.adaptive import AdaptiveLambda
+from chunked_td.lambdas.backward import BackwardLambda
 from chunked_td.lambdas.base import MODEL
 from chunked_td.lambdas.constant import ConstantLambda
+from chunked_td.lambdas.expected import ExpectedLambda
 from chunked_td.lambdas.factored import FactoredLambda
 from chunked_td.lambdas.forward import ForwardLambda
+from chunked_td.lambdas.greedy import GreedyLambda
+from chunked_td.lambdas.meta_gradient import MetaGradientLambda
+from chunked_td.lambdas.names import OLD_IDS, current_id
+from chunked_td.lambdas.reading import read_source, read_sources
+from chunked_td.lambdas.signal import SignalLambda
+from chunked_td.lambdas.value import ValueLambda
+from chunked_td.lambdas.visit import VisitLambda
 from chunked_td.lambdas.watkins import WatkinsLambda
 from chunked_td.learners.count_models import component_parts
 from chunked_td.learners.state import Tables
@@ -28,13 +40,95 @@ def test_lambda_out_of_range(source, value):
 
 
 def test_every_file_of_the_room_is_found():
-    modelled = "Backward Expected Factored Forward Visit"
-    free = "Adaptive Constant Greedy MetaGradient Signal Watkins"
-    model_free = {f"{name}Lambda" for name in free.split()}
-    assert set(SOURCES) >= {f"{name}Lambda" for name in modelled.split()} | model_free
+    free = {AdaptiveLambda, ConstantLambda, GreedyLambda, MetaGradientLambda, SignalLambda, WatkinsLambda}
+    modelled = {BackwardLambda, ExpectedLambda, FactoredLambda, ForwardLambda, VisitLambda}
+    assert set(SOURCES.values()) >= free | modelled
     made = [cls(0.5) if cls in (ConstantLambda, WatkinsLambda) else cls() for cls in SOURCES.values()]
     assert all(source.is_compiled for source in made)
-    assert {type(s).__name__ for s in made if not s.needs & MODEL} == model_free
+    assert {type(s) for s in made if not s.needs & MODEL} >= free
+    assert not {type(s) for s in made if not s.needs & MODEL} & modelled
+
+
+def test_a_source_states_its_names_once():
+    for name, cls in SOURCES.items():
+        stated = vars(cls)
+        assert name == cls.id == current_id(cls.__name__) == current_id(f"{cls.__name__}(value=0.5)")
+        assert all((cls.label, cls.group, cls.formula)), name
+        assert {"id", "label", "group", "color"} <= stated.keys(), name
+    for names in ("id", "label", "color"):
+        assert len({getattr(cls, names) for cls in SOURCES.values()}) == len(SOURCES)
+    assert ForwardLambda.formula.endswith("SARSA: λ_t = P̂(x'|x,a) π(a'|x') (Alg. 2)")
+
+
+@pytest.mark.parametrize("old", OLD_IDS)
+def test_ids_of_stored_files_are_read(old):
+    assert current_id(old) in SOURCES
+    assert old not in SOURCES
+    with pytest.warns(DeprecationWarning, match=f"{old} is now called {current_id(old)}"):
+        assert type(read_source(old)) is SOURCES[current_id(old)]
+
+
+def test_what_a_source_does_not_state_is_derived_and_not_inherited():
+    class HalfValueLambda(ValueLambda):
+        """Half of it.
+
+            λ(x) = k(x) / 2
+
+        Args:
+            width: this is no formula.
+        """
+
+    class Other(ValueLambda):
+        pass
+
+    assert (HalfValueLambda.id, HalfValueLambda.label) == ("half-value", "HalfValueLambda")
+    assert HalfValueLambda.formula == "λ(x) = k(x) / 2"
+    assert HalfValueLambda.group == Other.group != ValueLambda.group
+    assert re.fullmatch("#[0-9a-f]{6}", HalfValueLambda.color)
+    assert len({HalfValueLambda.color, Other.color, ValueLambda.color}) == 3
+    assert type("Other", (ValueLambda,), {}).color == Other.color  # the same in every run
+    with pytest.raises(ValueError, match=r"color of Red must be '#rrggbb', got 'red'"):
+        type("Red", (ValueLambda,), {"color": "red"})
+
+
+def test_sources_are_read_from_text(tmp_path):
+    assert read_source("0.5") == ConstantLambda(0.5)
+    assert read_source("meta-gradient") == read_source("MetaGradientLambda") == MetaGradientLambda()
+    file = tmp_path / "mine.py"
+    text = "import chunked_td as ctd\nclass {}(ctd.ForwardLambda):\n    pass\n"
+    file.write_text(text.format("One"))
+    assert read_source(str(file)).id == "one"
+    assert type(read_source(str(file))) is type(read_source(f"{file}:One"))  # run once
+    file.write_text(text.format("One") + text.format("Two"))
+    assert [source.id for source in read_sources(str(file))] == ["one", "two"]
+    assert read_source(f"{file}:Two").id == "two"
+    for wrong, message in (
+        (str(file), r"must name one λ source, got .*mine.py, which has 2: give .*mine.py:One or .*mine.py:Two"),
+        (f"{file}:Three", "must define a class Three that derives from chunked_td.LambdaSource; it has none"),
+        (f"{tmp_path / 'none.py'}", "must be a Python file, got .*none.py', which is not there"),
+        ("1.5", r"must be a number in \[0, 1\], one of .* or a Python file .*got '1.5'"),
+        ("fowrard", "did you mean 'forward'"),
+        ("watkins", "must name a λ source whose settings have defaults, got watkins: WatkinsLambda needs value"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_source(wrong)
+    file.write_text("1 / 0")
+    with pytest.raises(ValueError, match=r"mine.py does not import: ZeroDivisionError"):
+        read_source(str(file))
+
+
+def test_a_formula_of_ones_own_asks_no_network_the_question_of_another():
+    class Same(ForwardLambda):
+        pass
+
+    class Squared(ForwardLambda):
+        @staticmethod
+        def lambda_t(source, step, i):
+            return 0.0
+
+    question = ForwardLambda().device_question(STATE)
+    assert Same().device_question(STATE) == question is not None
+    assert Squared().device_question(STATE) is None
 
 
 @pytest.mark.parametrize("value", [0.5, np.float32(0.5), np.float64(0.5), 1, np.int64(1), 0])

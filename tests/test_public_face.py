@@ -22,7 +22,7 @@ def test_every_name_of_the_stub_loads_from_where_it_says():
 
 
 def test_every_lambda_source_of_the_room_is_public():
-    assert set(lambdas.SOURCES) <= set(ctd._NAMES)
+    assert set(lambdas.CLASSES) <= set(ctd._NAMES)
 
 
 @pytest.mark.parametrize("name", ctd.LEARNERS)

@@ -69,12 +69,17 @@ from chunked_td.returns import chunked_targets as chunked_targets
 from chunked_td.returns import discounted_returns as discounted_returns
 from chunked_td.returns import gae as gae
 from chunked_td.returns import lambda_returns as lambda_returns
+from chunked_td.returns import length_mask as length_mask
+from chunked_td.returns import masked_whiten as masked_whiten
 from chunked_td.returns import n_step_bootstrapped_returns as n_step_bootstrapped_returns
 from chunked_td.returns import retrace as retrace
 from chunked_td.returns import sample_keep as sample_keep
 from chunked_td.returns import td_lambda as td_lambda
+from chunked_td.returns import token_gae as token_gae
 from chunked_td.returns import truncated_generalized_advantage_estimation as truncated_generalized_advantage_estimation
+from chunked_td.returns import upgo_returns as upgo_returns
 from chunked_td.returns import vtrace as vtrace
+from chunked_td.returns import vtrace_td_error_and_advantage as vtrace_td_error_and_advantage
 
 __version__: str
 LEARNERS: tuple[str, ...]

@@ -43,16 +43,6 @@ class Trace(NamedTuple):
             np.zeros(1, np.int64),
         )
 
-    @property
-    def capacity(self) -> int:
-        """How many live entries there is room for."""
-        return self.rows.size
-
-    @property
-    def room(self) -> int:
-        """How many more live entries there is room for."""
-        return self.rows.size - int(self.count[0])
-
     @staticmethod
     @kernel
     def update(trace, agent, step, row, step_size):

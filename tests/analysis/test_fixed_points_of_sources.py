@@ -18,7 +18,7 @@ from chunked_td.analysis.fixed_points.limits import LimitModel
 from chunked_td.analysis.fixed_points.places import Chain, Places
 from chunked_td.analysis.fixed_points.problem import Problem
 from chunked_td.envs.dynamics import ChainAndSplit, KeyToDoor, SkewedSplit, TransitionTable
-from chunked_td.lambdas import SOURCES
+from chunked_td.lambdas import CLASSES
 from chunked_td.simulation import simulate
 
 sys.path.append(str(Path(__file__).parents[1] / "envs"))
@@ -93,8 +93,8 @@ def test_learners_of_the_best_action_by_all_episodes():
 # ---- V^π
 
 STATE_ONLY = {
-    **{name: SOURCES[name]() for name in ("ExpectedLambda", "BackwardLambda", "VisitLambda", "GreedyLambda")},
-    **{name: SOURCES[name]() for name in ("ValueLambda", "JunctionLambda")},
+    **{name: CLASSES[name]() for name in ("ExpectedLambda", "BackwardLambda", "VisitLambda", "GreedyLambda")},
+    **{name: CLASSES[name]() for name in ("ValueLambda", "JunctionLambda")},
     "without policy": ctd.ExpectedLambda(policy_noise=False),
     "value without policy": ctd.ValueLambda(policy_noise=False),
     "ConstantLambda": ctd.ConstantLambda(0.6),
@@ -126,7 +126,7 @@ def made_up(source, table, rows, seed):
 
 def test_every_source_is_tested():
     names = {type(source).__name__ for source in [*STATE_ONLY.values(), *OF_THE_ACTION.values()]}
-    assert names | set(OF_THE_OUTCOME) == set(SOURCES)
+    assert names | set(OF_THE_OUTCOME) == set(CLASSES)
 
 
 @pytest.mark.uncompiled
@@ -231,7 +231,7 @@ def test_factored_sources_settle_there():
 
 
 def test_every_source_is_simulated():
-    assert {type(source).__name__ for source, _ in LONG} | {"FactoredLambda"} == set(SOURCES)
+    assert {type(source).__name__ for source, _ in LONG} | {"FactoredLambda"} == set(CLASSES)
 
 
 @pytest.mark.long

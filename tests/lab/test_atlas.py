@@ -228,7 +228,7 @@ def test_steps_are_said_only_where_all_runs_have_them():
     ("text", "message"),
     [
         ("import nothing_of_that_name", "does not import: ModuleNotFoundError"),
-        ("x = 1", "must define METHODS or a class"),
+        ("x = 1", "must define a class"),
         ("METHODS = [1]", "METHODS must be a list"),
         (
             "import chunked_td as ctd\nclass Plain(ctd.LambdaSource):\n    def lambda_t(self, step):\n        return 0",

@@ -13,7 +13,6 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import browser
 import gymnasium as gym
@@ -24,7 +23,7 @@ import tyro
 
 import chunked_td as ctd
 from chunked_td.cli._shared import keywords_of, schedule_of
-from chunked_td.cli.compare import Compare, Source, write_comparison
+from chunked_td.cli.compare import Compare, write_comparison
 from chunked_td.cli.train import Train, learner_settings
 from chunked_td.lab.comparison import Comparison, ComparisonSettings, compare
 from chunked_td.lab.comparison.advice import NO_DIFFERENCE, SCORE, advice, group_text, headline, recommended
@@ -191,10 +190,8 @@ def test_an_arm_that_is_better_than_all_is_used_whatever_it_costs():
     found = {arm: rng.normal(size=12) + 9.0 * (arm.source == "value") for arm in arms(("fixed", 0.9), ("value", 0.0))}
     found[LearnerArm("sarsa", "value")] -= 4.0
     result = compared(found)
-    assert headline(result).startswith("Use Expected-SARSA, value kernel (")
-    assert advice(result)[1].startswith(
-        "Expected-SARSA, value kernel in Python: agent = ctd.ChunkedExpectedSarsa(env, "
-    )
+    assert headline(result).startswith("Use Expected-SARSA, Value kernel (")
+    assert "--learner ChunkedExpectedSarsa --lambda-source value" in advice(result)[1]
     assert "Nothing to choose" in headline(compared({arm: np.ones(3) for arm in found}))
 
 
@@ -213,22 +210,23 @@ def test_episodes_without_a_lambda_and_too_few_seeds_are_said(recwarn):
 
 
 def test_rivals_are_compared_where_they_are_named():
-    assert set(get_args(Source)) == set(SOURCES)
-    assert Compare.sources == ComparisonSettings("x", 1).sources
+    assert Compare("x").settings().sources == ComparisonSettings("x", 1).sources
     by_default = {arm.source for arm in arms_of(replace(LAKE, sources=ComparisonSettings("x", 1).sources))}
-    rivals = ("adaptive", "meta_gradient", "signal", "visit")
+    rivals = tuple(cls.id for cls in ctd.lambdas.SOURCES.values() if not cls.by_default and cls.id != "watkins")
     assert not by_default & {*rivals, "watkins"}
     assert by_default == {*SOURCES, "fixed"} - {*rivals, "watkins"}
     named = arms_of(replace(LAKE, sources=("watkins", *rivals), bootstraps=("sarsa", "q_learning")))
     assert [arm.label for arm in named if arm.source == "watkins"] == ["Q-learning, Watkins (λ = 0.9)"]
-    assert [arm.label for arm in named if arm.source == "signal"] == ["SARSA, signal", "Q-learning, signal"]
+    assert [arm.label for arm in named if arm.source == "signal"] == [
+        f"{bootstrap}, {ctd.SignalLambda.label}" for bootstrap in ("SARSA", "Q-learning")
+    ]
     assert len({arm.tag for arm in named}) == len({arm.label for arm in named}) == len(named)
     with pytest.raises(ValueError, match=r"sources: watkins .* goes with the bootstrap q_learning and a λ above 0"):
         arms_of(replace(LAKE, sources=("watkins",)))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("source", ["adaptive", "meta_gradient", "signal", "visit", "watkins"])
+@pytest.mark.parametrize("source", ["adaptive", "meta-gradient", "signal", "visit", "watkins"])
 def test_rivals_run_compiled_and_in_gymnasium(source):
     arm = LearnerArm("q_learning" if source == "watkins" else "expected_sarsa", source, 0.9 * (source == "watkins"))
     for compiled in (True, False):
@@ -269,7 +267,7 @@ def test_every_arm_can_be_made_in_python_and_in_the_shell(change):
             learner = learner_by_name(train.learner)
             assert same(learner(env, **learner_settings(learner, train, env)), agent), words
             in_shell.add(arm.source)
-    assert in_shell == {"fixed", "forward", "dyna", "watkins"}
+    assert in_shell == {"fixed", *SOURCES}
 
 
 def test_the_script_runs():
@@ -308,7 +306,7 @@ def test_the_screen_says_what_is_compiled(monkeypatch, capsys):
     assert said == ["4 combinations to compile, some seconds each, once per machine"]
     shown = capsys.readouterr().err
     assert "chunked_td: compiling 1 of 4: SARSA, fixed λ …" in shown
-    assert "chunked_td: compiling 4 of 4: Expected-SARSA, junction …" in shown
+    assert "chunked_td: compiling 4 of 4: Expected-SARSA, Junctions …" in shown
     assert "play_block" not in shown
 
 
@@ -518,7 +516,7 @@ def test_curves_are_stored_and_give_the_scores(lake):
     assert (folder / "compare.png").stat().st_size > 1_000
     fixed = frame.filter(pl.col("lambda_source") == "λ = 0.9")["mean_lambda"]
     assert fixed.drop_nans().to_list() == pytest.approx([0.9] * fixed.drop_nans().len())
-    assert any(text.startswith("Why, SARSA, chunked (forward): its λ was 0.") for text in advice(found))
+    assert any(text.startswith("Why, SARSA, Chunked (the paper): its λ was 0.") for text in advice(found))
 
 
 def test_the_page_says_what_is_recommended_and_has_few_bands(lake):

@@ -162,8 +162,8 @@ def test_all_backends_refuse_the_same(way):
     for name, value, message in cases:
         with pytest.raises(ValueError, match=rf"^{name}: {message}"):
             returns.gae(**WAYS[way](GOOD | {name: value}), **keep)
-    lambdas = dict(zip(("r_t", "discount_t", "v_t", "lambda_t"), (np.ones(3), 0.5, np.ones(3), 1.5), strict=True))
-    with pytest.raises(ValueError, match=r"^lambda_t: got 1.5, takes numbers in \[0, 1\]"):
+    lambdas = dict(zip(("r_t", "discount_t", "v_t", "lambda_"), (np.ones(3), 0.5, np.ones(3), 1.5), strict=True))
+    with pytest.raises(ValueError, match=r"^lambda_: got 1.5, takes numbers in \[0, 1\]"):
         returns.lambda_returns(**WAYS[way](lambdas), **keep)
     with pytest.raises(ValueError, match=r"^v_t: got nan, takes finite numbers"):
         returns.discounted_returns(
@@ -200,4 +200,4 @@ def test_all_backends_refuse_actions_that_there_are_not(way):
     q, ones = np.ones((3, 4)), np.ones(3)
     given = dict(q_tm1=q, q_t=q, a_tm1=[0, 1, 2], a_t=[0, 7, 2], r_t=ones, discount_t=ones, pi_t=q / 4, mu_t=ones / 4)
     with pytest.raises(ValueError, match=r"^a_t: got 7, takes integers in 0..3"):
-        returns.retrace(**WAYS[way]({k: np.asarray(v) for k, v in given.items()}), lambda_t=0.5)
+        returns.retrace(**WAYS[way]({k: np.asarray(v) for k, v in given.items()}), lambda_=0.5)

@@ -293,7 +293,7 @@ def test_the_kernel_for_gpus_reads_the_lambda_of_the_next_step():
     rng = np.random.default_rng(0)
     rewards, values, next_values = rng.normal(size=(3, 45, 37))
     terminated, truncated = rng.random((2, 45, 37)) < 0.1
-    lambda_, formula = rng.random((45, 37)), functools.partial(_formulas.gae, jnp)
+    lambda_, formula = rng.random((45, 37)), functools.partial(_formulas.GAE.coefficients, jnp)
     arguments = [rewards, values, next_values, terminated, truncated, np.full((1, 1), 0.9), lambda_]
     found = one_pass(formula, [jnp.asarray(x) for x in arguments], jnp.zeros(37), ahead=6, interpret=True)
     expected = returns.gae(rewards, values, next_values, terminated, truncated, 0.9, lambda_)

@@ -20,8 +20,8 @@ ENDS = RNG.random((2, T, B)) < 0.2
 
 # name -> (function of (values at 0..T−1, values at 1..T, rewards, λ), whether the first may have a gradient)
 CALLS = {
-    "lambda_returns": (lambda v, w, r, lam: returns.lambda_returns(r, 0.9, w, lam), False),
-    "n_step": (lambda v, w, r, lam: returns.n_step_bootstrapped_returns(r, 0.9, w, 3, lam), False),
+    "lambda_returns": (lambda v, w, r, lam: returns.lambda_returns(r, 0.9, w, lam, True), False),
+    "n_step": (lambda v, w, r, lam: returns.n_step_bootstrapped_returns(r, 0.9, w, 3, lam, True), False),
     "gae": (lambda v, w, r, lam: returns.gae(r, v, w, *ENDS, 0.9, lam), False),
     "chunked_targets": (lambda v, w, r, lam: returns.chunked_targets(r, 0.9, w, lam > 0.5), False),
     "td_lambda": (lambda v, w, r, lam: returns.td_lambda(v, r, 0.9, w, lam), True),

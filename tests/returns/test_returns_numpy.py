@@ -285,7 +285,7 @@ def test_arguments_are_left_alone_and_lists_are_read():
     np.testing.assert_array_equal(expected, [1 + 0.75 * (0.5 * 3 + 0.5 * 2), 2.0])
 
 
-GOOD = {"r_t": [1.0, 2.0], "discount_t": [0.9, 0.0], "v_t": [3.0, 4.0], "lambda_t": [0.5, 0.5]}
+GOOD = {"r_t": [1.0, 2.0], "discount_t": [0.9, 0.0], "v_t": [3.0, 4.0], "lambda_": [0.5, 0.5]}
 
 
 @pytest.mark.parametrize(
@@ -303,9 +303,9 @@ GOOD = {"r_t": [1.0, 2.0], "discount_t": [0.9, 0.0], "v_t": [3.0, 4.0], "lambda_
         ("v_t", [math.nan, 0.0], ValueError),
         ("v_t", [[1.0, 2.0]] * 3, ValueError),
         ("v_t", [1j, 0], TypeError),
-        ("lambda_t", 1.5, ValueError),
-        ("lambda_t", math.nan, ValueError),
-        ("lambda_t", [0.5, -0.5], ValueError),
+        ("lambda_", 1.5, ValueError),
+        ("lambda_", math.nan, ValueError),
+        ("lambda_", [0.5, -0.5], ValueError),
     ],
 )
 def test_bad_arguments_are_named(name, value, error):

@@ -106,11 +106,11 @@ def test_retrace_of_a_deterministic_policy_is_sarsa_s_lambda_return(seed):
         ("pi_t", np.full((T, B), 0.5), ValueError),
         ("q_t", np.zeros((T, B, A + 1)), ValueError),
         ("mu_t", -np.ones((T, B)), ValueError),
-        ("lambda_t", 1.5, ValueError),
+        ("lambda_", 1.5, ValueError),
     ],
 )
 def test_bad_arguments_are_named(name, value, error):
-    names = ["q_tm1", "q_t", "a_tm1", "a_t", "r_t", "discount_t", "pi_t", "mu_t", "lambda_t"]
+    names = ["q_tm1", "q_t", "a_tm1", "a_t", "r_t", "discount_t", "pi_t", "mu_t", "lambda_"]
     given = dict(zip(names, off_policy_walk(0), strict=True))
     blamed = "q_tm1" if name == "q_t" else name  # q_t fixes the number of actions
     with pytest.raises(error, match=rf"^{blamed}: got"):

@@ -29,9 +29,8 @@ from chunked_td._checks import check_seed, check_whole
 from chunked_td._files import write_atomically
 from chunked_td._loading import require
 from chunked_td.bootstraps import STATE
-from chunked_td.lambdas.base import MODEL, LambdaSource, as_lambda_source
+from chunked_td.lambdas.base import LambdaSource, as_lambda_source
 from chunked_td.lambdas.constant import ConstantLambda
-from chunked_td.learners.count_models import component_parts, kind_of_counts
 from chunked_td.learners.learner import Learner
 from chunked_td.learners.loop import History, check_fits, leave_training, reset, step, train
 from chunked_td.learners.sutton_singh import SuttonSingh
@@ -317,18 +316,14 @@ def with_source(agent: Learner, source: LambdaSource) -> Learner:
     twin = copy.deepcopy(agent)
     twin.lambda_source = source
     twin._check_combination()
-    rule, model, tables = twin._make_rule(), twin._state.model, twin.tables
-    parts = component_parts(source, twin.n_rewards, tables.nvec.size, rest=twin._state.division is not None)
-    if twin._asks_model():
-        model = twin._make_model(parts, tables.nvec)
-    elif not source.needs_with(twin.bootstrap) & MODEL:
-        model = None
-    elif kind_of_counts(source, twin.bootstrap) is not type(model) or not np.array_equal(parts, tables.parts):
+    new, model, tables = twin._build(), twin._state.model, twin.tables
+    if new.model is None or twin._asks_model():
+        model = new.model
+    elif type(new.model) is not type(model) or not np.array_equal(new.tables.parts, tables.parts):
         raise _untrained(source, "reads counts that this learner has not kept")
-    if rule.keeps_legal.value and not tables.legal.shape[0]:
+    if new.rule.keeps_legal.value and not tables.legal.shape[0]:
         tables = tables._replace(legal=_acted_in(twin, source))
-    compiled = source.compiled(twin._sizes()) if source.is_compiled else None
-    twin._replace(rule=rule, source=compiled, model=model, tables=tables, episode=None)
+    twin._replace(rule=new.rule, source=new.source, model=model, tables=tables, episode=None)
     return twin
 
 

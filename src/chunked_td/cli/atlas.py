@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -23,8 +23,9 @@ class Atlas:
     """quick: one problem a family, fewer methods, step sizes and seeds; full: all."""
     out: Path = Path("runs/atlas")
     """Run directory; what is there already is not repeated."""
-    method: tyro.conf.UseAppendAction[tuple[Path, ...]] = ()
-    """A Python file with λ sources of your own, to be put on the map; may be given several times."""
+    lambda_source: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(aliases=("--method",))] = ()
+    """A Python file with λ sources of your own (mine.py or mine.py:MyLambda), to be put on the map; may be given
+    several times."""
     families: tuple[str, ...] = ()
     """Only these families of problems."""
     seeds: int | None = None
@@ -44,14 +45,14 @@ class Atlas:
         from chunked_td.lab.atlas.run import atlas, atlas_page
 
         if self.page_only:
-            return atlas_page(self.out, self.method)
+            return atlas_page(self.out, self.lambda_source)
         for name in ("seeds", "threads"):
             if getattr(self, name) is not None:
                 check_at_least_one(name, getattr(self, name))
         return atlas(
             out=self.out,
             profile=self.profile,
-            files=self.method,
+            files=self.lambda_source,
             families=self.families,
             seeds=self.seeds,
             engine=self.engine,

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from chunked_td.lab.running.live_logging import ScalarLog
 
 Bootstrap = Literal["sarsa", "expected_sarsa", "q_learning"]
-Source = Literal[
-    "forward", "expected", "value", "junction", "backward", "greedy", "dyna", "adaptive", "meta_gradient", "signal",
-    "visit", "watkins",
-]  # fmt: skip
 
 
 @command
@@ -42,8 +38,12 @@ class Compare(ProblemOptions):
     """What to bootstrap from; λ sources are compared within each of them, then overall."""
     lambdas: tuple[float, ...] = (0.0, 0.5, 0.8, 0.9, 0.95, 1.0)
     """The grid of fixed λs."""
-    sources: tuple[Source, ...] = ("forward", "expected", "value", "junction", "backward", "greedy", "dyna")
-    """The other λ sources, and Dyna, which plans instead. watkins goes with the bootstrap q_learning."""
+    sources: tuple[str, ...] | None = None
+    """The other λ sources by id, such as forward or meta-gradient (a wrong id lists all), and dyna, which plans
+    instead; default: the best known. watkins goes with the bootstrap q_learning."""
+    lambda_source: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """A λ source besides these: a Python file of yours (mine.py or mine.py:MyLambda) or an id; may be given several
+    times."""
     step_sizes: tuple[float, ...] = (0.05, 0.2, 0.8)
     """Step sizes to begin with. Each seed is scored at the one that is best on the other half of the seeds."""
     extend: int = 3
@@ -95,6 +95,7 @@ class Compare(ProblemOptions):
         """The settings, checked."""
         from chunked_td.cli._shared import check_at_least_one, keywords_of
         from chunked_td.lab.comparison import ComparisonSettings
+        from chunked_td.lab.comparison.arms import BY_DEFAULT
         from chunked_td.lab.gym_environments import check_indexing
 
         for name in ("episodes", "seeds", "max_steps"):
@@ -108,7 +109,7 @@ class Compare(ProblemOptions):
             lambdas=self.lambdas,
             step_sizes=self.step_sizes,
             bootstraps=self.bootstraps,
-            sources=self.sources,
+            sources=(*(BY_DEFAULT if self.sources is None else self.sources), *self.lambda_source),
             discount=self.discount,
             epsilon=self.chosen_epsilon(),
             exploration=self.chosen_exploration(),

@@ -32,9 +32,14 @@ class Explain(EnvironmentOptions):
     """A Gymnasium id (Taxi-v4), package:Id-v0, or a Python file with an environment class (maze.py)."""
     learner: Annotated[str | None, LEARNER] = None
     """The learner that plays the episode; default: ChunkedExpectedSarsa. `chunked-td train --help` lists them all."""
+    lambda_source: str | None = None
+    """Where its λ comes from: an id such as expected, a number, or a Python file of yours (mine.py or
+    mine.py:MyLambda); default: the learner's own. With --agent: the file of the source that the agent was trained
+    with."""
     against: tuple[str, ...] = ()
-    """Shown beside it on the same episode: learners (SarsaLambda), λ sources (ExpectedLambda) or numbers (0.9), each
-    trained by itself with the same seed; λ sources and numbers go into the learner, with --agent into a copy of it."""
+    """Shown beside it on the same episode: learners (SarsaLambda) or what --lambda-source takes (expected, 0.9,
+    mine.py), each trained by itself with the same seed; λ sources go into the learner, with --agent into a copy of
+    it."""
     agent: Path | None = None
     """A saved agent (agent.ctd) to explain instead of training one."""
     episodes: int = 500
@@ -80,10 +85,12 @@ class Explain(EnvironmentOptions):
 
     def _agents(self, env: Any) -> list[tuple[Any, bool]]:
         """The learners, and whether each is trained already. Wrong names fail here, before anything is trained."""
+        from chunked_td.lambdas.reading import read_source
         from chunked_td.learners.saving import load
 
+        own = None if self.lambda_source is None else read_source(self.lambda_source)
         if self.agent is None:
-            first = self._make(self.learner or DEFAULT, env)
+            first = self._make(self.learner or DEFAULT, env, lambda_source=own)
             return [(first, False), *((self._make(text, env, action_mask=True), False) for text in self.against)]
         for name in ("learner", "step_size", "discount", "epsilon"):
             if getattr(self, name) is not None:
@@ -92,7 +99,7 @@ class Explain(EnvironmentOptions):
                 )
         if not self.agent.exists():
             raise ValueError(f"--agent: there is no file {self.agent}")
-        agent = load(self.agent)
+        agent = load(self.agent, lambda_source=own)
         found: list[tuple[Any, bool]] = [(agent, True)]
         for text in self.against:
             source = _source(text)
@@ -118,8 +125,8 @@ class Explain(EnvironmentOptions):
         try:
             learner = learner_by_name(text)
         except ValueError as problem:
-            raise ValueError(f"{problem}; or a λ source ({', '.join(sorted(SOURCES))}) or a number") from None
-        return learner(env, seed=self.seed, indexer=self.make_indexer(env), **settings, **more)
+            raise ValueError(f"{problem}; or a λ source ({', '.join(SOURCES)}), a number or a Python file") from None
+        return learner(env, seed=self.seed, indexer=self.make_indexer(env), **{**more, **settings})
 
     def _train(self, agent: Learner) -> LambdaHistory | None:
         """Train; λ over training is kept where it changes."""
@@ -131,9 +138,10 @@ class Explain(EnvironmentOptions):
 
 
 def _source(text: str) -> Any:
-    """The λ source or the number that a text names; None if it names neither."""
+    """The λ source that a text names; None if it names a learner, or nothing."""
     from chunked_td.lambdas import SOURCES
+    from chunked_td.lambdas.names import current_id
+    from chunked_td.lambdas.reading import read_source
 
-    if text in SOURCES:
-        return SOURCES[text]()
-    return float(text) if text.replace(".", "", 1).isdigit() else None
+    named = ".py" in text or current_id(text) in SOURCES or text.replace(".", "", 1).isdigit()
+    return read_source(text, "--against") if named else None

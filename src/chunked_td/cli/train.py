@@ -18,6 +18,7 @@ from chunked_td.cli._shared import command, folder_name
 from chunked_td.cli.problem import ENV, LEARNER, ProblemOptions
 
 if TYPE_CHECKING:
+    from chunked_td.lambdas.base import LambdaSource
     from chunked_td.learners.learner import Learner
     from chunked_td.learners.loop import History
 
@@ -48,6 +49,9 @@ class Train(ProblemOptions):
     """γ; default: 0.99."""
     lambda_: Annotated[float | None, tyro.conf.arg(name="lambda")] = None
     """λ of the fixed-λ learners."""
+    lambda_source: str | None = None
+    """Where λ comes from: an id such as expected or value, a number, or a Python file of yours (mine.py or
+    mine.py:MyLambda); default: the learner's own."""
     seed: int | None = None
     """Seed of learner and environment; default: 0."""
     action_mask: bool = True
@@ -140,6 +144,12 @@ class Train(ProblemOptions):
             found[name] = theirs
         return replace(self, **found)
 
+    def source(self) -> LambdaSource | None:
+        """The λ source; None leaves it to the learner."""
+        from chunked_td.lambdas.reading import read_source
+
+        return None if self.lambda_source is None else read_source(self.lambda_source)
+
     def _agent(self, env: Any, out: Path) -> Any:
         """A new learner, or the one saved in the folder."""
         import chunked_td
@@ -155,7 +165,7 @@ class Train(ProblemOptions):
             return learner(env, **learner_settings(learner, self, env))
         if not saved.exists():
             raise ValueError(f"--resume: there is no agent in {out}")
-        agent = chunked_td.load(saved)
+        agent = chunked_td.load(saved, lambda_source=self.source())
         check_same(agent, self, env, saved)
         return agent
 
@@ -237,7 +247,8 @@ def learner_settings(learner: type[Learner], settings: Train, env: Any) -> dict[
         if not issubclass(learner, FixedLambda):
             raise ValueError(f"--lambda goes with fixed-λ learners; {learner.__name__} finds its own")
         chosen["lambda_"] = settings.lambda_
-    return chosen
+    source = settings.source()
+    return chosen if source is None else chosen | {"lambda_source": source}
 
 
 def described(agent: Learner) -> str:

@@ -11,6 +11,7 @@ from chunked_td._numba import kernel
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.base import LambdaSource, Needs, Settled
 from chunked_td.lambdas.moments import add_returns, column_of
+from chunked_td.lambdas.names import OTHER
 from chunked_td.lambdas.step import present_value
 
 
@@ -31,6 +32,9 @@ class AdaptiveLambda(LambdaSource):
       least_weight: of a new return in the mean and the variance; see `GreedyLambda`. n is at most 2/least_weight − 1
         then, the number of equally weighted returns with that variance of the mean.
     """
+
+    id, label, group, color = "adaptive", "Adaptive TD", OTHER, "#8C564B"
+    by_default = False
 
     standard_errors: float = 2.0
     least_weight: float = 0.0

@@ -6,16 +6,21 @@ from dataclasses import dataclass
 
 from chunked_td._numba import kernel
 from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.names import CHUNKED
 from chunked_td.lambdas.step import came_from
 
 
 @dataclass(frozen=True)
 class BackwardLambda(LambdaSource):
-    """The probability, given where we are, of where we came from (§3.2). Depends on the policy.
+    """The probability, given where we are, of where we came from (§3.2).
 
-    state values, Expected-SARSA:  λ_t = P̂^π(x_{t−1}|x_t)
-    SARSA:                         λ_t = P̂^π(x_{t−1},a_{t−1}|x_t,a_t)
+        state values, Expected-SARSA:  λ_t = P̂^π(x_{t−1}|x_t)
+        SARSA:                         λ_t = P̂^π(x_{t−1},a_{t−1}|x_t,a_t)
+
+    It depends on the policy.
     """
+
+    id, label, group, color = "backward", "Backward chunking", CHUNKED, "#56B4E9"
 
     needs = Needs.PREDECESSORS
 

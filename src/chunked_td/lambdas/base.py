@@ -13,6 +13,7 @@ import numpy as np
 
 from chunked_td._checks import check_unit
 from chunked_td._numba import form_of, is_kernel
+from chunked_td.lambdas.names import Named
 
 
 class Needs(enum.Flag):
@@ -68,8 +69,8 @@ class Settled(Protocol):
 
 
 @dataclass(frozen=True)
-class LambdaSource:
-    """Base of the λ sources. A source is a frozen dataclass of its settings with these members.
+class LambdaSource(Named):
+    """Base of the λ sources. A source is a frozen dataclass of its settings with the members of `Named` and these.
 
     Attributes:
       needs: what has to be known of a transition.
@@ -109,6 +110,12 @@ class LambdaSource:
         """What this source needs with a bootstrap (`chunked_td.bootstraps`)."""
         return self.needs
 
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """A class with a formula of its own does not inherit the question that belongs to another."""
+        super().__init_subclass__(**arguments)
+        if "lambda_t" in vars(cls) and "device_question" not in vars(cls):
+            cls.device_question = LambdaSource.device_question
+
     def device_question(self, bootstrap: int) -> tuple[str, bool] | None:
         """The one number that a network can compute for this source where it runs; see `on_device`.
 
@@ -117,16 +124,9 @@ class LambdaSource:
         """
         return None
 
-    def question_for_device(self, bootstrap: int) -> tuple[str, bool] | None:
-        """`device_question`, unless a subclass has changed the formula that it belongs to."""
-        order = type(self).__mro__
-        formula = next((cls for cls in order if "lambda_t" in vars(cls)), None)
-        question = next(cls for cls in order if "device_question" in vars(cls))
-        return self.device_question(bootstrap) if formula is question else None
-
     def needs_overlaps_only(self, bootstrap: int) -> bool:
         """Whether Σ_{x'} P̂(x'|x,a) P̂(x'|x,b) is all that is asked about outcomes, so that they need not be listed."""
-        return Needs.LEGAL not in self.needs_with(bootstrap) and self.question_for_device(bootstrap) is not None
+        return Needs.LEGAL not in self.needs_with(bootstrap) and self.device_question(bootstrap) is not None
 
     @property
     def learns(self) -> bool:
@@ -224,13 +224,13 @@ def as_lambda_source(value: Any, default: LambdaSource) -> LambdaSource:
         return default
     if isinstance(value, LambdaSource):
         return _checked(value)
-    from chunked_td.lambdas import SOURCES
+    from chunked_td.lambdas import CLASSES
     from chunked_td.lambdas.constant import ConstantLambda
 
     if isinstance(value, Real) and not isinstance(value, bool):
         return ConstantLambda(check_unit("lambda_source", value))
     hint = f"; did you mean {value.__name__}()?" if isinstance(value, type) and issubclass(value, LambdaSource) else ""
     raise ValueError(
-        f"lambda_source must be a number in [0, 1], one of {', '.join(SOURCES)}, or a LambdaSource of yours, "
+        f"lambda_source must be a number in [0, 1], one of {', '.join(CLASSES)}, or a LambdaSource of yours, "
         f"got {value!r}{hint}"
     )

@@ -7,11 +7,19 @@ from dataclasses import dataclass
 from chunked_td._checks import check_unit
 from chunked_td._numba import kernel
 from chunked_td.lambdas.base import LambdaSource
+from chunked_td.lambdas.names import FIXED
 
 
 @dataclass(frozen=True)
 class ConstantLambda(LambdaSource):
-    """The same λ everywhere. λ = 0 is TD(0), λ = 1 is Monte Carlo."""
+    """The same λ everywhere.
+
+        λ_t = λ
+
+    λ = 0 is TD(0), λ = 1 is Monte Carlo.
+    """
+
+    id, label, group, color = "constant", "Fixed λ", FIXED, "#0072B2"
 
     value: float
 

@@ -8,6 +8,7 @@ from chunked_td._checks import check_flag
 from chunked_td._numba import code, kernel
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.names import CHUNKED
 from chunked_td.lambdas.step import WHOLE, expected_choice, expected_mixture, mean_overlap, overlap, tried
 
 
@@ -29,6 +30,8 @@ class ExpectedLambda(LambdaSource):
 
         State values need the mean over actions: a λ of the action moves their fixed point.
     """
+
+    id, label, group, color = "expected", "Expected chunking", CHUNKED, "#000000"
 
     literal: bool = False
     policy_noise: bool = field(default=True, repr=False)

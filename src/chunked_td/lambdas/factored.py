@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from chunked_td._checks import check_flag
 from chunked_td._numba import kernel
 from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.names import CHUNKED
 from chunked_td.lambdas.step import chance, mixture, tried
 
 
@@ -23,6 +24,8 @@ class FactoredLambda(LambdaSource):
       policy_noise: whether the policy's own randomness lowers λ. False leaves it out: λ_t^i = P̂(x'^i|x,a), of the
         action taken.
     """
+
+    id, label, group, color = "factored", "Chunked, factored", CHUNKED, "#CC79A7"
 
     components: tuple[int | tuple[int, ...], ...] | None = None
     literal: bool = False

@@ -8,6 +8,7 @@ from chunked_td._checks import check_flag
 from chunked_td._numba import code, kernel
 from chunked_td.bootstraps import SARSA
 from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.names import CHUNKED
 from chunked_td.lambdas.step import WHOLE, chance, choice, mixture, tried
 
 
@@ -27,6 +28,8 @@ class ForwardLambda(LambdaSource):
       policy_noise: whether the policy's own randomness lowers λ. False leaves it out, for every learner:
         λ_t = P̂(x'|x,a), of the action taken. A deterministic world has λ = 1 then, however much the policy explores.
     """
+
+    id, label, group, color = "forward", "Chunked (the paper)", CHUNKED, "#D55E00"
 
     literal: bool = False
     policy_noise: bool = field(default=True, repr=False)

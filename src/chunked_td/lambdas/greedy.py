@@ -11,6 +11,7 @@ from chunked_td._numba import kernel
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.base import MANY, LambdaSource, Needs, Settled
 from chunked_td.lambdas.moments import add_returns, column_of
+from chunked_td.lambdas.names import OTHER
 from chunked_td.lambdas.step import present_value
 
 
@@ -29,6 +30,8 @@ class GreedyLambda(LambdaSource):
       least_weight: of a new return in the mean and the variance. 0 gives them plain averages; more forgets old
         policies.
     """
+
+    id, label, group, color = "greedy", "λ-greedy", OTHER, "#E69F00"
 
     least_weight: float = 0.0
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from chunked_td._numba import code, kernel
 from chunked_td.lambdas.base import MANY, Settled
+from chunked_td.lambdas.names import CHUNKED
 from chunked_td.lambdas.value import ValueLambda, add_error, value_overlap
 
 
@@ -25,6 +26,8 @@ class JunctionLambda(ValueLambda):
     Args:
       width, policy_noise: of the value kernel.
     """
+
+    id, label, group, color = "junction", "Junctions", CHUNKED, "#009E73"
 
     width: float = 1.0
 

@@ -13,6 +13,7 @@ from chunked_td._checks import check_flag, check_positive, check_unit
 from chunked_td._numba import code, kernel
 from chunked_td.bootstraps import STATE
 from chunked_td.lambdas.base import LambdaSource, Settled
+from chunked_td.lambdas.names import OTHER
 
 LIMIT = 6.0
 """λ = σ(θ) with |θ| at most this: θ finds back from an end of [0, 1]."""
@@ -46,6 +47,9 @@ class MetaGradientLambda(LambdaSource):
       decay: μ. 1 keeps the effect of all updates, 0 that of those since the last visit.
       per_state: a λ for every state that is left. Costs S numbers per row and step, so it is for small problems.
     """
+
+    id, label, group, color = "meta-gradient", "Meta-gradient λ", OTHER, "#17A2B8"
+    by_default = False
 
     initial: float = 0.5
     meta_step_size: float = 0.01

@@ -12,6 +12,7 @@ from chunked_td._checks import check_unit
 from chunked_td._numba import kernel
 from chunked_td.lambdas.base import MANY, LambdaSource, Settled
 from chunked_td.lambdas.moments import add_to_moments, column_of
+from chunked_td.lambdas.names import OTHER
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,9 @@ class SignalLambda(LambdaSource):
     Args:
       least_weight: of a new error in m and v. They must forget, because values change: 0 would keep all errors.
     """
+
+    id, label, group, color = "signal", "Signal against noise", OTHER, "#7F7F00"
+    by_default = False
 
     least_weight: float = 0.1
 

@@ -13,6 +13,7 @@ from chunked_td._checks import check_flag, check_positive
 from chunked_td._numba import code, kernel
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.base import LambdaSource, Needs, Settled
+from chunked_td.lambdas.names import CHUNKED
 from chunked_td.lambdas.step import first, following, target, value_at, weight
 
 
@@ -33,6 +34,8 @@ class ValueLambda(LambdaSource):
       policy_noise: whether the policy's own randomness lowers λ. False leaves it out: the draws are those of x' given x
         and a, for state values in the mean over a ~ π. For SARSA they always are.
     """
+
+    id, label, group, color = "value", "Value kernel", CHUNKED, "#5D3A9B"
 
     width: float = 0.5
     policy_noise: bool = field(default=True, repr=False)

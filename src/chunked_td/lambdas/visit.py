@@ -6,12 +6,21 @@ from dataclasses import dataclass
 
 from chunked_td._numba import kernel
 from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.names import OTHER
 from chunked_td.lambdas.step import visits
 
 
 @dataclass(frozen=True)
 class VisitLambda(LambdaSource):
-    """1/n(x_t): bootstrap more the better a state is known (App. C.2)."""
+    """One over the number of visits (App. C.2).
+
+        λ(x) = 1/n(x)
+
+    The better a state is known, the more is bootstrapped from it.
+    """
+
+    id, label, group, color = "visit", "1/visits", OTHER, "#B03060"
+    by_default = False
 
     needs = Needs.VISITS
 

@@ -7,14 +7,20 @@ from dataclasses import dataclass
 from chunked_td._checks import check_unit
 from chunked_td._numba import code, kernel
 from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.names import OTHER
 
 
 @dataclass(frozen=True)
 class WatkinsLambda(LambdaSource):
     """A constant λ, cut to zero where the action that leaves a state was exploratory.
 
+        λ_t = λ if π(a_t|x_t) = max_a π(a|x_t), else 0
+
     An action is exploratory if another one was more probable when it was drawn; under ε = 1 none is.
     """
+
+    id, label, group, color = "watkins", "Watkins", OTHER, "#444488"
+    by_default = False
 
     value: float
 

@@ -43,16 +43,6 @@ class AveragedTrace(NamedTuple):
         """No live entry and no visit."""
         return cls(Trace.empty(rows, components, capacity), np.zeros(rows))
 
-    @property
-    def capacity(self) -> int:
-        """How many live entries there is room for."""
-        return self.entries.capacity
-
-    @property
-    def room(self) -> int:
-        """How many more live entries there is room for."""
-        return self.entries.room
-
     def clear(self) -> None:
         """Set every trace to zero, for the end of an episode that Python plays; visits stay."""
         self.entries.clear()

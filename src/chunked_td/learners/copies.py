@@ -68,7 +68,7 @@ class Position:
         """Put the agent here."""
         rows = agent.tables.values.shape[0]
         if self.trace is not None and getattr(self.trace, "slot", np.zeros(rows)).size < rows:  # states were added
-            self.trace, self.packed = self.trace.grown(rows, self.trace.capacity), None
+            self.trace, self.packed = self.trace.grown(rows, getattr(self.trace, "entries", self.trace).rows.size), None
         now = agent._state
         moved = any(getattr(now, name) is not getattr(self.seen, name) for name in _SHARED)
         agent._state = now._replace(trace=self.trace, memory=self.memory, episode=self.episode)

@@ -70,16 +70,6 @@ class ExpectedTrace(NamedTuple):
     mix: float  # η
     trace_step_size: float  # β
 
-    @property
-    def capacity(self) -> int:
-        """How many live entries there is room for."""
-        return self.entries.capacity
-
-    @property
-    def room(self) -> int:
-        """How many more live entries there is room for."""
-        return self.entries.room
-
     def clear(self) -> None:
         """Forget the episode, for the end of one that Python plays; z stays."""
         self.entries.clear()

@@ -7,39 +7,69 @@ for recorded episodes.
 from __future__ import annotations
 
 import copy
+import logging
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 import numpy as np
 
 from chunked_td._checks import check_choice, check_finite, check_flag, check_not_negative, check_seed, check_unit
+from chunked_td._numba import Packed, is_cacheable
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.indexing import Indexer, make_indexer
-from chunked_td.lambdas.base import LambdaSource, Needs, as_lambda_source
+from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source, new_array
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.learners.copies import one_copy
+from chunked_td.learners.divergence import Diverged, divergence_text
 from chunked_td.learners.exploration import Exploration, check_exploration
 from chunked_td.learners.inputs import (
+    check_action,
+    check_end,
+    check_id,
     check_indexer,
     check_policy_table,
+    check_reward,
+    check_reward_vector,
     check_reward_weights,
     count_rewards,
+    legal_actions,
+    policy_row,
 )
-from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.logged import learn_from
 from chunked_td.learners.loop import History, evaluate, train
-from chunked_td.learners.planning.base import Planner, check_planner
-from chunked_td.learners.python_steps import check_model
+from chunked_td.learners.planning.base import Planner, PlanningStream, check_planner
+from chunked_td.learners.python_steps import advance_in_python, check_model
 from chunked_td.learners.reward_sources import RewardSource, check_reward_source
-from chunked_td.learners.schedule import Schedule, check_schedule
-from chunked_td.learners.stepping import LOG, Stepping, in_use
+from chunked_td.learners.schedule import Schedule, at_episode, check_schedule
+from chunked_td.learners.state import (
+    AgentState,
+    Memory,
+    Rule,
+    Tables,
+    build_state,
+    reward_components,
+    table_sizes,
+    with_room,
+    with_states,
+)
+from chunked_td.learners.update import EMPTY, ONGOING, TERMINATED, TRUNCATED, Entries, Workspace, entries_for
 from chunked_td.learners.views import View, check_view
+from chunked_td.models.asked import Answers
+from chunked_td.models.counts import Counts
 from chunked_td.models.errors import ModelError
+from chunked_td.policies import GIVEN, UNIFORM, write_policy
+from chunked_td.seeding import Draws, generator, split_seed
 
 if TYPE_CHECKING:
     from chunked_td.analysis.credit import Explanation
 
 Policy = str | np.ndarray | Callable[[Any], Any]
+
+LOG = logging.getLogger("chunked_td")
+"""What a learner says by itself. Python prints it to standard error unless `logging` is told otherwise."""
+
+_ROOM = 64  # transitions to make room for at a time
 
 
 class LearnerSettings(TypedDict, total=False):
@@ -66,7 +96,7 @@ class LearnerSettings(TypedDict, total=False):
     initial_value: float
 
 
-class Learner(Stepping):
+class Learner:
     """Base of all learners.
 
     Args:
@@ -173,10 +203,8 @@ class Learner(Stepping):
             raise ValueError(f"env.action_space must be Discrete, got {actions!r}")
         self.n_actions, self.action_start = int(actions.n), int(getattr(actions, "start", 0))
         self.indexer = make_indexer(env.observation_space) if indexer is None else check_indexer(indexer)
-        self.n_paid = self.n_rewards = count_rewards(env)
-        if isinstance(self.reward_source, LearnedComponents):
-            self.reward_source.check(self.indexer.nvec, self.n_paid, self.lambda_source.per_component)
-            self.n_rewards = len(self.indexer.nvec or ()) + 1
+        self.n_paid, per_component = count_rewards(env), self.lambda_source.per_component
+        self.n_rewards = reward_components(self.reward_source, self.indexer.nvec, self.n_paid, per_component)
 
     def _check_combination(self) -> None:
         source, needs = self.lambda_source, self.lambda_source.needs_with(self.bootstrap)
@@ -227,6 +255,440 @@ class Learner(Stepping):
             pairs,
             every,
         )
+
+    def _asks_model(self) -> bool:
+        """Whether λ comes from a model object."""
+        if self.model is None or isinstance(self.model, ModelError):
+            return False
+        return bool(self.lambda_source.needs_with(self.bootstrap) & MODEL)
+
+    def _build(self) -> AgentState:
+        """The compiled side of a learner with these settings, before its first step."""
+        model: Any = "counts"
+        if self._asks_model():
+            parts = Needs.PARTS in self.lambda_source.needs_with(self.bootstrap)
+            model = Answers.empty(self.n_actions, len(self.indexer.nvec or (1,)) if parts else 1)
+        policy = None
+        if self.bootstrap == STATE:
+            policy = UNIFORM if isinstance(self.policy, str) else GIVEN
+        return build_state(
+            self.bootstrap,
+            self.lambda_source,
+            self.view,
+            n_actions=self.n_actions,
+            paid=self.n_paid,
+            nvec=self.indexer.nvec,
+            states=self._capacity,
+            room=_ROOM,
+            discount=self.discount,
+            stream=self.plan_draws.stream,
+            model=model,
+            planner=self.planner,
+            reward_source=self.reward_source,
+            exploration=self.exploration,
+            error=self.model if isinstance(self.model, ModelError) else None,
+            error_states=self.indexer.size,
+            prior=self.prior,
+            known_states=max(self.indexer.size, 1),
+            initial_value=self.initial_value,
+            policy=policy,
+            cutoff=self.cutoff,
+            replacing=self.replacing,
+        )
+
+    def _allocate(self) -> None:
+        """Tables, traces, models and random numbers, before the first step."""
+        seeds = split_seed(self.seed)
+        self._capacity = max(self.indexer.size, _ROOM)
+        self.plan_draws = Draws(generator(seeds.planning), self._plan_block())
+        self._state = self._build()
+        self.policy_draws = Draws(generator(seeds.policy))
+        self.chunk_draws = Draws(generator(seeds.model), _ROOM)
+        self.percepts: dict[tuple[Any, ...], int] = {}
+        self.episode, self.state, self.action = 0, -1, -1
+        self.env_state: Any = None  # the environment's random numbers after `learn`; of a vector, a list
+        self.trained_in: Any = None
+        self._unfinished_in: Any = None  # the environment in which `learn(steps=)` stopped during an episode
+        self._copies: Any = None  # the episodes under way in a vector environment
+        self._mask_seen = False  # whether a mask has forbidden an action
+        self._cut = 1.0  # factor of the next λ, for data of another policy
+        self._reward, self._rates = np.zeros(self.n_paid), np.zeros(2)
+        self._all_legal = np.ones(self.n_actions, bool)
+        self._room = 0
+        self._packed: Packed | None = None
+        self._busy = self._training = False
+
+    # ---- one transition at a time
+
+    def start(self, observation: Any, info: dict[str, Any] | None = None, *, action: int | None = None) -> int:
+        """Begin an episode; returns the first action.
+
+        An episode that was under way is abandoned without its updates at the end.
+
+        Args:
+          observation, info: as returned by `env.reset`. `info["action_mask"]` is obeyed, see `action_mask`.
+          action: the first action, where it is not the learner's to choose (recorded episodes).
+        """
+        if self._busy:
+            raise in_use(self)
+        self._busy = True
+        try:
+            return self._start(observation, info, action)
+        finally:
+            self._busy = False
+
+    def _start(self, observation: Any, info: dict[str, Any] | None, action: int | None) -> int:
+        self._check_watch()
+        legal = self._legal(info)
+        given = None if action is None else check_action("action", action, self.n_actions, self.action_start, legal)
+        state = self._index(observation)
+        self._given_policy(observation, legal)
+        self._abandon()
+        self._rates[:] = at_episode(self.exploring_rate, self.episode), at_episode(self.step_size, self.episode)
+        self.policy_draws.reserve(1)
+        places, entries = self._entries()
+        if given is None:
+            self.state, self.action = state, int(entries.start(places, state, legal))
+            return self.action + self.action_start
+        entries.select(places, state, legal, False)  # the policy's probabilities, and no draw
+        self.memory.policy[:] = self.memory.next_policy if self.rule.keeps_policy.value else np.nan
+        self.state, self.action = state, given
+        return given + self.action_start
+
+    def step(
+        self,
+        reward: Any,
+        observation: Any,
+        terminated: bool,
+        truncated: bool = False,
+        info: dict[str, Any] | None = None,
+        *,
+        action: int | None = None,
+        next_action: int | None = None,
+    ) -> int | None:
+        """Learn from a transition; returns the next action, or None at the end of an episode.
+
+        The transition is credited to the action that `start` or the previous `step` returned. Where another one was
+        taken, as in recorded episodes, say it in advance: `start(…, action=…)`, `step(…, next_action=…)`; or use
+        `learn_from`.
+
+        Args:
+          reward: a finite number, or float[d] where rewards have components.
+          observation, terminated, truncated, info: as returned by `env.step`. `info["action_mask"]` is obeyed, see
+            `action_mask`.
+          action: the action that led here. It is checked: an error if it is not the one that would be credited.
+          next_action: the action taken in `observation`, where it is not the learner's to choose.
+        """
+        if self._busy:  # nothing is called between these two lines, so no other thread can come in between
+            raise in_use(self)
+        self._busy = True
+        try:
+            if self.state < 0:
+                raise RuntimeError("step() before start(): begin every episode with action = agent.start(observation)")
+            if type(terminated) is not bool or type(truncated) is not bool:
+                terminated, truncated = check_end("terminated", terminated), check_end("truncated", truncated)
+            if action is not None:
+                self._check_credited(action)
+            self._take_reward(reward)
+            ended = TERMINATED if terminated else (TRUNCATED if truncated else ONGOING)
+            legal = self._all_legal if info is None or ended == TERMINATED else self._legal(info)
+            given = None
+            if next_action is not None and ended == ONGOING:
+                given = check_action("next_action", next_action, self.n_actions, self.action_start, legal)
+            state = self._index(observation)
+            self._room -= 1
+            if self._room < 0:
+                self._make_room()
+            if self.planner is not None:
+                self.plan_draws.reserve(self.planner.draws)
+            if self.policy is not None and ended != TERMINATED:
+                self._given_policy(observation, legal)
+            percept = state if self.percept == "state" else self._percept(state)
+            chosen = self._update(state, percept, legal, ended, given)
+            if ended:
+                self._finish()
+                return None
+            self.state, self.action = state, int(chosen)
+            return self.action + self.action_start
+        finally:
+            self._busy = False
+
+    def _check_credited(self, action: int) -> None:
+        if action != self.action + self.action_start:
+            raise ValueError(
+                f"action: got {action!r}, but the learner chose {self.action + self.action_start} and would credit "
+                f"that; say what is taken in advance, start(…, action=…) and step(…, next_action=…), or use learn_from"
+            )
+
+    def _update(self, state: int, percept: int, legal: np.ndarray, ended: int, given: int | None) -> int:
+        """Learn from the transition to `state`; returns the next action, or −1."""
+        in_python = self._state.source is None or type(self._state.model) is Answers
+        if in_python or given is not None or self._cut != 1.0:
+            return advance_in_python(self, state, percept, legal, ended, given)
+        places, entries = self._entries()
+        action = entries.step(places, self.state, self.action, state, percept, legal, ended)
+        if action == EMPTY:
+            self.policy_draws.reserve(1)
+            action = entries.step(places, self.state, self.action, state, percept, legal, ended)
+        return action
+
+    def _finish(self) -> None:
+        """Make the updates that wait for the end of an episode."""
+        if self.trace is None or self._state.episode is not None:
+            coins = self.chunk_draws.stream
+            if self.view == "sampled" and self.chunk_draws.reserve(int(self.memory.length[0])) is not coins:
+                self._packed = None
+            places, entries = self._entries()
+            entries.finish(places, self._rates[1])
+        self._check_watch()
+        self._forget()
+
+    def _check_watch(self) -> None:
+        """Refuse to go on where learning has diverged."""
+        watch = self._state.watch[0]
+        if watch:
+            reason = divergence_text(int(watch), float(self._rates[1]), self.lambda_source)
+            raise Diverged(f"learning diverged in episode {self.episode}: {reason}")
+
+    def _abandon(self) -> None:
+        """Leave an unfinished episode without the updates at its end. It counts for the schedules."""
+        if self.state >= 0:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Nothing of this episode is carried into the next."""
+        if self.trace is not None:
+            self.trace.clear()
+        self.memory.length[0], self.memory.previous[0] = 0, -1
+        if self._state.episode is not None:
+            self._state.episode.length[0] = 0
+        self.state = self.action = -1
+        self._unfinished_in = None
+        self.episode += 1
+
+    def _take_reward(self, reward: Any) -> None:
+        if self.n_paid == 1:
+            value = reward if type(reward) is float else check_reward(reward)
+            if not math.isfinite(value):
+                raise ValueError(f"reward must be finite, got {reward!r}")
+            self._reward[0] = value
+        else:
+            self._reward[:] = check_reward_vector(reward, self.n_paid)
+        if self.reward_weights is not None:
+            self._reward *= self.reward_weights
+
+    def _legal(self, info: dict[str, Any] | None) -> np.ndarray:
+        mask = None if info is None or self.action_mask is False else info.get("action_mask")
+        if mask is None:
+            return self._all_legal
+        legal = legal_actions(mask, self.n_actions)
+        if not self._mask_seen and not legal.all():
+            self._mask_seen = True
+            if self.action_mask is None:
+                LOG.warning(
+                    "chunked_td: info['action_mask'] is obeyed: forbidden actions are never taken. action_mask=False "
+                    "ignores it, action_mask=True says no more"
+                )
+        return legal
+
+    def _given_policy(self, observation: Any, legal: np.ndarray) -> None:
+        """Write a user's policy for this observation where the kernels expect it."""
+        if self.policy is not None and not isinstance(self.policy, str):
+            self.memory.next_policy[:] = self._given_row(observation, legal)
+
+    def _given_row(self, observation: Any, legal: np.ndarray) -> np.ndarray:
+        """A user's policy for this observation, over the legal actions."""
+        given: Any = self.policy
+        row = given(observation) if callable(given) else given[self.indexer.find(observation)]
+        return policy_row(row, legal)
+
+    def _index(self, observation: Any) -> int:
+        state = self.indexer(observation)
+        if type(state) is int and 0 <= state < self._capacity:
+            return state
+        state = check_id(state, self.indexer)
+        if state >= self._capacity:
+            self._grow_states()
+        return state
+
+    def _percept(self, state: int) -> int:
+        """An id for the pair of reward and state."""
+        return self.percepts.setdefault((*self._reward.tolist(), state), len(self.percepts))
+
+    # ---- what compiled code sees
+
+    @property
+    def rule(self) -> Rule:
+        """The learner's choices, as compiled code sees them."""
+        return self._state.rule
+
+    @property
+    def tables(self) -> Tables:
+        """The tables of values."""
+        return self._state.tables
+
+    @property
+    def trace(self) -> Any:
+        """The eligibility traces; None for updates at the end of an episode."""
+        return self._state.trace
+
+    @property
+    def memory(self) -> Memory:
+        """What is carried from step to step within an episode."""
+        return self._state.memory
+
+    @property
+    def counts(self) -> Counts | None:
+        """The count model's table; None where λ is not counted."""
+        return getattr(self._state.model, "counts", None)
+
+    @property
+    def learned(self) -> dict[str, np.ndarray]:
+        """What the λ source has learned: its arrays by name, as copies, for the states that have an id."""
+        states, found = self.indexer.size, {}
+        sizes = table_sizes(self.bootstrap, states, self.n_actions, self.n_rewards)
+        for name, layout in self.lambda_source.arrays.items():
+            shape = new_array(layout, sizes).shape
+            found[name] = getattr(self._state.source, name)[tuple(map(slice, shape))].copy()
+        return found
+
+    @property
+    def reward_parts(self) -> list[np.ndarray] | None:
+        """f_i of `LearnedComponents` as learned so far, float64[n_i] per state component; None without it."""
+        division = self._state.division
+        return None if division is None else np.split(division.parts.copy(), division.first[1:])
+
+    def _replace(self, **parts: Any) -> None:
+        """Put other arrays in place of some; compiled code learns of it at the next step."""
+        self._state, self._packed = self._state._replace(**parts), None
+
+    def _replace_counts(self, counts: Counts) -> None:
+        self._replace(model=self._state.model._replace(counts=counts))
+
+    def _rows(self, states: int) -> int:
+        """Rows of the table of values for so many states."""
+        return states if self.bootstrap == STATE else states * self.n_actions
+
+    def _plan_block(self) -> int:
+        """How many random numbers to draw ahead for the planner."""
+        return 0 if self.planner is None else 2 * self.planner.draws
+
+    def _set_plan_draws(self, draws: Draws) -> None:
+        """Let the planner read other random numbers."""
+        self.plan_draws = draws
+        if self._state.planning is not None:
+            self._replace(planning=self._state.planning._replace(rng=PlanningStream(*draws.stream)))
+
+    def _make_room(self) -> None:
+        """Enlarge what the next steps might overfill."""
+        self._check_watch()  # for episodes that do not end
+        larger = with_room(self._state, _ROOM)
+        if larger is not self._state:
+            self._state, self._packed = larger, None
+        self._room = _ROOM - 1
+
+    def _grow_states(self) -> None:
+        """Room for twice as many states (observations that get ids on first sight)."""
+        self._capacity = 2 * max(self.indexer.size, self._capacity)
+        settings = self.lambda_source, self.exploration, self.planner, self.initial_value
+        self._state, self._packed = with_states(self._state, self._capacity, *settings), None
+
+    def _entries(self) -> tuple[Any, Entries]:
+        """Where the learner's arrays lie, and the compiled code for its combination of choices."""
+        if self._packed is None:
+            streams = self.policy_draws.stream, self.chunk_draws.stream
+            packed = Packed(Workspace(self._state, *streams, self._reward, self._rates))
+            outside = self._state.source, self.tables.exploration, *(self._state.planning or ())
+            packed.entries = entries_for(packed.form, is_cacheable(*outside))
+            self._packed = packed
+        return self._packed.places, self._packed.entries
+
+    # ---- read-only queries
+
+    def act(self, observation: Any, info: dict[str, Any] | None = None, *, explore: bool = False) -> int:
+        """Choose an action without learning: greedy (first of ties), or drawn from the behaviour policy.
+
+        Args:
+          observation: what the environment shows. info: what it adds; `info["action_mask"]` is obeyed.
+          explore: draw from the behaviour policy with the learner's own random numbers.
+        """
+        legal = self._legal(info)
+        if explore or self.bootstrap == STATE:
+            probabilities = self.policy_probabilities(observation, info)
+            return int(self.policy_draws.sync().choice(self.n_actions, p=probabilities)) + self.action_start
+        values = np.where(legal, self.q_values(observation), -np.inf)
+        return int(np.argmax(values)) + self.action_start
+
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
+    ) -> tuple[int, Any]:
+        """`act` as Stable-Baselines3 calls it: (action, state); greedy if `deterministic`."""
+        return self.act(observation, explore=not deterministic), state
+
+    def policy_probabilities(self, observation: Any, info: dict[str, Any] | None = None) -> np.ndarray:
+        """π(·|observation) of the behaviour policy as it stands, float[A]."""
+        legal = self._legal(info)
+        if self.bootstrap == STATE:
+            if isinstance(self.policy, str):
+                return legal / legal.sum()
+            return self._given_row(observation, legal)
+        q = self.q_values(observation)
+        if self.exploration is not None:
+            return self._explored(observation, legal)
+        there = legal & ~np.isnan(q)  # learning may have diverged; then an action without a value is not greedy
+        epsilon, greedy = at_episode(self.epsilon, self.episode), legal
+        if there.any():
+            greedy = there & (q == q[there].max())
+        return epsilon * legal / legal.sum() + (1.0 - epsilon) * greedy / greedy.sum()
+
+    @property
+    def exploring_rate(self) -> float | Schedule:
+        """The number by which the learner explores: ε, or what `exploration` has in its place."""
+        return self.epsilon if self.exploration is None else self.exploration.rate_with(self.epsilon)
+
+    def _explored(self, observation: Any, legal: np.ndarray) -> np.ndarray:
+        """π(·|observation) of an `Exploration`."""
+        state, out = self.indexer.find(observation), np.zeros(self.n_actions)
+        form, q = self.tables.exploration, self.q_values(observation, components=True)
+        if not self._has_row(state):  # nothing was tried there
+            state, sizes = 0, {"S": 1, "A": self.n_actions, "d": self.n_rewards, "rows": self.n_actions}
+            form = self.exploration.compiled(sizes)  # type: ignore[union-attr]
+        write_policy(form, q, state, legal, at_episode(self.exploring_rate, self.episode), out)
+        return out
+
+    def q_values(self, observation: Any, *, components: bool = False) -> np.ndarray:
+        """Q(observation, ·), float[A]; with `components`, float[A, d], one number per reward component."""
+        if self.bootstrap == STATE:
+            raise TypeError(f"{type(self).__name__} learns state values: ask for values(observation)")
+        state = self.indexer.find(observation)
+        if not self._has_row(state):
+            rows = np.full((self.n_actions, self.n_rewards), self.initial_value)
+        else:
+            rows = self.tables.values[state * self.n_actions : (state + 1) * self.n_actions].copy()
+        return rows if components else rows.sum(axis=1)
+
+    def values(self, observation: Any, *, components: bool = False) -> Any:
+        """V(observation): learned directly, or Σ_a π(a) Q(observation, a) for action-value learners.
+
+        Args:
+          observation: what the environment shows.
+          components: one number per reward component, float[d], instead of their sum.
+        """
+        if self.bootstrap != STATE:
+            row = self.policy_probabilities(observation) @ self.q_values(observation, components=True)
+        else:
+            state = self.indexer.find(observation)
+            row = (
+                self.tables.values[state].copy()
+                if self._has_row(state)
+                else np.full(self.n_rewards, self.initial_value)
+            )
+        return row if components else float(row.sum())
+
+    def _has_row(self, state: int) -> bool:
+        """Whether a state has a place in the tables (one just seen may not have it yet)."""
+        rows = self.tables.values.shape[0]
+        return 0 <= state < (rows if self.bootstrap == STATE else rows // self.n_actions)
 
     # ---- training and evaluation
 
@@ -341,3 +803,11 @@ class Learner(Stepping):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.lambda_source!r}, episode={self.episode}, states={self.indexer.size})"
+
+
+def in_use(agent: Any) -> RuntimeError:
+    """The error where a learner is called while it is in the middle of something."""
+    return RuntimeError(
+        f"{type(agent).__name__} is in use: it was called in the middle of a step or of learn, by another thread or by "
+        f"its own model, policy or λ source. A learner serves one thread; give others a copy (copy.deepcopy)"
+    )

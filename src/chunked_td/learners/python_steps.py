@@ -12,8 +12,7 @@ import numpy as np
 from chunked_td.bootstraps import STATE
 from chunked_td.lambdas.base import COUNTED, LambdaSource, Needs
 from chunked_td.lambdas.plain import PlainStep, checked_lambda
-from chunked_td.learners.entries import EMPTY
-from chunked_td.learners.update import ONGOING, TERMINATED
+from chunked_td.learners.update import EMPTY, ONGOING, TERMINATED
 from chunked_td.models.asked import Answers, ask_chances, ask_outcomes, ask_overlaps, overlaps_of
 from chunked_td.models.counts import FOLLOWING, TARGET, ForwardCounts, is_known, probability
 from chunked_td.policies import count_action

@@ -22,7 +22,7 @@ from chunked_td._archives import Archive, pack
 from chunked_td._checks import check_flag, check_whole
 from chunked_td._files import read_regular, write_atomically
 from chunked_td.indexing import indexer_from_state
-from chunked_td.lambdas import SOURCES, LambdaSource
+from chunked_td.lambdas import CLASSES, LambdaSource
 from chunked_td.learners.exploration import EXPLORATIONS, Exploration
 from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.learner import Learner
@@ -92,7 +92,7 @@ def save(agent: Learner, path: Any) -> None:
         "step_size": _number_out(agent.step_size),
         "epsilon": None if _has_no_epsilon(agent) else _number_out(agent.epsilon),
         "exploration": None if agent.exploration is None else _exploration_out(agent.exploration),
-        "lambda_source": _named_out(agent.lambda_source, SOURCES),
+        "lambda_source": _named_out(agent.lambda_source, CLASSES),
         "planner": None if agent.planner is None else _named_out(agent.planner, PLANNERS),
         "reward_source": None if agent.reward_source is None else _named_out(agent.reward_source, REWARD_SOURCES),
         "policy": _policy_out(agent, arrays),
@@ -229,7 +229,7 @@ def _rebuild(
         step_size=_number_in(header["step_size"]),
         epsilon=_number_in(header["epsilon"]),
         exploration=_exploration_in(header.get("exploration"), exploration),
-        lambda_source=_named_in("lambda_source", header["lambda_source"], source, SOURCES),
+        lambda_source=_named_in("lambda_source", header["lambda_source"], source, CLASSES),
         planner=_named_in("planner", header.get("planner"), planner, PLANNERS),
         reward_source=reward_source,
         model=_model_in(header["model"], arrays, model),

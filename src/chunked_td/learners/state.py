@@ -1,17 +1,28 @@
-"""What a learner is for compiled code: its choices, its tables, its memory of the episode."""
+"""What a learner is for compiled code: its choices, its tables, its memory of the episode; built and enlarged here."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import static
+from chunked_td._numba import code, static
 from chunked_td.bootstraps import EXPECTED_SARSA, SARSA, STATE
-from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.base import LambdaSource, Needs, grown_arrays
 from chunked_td.lambdas.episode import Episode
-from chunked_td.learners.views import View
+from chunked_td.learners.count_models import (
+    component_parts,
+    count_origins,
+    kind_of_counts,
+    make_counts,
+    pairs_per_step,
+)
+from chunked_td.learners.learned_components import LearnedComponents
+from chunked_td.learners.planning.base import grown_planning, make_planning
+from chunked_td.learners.views import View, empty_trace, trace_with_room
 from chunked_td.policies import GREEDY, UNIFORM
+from chunked_td.seeding import Stream
 
 NO_NUMBER, NO_LAMBDA = 1, 2
 """What may go wrong while learning, as bits of `AgentState.watch`: an update that is not finite or beyond
@@ -149,6 +160,142 @@ def make_rule(
     )
 
 
-def empty_episode(source: LambdaSource, rule: Rule, components: int, capacity: int) -> Episode | None:
-    """A place for the episode under way, where the λ source is shown it."""
-    return Episode.empty(components, capacity, rule.discount, rule.bootstrap) if source.learns_from_episodes else None
+def reward_components(reward_source: Any, nvec: Sequence[int] | None, paid: int, per_component: bool) -> int:
+    """d: how many reward components a learner has where an environment pays `paid` numbers."""
+    if not isinstance(reward_source, LearnedComponents):
+        return paid
+    reward_source.check(nvec, paid, per_component)
+    return len(nvec or ()) + 1
+
+
+def build_state(
+    bootstrap: int,
+    source: LambdaSource,
+    view: View,
+    *,
+    n_actions: Any,
+    paid: int,
+    nvec: Sequence[int] | None,
+    states: int,
+    room: int,
+    discount: float,
+    stream: Stream,
+    model: Any = "counts",
+    compiled_source: Any = None,
+    planner: Any = None,
+    reward_source: Any = None,
+    exploration: Any = None,
+    error: Any = None,
+    error_states: int = 0,
+    prior: float = 0.0,
+    known_states: int = 1,
+    initial_value: float = 0.0,
+    policy: int | None = None,
+    cutoff: float = 0.0,
+    replacing: bool = False,
+) -> AgentState:
+    """The compiled side of a learner before its first step, for `Learner` and for the simulation.
+
+    Args:
+      n_actions: A, or `static(A)`. paid: how many numbers the environment pays.
+      nvec: sizes of the state components, if there are any.
+      states, room: how many states the tables hold, and how many transitions there is room for at first.
+      stream: the planner's random numbers.
+      model: "counts", the compiled form of a model, or None.
+      compiled_source: the compiled λ source where it is not the source's own.
+      error_states: how many states a model error knows of. known_states: how many a prior is spread over.
+      policy: GREEDY, UNIFORM or GIVEN; by default the first for action values, the second for state values.
+    """
+    A, d = code(n_actions), reward_components(reward_source, nvec, paid, source.per_component)
+    sizes_of_components = np.array(nvec if nvec is not None and len(nvec) else (1,), np.int64)
+    rule = make_rule(
+        bootstrap, source, view, n_actions, discount, policy=policy, cutoff=cutoff, replacing=replacing,
+        plans=planner is not None,
+    )  # fmt: skip
+    divides = isinstance(reward_source, LearnedComponents)
+    parts = component_parts(source, d, sizes_of_components.size, rest=divides)
+    sizes = table_sizes(bootstrap, states, A, d)
+    values = np.zeros((sizes["rows"], d))  # memory is taken when a row is first written
+    if initial_value:
+        values[:] = initial_value
+    legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
+    explored = None if exploration is None else exploration.compiled(sizes)
+    trace = empty_trace(view, sizes["rows"], d, min(sizes["rows"], room))
+    if isinstance(model, str):
+        model = make_counts(
+            kind_of_counts(source, bootstrap), bootstrap, states, A, parts, sizes_of_components, prior=prior,
+            known_states=known_states, capacity=room,
+        )  # fmt: skip
+    episode = Episode.empty(d, room, rule.discount, rule.bootstrap) if source.learns_from_episodes else None
+    if compiled_source is None and source.is_compiled:
+        compiled_source = source.compiled(sizes)
+    return AgentState(
+        rule=rule,
+        source=compiled_source,
+        model=model,
+        tables=Tables(values, legal, sizes_of_components, parts, explored),
+        trace=trace,
+        memory=Memory.empty(A, d, room if trace is None else 1),
+        watch=np.zeros(1, np.int64),
+        episode=episode,
+        planning=make_planning(planner, reward_source, sizes, stream, room),
+        error=None if error is None else error.compiled(error_states, A),
+        division=reward_source.compiled(sizes_of_components) if divides else None,
+    )
+
+
+def table_sizes(bootstrap: int, states: int, n_actions: int, rewards: int) -> dict[str, int]:
+    """Dimensions of the arrays that a λ source, an exploration or a planner may have."""
+    rows = states if bootstrap == STATE else states * n_actions
+    return {"S": states, "A": n_actions, "d": rewards, "rows": rows}
+
+
+def with_room(agent: AgentState, steps: int) -> AgentState:
+    """The same with room for so many more transitions; itself where there is room."""
+    new: dict[str, Any] = {}
+    memory, episode, model, planning = agent.memory, agent.episode, agent.model, agent.planning
+    if agent.trace is not None:
+        new["trace"] = trace_with_room(agent.trace, agent.tables.values.shape[0], steps)
+    elif memory.rows.size - memory.length[0] < steps:
+        new["memory"] = memory.grown(2 * memory.rows.size + steps)
+    if episode is not None and episode.states.size - episode.length[0] < steps:
+        new["episode"] = episode.grown(2 * episode.states.size + steps)
+    pairs = steps * pairs_per_step(model)
+    if pairs and model.counts.room < pairs:
+        counts = model.counts.grown(model.counts.head.size, 2 * model.counts.pairs.shape[0] + pairs)
+        new["model"] = model._replace(counts=counts)
+    if planning is not None and planning.world.counts.room < steps:
+        world = planning.world
+        world = world.grown(world.counts.head.size, world.entry.size, 2 * world.counts.pairs.shape[0] + steps)
+        new["planning"] = planning._replace(world=world)
+    changed = any(part is not getattr(agent, name) for name, part in new.items())
+    return agent._replace(**new) if changed else agent
+
+
+def with_states(
+    agent: AgentState, states: int, source: LambdaSource, exploration: Any, planner: Any, initial_value: float
+) -> AgentState:
+    """The same with room for more states."""
+    tables, bootstrap, A = agent.tables, agent.rule.bootstrap.value, code(agent.rule.n_actions)
+    sizes = table_sizes(bootstrap, states, A, tables.values.shape[1])
+    values = np.full((sizes["rows"], sizes["d"]), initial_value)
+    values[: tables.values.shape[0]] = tables.values
+    legal = np.zeros((states if tables.legal.shape[0] else 0, A), bool)
+    legal[: tables.legal.shape[0]] = tables.legal
+    explored, trace, model, planning = tables.exploration, agent.trace, agent.model, agent.planning
+    if exploration is not None:
+        explored = grown_arrays(explored, exploration.arrays, sizes)
+    if trace is not None:
+        trace = trace.grown(sizes["rows"], getattr(trace, "entries", trace).rows.size)
+    if planning is not None:
+        planning = grown_planning(planning, planner, sizes, planning.world.counts.pairs.shape[0])
+    if hasattr(model, "counts"):
+        origins = count_origins(type(model), bootstrap, states, A, sizes["d"])
+        model = model._replace(counts=model.counts.grown(origins, model.counts.pairs.shape[0]))
+    return agent._replace(
+        tables=tables._replace(values=values, legal=legal, exploration=explored),
+        source=None if agent.source is None else grown_arrays(agent.source, source.arrays, sizes),
+        trace=trace,
+        planning=planning,
+        model=model,
+    )

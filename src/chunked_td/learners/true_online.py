@@ -38,16 +38,6 @@ class DutchTrace(NamedTuple):
         """A trace with no live entry."""
         return cls(Trace.empty(rows, components, capacity), np.zeros(components))
 
-    @property
-    def capacity(self) -> int:
-        """How many live entries there is room for."""
-        return self.entries.capacity
-
-    @property
-    def room(self) -> int:
-        """How many more live entries there is room for."""
-        return self.entries.room
-
     def clear(self) -> None:
         """Set every trace to zero, for the end of an episode that Python plays."""
         self.entries.clear()

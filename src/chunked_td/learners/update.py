@@ -32,11 +32,12 @@ for SARSA too, since no a_T is drawn.
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import by_type, code, kernel
+from chunked_td._numba import Form, by_type, code, entry, kernel, read
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.step import Transition, bootstrap_value, make_step
 from chunked_td.learners.planning.base import count_transition, learns_directly, plan, reward_read
@@ -357,11 +358,114 @@ def finish(agent, coins, step_size):
     agent.memory.previous[0] = -1
 
 
+# ---- what Python calls: a learner by the addresses of its arrays (`chunked_td._numba.layouts.Packed`)
+
+EMPTY = -2
+"""Returned instead of an action where the stream of random numbers has run out; nothing has changed then."""
+
+
 class Workspace(NamedTuple):
-    """What the entry points (`entries`) are given by address: a learner, its random numbers, a place for the reward."""
+    """What the entry points are given by address: a learner, its random numbers, a place for the reward."""
 
     agent: Any
     rng: Any
     coins: Any
     reward: Annotated[np.ndarray, "float64[p]"]
     rates: Annotated[np.ndarray, "float64[2]"]  # ε or a temperature, α
+
+
+def _entry_point(make: Any) -> Any:
+    """A function that is compiled for the form of a `Workspace` when it is first used."""
+    return functools.cached_property(lambda entries: entry(make(entries.form), entries.cached))
+
+
+class Entries:
+    """The entry points for learners of one form: one combination of bootstrap, λ source, model and view."""
+
+    def __init__(self, form: Form, cached: bool) -> None:
+        self.form, self.cached = form, cached
+
+    @_entry_point
+    def start(form):
+        """start(places, state, legal): the first action of an episode, or EMPTY."""
+
+        def start(places, state, legal):
+            work = read(places, form)
+            if work.rng.position[0] >= work.rng.block.size:
+                return EMPTY
+            return begin(work.agent, work.rng, state, legal, work.rates[0])
+
+        return start
+
+    @_entry_point
+    def step(form):
+        """step(places, state, action, next_state, percept, legal, ended): learn; the next action, −1 or EMPTY."""
+
+        def step(places, state, action, next_state, percept, legal, ended):
+            work = read(places, form)
+            if work.rng.position[0] >= work.rng.block.size:
+                return EMPTY
+            arrival = Arrival(state, action, work.reward, next_state, None, percept, legal, only_legal(legal), ended)
+            return advance(work.agent, work.rng, arrival, Rates(work.rates[0], work.rates[1]), None)
+
+        return step
+
+    @_entry_point
+    def finish(form):
+        """finish(places, step_size): the end of an episode."""
+
+        def finish_episode(places, step_size):
+            work = read(places, form)
+            finish(work.agent, work.coins, step_size)
+
+        return finish_episode
+
+    # the parts of a step, where λ or the model is Python
+
+    @_entry_point
+    def select(form):
+        """select(places, state, legal, acting): the next action, −1 or EMPTY."""
+
+        def select(places, state, legal, acting):
+            work = read(places, form)
+            if work.rng.position[0] >= work.rng.block.size:
+                return EMPTY
+            return select_action(work.agent, work.rng, state, legal, only_legal(legal), work.rates[0], acting)
+
+        return select
+
+    @_entry_point
+    def observe(form):
+        """observe(places, state, action, next_state, percept, next_action, ended): train count models, write δ_t."""
+
+        def observe_step(places, state, action, next_state, percept, next_action, ended):
+            work = read(places, form)
+            step = known_step(work, state, action, next_state, percept, next_action)
+            observe(work.agent, step, work.reward, ended)
+
+        return observe_step
+
+    @_entry_point
+    def write_lambda(form):
+        """write_lambda(places, state, action, next_state, percept, next_action): λ_t into the memory."""
+
+        def lambda_of_step(places, state, action, next_state, percept, next_action):
+            work = read(places, form)
+            write_lambda(work.agent, known_step(work, state, action, next_state, percept, next_action))
+
+        return lambda_of_step
+
+    @_entry_point
+    def use_lambda(form):
+        """use_lambda(places, state, action, next_state, percept, next_action, ended): learn from λ_t and δ_t."""
+
+        def learn_from_step(places, state, action, next_state, percept, next_action, ended):
+            work = read(places, form)
+            step = known_step(work, state, action, next_state, percept, next_action)
+            use_lambda(work.agent, step, ended, work.rates[1])
+
+        return learn_from_step
+
+
+entries_for = functools.cache(Entries)
+"""entries_for(form, cached): the entry points for learners of this form."""

@@ -40,6 +40,14 @@ def check_view(view: Any) -> View:
     return ExpectedTraces() if view == "expected_traces" else view
 
 
+def trace_with_room(trace: Any, rows: int, entries: int) -> Any:
+    """The same trace with room for so many more live entries, of which there are at most `rows`."""
+    live = getattr(trace, "entries", trace)
+    if live.rows.size < min(int(live.count[0]) + entries, rows):
+        return trace.grown(rows, 2 * live.rows.size + entries)
+    return trace.with_room(entries) if hasattr(trace, "with_room") else trace
+
+
 def view_settings(view: View) -> Any:
     """A view as plain values, for a file; see `view_from`."""
     return dataclasses.asdict(view) if isinstance(view, ExpectedTraces) else view

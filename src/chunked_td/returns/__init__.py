@@ -23,9 +23,15 @@ P̂(s_{t+1} | s_t, a_t) π(a_{t+1} | s_{t+1}) for SARSA.
 **Ends.** Termination is γ_t = 0. An episode that was cut at s_t in the middle of the arrays has λ_t = 0 and the value
 of the state it was cut in as v_t: it bootstraps there and nothing passes the cut. `gae` does both by itself.
 
-**Gradients.** Targets are constants: no gradient flows through them unless `stop_target_gradients=False`. Functions
-that return errors (`td_lambda`, `vtrace`, `retrace`) let the gradient of the values at 0..T−1 through, so that an error
-is ready for a loss.
+**Masks.** `mask` says which steps there are; what stands at the others is never read, so NaN there does no harm, and
+no gradient comes from there. Results are 0 there. With `masked="pass"` a sequence goes on behind masked steps as if
+they were not there; with `masked="stop"` it ends before them. `segment_ids` keep sequences apart that share a row:
+nothing passes where the id changes. `length_mask` makes a mask from lengths.
+
+**Gradients.** The functions of rlax have its defaults: targets (`lambda_returns`, `discounted_returns`, …) let every
+gradient through unless `stop_target_gradients=True`; functions that return errors (`td_lambda`, `vtrace`, `retrace`)
+let only the gradient of the values at 0..T−1 through, so that an error is ready for a loss. Results of the others
+(`gae`, `token_gae`, `chunked_targets`, `upgo_returns`) are constants unless `stop_target_gradients=False`.
 
 **Checks.** Shapes are always checked. Values are checked for NumPy arrays and numbers, for Torch tensors on the CPU and
 for JAX arrays on the CPU, but not under `jit` or `torch.compile` and not on other devices, where looking would stall.
@@ -35,25 +41,51 @@ float64 is within 1e-6 of the largest return for trajectories of up to a few hun
 in float32.
 """
 
-from chunked_td.returns.advantages import gae, truncated_generalized_advantage_estimation
+from chunked_td.returns.advantages import (
+    TokenAdvantages,
+    gae,
+    length_mask,
+    masked_whiten,
+    token_gae,
+    truncated_generalized_advantage_estimation,
+)
 from chunked_td.returns.chunks import chunked_targets, sample_keep
 from chunked_td.returns.multistep import (
     discounted_returns,
     lambda_returns,
     n_step_bootstrapped_returns,
     td_lambda,
+    upgo_returns,
 )
-from chunked_td.returns.off_policy import retrace, vtrace
+from chunked_td.returns.off_policy import (
+    VTraceOutput,
+    importance_corrected_td_errors,
+    leaky_vtrace,
+    retrace,
+    retrace_continuous,
+    vtrace,
+    vtrace_td_error_and_advantage,
+)
 
 __all__ = [
+    "TokenAdvantages",
+    "VTraceOutput",
     "chunked_targets",
     "discounted_returns",
     "gae",
+    "importance_corrected_td_errors",
     "lambda_returns",
+    "leaky_vtrace",
+    "length_mask",
+    "masked_whiten",
     "n_step_bootstrapped_returns",
     "retrace",
+    "retrace_continuous",
     "sample_keep",
     "td_lambda",
+    "token_gae",
     "truncated_generalized_advantage_estimation",
+    "upgo_returns",
     "vtrace",
+    "vtrace_td_error_and_advantage",
 ]

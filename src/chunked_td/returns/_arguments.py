@@ -1,28 +1,46 @@
-"""Reading arguments: which backend they belong to, whether their shapes fit, and along which axis time runs."""
+"""Reading arguments: which backend they belong to, whether their shapes fit, along which axis time runs, and masks.
+
+**Masks** are no second mechanism. The arguments of a masked step are replaced by numbers with which the recursion
+passes it by (b = 0, a = 1), so nothing that stood there is read, and no gradient comes from there.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import sys
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Array: TypeAlias = Any
 """A NumPy array, a JAX array or a Torch tensor; the results of a call are of the kind of its arguments."""
 
+Masked: TypeAlias = Literal["pass", "stop"]
+"""Whether credit passes masked steps."""
+
 
 class Kind(Enum):
-    """What an argument may hold, in words for error messages."""
+    """What an argument may hold, in words for error messages, and what stands for it at masked steps."""
 
-    REAL = "finite numbers"
-    READ = "finite numbers where they are read"
-    UNIT = "numbers in [0, 1]"
-    POSITIVE = "finite numbers ≥ 0"
-    FLAG = "bools, or the numbers 0 and 1"
-    BOOL = "bools"
-    INDEX = "integers ≥ 0"
+    REAL = "finite numbers", 0.0
+    READ = "finite numbers where they are read", 0.0
+    END = "finite numbers", None
+    UNIT = "numbers in [0, 1]", 1.0
+    POSITIVE = "finite numbers ≥ 0", 1.0
+    FLAG = "bools, or the numbers 0 and 1", False
+    BOOL = "bools", False
+    INDEX = "integers ≥ 0", 0
+
+    def __init__(self, words: str, neutral: float | None):
+        self.words = words
+        self.neutral = neutral
 
 
 @dataclass(frozen=True)
@@ -36,6 +54,7 @@ class Given:
       shape: that of the rewards and of the result.
       axis: which axis is time, ≥ 0.
       dtype: that of the result, in the backend's terms.
+      mask: which steps there are; all if None.
     """
 
     backend: ModuleType
@@ -44,34 +63,129 @@ class Given:
     shape: tuple[int, ...]
     axis: int
     dtype: Any
+    mask: Array | None = None
+
+    def with_arrays(self, **arrays: Array) -> Given:
+        """The same call with other arrays."""
+        return dataclasses.replace(self, arrays=arrays)
+
+    def unmasked(self, result: Array) -> Array:
+        """A result in its precision, with 0 at masked steps."""
+        if self.mask is not None:
+            result = self.backend.xp.where(self.mask, result, 0.0)
+        return result.to(self.dtype) if hasattr(result, "to") else result.astype(self.dtype, copy=False)
 
 
 def read(
     arguments: dict[str, tuple[Any, Kind]],
     time_axis: int,
     *,
-    check: Iterable[str] = (),
     extra_axes: tuple[str, ...] = (),
+    mask: Any = None,
+    masked: Masked = "pass",
+    segment_ids: Any = None,
+    cut: tuple[str, float] = ("lambda_", 0.0),
+    bootstraps: bool = False,
 ) -> Given:
     """Convert and fit the arguments of a call; the first one fixes the shape.
 
     Args:
-      check: names of arguments whose values no kernel will check on the way.
       extra_axes: names of arguments that have one more axis at the end, such as one entry per action.
+      mask, masked, segment_ids: as in the docstring of the package.
+      cut: which argument says, and with which number, that nothing passes from the next step to this one.
+      bootstraps: whether the recursion starts at a value, so that the last step there is must be cut off.
     """
+    if masked not in ("pass", "stop"):
+        raise ValueError(f"masked: got {masked!r}, takes 'pass' or 'stop'")
+    special = {"mask": (mask, Kind.FLAG), "segment_ids": (segment_ids, Kind.INDEX)}
+    arguments = arguments | {name: pair for name, pair in special.items() if pair[0] is not None}
     backend = _backend(arguments)
     kinds = {name: kind for name, (_, kind) in arguments.items()}
     arrays, dtype = backend.convert({name: value for name, (value, _) in arguments.items()}, kinds)
-    for name in check:
-        backend.check_values(name, arrays[name], kinds[name])
     reference = next(iter(arrays))
     shape = tuple(arrays[reference].shape)
     axis = _axis(reference, shape, time_axis)
-    fitted = {
-        name: array if name in extra_axes else _fit(name, array, reference, shape, axis)
-        for name, array in arrays.items()
-    }
-    return Given(backend, fitted, kinds, shape, axis, dtype)
+    for name, array in arrays.items():
+        if name not in extra_axes:
+            arrays[name] = _fit(name, array, reference, shape, axis)
+    chosen, ids = (
+        backend.xp.broadcast_to(arrays.pop(name), shape) if name in arrays else None for name in ("mask", "segment_ids")
+    )
+    given = Given(backend, arrays, kinds, shape, axis, dtype, chosen)
+    return given if chosen is None and ids is None else _cut_off(given, ids, masked, cut, bootstraps, extra_axes)
+
+
+def _cut_off(
+    given: Given, ids: Array | None, masked: Masked, cut: tuple[str, float], bootstraps: bool, extra_axes: tuple
+) -> Given:
+    """Replace what stands at masked steps; cut between segments, and where credit may not go on."""
+    xp, mask, arrays, axis = given.backend.xp, given.mask, dict(given.arrays), given.axis
+    if mask is None:
+        found = next_step(xp, ids, axis) != ids
+    else:
+        for name, array in arrays.items():
+            wide, neutral = mask[..., None] if name in extra_axes else mask, given.kinds[name].neutral
+            arrays[name] = array if neutral is None else xp.where(wide, array, neutral)
+        if masked == "stop":
+            found = ~next_step(xp, mask, axis)
+            found = found if ids is None else found | (next_step(xp, ids, axis) != ids)
+        elif ids is None and not bootstraps:
+            return dataclasses.replace(given, arrays=arrays)
+        else:
+            ids = xp.zeros_like(mask, dtype=given.backend.full(given.dtype)) if ids is None else ids
+            found = mask & (following(given, ids, -0.5) != ids)  # -0.5 is no id
+    name, value = cut
+    arrays[name] = xp.where(found, value, arrays[name])
+    return dataclasses.replace(given, arrays=arrays)
+
+
+def following(given: Given, array: Array, end: Array, stop: bool = True) -> Array:
+    """The entry at the next step that is not masked, at least in float32; `end` where there is none."""
+    from chunked_td.returns._formulas import HOLD
+
+    backend, xp, axis, mask = given.backend, given.backend.xp, given.axis, given.mask
+    full = backend.full(given.dtype)
+    end = xp.zeros_like(along(array, axis, -1, None), dtype=full) + end
+    if mask is not None:
+        array = xp.where(mask, array, xp.zeros_like(array, dtype=full))
+        held = given.with_arrays(x=array, masked=~mask, start=end)
+        array = backend.solve(dataclasses.replace(held, dtype=full, kinds={}), HOLD, stop)
+    return xp.concatenate([along(array, axis, 1, None), end], axis=axis)
+
+
+def next_step(xp: Any, array: Array, axis: int) -> Array:
+    """The entries one step later; at the last step its own again."""
+    if array.shape[axis] == 1:
+        return array
+    return xp.concatenate([along(array, axis, 1, None), along(array, axis, -1, None)], axis=axis)
+
+
+def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Take the old names of arguments too, with a warning."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def call(*arguments: P.args, **settings: P.kwargs) -> R:
+            for old, new in names.items():
+                if old in settings:
+                    warnings.warn(f"{old}: the argument is called {new} now", DeprecationWarning, stacklevel=2)
+                    settings[new] = settings.pop(old)
+            return function(*arguments, **settings)
+
+        return call
+
+    return decorate
+
+
+def now_and_later(r_t: Array, values: Array, time_axis: int) -> tuple[Array, Array]:
+    """values[0..T−1] and values[1..T] of an array with one step more than the rewards."""
+    rewards = read({"r_t": (r_t, Kind.REAL)}, time_axis)
+    given = read({"values": (values, Kind.REAL)}, time_axis)
+    expected = tuple(length + (k == rewards.axis) for k, length in enumerate(rewards.shape))
+    if given.shape != expected:
+        raise ValueError(f"values: got shape {given.shape}, takes {expected}, one step more than r_t")
+    values = given.arrays["values"]
+    return along(values, given.axis, 0, -1), along(values, given.axis, 1, None)
 
 
 def shaped(name: str, array: Array, shape: tuple[int, ...]) -> Array:

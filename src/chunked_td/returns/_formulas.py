@@ -8,17 +8,31 @@ broadcast; `axis` is time.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from chunked_td.returns._arguments import Array, along
 
 
-def lambda_returns(r_t: Array, discount_t: Array, v_t: Array, lambda_t: Array) -> tuple[Array, Array]:
+class Formula(NamedTuple):
+    """A recursion of this package."""
+
+    coefficients: Callable[..., tuple[Array, Array]]
+    """(b, a) from `xp` and the arguments of a step."""
+    names: tuple[str, ...]
+    """The arguments, in order."""
+    start: str | None = None
+    """The argument whose last entry is x_T; 0 if None."""
+    ahead: str | None = None
+    """The argument that is taken from the next step."""
+
+
+def _lambda_returns(xp: Any, r_t: Array, discount_t: Array, v_t: Array, lambda_: Array) -> tuple[Array, Array]:
     """Gₜ₋₁ = rₜ + γₜ[(1 − λₜ)vₜ + λₜGₜ],   G_T = v_T."""
-    return r_t + discount_t * ((1 - lambda_t) * v_t), discount_t * lambda_t
+    return r_t + discount_t * ((1 - lambda_) * v_t), discount_t * lambda_
 
 
-def gae(
+def _gae(
     xp: Any,
     rewards: Array,
     values: Array,
@@ -33,24 +47,38 @@ def gae(
     return delta, xp.where(terminated | truncated, 0.0, discount * next_lambda)
 
 
-def next_step(xp: Any, array: Array, axis: int) -> Array:
-    """The entries one step later; what stands at the last step is never used."""
-    if array.shape[axis] == 1:
-        return array
-    return xp.concatenate([along(array, axis, 1, None), along(array, axis, -1, None)], axis=axis)
-
-
-def off_policy(r_t: Array, discount_t: Array, v_t: Array, q_t: Array, c_t: Array) -> tuple[Array, Array]:
+def _off_policy(xp: Any, r_t: Array, discount_t: Array, v_t: Array, q_t: Array, c_t: Array) -> tuple[Array, Array]:
     """Gₜ₋₁ = rₜ + γₜ[vₜ + cₜ(Gₜ − qₜ)],   G_T = q_T."""
     return r_t + discount_t * (v_t - c_t * q_t), discount_t * c_t
 
 
-def vtrace(
-    xp: Any, v_tm1: Array, v_t: Array, r_t: Array, discount_t: Array, rho_tm1: Array, lambda_t: Array, clip_rho: float
+def _vtrace(
+    xp: Any, r_t: Array, discount_t: Array, v_t: Array, v_tm1: Array, rho_tm1: Array, c_t: Array
 ) -> tuple[Array, Array]:
-    """eₜ₋₁ = min(ρ̄, ρₜ₋₁)(rₜ + γₜvₜ − vₜ₋₁) + γₜ λₜ min(1, ρₜ₋₁) eₜ,   e_T = 0."""
-    delta = r_t + discount_t * v_t - v_tm1
-    return xp.clip(rho_tm1, 0.0, clip_rho) * delta, discount_t * lambda_t * xp.clip(rho_tm1, 0.0, 1.0)
+    """eₜ₋₁ = ρₜ₋₁(rₜ + γₜvₜ − vₜ₋₁) + γₜ cₜ eₜ,   e_T = 0; both weights are clipped already."""
+    return rho_tm1 * (r_t + discount_t * v_t - v_tm1), discount_t * c_t
+
+
+def _worth(xp: Any, rewards: Array, discount: Array, values: Array, lambda_: Array) -> tuple[Array, Array]:
+    """What a state is worth to the step before it: Uₜ = (1 − λₜ)vₜ + λₜ(rₜ + γₜUₜ₊₁); rₜ + γₜUₜ₊₁ is its λ-return."""
+    return (1 - lambda_) * values + lambda_ * rewards, lambda_ * discount
+
+
+def _hold(xp: Any, x: Array, masked: Array) -> tuple[Array, Array]:
+    """x of this step, or of the next one that is not masked."""
+    return x, xp.where(masked, xp.ones_like(x), xp.zeros_like(x))
+
+
+LAMBDA_RETURNS = Formula(_lambda_returns, ("r_t", "discount_t", "v_t", "lambda_"), start="v_t")
+GAE = Formula(
+    _gae,
+    ("rewards", "values", "next_values", "terminated", "truncated", "discount", "lambda_"),
+    ahead="lambda_",
+)
+OFF_POLICY = Formula(_off_policy, ("r_t", "discount_t", "v_t", "q_t", "c_t"), start="q_t")
+VTRACE = Formula(_vtrace, ("r_t", "discount_t", "v_t", "v_tm1", "rho_tm1", "c_t"))
+WORTH = Formula(_worth, ("rewards", "discount", "values", "lambda_"), start="last_values")
+HOLD = Formula(_hold, ("x", "masked"), start="start")
 
 
 def windows(xp: Any, b: Array, a: Array, v: Array, n: int, axis: int) -> Array:

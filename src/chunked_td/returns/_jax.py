@@ -19,7 +19,7 @@ from jax import lax
 from jax.core import Tracer
 
 from chunked_td.returns import _formulas, _numpy
-from chunked_td.returns._arguments import Given, Kind, along
+from chunked_td.returns._arguments import Given, Kind, along, next_step
 
 UNROLL = 1
 """Steps of the serial scan per turn of XLA's loop."""
@@ -32,15 +32,24 @@ Scan: TypeAlias = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 """The recursion along the first axis, from b, a and x_T."""
 
 
+xp = jnp
+
+
+def full(dtype: Any) -> Any:
+    """The precision to compute in."""
+    return jnp.promote_types(dtype, jnp.float32)
+
+
 def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, jax.Array], Any]:
-    """Arguments as JAX arrays in the precision of the JAX arrays among them; numbers from the host are checked."""
+    """Arguments as JAX arrays in the precision of the JAX arrays among them."""
     floating = [x.dtype for x in values.values() if isinstance(x, jax.Array) and _is_floating(x)]
     dtype = jnp.result_type(*floating) if floating else jnp.result_type(float)
     arrays = {}
     for name, value in values.items():
         kind = kinds[name]
         host = _on_host(name, value, kind)
-        if host is not None:
+        said_here = not isinstance(value, jax.Array) and (host is None or host.ndim == 0 or "mask" not in values)
+        if host is not None and (said_here or kind is Kind.FLAG):
             _numpy.check_values(name, host, kind)
         array = jnp.asarray(value if isinstance(value, jax.Array) else host)
         if kind in (Kind.FLAG, Kind.BOOL):
@@ -51,70 +60,43 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, j
     return arrays, dtype
 
 
-def check_values(name: str, array: jax.Array, kind: Kind) -> None:
-    """`convert` has checked what can be."""
+def check(given: Given) -> None:
+    """Raise if a value of any argument is not of its kind, where that costs no waiting."""
+    hosts = {name: _on_host(name, x, given.kinds[name]) for name, x in given.arrays.items() if name in given.kinds}
+    if given.arrays.keys() & {"terminated"} and hosts["terminated"] is None:
+        hosts.pop("next_values")  # nobody knows where they are read
+    _numpy.check(given.with_arrays(**{name: x for name, x in hosts.items() if x is not None}))
 
 
-def lambda_returns(given: Given, stop: bool) -> jax.Array:
-    """See `multistep.lambda_returns`."""
-    return _result(given, _lambda_returns(*given.arrays.values(), axis=given.axis, stop=stop), stop)
+def solve(given: Given, formula: _formulas.Formula, stop: bool) -> jax.Array:
+    """The recursion of that formula."""
+    check(given)
+    arrays = [given.arrays[name] for name in formula.names]
+    start = None if formula.start is None else along(given.arrays[formula.start], given.axis, -1, None)
+    found = _solve(start, *arrays, formula=formula, axis=given.axis, stop=stop)
+    found = jnp.broadcast_to(found, given.shape).astype(given.dtype)
+    return lax.stop_gradient(found) if stop else found
 
 
-@functools.partial(jax.jit, static_argnames=("axis", "stop"))
-def _lambda_returns(r_t, discount_t, v_t, lambda_t, *, axis, stop):
-    r_t, discount_t, v_t, lambda_t = _wide(r_t, discount_t, v_t, lambda_t)
-    start = along(v_t, axis, -1, None)
-    return linear_recursion(_formulas.lambda_returns, (r_t, discount_t, v_t, lambda_t), start, axis, stop)
-
-
-def gae(given: Given, stop: bool) -> jax.Array:
-    """See `advantages.gae`."""
-    host = {name: _on_host(name, given.arrays[name], given.kinds[name]) for name in ("next_values", "terminated")}
-    if host["next_values"] is not None and host["terminated"] is not None:
-        _numpy.check_values("next_values", host["next_values"], Kind.READ, ~host["terminated"])
-    return _result(given, _gae(*given.arrays.values(), axis=given.axis, stop=stop), stop)
-
-
-@functools.partial(jax.jit, static_argnames=("axis", "stop"))
-def _gae(rewards, values, next_values, terminated, truncated, discount, lambda_, *, axis, stop):
-    rewards, values, next_values, discount, lambda_ = _wide(rewards, values, next_values, discount, lambda_)
-    arrays = (rewards, values, next_values, terminated, truncated, discount, lambda_)
-    return linear_recursion(functools.partial(_formulas.gae, jnp), arrays, None, axis, stop, ahead=6)
+@functools.partial(jax.jit, static_argnames=("formula", "axis", "stop"))
+def _solve(start, *arrays, formula, axis, stop):
+    start, *arrays = (x if x is None or not _is_floating(x) else _wide(x) for x in (start, *arrays))
+    coefficients = functools.partial(formula.coefficients, jnp)
+    ahead = None if formula.ahead is None else formula.names.index(formula.ahead)
+    return linear_recursion(coefficients, arrays, start, axis, stop, ahead)
 
 
 def n_step_returns(given: Given, n: int, stop: bool) -> jax.Array:
     """See `multistep.n_step_bootstrapped_returns`."""
-    return _result(given, _n_step_returns(*given.arrays.values(), n=n, axis=given.axis), stop)
+    check(given)
+    targets = _n_step_returns(*given.arrays.values(), n=n, axis=given.axis).astype(given.dtype)
+    return lax.stop_gradient(targets) if stop else targets
 
 
 @functools.partial(jax.jit, static_argnames=("n", "axis"))
 def _n_step_returns(r_t, discount_t, v_t, lambda_t, *, n, axis):
-    r_t, discount_t, v_t, lambda_t = (jnp.broadcast_to(x, r_t.shape) for x in _wide(r_t, discount_t, v_t, lambda_t))
-    b, a = _formulas.lambda_returns(r_t, discount_t, v_t, lambda_t)
-    return _formulas.windows(jnp, b, a, v_t, n, axis)
-
-
-def retrace(given: Given, stop: bool) -> jax.Array:
-    """Targets; see `off_policy.retrace`."""
-    return _result(given, _retrace(*given.arrays.values(), axis=given.axis, stop=stop), stop)
-
-
-@functools.partial(jax.jit, static_argnames=("axis", "stop"))
-def _retrace(r_t, discount_t, v_t, q_t, c_t, *, axis, stop):
-    arrays = _wide(r_t, discount_t, v_t, q_t, c_t)
-    return linear_recursion(_formulas.off_policy, arrays, along(arrays[3], axis, -1, None), axis, stop)
-
-
-def vtrace(given: Given, clip_rho: float, stop: bool) -> jax.Array:
-    """Errors; see `off_policy.vtrace`."""
-    return _result(given, _vtrace(*given.arrays.values(), clip_rho, axis=given.axis, stop=stop), stop)
-
-
-@functools.partial(jax.jit, static_argnames=("axis", "stop"))
-def _vtrace(r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_t, clip_rho, *, axis, stop):
-    arrays = _wide(v_tm1, v_t, r_t, discount_t, rho_tm1, lambda_t)
-    formula = functools.partial(_formulas.vtrace, jnp)
-    return linear_recursion(formula, (*arrays, clip_rho), None, axis, stop)
+    arrays = [jnp.broadcast_to(_wide(x), r_t.shape) for x in (r_t, discount_t, v_t, lambda_t)]
+    return _formulas.windows(jnp, *_formulas.LAMBDA_RETURNS.coefficients(jnp, *arrays), arrays[2], n, axis)
 
 
 def linear_recursion(
@@ -142,7 +124,7 @@ def linear_recursion(
         """The coefficients, and then a scan."""
 
         def run(start: jax.Array, *arrays: jax.Array) -> jax.Array:
-            now = [_formulas.next_step(jnp, x, 0) if k == ahead else x for k, x in enumerate(arrays)]
+            now = [next_step(jnp, x, 0) if k == ahead else x for k, x in enumerate(arrays)]
             b, a = formula(*now)
             return scan(jnp.broadcast_to(b, shape), jnp.broadcast_to(a, shape), start)
 
@@ -188,11 +170,6 @@ def pick(name: str, values: jax.Array, indices: jax.Array) -> jax.Array:
     return jnp.take_along_axis(values, indices[..., None], axis=-1)[..., 0]
 
 
-def minimum(array: jax.Array, limit: float) -> jax.Array:
-    """min(array, limit)."""
-    return jnp.minimum(array, limit)
-
-
 def stop_gradient(array: jax.Array) -> jax.Array:
     """The same numbers, as constants."""
     return lax.stop_gradient(array)
@@ -205,11 +182,6 @@ def sample(lambda_t: jax.Array, key: Any) -> jax.Array:
     return jax.random.uniform(key, lambda_t.shape, lambda_t.dtype) >= lambda_t
 
 
-def keep_last(keep: jax.Array, axis: int) -> jax.Array:
-    """`keep` with the last step set."""
-    return keep.at[(slice(None),) * axis + (-1,)].set(True)
-
-
 def _is_floating(array: jax.Array) -> bool:
     return jnp.issubdtype(array.dtype, jnp.floating)
 
@@ -220,17 +192,12 @@ def _on_host(name: str, value: Any, kind: Kind) -> np.ndarray | None:
         return _numpy.to_array(name, value, kind)
     accepted = {Kind.INDEX: jnp.integer, Kind.BOOL: jnp.bool_}.get(kind)
     if jnp.issubdtype(value.dtype, jnp.complexfloating) or (accepted and not jnp.issubdtype(value.dtype, accepted)):
-        raise TypeError(f"{name}: got an array of {value.dtype}, takes {kind.value}")
+        raise TypeError(f"{name}: got an array of {value.dtype}, takes {kind.words}")
     if isinstance(value, Tracer) or any(device.platform != "cpu" for device in value.devices()):
         return None
     return np.asarray(value.astype(jnp.float32) if _is_floating(value) and value.dtype.itemsize < 4 else value)
 
 
-def _wide(*arrays: jax.Array) -> tuple[jax.Array, ...]:
+def _wide(array: jax.Array) -> jax.Array:
     """16-bit numbers as float32, others as they are."""
-    return tuple(x.astype(jnp.promote_types(x.dtype, jnp.float32)) for x in arrays)
-
-
-def _result(given: Given, targets: jax.Array, stop: bool) -> jax.Array:
-    targets = jnp.broadcast_to(targets, given.shape).astype(given.dtype)
-    return lax.stop_gradient(targets) if stop else targets
+    return array.astype(full(array.dtype))

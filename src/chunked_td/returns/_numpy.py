@@ -1,21 +1,40 @@
-"""Returns of NumPy arrays: compiled loops, in float64.
+"""Returns of NumPy arrays: compiled loops, in float64. Without Numba, a loop over steps of whole rows.
 
 The Torch backend runs the same loops, in the precision of its tensors, on tensors that lie in the CPU's memory.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from chunked_td.returns import _formulas, _kernels
-from chunked_td.returns._arguments import Given, Kind
+from chunked_td.returns import _formulas
+from chunked_td.returns._arguments import Given, Kind, along, next_step
+
+xp = np
+
+
+def full(dtype: Any) -> Any:
+    """The precision to compute in."""
+    return np.float64
+
+
+@functools.cache
+def _kernels() -> ModuleType | None:
+    """The compiled loops, loaded at the first call; None without Numba."""
+    try:
+        from chunked_td.returns import _kernels
+    except ImportError:
+        return None
+    return _kernels
 
 
 def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, np.ndarray], Any]:
-    """Arguments as arrays of real numbers. Their values are checked after the computation, if it went wrong."""
+    """Arguments as arrays of real numbers."""
     return {name: to_array(name, value, kinds[name]) for name, value in values.items()}, np.float64
 
 
@@ -27,7 +46,7 @@ def to_array(name: str, value: Any, kind: Kind) -> np.ndarray:
         raise ValueError(f"{name}: got {value!r}, takes an array ({error})") from None
     allowed = {Kind.INDEX: "iu", Kind.BOOL: "b"}.get(kind, "biuf")
     if array.dtype.kind not in allowed:
-        raise TypeError(f"{name}: got an array of {array.dtype}, takes {kind.value}")
+        raise TypeError(f"{name}: got an array of {array.dtype}, takes {kind.words}")
     if kind is Kind.FLAG and array.dtype != np.bool_:
         check_values(name, array, kind)
         return array != 0
@@ -42,15 +61,15 @@ def check_values(name: str, array: np.ndarray, kind: Kind, read: np.ndarray | No
         wrong = ~((array >= 0) & (array <= 1))
     elif kind is Kind.FLAG:
         wrong = ~((array == 0) | (array == 1))
-    elif kind is Kind.REAL:
+    elif kind in (Kind.REAL, Kind.END):
         wrong = ~np.isfinite(array)
     else:
         wrong = ~(np.isfinite(array) & (array >= 0))
     if wrong.any():
-        raise ValueError(f"{name}: got {np.broadcast_to(array, wrong.shape)[wrong][0]}, takes {kind.value}")
+        raise ValueError(f"{name}: got {np.broadcast_to(array, wrong.shape)[wrong][0]}, takes {kind.words}")
 
 
-def check_given(given: Given) -> None:
+def check(given: Given) -> None:
     """Raise if a value of any argument is not of its kind; coefficients made of arguments have none."""
     terminated = given.arrays.get("terminated")
     for name, array in given.arrays.items():
@@ -58,36 +77,53 @@ def check_given(given: Given) -> None:
             check_values(name, array, given.kinds[name], None if terminated is None else ~terminated)
 
 
-def lambda_returns(given: Given, stop: bool) -> np.ndarray:
-    """See `multistep.lambda_returns`."""
-    return _run(given, _kernels.lambda_returns)
+def solve(given: Given, formula: _formulas.Formula, stop: bool) -> np.ndarray:
+    """The recursion of that formula.
 
-
-def gae(given: Given, stop: bool) -> np.ndarray:
-    """See `advantages.gae`."""
-    return _run(given, _kernels.gae)
+    The loops that read arguments themselves also count coefficients outside [0, 1]. NaN and infinity in any argument
+    reach the first step of the result, since a recursion multiplies by γλ, and zero times either is NaN. So there only
+    that step needs a look, and the argument to blame is searched for afterwards.
+    """
+    kernels = _kernels()
+    fused = {_formulas.GAE: "gae", _formulas.LAMBDA_RETURNS: "lambda_returns"}.get(formula)
+    if kernels is not None and fused is not None:
+        blocks = [_blocks(given, given.arrays[name], given.kinds[name]) for name in formula.names]
+        out = np.empty_like(blocks[0])
+        if getattr(kernels, fused)(*blocks, out) or not np.isfinite(out[:, 0]).all():
+            check(given)
+        return out.reshape(given.shape)
+    check(given)
+    arrays = [given.arrays[name] for name in formula.names]
+    if formula.ahead is not None:
+        place = formula.names.index(formula.ahead)
+        arrays[place] = next_step(np, arrays[place], given.axis)
+    b, a = (_blocks(given, array, full=True) for array in formula.coefficients(np, *arrays))
+    last = tuple(1 if k == given.axis else length for k, length in enumerate(given.shape))
+    start = np.zeros(()) if formula.start is None else along(given.arrays[formula.start], given.axis, -1, None)
+    start = _blocks(given, np.broadcast_to(start, last))
+    out = np.empty_like(b)
+    if kernels is not None:
+        kernels.linear_recursion(b, a, start, out)
+        return out.reshape(given.shape)
+    later = start[:, 0]
+    for t in reversed(range(b.shape[1])):
+        later = out[:, t] = b[:, t] + a[:, t] * later
+    return out.reshape(given.shape)
 
 
 def n_step_returns(given: Given, n: int, stop: bool) -> np.ndarray:
     """See `multistep.n_step_bootstrapped_returns`."""
+    check(given)
     r_t, discount_t, v_t, lambda_t = (_blocks(given, array, full=True) for array in given.arrays.values())
-    out = np.empty_like(r_t)
-    _kernels.n_step_returns(r_t, discount_t, v_t, lambda_t, min(n, given.shape[given.axis]), out)
+    kernels, n = _kernels(), min(n, given.shape[given.axis])
+    if kernels is None:
+        out = _formulas.windows(
+            np, *_formulas.LAMBDA_RETURNS.coefficients(np, r_t, discount_t, v_t, lambda_t), v_t, n, 1
+        )
+    else:
+        out = np.empty_like(r_t)
+        kernels.n_step_returns(r_t, discount_t, v_t, lambda_t, n, out)
     return out.reshape(given.shape)
-
-
-def retrace(given: Given, stop: bool) -> np.ndarray:
-    """Targets; see `off_policy.retrace`."""
-    r_t, discount_t, v_t, q_t, c_t = given.arrays.values()
-    b, a = _formulas.off_policy(r_t, discount_t, v_t, q_t, c_t)
-    return _linear(given, b, a, q_t)
-
-
-def vtrace(given: Given, clip_rho: float, stop: bool) -> np.ndarray:
-    """Errors; see `off_policy.vtrace`."""
-    r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_t = given.arrays.values()
-    b, a = _formulas.vtrace(np, v_tm1, v_t, r_t, discount_t, rho_tm1, lambda_t, clip_rho)
-    return _linear(given, b, a, np.zeros((1,) * len(given.shape)))
 
 
 def pick(name: str, values: np.ndarray, indices: np.ndarray) -> np.ndarray:
@@ -95,11 +131,6 @@ def pick(name: str, values: np.ndarray, indices: np.ndarray) -> np.ndarray:
     if (indices >= values.shape[-1]).any():
         raise ValueError(f"{name}: got {indices.max()}, takes integers in 0..{values.shape[-1] - 1}")
     return np.take_along_axis(values, indices[..., None].astype(np.int64), axis=-1)[..., 0]
-
-
-def minimum(array: np.ndarray, limit: float) -> np.ndarray:
-    """min(array, limit)."""
-    return np.minimum(array, limit)
 
 
 def stop_gradient(array: np.ndarray) -> np.ndarray:
@@ -112,32 +143,6 @@ def sample(lambda_t: np.ndarray, rng: Any) -> np.ndarray:
     if not isinstance(rng, np.random.Generator):
         raise TypeError(f"rng: got {rng!r}, takes a numpy.random.Generator for a NumPy array")
     return rng.random(lambda_t.shape) >= lambda_t
-
-
-def keep_last(keep: np.ndarray, axis: int) -> np.ndarray:
-    """`keep` with the last step set."""
-    keep[(slice(None),) * axis + (-1,)] = True
-    return keep
-
-
-def _run(given: Given, kernel: Any) -> np.ndarray:
-    """Call a kernel; if a coefficient or a result is not a number it should be, find the argument to blame.
-
-    NaN and infinity in any argument reach the first step of the result, since a recursion multiplies by γλ, and zero
-    times either is NaN. So only that step needs a look.
-    """
-    blocks = [_blocks(given, array, given.kinds[name]) for name, array in given.arrays.items()]
-    out = np.empty_like(blocks[0])
-    if kernel(*blocks, out) or not np.isfinite(out[:, 0]).all():
-        check_given(given)
-    return out.reshape(given.shape)
-
-
-def _linear(given: Given, b: np.ndarray, a: np.ndarray, start: np.ndarray) -> np.ndarray:
-    b, a, start = (_blocks(given, array, full=True) for array in (b, a, start))
-    out = np.empty_like(b)
-    _kernels.linear_recursion(b, a, np.ascontiguousarray(start[:, -1:]), out)
-    return out.reshape(given.shape)
 
 
 def _blocks(given: Given, array: np.ndarray, kind: Kind = Kind.REAL, full: bool = False) -> np.ndarray:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -19,7 +19,14 @@ import numpy as np
 import torch  # pyright: ignore[reportMissingImports]  (an extra)
 
 from chunked_td.returns import _formulas, _numpy
-from chunked_td.returns._arguments import Given, Kind, along
+from chunked_td.returns._arguments import Given, Kind, along, next_step
+
+xp = torch
+
+
+def full(dtype: torch.dtype) -> torch.dtype:
+    """The precision to compute in."""
+    return torch.promote_types(dtype, torch.float32)
 
 
 def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, torch.Tensor], torch.dtype]:
@@ -32,14 +39,15 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, t
         if isinstance(value, torch.Tensor):
             _check_dtype(name, value, kind)
             if kind is Kind.FLAG and value.dtype != torch.bool:
-                check_values(name, value, kind)
-        elif isinstance(value, float) and kind in (Kind.REAL, Kind.READ, Kind.UNIT):
+                _check_flags(name, value)
+        elif type(value) in (int, float) and kind in (Kind.REAL, Kind.READ, Kind.END, Kind.UNIT):
             value = _number(name, value, kind, dtype, device)
         elif isinstance(value, bool) and kind is Kind.FLAG:
             value = torch.full((), value, dtype=torch.bool, device=device)  # filled there, nothing is sent
         else:
             host = _numpy.to_array(name, value, kind)
-            _numpy.check_values(name, host, kind)
+            if host.ndim == 0 or "mask" not in values:
+                _numpy.check_values(name, host, kind)
             value = torch.as_tensor(host, device=device)
         if kind in (Kind.FLAG, Kind.BOOL):
             value = value != 0 if value.dtype != torch.bool else value
@@ -49,72 +57,43 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, t
     return arrays, dtype
 
 
-def check_values(name: str, tensor: torch.Tensor, kind: Kind) -> None:
-    """Raise if a value is not of that kind; no look at other devices or under `torch.compile`."""
-    if not torch.compiler.is_compiling() and tensor.device.type == "cpu":
-        _numpy.check_values(name, tensor.detach().to(torch.float64).numpy(), kind)
+def check(given: Given) -> None:
+    """Raise if a value of any argument is not of its kind; no look at other devices or under `torch.compile`."""
+    if torch.compiler.is_compiling() or any(x.device.type != "cpu" for x in given.arrays.values()):
+        return
+    host = {name: x.detach() for name, x in given.arrays.items()}
+    host = {name: (x.double() if x.is_floating_point() else x).numpy() for name, x in host.items()}
+    _numpy.check(given.with_arrays(**host))
 
 
-def lambda_returns(given: Given, stop: bool) -> torch.Tensor:
-    """See `multistep.lambda_returns`."""
+def solve(given: Given, formula: _formulas.Formula, stop: bool) -> torch.Tensor:
+    """The recursion of that formula."""
     if _compiled_loops_fit(given, stop):
-        return _from_numpy(given, _numpy.lambda_returns(_to_numpy(given), stop))
-    arrays = _wide(given, stop)
-    start = along(arrays[2], given.axis, -1, None)
+        return _from_numpy(given, _numpy.solve(_to_numpy(given), formula, stop))
+    check(given)
+    arrays = _wide(given, formula.names, stop)
+    axis = given.axis
+    start = None if formula.start is None else along(_wide(given, (formula.start,), stop)[0], axis, -1, None)
     kernels = _kernels(arrays)
+    if kernels is not None and formula in kernels.FUSED:
+        return _result(given, kernels.one_pass(kernels.FUSED[formula], arrays, start, axis, given.shape))
+    if formula.ahead is not None:
+        place = formula.names.index(formula.ahead)
+        arrays[place] = next_step(torch, arrays[place], axis)
+    b, a = (torch.broadcast_to(x, given.shape) for x in formula.coefficients(torch, *arrays))
     if kernels is not None:
-        return _result(given, kernels.one_pass(kernels.lambda_returns, arrays, start, given.axis, given.shape))
-    b, a = _formulas.lambda_returns(*arrays)
-    return _result(given, doubling_scan(b, a, start, given.axis))
-
-
-def gae(given: Given, stop: bool) -> torch.Tensor:
-    """See `advantages.gae`."""
-    if _compiled_loops_fit(given, stop):
-        return _from_numpy(given, _numpy.gae(_to_numpy(given), stop))
-    arrays = _wide(given, stop)
-    kernels = _kernels(arrays)
-    if kernels is not None:
-        return _result(given, kernels.one_pass(kernels.gae, arrays, None, given.axis, given.shape))
-    rewards, values, next_values, terminated, truncated, discount, lambda_ = arrays
-    following = _formulas.next_step(torch, lambda_, given.axis)
-    b, a = _formulas.gae(torch, rewards, values, next_values, terminated, truncated, discount, following)
-    return _result(given, doubling_scan(b, a, None, given.axis))
+        return _result(given, kernels.one_pass(kernels.linear, [b, a], start, axis, given.shape))
+    return _result(given, doubling_scan(b, a, start, axis))
 
 
 def n_step_returns(given: Given, n: int, stop: bool) -> torch.Tensor:
     """See `multistep.n_step_bootstrapped_returns`."""
     if _compiled_loops_fit(given, stop):
         return _from_numpy(given, _numpy.n_step_returns(_to_numpy(given), n, stop))
-    r_t, discount_t, v_t, lambda_t = (torch.broadcast_to(x, given.shape) for x in _wide(given, stop))
-    b, a = _formulas.lambda_returns(r_t, discount_t, v_t, lambda_t)
-    return _result(given, _formulas.windows(torch, b, a, v_t, n, given.axis))
-
-
-def retrace(given: Given, stop: bool) -> torch.Tensor:
-    """Targets; see `off_policy.retrace`."""
-    if _compiled_loops_fit(given, stop):
-        return _from_numpy(given, _numpy.retrace(_to_numpy(given), stop))
-    r_t, discount_t, v_t, q_t, c_t = _wide(given, stop)
-    b, a = _formulas.off_policy(r_t, discount_t, v_t, q_t, c_t)
-    return _result(given, linear_recursion(b, a, along(q_t, given.axis, -1, None), given.axis))
-
-
-def vtrace(given: Given, clip_rho: float, stop: bool) -> torch.Tensor:
-    """Errors; see `off_policy.vtrace`."""
-    if _compiled_loops_fit(given, stop):
-        return _from_numpy(given, _numpy.vtrace(_to_numpy(given), clip_rho, stop))
-    r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_t = _wide(given, stop)
-    b, a = _formulas.vtrace(torch, v_tm1, v_t, r_t, discount_t, rho_tm1, lambda_t, clip_rho)
-    return _result(given, linear_recursion(b, a, None, given.axis))
-
-
-def linear_recursion(b: torch.Tensor, a: torch.Tensor, start: torch.Tensor | None, axis: int) -> torch.Tensor:
-    """xₜ₋₁ = bₜ + aₜxₜ along an axis; x_T = start, or 0."""
-    kernels = _kernels([b, a])
-    if kernels is None:
-        return doubling_scan(b, a, start, axis)
-    return kernels.one_pass(kernels.linear, [b, a], start, axis, b.shape)
+    check(given)
+    arrays = [torch.broadcast_to(x, given.shape) for x in _wide(given, given.arrays, stop)]
+    b, a = _formulas.LAMBDA_RETURNS.coefficients(torch, *arrays)
+    return _result(given, _formulas.windows(torch, b, a, arrays[2], n, given.axis))
 
 
 def _kernels(tensors: Sequence[torch.Tensor]) -> ModuleType | None:
@@ -164,11 +143,6 @@ def pick(name: str, values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor
     return torch.take_along_dim(values, indices[..., None].long(), dim=-1)[..., 0]
 
 
-def minimum(array: torch.Tensor, limit: float) -> torch.Tensor:
-    """min(array, limit)."""
-    return array.clamp(max=limit)
-
-
 def stop_gradient(array: torch.Tensor) -> torch.Tensor:
     """The same numbers, as constants."""
     return array.detach()
@@ -180,11 +154,6 @@ def sample(lambda_t: torch.Tensor, generator: Any) -> torch.Tensor:
         raise TypeError(f"rng: got {generator!r}, takes a torch.Generator for a Torch tensor")
     drawn = torch.rand(lambda_t.shape, generator=generator, dtype=lambda_t.dtype, device=lambda_t.device)
     return drawn >= lambda_t
-
-
-def keep_last(keep: torch.Tensor, axis: int) -> torch.Tensor:
-    """`keep` with the last step set."""
-    return torch.cat([along(keep, axis, 0, -1), torch.ones_like(along(keep, axis, -1, None))], dim=axis)
 
 
 def _common(tensors: dict[str, torch.Tensor]) -> tuple[torch.dtype, torch.device]:
@@ -203,15 +172,20 @@ def _common(tensors: dict[str, torch.Tensor]) -> tuple[torch.dtype, torch.device
 def _number(name: str, value: float, kind: Kind, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """A Python number, checked without arrays, which `torch.compile` would take for part of its graph."""
     if not (0.0 <= value <= 1.0 if kind is Kind.UNIT else math.isfinite(value) or kind is Kind.READ):
-        raise ValueError(f"{name}: got {value}, takes {kind.value}")
+        raise ValueError(f"{name}: got {value}, takes {kind.words}")
     return torch.full((), value, dtype=dtype, device=device)
+
+
+def _check_flags(name: str, tensor: torch.Tensor) -> None:
+    if not torch.compiler.is_compiling() and tensor.device.type == "cpu":
+        _numpy.check_values(name, tensor.detach().to(torch.float64).numpy(), Kind.FLAG)
 
 
 def _check_dtype(name: str, tensor: torch.Tensor, kind: Kind) -> None:
     is_bool, is_number = tensor.dtype == torch.bool, tensor.is_floating_point() or tensor.is_complex()
     unfit = (kind is Kind.INDEX and (is_bool or is_number)) or (kind is Kind.BOOL and not is_bool)
     if unfit or tensor.is_complex():
-        raise TypeError(f"{name}: got a tensor of {tensor.dtype}, takes {kind.value}")
+        raise TypeError(f"{name}: got a tensor of {tensor.dtype}, takes {kind.words}")
 
 
 def _compiled_loops_fit(given: Given, stop: bool) -> bool:
@@ -233,14 +207,10 @@ def _from_numpy(given: Given, targets: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(targets).to(given.dtype)
 
 
-def _wide(given: Given, stop: bool) -> list[torch.Tensor]:
-    """The arguments, checked where that costs no waiting, detached if asked; 16-bit numbers as float32."""
-    if not torch.compiler.is_compiling() and all(x.device.type == "cpu" for x in given.arrays.values()):
-        host = {name: x.detach() for name, x in given.arrays.items()}
-        host = {name: (x.double() if x.is_floating_point() else x).numpy() for name, x in host.items()}
-        _numpy.check_given(dataclasses.replace(given, arrays=host))
-    dtype = torch.promote_types(given.dtype, torch.float32)
-    tensors = [tensor.detach() if stop else tensor for tensor in given.arrays.values()]
+def _wide(given: Given, names: Iterable[str], stop: bool) -> list[torch.Tensor]:
+    """Arguments, detached if asked; 16-bit numbers as float32."""
+    dtype = full(given.dtype)
+    tensors = [given.arrays[name].detach() if stop else given.arrays[name] for name in names]
     return [tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in tensors]
 
 

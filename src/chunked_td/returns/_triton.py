@@ -13,6 +13,8 @@ import torch  # pyright: ignore[reportMissingImports]  (an extra)
 import triton  # pyright: ignore[reportMissingImports]  (comes with torch for GPUs)
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 
+from chunked_td.returns import _formulas
+
 if tuple(int(number) for number in triton.__version__.split(".")[:2]) < (3, 2):
     raise ImportError(f"the kernel takes tuples: it needs Triton 3.2 or later, this is {triton.__version__}")
 
@@ -33,7 +35,7 @@ def linear(arrays, strides, row, column, inside, later):
 
 @triton.jit
 def lambda_returns(arrays, strides, row, column, inside, later):
-    """As `_formulas.lambda_returns`."""
+    """As `_formulas.LAMBDA_RETURNS`."""
     reward = _read(arrays[0], strides[0], row, column, inside)
     discount = _read(arrays[1], strides[1], row, column, inside)
     value = _read(arrays[2], strides[2], row, column, inside)
@@ -43,7 +45,7 @@ def lambda_returns(arrays, strides, row, column, inside, later):
 
 @triton.jit
 def gae(arrays, strides, row, column, inside, later):
-    """As `_formulas.gae`, with the λ of the next step."""
+    """As `_formulas.GAE`, with the λ of the next step."""
     reward = _read(arrays[0], strides[0], row, column, inside)
     value = _read(arrays[1], strides[1], row, column, inside)
     next_value = _read(arrays[2], strides[2], row, column, inside)
@@ -53,6 +55,9 @@ def gae(arrays, strides, row, column, inside, later):
     lambda_ = _read(arrays[6], strides[6], row + 1, column, later)
     delta = reward + discount * tl.where(terminated, 0.0, next_value) - value
     return delta, tl.where(terminated | truncated, 0.0, discount * lambda_)
+
+
+FUSED = {_formulas.LAMBDA_RETURNS: lambda_returns, _formulas.GAE: gae}
 
 
 @triton.jit

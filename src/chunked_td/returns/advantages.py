@@ -1,8 +1,12 @@
-"""Generalized advantage estimates with a λ per step: from a rollout buffer (`gae`), and with rlax's arguments."""
+"""Advantages with a λ per step: of a rollout (`gae`), of tokens (`token_gae`), and with rlax's arguments."""
 
 from __future__ import annotations
 
-from chunked_td.returns._arguments import Array, Kind, along, read
+import dataclasses
+from typing import NamedTuple
+
+from chunked_td.returns._arguments import Array, Kind, Masked, along, now_and_later, read
+from chunked_td.returns._formulas import GAE, WORTH
 from chunked_td.returns.multistep import td_lambda
 
 
@@ -15,6 +19,9 @@ def gae(
     discount: Array,
     lambda_: Array,
     *,
+    mask: Array | None = None,
+    masked: Masked = "pass",
+    segment_ids: Array | None = None,
     time_axis: int = 0,
     stop_target_gradients: bool = True,
 ) -> Array:
@@ -36,11 +43,12 @@ def gae(
       truncated: bool[T, ...], whether the episode was cut after step t; it bootstraps from `next_values`.
       discount: float in [0, 1], or float[T, ...].
       lambda_: float[T, ...] in [0, 1], or one number for all.
-      time_axis: which axis of rewards is time.
+      mask, masked, segment_ids, time_axis: as in `lambda_returns`; an episode counts as truncated where a segment ends
+        and, with masked="stop", before masked steps.
       stop_target_gradients: whether the results are constants (JAX and Torch).
 
     Returns:
-      float[T, ...]: advantages of steps 0..T−1.
+      float[T, ...]: advantages of steps 0..T−1; 0 where masked.
     """
     given = read(
         {
@@ -53,8 +61,88 @@ def gae(
             "lambda_": (lambda_, Kind.UNIT),
         },
         time_axis,
+        mask=mask,
+        masked=masked,
+        segment_ids=segment_ids,
+        cut=("truncated", True),
     )
-    return given.backend.gae(given, stop_target_gradients)
+    return given.unmasked(given.backend.solve(given, GAE, stop_target_gradients))
+
+
+class TokenAdvantages(NamedTuple):
+    """What `token_gae` returns."""
+
+    advantages: Array
+    targets: Array
+
+
+def token_gae(
+    rewards: Array,
+    values: Array,
+    mask: Array | None,
+    lambda_policy: Array,
+    lambda_value: Array,
+    *,
+    discount: Array = 1.0,
+    last_values: Array = 0.0,
+    masked: Masked = "pass",
+    segment_ids: Array | None = None,
+    time_axis: int = -1,
+    stop_target_gradients: bool = True,
+) -> TokenAdvantages:
+    """Advantages for a policy and targets for its critic, each with its own λ, in one pass over sequences of tokens.
+
+        Gₜ = rₜ + γₜ[(1 − λₜ₊₁)vₜ₊₁ + λₜ₊₁Gₜ₊₁];   advantage: Gₜ − vₜ with the policy's λ;   target: Gₜ with the other
+
+    Everything is indexed by the token that a step writes: v_t is the value before it, λ_t that of the state it is
+    written in. t + 1 is the next token that is not masked. After the last one stands `last_values`: 0 where the
+    sequence is complete.
+
+    Args:
+      rewards, values: float[B, T].
+      mask: bool[B, T], which tokens count; all if None.
+      lambda_policy, lambda_value: in [0, 1]; float[B, T], float[B, 1] for one per sequence, or one number.
+      discount: in [0, 1], in the same shapes.
+      last_values: float[B, 1] or one number, the value after the last token of sequences that were cut.
+      masked: "pass": masked tokens, such as a tool's output, are passed by. "stop": a sequence ends before them.
+      segment_ids: int[B, T], which sequence a token belongs to, where several share a row; each ends with value 0.
+      time_axis: which axis of rewards is time.
+      stop_target_gradients: whether the results are constants (JAX and Torch).
+
+    Returns:
+      (advantages, targets), float[B, T] each; 0 where masked.
+    """
+    given = read(
+        {
+            "rewards": (rewards, Kind.REAL),
+            "values": (values, Kind.REAL),
+            "discount": (discount, Kind.UNIT),
+            "lambda_policy": (lambda_policy, Kind.UNIT),
+            "lambda_value": (lambda_value, Kind.UNIT),
+            "last_values": (last_values, Kind.END),
+        },
+        time_axis,
+        mask=mask,
+        masked=masked,
+        segment_ids=segment_ids,
+        cut=("discount", 0.0),
+    )
+    backend, xp, axis, arrays = given.backend, given.backend.xp, given.axis, given.arrays
+    backend.check(given)
+    lambdas = [xp.broadcast_to(arrays.pop(name), given.shape) for name in ("lambda_policy", "lambda_value")]
+    both = dataclasses.replace(
+        given,
+        arrays={name: array[..., None] for name, array in arrays.items()} | {"lambda_": xp.stack(lambdas, -1)},
+        shape=(*given.shape, 2),
+    )
+    worth = backend.solve(both, WORTH, stop_target_gradients)
+    last = xp.broadcast_to(along(both.arrays["last_values"], axis, -1, None), along(worth, axis, -1, None).shape)
+    later = xp.concatenate([along(worth, axis, 1, None), last], axis=axis)
+    targets = both.arrays["rewards"] + both.arrays["discount"] * later
+    found = (targets[..., 0] - arrays["values"], targets[..., 1])
+    if stop_target_gradients:
+        found = (backend.stop_gradient(x) for x in found)
+    return TokenAdvantages(*(given.unmasked(x) for x in found))
 
 
 def truncated_generalized_advantage_estimation(
@@ -62,9 +150,9 @@ def truncated_generalized_advantage_estimation(
     discount_t: Array,
     lambda_: Array,
     values: Array,
+    stop_target_gradients: bool = False,
     *,
     time_axis: int = 0,
-    stop_target_gradients: bool = True,
 ) -> Array:
     """Advantages with the arguments of rlax's function of this name.
 
@@ -77,18 +165,36 @@ def truncated_generalized_advantage_estimation(
       r_t, discount_t: float[T, ...], as in `lambda_returns`.
       lambda_: float[T, ...] in [0, 1], λ_t for t in 1..T, or one number for all.
       values: float[T+1, ...], values of s_0..s_T.
-      time_axis, stop_target_gradients: as in `lambda_returns`.
+      stop_target_gradients, time_axis: as in `lambda_returns`.
 
     Returns:
       float[T, ...]: advantages at 0..T−1.
     """
-    rewards = read({"r_t": (r_t, Kind.REAL)}, time_axis)
-    given = read({"values": (values, Kind.REAL)}, time_axis)
-    shape = list(rewards.shape)
-    shape[rewards.axis] += 1
-    if given.shape != tuple(shape):
-        raise ValueError(f"values: got shape {given.shape}, takes {tuple(shape)}, one step more than r_t")
-    values = given.arrays["values"]
-    now, later = along(values, given.axis, 0, -1), along(values, given.axis, 1, None)
-    errors = td_lambda(now, r_t, discount_t, later, lambda_, time_axis=time_axis, stop_target_gradients=False)
-    return given.backend.stop_gradient(errors) if stop_target_gradients else errors
+    now, later = now_and_later(r_t, values, time_axis)
+    errors = td_lambda(now, r_t, discount_t, later, lambda_, False, time_axis=time_axis)
+    return read({"errors": (errors, Kind.REAL)}, 0).backend.stop_gradient(errors) if stop_target_gradients else errors
+
+
+def masked_whiten(values: Array, mask: Array | None = None, shift_mean: bool = True, *, eps: float = 1e-8) -> Array:
+    """Numbers with mean 0 and variance 1 where not masked, such as advantages of a batch; 0 where masked.
+
+    Args:
+      values: float[...]. mask: bool[...], which count; all if None.
+      shift_mean: whether the mean becomes 0; it stays if not.
+      eps: added to the variance (that of a sample: the sum of squares over n − 1).
+    """
+    given = read({"values": (values, Kind.REAL)}, 0, mask=mask)
+    given.backend.check(given)
+    x, kept = given.arrays["values"], given.unmasked(given.backend.xp.ones_like(given.arrays["values"]))
+    count = kept.sum()
+    mean = x.sum() / count
+    centred = (x - mean) * kept
+    scale = ((centred**2).sum() / (count - 1).clip(1) + eps) ** 0.5
+    return given.unmasked(centred / scale if shift_mean else centred / scale + mean)
+
+
+def length_mask(lengths: Array, steps: int) -> Array:
+    """bool[..., steps] from int[...]: the mask of sequences that fill the first `lengths` of `steps` places."""
+    given = read({"lengths": (lengths, Kind.INDEX)}, 0)
+    xp, ends = given.backend.xp, given.arrays["lengths"][..., None]
+    return xp.cumsum(xp.ones_like(xp.broadcast_to(ends, (*given.shape, steps))), -1) <= ends

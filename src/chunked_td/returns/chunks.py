@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chunked_td.returns._arguments import Array, Kind, read, shaped
+from chunked_td.returns._arguments import Array, Kind, along, read, shaped
 from chunked_td.returns.multistep import lambda_returns
 
 
@@ -23,9 +23,11 @@ def sample_keep(lambda_t: Array, rng: Any, *, time_axis: int = 0) -> Array:
     Returns:
       bool[T, ...]: whether the states at 1..T are kept.
     """
-    given = read({"lambda_t": (lambda_t, Kind.UNIT)}, time_axis, check=("lambda_t",))
-    keep = given.backend.sample(given.arrays["lambda_t"], rng)
-    return given.backend.keep_last(keep, given.axis)
+    given = read({"lambda_t": (lambda_t, Kind.UNIT)}, time_axis)
+    given.backend.check(given)
+    keep, xp = given.backend.sample(given.arrays["lambda_t"], rng), given.backend.xp
+    last = xp.ones_like(along(keep, given.axis, -1, None))
+    return xp.concatenate([along(keep, given.axis, 0, -1), last], axis=given.axis)
 
 
 def chunked_targets(

@@ -1,21 +1,25 @@
-"""λ-returns, n-step returns and TD(λ) errors with a λ per step (Eq. 4); names, order and indices are rlax's."""
+"""λ-returns, n-step returns and TD(λ) errors with a λ per step (Eq. 4); names, order and defaults are rlax's."""
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 
-from chunked_td.returns._arguments import Array, Kind, along, read
+from chunked_td.returns._arguments import Array, Given, Kind, Masked, along, following, read, renamed
+from chunked_td.returns._formulas import LAMBDA_RETURNS
 
 
+@renamed(lambda_t="lambda_")
 def lambda_returns(
     r_t: Array,
     discount_t: Array,
     v_t: Array,
-    lambda_t: Array = 1.0,
+    lambda_: Array = 1.0,
+    stop_target_gradients: bool = False,
     *,
+    mask: Array | None = None,
+    masked: Masked = "pass",
+    segment_ids: Array | None = None,
     time_axis: int = 0,
-    stop_target_gradients: bool = True,
 ) -> Array:
     """λ-returns with one λ, or a λ per step (Eq. 4).
 
@@ -28,27 +32,29 @@ def lambda_returns(
       r_t: float[T, ...], rewards for t in 1..T.
       discount_t: float[T, ...] in [0, 1], or one number for all; 0 where s_t is terminal.
       v_t: float[T, ...], values of s_1..s_T.
-      lambda_t: float[T, ...] in [0, 1], or one number for all; 0 where an episode was cut at s_t.
-      time_axis: which axis of r_t is time.
+      lambda_: float[T, ...] in [0, 1], λ_t for t in 1..T, or one number for all; 0 where an episode was cut at s_t.
       stop_target_gradients: whether the results are constants (JAX and Torch).
+      mask: bool[T, ...], which steps there are. masked: whether credit passes the others. segment_ids: int[T, ...],
+        which sequence a step belongs to. See the docstring of the package.
+      time_axis: which axis of r_t is time.
 
     Returns:
-      float[T, ...]: targets for the states at 0..T−1.
+      float[T, ...]: targets for the states at 0..T−1; 0 where masked.
     """
-    given = read(
-        {
-            "r_t": (r_t, Kind.REAL),
-            "discount_t": (discount_t, Kind.UNIT),
-            "v_t": (v_t, Kind.REAL),
-            "lambda_t": (lambda_t, Kind.UNIT),
-        },
-        time_axis,
-    )
-    return given.backend.lambda_returns(given, stop_target_gradients)
+    given = _read(r_t, discount_t, v_t, lambda_, time_axis, mask, masked, segment_ids)
+    return given.unmasked(given.backend.solve(given, LAMBDA_RETURNS, stop_target_gradients))
 
 
 def discounted_returns(
-    r_t: Array, discount_t: Array, v_t: Array, *, time_axis: int = 0, stop_target_gradients: bool = True
+    r_t: Array,
+    discount_t: Array,
+    v_t: Array,
+    stop_target_gradients: bool = False,
+    *,
+    mask: Array | None = None,
+    masked: Masked = "pass",
+    segment_ids: Array | None = None,
+    time_axis: int = 0,
 ) -> Array:
     """Monte-Carlo returns, bootstrapped at the end of the trajectory only.
 
@@ -56,15 +62,17 @@ def discounted_returns(
 
     Args:
       r_t, discount_t: float[T, ...], as in `lambda_returns`.
-      v_t: float[T, ...] or one number; only the value of s_T is read.
-      time_axis, stop_target_gradients: as in `lambda_returns`.
+      v_t: float[T, ...] or one number; only the value of s_T is read, unless there is a mask or there are segments.
+      stop_target_gradients, mask, masked, segment_ids, time_axis: as in `lambda_returns`.
 
     Returns:
       float[T, ...]: targets for the states at 0..T−1.
     """
-    given = read({"r_t": (r_t, Kind.REAL), "v_t": (v_t, Kind.READ)}, time_axis)
-    last = along(given.arrays["v_t"], given.axis, -1, None)
-    return lambda_returns(r_t, discount_t, last, 1.0, time_axis=time_axis, stop_target_gradients=stop_target_gradients)
+    if mask is None and segment_ids is None:
+        given = read({"r_t": (r_t, Kind.REAL), "v_t": (v_t, Kind.READ)}, time_axis)
+        v_t = along(given.arrays["v_t"], given.axis, -1, None)
+    given = _read(r_t, discount_t, v_t, 1.0, time_axis, mask, masked, segment_ids)
+    return given.unmasked(given.backend.solve(given, LAMBDA_RETURNS, stop_target_gradients))
 
 
 def n_step_bootstrapped_returns(
@@ -73,9 +81,9 @@ def n_step_bootstrapped_returns(
     v_t: Array,
     n: int,
     lambda_t: Array = 1.0,
+    stop_target_gradients: bool = False,
     *,
     time_axis: int = 0,
-    stop_target_gradients: bool = True,
 ) -> Array:
     """n-step returns: the recursion of `lambda_returns`, started at v no more than n steps ahead.
 
@@ -84,42 +92,10 @@ def n_step_bootstrapped_returns(
     Args:
       r_t, discount_t, v_t, lambda_t: float[T, ...], as in `lambda_returns`.
       n: number of rewards to add up before bootstrapping; fewer near the end, where v_T is as far as one can see.
-      time_axis, stop_target_gradients: as in `lambda_returns`.
+      stop_target_gradients, time_axis: as in `lambda_returns`.
 
     Returns:
       float[T, ...]: targets for the states at 0..T−1.
-    """
-    arguments = {
-        "r_t": (r_t, Kind.REAL),
-        "discount_t": (discount_t, Kind.UNIT),
-        "v_t": (v_t, Kind.REAL),
-        "lambda_t": (lambda_t, Kind.UNIT),
-    }
-    given = read(arguments, time_axis, check=arguments)
-    return given.backend.n_step_returns(given, _positive(n), stop_target_gradients)
-
-
-def td_lambda(
-    v_tm1: Array,
-    r_t: Array,
-    discount_t: Array,
-    v_t: Array,
-    lambda_t: Array = 1.0,
-    *,
-    time_axis: int = 0,
-    stop_target_gradients: bool = True,
-) -> Array:
-    """TD(λ) errors: λ-returns less the values they are targets for.
-
-        eₜ₋₁ = Gₜ₋₁ − vₜ₋₁
-
-    Args:
-      v_tm1: float[T, ...], values of s_0..s_{T−1}; their gradient passes through.
-      r_t, discount_t, v_t, lambda_t: float[T, ...], as in `lambda_returns`.
-      time_axis, stop_target_gradients: as in `lambda_returns`.
-
-    Returns:
-      float[T, ...]: errors of the states at 0..T−1.
     """
     given = read(
         {
@@ -127,14 +103,94 @@ def td_lambda(
             "discount_t": (discount_t, Kind.UNIT),
             "v_t": (v_t, Kind.REAL),
             "lambda_t": (lambda_t, Kind.UNIT),
-            "v_tm1": (v_tm1, Kind.REAL),
         },
         time_axis,
-        check=("v_tm1",),
     )
-    *arguments, v_tm1 = given.arrays.items()
-    given = dataclasses.replace(given, arrays=dict(arguments))
-    return given.backend.lambda_returns(given, stop_target_gradients) - v_tm1[1]
+    return given.backend.n_step_returns(given, _positive(n), stop_target_gradients)
+
+
+@renamed(lambda_t="lambda_")
+def td_lambda(
+    v_tm1: Array,
+    r_t: Array,
+    discount_t: Array,
+    v_t: Array,
+    lambda_: Array = 1.0,
+    stop_target_gradients: bool = True,
+    *,
+    mask: Array | None = None,
+    masked: Masked = "pass",
+    segment_ids: Array | None = None,
+    time_axis: int = 0,
+) -> Array:
+    """TD(λ) errors: λ-returns less the values they are targets for.
+
+        eₜ₋₁ = Gₜ₋₁ − vₜ₋₁
+
+    Args:
+      v_tm1: float[T, ...], values of s_0..s_{T−1}; their gradient passes through.
+      r_t, discount_t, v_t, lambda_: float[T, ...], as in `lambda_returns`.
+      stop_target_gradients, mask, masked, segment_ids, time_axis: as in `lambda_returns`.
+
+    Returns:
+      float[T, ...]: errors of the states at 0..T−1; 0 where masked.
+    """
+    given = _read(r_t, discount_t, v_t, lambda_, time_axis, mask, masked, segment_ids, v_tm1=(v_tm1, Kind.REAL))
+    given.backend.check(given.with_arrays(v_tm1=given.arrays["v_tm1"]))
+    targets = given.backend.solve(given, LAMBDA_RETURNS, stop_target_gradients)
+    return given.unmasked(targets - given.arrays["v_tm1"])
+
+
+def upgo_returns(
+    r_t: Array,
+    discount_t: Array,
+    v_t: Array,
+    stop_target_gradients: bool = True,
+    *,
+    mask: Array | None = None,
+    masked: Masked = "pass",
+    segment_ids: Array | None = None,
+    time_axis: int = 0,
+) -> Array:
+    """Upgoing returns (Vinyals et al., 2019): λ-returns with λ = 1 where the next step is no worse than expected.
+
+        λₜ = 1 if rₜ₊₁ + γₜ₊₁vₜ₊₁ ≥ vₜ, else 0
+
+    Args:
+      r_t, discount_t, v_t: float[T, ...], as in `lambda_returns`.
+      stop_target_gradients, mask, masked, segment_ids, time_axis: as in `lambda_returns`.
+
+    Returns:
+      float[T, ...]: targets for the states at 0..T−1; 0 where masked.
+    """
+    given = _read(r_t, discount_t, v_t, 1.0, time_axis, mask, masked, segment_ids)
+    arrays = given.arrays
+    seen = arrays["r_t"] + arrays["discount_t"] * arrays["v_t"]
+    upward = following(given, seen, 0.0) >= arrays["v_t"]
+    if given.mask is not None:
+        upward = upward | ~given.mask
+    given = given.with_arrays(**(arrays | {"lambda_": arrays["lambda_"] * upward}))
+    return given.unmasked(given.backend.solve(given, LAMBDA_RETURNS, stop_target_gradients))
+
+
+def _read(
+    r_t: Array,
+    discount_t: Array,
+    v_t: Array,
+    lambda_: Array,
+    time_axis: int,
+    mask: Array | None,
+    masked: Masked,
+    segment_ids: Array | None,
+    **others: tuple[Array, Kind],
+) -> Given:
+    arguments = {
+        "r_t": (r_t, Kind.REAL),
+        "discount_t": (discount_t, Kind.UNIT),
+        "v_t": (v_t, Kind.REAL),
+        "lambda_": (lambda_, Kind.UNIT),
+    }
+    return read(arguments | others, time_axis, mask=mask, masked=masked, segment_ids=segment_ids, bootstraps=True)
 
 
 def _positive(n: int) -> int:

@@ -1,15 +1,28 @@
 """Off-policy targets with a λ per step: Retrace (Munos et al., 2016) and V-trace (Espeholt et al., 2018).
 
-Both multiply the trace by γ λ min(1, π/μ). With a constant λ they are rlax's functions of the same names.
+Both multiply the trace by γ λ min(1, π/μ). Names, order and defaults are rlax's.
 """
 
 from __future__ import annotations
 
-import dataclasses
+from typing import NamedTuple
 
-from chunked_td.returns._arguments import Array, Kind, read, shaped
+from chunked_td.returns._arguments import (
+    Array,
+    Given,
+    Kind,
+    Masked,
+    along,
+    following,
+    now_and_later,
+    read,
+    renamed,
+    shaped,
+)
+from chunked_td.returns._formulas import OFF_POLICY, VTRACE
 
 
+@renamed(lambda_t="lambda_")
 def retrace(
     q_tm1: Array,
     q_t: Array,
@@ -19,11 +32,14 @@ def retrace(
     discount_t: Array,
     pi_t: Array,
     mu_t: Array,
-    lambda_t: Array,
+    lambda_: Array,
     eps: float = 1e-8,
-    *,
-    time_axis: int = 0,
     stop_target_gradients: bool = True,
+    *,
+    mask: Array | None = None,
+    masked: Masked = "pass",
+    segment_ids: Array | None = None,
+    time_axis: int = 0,
 ) -> Array:
     """Retrace errors for action values, with a λ per step.
 
@@ -36,54 +52,123 @@ def retrace(
       r_t, discount_t: float[T, ...], as in `lambda_returns`.
       pi_t: float[T, ..., A], probabilities of the target policy π at 1..T.
       mu_t: float[T, ...], the behaviour policy's probabilities of the actions a_t.
-      lambda_t: float[T, ...] in [0, 1], or one number for all; may depend on (s_t, a_t).
+      lambda_: float[T, ...] in [0, 1], or one number for all; may depend on (s_t, a_t).
       eps: added to μ, against division by zero.
-      time_axis: which axis of r_t is time.
       stop_target_gradients: whether only the gradient of q_tm1 passes (JAX and Torch).
+      mask, masked, segment_ids, time_axis: as in `lambda_returns`.
 
     Returns:
-      float[T, ...]: errors of Q(s_t, a_t) at 0..T−1.
+      float[T, ...]: errors of Q(s_t, a_t) at 0..T−1; 0 where masked.
     """
-    arguments = {
-        "r_t": (r_t, Kind.REAL),
-        "discount_t": (discount_t, Kind.UNIT),
-        "q_tm1": (q_tm1, Kind.REAL),
-        "q_t": (q_t, Kind.REAL),
-        "a_tm1": (a_tm1, Kind.INDEX),
-        "a_t": (a_t, Kind.INDEX),
-        "pi_t": (pi_t, Kind.UNIT),
-        "mu_t": (mu_t, Kind.POSITIVE),
-        "lambda_t": (lambda_t, Kind.UNIT),
-    }
-    given = read(arguments, time_axis, check=arguments, extra_axes=("q_tm1", "q_t", "pi_t"))
+    given = read(
+        {
+            "r_t": (r_t, Kind.REAL),
+            "discount_t": (discount_t, Kind.UNIT),
+            "q_tm1": (q_tm1, Kind.REAL),
+            "q_t": (q_t, Kind.REAL),
+            "a_tm1": (a_tm1, Kind.INDEX),
+            "a_t": (a_t, Kind.INDEX),
+            "pi_t": (pi_t, Kind.UNIT),
+            "mu_t": (mu_t, Kind.POSITIVE),
+            "lambda_": (lambda_, Kind.UNIT),
+        },
+        time_axis,
+        extra_axes=("q_tm1", "q_t", "pi_t"),
+        mask=mask,
+        masked=masked,
+        segment_ids=segment_ids,
+        bootstraps=True,
+    )
     backend, arrays = given.backend, given.arrays
+    backend.check(given)
     per_action = (*given.shape, *tuple(arrays["q_t"].shape)[-1:])
     q_tm1, q_t, pi_t = (shaped(name, arrays[name], per_action) for name in ("q_tm1", "q_t", "pi_t"))
     a_tm1, a_t = (shaped(name, arrays[name], given.shape) for name in ("a_tm1", "a_t"))
-
     ratio = backend.pick("a_t", pi_t, a_t) / (arrays["mu_t"] + eps)
-    coefficients = {
-        "r_t": arrays["r_t"],
-        "discount_t": arrays["discount_t"],
-        "v_t": (pi_t * q_t).sum(-1),
-        "q_t": backend.pick("a_t", q_t, a_t),
-        "c_t": arrays["lambda_t"] * backend.minimum(ratio, 1.0),
-    }
-    targets = backend.retrace(dataclasses.replace(given, arrays=coefficients), stop_target_gradients)
-    return targets - backend.pick("a_tm1", q_tm1, a_tm1)
+    c_t = arrays["lambda_"] * backend.xp.clip(ratio, None, 1.0)
+    if mask is not None:  # π of a masked step does not add up to 1
+        c_t = backend.xp.where(given.mask, c_t, 1.0)
+    step = given.with_arrays(
+        r_t=arrays["r_t"],
+        discount_t=arrays["discount_t"],
+        v_t=(pi_t * q_t).sum(-1),
+        q_t=backend.pick("a_t", q_t, a_t),
+        c_t=c_t,
+    )
+    targets = backend.solve(step, OFF_POLICY, stop_target_gradients)
+    return given.unmasked(targets - backend.pick("a_tm1", q_tm1, a_tm1))
 
 
+def retrace_continuous(
+    q_tm1: Array,
+    q_t: Array,
+    v_t: Array,
+    r_t: Array,
+    discount_t: Array,
+    log_rhos: Array,
+    lambda_: Array,
+    stop_target_gradients: bool = True,
+    *,
+    time_axis: int = 0,
+) -> Array:
+    """Retrace errors where actions are no list: from Q of the actions taken and the values of the states.
+
+        Gₜ₋₁ = rₜ + γₜ[vₜ + cₜ(Gₜ − qₜ)],   cₜ = λₜ min(1, ρₜ),   c_T = 0;   eₜ₋₁ = Gₜ₋₁ − qₜ₋₁
+
+    Args:
+      q_tm1: float[T, ...], Q at 0..T−1. v_t, r_t, discount_t: float[T, ...], at 1..T.
+      q_t, log_rhos: float[T−1, ...], Q and log(π/μ) of the actions taken at 1..T−1.
+      lambda_: float[T−1, ...] in [0, 1], or one number for all.
+      stop_target_gradients: whether only the gradient of q_tm1 passes (JAX and Torch).
+      time_axis: which axis of r_t is time.
+
+    Returns:
+      float[T, ...]: errors at 0..T−1.
+    """
+    given = read(
+        {
+            "r_t": (r_t, Kind.REAL),
+            "discount_t": (discount_t, Kind.UNIT),
+            "v_t": (v_t, Kind.REAL),
+            "q_tm1": (q_tm1, Kind.REAL),
+        },
+        time_axis,
+    )
+    inner = read(
+        {"q_t": (q_t, Kind.REAL), "log_rhos": (log_rhos, Kind.REAL), "lambda_": (lambda_, Kind.UNIT)}, time_axis
+    )
+    backend, xp, axis, arrays = given.backend, given.backend.xp, given.axis, given.arrays
+    backend.check(given)
+    backend.check(inner)
+    shape = tuple(length - (k == axis) for k, length in enumerate(given.shape))
+    shaped("q_t", inner.arrays["q_t"], shape)
+    c_t = inner.arrays["lambda_"] * xp.exp(xp.clip(inner.arrays["log_rhos"], None, 0.0))
+    end = xp.zeros_like(along(arrays["r_t"], axis, -1, None))
+    step = given.with_arrays(
+        r_t=arrays["r_t"],
+        discount_t=arrays["discount_t"],
+        v_t=arrays["v_t"],
+        q_t=xp.concatenate([inner.arrays["q_t"], end], axis=axis),
+        c_t=xp.concatenate([xp.broadcast_to(c_t, shape), end], axis=axis),
+    )
+    return backend.solve(step, OFF_POLICY, stop_target_gradients) - arrays["q_tm1"]
+
+
+@renamed(lambda_t="lambda_")
 def vtrace(
     v_tm1: Array,
     v_t: Array,
     r_t: Array,
     discount_t: Array,
     rho_tm1: Array,
-    lambda_t: Array = 1.0,
+    lambda_: Array = 1.0,
     clip_rho_threshold: float = 1.0,
-    *,
-    time_axis: int = 0,
     stop_target_gradients: bool = True,
+    sample_mask: Array | None = None,
+    *,
+    masked: Masked = "pass",
+    segment_ids: Array | None = None,
+    time_axis: int = 0,
 ) -> Array:
     """V-trace errors for state values, with a λ per step.
 
@@ -95,25 +180,162 @@ def vtrace(
       v_tm1, v_t: float[T, ...], values at 0..T−1 and at 1..T.
       r_t, discount_t: float[T, ...], as in `lambda_returns`.
       rho_tm1: float[T, ...], ratios π(a|s)/μ(a|s) of the actions at 0..T−1.
-      lambda_t: float[T, ...] in [0, 1], or one number for all.
+      lambda_: float[T, ...] in [0, 1], or one number for all.
       clip_rho_threshold: ρ̄, the largest weight of a TD error.
-      time_axis: which axis of r_t is time.
       stop_target_gradients: whether only the gradient of v_tm1 passes, as −1 per error (JAX and Torch).
+      sample_mask: bool[T, ...], which steps there are: `mask` of the other functions, by its name in rlax. Masked steps
+        give 0 here; there, the error of the next step that is not masked.
+      masked, segment_ids, time_axis: as in `lambda_returns`.
+
+    Returns:
+      float[T, ...]: errors at 0..T−1; 0 where masked.
+    """
+    return leaky_vtrace(
+        v_tm1,
+        v_t,
+        r_t,
+        discount_t,
+        rho_tm1,
+        1.0,
+        lambda_,
+        clip_rho_threshold,
+        stop_target_gradients,
+        sample_mask,
+        masked=masked,
+        segment_ids=segment_ids,
+        time_axis=time_axis,
+    )
+
+
+def leaky_vtrace(
+    v_tm1: Array,
+    v_t: Array,
+    r_t: Array,
+    discount_t: Array,
+    rho_tm1: Array,
+    alpha_: float = 1.0,
+    lambda_: Array = 1.0,
+    clip_rho_threshold: float = 1.0,
+    stop_target_gradients: bool = True,
+    sample_mask: Array | None = None,
+    *,
+    masked: Masked = "pass",
+    segment_ids: Array | None = None,
+    time_axis: int = 0,
+) -> Array:
+    """V-trace whose clipped ratios are mixed with those that are not (Zahavy et al., 2020).
+
+    Args:
+      alpha_: weight of the clipped ratios. Others: as in `vtrace`.
+
+    Returns:
+      float[T, ...]: errors at 0..T−1; 0 where masked.
+    """
+    _check_clip("clip_rho_threshold", clip_rho_threshold)
+    arguments = _vtrace_arguments(v_tm1, v_t, r_t, discount_t, rho_tm1, lambda_)
+    given = read(arguments, time_axis, mask=sample_mask, masked=masked, segment_ids=segment_ids)
+    return _vtrace(given, alpha_, clip_rho_threshold, stop_target_gradients)
+
+
+class VTraceOutput(NamedTuple):
+    """What `vtrace_td_error_and_advantage` returns, as in rlax."""
+
+    errors: Array
+    pg_advantage: Array
+    q_estimate: Array
+
+
+@renamed(lambda_t="lambda_")
+def vtrace_td_error_and_advantage(
+    v_tm1: Array,
+    v_t: Array,
+    r_t: Array,
+    discount_t: Array,
+    rho_tm1: Array,
+    lambda_: Array = 1.0,
+    clip_rho_threshold: float = 1.0,
+    clip_pg_rho_threshold: float = 1.0,
+    stop_target_gradients: bool = True,
+    sample_mask: Array | None = None,
+    *,
+    masked: Masked = "pass",
+    segment_ids: Array | None = None,
+    time_axis: int = 0,
+) -> VTraceOutput:
+    """V-trace errors, and advantages for a policy gradient.
+
+        qₜ₋₁ = rₜ + γₜ[(1 − λₜ)vₜ + λₜ(vₜ + eₜ)],   Aₜ₋₁ = min(ρ̄_pg, ρₜ₋₁)(qₜ₋₁ − vₜ₋₁)
+
+    e_t is 0 where no step follows. The numbers are rlax's where v_t is v_tm1 one step later.
+
+    Args:
+      clip_pg_rho_threshold: ρ̄_pg. Others: as in `vtrace`.
+
+    Returns:
+      errors, pg_advantage and q_estimate, float[T, ...] each; 0 where masked.
+    """
+    _check_clip("clip_rho_threshold", clip_rho_threshold)
+    _check_clip("clip_pg_rho_threshold", clip_pg_rho_threshold)
+    arguments = _vtrace_arguments(v_tm1, v_t, r_t, discount_t, rho_tm1, lambda_)
+    given = read(arguments, time_axis, mask=sample_mask, masked=masked, segment_ids=segment_ids, bootstraps=True)
+    errors = _vtrace(given, 1.0, clip_rho_threshold, stop_target_gradients)
+    r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_ = given.arrays.values()
+    v_t = given.backend.xp.broadcast_to(v_t, given.shape)
+    targets = following(given, errors + v_tm1, along(v_t, given.axis, -1, None), stop_target_gradients)
+    q_estimate = r_t + discount_t * ((1 - lambda_) * v_t + lambda_ * targets)
+    advantages = given.backend.xp.clip(rho_tm1, None, clip_pg_rho_threshold) * (q_estimate - v_tm1)
+    return VTraceOutput(errors, *(given.unmasked(x) for x in (advantages, q_estimate)))
+
+
+def importance_corrected_td_errors(
+    r_t: Array,
+    discount_t: Array,
+    rho_tm1: Array,
+    lambda_: Array,
+    values: Array,
+    stop_target_gradients: bool = False,
+    *,
+    time_axis: int = 0,
+) -> Array:
+    """TD(λ) errors with importance sampling per decision: V-trace without clipping.
+
+        eₜ₋₁ = ρₜ₋₁(rₜ + γₜvₜ − vₜ₋₁ + γₜ λₜ eₜ),   e_T = 0
+
+    Args:
+      values: float[T+1, ...], values of s_0..s_T. Others: as in `vtrace`.
 
     Returns:
       float[T, ...]: errors at 0..T−1.
     """
-    if not clip_rho_threshold > 0.0:
-        raise ValueError(f"clip_rho_threshold: got {clip_rho_threshold}, takes a number > 0")
-    arguments = {
+    v_tm1, v_t = now_and_later(r_t, values, time_axis)
+    return leaky_vtrace(
+        v_tm1, v_t, r_t, discount_t, rho_tm1, 0.0, lambda_, 1.0, stop_target_gradients, time_axis=time_axis
+    )
+
+
+def _vtrace(given: Given, alpha: float, clip_rho: float, stop: bool) -> Array:
+    backend, arrays = given.backend, given.arrays
+    backend.check(given)
+    rho, v_tm1 = arrays["rho_tm1"], arrays["v_tm1"]
+    weight, c = ((1 - alpha) * rho + alpha * backend.xp.clip(rho, None, limit) for limit in (clip_rho, 1.0))
+    step = given.with_arrays(**(arrays | {"rho_tm1": weight, "c_t": arrays["lambda_"] * c}))
+    errors = backend.solve(step, VTRACE, stop)
+    return given.unmasked(backend.stop_gradient(errors + v_tm1) - v_tm1 if stop else errors)
+
+
+def _vtrace_arguments(
+    v_tm1: Array, v_t: Array, r_t: Array, discount_t: Array, rho_tm1: Array, lambda_: Array
+) -> dict[str, tuple[Array, Kind]]:
+    return {
         "r_t": (r_t, Kind.REAL),
         "discount_t": (discount_t, Kind.UNIT),
         "v_t": (v_t, Kind.REAL),
         "v_tm1": (v_tm1, Kind.REAL),
         "rho_tm1": (rho_tm1, Kind.POSITIVE),
-        "lambda_t": (lambda_t, Kind.UNIT),
+        "lambda_": (lambda_, Kind.UNIT),
     }
-    given = read(arguments, time_axis, check=arguments)
-    errors = given.backend.vtrace(given, clip_rho_threshold, stop_target_gradients)
-    values = given.arrays["v_tm1"]
-    return given.backend.stop_gradient(errors + values) - values if stop_target_gradients else errors
+
+
+def _check_clip(name: str, limit: float) -> None:
+    if not limit > 0.0:
+        raise ValueError(f"{name}: got {limit}, takes a number > 0")

@@ -241,7 +241,7 @@ def question_of(sources: Sequence[LambdaSource], learner: str, dynamics: Any) ->
             )
     if any(need & COUNTED for need in needs):
         raise ValueError(f"lambda_source: networks predict what comes next, but {sources} needs {needs}: take counts")
-    asked = {source.question_for_device(bootstrap) for source in sources}
+    asked = {source.device_question(bootstrap) for source in sources}
     asked |= {None for need in needs if Needs.LEGAL in need and _has_choices(dynamics)}
     parts = {_groups(source, dynamics) for source in sources if source.per_component}
     if len(parts) > 1:

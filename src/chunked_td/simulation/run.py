@@ -7,17 +7,15 @@ from typing import Any
 import numpy as np
 
 from chunked_td._numba import check_layout, formed, is_cacheable, static, static_if_small
-from chunked_td.bootstraps import BOOTSTRAPS, STATE
+from chunked_td.bootstraps import BOOTSTRAPS
 from chunked_td.envs.protocol import Dynamics, independent_copy, legal_masks
 from chunked_td.lambdas.base import LambdaSource, Needs
-from chunked_td.learners.averaged import CorrectedTrace
-from chunked_td.learners.count_models import component_parts, kind_of_counts, make_counts, pairs_per_step
+from chunked_td.learners.count_models import pairs_per_step
 from chunked_td.learners.exploration import Exploration
-from chunked_td.learners.learned_components import LearnedComponents
-from chunked_td.learners.planning.base import Planner, PlanningStream, make_planning
+from chunked_td.learners.planning.base import Planner, PlanningStream
 from chunked_td.learners.reward_sources import RewardSource
-from chunked_td.learners.state import AgentState, Memory, Tables, empty_episode, make_rule
-from chunked_td.learners.views import View, empty_trace
+from chunked_td.learners.state import build_state, with_room
+from chunked_td.learners.views import View
 from chunked_td.models.errors import ModelError
 from chunked_td.models.oracle import Oracle, TableOracle
 from chunked_td.seeding import Draws, GuardedStream, SeedSequences, Stream, generator, split_seed
@@ -77,50 +75,43 @@ class Run:
     ):
         self.name, self.env = type(dynamics).__name__, formed(independent_copy(dynamics))
         self.step_size, self.epsilons = float(step_size), epsilons
-        A, d, T = dynamics.n_actions, dynamics.n_rewards, dynamics.horizon
+        A, T = dynamics.n_actions, dynamics.horizon
         nvec, bootstrap = np.array(dynamics.nvec, np.int64), BOOTSTRAPS[learner]
-        divided = reward_source if isinstance(reward_source, LearnedComponents) else None
-        if divided is not None:
-            divided.check(dynamics.nvec, d, lambda_source.per_component)
-            d = nvec.size + 1
-        states = int(nvec.prod())
+        states, seeds = int(nvec.prod()), split_seed(seed)
         n_actions = A if getattr(dynamics, "one_loop", False) else static_if_small(A)
-        rule = make_rule(
-            bootstrap, lambda_source, view, n_actions, discount, replacing=replacing, plans=planner is not None
-        )
-        if source is not None:  # λ is computed after the episode, from the policies as they were
-            rule = rule._replace(keeps_policy=static(1))
-        rows = states if bootstrap == STATE else states * A
-        parts = component_parts(lambda_source, d, nvec.size, rest=divided is not None)
-        legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
-        sizes = {"S": states, "A": A, "d": d, "rows": rows}
-        seeds = split_seed(seed)
-        exploring = None if exploration is None else exploration.compiled(sizes)
         draws = 0 if planner is None else planner.draws * T
         self.plan_draws = Draws(generator(seeds.planning), max(_BLOCK, 2 * draws) if draws else 0)
-        trace = empty_trace(view, rows, d, min(rows, T))
-        self.agent = check_layout(
-            AgentState(
-                rule=rule,
-                source=lambda_source.compiled(sizes) if source is None else source,
-                model=_make_model(model, dynamics, lambda_source, bootstrap, parts),
-                tables=Tables(np.zeros((rows, d)), legal, nvec, parts, exploring),
-                trace=trace,
-                memory=Memory.empty(A, d, T if trace is None else 0),
-                watch=np.zeros(1, np.int64),
-                episode=empty_episode(lambda_source, rule, d, T),
-                planning=make_planning(planner, reward_source, sizes, self.plan_draws.stream),
-                error=None if error is None else error.compiled(states, A),
-                division=None if divided is None else divided.compiled(nvec),
-            )
+        self.agent = build_state(
+            bootstrap,
+            lambda_source,
+            view,
+            n_actions=n_actions,
+            paid=dynamics.n_rewards,
+            nvec=dynamics.nvec,
+            states=states,
+            room=T,
+            discount=discount,
+            stream=self.plan_draws.stream,
+            model=_true_model(dynamics, lambda_source, bootstrap) if model == "oracle" else model,
+            compiled_source=source,
+            planner=planner,
+            reward_source=reward_source,
+            exploration=exploration,
+            error=error,
+            error_states=states,
+            replacing=replacing,
         )
+        if source is not None:  # λ is computed after the episode, from the policies as they were
+            self.agent = self.agent._replace(rule=self.agent.rule._replace(keeps_policy=static(1)))
+        check_layout(self.agent)
         kept = Record.empty(nvec.size, A, dynamics.n_rewards, T) if record else None
         trusted = type(dynamics).__module__.startswith("chunked_td.")
         masks, sums = legal_masks(dynamics), LambdaSums.zero() if sum_lambda else None
+        d = self.agent.tables.values.shape[1]
         self.stage = Stage.empty(nvec, n_actions, dynamics.n_rewards, d, masks, T, trusted, kept, sums)
         self._prepare(dynamics, seeds, view, draws)
         planned = () if self.agent.planning is None else (self.agent.planning.planner,)
-        self.loop = compiled_for(play_block, self.env, self.agent.source, exploring, *planned)
+        self.loop = compiled_for(play_block, self.env, self.agent.source, self.agent.tables.exploration, *planned)
         self.totals = Totals.zero()
         self.episode, self.diverged = 0, -1
 
@@ -147,23 +138,10 @@ class Run:
         needed = self.room.env, self.room.policy, self.room.coins
         env, *others = (draws.reserve(count) for draws, count in zip(self.draws, needed, strict=True))
         self.streams = Streams(self.env_stream(env), *others)
-        model = self.agent.model
-        if self.room.pairs and model.counts.room < self.room.pairs:
-            counts = model.counts.grown(model.counts.head.size, 2 * model.counts.pairs.shape[0] + self.room.pairs)
-            self.agent = self.agent._replace(model=model._replace(counts=counts))
-        if isinstance(self.agent.trace, CorrectedTrace):
-            self.agent = self.agent._replace(trace=self.agent.trace.with_room(self.stage.horizon))
-        if self.room.transitions:
-            self._make_planning_room()
-
-    def _make_planning_room(self) -> None:
-        planning = self.agent.planning
-        stream = PlanningStream(*self.plan_draws.reserve(self.room.planning))
-        world = planning.world
-        if world.counts.room < self.room.transitions:
-            capacity = 2 * world.counts.pairs.shape[0] + self.room.transitions
-            world = world.grown(world.counts.head.size, world.entry.size, capacity)
-        self.agent = self.agent._replace(planning=planning._replace(world=world, rng=stream))
+        self.agent = with_room(self.agent, self.stage.horizon)
+        if self.agent.planning is not None:
+            stream = PlanningStream(*self.plan_draws.reserve(self.room.planning))
+            self.agent = self.agent._replace(planning=self.agent.planning._replace(rng=stream))
 
     def play_to(self, episode: int) -> None:
         """Play until `episode` episodes are done, or until learning diverges: `diverged` is the episode of that."""
@@ -215,15 +193,10 @@ def check_dynamics(name: str, watch: int, episode: int) -> None:
             raise ValueError(f"dynamics {name} {fault}, in episode {episode}")
 
 
-def _make_model(model: str | None, dynamics: Any, source: LambdaSource, bootstrap: int, parts: np.ndarray) -> Any:
-    """The compiled form of the model."""
-    nvec, A = np.array(dynamics.nvec, np.int64), dynamics.n_actions
-    if model == "oracle":
-        if hasattr(dynamics, "transition_lists"):
-            return TableOracle.make(*dynamics.transition_lists())
-        needs = source.needs_with(bootstrap)
-        everything = {"all_actions": Needs.POLICY in needs, "all_outcomes": Needs.OUTCOMES in needs}
-        return Oracle.empty(nvec, A, **everything)
-    if model is None:
-        return None
-    return make_counts(kind_of_counts(source, bootstrap), bootstrap, int(nvec.prod()), A, parts, nvec)
+def _true_model(dynamics: Any, source: LambdaSource, bootstrap: int) -> Any:
+    """The compiled form of the true model."""
+    if hasattr(dynamics, "transition_lists"):
+        return TableOracle.make(*dynamics.transition_lists())
+    needs = source.needs_with(bootstrap)
+    everything = {"all_actions": Needs.POLICY in needs, "all_outcomes": Needs.OUTCOMES in needs}
+    return Oracle.empty(np.array(dynamics.nvec, np.int64), dynamics.n_actions, **everything)

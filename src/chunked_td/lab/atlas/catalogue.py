@@ -1,4 +1,4 @@
-"""The methods that come with the package, beside the fixed λs. A method is one entry here.
+"""The methods that come with the package, beside the fixed λs: every λ source, and one entry here for all others.
 
 All bootstrap from Expected-SARSA unless they say otherwise, so that λ is what differs. Nothing but the step size is
 tuned. Constants are the defaults of the classes, but for what planning may cost: Dyna and prioritised sweeping make 5
@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from chunked_td.lab.atlas.methods import Method
 from chunked_td.lab.atlas.problems import FAMILIES, PREDICTION
+from chunked_td.lambdas import SOURCES
+from chunked_td.lambdas.base import MODEL
 from chunked_td.lambdas.expected import ExpectedLambda
 from chunked_td.lambdas.forward import ForwardLambda
-from chunked_td.lambdas.junction import JunctionLambda
-from chunked_td.lambdas.value import ValueLambda
+from chunked_td.lambdas.names import CHUNKED
+from chunked_td.lambdas.reading import required_settings
 from chunked_td.learners.planning.certainty_equivalence import CertaintyEquivalence
 from chunked_td.learners.planning.dyna import Dyna
 from chunked_td.learners.planning.prioritised_sweeping import PrioritisedSweeping
 from chunked_td.learners.planning.smoothed_reward import SmoothedReward
 from chunked_td.models.errors import CorruptedModel, PermutedModel, StaleModel
 
-CHUNKED, RIVAL, TRACES, PLANNING, WRONG = "chunked", "other λ", "other updates", "planning", "wrong model"
+TRACES, PLANNING, WRONG = "other updates", "planning", "wrong model"
 
 ACTING = tuple(family.id for family in FAMILIES.values() if family.task != PREDICTION)
 """Families whose values are not scored: a method that learns those of another policy runs on these only."""
@@ -51,7 +53,19 @@ def _averaged(method_id: str, label: str, source: float | str, text: str, view: 
 
 
 METHODS = (
-    Method("forward", "Chunked (the paper)", CHUNKED, "ForwardLambda", "counts", text="P̂^π(x'|x) of what came."),
+    *(
+        Method(
+            cls.id,
+            cls.label,
+            cls.group,
+            cls.__name__,
+            "counts" if cls.needs & MODEL else None,
+            text=cls.formula,
+            quick=cls.by_default,
+        )
+        for cls in SOURCES.values()
+        if not (cls.per_component or required_settings(cls))
+    ),
     Method(
         "forward-literal",
         "Chunked, literal",
@@ -83,9 +97,6 @@ METHODS = (
         quick=False,
     ),
     Method(
-        "expected", "Expected chunking", CHUNKED, "ExpectedLambda", "counts", text="The chunked λ expected beforehand."
-    ),
-    Method(
         "expected-free",
         "Expected chunking, policy left out",
         CHUNKED,
@@ -94,14 +105,6 @@ METHODS = (
         text="The policy's own randomness does not lower λ.",
         quick=False,
     ),
-    Method("backward", "Backward chunking", CHUNKED, "BackwardLambda", "counts", text="§3.2: P̂^π(x before|x)."),
-    Method("value", "Value kernel", CHUNKED, ValueLambda(), "counts", text="What differs in value counts as noise."),
-    Method("junction", "Junctions", CHUNKED, JunctionLambda(), "counts", text="Value kernel × backward share."),
-    Method("visit", "1/visits", RIVAL, "VisitLambda", "counts", text="App. C.2.", quick=False),
-    Method("greedy", "λ-greedy", RIVAL, "GreedyLambda", text="White & White 2016."),
-    Method("adaptive", "Adaptive TD", RIVAL, "AdaptiveLambda", text="Riquelme et al. 2019.", quick=False),
-    Method("meta", "Meta-gradient λ", RIVAL, "MetaGradientLambda", text="Xu et al. 2018.", quick=False),
-    Method("signal", "Signal against noise", RIVAL, "SignalLambda", text="m²/(m² + v) of the TD errors.", quick=False),
     Method(
         "watkins",
         "Watkins's Q(0.9)",

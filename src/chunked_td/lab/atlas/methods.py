@@ -3,13 +3,11 @@
 A method of yours is a Python file with λ sources (classes that derive from `LambdaSource`, used with their default
 settings), or with a module-level `METHODS`, a list of `Method`:
 
-    chunked-td atlas --method mine.py
+    chunked-td atlas --lambda-source mine.py
 """
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,8 +15,10 @@ from typing import Any
 
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.identity import check_id
+from chunked_td.lambdas.base import MODEL, LambdaSource
+from chunked_td.lambdas.names import FIXED as FIXED_GROUP
+from chunked_td.lambdas.reading import load_file, read_sources
 
-FIXED_GROUP = "fixed λ"
 FIXED = (0.0, 0.4, 0.8, 0.9, 0.95, 0.99, 1.0)
 """The fixed λs, among them the best and the worst in hindsight, which scores refer to."""
 
@@ -77,48 +77,22 @@ def builtin_methods() -> tuple[Method, ...]:
     return (*FIXED_METHODS, *METHODS, *wrong)
 
 
-def methods_in(path: str | Path) -> tuple[Method, ...]:
-    """The methods in a Python file of yours."""
-    from chunked_td.lambdas.base import LambdaSource
-
-    file = Path(path)
-    if not file.is_file():
-        raise UsageError(f"--method must be a Python file, got {str(path)!r}, which is not there")
-    name = f"chunked_td_user_methods_{file.stem}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"--method must be a Python file, got {str(path)!r}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+def methods_in(text: str | Path) -> tuple[Method, ...]:
+    """The methods in a Python file of yours: its METHODS, or its λ sources (`read_sources`)."""
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise UsageError(f"--method {path} does not import: {type(error).__name__}: {error}") from error
-    listed = getattr(module, "METHODS", None)
-    if listed is not None:
-        if not all(isinstance(method, Method) for method in listed):
-            raise UsageError(f"--method {path}: METHODS must be a list of chunked_td.lab.atlas.Method")
-        return tuple(listed)
-    found = [
-        thing
-        for thing in vars(module).values()
-        if isinstance(thing, type) and issubclass(thing, LambdaSource) and thing.__module__ == name
-    ]
-    if not found:
-        raise UsageError(
-            f"--method {path} must define METHODS or a class that derives from LambdaSource; it has neither"
-        )
-    return tuple(_from_source(path, cls) for cls in found)
+        path = str(text).partition(".py:")[0]
+        listed = getattr(load_file(path, "--lambda-source"), "METHODS", None) if path == str(text) else None
+        if listed is None:
+            return tuple(_of_source(source) for source in read_sources(str(text)))
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if not all(isinstance(method, Method) for method in listed):
+        raise UsageError(f"--lambda-source {text}: METHODS must be a list of chunked_td.lab.atlas.Method")
+    return tuple(listed)
 
 
-def _from_source(path: str | Path, cls: type) -> Method:
-    from chunked_td.lambdas.base import MODEL
-
-    try:
-        source = cls()
-    except TypeError as error:
-        raise UsageError(f"--method {path}: {cls.__name__} needs settings ({error}); give METHODS instead") from None
+def _of_source(source: LambdaSource) -> Method:
+    """A λ source of the user's as a method."""
     if not source.is_compiled:
-        raise UsageError(f"--method {path}: lambda_t of {cls.__name__} must be a kernel (@chunked_td.kernel)")
-    model = "counts" if source.needs & MODEL else None
-    return Method(cls.__name__.lower(), cls.__name__, "yours", source, model)
+        raise UsageError(f"--lambda-source: lambda_t of {source!r} must be a kernel (@chunked_td.kernel)")
+    return Method(source.id, source.label, source.group, source, "counts" if source.needs & MODEL else None)

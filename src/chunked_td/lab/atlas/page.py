@@ -31,7 +31,7 @@ from chunked_td.lab.atlas.ranking import (
     score_text,
     unclear,
 )
-from chunked_td.lab.atlas.results import CRITERION, FLOOR, SCORES, CreditMap, make_atlas, steps_in, verdict
+from chunked_td.lab.atlas.results import CRITERION, FLOOR, SCORES, CreditMap, make_atlas, read_scores, steps_in, verdict
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.report.page import distinct, templates
 from chunked_td.lab.report.style import Style
@@ -93,12 +93,11 @@ def build_page(folder: Path, methods: Sequence[Method] | None = None, out: Path 
     Returns:
       the path of atlas.html; figures/*.png and tables/*.md lie beside it.
     """
-    import polars as pl
 
     folder = Path(folder)
     if not (folder / SCORES).is_file():
         raise DirectoryError(f"{folder} has no {SCORES}; run `chunked-td atlas --out {folder}` first")
-    frame = pl.read_parquet(folder / SCORES)
+    frame = read_scores(folder / SCORES)
     if frame.is_empty():
         raise DirectoryError(f"{folder / SCORES} has no rows, so there is nothing to show")
     view = AtlasView(frame, builtin_methods() if methods is None else methods)

@@ -22,6 +22,7 @@ from chunked_td.lab.atlas.methods import FIXED, fixed_id
 from chunked_td.lab.atlas.problems import FAMILIES
 from chunked_td.lab.atlas.protocols import ProblemKey
 from chunked_td.lab.statistics import bootstrap_weights
+from chunked_td.lambdas.names import OLD_IDS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -150,6 +151,13 @@ def _key_of(row: Any) -> ProblemKey:
     family, setting, control = row
     known = {str(value): value for value in FAMILIES[family].settings}
     return ProblemKey(family, known[setting], control)
+
+
+def read_scores(path: Path) -> pl.DataFrame:
+    """A stored table of runs, with the present ids of λ sources."""
+    import polars as pl
+
+    return pl.read_parquet(path).with_columns(pl.col("method").replace(OLD_IDS))
 
 
 def make_atlas(frame: pl.DataFrame) -> CreditMap:

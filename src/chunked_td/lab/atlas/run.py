@@ -23,7 +23,9 @@ def chosen_methods(profile: AtlasProfile, files: Sequence[str | Path] = ()) -> t
     taken = {method.id for method in ours}
     for method in given:
         if method.id in taken:
-            raise UsageError(f"--method: the id {method.id!r} is taken; give another to METHODS")
+            raise UsageError(
+                f"--lambda-source: the id {method.id!r} is taken; give the source, or its entry in METHODS, another"
+            )
         taken.add(method.id)
     return (*ours, *given)
 

@@ -8,17 +8,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from chunked_td.lab.comparison.arms import ADAPTIVE, BOOTSTRAPS
+from chunked_td.lab.comparison.arms import BOOTSTRAPS, DYNA
 from chunked_td.lab.comparison.ranking import FEW, Gap, paired_gap
 from chunked_td.lab.comparison.recipe import agent_line, command
 from chunked_td.lab.comparison.sweep import ArmOutcome, Comparison, Standing, Standings
 from chunked_td.lab.wording import list_text
+from chunked_td.lambdas.base import MODEL, Needs
 
 NO_DIFFERENCE = "no difference"
 SCORE = "mean return of all training episodes, exploration included"
 """What arms are ranked by."""
 
-_EFFORT = {"fixed": 0, "dyna": 3} | dict.fromkeys(("forward", "expected", "value", "junction", "backward"), 2)
 _KINDS = ("a fixed λ", "a λ without a model", "a λ from a model", "planning")
 _NAMED = 3  # more arms to avoid than this are counted, not named
 
@@ -57,7 +57,10 @@ def _scored(row: Standing) -> str:
 
 def effort(row: Standing) -> int:
     """A fixed λ is 0, one from returns, errors or visits 1, one from a model 2, planning 3."""
-    return _EFFORT.get(row.outcome.arm.source, 1)
+    arm = row.outcome.arm
+    if not arm.adapts:
+        return {"fixed": 0, DYNA: 3}.get(arm.source, 1)
+    return 2 if arm.lambda_source.needs & MODEL & ~Needs.VISITS else 1
 
 
 def recommended(found: Comparison) -> Standing | None:
@@ -151,7 +154,7 @@ def group_text(group: Standings) -> str:
 def model_text(group: Standings) -> str:
     """Whether a λ from a model pays, against the best fixed λ with the same bootstrap."""
     fixed = [row for row in group.rows if row.outcome.arm.source == "fixed"]
-    models = [row for row in group.rows if row.outcome.arm.source in ADAPTIVE]
+    models = [row for row in group.rows if row.outcome.arm.adapts]
     if not fixed or not models:
         return ""
     gap = group.family.gap(fixed[0].place, models[0].place)
@@ -168,7 +171,7 @@ def model_text(group: Standings) -> str:
 def lambda_text(group: Standings) -> str:
     """What λ the best of those that adapt had, beside the best fixed one: why it did as it did."""
     fixed = next((row for row in group.rows if row.outcome.arm.source == "fixed"), None)
-    ours = next((row for row in group.rows if row.outcome.arm.source in ADAPTIVE), None)
+    ours = next((row for row in group.rows if row.outcome.arm.adapts), None)
     there = None if ours is None else np.isfinite(ours.outcome.lambdas).any(axis=0)  # episodes of one step have no λ
     if ours is None or there is None or not there.any():
         return ""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from chunked_td import lambdas
+from chunked_td._checks import did_you_mean
 from chunked_td.lab.gym_environments import make_indexer_for
 from chunked_td.lambdas.base import LambdaSource
+from chunked_td.lambdas.constant import ConstantLambda
+from chunked_td.lambdas.names import current_id
+from chunked_td.lambdas.reading import read_source, read_sources
+from chunked_td.lambdas.watkins import WatkinsLambda
 from chunked_td.learners.exploration import Exploration
 from chunked_td.learners.schedule import Schedule
 
@@ -18,28 +24,16 @@ BOOTSTRAPS = {"sarsa": "SARSA", "expected_sarsa": "Expected-SARSA", "q_learning"
 
 _CLASSES = {"sarsa": "ChunkedSarsa", "expected_sarsa": "ChunkedExpectedSarsa", "q_learning": "QLambda"}
 
-SOURCES = {
-    "forward": ("chunked (forward)", "ForwardLambda"),
-    "expected": ("expected", "ExpectedLambda"),
-    "value": ("value kernel", "ValueLambda"),
-    "junction": ("junction", "JunctionLambda"),
-    "backward": ("backward", "BackwardLambda"),
-    "greedy": ("λ-greedy", "GreedyLambda"),
-    "dyna": ("Dyna (λ = 0)", "ConstantLambda"),
-    "adaptive": ("adaptive TD", "AdaptiveLambda"),
-    "meta_gradient": ("meta-gradient", "MetaGradientLambda"),
-    "signal": ("signal", "SignalLambda"),
-    "visit": ("1/visits", "VisitLambda"),
-    "watkins": ("Watkins", "WatkinsLambda"),
-}
-"""λ sources besides the fixed λs: label and class. Dyna is a rival that plans instead. Watkins' cuts are for
-Q-learning, with the λs of the grid."""
+DYNA = "dyna"
+"""The rival that plans instead of choosing λ."""
 
-ADAPTIVE = tuple(name for name in SOURCES if name not in ("dyna", "watkins"))
-"""Those whose λ is not a given number."""
+SOURCES = {cls.id: cls.label for cls in lambdas.SOURCES.values() if cls.id != "constant" and not cls.per_component}
+SOURCES[DYNA] = "Dyna (λ = 0)"
+"""λ sources besides the fixed λs, and Dyna: their labels by id. Watkins' cuts are for Q-learning, with the λs of the
+grid."""
 
-BY_DEFAULT = tuple(SOURCES)[:7]
-"""Those that are compared where nobody says which; every one more has to be compiled for every bootstrap."""
+BY_DEFAULT = tuple(id for id in SOURCES if id == DYNA or lambdas.SOURCES[id].by_default)
+"""Sources compared by default; each further one has to be compiled for every bootstrap."""
 
 _WITH_VALUE = ("fixed", "watkins")
 _CHECKPOINTS = 50
@@ -56,7 +50,8 @@ class ComparisonSettings:
       seeds: runs per arm and step size; None is 20 where runs are compiled, 10 elsewhere.
       lambdas: the grid of fixed λs.
       step_sizes: step sizes to begin with.
-      bootstraps: keys of `BOOTSTRAPS`. sources: keys of `SOURCES`; by default those of `BY_DEFAULT`.
+      bootstraps: keys of `BOOTSTRAPS`.
+      sources: ids of `SOURCES`, by default those of `BY_DEFAULT`; or Python files, as `read_sources` takes them.
       discount: γ. epsilon: exploration; None is 0.1, or nothing where `exploration` has no ε.
       exploration: how to explore where it is not ε-greedily.
       extend: how often the grid of step sizes may grow at either end.
@@ -111,7 +106,7 @@ class LearnerArm:
 
     Args:
       bootstrap: a key of `BOOTSTRAPS`.
-      source: a key of `SOURCES`, or "fixed".
+      source: an id of `SOURCES`, "fixed", or "mine.py:MyLambda".
       value: λ where it is fixed, or cut as Watkins' is.
     """
 
@@ -124,8 +119,11 @@ class LearnerArm:
         """What tables call the λ source."""
         if self.source == "fixed":
             return f"λ = {self.value:g}"
-        name = SOURCES[self.source][0]
-        return f"{name} (λ = {self.value:g})" if self.source == "watkins" else name
+        return f"{self._name} (λ = {self.value:g})" if self.source == "watkins" else self._name
+
+    @property
+    def _name(self) -> str:
+        return "fixed λ" if self.source == "fixed" else SOURCES.get(self.source) or self.lambda_source.label
 
     @property
     def label(self) -> str:
@@ -135,30 +133,39 @@ class LearnerArm:
     @property
     def kind(self) -> str:
         """What is compiled for it: the same for all fixed λs."""
-        return f"{BOOTSTRAPS[self.bootstrap]}, {'fixed λ' if self.source == 'fixed' else SOURCES[self.source][0]}"
+        return f"{BOOTSTRAPS[self.bootstrap]}, {self._name}"
 
     @property
     def tag(self) -> str:
         """What logs call the arm, in letters that TensorBoard leaves as they are."""
-        name = "lambda" if self.source == "fixed" else self.source
+        name = {"fixed": "lambda", DYNA: DYNA}.get(self.source, self.lambda_source.id)
         return f"{self.bootstrap}/{f'{name}-{self.value:g}' if self.source in _WITH_VALUE else name}"
 
     @property
     def lambda_source(self) -> LambdaSource:
         """Its λ source, new."""
-        import chunked_td
+        if self.source in ("fixed", DYNA):
+            return ConstantLambda(self.value)
+        if self.source == "watkins":
+            return WatkinsLambda(self.value)
+        return read_source(self.source, "sources")
 
-        if self.source in ("fixed", "dyna"):
-            return chunked_td.ConstantLambda(self.value)
-        arguments = (self.value,) if self.source == "watkins" else ()
-        return getattr(chunked_td, SOURCES[self.source][1])(*arguments)
+    @property
+    def adapts(self) -> bool:
+        """Whether its λ is not a given number."""
+        return self.source not in ("fixed", "watkins", DYNA)
+
+    @property
+    def color(self) -> str:
+        """Of its λ source; Dyna is grey."""
+        return "#666666" if self.source == DYNA else self.lambda_source.color
 
     @property
     def planner(self) -> Any:
-        """What it makes of a model besides λ."""
+        """The planner, or None."""
         import chunked_td
 
-        return chunked_td.Dyna() if self.source == "dyna" else None
+        return chunked_td.Dyna() if self.source == DYNA else None
 
     def agent(self, env: Any, settings: ComparisonSettings, step_size: float, seed: int) -> Any:
         """A learner for the Gymnasium loop."""
@@ -189,12 +196,12 @@ def scaled(schedule: Schedule | None, step_size: float) -> float | Schedule:
 
 def arms_of(settings: ComparisonSettings) -> tuple[LearnerArm, ...]:
     """Every λ source with every bootstrap."""
-    for name, given, known in (("bootstraps", settings.bootstraps, BOOTSTRAPS), ("sources", settings.sources, SOURCES)):
-        for key in given:
-            if key not in known:
-                raise ValueError(f"{name} must be among {', '.join(known)}, got {key!r}")
-    arms = tuple(arm for name in dict.fromkeys(settings.bootstraps) for arm in _arms_with(name, settings))
-    if "watkins" in settings.sources and not any(arm.source == "watkins" for arm in arms):
+    for name in settings.bootstraps:
+        if name not in BOOTSTRAPS:
+            raise ValueError(f"bootstraps must be among {', '.join(BOOTSTRAPS)}, got {name!r}")
+    sources = _sources_of(settings)
+    arms = tuple(arm for name in dict.fromkeys(settings.bootstraps) for arm in _arms_with(name, settings, sources))
+    if "watkins" in sources and not any(arm.source == "watkins" for arm in arms):
         raise ValueError(
             "sources: watkins cuts λ where Q-learning would have acted otherwise, so it goes with the bootstrap "
             f"q_learning and a λ above 0; got bootstraps {', '.join(settings.bootstraps)} and λs "
@@ -205,11 +212,31 @@ def arms_of(settings: ComparisonSettings) -> tuple[LearnerArm, ...]:
     return arms
 
 
-def _arms_with(bootstrap: str, settings: ComparisonSettings) -> Iterator[LearnerArm]:
+def _sources_of(settings: ComparisonSettings) -> list[str]:
+    """The sources by id, or as "mine.py:MyLambda"."""
+    found: dict[str, str] = {}  # by id: two sources of one name could not be told apart in tables
+    for text in settings.sources:
+        known = current_id(text)
+        if known in SOURCES and ".py" not in text:
+            found[known] = known
+            continue
+        if ".py" not in text:
+            raise ValueError(
+                f"sources must be among {', '.join(SOURCES)}, or Python files (mine.py or mine.py:MyLambda), "
+                f"got {text!r}{did_you_mean(text, SOURCES)}"
+            )
+        for source in read_sources(text, "sources"):
+            name = f"{text.partition('.py')[0]}.py:{type(source).__name__}"
+            if found.setdefault(source.id, name) != name:
+                raise ValueError(f"sources: {name} has the id {source.id!r} of another source; give it one of its own")
+    return list(found.values())
+
+
+def _arms_with(bootstrap: str, settings: ComparisonSettings, sources: Sequence[str]) -> Iterator[LearnerArm]:
     values = [float(value) for value in dict.fromkeys(settings.lambdas)]
     for value in values:
         yield LearnerArm(bootstrap, "fixed", value)
-    for source in dict.fromkeys(settings.sources):
+    for source in sources:
         if source != "watkins":
             yield LearnerArm(bootstrap, source)
         elif bootstrap == "q_learning":

@@ -15,36 +15,11 @@ from chunked_td.lab.comparison.sweep import ArmOutcome, Comparison, Standings
 from chunked_td.lab.report.choice import Plot
 from chunked_td.lab.report.page import render
 from chunked_td.lab.report.plots import axis, layout, line_with_band, numbers
-from chunked_td.lab.report.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    MARKERS,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILION,
-    Style,
-)
+from chunked_td.lab.report.style import BLUE, MARKERS, Style
 from chunked_td.lab.results.tables import Table
 from chunked_td.lab.statistics import mean_and_interval
 from chunked_td.learners.exploration import EPSILON, CountBonus, Softmax
 
-_HUES = {
-    "forward": VERMILION,
-    "expected": BLACK,
-    "value": PURPLE,
-    "junction": GREEN,
-    "backward": SKY,
-    "greedy": ORANGE,
-    "dyna": GREY,
-    "adaptive": "#8c564b",
-    "meta_gradient": "#17a2b8",
-    "signal": "#7f7f00",
-    "visit": "#b03060",
-    "watkins": "#444488",
-}
 _SHOWN = 6  # curves that are visible at first
 _BANDED = 2  # of these with their intervals
 _BAND_NOTE = "The best two have their 95 % intervals; “intervals” off and on again shows all."
@@ -121,7 +96,7 @@ def _look(one: ArmOutcome, fixed: list[float], place: int) -> Style:
         red, green, blue = (int(BLUE[i : i + 2], 16) for i in (1, 3, 5))
         mixed = (round(255 - (255 - channel) * shade) for channel in (red, green, blue))
         return Style("#" + "".join(f"{channel:02x}" for channel in mixed), "dash", MARKERS[place % len(MARKERS)], 1.0)
-    return Style(_HUES[one.arm.source], "solid", MARKERS[place % len(MARKERS)], 1.3)
+    return Style(one.arm.color, "solid", MARKERS[place % len(MARKERS)], 1.3)
 
 
 def _looks(group: Standings) -> dict[str, Style]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from chunked_td.lab.comparison.arms import SOURCES, ComparisonSettings, LearnerArm, scaled
+from chunked_td.lab.comparison.arms import ComparisonSettings, LearnerArm, scaled
 from chunked_td.lab.comparison.sweep import ArmOutcome
 from chunked_td.lab.gym_environments import class_in_file, is_file, one_or_all
 from chunked_td.learners.exploration import EPSILON, CountBonus, Softmax
@@ -43,12 +44,13 @@ class Recipe:
         chunked = _CHUNKED[arm.bootstrap]
         if arm.source == "forward" and chunked != "QLambda":
             return cls(chunked, ())
-        return cls(chunked, (("lambda_source", f"ctd.{SOURCES[arm.source][1]}()"),))
+        source = type(arm.lambda_source).__name__
+        return cls(chunked, (("lambda_source", f"{source}()" if ".py" in arm.source else f"ctd.{source}()"),))
 
     @property
     def in_shell(self) -> bool:
         """Whether `chunked-td train` has options for all of it."""
-        return all(name == "lambda_" for name, _ in self.settings)
+        return all(name != "planner" for name, _ in self.settings)
 
 
 def agent_line(one: ArmOutcome, settings: ComparisonSettings) -> str:
@@ -83,21 +85,27 @@ def script(one: ArmOutcome, settings: ComparisonSettings) -> str:
     else:
         limit = [f"max_episode_steps={settings.max_steps}"] if _unlimited(settings) else []
         made = f"gym.make({', '.join([repr(settings.env), *given, *limit])})"
+    if is_file(one.arm.source):
+        path, _, name = one.arm.source.partition(".py:")
+        imports.append(f"from {Path(path).name} import {name}")
     lines = ["import gymnasium as gym", "import chunked_td as ctd", *imports, "", f"env = {made}"]
     lines += [f"env = {text.partition(':')[2]}(env)" for text in settings.wrappers]
     return "\n".join([*lines, agent_line(one, settings), f"agent.learn(env, episodes={settings.episodes})"])
 
 
 def command(one: ArmOutcome, settings: ComparisonSettings) -> str | None:
-    """The same as a line for the shell; None where `chunked-td train` has no option for the λ source or the planner."""
+    """The same as a line for the shell; None where `chunked-td train` has no option for the planner."""
     made = Recipe.of(one.arm)
     return " ".join(map(shlex.quote, _words(made, one, settings))) if made.in_shell else None
 
 
 def _words(made: Recipe, one: ArmOutcome, settings: ComparisonSettings) -> Iterator[str]:
     yield from ("chunked-td", "train", settings.env, "--learner", made.learner)
-    for _, value in made.settings:
-        yield from ("--lambda", value)
+    for name, value in made.settings:
+        if name == "lambda_" or one.arm.source == "fixed":
+            yield from ("--lambda" if name == "lambda_" else "--lambda-source", value)
+        else:
+            yield from ("--lambda-source", one.arm.source)
     yield from ("--step-size", f"{one.best_step_size:.6g}", "--discount", f"{settings.discount:g}")
     yield from _exploration_words(settings)
     yield from ("--episodes", str(settings.episodes))

@@ -18,6 +18,8 @@ import numpy as np
 
 from chunked_td.lab.results.runs import ArmResults
 from chunked_td.lab.store.directory import write_or_explain
+from chunked_td.lambdas import SOURCES
+from chunked_td.lambdas.names import current_id
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,10 +82,6 @@ class Style:
         return {"solid": "-", "dash": (0, (4, 1.5)), "dot": (0, (1, 1.2))}[self.dash]
 
 
-HUES = {"ForwardLambda": VERMILION, "ExpectedLambda": BLACK, "FactoredLambda": PURPLE, "BackwardLambda": SKY}
-"""Colours of λ sources that the experiments have in common; others are grey."""
-
-
 def styles(arms: Sequence[ArmResults]) -> dict[str, Style]:
     """A style per arm id: fixed λ by its value, the others by where λ comes from (colour) and which model (dash)."""
     fixed = [arm.id for arm in arms if arm.fixed_lambda is not None]
@@ -95,8 +93,10 @@ def styles(arms: Sequence[ArmResults]) -> dict[str, Style]:
         if arm.fixed_lambda is not None:
             found[arm.id] = Style(_grid_color(fixed.index(arm.id), len(fixed)), "solid", marker, 1.0)
         else:
-            color = next((hue for name, hue in HUES.items() if name in arm.about.lambda_source), GREY)
-            found[arm.id] = Style(color, dashes.get(arm.about.kind, "solid"), marker, 1.8)
+            source = SOURCES.get(current_id(arm.about.lambda_source))
+            found[arm.id] = Style(
+                GREY if source is None else source.color, dashes.get(arm.about.kind, "solid"), marker, 1.8
+            )
     return found
 
 

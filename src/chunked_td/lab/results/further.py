@@ -64,16 +64,14 @@ def further_claims(*roots: Path) -> list[JudgedClaim]:
 
 def _atlas(folder: Path) -> Iterator[JudgedClaim]:
     """Methods on families of problems, by the criteria of `chunked_td.lab.atlas`."""
-    import polars as pl
-
     from chunked_td.lab.atlas.claims import judge_claims
     from chunked_td.lab.atlas.ranking import AtlasBootstrap
-    from chunked_td.lab.atlas.results import SCORES, make_atlas
+    from chunked_td.lab.atlas.results import SCORES, make_atlas, read_scores
 
     path = folder / SCORES
     if not path.is_file():
         return
-    found = make_atlas(pl.read_parquet(path))
+    found = make_atlas(read_scores(path))
     status = {"supported": HOLDS, "not supported": FAILS, "mixed": IN_PART}
     for claim, finding in judge_claims(found, AtlasBootstrap(found)):
         verdict = status.get(finding.verdict, NOT_RUN)

@@ -1,0 +1,106 @@
+"""Names of λ sources: id, label, group, colour and formula, stated once, in the class of the source.
+
+`compare`, the atlas, the commands, reports and deep learners derive their lists from them. Anything that a class does
+not state is derived: the id from its name, the colour from the id, the formula from its docstring.
+"""
+
+from __future__ import annotations
+
+import colorsys
+import hashlib
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterable
+from typing import Any, ClassVar, TypeVar
+
+FIXED, CHUNKED, OTHER, OWN = "fixed λ", "chunked", "other λ", "yours"
+"""Groups of sources."""
+
+OLD_IDS = {
+    "meta": "meta-gradient",
+    "meta_gradient": "meta-gradient",
+    "value-kernel": "value",
+    "lambda-greedy": "greedy",
+    "realised": "forward",
+}
+"""Ids of earlier versions, as stored files have them."""
+
+_STATED = ("id", "label", "group", "color", "formula")
+
+T = TypeVar("T", bound="Named")
+
+
+def current_id(text: str) -> str:
+    """The id of a source from an id, an id of an earlier version, the name of its class, or the text of an object."""
+    name = re.split(r"[(@]", text)[0]
+    return _id_of_class(name) if name[:1].isupper() else OLD_IDS.get(name, name)
+
+
+def _id_of_class(name: str) -> str:
+    """MetaGradientLambda → meta-gradient."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name.removeprefix("Deep").removesuffix("Lambda") or name)
+    return words.strip("_").lower()
+
+
+class Named:
+    """Base of what is listed as a λ source.
+
+    Attributes:
+      id: short name, the same in every command and file. label: in tables and figures. group: heading in lists.
+      color: "#rrggbb". formula: one line; by default the indented lines of the docstring.
+      by_default: whether `compare` and the quick atlas have it unless told otherwise.
+    """
+
+    id: ClassVar[str]
+    label: ClassVar[str]
+    group: ClassVar[str]
+    color: ClassVar[str]
+    formula: ClassVar[str]
+    by_default: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Derive what the class does not state; nothing is inherited, so that no two sources have one name."""
+        super().__init_subclass__(**arguments)
+        stated = vars(cls)
+        name = stated.get("id", _id_of_class(cls.__name__))
+        derived = (name, cls.__name__, OWN, _color_of(name), _formula_in(stated.get("__doc__")))
+        for attribute, value in zip(_STATED, derived, strict=True):
+            if attribute not in stated:
+                setattr(cls, attribute, value)
+        if not isinstance(cls.color, str) or not re.fullmatch("#[0-9a-fA-F]{6}", cls.color):
+            raise ValueError(f"color of {cls.__name__} must be '#rrggbb', got {cls.color!r}")
+
+    def take_names(self, other: type[Named], **names: str) -> None:
+        """Be listed as `other` is, but for `names`: for an object that has the idea of another source."""
+        for attribute in _STATED:
+            object.__setattr__(self, attribute, names.get(attribute, getattr(other, attribute)))
+
+
+def _color_of(name: str) -> str:
+    """A dark colour that depends on the name alone."""
+    hue = int.from_bytes(hashlib.sha256(name.encode()).digest()[:2], "big") / 2**16
+    return "#" + "".join(f"{round(255 * part):02x}" for part in colorsys.hls_to_rgb(hue, 0.4, 0.6))
+
+
+def _formula_in(doc: str | None) -> str:
+    """The indented lines of a docstring before its list of arguments, as one line."""
+    text = re.split(r"(?m)^(?:Args|Attributes):", inspect.cleandoc(doc or ""))[0]
+    return "; ".join(" ".join(line.split()) for line in text.splitlines() if line.startswith(" "))
+
+
+def classes_in(package: str, path: Iterable[str], base: type[T], skip: tuple[str, ...] = ()) -> list[type[T]]:
+    """The classes derived from `base` in the modules of a package, group by group in the order of their ids."""
+    found = []
+    for module in pkgutil.iter_modules(path, f"{package}."):
+        if module.name.rpartition(".")[2] not in skip:
+            found += classes_of(importlib.import_module(module.name), base)
+    order = (FIXED, CHUNKED, OTHER)
+    return sorted(found, key=lambda cls: (order.index(cls.group) if cls.group in order else len(order), cls.id))
+
+
+def classes_of(module: Any, base: type[T]) -> list[type[T]]:
+    """The classes derived from `base` that a module defines."""
+    things = [thing for thing in vars(module).values() if isinstance(thing, type) and issubclass(thing, base)]
+    return [cls for cls in things if cls is not base and cls.__module__ == module.__name__]

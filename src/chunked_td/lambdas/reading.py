@@ -1,0 +1,97 @@
+"""λ sources from text, for commands: a number, an id, or a Python file of yours."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+from chunked_td._checks import did_you_mean
+from chunked_td.lambdas import SOURCES
+from chunked_td.lambdas.base import LambdaSource, as_lambda_source
+from chunked_td.lambdas.constant import ConstantLambda
+from chunked_td.lambdas.names import classes_of, current_id
+
+
+def read_sources(text: str, argument: str = "--lambda-source") -> tuple[LambdaSource, ...]:
+    """The λ sources that a text names, each with its default settings.
+
+    Args:
+      text: a number; an id of `SOURCES` or the name of its class; "mine.py", a Python file, for all sources in it;
+        "mine.py:MyLambda" for one of them.
+      argument: what errors call the text.
+    """
+    try:
+        return (ConstantLambda(float(text)),)
+    except ValueError:
+        pass
+    if ".py" in text:
+        return tuple(_made(cls, argument, text) for cls in _classes_in_file(text, argument))
+    found = SOURCES.get(current_id(text))
+    if found is None:
+        raise ValueError(
+            f"{argument} must be a number in [0, 1], one of {', '.join(SOURCES)}, or a Python file (mine.py or "
+            f"mine.py:MyLambda), got {text!r}{did_you_mean(text, SOURCES)}"
+        )
+    if text not in (found.id, found.__name__):
+        warnings.warn(f"{argument}: {text} is now called {found.id}", DeprecationWarning, stacklevel=2)
+    return (_made(found, argument, text),)
+
+
+def read_source(text: str, argument: str = "--lambda-source") -> LambdaSource:
+    """The only λ source that a text names; see `read_sources`."""
+    source, *others = read_sources(text, argument)
+    if others:
+        names = " or ".join(f"{text}:{type(one).__name__}" for one in (source, *others))
+        raise ValueError(f"{argument} must name one λ source, got {text}, which has {len(others) + 1}: give {names}")
+    return source
+
+
+def _made(cls: type[LambdaSource], argument: str, text: str) -> LambdaSource:
+    if lacking := required_settings(cls):
+        raise ValueError(
+            f"{argument} must name a λ source whose settings have defaults, got {text}: {cls.__name__} needs "
+            f"{', '.join(lacking)}"
+        )
+    return as_lambda_source(cls(), cls())
+
+
+def required_settings(cls: type[LambdaSource]) -> list[str]:
+    """The settings of a source that have no default."""
+    missing = dataclasses.MISSING
+    return [f.name for f in dataclasses.fields(cls) if f.default is missing and f.default_factory is missing]
+
+
+def _classes_in_file(text: str, argument: str) -> list[type[LambdaSource]]:
+    path, _, name = text.partition(".py")
+    module, wanted = load_file(f"{path}.py", argument), name.removeprefix(":")
+    found = [cls for cls in classes_of(module, LambdaSource) if wanted in ("", cls.__name__, cls.id)]
+    if not found:
+        what = (wanted and f"a class {wanted} that derives") or "a class that derives"
+        raise ValueError(f"{argument}: {path}.py must define {what} from chunked_td.LambdaSource; it has none")
+    return found
+
+
+def load_file(path: str | Path, argument: str) -> Any:
+    """A Python file of the user's as a module; it is run again only if it has changed."""
+    file = Path(path).resolve()
+    if not file.is_file():
+        raise ValueError(f"{argument} must be a Python file, got {str(path)!r}, which is not there")
+    name, content = f"chunked_td_own_{file.stem}", (str(file), file.read_bytes())
+    if name in sys.modules and vars(sys.modules[name]).get("_loaded_from") == content:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    module._loaded_from = content
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise ValueError(f"{argument}: {path} does not import: {type(error).__name__}: {error}") from error
+    return module
