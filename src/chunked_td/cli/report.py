@@ -20,7 +20,7 @@ class Report:
     """
 
     directory: tyro.conf.Positional[Path]
-    """Run directory."""
+    """Run directory, or the folder of a study with a table, such as results/deep."""
     experiments: tuple[str, ...] = ()
     """Files and folders of experiments of your own, for their claims, figures and texts."""
     open: bool = False
@@ -42,10 +42,15 @@ def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, o
     from chunked_td.lab.errors import guarded
 
     def work() -> int:
+        from chunked_td.lab.catalogue import known
+
+        study = known(experiments).get(directory.resolve().name)
+        if study is not None and study.table and (directory / study.table).is_file():
+            print(f"report: {study.write_page(directory)}")
+            return 0
         page, code = directory / "report.html", 0
         fresh = only_if_stale and page.exists() and page.stat().st_mtime >= _newest(directory)
         if not fresh:
-            from chunked_td.lab.catalogue import known
             from chunked_td.lab.report.page import build_report
             from chunked_td.lab.store.batch_store import Store
 

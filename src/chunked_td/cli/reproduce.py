@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -28,9 +26,9 @@ class Reproduce:
     """
 
     experiments: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Experiment ids, or files and folders of your own with a PROTOCOL; none means all. deep and hidden, the studies of
-    networks, run only where they are named: into the folders of these names in the run directory, with profile paper
-    in full (made for a GPU), else tiny."""
+    """Study ids, or files and folders of your own with a PROTOCOL; none means all of the paper's. compression, deep and
+    hidden run only where they are named, into folders of these names in the run directory: with profile paper in full
+    (made for a GPU), else tiny."""
     profile: Literal["quick", "paper", "smoke"] = "quick"
     """quick: network arms reduced, all else at the full protocol; paper: everything in full; smoke: tiny."""
     engine: Literal["local", "ray"] = "local"
@@ -65,12 +63,8 @@ class Reproduce:
 
     def run(self) -> int:
         """Run it."""
-        from chunked_td.lab.running.network_studies import STUDIES
         from chunked_td.lab.running.reproduce import reproduce
 
-        named = [name for name in self.experiments if name in STUDIES]
-        if named:
-            return self._run_studies(named)
         if self.import_from is not None and (code := self._import(self.import_from)):
             return code
         code = reproduce(
@@ -89,28 +83,12 @@ class Reproduce:
         )
         if code in (0, 1) and self.atlas_profile is not None:
             code = self._run_atlas(self.atlas_profile) or code
-        if code not in (0, 1) or self.dry_run or not self.report:
+        built = (self.out / "manifest.json").exists()  # not where only studies with folders of their own were named
+        if code not in (0, 1) or self.dry_run or not self.report or not built:
             if not self.dry_run:
                 say_if_stale(self.out)
             return code
         return build(self.out, self.experiments, only_if_stale=True, open_it=self.open) or code
-
-    def _run_studies(self, named: list[str]) -> int:
-        from chunked_td.lab.running.network_studies import STUDIES, reproduce_study
-
-        rest = [name for name in self.experiments if name not in STUDIES]
-        plain, heard = type(self)(), ("experiments", "profile", "out", "dry_run")
-        given = [
-            f"--{'no-' if getattr(plain, name) is True else ''}{name.removesuffix('_from')}"
-            for name in (field.name for field in dataclasses.fields(self) if field.name not in heard)
-            if getattr(self, name) != getattr(plain, name)
-        ]
-        if rest or given:
-            others = ", ".join([*rest, *given])
-            print(f"error: {' and '.join(named)} run by themselves, without {others}", file=sys.stderr)
-            return 2
-        codes = [reproduce_study(name, out=self.out, profile=self.profile, dry_run=self.dry_run) for name in named]
-        return max(codes)
 
     @property
     def atlas_profile(self) -> str | None:
@@ -133,11 +111,16 @@ class Reproduce:
 
     def _import(self, source: Path) -> int:
         from chunked_td.lab.catalogue import known
-        from chunked_td.lab.errors import guarded
+        from chunked_td.lab.errors import UsageError, guarded
         from chunked_td.lab.store.importing import import_batches
 
         def work() -> int:
-            protocols = {name: experiment.protocol for name, experiment in known(self.experiments).items()}
-            return import_batches(source, self.out, protocols)
+            studies = known(self.experiments)
+            named = [studies[name] for name in self.experiments if name in studies and studies[name].table]
+            if named and len(self.experiments) > 1:
+                raise UsageError(f"--import with {named[0].id} takes no other study, got {len(self.experiments)}")
+            chosen = named or [study for study in studies.values() if not study.table]
+            protocols = {p.id: p for study in chosen for p in study.protocols(self.profile)}
+            return import_batches(source, self.out / named[0].id if named else self.out, protocols)
 
         return guarded(work)

@@ -469,6 +469,11 @@ class Study:
         """What claims and pages read of a folder with its table: LOAD in results.py. LabError where that cannot be."""
         return self._needed("results", "LOAD")(folder)
 
+    def write_page(self, folder: Path) -> Path | None:
+        """Write page, tables and figures of a folder with its table: PAGE in report.py; None if it has none."""
+        page = self.part("report", "PAGE")
+        return page(folder, self.load(folder)) if page else None
+
     def part(self, file: str, name: str) -> Any:
         """A name of the module, or of a file of the package; None if there is none."""
         module = sys.modules.get(self.module)

@@ -25,7 +25,7 @@ from chunked_td.lab.report.ledger import MARKS, by_reason, by_study, linked, sum
 from chunked_td.lab.report.plots import mirror_plot, plots_of
 from chunked_td.lab.report.style import FORMATS
 from chunked_td.lab.report.text import PAPER, findings, not_run
-from chunked_td.lab.results.claims import JudgedClaim, judge_all, with_controls
+from chunked_td.lab.results.claims import JudgedClaim, judge_all, load_tables, with_controls
 from chunked_td.lab.results.further import further_claims
 from chunked_td.lab.results.runs import Results, load_results
 from chunked_td.lab.results.tables import Table, tables_of
@@ -96,8 +96,10 @@ def report_page(
     """The page as text; `folder` is where it will lie, for links to the studies beside the run directory."""
     plots = {name: plots_of(study, studies, experiments) for name, study in studies.items()}
     shown = {name: [it.id for it in plots[name]] + [f"table-{it.name}" for it in tables[name]] for name in studies}
+    loaded = load_tables(store.directory.path, None, experiments)
     further = further_claims(store.directory.path, store.directory.path.parent)
-    claims = linked([*judge_all(studies, experiments), *with_controls(further)], shown, {}, folder)
+    judged = [*judge_all({**studies, **loaded.results}, experiments), *with_controls(further)]
+    claims = linked(judged, shown, loaded.folders, folder)
     sections = [
         ExperimentSection(
             study=study,

@@ -14,17 +14,27 @@ from pathlib import Path
 
 from chunked_td._durations import duration_text
 from chunked_td.lab import errors
-from chunked_td.lab.catalogue import load_protocols
+from chunked_td.lab.catalogue import load_all
 from chunked_td.lab.errors import UsageError, guarded
+from chunked_td.lab.results.claims import judge_all
 from chunked_td.lab.running.batches import Batch
-from chunked_td.lab.running.plan import SweepOptions, SweepPlan, expected_seconds, make_plan, record_request
+from chunked_td.lab.running.plan import (
+    SweepOptions,
+    SweepPlan,
+    check_patterns,
+    expected_seconds,
+    make_plan,
+    record_request,
+    size_of,
+)
 from chunked_td.lab.running.progress import SweepProgress
 from chunked_td.lab.running.sweep import run_plan
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.log import BatchRecord
 from chunked_td.lab.store.provenance import provenance
-from chunked_td.lab.study import Protocol
+from chunked_td.lab.store.tables import save_table
+from chunked_td.lab.study import Protocol, Study
 
 
 @dataclass(frozen=True)
@@ -80,21 +90,65 @@ def reproduce(
     """
 
     def work() -> int:
-        protocols = load_protocols(experiments)
+        studies = load_all(experiments)
         options = SweepOptions(profile, tuple(arms), seeds, episodes, networks)
         if threads is not None and threads < 1:
             raise UsageError(f"--threads must be a whole number from 1, got {threads}")
-        if dry_run:
-            return _show(protocols, options, Path(out), threads)
-        return run_protocols(protocols, options, Path(out), HowToRun(engine, address, threads, tuple(log), quiet))
+        how = HowToRun(engine, address, threads, tuple(log), quiet)
+        protocols = [protocol for study in studies if not study.table for protocol in study.protocols(profile)]
+        tables = [study for study in studies if study.table]
+        check_patterns([*protocols, *(p for study in tables for p in study.protocols(profile))], options)
+        code = errors.DONE
+        if protocols:
+            code = (_show if dry_run else run_protocols)(protocols, options, Path(out), how)
+        for study in tables:
+            how.say(f"{study.title}:")
+            if dry_run:
+                _show(study.protocols(profile), options, Path(out) / study.id, how)
+            else:
+                code = max(code, run_study(study, options, Path(out) / study.id, how))
+        return code
 
     return guarded(work)
 
 
-def _show(protocols: Sequence[Protocol], options: SweepOptions, out: Path, threads: int | None) -> int:
+def _show(protocols: Sequence[Protocol], options: SweepOptions, out: Path, how: HowToRun) -> int:
     store = Store.read(out) if (out / "manifest.json").exists() else None
-    show_plan(make_plan(protocols, options, store), store.directory.log.batches() if store else [], threads)
+    show_plan(make_plan(protocols, options, store), store.directory.log.batches() if store else [], how.threads)
     return errors.DONE
+
+
+def run_study(study: Study, options: SweepOptions, folder: Path, how: HowToRun) -> int:
+    """Run what is missing of a study in its folder, collect its table, write its page and print its claims."""
+    _check_folder(study, options, folder)
+    code = run_protocols(study.protocols(options.profile), options, folder, how)
+    if code not in (errors.DONE, errors.FAILED):
+        return code
+    with RunDirectory.for_writing(folder) as directory:
+        save_table(directory, study.table, study.collect(Store(directory)))
+    page = study.write_page(folder)
+    for judged in judge_all({study.id: study.load(folder)}, {study.id: study}):
+        how.say(f"{judged.status.upper():14}{judged.text} ({judged.evidence})")
+    how.say(f"{study.title}: {page or folder / study.table}")
+    return code
+
+
+def _check_folder(study: Study, options: SweepOptions, folder: Path) -> None:
+    """Refuse a folder whose table has no batches, or with runs of another length."""
+    if not (folder / "manifest.json").exists():
+        if (folder / study.table).exists():
+            raise UsageError(f"{folder} has a table of runs that are not stored here: choose another --out")
+        return
+    stored = RunDirectory.for_reading(folder)
+    for protocol in study.protocols(options.profile):
+        if protocol.id in stored.protocol_ids:
+            for arm, request in stored.request(protocol.id).arms.items():
+                size = size_of(protocol, protocol.arm(arm), options)
+                if size is not None and size.episodes != request.episodes:
+                    raise UsageError(
+                        f"{folder} holds runs of {request.episodes:,} {protocol.unit}, asked for are "
+                        f"{size.episodes:,}: choose another --out"
+                    )
 
 
 def run_protocols(protocols: Sequence[Protocol], options: SweepOptions, out: Path, how: HowToRun) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunked_td.lab.results.runs import load_protocol
+from chunked_td.lab.results.runs import stored_arms
 from chunked_td.lab.studies.compression.criteria import Table, solved_at
 from chunked_td.lab.studies.compression.protocol import compression_protocols
 
@@ -22,30 +22,23 @@ def COLLECT(store: Store) -> pl.DataFrame:
     """One row per run: when it was solved, and what the last check found."""
     import polars as pl
 
-    stored, frames = set(store.directory.protocol_ids), []
-    protocols = {p.id: p for profile in ("smoke", "paper") for p in compression_protocols(profile)}
-    for protocol in (p for p in protocols.values() if p.id in stored):
-        per_check = protocol.batch_runner.check_every * protocol.batch_runner.batch  # type: ignore[union-attr]
-        for arm in load_protocol(store, protocol.id).arms:
-            if arm.runs is None:
-                continue
-            about, task = protocol.arm(arm.id), protocol.environment.arguments
-            checks = {name: x.reshape(-1, x.shape[-1]) for name, x in arm.runs.columns.items()}
-            named = {"arm": about.learner, "cell": about.lambda_source, "variant": about.options.get("variant", "")}
-            named |= {"task": task["name"], "n": task["n"], "parameters": int(checks["parameters"][0, 0])}
-            rows = len(checks["score"])
-            columns = {name: np.full(rows, value) for name, value in named.items()}
-            columns["learning_rate"] = np.repeat(arm.runs.step_sizes, len(arm.runs.seeds))
-            columns["seed"] = np.tile(arm.runs.seeds, len(arm.runs.exponents))
-            for prefix, q in (("", checks["score"]), ("lowest_", checks["q_lowest"])):
-                at = solved_at(q)
-                columns[f"{prefix}solved"] = at >= 0
-                columns[f"{prefix}sequences"] = np.where(at >= 0, (at + 1) * per_check, -1)
-            done = int(np.sum(~np.isnan(checks["score"][0])))
-            columns["seen"] = np.full(rows, done * per_check)
-            last = {"q": "score", "q_lowest": "q_lowest", "bits": "bits", "received": "received"}
-            columns |= {name: checks[stored_as][:, done - 1] for name, stored_as in last.items()}
-            frames.append(pl.DataFrame(columns))
+    frames = []
+    for protocol, arm, runs in stored_arms(store, compression_protocols):
+        about, task, runner = protocol.arm(arm), protocol.environment.arguments, protocol.batch_runner
+        checks = {name: x.reshape(-1, x.shape[-1]) for name, x in runs.columns.items()}
+        named = {"arm": about.learner, "cell": about.lambda_source, "variant": about.options.get("variant", "")}
+        named |= {"task": task["name"], "n": task["n"], "parameters": int(checks["parameters"][0, 0])}
+        columns = {name: np.full(len(checks["score"]), value) for name, value in named.items()}
+        columns["learning_rate"] = np.repeat(runs.step_sizes, len(runs.seeds))
+        columns["seed"] = np.tile(runs.seeds, len(runs.exponents))
+        per_check, done = runner.check_every * runner.batch, int(np.sum(~np.isnan(checks["score"][0])))  # type: ignore[union-attr]
+        for prefix, q in (("", checks["score"]), ("lowest_", checks["q_lowest"])):
+            at = solved_at(q)
+            columns[f"{prefix}solved"] = at >= 0
+            columns[f"{prefix}sequences"] = np.where(at >= 0, (at + 1) * per_check, -1)
+        last = {"q": "score", "q_lowest": "q_lowest", "bits": "bits", "received": "received"}
+        columns |= {name: checks[column][:, done - 1] for name, column in last.items()}
+        frames.append(pl.DataFrame({**columns, "seen": np.full(len(checks["score"]), done * per_check)}))
     return pl.concat(frames)
 
 

@@ -75,7 +75,7 @@ class CompressionRunner(BatchRunner):
         report("compiling")
         lowered = run_block.lower(plan, block, start(plan, runs.seeds), runs, jnp.zeros((), jnp.int32))
         # On a CPU less is optimised: that takes a third less time, and programs run as fast.
-        options = {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else None
+        options: Any = {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else None
         compiled = lowered.compile(compiler_options=options)
 
         def passed(q: np.ndarray) -> np.ndarray:
@@ -118,8 +118,8 @@ class CompressionRunner(BatchRunner):
         window = self.room if arm.learner == "full" else self.window
         plan = Plan(shapes, Criterion("threshold", self.threshold), window, online=False, unroll=self.unroll)
         if variant == "automatizer":
-            lower, upper = shapes
-            return plan._replace(foresight=self.foresight, shapes=(lower._replace(foresees=True), upper))
+            shapes = (shapes[0]._replace(foresees=True), *shapes[1:])
+            return plan._replace(foresight=self.foresight, shapes=shapes)
         return plan._replace(criterion=Criterion(variant)) if variant else plan
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunked_td.lab.results.runs import load_protocol
+from chunked_td.lab.results.runs import stored_arms
 from chunked_td.lab.statistics import interquartile_estimate, interquartile_mean
 from chunked_td.lab.studies.deep.criteria import FIXED, GATE, TWIN, USUAL, best_fixed, compared, gate, moonshot
 from chunked_td.lab.studies.deep.protocol import OTHERS, SEEDS, TASKS, deep_protocols
@@ -39,7 +39,7 @@ def COLLECT(store: Store) -> pl.DataFrame:
     import polars as pl
 
     frames = []
-    for protocol, arm, runs, curve in fleet_curves(store, deep_protocols("paper")):
+    for protocol, arm, runs, curve in fleet_curves(store, deep_protocols):
         task = protocol.environment.arguments["name"]
         named = {"agent": protocol.arms[0].learner, "task": task, "arm": arm}
         final = {"final": curve["score"][:, -5:], "return": curve["returns"][:, -5:]}
@@ -51,23 +51,17 @@ def COLLECT(store: Store) -> pl.DataFrame:
 
 
 def fleet_curves(
-    store: Store, protocols: list[Protocol]
+    store: Store, protocols: Callable[[str], Sequence[Protocol]]
 ) -> Iterator[tuple[Protocol, str, dict[str, np.ndarray], dict[str, np.ndarray]]]:
     """Of every stored arm: (protocol, arm, columns step_size, seed and judged [R], columns per block [R, K])."""
-    stored = set(store.directory.protocol_ids)
-    for protocol in protocols:
-        if protocol.id not in stored:
-            continue
-        for arm in load_protocol(store, protocol.id).arms:
-            if arm.runs is not None:
-                curve = {name: x.astype(np.float32).reshape(-1, x.shape[-1]) for name, x in arm.runs.columns.items()}
-                sizes, seeds = len(arm.runs.exponents), len(arm.runs.seeds)
-                runs = {
-                    "step_size": np.repeat(arm.runs.step_sizes, seeds).astype(np.float32),
-                    "seed": np.tile(arm.runs.seeds, sizes).astype(np.int16),
-                    "judged": curve["judged"][:, 0] > 0,
-                }
-                yield protocol, arm.id, runs, curve
+    for protocol, arm, found in stored_arms(store, protocols):
+        curve = {name: x.astype(np.float32).reshape(-1, x.shape[-1]) for name, x in found.columns.items()}
+        runs = {
+            "step_size": np.repeat(found.step_sizes, len(found.seeds)).astype(np.float32),
+            "seed": np.tile(found.seeds, len(found.exponents)).astype(np.int16),
+            "judged": curve["judged"][:, 0] > 0,
+        }
+        yield protocol, arm, runs, curve
 
 
 def LOAD(folder: Path) -> DeepResults:
@@ -97,13 +91,18 @@ class DeepResults(FleetResults):
 
     @cached_property
     def chosen(self) -> Chosen:
-        """The judged runs of every arm at the step size that its tuning seeds choose; tasks of ours first."""
+        """The judged runs of every arm at the step size that its tuning seeds choose; tasks of ours first.
+
+        Tasks on which an agent lacks a fixed λ or an arm of the gate are left out.
+        """
         found: Chosen = {}
         for (agent, task, arm), rows in self.frame.group_by("agent", "task", "arm", maintain_order=True):
             columns = chosen_columns(rows, ("score", "final", "step_size"))
             found.setdefault(agent, {}).setdefault(task, {})[arm] = columns
+        needed = {*map(str, FIXED), *GATE}
         order = [task for tasks in SETS.values() for task in tasks]
-        return {agent: {task: found[agent][task] for task in order if task in found[agent]} for agent in found}
+        whole = {a: {t: tasks[t] for t in order if needed <= tasks.get(t, {}).keys()} for a, tasks in found.items()}
+        return {agent: tasks for agent, tasks in whole.items() if tasks}
 
     @cached_property
     def scores(self) -> Scores:

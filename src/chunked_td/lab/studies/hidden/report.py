@@ -25,5 +25,6 @@ def PAGE(folder: Path, results: HiddenResults) -> Path:
         texts[f"solved-{agent}-{memory}"] = tables.solved_table(judged["memories"][f"{agent}, {memory}"]["cells"])
         texts[f"scores-{agent}-{memory}"] = score_table(scores, (*map(str, FIXED), *ARMS))
     write_texts(folder, judged, texts)
-    tables.draw_success(judged, folder / "figures" / "deep-hidden.svg")
+    if judged["memories"]:
+        tables.draw_success(judged, folder / "figures" / "deep-hidden.svg")
     return folder / "tables" / "reach.md"

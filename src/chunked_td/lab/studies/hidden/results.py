@@ -29,7 +29,7 @@ def COLLECT(store: Store) -> pl.DataFrame:
     import polars as pl
 
     frames = []
-    for protocol, arm, runs, curve in fleet_curves(store, [*hidden_protocols("paper"), *hidden_protocols("smoke")]):
+    for protocol, arm, runs, curve in fleet_curves(store, hidden_protocols):
         task, length = (protocol.environment.arguments[name] for name in ("name", "length"))
         named = (protocol.arms[0].learner, protocol.batch_runner.memory, task)  # type: ignore[union-attr]
         score, last = curve["score"], curve["mean_lambda"]
@@ -52,12 +52,13 @@ class HiddenResults(FleetResults):
 
     @cached_property
     def cells(self) -> Cells:
-        """The judged runs of every arm at the step size that its tuning seeds chose."""
+        """The judged runs of every arm at the step size that its tuning seeds chose, where no arm is missing."""
         found: Cells = {}
         names = ("score", "solved", "last_lambda", "step_size")
         for (agent, memory, task, length), cell in self.frame.group_by(*_CELL, maintain_order=True):
             arms = {arm: chosen_columns(rows, names) for (arm,), rows in cell.group_by("arm", maintain_order=True)}
-            found.setdefault((agent, memory), {})[task, int(length)] = arms
+            if {*map(str, FIXED), *ARMS} <= arms.keys():
+                found.setdefault((agent, memory), {})[task, int(length)] = arms
         return {
             key: dict(sorted(found[key].items(), key=lambda cell: (TASKS.index(cell[0][0]), cell[0][1])))
             for key in sorted(found, key=lambda key: (AGENTS.index(key[0]), key[1]))
