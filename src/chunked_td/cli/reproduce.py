@@ -43,6 +43,8 @@ class Reproduce:
     """Number of seeds instead of the protocol's; runs that are stored are reused."""
     episodes: int | None = None
     """Episodes per run instead of the protocol's."""
+    cells: tuple[str, ...] = ()
+    """Only these protocols of studies that have many: patterns of ids such as 'deep-ppo-*' or 'compression-known-*'."""
     networks: bool = True
     """Include arms whose λ comes from a network."""
     atlas: bool = True
@@ -77,6 +79,7 @@ class Reproduce:
             seeds=self.seeds,
             episodes=self.episodes,
             networks=self.networks,
+            cells=self.cells,
             threads=self.threads,
             log=self.log,
             dry_run=self.dry_run,
@@ -93,7 +96,8 @@ class Reproduce:
     @property
     def atlas_profile(self) -> str | None:
         """Which profile of the atlas runs; None if none does."""
-        is_part = bool(self.experiments or self.arms) or self.seeds is not None or self.episodes is not None
+        given = (self.experiments, self.arms, self.cells, self.seeds, self.episodes)
+        is_part = any(part not in ((), None) for part in given)
         return ATLAS_PROFILES.get(self.profile) if self.atlas and not is_part else None
 
     def _run_atlas(self, profile: str) -> int:

@@ -64,6 +64,7 @@ def reproduce(
     seeds: int | None = None,
     episodes: int | None = None,
     networks: bool = True,
+    cells: Sequence[str] = (),
     threads: int | None = None,
     log: Sequence[str] = (),
     dry_run: bool = False,
@@ -81,6 +82,7 @@ def reproduce(
       seeds: how many, instead of the protocol's.
       episodes: how many, instead of the protocol's.
       networks: False leaves network arms out.
+      cells: patterns of protocol ids, for studies of many protocols.
       threads: of the local engine, or cores per batch on Ray.
       log: "wandb" and/or "tensorboard".
       dry_run: print the plan and its estimated time, change nothing.
@@ -91,7 +93,7 @@ def reproduce(
 
     def work() -> int:
         studies = load_all(experiments)
-        options = SweepOptions(profile, tuple(arms), seeds, episodes, networks)
+        options = SweepOptions(profile, tuple(arms), seeds, episodes, networks, tuple(cells))
         if threads is not None and threads < 1:
             raise UsageError(f"--threads must be a whole number from 1, got {threads}")
         how = HowToRun(engine, address, threads, tuple(log), quiet)
