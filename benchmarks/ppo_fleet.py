@@ -65,7 +65,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--agents", type=int, default=100)
     parser.add_argument("--steps", type=int, default=20 * ENVIRONMENTS * STEPS, help="transitions of each agent")
-    parser.add_argument("--sources", nargs="+", default=["0.95", "value-kernel", "expected"])
+    parser.add_argument("--sources", nargs="+", default=["0.95", "value", "expected"])
     options = parser.parse_args()
     size = (options.agents, options.steps)
     programs = {f"ours, λ {source}": ours(source, *size) for source in options.sources}

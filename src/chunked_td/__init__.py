@@ -34,6 +34,7 @@ _OTHERS = (
     "exploration",
     "learned_components",
     "learner",
+    "lineage",
     "logged",
     "loop",
     "planning",

@@ -31,6 +31,7 @@ from chunked_td.learners.exploration import Exploration as Exploration
 from chunked_td.learners.exploration import Softmax as Softmax
 from chunked_td.learners.learned_components import LearnedComponents as LearnedComponents
 from chunked_td.learners.learner import Learner as Learner
+from chunked_td.learners.lineage import Lineage as Lineage
 from chunked_td.learners.logged import Recorder as Recorder
 from chunked_td.learners.loop import History as History
 from chunked_td.learners.named import CertaintyEquivalentQ as CertaintyEquivalentQ
@@ -49,6 +50,7 @@ from chunked_td.learners.named import TDLambda as TDLambda
 from chunked_td.learners.planning.base import Planner as Planner
 from chunked_td.learners.planning.certainty_equivalence import CertaintyEquivalence as CertaintyEquivalence
 from chunked_td.learners.planning.dyna import Dyna as Dyna
+from chunked_td.learners.planning.expected_error import ExpectedError as ExpectedError
 from chunked_td.learners.planning.prioritised_sweeping import PrioritisedSweeping as PrioritisedSweeping
 from chunked_td.learners.planning.smoothed_reward import SmoothedReward as SmoothedReward
 from chunked_td.learners.saving import load as load
@@ -69,7 +71,9 @@ from chunked_td.returns import chunked_targets as chunked_targets
 from chunked_td.returns import discounted_returns as discounted_returns
 from chunked_td.returns import gae as gae
 from chunked_td.returns import lambda_returns as lambda_returns
+from chunked_td.returns import length_lambda as length_lambda
 from chunked_td.returns import length_mask as length_mask
+from chunked_td.returns import log_probs_and_lambda as log_probs_and_lambda
 from chunked_td.returns import masked_whiten as masked_whiten
 from chunked_td.returns import n_step_bootstrapped_returns as n_step_bootstrapped_returns
 from chunked_td.returns import retrace as retrace
@@ -78,6 +82,7 @@ from chunked_td.returns import td_lambda as td_lambda
 from chunked_td.returns import token_gae as token_gae
 from chunked_td.returns import truncated_generalized_advantage_estimation as truncated_generalized_advantage_estimation
 from chunked_td.returns import upgo_returns as upgo_returns
+from chunked_td.returns import value_kernel_lambda as value_kernel_lambda
 from chunked_td.returns import vtrace as vtrace
 from chunked_td.returns import vtrace_td_error_and_advantage as vtrace_td_error_and_advantage
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from chunked_td import lambdas
 from chunked_td.deep import (
     Categories,
     Continuous,
@@ -20,7 +23,7 @@ from chunked_td.deep import (
     Grid,
     RolloutLambda,
 )
-from chunked_td.deep.lambdas import SourceSizes, Transitions, read_source
+from chunked_td.deep.lambdas import SOURCES, SourceSizes, Transitions, read_source
 from chunked_td.deep.lambdas.base import NextDraws, StreamCredit
 from chunked_td.envs.spaces import read_space
 
@@ -237,7 +240,7 @@ def test_gymnasium_spaces_are_read():
         (lambda: DeepConstant(float("nan")), r"lambda_ must be a number in \[0, 1\], got nan"),
         (lambda: DeepValueKernel(c=0.0), r"c must be a positive finite number"),
         (lambda: DeepPercepts("likely"), r"form must be one of 'realised', 'expected', got 'likely'"),
-        (lambda: read_source("value-kernal"), r"did you mean 'value-kernel'"),
+        (lambda: read_source("valeu"), r"did you mean 'value'"),
         (lambda: read_source("1.2"), r"lambda_ must be a number in \[0, 1\]"),
         (lambda: Continuous((0.0,), (0.0,)), r"low must be less than high"),
         (lambda: Categories(()), r"nvec must name at least one component"),
@@ -255,3 +258,16 @@ def test_a_model_is_not_asked_before_training():
     for ask in (lambda: model.lambdas(known_rollout(np.random.default_rng(0))), model.calibration, model.histogram):
         with pytest.raises(ValueError, match=r"call update first|two rollouts"):
             ask()
+
+
+def test_a_source_with_the_idea_of_a_tabular_one_has_its_names():
+    shared = {"value", "expected", "forward", "greedy", "meta-gradient"}
+    assert shared == set(SOURCES) & set(lambdas.SOURCES)
+    for name, attribute in itertools.product(shared, ("id", "label", "group", "color", "formula")):
+        assert getattr(SOURCES[name], attribute) == getattr(lambdas.SOURCES[name], attribute)
+    assert all(name == source.id for name, source in SOURCES.items())
+    for attribute in ("label", "color"):
+        assert len({getattr(source, attribute) for source in SOURCES.values()}) == len(SOURCES)
+    assert DeepConstant().id == "constant"
+    with pytest.warns(DeprecationWarning, match="lambda: value-kernel is now called value"):
+        assert read_source("value-kernel") is SOURCES["value"]

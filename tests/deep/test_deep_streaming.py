@@ -120,7 +120,7 @@ def test_the_compiled_block_is_the_loop_of_single_steps(rule):
 
 
 def test_a_run_does_not_depend_on_the_runs_beside_it():
-    agent = DeepAgent(TINY, SOURCES["value-kernel"], make_settings("sarsa", hidden=(8,)))
+    agent = DeepAgent(TINY, SOURCES["value"], make_settings("sarsa", hidden=(8,)))
     _, three = train_fleet(agent, jnp.full(3, 0.3), start_fleet(agent, jnp.array([7, 8, 9])), 40)
     _, two = train_fleet(agent, jnp.full(2, 0.3), start_fleet(agent, jnp.array([9, 7])), 40)
     for name in ("returns", "lambda_", "square_error"):
@@ -141,7 +141,7 @@ def test_watkins_cuts_the_trace_at_actions_that_are_not_greedy():
 
 def test_the_switch_gives_every_run_what_its_own_source_gives():
     settings = make_settings("sarsa", hidden=(8,))
-    sources = (SOURCES["value-kernel"], SOURCES["meta-gradient"])
+    sources = (SOURCES["value"], SOURCES["meta-gradient"])
     switch = DeepAgent(TINY, DeepSwitch(sources), settings)
     states = start_fleet(switch, jnp.zeros(3, jnp.int32))
     chosen = states.source._replace(which=jnp.array([0, 1, 2]), fixed=jnp.full(3, 0.4))
@@ -156,7 +156,7 @@ def test_the_switch_gives_every_run_what_its_own_source_gives():
 @pytest.mark.parametrize("agent", ["sarsa", "ppo"])
 def test_resumed_training_is_the_uninterrupted_one(tmp_path, agent):
     small = {"environments": 2, "steps": 8, "minibatches": 2} if agent == "ppo" else {}
-    made = DeepAgent(TINY, SOURCES["value-kernel"], make_settings(agent, hidden=(8,), **small))
+    made = DeepAgent(TINY, SOURCES["value"], make_settings(agent, hidden=(8,), **small))
     whole, parts = (DeepTraining(made, 0.01, range(2)) for _ in range(2))
     whole.train(16, 4)
     parts.train(16, 2)
@@ -178,7 +178,7 @@ def test_agents_learn_what_is_easy(agent):
     small = {"environments": 8, "steps": 16, "hidden": (16,)} if agent == "ppo" else {"hidden": (16,)}
     small |= {} if agent == "ppo" else {"explore": 500}
     training = DeepTraining(
-        DeepAgent(task, SOURCES["value-kernel"], make_settings(agent, **small)),
+        DeepAgent(task, SOURCES["value"], make_settings(agent, **small)),
         0.01 if agent == "ppo" else 1.0,
         range(4),
     )

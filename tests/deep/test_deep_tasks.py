@@ -263,7 +263,7 @@ def test_a_package_that_is_not_there_is_named():
 def test_ppo_bootstraps_from_the_true_next_state():
     """TD errors bootstrap from the true next state, not from the first one of the next episode; λ is [T, B]."""
     task, settings = ChargeTask(horizon=4, points=2), PpoSettings(hidden=(8,), environments=3, steps=6, minibatches=1)
-    source = SOURCES["value-kernel"]
+    source = SOURCES["value"]
     state = start_ppo(settings, task, source, 0)
     state, rollout = jax.jit(collect, static_argnums=(0, 1, 2))(settings, task, source, state)
     _, lambdas, errors = jax.jit(ppo_update, static_argnums=(0, 1))(settings, source, 1e-3, state, rollout)

@@ -121,7 +121,7 @@ def _diagnostics(runs: int, record_at: np.ndarray, rng: np.random.Generator) -> 
 def fake_fleets(protocols, path: Path, monkeypatch) -> Store:
     """The store of deep protocols, run with made-up learning curves."""
     from chunked_td.lab.running.plan import SweepOptions
-    from chunked_td.lab.running.reproduce import HowToRun, run_protocols
+    from chunked_td.lab.running.reproduce import RunOptions, run_protocols
     from chunked_td.lab.studies.deep.runner import FleetRunner
 
     rng = np.random.default_rng(1)
@@ -137,5 +137,5 @@ def fake_fleets(protocols, path: Path, monkeypatch) -> Store:
 
     monkeypatch.setattr(FleetRunner, "run", run)
     monkeypatch.setattr(FleetRunner, "packages", lambda self, batch: ())
-    assert run_protocols(protocols, SweepOptions("smoke"), path / "run", HowToRun(quiet=True)) == 0
+    assert run_protocols(protocols, SweepOptions("smoke"), path / "run", RunOptions(quiet=True)) == 0
     return Store.read(path / "run")

@@ -26,29 +26,43 @@ from chunked_td.cli._shared import keywords_of, schedule_of
 from chunked_td.cli.compare import Compare, write_comparison
 from chunked_td.cli.train import Train, learner_settings
 from chunked_td.lab.comparison import Comparison, ComparisonSettings, compare
-from chunked_td.lab.comparison.advice import NO_DIFFERENCE, SCORE, advice, group_text, headline, recommended
-from chunked_td.lab.comparison.arms import BOOTSTRAPS, SOURCES, LearnerArm, arms_of
-from chunked_td.lab.comparison.page import curves_plot, ranking_table, step_size_plot
-from chunked_td.lab.comparison.ranking import PairedFamily, chosen_sizes
-from chunked_td.lab.comparison.recipe import agent_line, command, script
-from chunked_td.lab.comparison.running import (
-    ArmRuns,
-    CompiledRuns,
-    Curves,
-    GymnasiumRuns,
-    _Job,
-    _one_run,
-    runs_for,
+from chunked_td.lab.comparison.answer import (
+    NOT_LEARNED,
+    SCORE,
+    answer,
+    best_of,
+    bootstrap_texts,
+    direct_texts,
+    headline,
 )
-from chunked_td.lab.comparison.sweep import ArmOutcome
+from chunked_td.lab.comparison.arms import BOOTSTRAPS, SOURCES, LearnerArm, arms_of, learner_for, protocol_of
+from chunked_td.lab.comparison.page import TOP, curves_plot, ranking_table, render_page, step_size_plot
+from chunked_td.lab.comparison.ranking import LEAST, PairedFamily, chosen_sizes, own_interval
+from chunked_td.lab.comparison.recipe import agent_line, command, script
+from chunked_td.lab.comparison.running import ComparisonProblem, _one_run, _Run, play
+from chunked_td.lab.comparison.sweep import ArmOutcome, Curves
+from chunked_td.lab.errors import DirectoryError
+from chunked_td.lab.running.plan import SweepOptions, make_plan
+from chunked_td.lab.running.reproduce import RunOptions
 from chunked_td.learners.inputs import learner_by_name
 from compilation import uncompiled
 
 LAKE = ComparisonSettings("FrozenLake-v1", episodes=40, seeds=4, lambdas=(0.0, 0.9), sources=(), step_sizes=(0.1, 0.2))
 
 
-def quiet(settings: ComparisonSettings):
-    return compare(settings, say=lambda text: None)
+def quiet(settings: ComparisonSettings, out=None, **more):
+    return compare(settings, out, say=lambda text: None, how=RunOptions(quiet=True), **more)
+
+
+def played(settings: ComparisonSettings, arm: LearnerArm, step_size: float, seeds: int):
+    """Mean return and mean λ per stretch of some runs of an arm, by the runner of the comparison."""
+    made = arm.in_lab(settings, (0,))
+    found = play(
+        ComparisonProblem.of(settings), learner=made.learner, lambda_source=made.source(), model=made.model,
+        seeds=np.arange(seeds), step_sizes=np.full(seeds, step_size), episodes=settings.episodes, probes=[],
+        record_at=settings.marks.tolist(), discount=0.99, **made.options,
+    )  # fmt: skip
+    return found.returns_at / np.diff(settings.marks, prepend=0), found.lambda_at
 
 
 # ---- statistics
@@ -72,7 +86,7 @@ def test_choosing_among_step_sizes_flatters_no_arm():
     assert np.mean(same) > 0.3
 
 
-@pytest.mark.parametrize("seeds", [4, 10])
+@pytest.mark.parametrize("seeds", [6, 10])
 def test_equal_arms_show_a_difference_in_one_family_of_twenty(seeds):
     rng, found = np.random.default_rng(seeds), 0
     for _ in range(200):
@@ -92,12 +106,38 @@ def test_an_arm_with_outliers_hides_no_difference_between_the_others():
     assert not family.gap(1, 2).shown
 
 
-def test_equal_scores_and_a_single_seed():
-    same = PairedFamily.of(np.ones((3, 5)))
+def test_too_few_seeds_give_no_verdict_and_no_interval():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(3, LEAST - 1)) + np.array([[9.0], [0.0], [-9.0]])
+    family = PairedFamily.of(scores)
+    assert family.no_difference
+    assert np.isnan([family.gap(2).low, family.gap(2).high, *own_interval(scores[0], -9.0, 9.0)]).all()
+    assert PairedFamily.of(np.concatenate([scores, scores[:, :1] + 0.1], axis=1)).gap(2).shown
+
+
+def test_no_interval_has_zero_width_or_is_wider_than_scores_can_differ():
+    family = PairedFamily.of(np.array([[1.0] * 6, [0.0] * 6]))  # the same in every run
+    gap = family.gap(1)
+    assert gap.shown
+    assert 0.0 < gap.low < gap.mean == gap.high == 1.0
+    low, high = own_interval(np.ones(6), 0.0, 1.0)
+    assert 0.0 < low < 1.0 == high
+    rng = np.random.default_rng(0)
+    family = PairedFamily.of(rng.uniform(size=(20, 6)))
+    spread = np.ptp(family.scores)
+    gaps = [family.gap(i, j) for i in range(20) for j in range(i)]
+    assert all(-spread <= gap.low < gap.high <= spread for gap in gaps)
+    same = PairedFamily.of(np.ones((3, 8)))  # nothing differs anywhere: there is nothing to give an interval of
     assert same.no_difference
-    assert same.tied() == [0, 1, 2]
-    assert PairedFamily.of(np.array([[1.0], [2.0]])).no_difference  # nothing can be said
-    assert PairedFamily.of(np.array([[1.0] * 6, [2.0] * 6])).gap(0).shown  # differs by the same in every seed
+    assert np.isnan(same.gap(1).low)
+
+
+def test_a_bound_on_what_was_not_seen_holds_by_simulation():
+    """An outcome of probability p is missed by n runs with probability (1 − p)^n; at the bound, that is the error."""
+    rng, p = np.random.default_rng(0), 1.0 - 0.05 ** (1 / 6)
+    missed = (rng.uniform(size=(20_000, 6)) > p).all(axis=1).mean()
+    assert abs(missed - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 20_000)
+    assert own_interval(np.ones(6), 0.0, 1.0)[0] == pytest.approx(1.0 - p)
 
 
 # ---- grids and divergence
@@ -112,13 +152,16 @@ def outcome(means: dict[float, float], diverged: tuple[float, ...] = ()) -> ArmO
 
 
 def test_a_grid_extends_itself_at_the_edge_that_is_best():
-    assert outcome({0.1: 1, 0.2: 2, 0.4: 1}).beyond((0.1, 0.2, 0.4)) == []
-    assert outcome({0.1: 1, 0.2: 2, 0.4: 3}).beyond((0.1, 0.2, 0.4)) == [0.8]
-    assert outcome({0.1: 3, 0.2: 2, 0.4: 1}).beyond((0.1, 0.2, 0.4)) == [0.05]
-    assert outcome({0.1: 1, 0.2: 2, 0.8: 3}).beyond((0.1, 0.2, 0.8)) == [1.0]
-    assert outcome({0.5: 1, 1.0: 3}).beyond((0.5, 1.0)) == []  # no further than 1
-    assert outcome({0.1: 2, 0.2: 2, 0.4: 2}).beyond((0.1, 0.2, 0.4)) == []  # ties are no reason
-    assert outcome({0.1: 0, 0.2: 0}, diverged=(0.1, 0.2)).beyond((0.1, 0.2)) == [0.05]
+    assert outcome({0.1: 1, 0.2: 2, 0.4: 1}).at_edge == (False, False)
+    assert outcome({0.1: 1, 0.2: 2, 0.4: 3}).at_edge == (False, True)
+    assert outcome({0.1: 3, 0.2: 2, 0.4: 1}).at_edge == (True, False)
+    assert outcome({0.5: 1, 1.0: 3}).at_edge == (False, False)  # no further than 1
+    assert outcome({0.1: 2, 0.2: 2, 0.4: 2}).at_edge == (False, False)  # ties are no reason
+    assert outcome({0.1: 0, 0.2: 0}, diverged=(0.1, 0.2)).at_edge == (True, False)
+    sizes, grid = replace(LAKE, step_sizes=(0.1, 0.2, 0.8), extend=2).ladder
+    assert sizes == pytest.approx((0.025, 0.05, 0.1, 0.2, 0.8, 1.0))
+    assert [sizes[place] for place in grid] == [0.1, 0.2, 0.8]
+    assert replace(LAKE, step_sizes=(0.5,), extend=1).ladder == ((0.25, 0.5, 1.0), (1,))
 
 
 def test_compare_extends_the_grid_and_warns_where_it_may_not():
@@ -127,11 +170,11 @@ def test_compare_extends_the_grid_and_warns_where_it_may_not():
         step_sizes=(0.005, 0.01), max_steps=300,
     )  # fmt: skip
     said: list[str] = []
-    found = compare(replace(cliff, extend=2), say=said.append)
+    found = compare(replace(cliff, extend=2), say=said.append, how=RunOptions(quiet=True))
     assert len(said) == 3
     assert "edge of the grid" in said[1]
     assert all(one.step_sizes[-1] == 0.04 for one in found.outcomes)
-    assert any("Warning: the best step size lies at the edge" in text for text in advice(found))
+    assert any("Warning: the best step size lies at the edge" in text for text in answer(found))
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -141,69 +184,104 @@ def test_arms_that_diverge_are_shown_and_the_others_ranked(compiled):
         step_sizes=(0.9,), extend=0, compiled=compiled,
     )  # fmt: skip
     found = quiet(cliff)
-    assert [row.outcome.arm.value for row in found.overall.rows] == [0.0]
-    assert [one.arm.value for one in found.overall.diverged] == [1.0]
-    assert any(text.startswith("Not ranked: SARSA, λ = 1 at α = 0.9 (2 of 2 runs)") for text in advice(found))
+    assert [row.arm.value for row in found.rows] == [0.0]
+    assert [one.arm.value for one in found.diverged] == [1.0]
+    assert any(text.startswith("Not ranked: SARSA, λ = 1 at α = 0.9 (2 of 2 runs)") for text in answer(found))
+    assert "SARSA, λ = 1" in render_page(found)
 
 
-# ---- advice
+# ---- the answer
 
 
-def compared(scores: dict[LearnerArm, np.ndarray], lambdas: np.ndarray | None = None) -> Comparison:
+def compared(scores: dict[LearnerArm, np.ndarray], random: float | None = None, **more) -> Comparison:
     """Made-up scores, one checkpoint per run."""
-    outcomes = []
-    for arm, row in scores.items():
-        kept = np.zeros((row.size, 1)) if lambdas is None else lambdas
-        means = np.repeat(row[:, None], kept.shape[1], axis=1)
-        curves = {0.2: Curves(means, np.zeros(row.size, bool), kept)}
-        outcomes.append(ArmOutcome(arm, curves, np.full(kept.shape[1], 1 / kept.shape[1])))
-    return Comparison(replace(LAKE, step_sizes=(0.1, 0.2, 0.4), seeds=row.size), tuple(outcomes), "made up")
+    outcomes = [made_up(arm, row) for arm, row in scores.items()]
+    seeds = outcomes[0].scores.size
+    lost = None if random is None else made_up(LearnerArm("sarsa", "random"), random + 0.01 * np.arange(seeds))
+    settings = replace(LAKE, episodes=1, step_sizes=(0.1, 0.2, 0.4), seeds=seeds)
+    return Comparison(settings, tuple(outcomes), "made up", lost, **more)
 
 
-def arms(*kinds: tuple[str, float]) -> list[LearnerArm]:
-    return [LearnerArm(bootstrap, *kind) for bootstrap in ("sarsa", "expected_sarsa") for kind in kinds]
+def made_up(arm: LearnerArm, row: np.ndarray) -> ArmOutcome:
+    return ArmOutcome(arm, {0.2: Curves(row[:, None], np.zeros(row.size, bool), np.zeros((row.size, 1)))}, np.ones(1))
 
 
-def test_of_many_that_tie_the_simplest_with_the_better_bootstrap_is_recommended():
-    rng, found = np.random.default_rng(3), {}
-    for arm in arms(("fixed", 0.0), ("fixed", 0.5), ("fixed", 0.9), ("forward", 0.0), ("dyna", 0.0)):
-        noise = rng.normal(size=20)
-        better = 0.3 * (arm.bootstrap == "expected_sarsa") - 9.0 * (arm.source == "fixed" and arm.value == 0.0)
-        found[arm] = 10.0 + better + 0.5 * (noise - noise.mean())
-    found[LearnerArm("sarsa", "fixed", 0.5)] += 0.4  # the best mean, with the bootstrap that is worse on average
-    result = compared(found)
-    assert headline(result) == (
-        "8 of 10 arms are not told apart; SARSA, λ = 0.5 (10.4) has the best mean. Avoid λ = 0. A fixed λ is simplest, "
-        "and Expected-SARSA is better on average; the best mean of those is that of Expected-SARSA, λ = 0.5 (10.3). "
-        f"Scores: {SCORE}."
-    )
-    chosen = recommended(result)
-    assert chosen is not None
-    assert chosen.outcome.arm == LearnerArm("expected_sarsa", "fixed", 0.5)
-    assert any(text.startswith("Expected-SARSA beats SARSA") for text in advice(result))
-    assert advice(result)[1].startswith("To train Expected-SARSA, λ = 0.5: chunked-td train FrozenLake-v1 --learner E")
-    assert "Dyna (λ = 0)" in group_text(result.groups[0])
+KINDS = (("fixed", 0.0), ("fixed", 0.9), ("forward", 0.0), ("value", 0.0), ("dyna", 0.0))
+ARMS = [LearnerArm(bootstrap, *kind) for bootstrap in ("sarsa", "expected_sarsa") for kind in KINDS]
+LEVELS = {"fixed": 2.0, "forward": 5.0, "value": 1.0, "dyna": 9.0}
 
 
-def test_an_arm_that_is_better_than_all_is_used_whatever_it_costs():
+def made_up_answer(seeds: int = 20, **more) -> Comparison:
+    """forward is the best λ, λ = 0.9 behind it by 1, Dyna ahead of both."""
+    rng = np.random.default_rng(3)
+    levels = {arm: LEVELS[arm.source] + 2.0 * (arm.source == "fixed" and arm.value > 0) for arm in ARMS}
+    return compared({arm: level + 0.2 * rng.normal(size=seeds) for arm, level in levels.items()}, random=0.0, **more)
+
+
+def test_the_answer_names_the_best_lambda_planning_apart_and_what_is_not_worth_trying():
+    found = made_up_answer()
+    best, planned = best_of(found), best_of(found, plans=True)
+    assert best is not None
+    assert planned is not None
+    assert (best.arm.source, planned.arm.source) == ("forward", "dyna")
+    words = (best.arm.label, best.text, planned.arm.label, planned.text, "ten more updates a step")
+    assert all(word in headline(found) for word in words)
+    worse = headline(found).partition("Not worth trying: ")[2]
+    assert ctd.ValueLambda.label in worse
+    assert "λ = 0, 0.9" in worse
+    assert ctd.ForwardLambda.label not in worse
+    assert "Dyna" not in worse
+    (direct,) = direct_texts(found)
+    fixed = next(r for r in found.rows if r.arm == LearnerArm(best.arm.bootstrap, "fixed", 0.9))
+    assert found.family.gap(fixed.place, best.place).text in direct
+    assert "not shown" not in direct
+    table = ranking_table(found, [row for row in found.rows if not row.arm.plans], "ranking")
+    assert all("Dyna" not in row[0] for row in table.rows)
+    assert {row[1] for row in table.rows} == {"best", "≈ best", "worse"}
+
+
+def test_a_fixed_lambda_that_is_not_told_apart_is_named_as_simpler():
     rng = np.random.default_rng(0)
-    found = {arm: rng.normal(size=12) + 9.0 * (arm.source == "value") for arm in arms(("fixed", 0.9), ("value", 0.0))}
-    found[LearnerArm("sarsa", "value")] -= 4.0
-    result = compared(found)
-    assert headline(result).startswith("Use Expected-SARSA, Value kernel (")
-    assert "--learner ChunkedExpectedSarsa --lambda-source value" in advice(result)[1]
-    assert "Nothing to choose" in headline(compared({arm: np.ones(3) for arm in found}))
+    found = compared({arm: rng.normal(size=10) for arm in ARMS if arm.source in ("fixed", "forward")})
+    (direct,) = direct_texts(found)
+    assert "not shown: a fixed λ = " in direct
+    assert "10 seeds do not tell the two apart" in direct
 
 
-def test_episodes_without_a_lambda_and_too_few_seeds_are_said(recwarn):
+def test_where_nothing_is_better_than_acting_at_random_that_is_the_answer():
     rng = np.random.default_rng(0)
-    lambdas = np.array([[np.nan, 0.25, np.nan], [np.nan, 0.75, 0.5]])
-    found = compared({arm: rng.normal(size=2) for arm in arms(("fixed", 0.9), ("forward", 0.0))}, lambdas)
-    assert "its λ was 0.50 on average in the first tenth" in " ".join(advice(found))
-    assert found.overall.family.gap(1).text.endswith("(too few seeds)")
-    assert "inf" not in " ".join(cell for row in ranking_table(found.overall, "overall").rows for cell in row)
-    assert any("with 2 seeds only large differences can be shown; take 10 or more" in text for text in advice(found))
-    assert not recwarn.list
+    scores = {arm: rng.normal(size=10) for arm in ARMS}
+    assert headline(compared(scores, random=0.0)).endswith(NOT_LEARNED)
+    assert "Nothing is shown to have learned" in headline(compared(scores, random=5.0))
+    assert headline(compared(scores)).startswith("Best λ here")
+    same = compared({arm: np.ones(10) for arm in ARMS})
+    assert headline(same).startswith("Nothing to choose")
+    assert direct_texts(same) == []
+
+
+def test_too_few_seeds_are_said_and_give_no_interval_anywhere():
+    found = made_up_answer(seeds=LEAST - 1)
+    assert headline(found).startswith(f"No verdict: {LEAST - 1} seeds are too few")
+    text = render_page(found)
+    assert "inf" not in " ".join(cell for row in ranking_table(found, found.rows, "ranking").rows for cell in row)
+    assert "nan" not in text.partition("<script>")[0].lower()
+    assert all(row[1] in ("", "best") and "to" not in row[2] for row in ranking_table(found, found.rows, "rest").rows)
+
+
+def test_seeds_are_added_until_the_answer_is_clear():
+    """Looks share the error; nothing is added where the first look is clear, nor where the time is used."""
+    cliff = ComparisonSettings(
+        "CliffWalking-v1", episodes=30, lambdas=(0.0, 0.5), sources=(), bootstraps=("sarsa",), max_steps=200,
+        step_sizes=(0.2,), extend=0,
+    )  # fmt: skip
+    said: list[str] = []
+    found = compare(cliff, say=said.append, how=RunOptions(quiet=True), minutes=60.0)
+    assert found.seeds in (10, 20, 40)
+    assert found.looks == 3
+    assert found.family.error == pytest.approx(0.05 / 3)
+    assert found.family.clear or found.seeds == 40
+    assert len(said) == 1 + (10, 20, 40).index(found.seeds)
+    assert quiet(cliff, minutes=1e-9).seeds == 10
 
 
 # ---- arms by name, and how to train them
@@ -220,7 +298,7 @@ def test_rivals_are_compared_where_they_are_named():
     assert [arm.label for arm in named if arm.source == "signal"] == [
         f"{bootstrap}, {ctd.SignalLambda.label}" for bootstrap in ("SARSA", "Q-learning")
     ]
-    assert len({arm.tag for arm in named}) == len({arm.label for arm in named}) == len(named)
+    assert len({arm.id for arm in named}) == len({arm.label for arm in named}) == len(named)
     with pytest.raises(ValueError, match=r"sources: watkins .* goes with the bootstrap q_learning and a λ above 0"):
         arms_of(replace(LAKE, sources=("watkins",)))
 
@@ -229,10 +307,11 @@ def test_rivals_are_compared_where_they_are_named():
 @pytest.mark.parametrize("source", ["adaptive", "meta-gradient", "signal", "visit", "watkins"])
 def test_rivals_run_compiled_and_in_gymnasium(source):
     arm = LearnerArm("q_learning" if source == "watkins" else "expected_sarsa", source, 0.9 * (source == "watkins"))
-    for compiled in (True, False):
-        runs = runs_for(replace(LAKE, compiled=compiled))
-        curves = next(iter(_in_this_process(runs, ArmRuns(arm, (0.2,)))))
-        assert np.isfinite(curves.means).all()
+    assert np.isfinite(played(LAKE, arm, 0.2, 2)[0]).all()
+    made = arm.in_lab(LAKE, (0,))
+    one = _Run(LAKE, {"learner": made.learner, "lambda_source": made.source(), "discount": 0.9, **made.options}, 0.2, 0,
+               LAKE.marks)  # fmt: skip
+    assert np.isfinite(_one_run(one)[0]).all()
 
 
 SETTINGS = {
@@ -241,6 +320,14 @@ SETTINGS = {
     "bonus": {"exploration": ctd.CountBonus(0.5), "epsilon": ctd.linear(1.0, 0.1, 20), "action_mask": False},
     "schedule": {"step_size_schedule": ctd.linear(1.0, 0.1, 20), "indexer": "hash"},
 }
+
+
+def agent_of(env, settings: ComparisonSettings, arm: LearnerArm, step_size: float, seed: int):
+    made = arm.in_lab(settings, (0,))
+    return learner_for(
+        env, settings, learner=made.learner, lambda_source=made.source(), step_size=step_size, seed=seed,
+        discount=settings.discount, **made.options,
+    )  # fmt: skip
 
 
 def same(first, second) -> bool:
@@ -257,7 +344,7 @@ def test_every_arm_can_be_made_in_python_and_in_the_shell(change):
     env, in_shell = gym.make("FrozenLake-v1"), set()
     for arm in arms_of(settings):
         one = replace(outcome({0.2: 1.0}), arm=arm)
-        agent = arm.agent(env, settings, 0.2, 0)
+        agent = agent_of(env, settings, arm, 0.2, 0)
         space = {"ctd": ctd, "env": env}
         exec(agent_line(one, settings), space)
         assert same(space["agent"], agent), arm.label
@@ -286,36 +373,28 @@ def test_the_script_runs():
     assert words.endswith("--episodes 40 --max-steps 70 --env-kwargs is_slippery=True")
 
 
-def _in_this_process(runs, job):
-    if isinstance(runs, CompiledRuns):
-        return [next(iter(runs.run([job], 2)))[0.2]]
-    rows = [_one_run(_Job(runs.settings, job.arm, 0.2, seed)) for seed in range(2)]
-    return [Curves(*map(np.array, zip(*rows, strict=True)))]
-
-
-def test_the_screen_says_what_is_compiled(monkeypatch, capsys):
+def test_the_screen_says_what_is_compiled_also_when_piped(monkeypatch, capsys):
     from chunked_td._numba import caching
+    from chunked_td.lab.running import engines
 
-    monkeypatch.setattr(caching, "_watched", lambda: True)
     monkeypatch.setattr(caching.Notice, "patience", 0.0)
-    monkeypatch.setattr(CompiledRuns, "_run", lambda self, job, seeds: _pretend_to_compile(job))
-    runs, said = runs_for(LAKE), []
-    jobs = [ArmRuns(arm, (0.1, 0.2)) for arm in arms_of(replace(LAKE, sources=("junction",)))]
-    said.append(runs.check(jobs))
-    list(runs.run(jobs, 2))
-    assert said == ["4 combinations to compile, some seconds each, once per machine"]
+    monkeypatch.setattr(engines, "attempt", lambda program, *_: _pretend_to_compile(program))
+    settings = replace(LAKE, sources=("junction",))
+    protocol = protocol_of(settings, [arm.in_lab(settings, (3,)) for arm in arms_of(settings)], 2)
+    batches = make_plan([protocol], SweepOptions("paper")).batches
+    list(engines.LocalEngine().run(batches))
     shown = capsys.readouterr().err
-    assert "chunked_td: compiling 1 of 4: SARSA, fixed λ …" in shown
+    assert "chunked_td: compiling 1 of 4: SARSA, λ = 0 …" in shown
     assert "chunked_td: compiling 4 of 4: Expected-SARSA, Junctions …" in shown
     assert "play_block" not in shown
 
 
-def _pretend_to_compile(job):
+def _pretend_to_compile(program):
     from chunked_td._numba.caching import NOTICE
 
     with NOTICE.compiling("play_block"):
         time.sleep(0.05)
-    return {}
+    return program
 
 
 # ---- like with like
@@ -327,10 +406,10 @@ def test_where_bootstraps_differ_and_lambda_does_not_matter_there_is_no_differen
         step_sizes=(0.2, 0.4), extend=0, epsilon=0.3, bootstraps=("expected_sarsa", "q_learning"),
     )  # fmt: skip
     found = quiet(settings)
-    for group in found.groups:
-        assert f"{NO_DIFFERENCE} between λ sources" in group_text(group)
-        assert group.family.widest == 0.0  # λ has no part in it: not one bit differs
-    assert any(text.startswith("Expected-SARSA beats Q-learning") for text in advice(found))
+    for name in settings.bootstraps:
+        alone = [row.scores for row in found.outcomes if row.arm.bootstrap == name]
+        assert np.ptp(alone, axis=0).max() == 0.0  # λ has no part in it: not one bit differs
+    assert any(text.startswith("Expected-SARSA beats Q-learning") for text in bootstrap_texts(found))
 
 
 def test_where_lambda_changes_runs_but_no_expectation_there_is_no_difference():
@@ -340,16 +419,12 @@ def test_where_lambda_changes_runs_but_no_expectation_there_is_no_difference():
         step_sizes=(0.2, 0.4), extend=0, epsilon=0.3, bootstraps=("expected_sarsa", "q_learning"),
     )  # fmt: skip
     found = quiet(settings)
-    for group, name in zip(found.groups, settings.bootstraps, strict=True):
-        assert f"{NO_DIFFERENCE} between λ sources; a difference of up to 0." in group_text(group)
-        assert len(np.unique(group.family.scores, axis=0)) == 4  # no two λs have the same runs
-        alone = replace(found, outcomes=tuple(one for one in found.outcomes if one.arm.bootstrap == name))
-        assert headline(alone).startswith(
-            f"There is {NO_DIFFERENCE} between the arms that 10 seeds can show. A fixed λ"
-        )
-    assert any(text.startswith("Expected-SARSA beats Q-learning") for text in advice(found))
-    assert headline(found).startswith("4 of 8 arms are not told apart; Expected-SARSA, ")
-    assert "The other 4 are worse. A fixed λ is simplest; the best mean of those is that of Expected" in headline(found)
+    for name in settings.bootstraps:
+        scores = np.array([one.scores for one in found.outcomes if one.arm.bootstrap == name])
+        assert PairedFamily.of(scores).no_difference
+        assert len(np.unique(scores, axis=0)) == 4  # no two λs have the same runs
+    assert any(text.startswith("Expected-SARSA beats Q-learning") for text in bootstrap_texts(found))
+    assert "not shown" in direct_texts(found)[0]
 
 
 def swept(settings: ComparisonSettings, seeds: range) -> dict[str, np.ndarray]:
@@ -382,9 +457,9 @@ def disagreements(found: Comparison, theirs: dict[str, np.ndarray]) -> list[str]
         error = np.hypot(standard_error(ours), standard_error(other))
         wrong += [one.arm.label] * bool((abs(ours.mean(axis=1) - other.mean(axis=1)) > 4 * error).any())
     scores = {label: runs[runs.mean(axis=1).argmax()] for label, runs in theirs.items()}
-    top = found.overall.rows[0].outcome.arm.label
-    for row in found.overall.rows[1:]:
-        gap, label = found.overall.family.gap(row.place), row.outcome.arm.label
+    top = found.rows[0].arm.label
+    for row in found.rows[1:]:
+        gap, label = found.family.gap(row.place), row.arm.label
         behind, error = (
             scores[top].mean() - scores[label].mean(),
             np.hypot(*map(standard_error, (scores[top], scores[label]))),
@@ -405,8 +480,8 @@ def test_the_ranking_agrees_with_an_independent_sweep():
     found, theirs = quiet(settings), swept(settings, range(100, 106))
     assert "compiled" in found.how
     assert disagreements(found, theirs) == []
-    assert found.overall.rows[0].outcome.arm.value == 0.9
-    assert [row.outcome.arm.value for row in found.overall.rows if not found.overall.tied(row)] == [0.5, 0.5, 0.0, 0.0]
+    assert found.rows[0].arm.value == 0.9
+    assert [row.arm.value for row in found.rows if not found.tied(row)] == [0.5, 0.5, 0.0, 0.0]
     for change in ({"epsilon": 0.2}, {"action_mask": False}, {"discount": 0.9}):
         assert disagreements(quiet(replace(settings, **change)), theirs), change
     names = {"λ = 0.5": "λ = 0.9", "λ = 0.9": "λ = 0.5"}
@@ -417,22 +492,19 @@ def test_the_ranking_agrees_with_an_independent_sweep():
 @pytest.mark.parametrize("mask", [True, False])
 def test_compiled_and_gymnasium_runs_have_the_same_distribution(mask):
     settings = ComparisonSettings("Taxi-v4", episodes=25, lambdas=(0.5,), sources=(), action_mask=mask)
-    job = [ArmRuns(LearnerArm("expected_sarsa", "fixed", 0.5), (0.4,))]
-    found = []
-    for runs in (runs_for(settings), GymnasiumRuns(settings, "to compare")):
-        found.append(next(iter(runs.run(job, 12)))[0.4].means.mean(axis=1))
+    arm = LearnerArm("expected_sarsa", "fixed", 0.5)
+    found = [played(replace(settings, compiled=compiled), arm, 0.4, 12)[0].mean(axis=1) for compiled in (True, False)]
     error = np.hypot(*(scores.std(ddof=1) / np.sqrt(12) for scores in found))
     assert abs(found[0].mean() - found[1].mean()) < 4 * error
 
 
 def test_wrappers_bins_and_schedules_play_in_gymnasium():
-    for change in ({"wrappers": ("gymnasium.wrappers:TransformReward",)}, {"bins": (4,)}, {"compiled": False}):
-        if "wrappers" not in change:
-            assert isinstance(runs_for(replace(LAKE, **change)), GymnasiumRuns)
-    assert isinstance(runs_for(replace(LAKE, step_size_schedule=ctd.linear(1.0, 0.1, 20))), GymnasiumRuns)
-    assert isinstance(runs_for(LAKE), CompiledRuns)
+    assert ComparisonProblem.of(LAKE).dynamics is not None
+    for change in ({"compiled": False}, {"step_size_schedule": ctd.linear(1.0, 0.1, 20)}, {"indexer": "hash"}):
+        assert ComparisonProblem.of(replace(LAKE, **change)).dynamics is None
     cart = ComparisonSettings("CartPole-v1", 2, bins=(3, 4, 8, 6), low=(None, -2, None, -2), high=(None, 2, None, 2))
-    assert LearnerArm("sarsa", "forward").agent(gym.make("CartPole-v1"), cart, 0.1, 0).indexer.size == 3 * 4 * 8 * 6
+    agent = agent_of(gym.make("CartPole-v1"), cart, LearnerArm("sarsa", "forward"), 0.1, 0)
+    assert agent.indexer.size == 3 * 4 * 8 * 6
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # states without legal actions
@@ -442,14 +514,13 @@ def test_lambda_over_training_is_the_mean_of_the_learners_own(source):
     settings = ComparisonSettings(
         "ChunkedTD/KeyToDoor-v0", 60, env_settings={"horizon": 5}, exploration=ctd.Softmax(0.5)
     )
-    job, seeds = ArmRuns(LearnerArm("expected_sarsa", source), (0.3,)), 2
-    runs = runs_for(settings)
-    assert isinstance(runs, CompiledRuns)
-    compiled = next(iter(runs.run([job], seeds)))[0.3].lambdas
-    assert compiled.shape == (seeds, 50)
+    arm, seeds = LearnerArm("expected_sarsa", source), 2
+    assert ComparisonProblem.of(settings).dynamics is not None
+    compiled = played(settings, arm, 0.3, seeds)[1]
+    assert compiled.shape == (seeds, 30)
     for seed in range(seeds):
         env = gym.make(settings.env, horizon=5)
-        agent = job.arm.agent(env, settings, 0.3, seed)
+        agent = agent_of(env, settings, arm, 0.3, seed)
         found = [[] for _ in range(60)]
         for episode in range(60):
             observation, info = env.reset(seed=seed if episode == 0 else None)
@@ -463,18 +534,34 @@ def test_lambda_over_training_is_the_mean_of_the_learners_own(source):
         stretches = np.split(np.arange(60), settings.marks[:-1])
         expected = [np.mean([number for episode in stretch for number in found[episode]]) for stretch in stretches]
         assert compiled[seed] == pytest.approx(expected)
-        assert _one_run(_Job(settings, job.arm, 0.3, seed))[2] == pytest.approx(expected)
+        made = arm.in_lab(settings, (0,))
+        one = {"learner": made.learner, "lambda_source": made.source(), "discount": 0.99, **made.options}
+        assert _one_run(_Run(settings, one, 0.3, seed, settings.marks))[2] == pytest.approx(expected)
 
 
 def test_initial_values_reach_both_kinds_of_runs():
-    runs = runs_for(replace(LAKE, initial_value=1.0, episodes=200, epsilon=0.0))
-    job = [ArmRuns(LearnerArm("expected_sarsa", "fixed", 0.0), (0.1,))]
-    optimistic = next(iter(runs.run(job, 4)))[0.1].means.mean()
+    greedy, arm = replace(LAKE, episodes=200, epsilon=0.0), LearnerArm("expected_sarsa", "fixed", 0.0)
+    optimistic = played(replace(greedy, initial_value=1.0), arm, 0.1, 4)[0].mean()
     assert optimistic > 0.0  # without exploration and with values of 0, nothing is ever found on this lake
-    plain = next(iter(runs_for(replace(LAKE, episodes=200, epsilon=0.0)).run(job, 4)))[0.1].means.mean()
-    assert optimistic != plain
-    agent = LearnerArm("sarsa", "fixed").agent(gym.make("FrozenLake-v1"), replace(LAKE, initial_value=1.0), 0.1, 0)
+    assert optimistic != played(greedy, arm, 0.1, 4)[0].mean()
+    agent = agent_of(gym.make("FrozenLake-v1"), replace(LAKE, initial_value=1.0), LearnerArm("sarsa", "fixed"), 0.1, 0)
     assert agent.q_values(0).tolist() == [1.0] * 4
+
+
+def test_acting_at_random_is_what_it_says():
+    """The mean return of the uniform policy on FrozenLake, by Monte Carlo in Gymnasium."""
+    env, rng = gym.make("FrozenLake-v1"), np.random.default_rng(0)
+    theirs = []
+    for episode in range(2_000):
+        env.reset(seed=episode)
+        total, over = 0.0, False
+        while not over:
+            _, reward, terminated, truncated, _ = env.step(int(rng.integers(4)))
+            total, over = total + float(reward), terminated or truncated
+        theirs.append(total)
+    ours = played(replace(LAKE, episodes=500), LearnerArm("sarsa", "random"), 0.1, 6)[0].mean(axis=1)
+    error = np.hypot(ours.std(ddof=1) / np.sqrt(6), np.std(theirs) / np.sqrt(2_000))
+    assert abs(ours.mean() - np.mean(theirs)) < 4 * error
 
 
 def test_settings_as_text():
@@ -485,9 +572,9 @@ def test_settings_as_text():
     with pytest.raises(ValueError, match=r"--epsilon-schedule must be episode=value each"):
         schedule_of("epsilon-schedule", ["0=1", "later=0.1"])
     with pytest.raises(ValueError, match=r"--env-kwargs: FrozenLake-v1 cannot be made with"):
-        runs_for(replace(LAKE, env_settings={"slipery": False}))
+        ComparisonProblem.of(replace(LAKE, env_settings={"slipery": False}))
     with pytest.raises(ValueError, match=r"--wrappers must be module:Class each, got 'nowhere:X'"):
-        runs_for(replace(LAKE, wrappers=("nowhere:X",)))
+        ComparisonProblem.of(replace(LAKE, wrappers=("nowhere:X",)))
 
 
 # ---- what is left on disk
@@ -496,7 +583,7 @@ def test_settings_as_text():
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory) -> tuple[Path, Comparison]:
     folder = tmp_path_factory.mktemp("compared")
-    found = quiet(replace(LAKE, sources=("forward",)))
+    found = quiet(replace(LAKE, sources=("forward",)), folder)
     write_comparison(folder, found, csv=True)
     return folder, found
 
@@ -509,29 +596,40 @@ def test_curves_are_stored_and_give_the_scores(lake):
         "chosen",
     ]  # fmt: skip
     assert pl.read_csv(folder / "compare.csv").height == frame.height
-    row = found.overall.rows[0]
+    row = found.rows[0]
     chosen = frame.filter((pl.col("arm") == row.outcome.arm.label) & pl.col("chosen"))
     assert chosen["seed"].n_unique() == 4
     assert chosen["mean_return"].mean() == pytest.approx(row.mean)  # checkpoints are one episode each here
     assert (folder / "compare.png").stat().st_size > 1_000
     fixed = frame.filter(pl.col("lambda_source") == "λ = 0.9")["mean_lambda"]
     assert fixed.drop_nans().to_list() == pytest.approx([0.9] * fixed.drop_nans().len())
-    assert any(text.startswith("Why, SARSA, Chunked (the paper): its λ was 0.") for text in advice(found))
 
 
-def test_the_page_says_what_is_recommended_and_has_few_bands(lake):
+def test_the_page_answers_first_and_shows_the_best_of_each_kind(lake):
     folder, found = lake
     page = html.unescape((folder / "compare.html").read_text(encoding="utf-8"))
-    chosen = recommended(found)
-    assert chosen is not None
-    assert f"<code>{command(chosen.outcome, found.settings)}</code>" in page
-    assert f"<code>{script(chosen.outcome, found.settings)}</code>" in page
-    assert f"All arms: ranking by the {SCORE}." in page
-    for plot in (curves_plot(found, found.groups[0], "a"), step_size_plot(found.groups[0], "b")):
-        visible = [trace["visible"] for trace in plot.data if trace.get("meta") == "band"]
-        assert visible == [True, True, False]
+    best = best_of(found)
+    assert best is not None
+    assert f"<code>{command(best.outcome, found.settings)}</code>" in page
+    assert f"<code>{script(best.outcome, found.settings)}</code>" in page
+    assert f"Ranking by the {SCORE}, 4 seeds." in page
+    places = [page.index(text) for text in (headline(found), 'id="ranking"', 'id="table-ranking"', "</pre>")]
+    assert places == sorted(places)
+    for plot in (curves_plot(found), step_size_plot(found)):
+        assert sum(trace["visible"] is True for trace in plot.data if trace.get("meta") == "band") == 2
         assert plot.is_on("bands")
-        assert [trace["visible"] for trace in plot.data if trace.get("meta") != "band"] == [True] * 3
+
+
+def test_the_first_table_has_ten_rows_and_the_others_are_folded_away():
+    scores = {
+        LearnerArm(b, "fixed", v): np.arange(8) * v for b in ("sarsa", "q_learning") for v in np.arange(1, 10) / 9
+    }
+    found = compared(scores)
+    text = render_page(found)
+    first, rest = text.index('id="table-ranking"'), text.index('id="table-rest"')
+    assert text[first:rest].count('<th scope="row">') == TOP
+    assert text[rest:].count('<th scope="row">') == len(scores) - TOP
+    assert "<details><summary>The other arms" in text[first:rest]
 
 
 @pytest.mark.skipif(browser.find() is None, reason="needs Chromium (apt-get install chromium)")
@@ -545,13 +643,48 @@ def test_the_page_in_a_browser(lake, tmp_path):
             empty = "[...document.querySelectorAll('.plot')].filter(p => !p.querySelector('.main-svg .trace')).length"
             assert page.ask(empty) == 0
             assert page.ask("document.documentElement.scrollWidth") <= width
-            assert page.ask("document.querySelector('.headline').textContent") == advice(found)[0]
+            assert page.ask("document.querySelector('.headline').textContent") == headline(found)
         assert page.errors == []
         assert all(address.startswith(("file:", "data:", "blob:", "about:")) for address in page.requests)
 
 
+def test_finished_arms_are_kept_and_the_same_call_goes_on(tmp_path, monkeypatch):
+    from chunked_td.lab.running import engines
+
+    settings, attempt, done = replace(LAKE, seeds=2, extend=0), engines.attempt, []
+
+    def interrupted(batch):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(batch.name)
+        return attempt([batch], 1)[0]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engines.LocalEngine, "run", lambda self, batches: (interrupted(one) for one in batches))
+        with pytest.raises(KeyboardInterrupt):
+            quiet(settings, tmp_path)
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "batches" / "compare").iterdir()}
+    assert len(kept) == 2
+    found, whole = quiet(settings, tmp_path), quiet(settings)
+    assert all(path.stat().st_mtime_ns == then for path, then in kept.items())
+    for one, other in zip(found.outcomes, whole.outcomes, strict=True):
+        np.testing.assert_array_equal(one.means, other.means)
+    with pytest.raises(DirectoryError, match=r"other settings \(discount\).*--overwrite"):
+        quiet(replace(settings, discount=0.5), tmp_path)
+    assert quiet(replace(settings, discount=0.5), tmp_path, overwrite=True).settings.discount == 0.5
+    assert not any(path.exists() for path in kept)
+    quiet(replace(settings, discount=0.5, lambdas=(0.0, 0.9, 0.5)), tmp_path)  # more arms are no other settings
+
+
+def test_a_folder_that_cannot_be_used_is_refused_before_anything_runs(tmp_path, capsys):
+    (tmp_path / "taken").write_text("")
+    command = tyro.cli(Compare, args=["FrozenLake-v1", "--episodes", "1000000", "--out", str(tmp_path / "taken")])
+    assert command.run() == 4
+    assert "cannot write" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("more", "wait"), [([], 2), (["--no-compiled"], 2), (["--no-compiled"], 0.05)])
-def test_an_interrupted_comparison_ends_without_warnings(tmp_path, more, wait):
+def test_an_interrupted_comparison_says_how_to_go_on(tmp_path, more, wait):
     command = [sys.executable, "-m", "chunked_td", "compare", "FrozenLake-v1", "--episodes", "1000000", "--seeds", "2"]
     started = subprocess.Popen(
         [*command, "--sources", "forward", "--out", str(tmp_path), *more],
@@ -567,5 +700,5 @@ def test_an_interrupted_comparison_ends_without_warnings(tmp_path, more, wait):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(started.pid, signal.SIGKILL)
     assert started.returncode == 130
-    assert said.strip() == "interrupted"
-    assert not list(tmp_path.iterdir())
+    assert said.strip().splitlines()[-1].startswith("interrupted; every finished batch is kept, the same command")
+    assert "Traceback" not in said

@@ -9,7 +9,7 @@ import pytest
 
 from chunked_td.compression.predictor import Predictor, Shape
 from chunked_td.lab.running.plan import SweepOptions
-from chunked_td.lab.running.reproduce import HowToRun, run_protocols
+from chunked_td.lab.running.reproduce import RunOptions, run_protocols
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.studies.compression import protocol
 from chunked_td.lab.studies.compression.claims import CLAIMS
@@ -175,7 +175,7 @@ def test_a_tiny_study_is_run_collected_and_tabled(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(protocol, "_TINY", tiny)
     given = compression_protocols("smoke")
-    assert run_protocols(given, SweepOptions("smoke"), tmp_path / "run", HowToRun(quiet=True)) == 0
+    assert run_protocols(given, SweepOptions("smoke"), tmp_path / "run", RunOptions(quiet=True)) == 0
     frame = COLLECT(Store.read(tmp_path / "run"))
     compared = frame.filter(pl.col("variant") == "")
     assert len(compared) == 2 * 2 * 2 * 2

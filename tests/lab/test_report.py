@@ -18,8 +18,9 @@ from markupsafe import escape
 from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.report import page as page_module
-from chunked_td.lab.report.page import atlas_address, build_report, render
+from chunked_td.lab.report.page import build_report, render, study_pages
 from chunked_td.lab.report.plots import numbers, plots_of
+from chunked_td.lab.results import claims as claims_module
 from chunked_td.lab.results.runs import load_results
 from chunked_td.lab.results.tables import results_table, step_size_table
 from chunked_td.lab.store.batch_store import Store
@@ -274,7 +275,7 @@ def test_text_cannot_break_out_of_the_page(bare, tmp_path, monkeypatch):
     about = replace(study.about, deviations=(HOSTILE,), references=(HOSTILE,), **texts)
     monkeypatch.setattr(page_module, "save_all", lambda *_: [])
     monkeypatch.setattr(
-        page_module, "load_results", lambda _: {**studies, study.id: replace(study, about=about, arms=arms)}
+        claims_module, "load_results", lambda _: {**studies, study.id: replace(study, about=about, arms=arms)}
     )
     text = build_report(bare, tmp_path / "hostile").read_text(encoding="utf-8")
     assert HOSTILE not in text
@@ -364,14 +365,23 @@ def check_ticks(page: browser.Browser) -> None:
     assert len(page.ask(labels)) >= 3
 
 
-def test_the_report_links_to_the_atlas_in_the_run_directory_or_beside_it(tmp_path):
+def test_the_report_links_to_the_pages_of_studies_in_the_run_directory_or_beside_it(tmp_path):
+    from chunked_td.lab.results.claims import LoadedDirectory
+    from chunked_td.lab.study import Study
+
+    study = Study("mine", "Mine", lambda profile: (), table="mine.parquet", page="mine.html")
     run, elsewhere = tmp_path / "runs" / "quick", tmp_path / "pages"
-    assert atlas_address(run, run) == ""
-    for place, address in ((run.parent / "atlas", "../atlas/atlas.html"), (run / "atlas", "atlas/atlas.html")):
+
+    def links(place, page):
+        loaded = LoadedDirectory(run, None, {}, {"mine": place})
+        return [found.link for found in study_pages(loaded, {"mine": study}, page)]
+
+    assert links(run / "mine", run) == []  # no page there
+    for place, address in ((run.parent / "mine", "../mine/mine.html"), (run / "mine", "mine/mine.html")):
         place.mkdir(parents=True)
-        (place / "atlas.html").write_text("a map")
-        assert atlas_address(run, run) == address
-    assert (elsewhere / atlas_address(run, elsewhere)).resolve() == run / "atlas" / "atlas.html"
+        (place / "mine.html").write_text("a map")
+        assert links(place, run) == [address]
+        assert (elsewhere / links(place, elsewhere)[0]).resolve() == place / "mine.html"
 
 
 def test_the_page_of_a_run_with_an_atlas_has_a_section_on_it(tmp_path):

@@ -6,14 +6,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import polars as pl
 import pytest
 from worlds import World
 
 import chunked_td as ctd
+from chunked_td import cli
 from chunked_td._numba import code
 from chunked_td.bootstraps import SARSA
 from chunked_td.envs.dynamics import KeyToDoor, TransitionTable
 from chunked_td.indexing import HashedIndexer
+from chunked_td.lab.atlas.methods import FIXED_METHODS
+from chunked_td.lambdas.reading import read_source
 from chunked_td.lambdas.step import WHOLE, chance, choice, mixture
 from chunked_td.simulation import simulate
 from compilation import uncompiled
@@ -172,10 +176,21 @@ def test_a_kernel_runs_in_the_simulation(model):
     np.testing.assert_array_equal(runs[0].values, runs[1].values)
 
 
-def test_a_plain_source_is_refused_by_the_simulation():
-    problem = KeyToDoor.make(horizon=5)
-    with pytest.raises(ValueError, match=r"PlainForward.* is plain Python.*takes sources whose lambda_t is a kernel"):
-        simulate(problem, lambda_source=PlainForward(), step_sizes=0.1, seeds=0, episodes=2)
+@pytest.mark.parametrize("learner", ["sarsa", uncompiled("expected_sarsa")])
+def test_a_plain_source_runs_in_the_simulation_with_the_results_of_a_kernel(learner):
+    problem = KeyToDoor.make(horizon=5, distractors=2, scalar_reward=True)
+    common: dict[str, Any] = {"step_sizes": [0.3, 0.1], "seeds": [1, 2], "episodes": 20, "record_at": [7]}
+    common |= {"epsilon": np.linspace(1.0, 0.1, 20), "keep_values": True, "keep_lambda": True, "probes": [(0, 0)]}
+    compiled, plain = (
+        simulate(problem, learner=learner, lambda_source=source, view="traces", initial_value=0.5, **common)
+        for source in (ctd.ForwardLambda(), PlainForward())
+    )
+    for name in ("misses", "misses_at", "steps", "diverged"):
+        np.testing.assert_array_equal(getattr(plain, name), getattr(compiled, name))
+    for name in ("values", "returns_at", "lambda_at", "probes_at"):
+        np.testing.assert_allclose(getattr(plain, name), getattr(compiled, name), rtol=1e-12)
+    with pytest.raises(ValueError, match=r"model must be 'counts' for PlainForward\(\), .* got 'oracle'"):
+        simulate(problem, lambda_source=PlainForward(), model="oracle", step_sizes=0.1, seeds=0, episodes=2)
 
 
 def test_a_source_that_learns_grows_with_the_states_and_is_saved(tmp_path):
@@ -234,3 +249,62 @@ def test_needs_that_no_count_model_meets():
 
     with pytest.raises(ValueError, match="which no single count model meets"):
         ctd.ChunkedSarsa(World(4, (6,)), lambda_source=Both())
+
+
+# ---- by file, in every command
+
+PLAIN = """
+import chunked_td as ctd
+
+class Halfway(ctd.LambdaSource):
+    needs = ctd.Needs.OUTCOME | ctd.Needs.POLICY
+
+    def lambda_t(self, step):
+        return 0.5 * step.mixture()
+"""
+KERNEL = """
+import chunked_td as ctd
+from chunked_td.lambdas.step import WHOLE, mixture
+
+class Halfway(ctd.LambdaSource):
+    needs = ctd.Needs.OUTCOME | ctd.Needs.POLICY
+
+    @staticmethod
+    @ctd.kernel
+    def lambda_t(source, step, i):
+        return 0.5 * mixture(step, WHOLE)
+"""
+
+
+@pytest.mark.parametrize("text", [PLAIN, pytest.param(KERNEL, marks=pytest.mark.long)], ids=["plain", "kernel"])
+def test_a_source_in_a_file_runs_in_every_command_and_leaves_nothing_behind(text, tmp_path, capsys, monkeypatch):
+    """With no colour, label or id of its own; at the smallest size."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("chunked_td.lab.atlas.run.builtin_methods", lambda: FIXED_METHODS)  # fewer to compile
+    (tmp_path / "mine.py").write_text(text)
+    lake = ["FrozenLake-v1", "--episodes", "4", "--lambda-source", "mine.py:Halfway"]
+    small = ["--bootstraps", "expected_sarsa", "--lambdas", "0", "--seeds", "2", "--step-sizes", "0.1", "--extend", "0"]
+    for command in (
+        ["train", *lake, "--learner", "ChunkedExpectedSarsa", "--out", "trained"],
+        ["train", *lake, "--learner", "ChunkedExpectedSarsa", "--out", "trained", "--resume"],
+        ["explain", *lake, "--against", "0.9", "mine.py", "--out", "explained"],
+        ["explain", "FrozenLake-v1", "--agent", "trained/agent.ctd", "--lambda-source", "mine.py", "--out", "again"],
+        ["compare", *lake, *small, "--sources", "forward", "--out", "compared"],
+        ["atlas", "--lambda-source", "mine.py", "--families", "delay", "--seeds", "1", "--out", "map"],
+    ):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(command)
+        assert stop.value.code == 0, (command, capsys.readouterr())
+    said = capsys.readouterr()
+    assert said.err.count("Halfway is plain Python: slow") == (text == PLAIN)
+    assert "Expected-SARSA, Halfway" in said.out
+    for page in ("explained/explain.html", "compared/compare.html", "map/atlas.html"):
+        assert "Halfway" in (tmp_path / page).read_text(encoding="utf-8"), page
+    assert read_source("mine.py").color in (tmp_path / "compared" / "compare.html").read_text(encoding="utf-8")
+    assert "halfway" in pl.read_parquet("map/scores.parquet")["method"].to_list()
+    (tmp_path / "mine.py").unlink()
+    assert "halfway" not in ctd.lambdas.SOURCES
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["train", *lake])
+    assert stop.value.code == 2
+    assert "--lambda-source must be a Python file, got 'mine.py', which is not there" in capsys.readouterr().err

@@ -381,9 +381,7 @@ def test_bad_input():
         ctd.Dyna(0)
     with pytest.raises(ValueError, match=r"threshold must be a finite number from 0, got -1"):
         ctd.PrioritisedSweeping(threshold=-1)
-    with pytest.raises(
-        ValueError, match=r"reward_source must be None, SmoothedReward\(…\) or LearnedComponents\(…\), got 1\.0"
-    ):
+    with pytest.raises(ValueError, match=r"reward_source must be None or one of SmoothedReward\(…\), .*, got 1\.0"):
         ctd.DynaQ(env, reward_source=1.0)
     with pytest.raises(ValueError, match=r"fraction must be a probability in \[0, 1\], got 2"):
         ctd.CorruptedModel(2)

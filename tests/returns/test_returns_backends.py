@@ -344,6 +344,38 @@ def compare_with_numpy(bring, shape, time_axis):
         assert np.abs(found - expected).max() <= 2e-6 * np.abs(expected).max() + 1e-6
 
 
+def compare_tokens(function, bring, shape, time_axis):
+    """Masked tokens with two λ, as numbers, per token and per sequence; NaN where masked."""
+    rng = np.random.default_rng(0)
+    r, v = rng.normal(size=(2, *shape)).astype(np.float32)
+    policy, critic, discount = rng.random((3, *shape)).astype(np.float32)
+    last = rng.normal(size=(1, shape[1]) if time_axis == 0 else (shape[0], 1)).astype(np.float32)
+    mask = rng.random(shape) < 0.7
+    holed = np.where(mask, r, np.nan).astype(np.float32)
+    for arguments in (
+        (r, v, None, 0.9, 1.0, 0.99, 0.0, time_axis),
+        (holed, v, mask, policy, critic, discount, last, time_axis),
+        (holed, v, mask, last * 0 + 0.5, 0.95, 1.0, 0.5, time_axis),
+    ):
+        found = function(*(bring(x) if isinstance(x, np.ndarray) else x for x in arguments))
+        *first, discount_, last_, _ = arguments
+        expected = returns.token_gae(*first, discount=discount_, last_values=last_, time_axis=time_axis)
+        for ours, theirs in zip(found, expected, strict=True):
+            ours = np.asarray(ours.tolist())
+            assert np.abs(ours - theirs).max() <= 4e-6 * np.abs(theirs).max() + 1e-6
+
+
+@pytest.mark.parametrize("time_axis", [0, 1])
+@pytest.mark.parametrize("shape", [(1, 1), (40, 1500), (700, 3)])
+@pytest.mark.parametrize("bring", on_a_gpu())
+def test_gpus_score_tokens_as_numpy_does(bring, shape, time_axis):
+    def score(*arguments):
+        *first, discount, last, axis = arguments
+        return returns.token_gae(*first, discount=discount, last_values=last, time_axis=axis)
+
+    compare_tokens(score, bring, shape, time_axis)
+
+
 IN_THE_INTERPRETER = """
 import contextlib, torch
 torch.cuda.device = lambda device: contextlib.nullcontext()
@@ -354,6 +386,7 @@ _torch._kernels = lambda tensors: _triton
 for shape in ((1, 1), (37, 5), (5, 40)):
     for time_axis in (0, 1):
         tests.compare_with_numpy(torch.as_tensor, shape, time_axis)
+        tests.compare_tokens(lambda *arguments: _torch.token_gae_on_gpu(*arguments), torch.as_tensor, shape, time_axis)
 """
 
 

@@ -350,10 +350,15 @@ print(json.dumps([
 """
 
 
-def test_plain_python_gives_the_same_numbers():
-    def run(disable):
+WITHOUT_NUMBA = "import sys; sys.modules['numba'] = None\n"  # as if it were not installed
+
+
+def test_plain_python_and_plain_numpy_give_the_same_numbers():
+    def run(script, disable="0"):
         environment = os.environ | {"NUMBA_DISABLE_JIT": disable}
-        done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, check=True)
+        done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=True)
         return json.loads(done.stdout)
 
-    np.testing.assert_allclose(run("1"), run("0"), rtol=1e-13, atol=1e-13)
+    compiled = run(SCRIPT)
+    np.testing.assert_allclose(run(SCRIPT, "1"), compiled, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(run(WITHOUT_NUMBA + SCRIPT), compiled, rtol=1e-13, atol=1e-13)

@@ -53,7 +53,8 @@ def caching_here() -> Iterator[None]:
 class Notice:
     """Says on the screen that code is being compiled, if it takes longer than `patience` seconds.
 
-    Only where a person is watching: standard error is a terminal, or the code runs in a notebook.
+    Only where a person is watching (standard error is a terminal, or the code runs in a notebook), and inside
+    `calling`, where a command tells of its work in lines.
     """
 
     patience = 2.0
@@ -78,7 +79,7 @@ class Notice:
         with self._local:
             self._depth += 1
             outermost = self._depth == 1
-        if not outermost or not _watched():
+        if not outermost or not (self._name or _watched()):
             try:
                 yield
             finally:

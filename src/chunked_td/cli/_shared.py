@@ -39,8 +39,8 @@ def _styled(hint: Any, default: Any) -> Any:
     if get_origin(plain) is Literal:
         metavar = "{" + ",".join(get_args(plain)) + "}"
     else:
-        metavar = _METAVARS[plain]
-    style = tyro.conf.arg(metavar=f"{metavar} ..." if many else metavar, help_behavior_hint=_shown_default)
+        metavar = _METAVARS.get(plain)
+    style = tyro.conf.arg(metavar=f"{metavar} ..." if many and metavar else metavar, help_behavior_hint=_shown_default)
     given = getattr(hint, "__metadata__", ())
     off = (tyro.conf.FlagCreatePairsOff,) if default is False else ()
     return Annotated[(get_args(hint)[0] if given else hint, style, *off, *given)]  # type: ignore[return-value]
@@ -48,10 +48,10 @@ def _styled(hint: Any, default: Any) -> Any:
 
 def _without_none(hint: Any) -> tuple[Any, bool]:
     """The type of one value, and whether the option takes several."""
-    if get_origin(hint) is tuple:
-        return _without_none(get_args(hint)[0])[0], True
     kinds = [kind for kind in get_args(hint) if kind is not types.NoneType]
-    return (kinds[0] if types.NoneType in get_args(hint) else hint), False
+    if types.NoneType in get_args(hint):
+        return _without_none(kinds[0])
+    return (_without_none(kinds[0])[0], True) if get_origin(hint) is tuple else (hint, False)
 
 
 def _shown_default(text: str) -> str:

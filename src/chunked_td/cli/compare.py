@@ -13,7 +13,6 @@ from chunked_td.cli.problem import ENV, ProblemOptions
 
 if TYPE_CHECKING:
     from chunked_td.lab.comparison import Comparison, ComparisonSettings
-    from chunked_td.lab.comparison.sweep import Standings
     from chunked_td.lab.running.live_logging import ScalarLog
 
 Bootstrap = Literal["sarsa", "expected_sarsa", "q_learning"]
@@ -33,7 +32,9 @@ class Compare(ProblemOptions):
     episodes: int = 1_000
     """Episodes per run."""
     seeds: int | None = None
-    """Runs per arm and step size, 10 at least to tell arms apart; default: 20 where runs are compiled, 10 elsewhere."""
+    """Runs per arm and step size, 6 at least for a verdict; default: 10, then 20 and 40 until the answer is clear."""
+    minutes: float = 5.0
+    """Without --seeds: add seeds as long as they fit into this time. The first 10 always run."""
     bootstraps: tuple[Bootstrap, ...] = ("sarsa", "expected_sarsa")
     """What to bootstrap from; λ sources are compared within each of them, then overall."""
     lambdas: tuple[float, ...] = (0.0, 0.5, 0.8, 0.9, 0.95, 1.0)
@@ -55,41 +56,46 @@ class Compare(ProblemOptions):
     compiled: bool = True
     """Run compiled where the environment's dynamics are known."""
     out: Path | None = None
-    """Folder for compare.html, compare.png and compare.parquet (and compare.csv); default: runs/compare/ENV."""
+    """Folder for the runs, compare.html, compare.png and compare.parquet (and compare.csv); default: runs/compare/ENV.
+    Finished runs in it are kept: the same command goes on where it was interrupted."""
+    overwrite: bool = False
+    """Remove a comparison with other settings from the folder; without this it is refused."""
     open: bool = False
     """Open the page in a browser."""
 
     def run(self) -> int:
-        """Compare, print the ranking, and write it down."""
+        """Compare, print the answer, and write it down."""
         from chunked_td.cli._shared import folder_name
         from chunked_td.lab.comparison import compare
-        from chunked_td.lab.comparison.advice import advice
+        from chunked_td.lab.comparison.answer import answer
+        from chunked_td.lab.errors import guarded
         from chunked_td.lab.running.live_logging import listeners
 
         settings = self.settings()
         out = self.out or Path("runs/compare") / folder_name(self.env, *self.env_kwargs)
-        if self.log:
-            self.make_env(self.env).close()  # what cannot be made leaves no log behind
-        logs = listeners(self.log, out)  # before the work: a log that cannot be written stops it
-        found = compare(settings, say=lambda text: print(text, flush=True))
-        groups = found.groups if len(found.groups) > 1 else []
-        for group in (*groups, found.overall):
-            print_ranking(f"{self.env}, {group.title}", group, found.seeds)
-        print(
-            "≈ best: not told apart from the best, paired over seeds; the intervals of a table hold together (95 %). "
-            "Step sizes were chosen on one half of the seeds and scored on the other, both ways round."
-        )
-        for text in advice(found):
-            print(f"- {text}")
-        files = write_comparison(out, found, csv=self.csv)
-        for log in logs:
-            log_curves(log, found)
-        print(f"saved: {', '.join(map(str, files))}")
-        if self.open:
-            import webbrowser
 
-            webbrowser.open((out / "compare.html").resolve().as_uri())
-        return 0
+        def work() -> int:
+            say = lambda text: print(text, flush=True)  # noqa: E731
+            if self.log:
+                self.make_env(self.env).close()  # what cannot be made leaves no log behind
+            logs = listeners(self.log, out)  # before the work: a log that cannot be written stops it
+            found = compare(settings, out, minutes=self.minutes, overwrite=self.overwrite, say=say)
+            first, *others = answer(found)
+            print(f"\n{first}\n", flush=True)
+            print_ranking(found)
+            for text in others:
+                print(f"- {text}")
+            files = write_comparison(out, found, csv=self.csv)
+            for log in logs:
+                log_curves(log, found)
+            print(f"saved: {', '.join(map(str, files))}")
+            if self.open:
+                import webbrowser
+
+                webbrowser.open((out / "compare.html").resolve().as_uri())
+            return 0
+
+        return guarded(work)
 
     def settings(self) -> ComparisonSettings:
         """The settings, checked."""
@@ -128,26 +134,27 @@ class Compare(ProblemOptions):
         )
 
 
-def print_ranking(title: str, standings: Standings, seeds: int) -> None:
-    """One ranking as a table."""
+def print_ranking(found: Comparison) -> None:
+    """The first ten arms, and what is apart, as a table."""
     from rich.console import Console
     from rich.table import Table
 
-    from chunked_td.lab.comparison.advice import SCORE
+    from chunked_td.lab.comparison.answer import SCORE
+    from chunked_td.lab.comparison.page import TOP, apart_rows, ranking_table
 
-    table = Table(title=f"{title}, {seeds} seeds: {SCORE}")
-    table.add_column("", justify="right")
-    table.add_column("learner", justify="left")
-    for name in ("α", "mean", "behind the best"):
-        table.add_column(name, justify="right")
-    for place, row in enumerate(standings.rows, 1):
-        gap = standings.family.gap(row.place)
-        tied = " ≈ best" if place > 1 and not gap.shown else ""
-        behind = "" if place == 1 else gap.text
-        table.add_row(str(place), row.outcome.arm.label + tied, row.outcome.step_size_text, f"{row.mean:.4g}", behind)
-    for one in standings.diverged:
-        table.add_row("", one.arm.label, one.step_size_text, "diverged", "")
+    table = Table(title=f"{found.settings.env}, {found.seeds} seeds: {SCORE}", title_justify="left")
+    plain = [row for row in found.rows if not row.arm.plans]
+    parts = [ranking_table(found, plain[:TOP], "ranking"), ranking_table(found, apart_rows(found), "apart")]
+    for column in parts[0].columns:
+        table.add_column(column, justify="left" if column in ("learner", "") else "right", overflow="fold")
+    for part in parts:
+        for cells in part.rows:
+            table.add_row(*cells)
+        table.add_section()
     Console().print(table)
+    left = len(plain[TOP:]) + len(found.diverged)
+    if left:
+        print(f"{left} more in compare.html")
 
 
 def write_comparison(out: Path, found: Comparison, *, csv: bool) -> list[Path]:
@@ -173,27 +180,27 @@ def log_curves(log: ScalarLog, found: Comparison) -> None:
     for one in found.outcomes:
         returns, lambdas = one.means.mean(axis=0), one.lambdas.mean(axis=0)
         for k, episode in enumerate(found.settings.marks.tolist()):
-            numbers = {f"{one.arm.tag}/mean_return": returns[k], f"{one.arm.tag}/mean_lambda": lambdas[k]}
+            numbers = {f"{one.arm.id}/mean_return": returns[k], f"{one.arm.id}/mean_lambda": lambdas[k]}
             log.add({name: float(number) for name, number in numbers.items() if np.isfinite(number)}, episode)
     log.close()
 
 
 def draw_ranking(path: Path, found: Comparison) -> None:
-    """Mean return of every arm with its interval and seeds; one colour per bootstrap."""
+    """Mean return of every arm with its interval and seeds; acting at random as a line."""
     import numpy as np
     from matplotlib.figure import Figure
 
-    rows = found.overall.rows[::-1]
+    rows = found.rows[::-1]
     figure = Figure(figsize=(6.4, 1.6 + 0.2 * len(rows)), layout="constrained")
     axes = figure.subplots()
     axes.spines[["top", "right"]].set_visible(False)
-    colors = {group.title: color for group, color in zip(found.groups, ("#0072B2", "#D55E00", "#009E73"), strict=False)}
-    for group in found.groups:
-        for row in group.rows:
-            place = next(k for k, one in enumerate(rows) if one.outcome is row.outcome)
-            seeds, color = row.outcome.scores, colors[group.title]
-            axes.plot(seeds, np.full(seeds.size, place), "o", ms=3, color=color, alpha=0.35, mec="none")
-            axes.errorbar(row.mean, place, xerr=[[row.mean - row.low], [row.high - row.mean]], fmt="o", color=color)
-    axes.set_yticks(range(len(rows)), [f"{row.outcome.arm.label}, α = {row.outcome.step_size_text}" for row in rows])
-    axes.set(xlabel="mean return (bar: 95 %, dots: seeds)", title=found.settings.env)
+    for place, row in enumerate(rows):
+        seeds, color = row.outcome.scores, row.arm.color
+        axes.plot(seeds, np.full(seeds.size, place), "o", ms=3, color=color, alpha=0.35, mec="none")
+        ends = None if np.isnan(row.low) else [[row.mean - row.low], [row.high - row.mean]]
+        axes.errorbar(row.mean, place, xerr=ends, fmt="o", color=color)
+    if found.reference is not None:
+        axes.axvline(found.reference.mean, color="#666666", ls=":", lw=1)
+    axes.set_yticks(range(len(rows)), [f"{row.arm.label}, α = {row.outcome.step_size_text}" for row in rows])
+    axes.set(xlabel="mean return (bar: 95 %, dots: seeds, dotted: acting at random)", title=found.settings.env)
     figure.savefig(path, dpi=150)

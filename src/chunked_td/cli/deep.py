@@ -27,9 +27,9 @@ class Deep:
 
     env: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")]
     """A task, such as charge, cart-pole or t-maze; gymnax:ID and xland:ID where those packages are installed."""
-    lambda_: Annotated[str, tyro.conf.arg(name="lambda", metavar="X|NAME")] = "value-kernel"
-    """A number, or value-kernel, expected, realised, recurrent, recurrent-realised, lambda-greedy, meta-gradient,
-    true-kernel, true-expected, true-per-action, true-realised."""
+    lambda_: Annotated[str, tyro.conf.arg(name="lambda", metavar="X|NAME")] = "value"
+    """A number, or the id of a source: value, expected, forward, greedy, meta-gradient, recurrent …; a wrong one lists
+    all."""
     agent: Literal["sarsa", "q", "actor-critic", "ppo"] = "sarsa"
     """What learns."""
     memory: Literal["none", "kept", "state"] = "none"

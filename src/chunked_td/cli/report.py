@@ -20,7 +20,7 @@ class Report:
     """
 
     directory: tyro.conf.Positional[Path]
-    """Run directory, or the folder of a study with a table, such as results/deep."""
+    """Run directory."""
     experiments: tuple[str, ...] = ()
     """Files and folders of experiments of your own, for their claims, figures and texts."""
     open: bool = False
@@ -43,23 +43,25 @@ def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, o
 
     def work() -> int:
         from chunked_td.lab.catalogue import known
+        from chunked_td.lab.results.claims import load_directory, print_verdicts
 
-        study = known(experiments).get(directory.resolve().name)
-        if study is not None and study.table and (directory / study.table).is_file():
-            print(f"report: {study.write_page(directory)}")
-            return 0
-        page, code = directory / "report.html", 0
+        page, studies, code = directory / "report.html", known(experiments), 0
         fresh = only_if_stale and page.exists() and page.stat().st_mtime >= _newest(directory)
         if not fresh:
-            from chunked_td.lab.report.page import build_report
-            from chunked_td.lab.store.batch_store import Store
+            from chunked_td.lab.report.page import build_report, build_study_page
 
-            store = Store.read(directory)
-            code = store.report_findings()
-            page = build_report(store, None, known(experiments))
+            loaded = load_directory(directory, studies)
+            code = loaded.report_findings()
+            for name, folder in loaded.folders.items():
+                if directory in (folder, folder.parent):
+                    own = build_study_page(studies[name], folder, loaded.results[name])
+                    page = page if own is None or loaded.store else own
+                    print_verdicts(studies[name], loaded.results)
+            page = build_report(loaded, None, studies) if loaded.store else page
         left = f" (left as it was: no run is newer; chunked-td report {directory} builds it again)" if fresh else ""
-        print(f"report: {page}{left}")
-        if open_it:
+        if page.exists():
+            print(f"report: {page}{left}")
+        if open_it and page.exists():
             import webbrowser
 
             webbrowser.open(page.resolve().as_uri())

@@ -86,8 +86,7 @@ class Reproduce:
         )
         if code in (0, 1) and self.atlas_profile is not None:
             code = self._run_atlas(self.atlas_profile) or code
-        built = (self.out / "manifest.json").exists()  # not where only studies with folders of their own were named
-        if code not in (0, 1) or self.dry_run or not self.report or not built:
+        if code not in (0, 1) or self.dry_run or not self.report:
             if not self.dry_run:
                 say_if_stale(self.out)
             return code
@@ -114,17 +113,19 @@ class Reproduce:
         )
 
     def _import(self, source: Path) -> int:
-        from chunked_td.lab.catalogue import known
-        from chunked_td.lab.errors import UsageError, guarded
+        from chunked_td.lab.catalogue import known, load_all
+        from chunked_td.lab.errors import guarded
         from chunked_td.lab.store.importing import import_batches
 
         def work() -> int:
-            studies = known(self.experiments)
-            named = [studies[name] for name in self.experiments if name in studies and studies[name].table]
-            if named and len(self.experiments) > 1:
-                raise UsageError(f"--import with {named[0].id} takes no other study, got {len(self.experiments)}")
-            chosen = named or [study for study in studies.values() if not study.table]
-            protocols = {p.id: p for study in chosen for p in study.protocols(self.profile)}
-            return import_batches(source, self.out / named[0].id if named else self.out, protocols)
+            named = load_all(self.experiments) if self.experiments else tuple(known().values())
+            tables = [study for study in named if study.table] if self.experiments else []
+            places = {study.id: self.out / study.id for study in tables} or {"": self.out}
+            codes = []
+            for name, folder in places.items():
+                studies = [study for study in named if study.id == name or not (name or study.table)]
+                protocols = {protocol.id: protocol for study in studies for protocol in study.protocols("paper")}
+                codes.append(import_batches(source, folder, protocols))
+            return max(codes)
 
         return guarded(work)

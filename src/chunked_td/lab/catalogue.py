@@ -10,7 +10,8 @@ A folder holds
                   HEADLINE: a function from its results and those of its original (or None) to
                   the sentence that opens the report, "" for none;
                   PAGE: for a study with a table, a function from its folder and what LOAD gave
-                  that writes its page, tables and figures there and returns the page's path  (optional)
+                  that writes its page, tables and figures there;
+                  SUMMARY: what the report says beside the link to that page                (optional)
     results.py    for a study with a table: COLLECT, from the store of its runs to that table;
                   LOAD, from its folder to what claims and pages read
 

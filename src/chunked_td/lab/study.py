@@ -210,6 +210,14 @@ class Arm:
         return self.model if isinstance(self.model, str) else "counts"
 
     @property
+    def compiles_as(self) -> tuple[str, ...]:
+        """Arms with the same value share compiled code."""
+        fixed = isinstance(self.lambda_source, int | float)
+        named = self.lambda_source if isinstance(self.lambda_source, str) else type(self.lambda_source).__name__
+        options = (type(option).__name__ for option in self.options.values())
+        return (self.learner, "fixed" if fixed else named, self.kind, *options)
+
+    @property
     def network(self) -> NetworkSpec:
         """Its network."""
         if not isinstance(self.model, NetworkSpec):
@@ -434,6 +442,7 @@ class Study:
       table: file of the table that `collect` makes of all runs. Such a study has a folder of its own in the run
         directory, named by its id, with that table, its pages and figures. "" for a study of one protocol, whose runs
         are read as they are stored.
+      page: file of its page in that folder, which PAGE in report.py writes; "" if it has none.
       by_default: whether `chunked-td reproduce` runs it where no study is named.
     """
 
@@ -443,6 +452,7 @@ class Study:
     module: str = ""
     order: float = float("inf")
     table: str = ""
+    page: str = ""
     by_default: bool = True
 
     @classmethod
@@ -468,11 +478,6 @@ class Study:
     def load(self, folder: Path) -> Any:
         """What claims and pages read of a folder with its table: LOAD in results.py. LabError where that cannot be."""
         return self._needed("results", "LOAD")(folder)
-
-    def write_page(self, folder: Path) -> Path | None:
-        """Write page, tables and figures of a folder with its table: PAGE in report.py; None if it has none."""
-        page = self.part("report", "PAGE")
-        return page(folder, self.load(folder)) if page else None
 
     def part(self, file: str, name: str) -> Any:
         """A name of the module, or of a file of the package; None if there is none."""

@@ -51,6 +51,7 @@ class Named:
       id: short name, the same in every command and file. label: in tables and figures. group: heading in lists.
       color: "#rrggbb". formula: one line; by default the indented lines of the docstring.
       by_default: whether `compare` and the quick atlas have it unless told otherwise.
+      like: the source whose idea this is; everything that is not stated is that source's.
     """
 
     id: ClassVar[str]
@@ -59,26 +60,27 @@ class Named:
     color: ClassVar[str]
     formula: ClassVar[str]
     by_default: ClassVar[bool] = True
+    like: ClassVar[type[Named] | None] = None
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Derive what the class does not state; nothing is inherited, so that no two sources have one name."""
         super().__init_subclass__(**arguments)
         stated = vars(cls)
-        name = stated.get("id", _id_of_class(cls.__name__))
-        derived = (name, cls.__name__, OWN, _color_of(name), _formula_in(stated.get("__doc__")))
+        name, like = stated.get("id", _id_of_class(cls.__name__)), stated.get("like")
+        derived = (name, cls.__name__, OWN, color_of(name), _formula_in(stated.get("__doc__")))
         for attribute, value in zip(_STATED, derived, strict=True):
             if attribute not in stated:
-                setattr(cls, attribute, value)
+                setattr(cls, attribute, value if like is None else getattr(like, attribute))
         if not isinstance(cls.color, str) or not re.fullmatch("#[0-9a-fA-F]{6}", cls.color):
             raise ValueError(f"color of {cls.__name__} must be '#rrggbb', got {cls.color!r}")
 
-    def take_names(self, other: type[Named], **names: str) -> None:
-        """Be listed as `other` is, but for `names`: for an object that has the idea of another source."""
+    def take_names(self, like: type[Named], **names: str) -> None:
+        """As `like`, but for `names`: where it depends on a setting which idea a source has."""
         for attribute in _STATED:
-            object.__setattr__(self, attribute, names.get(attribute, getattr(other, attribute)))
+            object.__setattr__(self, attribute, names.get(attribute, getattr(like, attribute)))
 
 
-def _color_of(name: str) -> str:
+def color_of(name: str) -> str:
     """A dark colour that depends on the name alone."""
     hue = int.from_bytes(hashlib.sha256(name.encode()).digest()[:2], "big") / 2**16
     return "#" + "".join(f"{round(255 * part):02x}" for part in colorsys.hls_to_rgb(hue, 0.4, 0.6))

@@ -96,6 +96,11 @@ def _realised(reading: Reading, question: str, config: NetworkConfig, logits, ou
         return jnp.exp(jnp.sum(log_p[..., 0, :], -1))
     if question == "factored":
         return jnp.sum(policy[..., None] * jnp.exp(_grouped(log_p, reading.groups)), -2)
+    return mixture(policy, log_p)
+
+
+def mixture(policy: jax.Array, log_p: jax.Array) -> jax.Array:
+    """Σₐ π(a|x) Πᵢ Pᵢ(a). Args: policy: [..., A]. log_p: log Pᵢ(a), [..., A, parts]."""
     return jnp.sum(policy * jnp.exp(jnp.sum(log_p, -1)), -1)
 
 
@@ -108,7 +113,7 @@ def _expected(reading: Reading, question: str, config: NetworkConfig, logits, ou
     if question == "sarsa":
         return jnp.exp(jnp.sum(log_overlap(config, logits, logits)[..., 0, :], -1))
     if question == "mean":
-        return jnp.sum(policy * jnp.exp(jnp.sum(log_overlap(config, logits, logits), -1)), -1)
+        return mixture(policy, log_overlap(config, logits, logits))
     overlap = log_overlap(config, logits[..., :, None, :], logits[..., None, :, :])
     pairs = policy[..., :, None] * policy[..., None, :]
     if question == "factored":

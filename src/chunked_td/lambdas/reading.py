@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import multiprocessing
 import sys
 import warnings
 from pathlib import Path
@@ -29,7 +30,9 @@ def read_sources(text: str, argument: str = "--lambda-source") -> tuple[LambdaSo
     except ValueError:
         pass
     if ".py" in text:
-        return tuple(_made(cls, argument, text) for cls in _classes_in_file(text, argument))
+        found = tuple(_made(cls, argument, text) for cls in _classes_in_file(text, argument))
+        _say_what_is_slow(found)
+        return found
     found = SOURCES.get(current_id(text))
     if found is None:
         raise ValueError(
@@ -48,6 +51,18 @@ def read_source(text: str, argument: str = "--lambda-source") -> LambdaSource:
         names = " or ".join(f"{text}:{type(one).__name__}" for one in (source, *others))
         raise ValueError(f"{argument} must name one λ source, got {text}, which has {len(others) + 1}: give {names}")
     return source
+
+
+def _say_what_is_slow(sources: tuple[LambdaSource, ...]) -> None:
+    """Once, and not in worker processes."""
+    for source in sources:
+        if not source.is_compiled and type(source) not in _SLOW and multiprocessing.parent_process() is None:
+            _SLOW.add(type(source))
+            text = "is plain Python: slow, step by step; under @chunked_td.kernel its runs would be compiled"
+            print(f"chunked_td: {type(source).__name__} {text}", file=sys.stderr, flush=True)
+
+
+_SLOW: set[type[LambdaSource]] = set()
 
 
 def _made(cls: type[LambdaSource], argument: str, text: str) -> LambdaSource:

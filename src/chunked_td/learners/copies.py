@@ -67,8 +67,9 @@ class Position:
     def enter(self, agent: Any) -> None:
         """Put the agent here."""
         rows = agent.tables.values.shape[0]
-        if self.trace is not None and getattr(self.trace, "slot", np.zeros(rows)).size < rows:  # states were added
-            self.trace, self.packed = self.trace.grown(rows, getattr(self.trace, "entries", self.trace).rows.size), None
+        entries = getattr(self.trace, "entries", self.trace)
+        if entries is not None and entries.slot.size < rows:  # states were added
+            self.trace, self.packed = self.trace.grown(rows, entries.rows.size), None
         now = agent._state
         moved = any(getattr(now, name) is not getattr(self.seen, name) for name in _SHARED)
         agent._state = now._replace(trace=self.trace, memory=self.memory, episode=self.episode)

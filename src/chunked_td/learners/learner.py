@@ -112,12 +112,13 @@ class Learner:
       model: None for counts, an object that follows `chunked_td.models.Model`, or an error that the counts shall have,
         such as `CorruptedModel`.
       planner: what the learner makes of a count model besides λ, such as `Dyna`; None for the learner's default.
-      reward_source: `SmoothedReward` to read rewards off the planner's model, `LearnedComponents` to divide a reward
-        that is one number among the state components; None for the rewards that come.
+      reward_source: `SmoothedReward` to read rewards off the planner's model, `ExpectedError` for the TD error that
+        this model expects, `LearnedComponents` to divide a reward that is one number among the state components; None
+        for the rewards that come.
       policy: state-value learners only: "uniform", probabilities float[S, A], or a function from observation to
         float[A].
-      view: "traces", "true_online", "expected_traces" or "averaged" (online; see `chunked_td.learners.views`),
-        "offline" (λ-return at the end of an episode) or "sampled" (§3.1).
+      view: "traces", "lineage", "true_online", "expected_traces" or "averaged" (online; see
+        `chunked_td.learners.views`), "offline" (λ-return at the end of an episode) or "sampled" (§3.1).
       percept: what the count model predicts: "state" or "reward-state".
       prior: Dirichlet pseudo-count per outcome of the count model.
       replacing: replacing instead of accumulating traces.

@@ -225,6 +225,8 @@ def _check_trace(agent: Learner, arrays: Arrays) -> None:
         raise ValueError("trace_rows must name each row at most once, and none without traces")
     if length[0] > room or (agent.trace is not None and length[0] > 0):
         raise ValueError(f"memory_length must be at most {0 if agent.trace is not None else room}, got {length[0]}")
+    if agent.trace is not None and hasattr(agent.trace, "check_saved"):
+        agent.trace.check_saved(arrays)
     policy = arrays["memory_policy"]
     if agent.state >= 0 and agent.rule.keeps_policy.value and not ((policy >= 0) & (policy <= 1)).all():
         raise ValueError(f"memory_policy must be probabilities, got {policy}")

@@ -20,6 +20,7 @@ from chunked_td.learners.count_models import (
 )
 from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.planning.base import grown_planning, make_planning
+from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.learners.views import View, empty_trace, trace_with_room
 from chunked_td.policies import GREEDY, UNIFORM
 from chunked_td.seeding import Stream
@@ -210,7 +211,7 @@ def build_state(
     sizes_of_components = np.array(nvec if nvec is not None and len(nvec) else (1,), np.int64)
     rule = make_rule(
         bootstrap, source, view, n_actions, discount, policy=policy, cutoff=cutoff, replacing=replacing,
-        plans=planner is not None,
+        plans=planner is not None or isinstance(reward_source, ExpectedError),
     )  # fmt: skip
     divides = isinstance(reward_source, LearnedComponents)
     parts = component_parts(source, d, sizes_of_components.size, rest=divides)

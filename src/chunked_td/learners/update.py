@@ -40,7 +40,7 @@ import numpy as np
 from chunked_td._numba import Form, by_type, code, entry, kernel, read
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.step import Transition, bootstrap_value, make_step
-from chunked_td.learners.planning.base import count_transition, learns_directly, plan, reward_read
+from chunked_td.learners.planning.base import count_transition, expect_error, learns_directly, plan, reward_read
 from chunked_td.learners.state import NO_LAMBDA, NO_NUMBER, SLACK
 from chunked_td.policies import GIVEN, GREEDY, count_action, draw, only_legal, uniform_legal, write_policy
 from chunked_td.seeding import uniform
@@ -295,7 +295,7 @@ def watch_update(agent, step_size):
 
 @kernel
 def write_td_error(agent, step, row, terminated):
-    """δ_t^i = r^i + γ B^i(x_{t+1}) − Q^i(row), into `memory.delta_t`; r may be read off a model."""
+    """δ_t^i = r^i + γ B^i(x_{t+1}) − Q^i(row), into `memory.delta_t`; r, or all of it, may be read off a model."""
     rule, values, memory = agent.rule, agent.tables.values, agent.memory
     for i in range(step.reward.size):
         ahead = 0.0
@@ -303,6 +303,7 @@ def write_td_error(agent, step, row, terminated):
             s, a = step.next_state, step.next_action
             ahead = bootstrap_value(rule.bootstrap, rule.n_actions, values, s, a, memory.next_policy, i)
         memory.delta_t[i] = reward_read(agent.planning, step, row, i) + rule.discount * ahead - values[row, i]
+    expect_error(agent.planning, agent, row, step.epsilon)
 
 
 @kernel

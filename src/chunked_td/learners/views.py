@@ -7,6 +7,7 @@
 | "averaged" | at every step | accumulating, with step sizes of 1/n (`learners.averaged.AveragedTrace`) |
 | "corrected" | at every step | the same with TDC's correction (`learners.averaged.CorrectedTrace`) |
 | "expected_traces", or `ExpectedTraces(…)` | at every step | expected (`learners.expected_traces.ExpectedTrace`) |
+| "lineage", or `Lineage(…)` | at every step | a λ per row (`learners.lineage.LineageTrace`) |
 | "offline" | at the end of an episode, towards λ-returns (Eq. 2 and 4) | none |
 | "sampled" | at the end of an episode, towards targets of sampled chunks (§3.1) | none |
 
@@ -21,12 +22,14 @@ from typing import Any
 from chunked_td._checks import check_choice
 from chunked_td.learners.averaged import AveragedTrace, CorrectedTrace
 from chunked_td.learners.expected_traces import ExpectedTraces
+from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.true_online import DutchTrace
 from chunked_td.traces import Trace
 
-View = str | ExpectedTraces
+View = str | ExpectedTraces | Lineage
 
 _TRACES: dict[str, Any] = {"traces": Trace, "true_online": DutchTrace, "expected_traces": ExpectedTraces()}
+_TRACES |= {"lineage": Lineage()}
 _TRACES |= {"averaged": AveragedTrace, "corrected": CorrectedTrace, "offline": None, "sampled": None}
 
 VIEWS = tuple(_TRACES)
@@ -34,28 +37,30 @@ VIEWS = tuple(_TRACES)
 
 def check_view(view: Any) -> View:
     """Return a view, or say which ones there are."""
-    if isinstance(view, ExpectedTraces):
+    if isinstance(view, ExpectedTraces | Lineage):
         return view
     view = check_choice("view", view, VIEWS)
-    return ExpectedTraces() if view == "expected_traces" else view
+    return _TRACES[view] if view in ("expected_traces", "lineage") else view
 
 
 def trace_with_room(trace: Any, rows: int, entries: int) -> Any:
-    """The same trace with room for so many more live entries, of which there are at most `rows`."""
+    """The same trace with room for so many more steps; there are at most `rows` live entries."""
     live = getattr(trace, "entries", trace)
     if live.rows.size < min(int(live.count[0]) + entries, rows):
-        return trace.grown(rows, 2 * live.rows.size + entries)
+        trace = trace.grown(rows, 2 * live.rows.size + entries)
     return trace.with_room(entries) if hasattr(trace, "with_room") else trace
 
 
 def view_settings(view: View) -> Any:
     """A view as plain values, for a file; see `view_from`."""
-    return dataclasses.asdict(view) if isinstance(view, ExpectedTraces) else view
+    return view if isinstance(view, str) else dataclasses.asdict(view)
 
 
 def view_from(settings: Any) -> View:
     """The view of these plain values."""
-    return ExpectedTraces(**settings) if isinstance(settings, dict) else settings
+    if isinstance(settings, dict):
+        return Lineage(**settings) if "returns" in settings else ExpectedTraces(**settings)
+    return settings
 
 
 def empty_trace(view: View, rows: int, components: int, capacity: int) -> Any:
@@ -64,5 +69,5 @@ def empty_trace(view: View, rows: int, components: int, capacity: int) -> Any:
     Args:
       rows: of the table of values. components: d. capacity: live entries to make room for.
     """
-    kind = view if isinstance(view, ExpectedTraces) else _TRACES[view]
+    kind = _TRACES[view] if isinstance(view, str) else view
     return None if kind is None else kind.empty(rows, components, capacity)

@@ -66,6 +66,7 @@ from chunked_td.returns.off_policy import (
     vtrace,
     vtrace_td_error_and_advantage,
 )
+from chunked_td.returns.policy import length_lambda, log_probs_and_lambda, value_kernel_lambda
 
 __all__ = [
     "TokenAdvantages",
@@ -76,7 +77,9 @@ __all__ = [
     "importance_corrected_td_errors",
     "lambda_returns",
     "leaky_vtrace",
+    "length_lambda",
     "length_mask",
+    "log_probs_and_lambda",
     "masked_whiten",
     "n_step_bootstrapped_returns",
     "retrace",
@@ -86,6 +89,7 @@ __all__ = [
     "token_gae",
     "truncated_generalized_advantage_estimation",
     "upgo_returns",
+    "value_kernel_lambda",
     "vtrace",
     "vtrace_td_error_and_advantage",
 ]

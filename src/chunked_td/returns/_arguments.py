@@ -69,6 +69,11 @@ class Given:
         """The same call with other arrays."""
         return dataclasses.replace(self, arrays=arrays)
 
+    def widened(self, name: str) -> Array:
+        """An array in the precision to compute in."""
+        array, dtype = self.arrays[name], self.backend.full(self.dtype)
+        return array.to(dtype) if hasattr(array, "to") else array.astype(dtype, copy=False)
+
     def unmasked(self, result: Array) -> Array:
         """A result in its precision, with 0 at masked steps."""
         if self.mask is not None:
@@ -204,9 +209,9 @@ def _backend(arguments: dict[str, tuple[Any, Kind]]) -> ModuleType:
     """The module for these arguments: that of the JAX arrays or Torch tensors among them, otherwise NumPy's."""
     owners: dict[str, str] = {}
     for name, (value, _) in arguments.items():
-        owner = _owner(value)
-        if owner is not None:
-            owners.setdefault(owner, name)
+        found = owner(value)
+        if found is not None:
+            owners.setdefault(found, name)
     if len(owners) > 1:
         raise TypeError(f"{owners['torch']}: got a Torch tensor, takes a JAX array as {owners['jax']}, or neither")
     return _module(next(iter(owners), "numpy"))
@@ -227,7 +232,7 @@ def _module(owner: str) -> ModuleType:
     return _numpy
 
 
-def _owner(value: Any) -> str | None:
+def owner(value: Any) -> str | None:
     """ "torch" or "jax"; a library that has not been imported has no arrays either."""
     torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
     if torch is not None and isinstance(value, torch.Tensor):

@@ -48,7 +48,9 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, j
     for name, value in values.items():
         kind = kinds[name]
         host = _on_host(name, value, kind)
-        said_here = not isinstance(value, jax.Array) and (host is None or host.ndim == 0 or "mask" not in values)
+        said_here = not isinstance(value, jax.Array) and (
+            host is None or host.ndim == 0 or {"mask", "is_there"}.isdisjoint(values)
+        )
         if host is not None and (said_here or kind is Kind.FLAG):
             _numpy.check_values(name, host, kind)
         array = jnp.asarray(value if isinstance(value, jax.Array) else host)
@@ -84,6 +86,10 @@ def _solve(start, *arrays, formula, axis, stop):
     coefficients = functools.partial(formula.coefficients, jnp)
     ahead = None if formula.ahead is None else formula.names.index(formula.ahead)
     return linear_recursion(coefficients, arrays, start, axis, stop, ahead)
+
+
+def token_gae(given: Given) -> None:
+    """No loop of its own."""
 
 
 def n_step_returns(given: Given, n: int, stop: bool) -> jax.Array:

@@ -61,6 +61,31 @@ def gae(rewards, values, next_values, terminated, truncated, discounts, lambdas,
 
 
 @kernel
+def token_gae(rewards, values, mask, discounts, policy, critic, worth, advantages, targets):
+    """Gₜ = rₜ + γₜUₜ₊₁ with two λ, Uₜ = (1 − λₜ)vₜ + λₜGₜ; masked steps are passed by.
+
+    worth[outer, 2, inner] is U after the last step, and then before the first.
+    """
+    wrong = 0
+    for o in range(rewards.shape[0]):
+        u, w = worth[o, 0], worth[o, 1]
+        for t in range(rewards.shape[1] - 1, -1, -1):
+            r, v, here = rewards[o, t], values[at(values, o, t)], mask[at(mask, o, t)]
+            discount, lam, mu = discounts[at(discounts, o, t)], policy[at(policy, o, t)], critic[at(critic, o, t)]
+            advantage, target = advantages[o, t], targets[o, t]
+            for i in range(r.shape[0]):
+                advantage[i] = target[i] = 0.0
+                if here[i]:
+                    g = r[i] + discount[i] * u[i]
+                    advantage[i] = g - v[i]
+                    target[i] = r[i] + discount[i] * w[i]
+                    u[i] = (1.0 - lam[i]) * v[i] + lam[i] * g
+                    w[i] = (1.0 - mu[i]) * v[i] + mu[i] * target[i]
+                    wrong += outside(lam[i]) or outside(mu[i]) or outside(discount[i])
+    return wrong
+
+
+@kernel
 def linear_recursion(b, a, start, out):
     """xₜ₋₁ = bₜ + aₜxₜ, x_T = start[outer, 1, inner]; every array has its full shape."""
     last = b.shape[1] - 1

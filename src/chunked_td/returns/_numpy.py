@@ -111,6 +111,23 @@ def solve(given: Given, formula: _formulas.Formula, stop: bool) -> np.ndarray:
     return out.reshape(given.shape)
 
 
+def token_gae(given: Given) -> tuple[np.ndarray, np.ndarray] | None:
+    """See `advantages.token_gae`; None without Numba, and if a value is not what it should be."""
+    kernels = _kernels()
+    if kernels is None:
+        return None
+    names = ("rewards", "values", "is_there", "discount", "lambda_policy", "lambda_value")
+    blocks = [_blocks(given, given.arrays[name], given.kinds[name]) for name in names]
+    last = along(given.arrays["last_values"], given.axis, -1, None)
+    outer, _, inner = blocks[0].shape
+    shape = tuple(1 if k == given.axis else length for k, length in enumerate(given.shape))
+    worth = np.repeat(np.broadcast_to(last, shape).reshape(outer, 1, inner).astype(given.dtype), 2, axis=1)
+    advantages, targets = np.empty_like(blocks[0]), np.empty_like(blocks[0])
+    if kernels.token_gae(*blocks, worth, advantages, targets) or not np.isfinite(worth).all():
+        return None
+    return advantages.reshape(given.shape), targets.reshape(given.shape)
+
+
 def n_step_returns(given: Given, n: int, stop: bool) -> np.ndarray:
     """See `multistep.n_step_bootstrapped_returns`."""
     check(given)

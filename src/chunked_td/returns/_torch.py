@@ -46,7 +46,7 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, t
             value = torch.full((), value, dtype=torch.bool, device=device)  # filled there, nothing is sent
         else:
             host = _numpy.to_array(name, value, kind)
-            if host.ndim == 0 or "mask" not in values:
+            if host.ndim == 0 or {"mask", "is_there"}.isdisjoint(values):
                 _numpy.check_values(name, host, kind)
             value = torch.as_tensor(host, device=device)
         if kind in (Kind.FLAG, Kind.BOOL):
@@ -84,6 +84,54 @@ def solve(given: Given, formula: _formulas.Formula, stop: bool) -> torch.Tensor:
     if kernels is not None:
         return _result(given, kernels.one_pass(kernels.linear, [b, a], start, axis, given.shape))
     return _result(given, doubling_scan(b, a, start, axis))
+
+
+def token_gae(given: Given) -> tuple[torch.Tensor, ...] | None:
+    """See `advantages.token_gae`; None where the compiled loops do not fit."""
+    found = _numpy.token_gae(_to_numpy(given)) if _compiled_loops_fit(given, True) else None
+    return None if found is None else tuple(_from_numpy(given, x) for x in found)
+
+
+def token_gae_on_gpu(
+    rewards: torch.Tensor,
+    values: Any,
+    mask: Any,
+    lambda_policy: Any,
+    lambda_value: Any,
+    discount: Any,
+    last_values: Any,
+    time_axis: int,
+) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """One launch and nothing else, where everything is a number or lies on the GPU as the rewards do; else None."""
+    kernels = _kernels([rewards])
+    if kernels is None or rewards.dtype != torch.float32 or rewards.ndim != 2 or time_axis not in (-1, 0, 1):
+        return None
+    coefficients = []
+    for x in (lambda_policy, lambda_value, discount):
+        if isinstance(x, torch.Tensor) and x.ndim == 2 and x.shape != rewards.shape:
+            x = torch.empty_like(rewards).copy_(x) if 1 in x.shape else None
+        elif isinstance(x, int | float) and not 0.0 <= x <= 1.0:
+            return None
+        coefficients.append(x)
+    for x in (values, *coefficients):
+        if not isinstance(x, float | int) and not (_alike(x, rewards) and x.dtype == torch.float32):
+            return None
+    if mask is not None and not (_alike(mask, rewards) and mask.dtype == torch.bool):
+        return None
+    if isinstance(last_values, torch.Tensor):
+        if last_values.numel() != rewards.shape[1 if time_axis == 0 else 0] or last_values.dtype != torch.float32:
+            return None
+        last_values = last_values.reshape(-1).contiguous()
+    return kernels.token_gae(rewards, values, mask, *coefficients, last_values, 0 if time_axis == 0 else 1)
+
+
+def _alike(x: Any, reference: torch.Tensor) -> bool:
+    return (
+        isinstance(x, torch.Tensor)
+        and x.shape == reference.shape
+        and x.stride() == reference.stride()
+        and x.device == reference.device
+    )
 
 
 def n_step_returns(given: Given, n: int, stop: bool) -> torch.Tensor:

@@ -119,6 +119,124 @@ def _follow(
         row -= PARTS * TURN
 
 
+@triton.jit
+def _then(later_b, later_a, later_d, later_c, b, a, d, c):
+    """x ↦ b + a·x after x ↦ later_b + later_a·x, and the same for d + c·x."""
+    return b + a * later_b, a * later_a, d + c * later_d, c * later_c
+
+
+@triton.jit
+def _coefficient(array, number, place, here, TENSOR: tl.constexpr):
+    """A number per token, or one for all."""
+    if TENSOR:
+        return tl.load(array + place, here, 0.0)
+    else:
+        return number
+
+
+@triton.jit
+def _tokens(
+    rewards,
+    values,
+    mask,
+    policy,
+    critic,
+    discount,
+    last,
+    advantages,
+    targets,
+    one_policy,
+    one_critic,
+    one_discount,
+    one_last,
+    steps,
+    columns,
+    step_stride,
+    column_stride,
+    MASKED: tl.constexpr,
+    POLICY: tl.constexpr,
+    CRITIC: tl.constexpr,
+    DISCOUNT: tl.constexpr,
+    LAST: tl.constexpr,
+    STEPS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Gₜ = rₜ + γₜUₜ₊₁ with two λ, Uₜ = (1 − λₜ)vₜ + λₜGₜ, `STEPS` × `COLUMNS` tokens at a time.
+
+    Each place scans the coefficients of the token after it, so that it finds Uₜ₊₁; masked tokens are x ↦ 0 + 1·x.
+    """
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    number = tl.arange(0, STEPS)[:, None]
+    exists = column < columns
+    u = tl.zeros((1, COLUMNS), tl.float32) + _coefficient(last, one_last, column, exists, LAST)
+    w = u
+    for k in range(tl.cdiv(steps, STEPS)):
+        row = (tl.cdiv(steps, STEPS) - 1 - k) * STEPS + number
+        place = row.to(tl.int64) * step_stride + column.to(tl.int64) * column_stride
+        after, ahead = place + step_stride, (row + 1 < steps) & exists
+        here = (row < steps) & exists
+        store = here
+        if MASKED:
+            ahead = ahead & (tl.load(mask + after, ahead, 0) != 0)
+            here = here & (tl.load(mask + place, here, 0) != 0)
+        r, v = tl.load(rewards + after, ahead, 0.0), tl.load(values + after, ahead, 0.0)
+        g = _coefficient(discount, one_discount, after, ahead, DISCOUNT)
+        p = _coefficient(policy, one_policy, after, ahead, POLICY)
+        q = _coefficient(critic, one_critic, after, ahead, CRITIC)
+        b, a = tl.where(ahead, (1 - p) * v + p * r, 0.0), tl.where(ahead, p * g, 1.0)
+        d, c = tl.where(ahead, (1 - q) * v + q * r, 0.0), tl.where(ahead, q * g, 1.0)
+        b, a, d, c = tl.associative_scan((b, a, d, c), 0, _then, reverse=True)
+        b, d = b + a * u, d + c * w
+        r, v = tl.load(rewards + place, here, 0.0), tl.load(values + place, here, 0.0)
+        g = _coefficient(discount, one_discount, place, here, DISCOUNT)
+        tl.store(advantages + place, tl.where(here, r + g * b - v, 0.0), store)
+        tl.store(targets + place, tl.where(here, r + g * d, 0.0), store)
+        u = tl.sum(tl.where(number == 0, b, 0.0), 0)[None, :]
+        w = tl.sum(tl.where(number == 0, d, 0.0), 0)[None, :]
+
+
+def token_gae(
+    rewards: torch.Tensor,
+    values: torch.Tensor,
+    mask: torch.Tensor | None,
+    lambda_policy: torch.Tensor | float,
+    lambda_value: torch.Tensor | float,
+    discount: torch.Tensor | float,
+    last_values: torch.Tensor | float,
+    axis: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tensors lie in memory as the rewards, [B, T] or [T, B] in float32, do; last_values[B] in one piece."""
+    steps, columns = rewards.shape[axis], rewards.shape[1 - axis]
+    step_stride, column_stride = rewards.stride(axis), rewards.stride(1 - axis)
+    advantages, targets = torch.empty_like(rewards), torch.empty_like(rewards)
+    if step_stride == 1:
+        block = (min(triton.next_power_of_2(steps), 1024), 1)
+    else:
+        block = (64, 16)
+    options = (lambda_policy, lambda_value, discount, last_values)
+    tensors = [isinstance(x, torch.Tensor) for x in options]
+    arguments = (
+        rewards,
+        values,
+        rewards if mask is None else mask.view(torch.uint8),
+        *(x if isinstance(x, torch.Tensor) else rewards for x in options),
+        advantages,
+        targets,
+        *(0.0 if isinstance(x, torch.Tensor) else float(x) for x in options),
+        steps,
+        columns,
+        step_stride,
+        column_stride,
+        mask is not None,
+        *tensors,
+        *block,
+    )
+    if rewards.numel():
+        with torch.cuda.device(rewards.device):
+            _tokens[(triton.cdiv(columns, block[1]),)](*arguments, num_warps=4)  # pyright: ignore[reportIndexIssue]
+    return advantages, targets
+
+
 def one_pass(
     formula: Any, arrays: Sequence[torch.Tensor], start: torch.Tensor | None, axis: int, shape: Sequence[int]
 ) -> torch.Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from chunked_td.returns._arguments import Array, Kind, Masked, along, now_and_later, read
+from chunked_td.returns._arguments import Array, Kind, Masked, along, now_and_later, owner, read
 from chunked_td.returns._formulas import GAE, WORTH
 from chunked_td.returns.multistep import td_lambda
 
@@ -112,21 +112,28 @@ def token_gae(
     Returns:
       (advantages, targets), float[B, T] each; 0 where masked.
     """
-    given = read(
-        {
-            "rewards": (rewards, Kind.REAL),
-            "values": (values, Kind.REAL),
-            "discount": (discount, Kind.UNIT),
-            "lambda_policy": (lambda_policy, Kind.UNIT),
-            "lambda_value": (lambda_value, Kind.UNIT),
-            "last_values": (last_values, Kind.END),
-        },
-        time_axis,
-        mask=mask,
-        masked=masked,
-        segment_ids=segment_ids,
-        cut=("discount", 0.0),
-    )
+    plain = masked == "pass" and segment_ids is None and stop_target_gradients
+    if plain and getattr(rewards, "is_cuda", False):
+        from chunked_td.returns import _torch
+
+        coefficients = (lambda_policy, lambda_value, discount, last_values)
+        found = _torch.token_gae_on_gpu(rewards, values, mask, *coefficients, time_axis)
+        if found is not None:
+            return TokenAdvantages(*found)
+    arguments = {
+        "rewards": (rewards, Kind.REAL),
+        "values": (values, Kind.REAL),
+        "discount": (discount, Kind.UNIT),
+        "lambda_policy": (lambda_policy, Kind.UNIT),
+        "lambda_value": (lambda_value, Kind.UNIT),
+        "last_values": (last_values, Kind.END),
+    }
+    if plain and owner(rewards) != "jax":
+        given = read(arguments | {"is_there": (True if mask is None else mask, Kind.FLAG)}, time_axis)
+        found = given.backend.token_gae(given)
+        if found is not None:
+            return TokenAdvantages(*found)
+    given = read(arguments, time_axis, mask=mask, masked=masked, segment_ids=segment_ids, cut=("discount", 0.0))
     backend, xp, axis, arrays = given.backend, given.backend.xp, given.axis, given.arrays
     backend.check(given)
     lambdas = [xp.broadcast_to(arrays.pop(name), given.shape) for name in ("lambda_policy", "lambda_value")]

@@ -26,7 +26,7 @@ from chunked_td.learners.count_models import component_parts
 from chunked_td.seeding import Draws
 from chunked_td.simulation.lockstep import Fleet, turn_many
 from chunked_td.simulation.readers import ChanceReader, NumberReader, OutcomeReader
-from chunked_td.simulation.simulate import check_settings, probe_rows, record_marks, warn_of_divergence
+from chunked_td.simulation.simulate import check_settings, check_source, probe_rows, record_marks, warn_of_divergence
 
 PRECISION = "tf32"
 """Of matrix products on a GPU, unless told; `results/README.md` says what that does to results. CPUs use float32."""
@@ -128,6 +128,7 @@ def run_together(
     settings = check_settings(
         dynamics, learner, crews[0].lambda_source, "counts", "offline", discount, epsilon, episodes
     )
+    check_source(settings["lambda_source"])
     question = question_of([crew.lambda_source for crew in crews], learner, dynamics)
     marks = record_marks(record_at, episodes)
     rows = probe_rows(dynamics, learner, probes)

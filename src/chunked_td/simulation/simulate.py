@@ -95,12 +95,12 @@ def simulate(
     Args:
       dynamics: a dynamics NamedTuple, see `chunked_td.envs.dynamics`.
       learner: "sarsa", "expected_sarsa", "q_learning" (all act ε-greedily) or "td" (values of the uniform policy).
-      lambda_source: where λ comes from; a number is a constant λ. Default: the paper's forward model.
+      lambda_source: where λ comes from; a number is a constant λ. Default: the paper's forward model. One that is
+        plain Python is played step by step, about a hundred times slower; it takes no other model than "counts".
       model: of the λ source: "counts" (learned), "oracle" (the true dynamics), or counts with an error, such as
         `CorruptedModel`, which holds for the planner's model, too.
       planner: what the learner makes of a count model besides λ, such as `Dyna`; None for nothing.
-      reward_source: `SmoothedReward` to read rewards off the planner's model, `LearnedComponents` to divide a reward
-        that is one number among the state components; None for the rewards that come.
+      reward_source: `SmoothedReward`, `ExpectedError` or `LearnedComponents`, as in `Learner`.
       step_sizes, seeds: broadcast against each other; one run each.
       epsilon: exploration, a number or one per episode; 0.1 by default.
       exploration: how to act where it is not ε-greedily: `Softmax(temperature)` or `CountBonus(scale)`.
@@ -108,8 +108,8 @@ def simulate(
       episodes: episodes per run.
       record_at: numbers of finished episodes at which to record; the end is always added.
       probes: (state id, action) pairs whose values are recorded.
-      view: "offline" (O(1) per step; exact for acyclic problems), "traces", "true_online", "expected_traces",
-        "averaged" and "corrected" (step sizes of 1/n) or "sampled"; see `chunked_td.learners.views`.
+      view: "offline" (O(1) per step; exact for acyclic problems), "traces", "lineage", "true_online",
+        "expected_traces", "averaged" and "corrected" (step sizes of 1/n) or "sampled"; see `chunked_td.learners.views`.
       replacing: replacing instead of accumulating traces, with view "traces".
       initial_value: what all values are before learning, in every reward component. Ends of episodes stay 0.
       threads: runs at a time; default: one per core. Results do not depend on it.
@@ -129,10 +129,13 @@ def simulate(
     marks = record_marks(record_at, episodes)
     rows = probe_rows(dynamics, learner, probes)
     begin = check_finite("initial_value", initial_value)
+    kind: Any = Run
+    if not settings["lambda_source"].is_compiled:
+        from chunked_td.simulation.plain import PlainRun as kind
 
     def one(index: int) -> tuple[Any, ...]:
         seed, step_size = int(seeds_[index]), float(sizes[index])
-        run = Run(dynamics, seed=seed, step_size=step_size, **settings)
+        run = kind(dynamics, seed=seed, step_size=step_size, **settings)
         if begin:
             run.values[:] = begin
         return record_run(run, marks, rows, keep_values)
@@ -253,10 +256,10 @@ def exploration_settings(exploration: Any, epsilon: Any, settings: dict[str, Any
 
 
 def check_source(source: LambdaSource) -> None:
-    """Refuse a λ source that is plain Python."""
+    """Refuse a λ source that is plain Python, where networks compute λ."""
     if not source.is_compiled:
         raise ValueError(
-            f"lambda_source {source!r} is plain Python, which `agent.learn` takes; the simulation takes sources whose "
+            f"lambda_source {source!r} is plain Python, which counts take; networks take sources whose "
             f"lambda_t is a kernel: a static method lambda_t(source, step, i) under @chunked_td.kernel"
         )
 
@@ -285,7 +288,6 @@ def check_settings(
             f"which lacks {', '.join(lacking) or 'values'}"
         )
     source = as_lambda_source(lambda_source, ForwardLambda())
-    check_source(source)
     needs = source.needs_with(BOOTSTRAPS[learner]) & MODEL
     if not needs:
         model = None

@@ -3,18 +3,20 @@
 | name            | λ                                            | depends on       | learns               |
 |-----------------|----------------------------------------------|------------------|----------------------|
 | constant        | one number                                   | nothing          | nothing              |
-| value-kernel    | (1 + 2v/τ²)^(−1/2), v variance of γV(x')     | the state        | one linear head      |
+| value           | (1 + 2v/τ²)^(−1/2), v variance of γV(x')     | the state        | one linear head      |
 | expected        | expected probability of the next percept     | the state        | a network            |
-| realised        | probability of the percept that came         | what came        | a network            |
+| forward         | probability of the percept that came         | what came        | a network            |
 | recurrent       | expected, given the whole history            | the history      | a recurrent network  |
 | recurrent-realised | realised, given the whole history         | history and what came | a recurrent network |
-| lambda-greedy   | e²/(e² + Var)                                | the state        | two linear heads     |
+| greedy          | e²/(e² + Var)                                | the state        | two linear heads     |
 | meta-gradient   | one number, moved by a gradient              | nothing          | one number           |
 
 "The state" holds in the limit: what learns does so from a transition before it says λ of it (see `base`).
 """
 
 from __future__ import annotations
+
+import warnings
 
 from chunked_td._checks import did_you_mean
 from chunked_td.deep.lambdas.base import DeepLambda, NextDraws, SourceSizes, StreamCredit, Transitions
@@ -26,32 +28,28 @@ from chunked_td.deep.lambdas.recurrent import DeepRecurrent, RecurrentPercepts
 from chunked_td.deep.lambdas.switch import DeepSwitch
 from chunked_td.deep.lambdas.true_model import DeepTrueModel
 from chunked_td.deep.lambdas.value_kernel import DeepValueKernel
+from chunked_td.lambdas.names import classes_in, current_id
 
 SOURCES: dict[str, DeepLambda] = {
-    "value-kernel": DeepValueKernel(),
-    "expected": DeepPercepts("expected"),
-    "realised": DeepPercepts("realised"),
-    "recurrent": DeepRecurrent("expected"),
-    "recurrent-realised": DeepRecurrent("realised"),
-    "lambda-greedy": DeepLambdaGreedy(),
-    "meta-gradient": DeepMetaGradient(),
-    "true-kernel": DeepTrueModel("kernel"),
-    "true-expected": DeepTrueModel("expected"),
-    "true-per-action": DeepTrueModel("per-action"),
-    "true-realised": DeepTrueModel("realised"),
+    source.id: source for cls in classes_in(__name__, __path__, DeepLambda) for source in cls.variants()
 }
+"""Every λ source for function approximation by id; one with the idea of a tabular source has that source's id."""
 
 
 def read_source(text: str) -> DeepLambda:
-    """A source by its name, or a fixed λ from a number."""
+    """A source by its id, or a fixed λ from a number."""
     try:
         number = float(text)
     except ValueError:
-        names = ", ".join(map(repr, SOURCES))
-        if text not in SOURCES:
+        found = SOURCES.get(text) or SOURCES.get(current_id(text))
+        if found is None:
             hint = did_you_mean(text, SOURCES)
-            raise ValueError(f"lambda must be a number in [0, 1] or one of {names}, got {text!r}{hint}") from None
-        return SOURCES[text]
+            raise ValueError(
+                f"lambda must be a number in [0, 1] or one of {', '.join(SOURCES)}, got {text!r}{hint}"
+            ) from None
+        if found.id != text:
+            warnings.warn(f"lambda: {text} is now called {found.id}", DeprecationWarning, stacklevel=2)
+        return found
     return DeepConstant(number)
 
 

@@ -28,6 +28,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from chunked_td.lambdas.names import Named
+
 V, Q = "v", "q"
 """What is bootstrapped from: state values or action values."""
 
@@ -102,8 +104,16 @@ class StreamCredit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DeepLambda:
-    """A λ source for function approximation. Subclasses say `init`, `lambdas`, and what else they need."""
+class DeepLambda(Named):
+    """A λ source for function approximation. Subclasses say `init`, `lambdas`, and what else they need.
+
+    Where the idea is that of a tabular source (`like`), id, label, group, colour and formula are that source's.
+    """
+
+    @classmethod
+    def variants(cls) -> tuple[DeepLambda, ...]:
+        """What `SOURCES` has of this class."""
+        return (cls(),)
 
     @property
     def needs_draws(self) -> bool:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from chunked_td._checks import check_unit
 from chunked_td.deep.lambdas.base import DeepLambda, SourceSizes, Transitions
+from chunked_td.lambdas.constant import ConstantLambda
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,13 @@ class DeepConstant(DeepLambda):
     """λ(x) = λ."""
 
     lambda_: float = 0.95
+
+    like = ConstantLambda
+
+    @classmethod
+    def variants(cls) -> tuple[DeepLambda, ...]:
+        """None: a number names it."""
+        return ()
 
     def __post_init__(self) -> None:
         check_unit("lambda_", self.lambda_)

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 
 from chunked_td._checks import check_positive
 from chunked_td.deep.lambdas.base import DeepLambda, SourceSizes, Transitions
+from chunked_td.lambdas.greedy import GreedyLambda
 
 
 class GreedyState(NamedTuple):
@@ -33,6 +34,8 @@ class DeepLambdaGreedy(DeepLambda):
     """λ-greedy. Args: rate: of its two heads, normalised as in `DeepValueKernel`."""
 
     rate: float = 0.05
+
+    like = GreedyLambda
 
     def __post_init__(self) -> None:
         check_positive("rate", self.rate)

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 
 from chunked_td._checks import check_positive, check_unit
 from chunked_td.deep.lambdas.base import DeepLambda, ErrorScale, SourceSizes, StreamCredit, Transitions, start_scale
+from chunked_td.lambdas.meta_gradient import MetaGradientLambda
 
 
 class MetaState(NamedTuple):
@@ -45,6 +46,8 @@ class DeepMetaGradient(DeepLambda):
     initial: float = 0.9
     rate: float = 1e-3
     bound: float = 1e3
+
+    like = MetaGradientLambda
 
     def __post_init__(self) -> None:
         check_unit("initial", self.initial)

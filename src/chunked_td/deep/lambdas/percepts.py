@@ -20,8 +20,12 @@ import optax
 from chunked_td._checks import check_choice, check_positive, check_whole
 from chunked_td.deep.lambdas.base import DeepLambda, Q, SourceSizes, Transitions
 from chunked_td.deep.networks import Mlp
+from chunked_td.lambdas.expected import ExpectedLambda
+from chunked_td.lambdas.forward import ForwardLambda
+from chunked_td.lambdas.on_device import mixture
 
-FORMS = ("realised", "expected")
+IDEAS = {"realised": ForwardLambda, "expected": ExpectedLambda}
+FORMS = tuple(IDEAS)
 
 
 class PerceptState(NamedTuple):
@@ -49,9 +53,15 @@ class DeepPercepts(DeepLambda):
 
     def __post_init__(self) -> None:
         check_choice("form", self.form, FORMS)
+        self.take_names(IDEAS[self.form])
         check_whole("hidden", self.hidden, 1)
         check_whole("batches", self.batches, 1)
         check_positive("learning_rate", self.learning_rate)
+
+    @classmethod
+    def variants(cls) -> tuple[DeepLambda, ...]:
+        """Both forms."""
+        return tuple(cls(form) for form in FORMS)
 
     @property
     def needs_codes(self) -> bool:
@@ -120,9 +130,8 @@ class DeepPercepts(DeepLambda):
             inputs, asked, policy = t.inputs[..., None, :], t.action[..., None], jnp.ones((*t.action.shape, 1))
         logs = percept_logs(state.network, state.exists, with_action(inputs, asked, actions))
         codes = jnp.broadcast_to(t.next_codes[..., None, :, None], (*logs.shape[:-1], 1))
-        realised = jnp.exp(jnp.sum(jnp.take_along_axis(logs, codes, -1)[..., 0], -1))
-        expected = jnp.exp(jnp.sum(jax.nn.logsumexp(2 * logs, -1), -1))
-        return tuple(jnp.clip(jnp.sum(policy * p, -1), 0.0, 1.0) for p in (realised, expected))  # type: ignore[return-value]
+        realised, expected = jnp.take_along_axis(logs, codes, -1)[..., 0], jax.nn.logsumexp(2 * logs, -1)
+        return tuple(jnp.clip(mixture(policy, log_p), 0.0, 1.0) for log_p in (realised, expected))  # type: ignore[return-value]
 
     def check(self, state: PerceptState, transitions: Transitions) -> tuple[jax.Array, jax.Array]:
         """The expected probability, and the probability of what came: equal on average where the model is right.

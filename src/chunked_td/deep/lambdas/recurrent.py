@@ -27,8 +27,17 @@ import optax
 
 from chunked_td._checks import check_choice, check_positive, check_whole
 from chunked_td.deep.lambdas.base import DeepLambda, SourceSizes, Transitions
-from chunked_td.deep.lambdas.percepts import FORMS, DeepPercepts, PerceptState, in_form, percept_logs, with_action
+from chunked_td.deep.lambdas.percepts import (
+    FORMS,
+    IDEAS,
+    DeepPercepts,
+    PerceptState,
+    in_form,
+    percept_logs,
+    with_action,
+)
 from chunked_td.deep.networks import Mlp
+from chunked_td.lambdas.names import color_of
 from chunked_td.models.neural.recurrent import gated_step
 
 
@@ -191,6 +200,13 @@ class DeepRecurrent(DeepLambda):
     def __post_init__(self) -> None:
         check_choice("form", self.form, FORMS)
         check_whole("window", self.window, 1)
+        name, idea = "recurrent" if self.form == "expected" else f"recurrent-{self.form}", IDEAS[self.form]
+        self.take_names(idea, id=name, label=f"{idea.label}, recurrent", color=color_of(name))
+
+    @classmethod
+    def variants(cls) -> tuple[DeepLambda, ...]:
+        """Both forms."""
+        return tuple(cls(form) for form in FORMS)
 
     @property
     def needs_codes(self) -> bool:

@@ -26,6 +26,11 @@ class DeepSwitch(DeepLambda):
 
     sources: tuple[DeepLambda, ...]
 
+    @classmethod
+    def variants(cls) -> tuple[DeepLambda, ...]:
+        """None: it is for studies."""
+        return ()
+
     @property
     def needs_draws(self) -> bool:
         """If any does."""

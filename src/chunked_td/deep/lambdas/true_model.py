@@ -30,8 +30,13 @@ from chunked_td.deep.lambdas.base import (
     root_mean_square,
     start_scale,
 )
+from chunked_td.deep.lambdas.percepts import IDEAS
+from chunked_td.lambdas.expected import ExpectedLambda
+from chunked_td.lambdas.names import color_of
+from chunked_td.lambdas.value import ValueLambda
 
-TRUE_FORMS = ("realised", "expected", "per-action", "kernel")
+_IDEAS = {**IDEAS, "per-action": ExpectedLambda, "kernel": ValueLambda}
+TRUE_FORMS = tuple(_IDEAS)
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,14 @@ class DeepTrueModel(DeepLambda):
         check_whole("samples", self.samples, 4)  # at least two groups that share an action
         check_positive("c", self.c)
         check_positive("memory", self.memory)
+        name, idea = f"true-{self.form}", _IDEAS[self.form]
+        label = f"{idea.label}{' per action' if self.form == 'per-action' else ''}, true model"
+        self.take_names(idea, id=name, label=label, color=color_of(name))
+
+    @classmethod
+    def variants(cls) -> tuple[DeepLambda, ...]:
+        """All forms."""
+        return tuple(cls(form) for form in TRUE_FORMS)
 
     @property
     def needs_draws(self) -> bool:

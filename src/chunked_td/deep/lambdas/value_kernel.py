@@ -28,6 +28,7 @@ from chunked_td.deep.lambdas.base import (
     root_mean_square,
     start_scale,
 )
+from chunked_td.lambdas.value import ValueLambda
 
 _CHUNKS = 8  # updates per rollout
 
@@ -53,6 +54,8 @@ class DeepValueKernel(DeepLambda):
     rate: float = 0.05
     batch_rate: float = 0.5
     memory: float = 2_000.0
+
+    like = ValueLambda
 
     def __post_init__(self) -> None:
         for name in ("c", "rate", "batch_rate", "memory"):

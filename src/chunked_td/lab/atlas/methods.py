@@ -93,6 +93,4 @@ def methods_in(text: str | Path) -> tuple[Method, ...]:
 
 def _of_source(source: LambdaSource) -> Method:
     """A λ source of the user's as a method."""
-    if not source.is_compiled:
-        raise UsageError(f"--lambda-source: lambda_t of {source!r} must be a kernel (@chunked_td.kernel)")
     return Method(source.id, source.label, source.group, source, "counts" if source.needs & MODEL else None)

@@ -12,7 +12,7 @@ from chunked_td.lab.atlas.problems import FAMILIES
 from chunked_td.lab.atlas.protocols import PROFILES, AtlasProfile, problems, protocol_of
 from chunked_td.lab.errors import UsageError, guarded
 from chunked_td.lab.running.plan import SweepOptions
-from chunked_td.lab.running.reproduce import HowToRun, run_protocols
+from chunked_td.lab.running.reproduce import RunOptions, run_protocols
 from chunked_td.lab.study import Protocol
 
 
@@ -65,7 +65,7 @@ def atlas(
         size = PROFILES[profile]
         size = replace(size, families=tuple(families) or None, seeds=seeds or size.seeds)
         methods, keys = chosen_methods(size, files), problems(size)
-        how = HowToRun(engine, address, threads, (), quiet)
+        how = RunOptions(engine, address, threads, (), quiet)
         how.say(f"{len(keys)} problems, {len(methods)} methods, {len(size.exponents)} step sizes, {size.seeds} seeds")
         protocols = [protocol_of(key, methods, size) for key in keys]
         if dry_run:
@@ -108,7 +108,7 @@ def atlas_page(folder: str | Path, files: Sequence[str | Path] = ()) -> int:
     return guarded(work)
 
 
-def draw(out: Path, methods: Sequence[Method], keys: Sequence, how: HowToRun) -> int:
+def draw(out: Path, methods: Sequence[Method], keys: Sequence, how: RunOptions) -> int:
     """Write the table of scores and the page, from what is stored."""
     from chunked_td.lab.atlas.page import build_page
     from chunked_td.lab.atlas.results import SCORES, collect, save_scores, steps_in

@@ -1,8 +1,8 @@
-"""What is compared: every λ source with every bootstrap, so that neither is taken for the other."""
+"""What is compared: every λ source with every bootstrap, so that neither is taken for the other; as a protocol."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,12 +11,13 @@ import numpy as np
 from chunked_td import lambdas
 from chunked_td._checks import did_you_mean
 from chunked_td.lab.gym_environments import make_indexer_for
-from chunked_td.lambdas.base import LambdaSource
+from chunked_td.lab.study import Arm, Environment, Protocol, Size
+from chunked_td.lambdas.base import MODEL, LambdaSource
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.lambdas.names import current_id
 from chunked_td.lambdas.reading import read_source, read_sources
 from chunked_td.lambdas.watkins import WatkinsLambda
-from chunked_td.learners.exploration import Exploration
+from chunked_td.learners.exploration import EPSILON, Exploration
 from chunked_td.learners.schedule import Schedule
 
 BOOTSTRAPS = {"sarsa": "SARSA", "expected_sarsa": "Expected-SARSA", "q_learning": "Q-learning"}
@@ -35,8 +36,19 @@ grid."""
 BY_DEFAULT = tuple(id for id in SOURCES if id == DYNA or lambdas.SOURCES[id].by_default)
 """Sources compared by default; each further one has to be compiled for every bootstrap."""
 
+PLANS = {DYNA: "at ten more updates a step, from a model"}
+"""Sources that plan, and what that costs."""
+
 _WITH_VALUE = ("fixed", "watkins")
 _CHECKPOINTS = 50
+LARGEST = 1.0
+"""Grids of step sizes do not extend beyond it."""
+RANDOM = "random"
+"""Source of the arm that acts at random, which is not ranked."""
+
+_PROBLEM = (
+    "env", "max_steps", "env_settings", "wrappers", "bins", "low", "high", "indexer", "action_mask", "reward_weights",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -90,14 +102,41 @@ class ComparisonSettings:
     compiled: bool = True
 
     @property
+    def every(self) -> int:
+        """Episodes between checkpoints."""
+        return -(-self.episodes // _CHECKPOINTS)
+
+    @property
     def marks(self) -> np.ndarray:
         """Numbers of finished episodes at which the mean return since the last one is kept."""
-        return np.unique(np.linspace(0, self.episodes, min(self.episodes, _CHECKPOINTS) + 1).astype(np.int64))[1:]
+        return np.unique([*range(self.every, self.episodes, self.every), self.episodes])
 
     @property
     def weights(self) -> np.ndarray:
         """The share of all episodes that each checkpoint stands for."""
         return np.diff(self.marks, prepend=0) / self.episodes
+
+    @property
+    def ladder(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Every step size that may be tried, in order, and the places of those to begin with.
+
+        The grid's first and last factors go on, `extend` times and not beyond 1; a single size goes on by factors of 2.
+        """
+        grid = sorted(dict.fromkeys(map(float, self.step_sizes)))
+        below, above = (grid[1] / grid[0], grid[-1] / grid[-2]) if len(grid) > 1 else (2.0, 2.0)
+        low, high = grid[:1], grid[-1:]
+        for _ in range(self.extend):
+            low.insert(0, low[0] / below)
+            if high[-1] < LARGEST:
+                high.append(min(high[-1] * above, LARGEST))
+        return (*low[:-1], *grid, *high[1:]), tuple(range(len(low) - 1, len(low) - 1 + len(grid)))
+
+
+def problem_arguments(settings: ComparisonSettings) -> dict[str, Any]:
+    """What makes the environment and its states, as plain values."""
+    plain = settings.wrappers or settings.bins or settings.indexer or settings.reward_weights
+    compiled = settings.compiled and not plain and settings.step_size_schedule is None
+    return {name: getattr(settings, name) for name in _PROBLEM} | {"compiled": compiled}
 
 
 @dataclass(frozen=True)
@@ -106,7 +145,7 @@ class LearnerArm:
 
     Args:
       bootstrap: a key of `BOOTSTRAPS`.
-      source: an id of `SOURCES`, "fixed", or "mine.py:MyLambda".
+      source: an id of `SOURCES`, "fixed", `RANDOM`, or "mine.py:MyLambda".
       value: λ where it is fixed, or cut as Watkins' is.
     """
 
@@ -123,11 +162,13 @@ class LearnerArm:
 
     @property
     def _name(self) -> str:
-        return "fixed λ" if self.source == "fixed" else SOURCES.get(self.source) or self.lambda_source.label
+        return "fixed λ" if self.source in ("fixed", RANDOM) else SOURCES.get(self.source) or self.lambda_source.label
 
     @property
     def label(self) -> str:
         """What tables call the arm."""
+        if self.source == RANDOM:
+            return "random policy"
         return f"{BOOTSTRAPS[self.bootstrap]}, {self.source_label}"
 
     @property
@@ -136,29 +177,27 @@ class LearnerArm:
         return f"{BOOTSTRAPS[self.bootstrap]}, {self._name}"
 
     @property
-    def tag(self) -> str:
-        """What logs call the arm, in letters that TensorBoard leaves as they are."""
-        name = {"fixed": "lambda", DYNA: DYNA}.get(self.source, self.lambda_source.id)
-        return f"{self.bootstrap}/{f'{name}-{self.value:g}' if self.source in _WITH_VALUE else name}"
+    def id(self) -> str:
+        """Short name, for files and logs."""
+        name = {"fixed": "lambda", DYNA: DYNA, RANDOM: RANDOM}.get(self.source, self.lambda_source.id)
+        return f"{self.bootstrap}-{f'{name}-{self.value:g}' if self.source in _WITH_VALUE else name}"
 
     @property
     def lambda_source(self) -> LambdaSource:
         """Its λ source, new."""
-        if self.source in ("fixed", DYNA):
+        if self.source in ("fixed", DYNA, RANDOM):
             return ConstantLambda(self.value)
         if self.source == "watkins":
             return WatkinsLambda(self.value)
         return read_source(self.source, "sources")
 
     @property
-    def adapts(self) -> bool:
-        """Whether its λ is not a given number."""
-        return self.source not in ("fixed", "watkins", DYNA)
-
-    @property
     def color(self) -> str:
-        """Of its λ source; Dyna is grey."""
-        return "#666666" if self.source == DYNA else self.lambda_source.color
+        """Its λ source's; for fixed λs a blue that is darker where λ is larger; grey for planning."""
+        if self.source == "fixed":
+            shade = 0.35 + 0.65 * self.value
+            return "#" + "".join(f"{round(255 - (255 - channel) * shade):02x}" for channel in (0, 114, 178))
+        return "#666666" if self.source in (DYNA, RANDOM) else self.lambda_source.color
 
     @property
     def planner(self) -> Any:
@@ -167,24 +206,51 @@ class LearnerArm:
 
         return chunked_td.Dyna() if self.source == DYNA else None
 
-    def agent(self, env: Any, settings: ComparisonSettings, step_size: float, seed: int) -> Any:
-        """A learner for the Gymnasium loop."""
-        from chunked_td.learners.inputs import learner_by_name
+    @property
+    def plans(self) -> bool:
+        """Whether it makes more updates than its steps."""
+        return self.source in PLANS
 
-        return learner_by_name(_CLASSES[self.bootstrap])(
-            env,
-            lambda_source=self.lambda_source,
-            planner=self.planner,
-            step_size=scaled(settings.step_size_schedule, step_size),
-            epsilon=settings.epsilon,
-            exploration=settings.exploration,
-            discount=settings.discount,
-            seed=seed,
-            action_mask=settings.action_mask,
-            initial_value=settings.initial_value,
-            reward_weights=settings.reward_weights or None,
-            indexer=make_indexer_for(env, settings.bins, settings.low, settings.high, settings.indexer),
-        )
+    def in_lab(self, settings: ComparisonSettings, places: Iterable[int]) -> Arm:
+        """The arm as the lab runs it, with the step sizes at these places of the ladder."""
+        options: dict[str, Any] = {"epsilon": 1.0} if self.source == RANDOM else exploration_options(settings)
+        if self.planner is not None:
+            options["planner"] = self.planner
+        source = self.lambda_source
+        model = "counts" if source.needs & MODEL else None
+        sizes = tuple(-place for place in sorted(places))
+        return Arm(self.id, self.label, self.bootstrap, source, model, sizes, in_paper=False, options=options)
+
+
+def exploration_options(settings: ComparisonSettings) -> dict[str, Any]:
+    """What `running.play` is told beside the problem, where it is not the default; ε always."""
+    found: dict[str, Any] = {"epsilon": settings.epsilon}
+    for name in ("exploration", "step_size_schedule"):
+        if getattr(settings, name) is not None:
+            found[name] = getattr(settings, name)
+    return found | ({"initial_value": settings.initial_value} if settings.initial_value else {})
+
+
+def learner_for(
+    env: Any,
+    settings: ComparisonSettings,
+    *,
+    learner: str,
+    step_size: float,
+    step_size_schedule: Schedule | None = None,
+    **arm: Any,
+) -> Any:
+    """A learner for the Gymnasium loop."""
+    from chunked_td.learners.inputs import learner_by_name
+
+    return learner_by_name(_CLASSES[learner])(
+        env,
+        step_size=scaled(step_size_schedule, step_size),
+        action_mask=settings.action_mask,
+        reward_weights=settings.reward_weights or None,
+        indexer=make_indexer_for(env, settings.bins, settings.low, settings.high, settings.indexer),
+        **arm,
+    )
 
 
 def scaled(schedule: Schedule | None, step_size: float) -> float | Schedule:
@@ -192,6 +258,28 @@ def scaled(schedule: Schedule | None, step_size: float) -> float | Schedule:
     if schedule is None:
         return step_size
     return Schedule(tuple((episode, factor * step_size) for episode, factor in schedule.points), schedule.hold)
+
+
+def protocol_of(settings: ComparisonSettings, arms: Sequence[Arm], seeds: int) -> Protocol:
+    """The comparison as a protocol of the lab: so it is planned, stored, resumed and certified as any other."""
+    sizes, grid = settings.ladder
+    return Protocol(
+        id="compare",
+        title=f"{settings.env}: which λ?",
+        environment=Environment("chunked_td.lab.comparison.running:ComparisonProblem", problem_arguments(settings)),
+        arms=tuple(arms),
+        exponents=tuple(-place for place in grid),
+        episodes=settings.episodes,
+        scoring="chunked_td.lab.comparison.running:returns_and_lambda",
+        score_label="mean return of all episodes",
+        smoke=Size(seeds=2, episodes=min(settings.episodes, 10), exponents=(-grid[0],)),
+        record=((settings.episodes, settings.every),),
+        exploration=EPSILON if settings.epsilon is None else settings.epsilon,
+        discount=settings.discount,
+        seeds=seeds,
+        runner="chunked_td.lab.comparison.running:play",
+        step_sizes=sizes,
+    )
 
 
 def arms_of(settings: ComparisonSettings) -> tuple[LearnerArm, ...]:

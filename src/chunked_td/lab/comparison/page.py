@@ -2,200 +2,202 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.comparison.advice import SCORE, headline, reasons, recommended
+from chunked_td.lab.comparison.answer import SCORE, best_of, caveats, direct_texts, headline
 from chunked_td.lab.comparison.arms import BOOTSTRAPS, ComparisonSettings
-from chunked_td.lab.comparison.ranking import LEVEL
+from chunked_td.lab.comparison.ranking import LEAST
 from chunked_td.lab.comparison.recipe import command, script
-from chunked_td.lab.comparison.sweep import ArmOutcome, Comparison, Standings
+from chunked_td.lab.comparison.sweep import Comparison, Standing
 from chunked_td.lab.report.choice import Plot
 from chunked_td.lab.report.page import render
 from chunked_td.lab.report.plots import axis, layout, line_with_band, numbers
-from chunked_td.lab.report.style import BLUE, MARKERS, Style
+from chunked_td.lab.report.style import GREY, MARKERS, Style
 from chunked_td.lab.results.tables import Table
 from chunked_td.lab.statistics import mean_and_interval
 from chunked_td.learners.exploration import EPSILON, CountBonus, Softmax
 
-_SHOWN = 6  # curves that are visible at first
-_BANDED = 2  # of these with their intervals
-_BAND_NOTE = "The best two have their 95 % intervals; “intervals” off and on again shows all."
-
-
-@dataclass(frozen=True)
-class GroupSection:
-    """What the page shows of one ranking."""
-
-    title: str
-    tables: list[Table]
-    plots: list[Plot]
+TOP = 10
+"""Rows of the table before the rest is folded away."""
+_NOTE = (
+    "≈ best: not told apart from the best λ. The intervals in “behind the best λ” hold together for all pairs of arms "
+    "(95 %); those of the mean are each arm's own."
+)
+_BANDS = "“intervals” off and on again shows those of all arms."
 
 
 def render_page(found: Comparison) -> str:
     """The page as text."""
-    chosen = recommended(found)
-    one = None if chosen is None else chosen.outcome
+    best = best_of(found) or best_of(found, plans=True)
+    plain = [row for row in found.rows if not row.arm.plans]
     return render(
         "compare.html",
         packages=("chunked_td.lab.comparison",),
         title=f"{found.settings.env}: which λ?",
         headline=headline(found),
-        advice=reasons(found),
-        label="" if one is None else one.arm.label,
-        command=None if one is None else command(one, found.settings),
-        code=None if one is None else script(one, found.settings),
-        sections=[_section(found, group, f"group-{k}") for k, group in enumerate(found.groups)],
-        overall=ranking_table(found.overall, "overall"),
-        several=len(found.groups) > 1,
+        direct=[*direct_texts(found), *found.facts],
+        caveats=caveats(found),
+        label="" if best is None else best.arm.label,
+        command=None if best is None else command(best.outcome, found.settings),
+        code=None if best is None else script(best.outcome, found.settings),
+        picture=ranking_plot(found) if found.rows else None,
+        table_=ranking_table(found, plain[:TOP], "ranking"),
+        rest=ranking_table(found, plain[TOP:], "rest") if len(plain) > TOP or found.diverged else None,
+        apart=ranking_table(found, apart_rows(found), "apart") if apart_rows(found) else None,
+        plots=[curves_plot(found), lambda_plot(found), step_size_plot(found)] if found.rows else [],
         method=method(found),
     )
 
 
-def _section(found: Comparison, group: Standings, key: str) -> GroupSection:
-    plots = []
-    if group.rows:
-        plots = [ranking_plot(group, key), curves_plot(found, group, key), lambda_plot(found, group, key)]
-        plots.append(step_size_plot(group, key))
-    return GroupSection(group.title, [ranking_table(group, key)], plots)
+def apart_rows(found: Comparison) -> list[Standing]:
+    """What is not part of the question which λ: planning, and acting at random."""
+    reference = found.reference
+    return [row for row in found.rows if row.arm.plans] + ([] if reference is None else [reference])
 
 
-def ranking_table(group: Standings, key: str) -> Table:
-    """The ranking with the distance of each arm to the best."""
-    rows = []
-    for place, row in enumerate(group.rows, 1):
-        gap = group.family.gap(row.place)
-        behind = "" if place == 1 else gap.text
-        verdict = "best" if place == 1 else "worse" if gap.shown else "≈ best"
-        name = row.outcome.arm.label if key == "overall" else row.outcome.arm.source_label
-        mean = f"{row.mean:.4g} ({row.low:.4g} to {row.high:.4g})"
-        rows.append((name, verdict, mean, behind, row.outcome.step_size_text))
-    for one in group.diverged:
-        name = one.arm.label if key == "overall" else one.arm.source_label
-        rows.append((name, "diverged", "–", "–", one.step_size_text))
-    columns = (
-        "learner" if key == "overall" else "λ source",
-        "",
-        "mean return (95 %)",
-        "behind the best",
-        "step size α",
-    )
-    caption = f"{group.title[0].upper()}{group.title[1:]}: ranking by the {SCORE}."
-    note = (
-        "≈ best: not told apart from the best. The intervals in “behind the best” hold together for all pairs of this "
-        f"table with {LEVEL:.0%} confidence; those of the mean are each arm's own."
-    )
-    return Table(key, caption, columns, tuple(rows), note)
+def ranking_table(found: Comparison, rows: Sequence[Standing], name: str) -> Table:
+    """Some rows of the ranking, fixed λs after λ sources, with the distance of each to the best λ."""
+    captions = {
+        "ranking": f"Ranking by the {SCORE}, {found.seeds} seeds.",
+        "rest": "The other arms.",
+        "apart": "For reference: planning makes more updates a step than the others; the random policy learns nothing.",
+    }
+    cells = [_cells(found, row) for row in rows]
+    if name == "rest":
+        cells += [(one.arm.label, "diverged", "–", "–", one.step_size_text) for one in found.diverged]
+    columns = ("learner", "", "mean return (95 %)", "behind the best λ", "step size α")
+    note = _NOTE if name == "ranking" and found.seeds >= LEAST else ""
+    return Table(name, captions[name], columns, tuple(cells), note)
 
 
-def _look(one: ArmOutcome, fixed: list[float], place: int) -> Style:
-    if one.arm.source == "fixed":
-        shade = 0.35 + 0.65 * (fixed.index(one.arm.value) + 1) / len(fixed)
-        red, green, blue = (int(BLUE[i : i + 2], 16) for i in (1, 3, 5))
-        mixed = (round(255 - (255 - channel) * shade) for channel in (red, green, blue))
-        return Style("#" + "".join(f"{channel:02x}" for channel in mixed), "dash", MARKERS[place % len(MARKERS)], 1.0)
-    return Style(one.arm.color, "solid", MARKERS[place % len(MARKERS)], 1.3)
+def _cells(found: Comparison, row: Standing) -> tuple[str, ...]:
+    best = best_of(found)
+    if best is None or row.place == best.place:
+        return row.arm.label, "" if best is None else "best", row.text, "", row.outcome.step_size_text
+    gap = found.family.gap(row.place, best.place)
+    verdict = "" if found.seeds < LEAST else "≈ best" if not gap.shown else "worse" if gap.mean > 0 else "better"
+    size = "–" if row is found.reference or row.outcome is found.random else row.outcome.step_size_text
+    return row.arm.label, verdict, row.text, gap.text, size
 
 
-def _looks(group: Standings) -> dict[str, Style]:
-    fixed = sorted(row.outcome.arm.value for row in group.rows if row.outcome.arm.source == "fixed")
-    return {row.outcome.arm.source_label: _look(row.outcome, fixed, place) for place, row in enumerate(group.rows)}
+def shown_rows(found: Comparison) -> list[Standing]:
+    """What pictures show at first: the best λ source, the best fixed λ and the best that plans; best first."""
+    wanted: dict[str, Standing] = {}
+    for row in found.rows:
+        kind = "plans" if row.arm.plans else "fixed" if row.arm.source == "fixed" else "source"
+        wanted.setdefault(kind, row)
+    return [row for row in found.rows if row in wanted.values()]
 
 
-def ranking_plot(group: Standings, key: str) -> Plot:
-    """Mean return with its interval, best on top."""
-    rows, looks = group.rows[::-1], _looks(group)
-    names = [row.outcome.arm.source_label for row in rows]
-    traces: list[dict[str, Any]] = [
-        {
-            "type": "scatter", "mode": "markers", "showlegend": False, "x": numbers([row.mean]), "y": [name],
-            "marker": {"size": 9, "color": looks[name].color},
+def _look(row: Standing, place: int) -> Style:
+    fixed = row.arm.source == "fixed"
+    return Style(row.arm.color, "dash" if fixed else "solid", MARKERS[place % len(MARKERS)], 1.0 if fixed else 1.3)
+
+
+def ranking_plot(found: Comparison) -> Plot:
+    """Mean return of the first ten with its interval, best on top; acting at random as a line."""
+    rows = [*found.rows[:TOP], *(row for row in shown_rows(found) if row not in found.rows[:TOP])][::-1]
+    names = [row.arm.label for row in rows]
+    traces: list[dict[str, Any]] = []
+    for row, name in zip(rows, names, strict=True):
+        bar = {} if np.isnan(row.low) else {
             "error_x": {"type": "data", "symmetric": False, "array": numbers([row.high - row.mean]),
-                        "arrayminus": numbers([row.mean - row.low]), "color": looks[name].color},
-            "hovertemplate": f"{row.mean:.5g} ({row.low:.5g} to {row.high:.5g})<extra>{name}</extra>",
-        }
-        for row, name in zip(rows, names, strict=True)
-    ]  # fmt: skip
+                        "arrayminus": numbers([row.mean - row.low]), "color": row.arm.color},
+        }  # fmt: skip
+        traces.append({
+            "type": "scatter", "mode": "markers", "showlegend": False, "x": numbers([row.mean]), "y": [name],
+            "marker": {"size": 9, "color": row.arm.color}, **bar,
+            "hovertemplate": f"{row.text}<extra>{name}</extra>",
+        })  # fmt: skip
     scattered = {
         "type": "scatter", "mode": "markers", "showlegend": False, "hoverinfo": "skip",
         "x": [x for row in rows for x in numbers(row.outcome.scores)],
         "y": [name for row, name in zip(rows, names, strict=True) for _ in row.outcome.scores],
         "marker": {"size": 4, "color": "rgba(0,0,0,0.22)"},
     }  # fmt: skip
-    form = layout(axis("mean return"), axis("", categoryorder="array", categoryarray=names))
-    caption = f"The {SCORE}, with its 95 % bootstrap interval over seeds. Small dots: seeds."
-    return Plot(f"{key}-ranking", "Ranking", caption, [scattered, *traces], form, height=120 + 26 * len(rows))
+    more = {} if found.reference is None else _random_line(found.reference.mean)
+    form = layout(axis("mean return"), axis("", categoryorder="array", categoryarray=names), **more)
+    caption = (
+        f"The {SCORE}: mean over {found.seeds} seeds with its 95 % interval; small dots are seeds, the dotted line is "
+        f"acting at random. {len(rows)} of {len(found.rows)} arms."
+    )
+    return Plot("ranking", "Ranking", caption, [scattered, *traces], form, height=130 + 26 * len(rows))
 
 
-def at_first(traces: list[dict[str, Any]], *, shown: bool, banded: bool) -> list[dict[str, Any]]:
-    """The traces of `line_with_band`, with what is visible at first: the line, the band, both or neither."""
+def _random_line(x: float) -> dict[str, Any]:
+    shape = {"type": "line", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1,
+             "line": {"color": GREY, "width": 1.5, "dash": "dot"}}  # fmt: skip
+    return {"shapes": [shape]}
+
+
+def _lines(found: Comparison, name: str, x: Any) -> list[dict[str, Any]]:
+    """One line per arm with its band; the best of each kind are visible at first."""
+    traces, shown = [], shown_rows(found)
+    for place, row in enumerate(found.rows):
+        values = getattr(row.outcome, name)
+        there = np.isfinite(values).any(axis=0)
+        mean, interval = mean_and_interval(values[:, there])
+        look = _look(row, place)
+        traces += at_first(
+            line_with_band(row.arm.label, x[there], mean, interval, look, seeds=found.seeds, markers=False),
+            row in shown,
+        )
+    return traces
+
+
+def at_first(traces: list[dict[str, Any]], shown: bool) -> list[dict[str, Any]]:
+    """The traces of `line_with_band`: visible, or named in the legend only."""
     band, line = traces
-    line["visible"] = True if shown else "legendonly"
-    band["visible"] = shown and banded
+    line["visible"], band["visible"] = (True if shown else "legendonly"), shown
     return [band, line]
 
 
-def curves_plot(found: Comparison, group: Standings, key: str) -> Plot:
-    """Learning curves, every seed at its chosen step size; the first ones of the ranking are visible at first."""
-    looks, traces = _looks(group), []
-    for place, row in enumerate(group.rows):
-        name = row.outcome.arm.source_label
-        mean, interval = mean_and_interval(row.outcome.means)
-        some = line_with_band(name, found.settings.marks, mean, interval, looks[name], seeds=found.seeds, markers=False)
-        traces += at_first(some, shown=place < _SHOWN, banded=place < _BANDED)
+def curves_plot(found: Comparison) -> Plot:
+    """Learning curves, every seed at its chosen step size."""
     form = layout(axis("episode"), axis("mean return since the last point"))
-    caption = f"Mean over {found.seeds} seeds. {_BAND_NOTE} More arms: click in the legend."
-    return Plot(f"{key}-curves", "Learning curves", caption, traces, form, ("bands", "logx"))
+    caption = f"The best of each kind, mean over {found.seeds} seeds with 95 % intervals; others: click in the legend."
+    lines = _lines(found, "means", found.settings.marks)
+    return Plot("curves", "Learning curves", f"{caption} {_BANDS}", lines, form, ("bands", "logx"))
 
 
-def lambda_plot(found: Comparison, group: Standings, key: str) -> Plot:
-    """Mean λ over training. Fixed λs are straight lines, and hidden at first but for the best."""
-    looks, traces, fixed_shown = _looks(group), [], False
-    for place, row in enumerate(group.rows):
-        arm, name = row.outcome.arm, row.outcome.arm.source_label
-        there = np.isfinite(row.outcome.lambdas).all(axis=0)  # one-step episodes have no λ
-        if not there.any():
-            continue
-        mean, interval = mean_and_interval(row.outcome.lambdas[:, there])
-        marks = found.settings.marks[there]
-        some = line_with_band(name, marks, mean, interval, looks[name], seeds=found.seeds, markers=False)
-        hidden = arm.source == "dyna" or (fixed_shown if arm.source == "fixed" else place >= 2 * _SHOWN)
-        fixed_shown = fixed_shown or arm.source == "fixed"
-        traces += at_first(some, shown=not hidden, banded=place < _BANDED)
+def lambda_plot(found: Comparison) -> Plot:
+    """Mean λ over training."""
     form = layout(axis("episode"), axis("mean λ since the last point", range=[-0.03, 1.03]))
     caption = (
-        "How far credit jumps: the mean λ of all steps but the first of each episode, over training. Near 1 "
-        "returns are passed back whole, near 0 every step bootstraps. Of the fixed λs the "
-        f"best is shown; the others: click in the legend. {_BAND_NOTE}"
+        f"Mean λ of the steps, over {found.seeds} seeds with 95 % intervals. Near 1, returns are passed back whole; "
+        f"near 0, every step bootstraps. {_BANDS}"
     )
-    return Plot(f"{key}-lambda", "λ over training", caption, traces, form, ("bands", "logx"))
+    lines = _lines(found, "lambdas", found.settings.marks)
+    return Plot("lambda", "λ over training", caption, lines, form, ("bands", "logx"))
 
 
-def step_size_plot(group: Standings, key: str) -> Plot:
+def step_size_plot(found: Comparison) -> Plot:
     """Mean return against the step size; step sizes at which a run diverged are left out."""
-    looks, traces = _looks(group), []
-    for place, row in enumerate(group.rows):
-        name, scores = row.outcome.arm.source_label, row.outcome.all_scores
+    traces, shown = [], shown_rows(found)
+    for place, row in enumerate(found.rows):
+        scores = row.outcome.all_scores
         there = np.isfinite(scores).all(axis=1)
         mean, interval = mean_and_interval(scores[there].T)
-        sizes = np.array(row.outcome.step_sizes)[there]
-        some = line_with_band(name, sizes, mean, interval, looks[name], seeds=scores.shape[1], markers=True)
-        traces += at_first(some, shown=place < _SHOWN, banded=place < _BANDED)
+        sizes, look = np.array(row.outcome.step_sizes)[there], _look(row, place)
+        some = line_with_band(row.arm.label, sizes, mean, interval, look, seeds=scores.shape[1], markers=True)
+        traces += at_first(some, row in shown)
     form = layout(axis("step size α", log=True), axis("mean return"))
-    caption = f"The {SCORE}, for every step size that was tried without diverging. {_BAND_NOTE}"
-    return Plot(f"{key}-sizes", "Step sizes", caption, traces, form, ("bands",))
+    caption = f"The {SCORE}, for every step size tried without diverging, {found.seeds} seeds. {_BANDS}"
+    return Plot("sizes", "Step sizes", caption, traces, form, ("bands",))
 
 
 def method(found: Comparison) -> list[str]:
     """How the numbers were made."""
-    settings = found.settings
-    how = found.how
+    settings, how = found.settings, found.how
+    seeds = f"{found.seeds} seeds each"
+    if found.looks > 1:
+        seeds += f" (added until the answer was clear or the time used; judged {found.looks} times at most)"
     return [
-        f"{len(found.outcomes)} arms, {found.seeds} seeds each, {settings.episodes:,} episodes per run, γ = "
-        f"{settings.discount:g}, exploration: {exploration_text(settings)}, values begin at "
-        f"{settings.initial_value:g}.",
+        f"{len(found.outcomes)} arms, {seeds}, {settings.episodes:,} episodes per run, γ = {settings.discount:g}, "
+        f"exploration: {exploration_text(settings)}, values begin at {settings.initial_value:g}.",
         f"{how[0].upper()}{how[1:]}.",
         "Every λ source runs with every bootstrap, so that neither is taken for the other. Every arm sees the same "
         "seeds; arms are compared seed by seed.",
@@ -203,8 +205,9 @@ def method(found: Comparison) -> list[str]:
         "no arm. Where the best one lies at the edge of the grid, the grid grows by one factor, at most "
         f"{settings.extend} times.",
         "“Worse” means: the difference exceeds what a wild bootstrap over seeds (studentised, signs of the paired "
-        "differences drawn at random) gives to the greatest of all pairs of equal arms in 19 of 20 cases. Arms that "
-        "diverged at their chosen step size are not ranked.",
+        "differences drawn at random) gives to the greatest of all pairs of equal arms, with an error of 5 % for all "
+        "pairs and looks together. No interval is wider than the distance between the lowest and the highest score of "
+        "any run. Arms that diverged at their chosen step size are not ranked.",
     ]
 
 

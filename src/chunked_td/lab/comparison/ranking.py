@@ -2,23 +2,28 @@
 
     scores: float64[arms, seeds], paired: column k is the same seed in every arm
 
-Step sizes are chosen on one half of the seeds and scored on the other, both ways round (`chosen_sizes`), so that no
-arm gains from having been tried more often. Arms are compared over seeds in pairs (`PairedFamily`): all intervals of a
-family hold together, so looking at many arms makes no difference appear that is none.
+Step sizes are chosen by two-fold cross-validation over seeds (`chosen_sizes`), so that no arm gains from having been
+tried more often. Arms are compared over seeds in pairs (`PairedFamily`): all intervals of a family hold together, so
+looking at many arms makes no difference appear that is none. Arms may be judged again as seeds are added (`LOOKS`):
+each look has its share of the error. `tools/compare_errors.py` measures the error and the power by simulation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from chunked_td.lab.statistics import RESAMPLES
+from chunked_td.lab.statistics import RESAMPLES, mean_and_interval
 
-LEVEL = 0.95
-FEW = 10
-"""With fewer seeds than this, only large differences are told apart; with very few, none."""
+ERROR = 0.05
+"""Share of families of equal arms in which some difference is shown."""
+LEAST = 6
+"""With fewer seeds there are no intervals and no verdicts: signs of five differences have a chance of 1 in 16."""
+LOOKS = (10, 20, 40)
+"""Seeds per arm at which a comparison that adds seeds is judged."""
+CLOSE = 0.05
+"""Arms are as good as the best if they are behind by at most this share of the distance from the worst to the best."""
 
 
 def chosen_sizes(scores: np.ndarray) -> np.ndarray:
@@ -41,7 +46,10 @@ def chosen_sizes(scores: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Gap:
-    """How far one arm is behind another: mean over seeds, and its interval, which holds with all others of a family."""
+    """How far one arm is behind another: mean over seeds, and its interval, which holds with all others of a family.
+
+    With fewer than `LEAST` seeds, and where all scores are the same, there is no interval: both ends are NaN.
+    """
 
     mean: float
     low: float
@@ -55,9 +63,10 @@ class Gap:
     @property
     def text(self) -> str:
         """Mean and interval, as tables have them."""
-        if not np.isfinite(self.low):
-            return f"{self.mean:.3g} (too few seeds)"
-        return f"{self.mean:.3g} ({self.low:.3g} to {self.high:.3g})"
+        return f"{self.mean:.3g}" if np.isnan(self.low) else f"{self.mean:.3g} ({self.low:.3g} to {self.high:.3g})"
+
+    def __neg__(self) -> Gap:
+        return Gap(-self.mean, -self.high, -self.low)
 
 
 @dataclass(frozen=True)
@@ -65,65 +74,99 @@ class PairedFamily:
     """Arms whose differences are judged together.
 
     Attributes:
-      scores: float64[arms, seeds], all finite.
+      scores: float64[arms, seeds], all finite. The first `ranked` of them compete; others are for reference.
       critical: by how many standard errors two arms must differ, so that among all pairs of equal arms no more than
         one family in twenty shows any difference. It comes from a wild bootstrap over seeds: the residuals of the
         paired differences get random signs, the same for all pairs, and the greatest studentised mean is noted. An arm
         with outliers widens its own intervals only.
+      error: the share of such families.
     """
 
     scores: np.ndarray
     critical: float
+    ranked: int
+    error: float = ERROR
 
     @classmethod
-    def of(cls, scores: np.ndarray, level: float = LEVEL) -> PairedFamily:
+    def of(cls, scores: np.ndarray, ranked: int | None = None, error: float = ERROR) -> PairedFamily:
         """Find the critical value."""
         scores = np.asarray(scores, np.float64)
         arms, seeds = scores.shape
+        competing = arms if ranked is None else ranked
         first, second = np.triu_indices(arms, 1)
         differences = scores[first] - scores[second]
         differences = differences[_standard_error(differences) > _rounding(scores)]
-        if not len(differences):
-            return cls(scores, 0.0)
-        if seeds < 2:
-            return cls(scores, np.inf)
+        if not len(differences) or seeds < LEAST:
+            return cls(scores, np.inf, competing, error)
         residuals = differences - differences.mean(axis=1, keepdims=True)
         signs = np.random.default_rng(0).choice((-1.0, 1.0), size=(RESAMPLES, seeds))
         mean = signs @ residuals.T / seeds
         spread = np.maximum((residuals**2).mean(axis=1) - mean**2, 0.0)
-        error = np.sqrt(spread / (seeds - 1))
+        deviation = np.sqrt(spread / (seeds - 1))
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(error > _rounding(scores), np.abs(mean) / error, np.inf)
-        return cls(scores, float(np.sort(t.max(axis=1))[int(np.ceil(level * RESAMPLES)) - 1]))
+            t = np.where(deviation > _rounding(scores), np.abs(mean) / deviation, np.inf)
+        critical = float(np.sort(t.max(axis=1))[int(np.ceil((1 - error) * RESAMPLES)) - 1])
+        return cls(scores, critical, competing, error)
 
     @property
     def best(self) -> int:
         """The arm with the greatest mean."""
-        return int(self.scores.mean(axis=1).argmax())
+        return int(self.scores[: self.ranked].mean(axis=1).argmax())
+
+    @property
+    def spread(self) -> float:
+        """The distance from the lowest to the highest score of any run: no difference can be larger."""
+        return float(np.ptp(self.scores)) if self.scores.size else 0.0
 
     def gap(self, arm: int, other: int | None = None) -> Gap:
-        """How far `arm` is behind `other`, by default the best."""
-        difference = self.scores[self.best if other is None else other] - self.scores[arm]
-        mean, error = float(difference.mean()), float(_standard_error(difference))
-        if error <= _rounding(self.scores):
-            return Gap(0.0, 0.0, 0.0) if abs(mean) <= _rounding(self.scores) else Gap(mean, mean, mean)
-        return Gap(mean, mean - self.critical * error, mean + self.critical * error)
+        """How far `arm` is behind `other`, by default the best.
 
-    def tied(self) -> list[int]:
-        """Arms that cannot be told apart from the best, itself among them, best first."""
-        order = np.argsort(-self.scores.mean(axis=1), kind="stable")
-        return [int(arm) for arm in order if not self.gap(int(arm)).shown]
+        Where all seeds differ by the same amount, an outcome that n seeds have not shown may have a probability of up
+        to 1 − ε^(1/n), where ε is the error divided by the number of pairs; the interval allows for it.
+        """
+        difference = self.scores[self.best if other is None else other] - self.scores[arm]
+        mean, deviation, (arms, seeds) = float(difference.mean()), float(_standard_error(difference)), self.scores.shape
+        if seeds < LEAST or self.spread <= _rounding(self.scores):
+            return Gap(mean, np.nan, np.nan)
+        if deviation > _rounding(self.scores):
+            half = self.critical * deviation
+        else:
+            half = self.spread * unseen(seeds, self.error / max(arms * (arms - 1) // 2, 1))
+        return Gap(mean, max(mean - half, -self.spread), min(mean + half, self.spread))
 
     @property
     def no_difference(self) -> bool:
         """Whether no arm differs from any other."""
-        pairs = ((i, j) for i in range(len(self.scores)) for j in range(i))
+        pairs = ((i, j) for i in range(self.ranked) for j in range(i))
         return not any(self.gap(i, j).shown for i, j in pairs)
 
     @property
-    def widest(self) -> float:
-        """The greatest difference that the intervals leave open."""
-        return max((self.gap(arm).high for arm in range(len(self.scores))), default=0.0)
+    def clear(self) -> bool:
+        """Whether every arm is shown to be worse than the best, or to be about as good."""
+        means = self.scores.mean(axis=1)
+        close = CLOSE * float(np.ptp(means))
+        gaps = [self.gap(arm) for arm in range(self.ranked) if arm != self.best]
+        return all(gap.shown or gap.high <= close for gap in gaps)
+
+
+def unseen(runs: int, error: float) -> float:
+    """The probability that an outcome may have which none of so many runs shows, but for this error."""
+    return 1.0 - error ** (1.0 / runs)
+
+
+def own_interval(scores: np.ndarray, lowest: float, highest: float) -> tuple[float, float]:
+    """95 % bootstrap interval of one arm's mean; NaN where there are too few seeds, never of zero width.
+
+    Args:
+      scores: float64[seeds]. lowest, highest: of all runs of all arms.
+    """
+    if scores.size < LEAST or not lowest < highest:
+        return np.nan, np.nan
+    mean, interval = mean_and_interval(scores)
+    if interval.high - interval.low > 1e-12 * max(abs(lowest), abs(highest)):
+        return float(interval.low), float(interval.high)
+    half = unseen(scores.size, ERROR) * (highest - lowest)
+    return max(float(mean) - half, lowest), min(float(mean) + half, highest)
 
 
 def _standard_error(differences: np.ndarray) -> np.ndarray:
@@ -136,13 +179,3 @@ def _standard_error(differences: np.ndarray) -> np.ndarray:
 def _rounding(scores: np.ndarray) -> float:
     """Differences below this come from rounding."""
     return 1e-12 * float(np.abs(scores).max(initial=0.0))
-
-
-def paired_gap(better: Sequence[np.ndarray] | np.ndarray, worse: Sequence[np.ndarray] | np.ndarray) -> Gap:
-    """Mean difference between two groups of arms, matched one to one, over seeds, with a 95 % interval of its own.
-
-    Args:
-      better, worse: float64[arms, seeds].
-    """
-    both = np.stack([np.mean(better, axis=0), np.mean(worse, axis=0)])
-    return PairedFamily.of(both).gap(1, 0)

@@ -32,7 +32,7 @@ class Recipe:
 
     @classmethod
     def of(cls, arm: LearnerArm) -> Recipe:
-        """The shortest that there is."""
+        """The shortest one."""
         fixed = _FIXED[arm.bootstrap]
         if arm.source == "watkins" or (arm.source == "fixed" and (fixed != "QLambda" or arm.value == 0.0)):
             return cls(fixed, (("lambda_", f"{arm.value:g}"),))

@@ -1,71 +1,83 @@
-"""Where the runs of a comparison execute.
+"""How a batch of a comparison runs: compiled where the environment's dynamics are known, else in worker processes.
 
-`CompiledRuns` plays whole runs without Python, for environments whose dynamics are known (`chunked_td.dynamics_of`).
-`GymnasiumRuns` plays in worker processes, for all others. For this package's environments both give the same episodes;
-for others the compiled ones have the same distribution, not the same course.
+`play` is the runner of the comparison's protocol and `returns_and_lambda` its scoring. For this package's environments
+both ways give the same episodes; for others the compiled ones have the same distribution, not the same course.
 """
 
 from __future__ import annotations
 
+import functools
+import json
 import multiprocessing
 import os
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
-from typing import Any, TypeVar
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.comparison.arms import ComparisonSettings, LearnerArm
+from chunked_td.lab.comparison.arms import ComparisonSettings, learner_for, problem_arguments
 from chunked_td.lab.gym_environments import make_environment
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class ArmRuns:
-    """Runs that are asked for: an arm with some step sizes."""
-
-    arm: LearnerArm
-    step_sizes: tuple[float, ...]
+from chunked_td.lab.study import Scores
+from chunked_td.lambdas.base import LambdaSource
+from chunked_td.lambdas.reading import read_source
+from chunked_td.learners.schedule import over_episodes
 
 
 @dataclass(frozen=True)
-class Curves:
-    """An arm with one step size.
+class ComparisonProblem:
+    """An environment to compare on.
 
     Attributes:
-      means: float64[seeds, checkpoints], mean return since the last checkpoint; NaN once a run has diverged.
-      diverged: bool[seeds].
-      lambdas: float64[seeds, checkpoints], mean λ since the last checkpoint; NaN where no step had one.
+      settings: what makes the environment and its states.
+      dynamics: compiled dynamics; None where runs are played step by step.
+      reason: why they are.
     """
 
-    means: np.ndarray
-    diverged: np.ndarray
-    lambdas: np.ndarray
+    settings: ComparisonSettings
+    dynamics: Any
+    reason: str = ""
+
+    @staticmethod
+    def make(**arguments: Any) -> ComparisonProblem:
+        """The problem of a protocol."""
+        return _problem(json.dumps(arguments, sort_keys=True))
+
+    @classmethod
+    def of(cls, settings: ComparisonSettings) -> ComparisonProblem:
+        """The problem of a comparison."""
+        found = cls.make(**problem_arguments(settings))
+        return cls(settings, found.dynamics, _why_not(settings) or found.reason)
+
+    def describe(self) -> str:
+        """Where runs execute, and why."""
+        if self.dynamics is None:
+            return f"runs are played step by step in {os.cpu_count()} processes, not compiled: {self.reason}"
+        return "the environment's dynamics are known: runs are compiled. Episodes have the distribution of Gymnasium's"
 
 
-def runs_for(settings: ComparisonSettings) -> CompiledRuns | GymnasiumRuns:
-    """Compiled runs where possible."""
+@functools.lru_cache(maxsize=2)
+def _problem(text: str) -> ComparisonProblem:
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(text).items()
+    }
+    settings = ComparisonSettings(episodes=1, **values)
     env = make_environment(settings.env, settings.max_steps, settings.env_settings, settings.wrappers)
     try:
-        reason = _why_not(settings)
-        if reason:
-            return GymnasiumRuns(settings, reason)
-        try:
-            return CompiledRuns(settings, _dynamics(env, settings))
-        except (ValueError, TypeError) as problem:
-            return GymnasiumRuns(settings, str(problem))
+        return ComparisonProblem(settings, _dynamics(env, settings) if settings.compiled else None)
+    except (ValueError, TypeError) as problem:
+        return ComparisonProblem(settings, None, str(problem))
     finally:
         env.close()
 
 
 def _why_not(settings: ComparisonSettings) -> str:
+    """Why runs cannot be compiled, before the environment is asked; "" where nothing speaks against it."""
     if not settings.compiled:
         return "asked for by --no-compiled"
     if settings.wrappers or settings.bins or settings.indexer:
@@ -92,143 +104,160 @@ def _dynamics(env: Any, settings: ComparisonSettings) -> Any:
     return TransitionTable.from_env(env, legal=legal)
 
 
-class CompiledRuns:
-    """Whole runs in compiled code, in threads."""
+def facts_of(problem: ComparisonProblem) -> tuple[str, ...]:
+    """What the problem is like, in its own words: where chance decides, and where many ways lead."""
+    from chunked_td import TransitionTable
 
-    seeds = 20
-
-    def __init__(self, settings: ComparisonSettings, dynamics: Any):
-        self.settings, self.dynamics = settings, dynamics
-        self.kinds: list[str] = []
-
-    def describe(self) -> str:
-        """Where runs execute, and what that means."""
-        return "the environment's dynamics are known: runs are compiled. Episodes have the distribution of Gymnasium's"
-
-    def check(self, jobs: Sequence[ArmRuns]) -> str:
-        """Wrong settings fail here, before anything is run. What the first run on a machine has to wait for."""
-        from chunked_td.simulation.simulate import check_runs
-
-        for job in jobs:
-            check_runs(0, list(job.step_sizes))
-        self.kinds = _kinds(jobs)
-        return f"{len(self.kinds)} combinations to compile, some seconds each, once per machine"
-
-    def run(self, jobs: Sequence[ArmRuns], seeds: int) -> Iterator[dict[float, Curves]]:
-        """The curves of every job, by step size."""
-        from chunked_td._numba.caching import NOTICE
-
-        kinds = self.kinds or _kinds(jobs)
-        for job in _shown(jobs, "arms", len(jobs)):
-            place = f"{kinds.index(job.arm.kind) + 1} of {len(kinds)}"
-            with NOTICE.calling(f"{place}: {job.arm.kind}"):
-                curves = _interruptible(lambda job=job: self._run(job, seeds))
-            yield curves
-
-    def _run(self, job: ArmRuns, seeds: int) -> dict[float, Curves]:
-        from chunked_td.learners.divergence import DivergenceWarning
-        from chunked_td.learners.schedule import over_episodes
-        from chunked_td.simulation.simulate import simulate
-
-        settings, marks = self.settings, self.settings.marks
-        epsilon = None if settings.epsilon is None else over_episodes(settings.epsilon, settings.episodes)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DivergenceWarning)
-            found = simulate(
-                self.dynamics,
-                learner=job.arm.bootstrap,
-                lambda_source=job.arm.lambda_source,
-                planner=job.arm.planner,
-                step_sizes=np.repeat(job.step_sizes, seeds),
-                seeds=np.tile(np.arange(seeds), len(job.step_sizes)),
-                epsilon=epsilon,
-                exploration=settings.exploration,
-                discount=settings.discount,
-                episodes=settings.episodes,
-                record_at=marks.tolist(),
-                view="traces",
-                initial_value=settings.initial_value,
-                keep_lambda=True,
-            )
-        assert found.lambda_at is not None
-        shape = len(job.step_sizes), seeds, marks.size
-        means, lambdas = (found.returns_at / np.diff(marks, prepend=0)).reshape(shape), found.lambda_at.reshape(shape)
-        lost = (found.diverged >= 0).reshape(shape[:2])
-        return {size: Curves(*of) for size, *of in zip(job.step_sizes, means, lost, lambdas, strict=True)}
+    table = problem.dynamics
+    if not isinstance(table, TransitionTable):
+        return ()
+    pairs = np.repeat(np.arange(table.n_states * table.n_actions), np.diff(table.first))
+    found = {(int(pair), int(target)) for pair, target in zip(pairs, table.target, strict=True)}
+    ahead: dict[int, set[int]] = {}
+    for pair, target in found:
+        ahead.setdefault(pair // table.n_actions, set()).add(target)
+    ended = {int(target) for target in table.target[table.ends]}
+    seen, new = set(), {int(state) for state in table.start}
+    while new:
+        seen |= new
+        new = {target for state in new - ended for target in ahead.get(state, ())} - seen
+    acted = seen - ended
+    pair_states, counts = np.unique([pair for pair, _ in found], return_counts=True)
+    chancy = {int(pair) // table.n_actions for pair in pair_states[counts > 1]} & acted
+    into = {state: {other for other in acted - {state} if state in ahead[other]} for state in acted}
+    most = max(into, key=lambda state: len(into[state]))
+    texts = f"Chance decides the next state in {len(chancy)} of {len(acted)} states.", "Chance decides no next state."
+    ways = f"Most ways lead into state {most}: from {len(into[most])} others."
+    return texts[not chancy], *([ways] if len(into[most]) > 1 else [])
 
 
-def _kinds(jobs: Sequence[ArmRuns]) -> list[str]:
-    """What is compiled for some runs, in order."""
-    return list(dict.fromkeys(job.arm.kind for job in jobs))
+def returns_and_lambda(runs: Any, record_at: np.ndarray) -> Scores:
+    """Mean return of all episodes so far ("score", −∞ once a run has diverged), and means since the last checkpoint."""
+    means = np.asarray(runs.returns_at) / np.diff(record_at, prepend=0)
+    lost = np.asarray(runs.diverged)[:, None] >= 0
+    total = np.cumsum(runs.returns_at, axis=1) / np.asarray(record_at)
+    return {
+        "score": np.where(lost, -np.inf, total),
+        "mean_return": means,
+        "mean_lambda": np.asarray(runs.lambda_at),
+        "diverged": np.broadcast_to(lost, means.shape).astype(np.float64),
+    }
 
 
-class GymnasiumRuns:
-    """Runs in as many processes as there are cores, step by step in Python."""
+def play(
+    problem: ComparisonProblem,
+    *,
+    seeds: np.ndarray,
+    step_sizes: np.ndarray,
+    episodes: int,
+    record_at: Sequence[int],
+    threads: int | None = None,
+    **arm: Any,
+) -> Any:
+    """Play a batch of runs; called as `chunked_td.simulation.simulate` is, with `problem` for the dynamics."""
+    arm.pop("probes")
+    if problem.dynamics is None or not arm["lambda_source"].is_compiled:
+        marks = np.asarray(record_at)
+        pairs = zip(step_sizes.tolist(), seeds.tolist(), strict=True)
+        sent = {**arm, "lambda_source": _to_send(arm["lambda_source"])}
+        rows = _in_workers([_Run(problem.settings, sent, *pair, marks) for pair in pairs])
+        returns, lost, lambdas = map(np.array, zip(*rows, strict=True))
+        return SimpleNamespace(returns_at=returns, diverged=lost, lambda_at=lambdas)
+    return _play_compiled(problem, seeds, step_sizes, episodes, record_at, threads, **arm)
 
-    seeds = 10
 
-    def __init__(self, settings: ComparisonSettings, reason: str):
-        self.settings, self.reason = settings, reason
+def _play_compiled(
+    problem: ComparisonProblem,
+    seeds: np.ndarray,
+    step_sizes: np.ndarray,
+    episodes: int,
+    record_at: Sequence[int],
+    threads: int | None,
+    *,
+    epsilon: Any,
+    model: Any,
+    step_size_schedule: None = None,
+    **arm: Any,
+) -> Any:
+    from chunked_td.learners.divergence import DivergenceWarning
+    from chunked_td.simulation.simulate import simulate
 
-    def describe(self) -> str:
-        """Where runs execute, and why."""
-        return f"runs are played step by step in {os.cpu_count()} processes, not compiled: {self.reason}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DivergenceWarning)
+        return simulate(
+            problem.dynamics,
+            seeds=seeds,
+            step_sizes=step_sizes,
+            episodes=episodes,
+            record_at=record_at,
+            threads=threads,
+            epsilon=None if epsilon is None else over_episodes(epsilon, episodes),
+            model=model or "counts",
+            view="traces",
+            keep_lambda=True,
+            **arm,
+        )
 
-    def check(self, jobs: Sequence[ArmRuns]) -> str:
-        """Wrong settings fail here, once, with a clear message. Nothing to say of what the runs wait for."""
-        for job in jobs:
-            for size in job.step_sizes:
-                _environment_and_agent(_Job(self.settings, job.arm, size, 0))[0].close()
-        return ""
 
-    def run(self, jobs: Sequence[ArmRuns], seeds: int) -> Iterator[dict[float, Curves]]:
-        """The curves of every job, by step size."""
-        single = [
-            _Job(self.settings, job.arm, size, seed) for job in jobs for size in job.step_sizes for seed in range(seeds)
-        ]
-        found = iter(_run_jobs(single))
-        for job in jobs:
-            curves: dict[float, Curves] = {}
-            for size in job.step_sizes:
-                rows = [next(found) for _ in range(seeds)]
-                curves[size] = Curves(*map(np.array, zip(*rows, strict=True)))
-            yield curves
+def _to_send(source: LambdaSource) -> LambdaSource | str:
+    """A λ source for another process; one in a file of the user's goes as its address."""
+    module: Any = sys.modules[type(source).__module__]
+    file = getattr(module, "_loaded_from", None)
+    return source if file is None else f"{file[0]}:{type(source).__name__}"
 
 
 @dataclass(frozen=True)
-class _Job:
-    """One run."""
+class _Run:
+    """One run in Gymnasium's loop."""
 
     settings: ComparisonSettings
-    arm: LearnerArm
+    arm: dict[str, Any]
     step_size: float
     seed: int
+    marks: np.ndarray
 
 
-def _environment_and_agent(job: _Job) -> tuple[Any, Any]:
-    settings = job.settings
+def check_agents(problem: ComparisonProblem, arms: Sequence[Any], step_sizes: Sequence[float]) -> None:
+    """Wrong settings fail here, once, with a clear message, before anything is run.
+
+    Args:
+      arms: of the lab.
+    """
+    from chunked_td.simulation.simulate import check_runs
+
+    check_runs(0, list(step_sizes))
+    if problem.dynamics is None:
+        for arm in arms:
+            settings = {"learner": arm.learner, "lambda_source": arm.source(), "discount": 1.0, **arm.options}
+            _environment_and_agent(_Run(problem.settings, settings, step_sizes[0], 0, np.ones(1)))[0].close()
+
+
+def _environment_and_agent(run: _Run) -> tuple[Any, Any]:
+    settings, arm = run.settings, dict(run.arm)
+    arm.pop("model", None)
+    if isinstance(arm["lambda_source"], str):
+        arm["lambda_source"] = read_source(arm["lambda_source"])
     env = make_environment(settings.env, settings.max_steps, settings.env_settings, settings.wrappers)
-    return env, job.arm.agent(env, settings, job.step_size, job.seed)
+    return env, learner_for(env, settings, step_size=run.step_size, seed=run.seed, **arm)
 
 
-def _one_run(job: _Job) -> tuple[np.ndarray, bool, np.ndarray]:
-    """Mean return per checkpoint, NaN from where learning diverged; whether it did; mean λ per checkpoint."""
+def _one_run(run: _Run) -> tuple[np.ndarray, int, np.ndarray]:
+    """Return per stretch, NaN from where learning diverged; the episode in which it did; mean λ per stretch."""
     from chunked_td.learners.divergence import DivergenceWarning
     from chunked_td.learners.loop import train
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DivergenceWarning)
-        warnings.filterwarnings("ignore", module="gymnasium")  # `check` has shown them once; here, every run would
-        env, agent = _environment_and_agent(job)
-        watch = _LambdaWatch(agent, job.settings.marks)
-        history = train(agent, env, job.settings.episodes, progress=False, watch=watch)
+        warnings.filterwarnings("ignore", module="gymnasium")  # `check_agents` has shown them once
+        env, agent = _environment_and_agent(run)
+        watch, episodes = _LambdaWatch(agent, run.marks), int(run.marks[-1])
+        history = train(agent, env, episodes, progress=False, watch=watch)
     env.close()
-    marks = job.settings.marks
-    returns = np.full(job.settings.episodes, np.nan)
-    lost = history.diverged is not None
-    played = history.diverged if lost else history.returns.size
+    returns = np.full(episodes, np.nan)
+    played = history.returns.size if history.diverged is None else history.diverged
     returns[:played] = history.returns[:played]
-    return np.add.reduceat(returns, np.append(0, marks[:-1])) / np.diff(marks, prepend=0), lost, watch.means
+    lost = -1 if history.diverged is None else int(history.diverged)
+    return np.add.reduceat(returns, np.append(0, run.marks[:-1])), lost, watch.means
 
 
 class _LambdaWatch:
@@ -253,63 +282,45 @@ class _LambdaWatch:
         return np.divide(self.total, self.steps, out=np.full(self.total.size, np.nan), where=self.steps > 0)
 
 
-def _run_jobs(jobs: Sequence[_Job]) -> list[tuple[np.ndarray, bool, np.ndarray]]:
-    """Each job in one of as many processes as there are cores; results in order."""
-    fresh = multiprocessing.get_context("spawn")  # a fork would inherit the threads of JAX or BLAS half-alive
-    pool = None
-    try:
-        with _interrupts_held():
-            pool = fresh.Pool(os.cpu_count())
-        return list(_shown(pool.imap(_one_run, jobs), "runs", len(jobs)))
-    finally:
-        if pool is not None:  # Ctrl-C may come as the first thing after it was made
-            pool.terminate()
-            pool.join()
+_POOL: list[Any] = []
+_MAKING, _BUSY = threading.Lock(), threading.Lock()
 
 
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Ctrl-C waits until the end of the block. Processes begun here never see it; this process ends them."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # starting it later would let Ctrl-C through again
-    came: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number))  # another thread may be given it
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # which new processes inherit
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        signal.signal(signal.SIGINT, handler)
-        if came:
-            signal.raise_signal(signal.SIGINT)
-
-
-def _shown(things: Iterable[T], what: str, total: int) -> Iterable[T]:
-    """The same with a progress bar, if a person is watching."""
-    from rich.console import Console
-    from rich.progress import track
-
-    hidden = not sys.stderr.isatty()
-    return track(things, what, total=total, console=Console(stderr=True), disable=hidden, transient=True)
-
-
-def _interruptible(work: Callable[[], T]) -> T:
-    """`work()` in a thread, so that Ctrl-C does not wait for compiled code to end."""
-    found: list[T] = []
-    failed: list[BaseException] = []
-
-    def inside() -> None:
+def _in_workers(runs: Sequence[_Run]) -> list[tuple[np.ndarray, int, np.ndarray]]:
+    """Each run in one of as many processes as there are cores; results in order."""
+    with _BUSY:
+        result = _workers().map_async(_one_run, runs, chunksize=1)
         try:
-            found.append(work())
-        except BaseException as problem:
-            failed.append(problem)
+            while not result.ready():
+                if not _POOL:
+                    raise RuntimeError("the processes that play runs were ended")
+                result.wait(0.1)
+            return result.get()
+        finally:
+            result = None  # it holds the pool
 
-    thread = threading.Thread(target=inside, daemon=True)
-    thread.start()
-    while thread.is_alive():
-        thread.join(0.2)
-    if failed:
-        raise failed[0]
-    return found[0]
+
+def _workers() -> Any:
+    """A pool of processes, kept until `end_workers`.
+
+    It is made in the thread that runs batches. That thread lets no Ctrl-C through, and neither do processes begun in
+    it: the main thread sees it and ends them.
+    """
+    with _MAKING:
+        if not _POOL:
+            if threading.current_thread() is not threading.main_thread() and hasattr(signal, "pthread_sigmask"):
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            fresh = multiprocessing.get_context("spawn")  # a fork would inherit the threads of JAX or BLAS half-alive
+            _POOL.append(fresh.Pool(os.cpu_count()))
+        return _POOL[0]
+
+
+def end_workers() -> None:
+    """End the processes that play runs, if there are any."""
+    with _MAKING:
+        pool = _POOL.pop() if _POOL else None
+    if pool is not None:
+        pool.terminate()
+        pool.join()
+        if _BUSY.acquire(timeout=2.0):  # nothing refers to the pool any longer, so it gives back its semaphores
+            _BUSY.release()

@@ -1,21 +1,53 @@
-"""`compare`: every arm with every step size and seed, and what comes of it."""
+"""`compare`: every arm with every step size and seed through the lab's plan, engine and store, and what comes of it."""
 
 from __future__ import annotations
 
+import contextlib
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from chunked_td._checks import check_whole
-from chunked_td.lab.comparison.arms import BOOTSTRAPS, ComparisonSettings, LearnerArm, arms_of
-from chunked_td.lab.comparison.ranking import PairedFamily, chosen_sizes
-from chunked_td.lab.comparison.running import ArmRuns, CompiledRuns, Curves, GymnasiumRuns, runs_for
-from chunked_td.lab.statistics import mean_and_interval
+from chunked_td.lab.comparison.arms import (
+    LARGEST,
+    RANDOM,
+    ComparisonSettings,
+    LearnerArm,
+    arms_of,
+    protocol_of,
+)
+from chunked_td.lab.comparison.ranking import ERROR, LOOKS, PairedFamily, chosen_sizes, own_interval
+from chunked_td.lab.comparison.running import ComparisonProblem, check_agents, end_workers, facts_of
+from chunked_td.lab.errors import DONE, DirectoryError, LabError
+from chunked_td.lab.running.plan import SweepOptions, make_plan, record_request
+from chunked_td.lab.running.reproduce import RunOptions, run_planned
+from chunked_td.lab.store.batch_store import Store
+from chunked_td.lab.store.directory import RunDirectory
+from chunked_td.lab.store.family import family_of
+from chunked_td.lab.store.manifest import Manifest
+from chunked_td.lab.study import Protocol
 
-LARGEST = 1.0
-"""Grids of step sizes do not extend beyond it."""
+
+@dataclass(frozen=True)
+class Curves:
+    """An arm with one step size.
+
+    Attributes:
+      means: float64[seeds, checkpoints], mean return since the last checkpoint; NaN once a run has diverged.
+      diverged: bool[seeds].
+      lambdas: float64[seeds, checkpoints], mean λ since the last checkpoint; NaN where no step had one.
+    """
+
+    means: np.ndarray
+    diverged: np.ndarray
+    lambdas: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -24,7 +56,7 @@ class ArmOutcome:
 
     Attributes:
       curves: by step size.
-      chosen: the step size of every seed, chosen on the other half of the seeds.
+      weights: the share of all episodes that each checkpoint stands for.
     """
 
     arm: LearnerArm
@@ -44,8 +76,12 @@ class ArmOutcome:
 
     @cached_property
     def chosen(self) -> np.ndarray:
-        """int64[seeds]: places among `step_sizes`."""
+        """int64[seeds]: the place among `step_sizes` for every seed, chosen on the other half of the seeds."""
         return chosen_sizes(self.all_scores)
+
+    def _at_chosen(self, name: str) -> np.ndarray:
+        rows = [getattr(self.curves[size], name) for size in self.step_sizes]
+        return np.array([rows[place][seed] for seed, place in enumerate(self.chosen)])
 
     @cached_property
     def scores(self) -> np.ndarray:
@@ -55,12 +91,12 @@ class ArmOutcome:
     @cached_property
     def means(self) -> np.ndarray:
         """float64[seeds, checkpoints] at the chosen step sizes."""
-        return np.array([self.curves[self.step_sizes[place]].means[seed] for seed, place in enumerate(self.chosen)])
+        return self._at_chosen("means")
 
     @cached_property
     def lambdas(self) -> np.ndarray:
         """float64[seeds, checkpoints] at the chosen step sizes: mean λ; NaN where no step had one."""
-        return np.array([self.curves[self.step_sizes[place]].lambdas[seed] for seed, place in enumerate(self.chosen)])
+        return self._at_chosen("lambdas")
 
     @property
     def diverged(self) -> bool:
@@ -77,21 +113,13 @@ class ArmOutcome:
         """The best on all seeds: for use, not for scoring."""
         return self.step_sizes[int(self.all_scores.mean(axis=1).argmax())]
 
-    def beyond(self, grid: tuple[float, ...]) -> list[float]:
-        """Step sizes to try next: one factor below or above, where a half of the seeds prefers the grid's edge.
-
-        Args:
-          grid: as it was given; its first and last factors go on. A single size goes on by factors of two.
-        """
-        sizes, place = self.step_sizes, np.unique(self.chosen)
-        ordered = sorted(grid)
-        factors = (ordered[1] / ordered[0], ordered[-1] / ordered[-2]) if len(ordered) > 1 else (2.0, 2.0)
-        found = []
-        if 0 in place and self._is_better(0, 1):
-            found.append(sizes[0] / factors[0])
-        if len(sizes) - 1 in place and self._is_better(-1, -2) and sizes[-1] < LARGEST:
-            found.append(min(sizes[-1] * factors[1], LARGEST))
-        return found
+    @property
+    def at_edge(self) -> tuple[bool, bool]:
+        """Whether a half of the seeds prefers the smallest or the largest step size tried, and it is better."""
+        places = np.unique(self.chosen)
+        low = 0 in places and self._is_better(0, 1)
+        high = len(self.step_sizes) - 1 in places and self._is_better(-1, -2) and self.step_sizes[-1] < LARGEST
+        return low, high
 
     def _is_better(self, edge: int, neighbour: int) -> bool:
         """Whether the edge of the grid does better than the size next to it; ties are no reason to go on."""
@@ -109,11 +137,17 @@ class Comparison:
       settings: with the number of seeds filled in.
       outcomes: one per arm.
       how: where the runs were executed.
+      random: a policy that acts at random, for reference.
+      looks: how often the arms are judged, at most, as seeds are added.
+      facts: what the problem is like, where its dynamics are known.
     """
 
     settings: ComparisonSettings
     outcomes: tuple[ArmOutcome, ...]
     how: str
+    random: ArmOutcome | None = None
+    looks: int = 1
+    facts: tuple[str, ...] = ()
 
     @property
     def seeds(self) -> int:
@@ -121,27 +155,51 @@ class Comparison:
         return self.outcomes[0].chosen.size
 
     @cached_property
-    def overall(self) -> Standings:
-        """All arms."""
-        return Standings.of("all arms", self.outcomes)
+    def rows(self) -> list[Standing]:
+        """The ranking, best first. Arms that diverged are not in it."""
+        return sorted((self._standing(k) for k in range(self.family.ranked)), key=lambda row: -row.mean)
+
+    @property
+    def reference(self) -> Standing | None:
+        """The random policy, as the rows of the ranking."""
+        return self._standing(self.family.ranked) if self.family.ranked < len(self.family.scores) else None
+
+    def _standing(self, place: int) -> Standing:
+        scores = self.family.scores
+        interval = own_interval(scores[place], float(scores.min()), float(scores.max()))
+        outcome = self._ranked[place] if place < len(self._ranked) else self.random
+        assert outcome is not None
+        return Standing(outcome, float(scores[place].mean()), *interval, place)
 
     @cached_property
-    def groups(self) -> list[Standings]:
-        """The λ sources within each bootstrap."""
-        return [
-            Standings.of(BOOTSTRAPS[name], [one for one in self.outcomes if one.arm.bootstrap == name])
-            for name in dict.fromkeys(one.arm.bootstrap for one in self.outcomes)
-        ]
+    def _ranked(self) -> list[ArmOutcome]:
+        return [one for one in self.outcomes if not one.diverged]
+
+    @property
+    def diverged(self) -> list[ArmOutcome]:
+        """Arms that are not ranked."""
+        return [one for one in self.outcomes if one.diverged]
+
+    @cached_property
+    def family(self) -> PairedFamily:
+        """All arms, judged together; the random policy last."""
+        rows = [one.scores for one in self._ranked] + ([self.random.scores] if self.random is not None else [])
+        scores = np.array(rows).reshape(len(rows), self.seeds)
+        return PairedFamily.of(scores, len(self._ranked), ERROR / self.looks)
+
+    def tied(self, row: Standing, other: Standing | None = None) -> bool:
+        """Whether it cannot be told apart from another, by default the best."""
+        return not self.family.gap(row.place, None if other is None else other.place).shown
 
     @property
     def at_edge(self) -> list[ArmOutcome]:
         """Arms whose best step size may lie beyond the grid."""
-        return [one for one in self.outcomes if one.beyond(self.settings.step_sizes)]
+        return [one for one in self.outcomes if any(one.at_edge)]
 
 
 @dataclass(frozen=True)
 class Standing:
-    """An arm in a ranking: mean return with its 95 % bootstrap interval, and how far it is behind the best."""
+    """An arm in a ranking: mean return with its 95 % bootstrap interval (NaN where there are too few seeds)."""
 
     outcome: ArmOutcome
     mean: float
@@ -150,77 +208,168 @@ class Standing:
     place: int
     """Among the rows of the family."""
 
-
-@dataclass(frozen=True)
-class Standings:
-    """A ranking, best first. Arms that diverged are not ranked."""
-
-    title: str
-    rows: list[Standing]
-    diverged: list[ArmOutcome]
-    family: PairedFamily
-
-    @classmethod
-    def of(cls, title: str, outcomes: Any) -> Standings:
-        """Rank some arms."""
-        there = [one for one in outcomes if not one.diverged]
-        rows = []
-        for place, one in enumerate(there):
-            mean, interval = mean_and_interval(one.scores)
-            rows.append(Standing(one, float(mean), float(interval.low), float(interval.high), place))
-        seeds = len(outcomes[0].scores)
-        family = PairedFamily.of(np.array([one.scores for one in there]).reshape(len(there), seeds))
-        rows.sort(key=lambda row: -row.mean)
-        return cls(title, rows, [one for one in outcomes if one.diverged], family)
-
-    def tied(self, row: Standing) -> bool:
-        """Whether it cannot be told apart from the best."""
-        return not self.family.gap(row.place).shown
+    @property
+    def arm(self) -> LearnerArm:
+        """The arm."""
+        return self.outcome.arm
 
     @property
-    def tied_rows(self) -> list[Standing]:
-        """The best, and all that cannot be told apart from it."""
-        return [row for row in self.rows if self.tied(row)]
+    def text(self) -> str:
+        """Mean and interval."""
+        return f"{self.mean:.4g}" if np.isnan(self.low) else f"{self.mean:.4g} ({self.low:.4g} to {self.high:.4g})"
 
 
-def compare(settings: ComparisonSettings, say: Any = print) -> Comparison:
+def compare(
+    settings: ComparisonSettings,
+    out: str | Path | None = None,
+    *,
+    minutes: float = 5.0,
+    overwrite: bool = False,
+    how: RunOptions | None = None,
+    say: Callable[[str], Any] = print,
+) -> Comparison:
     """Run every arm with every step size and seed; extend the grid of an arm whose best step size is at its edge.
 
     Args:
-      say: called with a sentence about what is being done.
+      out: run directory. Runs that it has are not repeated, so the same call goes on where one was interrupted. None
+        keeps nothing.
+      minutes: without `settings.seeds`, seeds are added until the answer is clear or this time is used.
+      overwrite: remove a comparison with other settings from `out`; it is refused otherwise.
+      how: how batches run. say: called with a sentence about what is being done.
     """
     check_whole("extend", settings.extend, 0)
-    arms, grid = arms_of(settings), tuple(sorted(dict.fromkeys(map(float, settings.step_sizes))))
-    if not grid:
+    looks = LOOKS if settings.seeds is None else (check_whole("seeds", settings.seeds, 1),)
+    if not settings.step_sizes:
         raise ValueError("step_sizes must be one number at least, got none")
-    runs = runs_for(settings)
-    seeds = runs.seeds if settings.seeds is None else check_whole("seeds", settings.seeds, 1)
-    settings = replace(settings, seeds=seeds, step_sizes=grid)
-    jobs = [ArmRuns(arm, grid) for arm in arms]
-    first = runs.check(jobs)
-    say(
-        f"{len(arms)} arms × {len(grid)} step sizes × {seeds} seeds, {settings.episodes:,} episodes each; "
-        f"{runs.describe()}{f'. {first}' if first else ''}"
-    )
-    found: dict[LearnerArm, dict[float, Curves]] = {arm: {} for arm in arms}
-    outcomes: tuple[ArmOutcome, ...] = ()
-    for round_ in range(settings.extend + 1):
-        _run(runs, jobs, seeds, found)
-        outcomes = tuple(ArmOutcome(arm, found[arm], settings.weights) for arm in arms)
-        jobs = [ArmRuns(one.arm, tuple(more)) for one in outcomes if (more := one.beyond(grid))]
-        if not jobs:
-            break
-        if round_ < settings.extend:
-            sizes = sorted({size for job in jobs for size in job.step_sizes})
-            say(
-                f"the best step size of {len(jobs)} arms is at the edge of the grid: trying "
+    if not minutes > 0:
+        raise ValueError(f"minutes must be positive, got {minutes!r}")
+    arms, begun = arms_of(settings), time.monotonic()
+    with _open(out) as directory:
+        store = Store(directory)
+        store.report_findings()
+        problem = ComparisonProblem.of(settings)
+        sweep = _Sweep(settings, arms, problem, store, how or RunOptions(), say)
+        _keep_apart(store, sweep.protocol(looks[0]), overwrite)
+        check_agents(problem, sweep.protocol(looks[0]).arms, settings.ladder[0])
+        sizes = len(settings.ladder[1])
+        say(
+            f"{len(arms)} arms × {sizes} step sizes × {looks[0]} seeds, {settings.episodes:,} episodes each; "
+            f"{problem.describe()}"
+        )
+        try:
+            found = sweep.judged(looks[0], len(looks))
+            for seeds in looks[1:]:
+                used = (time.monotonic() - begun) / 60
+                if found.family.clear or used * seeds / found.seeds > minutes:
+                    break
+                say(f"not clear with {found.seeds} seeds: going on to {seeds}")
+                found = sweep.judged(seeds, len(looks))
+        finally:
+            end_workers()
+    return found
+
+
+@contextlib.contextmanager
+def _open(out: str | Path | None) -> Iterator[RunDirectory]:
+    with contextlib.ExitStack() as stack:
+        path = stack.enter_context(tempfile.TemporaryDirectory()) if out is None else out
+        yield stack.enter_context(RunDirectory.for_writing(path))
+
+
+def _keep_apart(store: Store, protocol: Protocol, overwrite: bool) -> None:
+    """Refuse a folder that holds something else: other experiments, or a comparison with other settings."""
+    directory = store.directory
+    others = [name for name in directory.protocol_ids if name != protocol.id]
+    if others:
+        raise DirectoryError(f"{directory.path} holds runs of {', '.join(others)}; choose another --out")
+    if protocol.id not in directory.protocol_ids:
+        return
+    new = {arm.id: family_of(protocol, arm) | {"episodes": protocol.episodes} for arm in protocol.arms}
+    differ: set[str] = set()
+    for old in store.settings(protocol.id):
+        values = {**old.family, "episodes": old.episodes}
+        differ |= {key for key, value in new.get(old.arm, values).items() if values.get(key) != value}
+    if differ and not overwrite:
+        raise DirectoryError(
+            f"{directory.path} holds a comparison with other settings ({', '.join(sorted(differ))}); choose another "
+            "--out, or add --overwrite to remove it"
+        )
+    if overwrite:
+        shutil.rmtree(store.folder / protocol.id, ignore_errors=True)
+        for name in ("manifest.json", "digests.sha256"):
+            (directory.path / name).unlink(missing_ok=True)
+        directory.manifest = Manifest()
+        store.__init__(directory)
+
+
+@dataclass
+class _Sweep:
+    """A comparison that is being run."""
+
+    settings: ComparisonSettings
+    arms: Sequence[LearnerArm]
+    problem: ComparisonProblem
+    store: Store
+    how: RunOptions
+    say: Callable[[str], Any]
+
+    def __post_init__(self):
+        self.places: dict[LearnerArm, set[int]] = {arm: set(self.settings.ladder[1]) for arm in self.arms}
+        self.random = LearnerArm(self.arms[0].bootstrap, RANDOM)
+
+    def protocol(self, seeds: int) -> Protocol:
+        """The protocol with the step sizes that are asked for so far."""
+        arms = [arm.in_lab(self.settings, places) for arm, places in self.places.items()]
+        first = self.settings.ladder[1][:1]
+        return protocol_of(self.settings, [*arms, self.random.in_lab(self.settings, first)], seeds)
+
+    def judged(self, seeds: int, looks: int) -> Comparison:
+        """Every arm with so many seeds."""
+        while True:
+            outcomes = self._outcomes(seeds)
+            wider = self._widened([one for one in outcomes if one.arm.source != RANDOM])
+            if not wider:
+                break
+            sizes = sorted({self.settings.ladder[0][place] for place in wider})
+            self.say(
+                "the best step size of some arms is at the edge of the grid: trying "
                 f"{', '.join(f'{size:.4g}' for size in sizes)} for them, too"
             )
-    return Comparison(settings, outcomes, runs.describe())
+        settings = replace(self.settings, seeds=seeds, step_sizes=tuple(sorted(map(float, self.settings.step_sizes))))
+        return Comparison(
+            settings, tuple(outcomes[:-1]), self.problem.describe(), outcomes[-1], looks, facts_of(self.problem)
+        )
 
+    def _widened(self, outcomes: Sequence[ArmOutcome]) -> set[int]:
+        """Ask for step sizes beyond the edge of the grid, where an arm prefers it; returns the new ones."""
+        found: set[int] = set()
+        for one in outcomes:
+            places, (low, high) = self.places[one.arm], one.at_edge
+            more = ({min(places) - 1} if low else set()) | ({max(places) + 1} if high else set())
+            more &= set(range(len(self.settings.ladder[0])))
+            places |= more
+            found |= more
+        return found
 
-def _run(
-    runs: CompiledRuns | GymnasiumRuns, jobs: list[ArmRuns], seeds: int, found: dict[LearnerArm, dict[float, Curves]]
-) -> None:
-    for job, curves in zip(jobs, runs.run(jobs, seeds), strict=True):
-        found[job.arm].update(curves)
+    def _outcomes(self, seeds: int) -> list[ArmOutcome]:
+        """Run what is missing and read all of it."""
+        protocol, options = self.protocol(seeds), SweepOptions("paper")
+        plan = make_plan([protocol], options, self.store)
+        record_request(self.store.directory, plan)
+        if plan.batches and run_planned(plan, self.store, self.how) != DONE:
+            raise LabError("some arms failed; what is finished is kept, the same command runs the others again")
+        return [self._outcome(arm, seeds) for arm in (*self.arms, self.random)]
+
+    def _outcome(self, arm: LearnerArm, seeds: int) -> ArmOutcome:
+        import polars as pl
+
+        (wanted,) = (wanted for wanted in self.store.wanted("compare") if wanted.arm == arm.id)
+        frame = self.store.frame([wanted]).filter(pl.col("seed") < seeds)
+        curves = {}
+        for (size,), rows in frame.group_by("step_size", maintain_order=True):
+            columns: Mapping[str, np.ndarray] = {
+                name: rows[name].to_numpy().reshape(seeds, -1) for name in ("mean_return", "diverged", "mean_lambda")
+            }
+            lost = columns["diverged"][:, -1] > 0
+            curves[float(size)] = Curves(columns["mean_return"], lost, columns["mean_lambda"])  # type: ignore[arg-type]
+        return ArmOutcome(arm, curves, self.settings.weights)

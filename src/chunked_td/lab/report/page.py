@@ -25,14 +25,13 @@ from chunked_td.lab.report.ledger import MARKS, by_reason, by_study, linked, sum
 from chunked_td.lab.report.plots import mirror_plot, plots_of
 from chunked_td.lab.report.style import FORMATS
 from chunked_td.lab.report.text import PAPER, findings, not_run
-from chunked_td.lab.results.claims import JudgedClaim, judge_all, load_tables, with_controls
+from chunked_td.lab.results.claims import JudgedClaim, LoadedDirectory, judge_all, load_directory, with_controls
 from chunked_td.lab.results.further import further_claims
-from chunked_td.lab.results.runs import Results, load_results
+from chunked_td.lab.results.runs import Results
 from chunked_td.lab.results.tables import Table, tables_of
-from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import refuse, write_or_explain
-from chunked_td.lab.store.log import BatchRecord, SessionRecord
-from chunked_td.lab.study import NOT_RUN, Study
+from chunked_td.lab.store.log import BatchRecord, RunLog, SessionRecord
+from chunked_td.lab.study import NOT_RUN, Study, Verdict
 from chunked_td.lab.wording import seeds_text
 
 TITLE = "Chunked-TD: the paper's experiments, run again"
@@ -53,26 +52,34 @@ class ExperimentSection:
     drawings: Sequence[Drawing]
 
 
+def build_study_page(study: Study, folder: Path, loaded: Any) -> Path | None:
+    """Write the page, tables and figures of a study with a table into its folder; None if it has none."""
+    make = study.part("report", "PAGE")
+    if make is None or isinstance(loaded, Verdict):
+        return None
+    make(folder, loaded)
+    return folder / study.page if study.page else None
+
+
 def build_report(
-    directory: Path | Store, out: Path | None = None, experiments: Mapping[str, Study] | None = None
+    directory: Path | LoadedDirectory, out: Path | None = None, experiments: Mapping[str, Study] | None = None
 ) -> Path:
     """Write the report of a run directory.
 
     Args:
-      directory: a run directory, or its store.
+      directory: a run directory, or what was loaded from it.
       out: folder to write to; None is the run directory itself.
       experiments: by id, whose claims, choice of figures and texts are used; None is the catalogue.
     Returns:
       the path of report.html; figures and tables (Markdown) lie beside it in figures/ and tables/. Every file is
       written whole or not at all, the page last.
     """
-    store = directory if isinstance(directory, Store) else Store.read(directory)
-    directory = store.directory.path
     known = catalogue() if experiments is None else experiments
-    studies = load_results(store)
+    loaded = directory if isinstance(directory, LoadedDirectory) else load_directory(directory, known)
+    studies = {name: results for name, results in loaded.results.items() if isinstance(results, Results)}
     if not studies:
-        raise DirectoryError(f"{directory} has no finished runs yet, so there is nothing to report")
-    folder = directory if out is None else Path(out)
+        raise DirectoryError(f"{loaded.path} has no finished runs yet, so there is nothing to report")
+    folder = loaded.path if out is None else Path(out)
     for name in ("figures", "tables"):
         with refuse(DirectoryError):
             check_inside(folder, folder / name)
@@ -80,13 +87,13 @@ def build_report(
     tables = {study.id: tables_of(study) for study in studies.values()}
     for table in (table for found in tables.values() for table in found):
         write_or_explain(folder / "tables" / f"{table.name}.md", table.markdown().encode())
-    text = report_page(store, studies, known, tables, drawings, folder)
+    text = report_page(loaded, studies, known, tables, drawings, folder)
     write_or_explain(folder / "report.html", text.encode())
     return folder / "report.html"
 
 
 def report_page(
-    store: Store,
+    loaded: LoadedDirectory,
     studies: Mapping[str, Results],
     experiments: Mapping[str, Study],
     tables: Mapping[str, Sequence[Table]],
@@ -96,10 +103,10 @@ def report_page(
     """The page as text; `folder` is where it will lie, for links to the studies beside the run directory."""
     plots = {name: plots_of(study, studies, experiments) for name, study in studies.items()}
     shown = {name: [it.id for it in plots[name]] + [f"table-{it.name}" for it in tables[name]] for name in studies}
-    loaded = load_tables(store.directory.path, None, experiments)
-    further = further_claims(store.directory.path, store.directory.path.parent)
-    judged = [*judge_all({**studies, **loaded.results}, experiments), *with_controls(further)]
+    further = further_claims(loaded.path, loaded.path.parent)
+    judged = [*judge_all(loaded.results, experiments), *with_controls(further)]
     claims = linked(judged, shown, loaded.folders, folder)
+    log = RunLog(loaded.path)
     sections = [
         ExperimentSection(
             study=study,
@@ -125,22 +132,39 @@ def report_page(
         claims=[claim for claim in claims if claim.status != NOT_RUN],
         unrun=by_reason(claims),
         sections=sections,
-        time_table=time_table(store.directory.log.batches()),
-        sessions=distinct(store.directory.log.sessions()),
-        damaged=store.damaged,
-        atlas=atlas_address(store.directory.path, folder),
+        time_table=time_table(log.batches()),
+        sessions=distinct(log.sessions()),
+        damaged=loaded.store.damaged if loaded.store else [],
+        pages=study_pages(loaded, experiments, folder),
     )
 
 
-def atlas_address(directory: Path, folder: Path) -> str:
-    """Where the page of the atlas lies, as a page in `folder` calls it; "" if there is none.
+@dataclass(frozen=True)
+class StudyPage:
+    """A page of a study with a table: its id, title and summary, and where it lies, as the report calls it."""
 
-    `chunked-td reproduce` puts the atlas into the run directory; the committed one lies beside it.
-    """
-    for place in (directory / "atlas", directory.parent / "atlas"):
-        if (place / "atlas.html").is_file():
-            return Path(os.path.relpath(place / "atlas.html", folder)).as_posix()
-    return ""
+    id: str
+    title: str
+    summary: str
+    link: str
+
+
+def study_pages(loaded: LoadedDirectory, studies: Mapping[str, Study], folder: Path) -> list[StudyPage]:
+    """The pages that studies have in folders of their own, seen from a page in `folder`."""
+    files = {name: place / studies[name].page for name, place in loaded.folders.items() if studies[name].page}
+    for place in (loaded.path / "atlas", loaded.path.parent / "atlas"):
+        if "atlas" not in studies and (place / "atlas.html").is_file():
+            files.setdefault("atlas", place / "atlas.html")
+    return [
+        StudyPage(
+            name,
+            studies[name].title if name in studies else "The atlas",
+            part(name, "SUMMARY", studies) or "",
+            Path(os.path.relpath(file, folder)).as_posix(),
+        )
+        for name, file in files.items()
+        if file.is_file()
+    ]
 
 
 def render(template: str, packages: Sequence[str] = (), **values: Any) -> str:

@@ -105,14 +105,6 @@ def load_directory(directory: str | Path, studies: Mapping[str, Study]) -> Loade
     """Everything in a run directory, and the studies with a table in it or beside it."""
     path = Path(directory)
     store = Store.read(path) if (path / "manifest.json").exists() else None
-    found = load_tables(path, store, studies)
-    if store is None and not found.results and not found.damaged:
-        raise DirectoryError(f"{path} holds no runs (it has no manifest.json)")
-    return found
-
-
-def load_tables(path: Path, store: Store | None, studies: Mapping[str, Study]) -> LoadedDirectory:
-    """The runs of a store, and the studies with a table in `path` or beside it."""
     results: dict[str, Any] = dict(load_results(store)) if store else {}
     found = LoadedDirectory(path, store, results, {})
     for study in studies.values():
@@ -125,6 +117,8 @@ def load_tables(path: Path, store: Store | None, studies: Mapping[str, Study]) -
                 found.folders[study.id] = folder
             except LabError as error:
                 found.damaged.append(str(error))
+    if store is None and not results and not found.damaged:
+        raise DirectoryError(f"{path} holds no runs (it has no manifest.json)")
     return found
 
 
@@ -175,6 +169,12 @@ def print_claims(directory: str | Path, studies: Mapping[str, Study]) -> int:
     for claim in judged:
         _print_claim(claim)
     return code
+
+
+def print_verdicts(study: Study, results: Mapping[str, Any]) -> None:
+    """Print the verdicts of one study, a line each."""
+    for claim in judge_all(results, {study.id: study}):
+        print(f"{claim.status.upper():14}{claim.text} ({claim.evidence})")
 
 
 def _print_claim(judged: JudgedClaim) -> None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
+from chunked_td._numba.caching import NOTICE
 from chunked_td.lab.catalogue import USER_MODULES
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.running.batches import Batch, NetworkRunner, programs_of, run_program, silent
@@ -100,14 +101,17 @@ class LocalEngine:
         """See `Engine.run`."""
         results: queue.Queue[BatchResult] = queue.Queue()
         stop = threading.Event()
+        kinds = list(dict.fromkeys(batch.arm.compiles_as for batch in batches))
 
         def work() -> None:
             for program in programs_of(batches, self.networks):
                 if stop.is_set():
                     return
                 report = silent if self.report is None else partial(self.report, program)
-                for result in attempt(program, self.threads, report, self.networks):
-                    results.put(result)
+                arm = program[0].arm
+                with NOTICE.calling(f"{kinds.index(arm.compiles_as) + 1} of {len(kinds)}: {arm.label}"):
+                    for result in attempt(program, self.threads, report, self.networks):
+                        results.put(result)
 
         threading.Thread(target=work, name="batches", daemon=True).start()
         try:

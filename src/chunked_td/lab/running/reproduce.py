@@ -1,6 +1,6 @@
-"""Run experiments and keep every finished batch: plain functions that print, and return an exit code (see `errors`).
+"""Run studies and keep every finished batch: plain functions that print, and return an exit code (see `errors`).
 
-reproduce(["my_experiment.py"], out="runs/mine", profile="paper", seeds=100)
+reproduce(["my_study.py"], out="runs/mine", profile="paper", seeds=100)
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from chunked_td._durations import duration_text
 from chunked_td.lab import errors
 from chunked_td.lab.catalogue import load_all
 from chunked_td.lab.errors import UsageError, guarded
-from chunked_td.lab.results.claims import judge_all
 from chunked_td.lab.running.batches import Batch
 from chunked_td.lab.running.plan import (
     SweepOptions,
     SweepPlan,
-    check_patterns,
     expected_seconds,
     make_plan,
     record_request,
@@ -38,7 +36,7 @@ from chunked_td.lab.study import Protocol, Study
 
 
 @dataclass(frozen=True)
-class HowToRun:
+class RunOptions:
     """Where and how batches run. Results do not depend on it; arguments as in `reproduce`."""
 
     engine: str = "local"
@@ -70,11 +68,11 @@ def reproduce(
     dry_run: bool = False,
     quiet: bool = False,
 ) -> int:
-    """Run experiments, keeping every finished batch in `out`; what is there already is not repeated.
+    """Run studies, keeping every finished batch in `out`; what is there already is not repeated.
 
     Args:
-      experiments: ids, .py files or folders (see `chunked_td.lab.studies`); empty is all of the catalogue.
-      out: run directory.
+      experiments: ids, .py files or folders (see `chunked_td.lab.catalogue`); empty is all that run by default.
+      out: run directory; a study with a table of its own has a folder in it, named by its id.
       profile: "quick" (network arms reduced), "paper" (full) or "smoke" (tiny).
       engine: "local" or "ray".
       address: of a Ray cluster.
@@ -96,64 +94,68 @@ def reproduce(
         options = SweepOptions(profile, tuple(arms), seeds, episodes, networks, tuple(cells))
         if threads is not None and threads < 1:
             raise UsageError(f"--threads must be a whole number from 1, got {threads}")
-        how = HowToRun(engine, address, threads, tuple(log), quiet)
-        protocols = [protocol for study in studies if not study.table for protocol in study.protocols(profile)]
-        tables = [study for study in studies if study.table]
-        check_patterns([*protocols, *(p for study in tables for p in study.protocols(profile))], options)
-        code = errors.DONE
-        if protocols:
-            code = (_show if dry_run else run_protocols)(protocols, options, Path(out), how)
+        how = RunOptions(engine, address, threads, tuple(log), quiet)
+        whole = (
+            not (arms or cells or seeds or episodes) and profile != "smoke"
+        )  # where no study is named: all that there is
+        tables = [study for study in studies if study.table and (experiments or whole)]
+        plain = [protocol for study in studies if not study.table for protocol in study.protocols(profile)]
+        codes = [_run_or_show(plain, options, Path(out), how, dry_run)] if plain else []
         for study in tables:
             how.say(f"{study.title}:")
-            if dry_run:
-                _show(study.protocols(profile), options, Path(out) / study.id, how)
-            else:
-                code = max(code, run_study(study, options, Path(out) / study.id, how))
-        return code
+            codes.append(_run_study(study, options, Path(out) / study.id, how, dry_run))
+            if codes[-1] not in (errors.DONE, errors.FAILED):
+                break
+        return max(codes, default=errors.DONE)
 
     return guarded(work)
 
 
-def _show(protocols: Sequence[Protocol], options: SweepOptions, out: Path, how: HowToRun) -> int:
-    store = Store.read(out) if (out / "manifest.json").exists() else None
-    show_plan(make_plan(protocols, options, store), store.directory.log.batches() if store else [], how.threads)
-    return errors.DONE
-
-
-def run_study(study: Study, options: SweepOptions, folder: Path, how: HowToRun) -> int:
-    """Run what is missing of a study in its folder, collect its table, write its page and print its claims."""
-    _check_folder(study, options, folder)
-    code = run_protocols(study.protocols(options.profile), options, folder, how)
-    if code not in (errors.DONE, errors.FAILED):
-        return code
-    with RunDirectory.for_writing(folder) as directory:
-        save_table(directory, study.table, study.collect(Store(directory)))
-    page = study.write_page(folder)
-    for judged in judge_all({study.id: study.load(folder)}, {study.id: study}):
-        how.say(f"{judged.status.upper():14}{judged.text} ({judged.evidence})")
-    how.say(f"{study.title}: {page or folder / study.table}")
+def _run_study(study: Study, options: SweepOptions, folder: Path, how: RunOptions, dry_run: bool) -> int:
+    """Run a study with a table of its own, and make the table."""
+    if (folder / study.table).is_file() and not (folder / "manifest.json").is_file():
+        raise UsageError(
+            f"{folder / study.table} was collected from runs that are not in {folder}; choose another --out"
+        )
+    protocols = study.protocols(options.profile)
+    _check_lengths(protocols, options, folder)
+    code = _run_or_show(protocols, options, folder, how, dry_run)
+    if code in (errors.DONE, errors.FAILED) and not dry_run:
+        with RunDirectory.for_writing(folder) as directory:
+            how.say(f"saved: {save_table(directory, study.table, study.collect(Store(directory)))}")
     return code
 
 
-def _check_folder(study: Study, options: SweepOptions, folder: Path) -> None:
-    """Refuse a folder whose table has no batches, or with runs of another length."""
-    if not (folder / "manifest.json").exists():
-        if (folder / study.table).exists():
-            raise UsageError(f"{folder} has a table of runs that are not stored here: choose another --out")
+def _check_lengths(protocols: Sequence[Protocol], options: SweepOptions, folder: Path) -> None:
+    """Refuse a folder with runs of another length: a table must not mix sizes of a study."""
+    if not (folder / "manifest.json").is_file():
         return
     stored = RunDirectory.for_reading(folder)
-    for protocol in study.protocols(options.profile):
-        if protocol.id in stored.protocol_ids:
-            for arm, request in stored.request(protocol.id).arms.items():
-                size = size_of(protocol, protocol.arm(arm), options)
-                if size is not None and size.episodes != request.episodes:
-                    raise UsageError(
-                        f"{folder} holds runs of {request.episodes:,} {protocol.unit}, asked for are "
-                        f"{size.episodes:,}: choose another --out"
-                    )
+    for protocol in (protocol for protocol in protocols if protocol.id in stored.protocol_ids):
+        for arm, request in stored.request(protocol.id).arms.items():
+            size = size_of(protocol, protocol.arm(arm), options)
+            if size is not None and size.episodes != request.episodes:
+                raise UsageError(
+                    f"{folder} holds runs of {request.episodes:,} {protocol.unit}, asked for are {size.episodes:,}: "
+                    "choose another --out"
+                )
 
 
-def run_protocols(protocols: Sequence[Protocol], options: SweepOptions, out: Path, how: HowToRun) -> int:
+def _run_or_show(
+    protocols: Sequence[Protocol], options: SweepOptions, out: Path, how: RunOptions, dry_run: bool
+) -> int:
+    if dry_run:
+        return _show(protocols, options, out, how.threads)
+    return run_protocols(protocols, options, out, how)
+
+
+def _show(protocols: Sequence[Protocol], options: SweepOptions, out: Path, threads: int | None) -> int:
+    store = Store.read(out) if (out / "manifest.json").exists() else None
+    show_plan(make_plan(protocols, options, store), store.directory.log.batches() if store else [], threads)
+    return errors.DONE
+
+
+def run_protocols(protocols: Sequence[Protocol], options: SweepOptions, out: Path, how: RunOptions) -> int:
     """Run what is missing of some protocols; returns an exit code as `reproduce` does."""
     with RunDirectory.for_writing(out) as directory:
         store = Store(directory)
@@ -165,10 +167,11 @@ def run_protocols(protocols: Sequence[Protocol], options: SweepOptions, out: Pat
         if not plan.batches:
             how.say(f"nothing to do: all {plan.runs_wanted:,} runs are in {out}")
             return errors.DONE
-        return _run(plan, store, how)
+        return run_planned(plan, store, how)
 
 
-def _run(plan: SweepPlan, store: Store, how: HowToRun) -> int:
+def run_planned(plan: SweepPlan, store: Store, how: RunOptions) -> int:
+    """Run the batches of a plan and store them; returns an exit code as `reproduce` does."""
     from chunked_td.lab.running.engines import make_engine
     from chunked_td.lab.running.live_logging import listeners
 

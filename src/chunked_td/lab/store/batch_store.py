@@ -221,6 +221,11 @@ class Store:
             print(f"damaged: {damage.path}: {damage.reason}; {what}", file=sys.stderr)
         return FAILED if self.damaged and not writable else 0
 
+    def settings(self, protocol_id: str) -> list[BatchSettings]:
+        """The settings of every good file of a protocol."""
+        every = (stored.settings for batches in self._index.values() for stored in batches)
+        return [settings for settings in every if settings.protocol == protocol_id]
+
     def covering(self, wanted: Wanted) -> list[StoredBatch]:
         """Good files of the same family that are long enough and have the checkpoints, in order of name."""
         found = [

@@ -23,11 +23,9 @@ import numpy as np
 from chunked_td._numba import by_type, code, form_of, is_kernel, kernel
 from chunked_td.bootstraps import STATE
 from chunked_td.lambdas.base import grown_arrays, new_array
-from chunked_td.lambdas.step import bootstrap_value
+from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.learners.planning.smoothed_reward import SmoothedReward
-from chunked_td.models.counts import FOLLOWING, NUMBER, TARGET
 from chunked_td.models.transitions import TransitionCounts, record
-from chunked_td.policies import write_policy
 from chunked_td.seeding import Stream
 
 
@@ -97,7 +95,13 @@ def _always(planner):
     return True
 
 
+@kernel
+def _error_as_it_came(source, agent, row, epsilon):
+    pass
+
+
 _plan_by, _read_by = by_type("plan", _plan_nothing), by_type("read", _reward_as_it_came)
+_expect_by = by_type("expect", _error_as_it_came)
 
 
 class Planning(NamedTuple):
@@ -122,6 +126,12 @@ class Planning(NamedTuple):
     def reward_read(planning, step, row, i):
         """Component i of the reward that the TD error uses."""
         return _read_by(planning.reward_source, planning, step, row, i)
+
+    @staticmethod
+    @kernel
+    def expect_error(planning, agent, row, epsilon):
+        """Replace δ_t by what the model expects, where the reward source does."""
+        _expect_by(planning.reward_source, agent, row, epsilon)
 
     @staticmethod
     @kernel
@@ -154,50 +164,21 @@ def _plain_reward(planning, step, row, i):
 
 
 @kernel
+def _expect_nothing(planning, agent, row, epsilon):
+    pass
+
+
+@kernel
 def _enough_room(planning, pairs, draws):
     return True
 
 
 count_transition = by_type("count_transition", _count_nothing)
 reward_read = by_type("reward_read", _plain_reward)
+expect_error = by_type("expect_error", _expect_nothing)
 learns_directly = by_type("learns_directly", _always)
 plan = by_type("plan", _plan_nothing)
 has_planning_room = by_type("has_planning_room", _enough_room)
-
-
-@kernel
-def expected_backup(agent, row, epsilon):
-    """T(row) by the model's expectation, into `planning.target`; the row was tried."""
-    world, out = agent.planning.world, agent.planning.target
-    counts = world.counts
-    for i in range(out.size):
-        out[i] = 0.0
-    pair = counts.head[row]
-    while pair >= 0:
-        for i in range(out.size):
-            out[i] += world.rewards[pair, i]
-        going_on = counts.pairs[pair, NUMBER] - world.ends[pair]
-        if going_on > 0:
-            add_bootstrap(agent, counts.pairs[pair, TARGET], epsilon, going_on)
-        pair = counts.pairs[pair, FOLLOWING]
-    for i in range(out.size):
-        out[i] /= counts.total[row]
-
-
-@kernel
-def add_bootstrap(agent, state, epsilon, weight):
-    """Add weight · γ · B(state) to `planning.target`."""
-    rule, values, out, A = agent.rule, agent.tables.values, agent.planning.target, code(agent.rule.n_actions)
-    policy = agent.memory.scratch
-    if code(rule.bootstrap) != STATE:
-        legal = agent.tables.legal[state]
-        if not legal.any():
-            return  # never acted in
-        q = values[state * A : (state + 1) * A]
-        write_policy(agent.tables.exploration, q, state, legal, epsilon, policy)
-    for i in range(out.size):
-        ahead = bootstrap_value(rule.bootstrap, rule.n_actions, values, state, -1, policy, i)
-        out[i] += weight * rule.discount * ahead
 
 
 @kernel
@@ -224,12 +205,12 @@ def make_planning(
       stream: the planner's random numbers.
       capacity: distinct transitions to make room for.
     """
-    smoothed = reward_source if isinstance(reward_source, SmoothedReward) else None
-    if planner is None and smoothed is None:
+    modelled = reward_source if isinstance(reward_source, SmoothedReward | ExpectedError) else None
+    if planner is None and modelled is None:
         return None
     return Planning(
         planner=None if planner is None else planner.compiled(sizes),
-        reward_source=None if smoothed is None else form_of(smoothed, {}),
+        reward_source=None if modelled is None else form_of(modelled, {}),
         direct=planner is None or planner.direct,
         world=TransitionCounts.empty(sizes["rows"], sizes["S"], sizes["d"], capacity),
         rng=PlanningStream(*stream),

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from chunked_td._checks import check_flag, check_not_negative, check_whole
 from chunked_td._numba import kernel
-from chunked_td.learners.planning.base import Planner, expected_backup
+from chunked_td.learners.planning.backups import expected_backup
+from chunked_td.learners.planning.base import Planner
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from chunked_td._checks import check_flag, check_whole
 from chunked_td._numba import kernel
-from chunked_td.learners.planning.base import Planner, add_bootstrap, expected_backup
+from chunked_td.learners.planning.backups import add_bootstrap, expected_backup
+from chunked_td.learners.planning.base import Planner
 from chunked_td.models.counts import FOLLOWING, NUMBER, TARGET
 from chunked_td.seeding import uniform
 

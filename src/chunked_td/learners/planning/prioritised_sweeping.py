@@ -9,7 +9,8 @@ import numpy as np
 
 from chunked_td._checks import check_flag, check_not_negative, check_whole
 from chunked_td._numba import kernel
-from chunked_td.learners.planning.base import Planner, expected_backup, state_of
+from chunked_td.learners.planning.backups import expected_backup
+from chunked_td.learners.planning.base import Planner, state_of
 from chunked_td.models.counts import NUMBER, ORIGIN
 
 

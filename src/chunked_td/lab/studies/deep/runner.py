@@ -111,8 +111,9 @@ def _curves(tally: Any) -> dict[str, np.ndarray]:
 
 
 def source_of(name: str) -> Any:
-    """A source of the study; those that end in "-1" have c = 1."""
+    """A source of the study by the name of its arm; those that end in "-1" have c = 1."""
     from chunked_td.deep.lambdas import SOURCES, DeepTrueModel, DeepValueKernel
+    from chunked_td.lambdas.names import current_id
 
     own = {"value-kernel-1": DeepValueKernel(c=1.0), "true-kernel-1": DeepTrueModel("kernel", c=1.0)}
-    return own[name] if name in own else SOURCES[name]
+    return own.get(name) or SOURCES.get(name) or SOURCES[current_id(name)]

@@ -1,0 +1,165 @@
+"""Which λ to use, in sentences made from the numbers: the answer, the direct comparison, and caveats."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from chunked_td.lab.comparison.arms import BOOTSTRAPS, PLANS
+from chunked_td.lab.comparison.ranking import LEAST, Gap, PairedFamily
+from chunked_td.lab.comparison.recipe import agent_line, command
+from chunked_td.lab.comparison.sweep import ArmOutcome, Comparison, Standing
+from chunked_td.lab.wording import list_text, seeds_text
+
+SCORE = "mean return of all training episodes, exploration included"
+"""What arms are ranked by."""
+NOT_LEARNED = "Is the state hidden, is exploration too weak, or are the episodes too few?"
+_NAMED = 5  # sources not worth trying that are named; more are counted
+
+
+def answer(found: Comparison) -> list[str]:
+    """The headline, the direct comparison, how to train the best, and caveats."""
+    more = [*direct_texts(found), *recipe_texts(found)] if learned(found) else []
+    return [headline(found), *more, *found.facts, *caveats(found)]
+
+
+def headline(found: Comparison) -> str:
+    """The answer in a few sentences."""
+    best, planned = best_of(found), best_of(found, plans=True)
+    first = best or planned
+    if first is None:
+        return "Every arm diverged at every step size: take smaller step sizes, or rewards of a smaller scale."
+    if found.family.spread == 0.0:
+        return f"Nothing to choose: every run of every arm has the same return, {first.mean:.4g}. {NOT_LEARNED}"
+    if found.seeds < LEAST:
+        text = f"No verdict: {seeds_text(found.seeds)} are too few, {LEAST} are the least."
+        return f"{text} Highest mean so far: {_scored(first)}."
+    if not learned(found):
+        assert found.reference is not None
+        text = f"Nothing is shown to have learned: no arm is better than acting at random ({found.reference.text})"
+        return f"{text}. {NOT_LEARNED}"
+    parts = [f"Best λ here: {_scored(best)}."] if best is not None else []
+    if planned is not None:
+        parts.append(f"With planning: {_scored(planned)}, {PLANS[planned.arm.source]}.")
+    return " ".join([*parts, *avoid_text(found)])
+
+
+def best_of(found: Comparison, *, plans: bool = False) -> Standing | None:
+    """The best mean of the arms that plan, or of those that do not."""
+    return next((row for row in found.rows if row.arm.plans == plans), None)
+
+
+def learned(found: Comparison) -> bool:
+    """Whether some arm is shown to be better than acting at random."""
+    random = found.reference
+    return random is None or any(found.family.gap(random.place, row.place).low > 0.0 for row in found.rows)
+
+
+def _scored(row: Standing) -> str:
+    return f"{row.arm.label}, {row.text}"
+
+
+def avoid_text(found: Comparison) -> list[str]:
+    """The λ sources that are worse than the best with every bootstrap."""
+    best = best_of(found)
+    if best is None:
+        return []
+    plain = [row for row in found.rows if not row.arm.plans]
+    kept = {row.arm.source_label for row in plain if found.tied(row, best)}
+    worse = list(dict.fromkeys(row.arm for row in plain if row.arm.source_label not in kept))
+    names = list(dict.fromkeys(arm.source_label for arm in worse if arm.source != "fixed"))
+    values = sorted({arm.value for arm in worse if arm.source == "fixed"})
+    names += [f"λ = {', '.join(f'{value:g}' for value in values)}"] if values else []
+    if not names:
+        return [] if len(plain) < 2 else ["No other λ is shown to be worse with every bootstrap."]
+    listed = names if len(names) <= _NAMED else [*names[: _NAMED - 1], f"{len(names) - _NAMED + 1} more"]
+    return [f"Not worth trying: {list_text(listed)}."]
+
+
+def direct_texts(found: Comparison) -> list[str]:
+    """The best λ source and the best fixed λ with the same bootstrap, side by side."""
+    best = best_of(found)
+    if best is None or found.family.spread == 0.0:
+        return []
+    alike = [row for row in found.rows if row.arm.bootstrap == best.arm.bootstrap and not row.arm.plans]
+    fixed = next((row for row in alike if row.arm.source == "fixed"), None)
+    source = next((row for row in alike if row.arm.source != "fixed"), None)
+    if fixed is None or source is None:
+        return []
+    gap = found.family.gap(fixed.place, source.place)
+    ours, theirs = source.arm.source_label, fixed.arm.source_label
+    side = "ahead of" if gap.mean >= 0 else "behind"
+    shown = "" if gap.shown else ", not shown" if found.seeds >= LEAST else ""
+    text = f"{ours} is {side} the best fixed λ ({theirs}) by {(gap if gap.mean >= 0 else -gap).text}{shown}"
+    if gap.shown or found.seeds < LEAST:
+        return [f"{text}."]
+    return [f"{text}: a fixed λ = {fixed.arm.value:g} is simpler, and {found.seeds} seeds do not tell the two apart."]
+
+
+def recipe_texts(found: Comparison) -> list[str]:
+    """How to train the best, for the shell and in Python."""
+    best = best_of(found) or best_of(found, plans=True)
+    if best is None:
+        return []
+    line, label = command(best.outcome, found.settings), best.arm.label
+    first = [f"To train {label}: {line}"] if line else []
+    return [*first, f"{label} in Python: {agent_line(best.outcome, found.settings)}"]
+
+
+def bootstrap_gaps(found: Comparison) -> Iterator[tuple[str, str, int, Gap]]:
+    """Pairs of bootstraps, how many λ sources both have, and the first's lead in the mean over these."""
+    names = list(dict.fromkeys(one.arm.bootstrap for one in found.outcomes))
+    for first, second in itertools.combinations(names, 2):
+        ours, theirs = (_by_source(found, name) for name in (first, second))
+        both = [key for key in ours if key in theirs]
+        if both:
+            means = [np.mean([part[key] for key in both], axis=0) for part in (ours, theirs)]
+            yield first, second, len(both), PairedFamily.of(np.stack(means)).gap(1, 0)
+
+
+def _by_source(found: Comparison, bootstrap: str) -> dict[str, np.ndarray]:
+    return {
+        one.arm.source_label: one.scores
+        for one in found.outcomes
+        if one.arm.bootstrap == bootstrap and not one.diverged
+    }
+
+
+def bootstrap_texts(found: Comparison) -> list[str]:
+    """Each pair of bootstraps of which one is shown to be better, averaged over the λ sources that both have."""
+    texts = []
+    for first, second, shared, gap in bootstrap_gaps(found):
+        if gap.shown:
+            names = BOOTSTRAPS[first], BOOTSTRAPS[second]
+            (better, worse), gap = (names, gap) if gap.mean > 0 else (names[::-1], -gap)
+            texts.append(f"{better} beats {worse} by {gap.text}, averaged over {shared} λ sources.")
+    return texts
+
+
+def caveats(found: Comparison) -> list[str]:
+    """Bootstraps that differ, divergence, step sizes at the grid's edge, few seeds."""
+    texts = bootstrap_texts(found)
+    texts += [
+        divergence_text(one) for one in found.outcomes if any(runs.diverged.any() for runs in one.curves.values())
+    ]
+    if found.at_edge:
+        names = list_text([f"{one.arm.label} (α = {one.step_size_text})" for one in found.at_edge])
+        texts.append(f"Warning: the best step size lies at the edge of the grid for {names}; it may lie beyond.")
+    if found.looks > 1 and not found.family.clear:
+        texts.append(
+            f"Not clear after {found.seeds} seeds: some arms are neither shown to be worse than the best nor to be as "
+            "good. A longer --minutes, or more --seeds, may tell."
+        )
+    return texts
+
+
+def divergence_text(one: ArmOutcome) -> str:
+    """At which step sizes an arm diverged."""
+    lost = [
+        f"α = {size:.4g} ({int(runs.diverged.sum())} of {runs.diverged.size} runs)"
+        for size, runs in sorted(one.curves.items())
+        if runs.diverged.any()
+    ]
+    return f"{'Not ranked' if one.diverged else 'Diverged'}: {one.arm.label} at {list_text(lost)}."

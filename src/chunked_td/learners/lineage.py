@@ -1,0 +1,187 @@
+"""Lineage traces: how much credit passes a state depends on the row that the credit is for.
+
+Bootstrapping from V(x) helps a row r by what others have brought to x; what r itself has brought there it knows
+already. C(r, x) counts the arrivals at x that are the first since r's latest visit in the episode, n(x) all arrivals,
+starts of episodes included, the present one too. The value that x had at first counts as `prior` arrivals.
+
+    g_k(r) = λ_k C(r, x_k) / (n(x_k) + prior)
+    e_t(r) = γ^(t − t_r) min_{t_r < k ≤ t} g_k(r),   e_t(row_t) = 1
+    Q ← Q + α δ_t e_t
+
+where t_r is r's latest visit and λ_k any λ source; 1 gives the shares alone. Weights depend on the past only, so that
+the fixed point is the true value where λ_k is that of a state. A state that only r leads to is passed as a λ-return
+passes it; where many rows meet, each bootstraps.
+
+An arrival that is not the first since t_r is a return. The share of a return is C/(n + prior), too ("share"), or 0.
+
+Memory: two numbers per pair (r, x) that occurred. Cost of a step: the rows of the episode so far.
+Near relatives: Sutton and Singh's (1994) TD(n/n), with shares of one step; trajectory-aware traces (Daley et al. 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from chunked_td._checks import check_choice, check_not_negative
+from chunked_td._numba import kernel
+from chunked_td.traces import Trace, clear, mark, reinforce
+
+RETURNS = ("share", "zero")
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """The view of lineage traces, with its settings: `view=Lineage(…)`, or "lineage".
+
+    Args:
+      prior: arrivals that the first value of a state counts for, from 0. The larger, the sooner credit stops at states
+        that are new.
+      returns: what passes a state that an episode comes back to: its "share", or "zero".
+    """
+
+    prior: float = 1.0
+    returns: str = "share"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prior", check_not_negative("prior", self.prior))
+        check_choice("returns", self.returns, RETURNS)
+
+    def empty(self, rows: int, components: int, capacity: int) -> LineageTrace:
+        """Traces of this kind before the first episode."""
+        return LineageTrace(
+            Trace.empty(rows, components, capacity),
+            np.zeros(rows),
+            np.zeros(rows, np.int64),
+            np.zeros((rows, 2), np.int64),
+            np.zeros((1024, 2), np.int64),
+            np.zeros(2, np.int64),
+            self.prior,
+            self.returns == "zero",
+        )
+
+
+class LineageTrace(NamedTuple):
+    """The traces of the module's text."""
+
+    entries: Trace  # e
+    faded: Annotated[np.ndarray, "float64[rows]"]  # γ^(t − t_r)
+    visited: Annotated[np.ndarray, "int64[rows]"]  # t_r on a clock that never stops
+    arrivals: Annotated[np.ndarray, "int64[rows, 2]"]  # by state: n(x), and when the latest arrival was
+    shared: Annotated[np.ndarray, "int64[slots, 2]"]  # hash table of C(r, x): key, or 0 where free; number
+    clock: Annotated[np.ndarray, "int64[2]"]  # the time; how many keys there are
+    prior: float
+    zero: bool  # whether nothing passes a return
+
+    def clear(self) -> None:
+        """Forget the episode, for the end of one that Python plays; the counts stay."""
+        self.entries.clear()
+
+    def grown(self, rows: int, capacity: int) -> LineageTrace:
+        """The same traces with room for more table rows and more live entries."""
+        larger = Lineage(self.prior, RETURNS[self.zero]).empty(rows, self.entries.weight.shape[1], 1)
+        for name in ("faded", "visited", "arrivals"):
+            getattr(larger, name)[: self.visited.size] = getattr(self, name)
+        return larger._replace(entries=self.entries.grown(rows, capacity), shared=self.shared, clock=self.clock)
+
+    def with_room(self, steps: int) -> LineageTrace:
+        """The same traces with room for the pairs of this many more steps."""
+        slots = self.shared.shape[0]
+        while slots < 2 * (int(self.clock[1]) + new_pairs(self, steps)):
+            slots *= 2
+        if slots == self.shared.shape[0]:
+            return self
+        larger = np.zeros((slots, 2), np.int64)
+        rehash(self.shared, larger)
+        return self._replace(shared=larger)
+
+    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Refuse, with a ValueError, arrays of a file that the kernels could search without end."""
+        shared, clock = arrays["trace_shared"], arrays["trace_clock"]
+        keys, slots = shared[shared[:, 0] != 0, 0], shared.shape[0]
+        if slots < 1 or slots & (slots - 1) or keys.size != clock[1] or 2 * keys.size > slots:
+            raise ValueError(f"trace_shared must be a power of 2 of slots, at most half of them taken, got {slots}")
+        if np.unique(keys).size != keys.size or arrays["trace_visited"].max(initial=0) > clock[0]:
+            raise ValueError("trace_shared, trace_visited: a pair must be there once, and no visit lie in the future")
+
+    @staticmethod
+    @kernel
+    def has_room(trace, steps):
+        """Whether the pairs of this many steps fit in."""
+        return trace.shared.shape[0] >= 2 * (trace.clock[1] + new_pairs(trace, steps))
+
+    @staticmethod
+    @kernel
+    def update(trace, agent, step, row, step_size):
+        """The update of the module's text."""
+        memory = agent.memory
+        arrive(trace, step.state, agent.rule.discount, memory.lambda_t)
+        mark(trace.entries, row, True)
+        trace.faded[row] = 1.0
+        trace.visited[row] = trace.clock[0]
+        reinforce(agent.tables.values, trace.entries, step_size, memory.delta_t)
+
+    @staticmethod
+    @kernel
+    def end(trace, agent, coins, step_size):
+        """No update waits for the end of an episode."""
+        clear(trace.entries)
+
+
+@kernel
+def arrive(trace, state, discount, lambda_t):
+    """Count the arrival in `state` for every live row, and weaken the row's trace by its share."""
+    entries = trace.entries
+    trace.clock[0] += 1
+    trace.arrivals[state, 0] += 1
+    number = trace.arrivals[state, 0] + trace.prior
+    for k in range(entries.count[0]):
+        row = entries.rows[k]
+        is_return = trace.arrivals[state, 1] > trace.visited[row]
+        share = count_shared(trace, row, state, 0 if is_return else 1) / number
+        if is_return and trace.zero:
+            share = 0.0
+        trace.faded[row] *= discount
+        for i in range(lambda_t.size):
+            entries.weight[k, i] = min(discount * entries.weight[k, i], trace.faded[row] * lambda_t[i] * share)
+    trace.arrivals[state, 1] = trace.clock[0]
+
+
+@kernel
+def new_pairs(trace, steps):
+    """The most pairs that this many steps add: one per live row at each."""
+    return min(steps * trace.entries.count[0] + steps * (steps - 1) // 2, steps * trace.visited.size)
+
+
+@kernel
+def count_shared(trace, row, state, amount):
+    """C(row, state) += amount; returns it."""
+    shared, key = trace.shared, (state << 32) + row + 1
+    k = find_slot(shared, key)
+    if shared[k, 0] == 0:
+        shared[k, 0] = key
+        trace.clock[1] += 1
+    shared[k, 1] += amount
+    return shared[k, 1]
+
+
+@kernel
+def find_slot(shared, key):
+    """Place of the key, or the free place where it belongs; the rows of one state lie close together."""
+    mask = shared.shape[0] - 1
+    k = (key + ((key >> 32) * 2654435761 >> 7)) & mask
+    while shared[k, 0] != 0 and shared[k, 0] != key:
+        k = (k + 1) & mask
+    return k
+
+
+@kernel
+def rehash(shared, larger):
+    """Enter every pair into an empty, larger table."""
+    for k in range(shared.shape[0]):
+        if shared[k, 0] != 0:
+            place = find_slot(larger, shared[k, 0])
+            larger[place, 0], larger[place, 1] = shared[k, 0], shared[k, 1]

@@ -1,0 +1,214 @@
+"""Lineage traces and expected TD errors, against plain definitions, theorems and exact values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from faces import check_both_faces, check_saving
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import EXPECTED_SARSA, SARSA, Naive, V
+from naive_planning import Planned
+from worlds import World, side_by_side
+
+import chunked_td as ctd
+from chunked_td.indexing import HashedIndexer
+
+CLASSES = {V: ctd.TDLambda, SARSA: ctd.SarsaLambda, EXPECTED_SARSA: ctd.ExpectedSarsaLambda}
+
+
+@st.composite
+def cases(draw):
+    """A cyclic world, a bootstrap, a λ and settings."""
+    bootstrap = draw(st.sampled_from([V, SARSA, EXPECTED_SARSA]))
+    world = World(draw(st.integers(0, 10**6)), (5,), draw(st.integers(1, 3)), draw(st.integers(1, 2)), sudden=0.1)
+    common = {"epsilon": draw(st.floats(0, 1)), "seed": draw(st.integers(0, 99))}
+    return world, bootstrap, draw(st.sampled_from([1.0, 0.7])), draw(st.floats(0.1, 1)), draw(st.floats(0, 1)), common
+
+
+def both(case, reference, **options):
+    world, bootstrap, lambda_, alpha, gamma, common = case
+    agent = CLASSES[bootstrap](world, lambda_=lambda_, discount=gamma, step_size=alpha, **options, **common)
+    return agent, reference(world, bootstrap, ("constant", lambda_), gamma=gamma, alpha=alpha, **common), world
+
+
+class NaiveLineage(Naive):
+    """The definition: shares are counted anew from the whole history for every row and every step."""
+
+    kept, zero = 1.0, False
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.history = []
+
+    def start(self, s, legal):
+        self.history.append([])
+        return super().start(s, legal)
+
+    def learn(self, lambda_t, reward, bootstrap, ended):
+        now = self.history[-1]
+        now.append((self.s, self.place, lambda_t))
+        t, values = len(now) - 1, self.values.copy()
+        delta = reward + self.gamma * bootstrap - self.values[self.place]
+        for row in {place for _, place, _ in now}:
+            latest = max(i for i, (_, place, _) in enumerate(now) if place == row)
+            weights = [self.passed(row, k) for k in range(latest + 1, t + 1)]
+            trace = self.gamma ** (t - latest) * (np.min(weights, axis=0) if weights else 1.0)
+            values[row] = values[row] + self.alpha * delta * trace
+        self.values = values
+
+    def passed(self, row, k):
+        """λ_k C(row, x_k) / (n(x_k) + prior), as it was at time k of this episode."""
+        past = [*self.history[:-1], self.history[-1][: k + 1]]
+        x, _, lambda_k = past[-1][-1]
+        firsts = sum(self.is_first(row, x, episode, j) for episode in past for j in range(len(episode)))
+        number = sum(state == x for episode in past for state, *_ in episode)
+        stopped = self.zero and not self.is_first(row, x, past[-1], k)
+        return 0.0 * lambda_k if stopped else lambda_k * firsts / (number + self.kept)
+
+    def is_first(self, row, x, episode, j):
+        """Whether the arrival at j is one at x, the first since `row` was visited in the episode."""
+        visits = [i for i in range(j) if episode[i][1] == row]
+        return episode[j][0] == x and bool(visits) and all(episode[i][0] != x for i in range(visits[-1] + 1, j))
+
+
+class NaiveCut(NaiveLineage):
+    """Nothing passes a return, and first values do not count."""
+
+    kept, zero = 0.0, True
+
+
+@pytest.mark.uncompiled
+@settings(max_examples=40)
+@given(cases())
+def test_lineage_is_its_definition(case):
+    side_by_side(*both(case, NaiveLineage, view="lineage"), episodes=4, check_steps=True)
+
+
+@pytest.mark.uncompiled
+@settings(max_examples=20)
+@given(cases())
+def test_lineage_that_stops_at_returns_is_its_definition(case):
+    side_by_side(*both(case, NaiveCut, view=ctd.Lineage(prior=0.0, returns="zero")), episodes=4, check_steps=True)
+
+
+@pytest.mark.uncompiled
+def test_where_one_row_leads_to_each_state_lineage_without_prior_is_monte_carlo():
+    """In a chain C/n = 1: every row has had all that came to the states behind it."""
+    plain, lineage = (
+        ctd.TDLambda(World(1, (5,), 1), lambda_=1.0, discount=0.9, step_size=0.3, **options)
+        for options in ({}, {"view": ctd.Lineage(prior=0.0)})
+    )
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        paid = rng.normal(size=3)
+        for agent in (plain, lineage):
+            agent.start(0)
+            for s in range(3):
+                agent.step(paid[s], s + 1, s == 2)
+    np.testing.assert_allclose(lineage.tables.values, plain.tables.values, rtol=1e-12)
+
+
+@pytest.mark.uncompiled
+def test_a_row_that_is_new_bootstraps_where_others_have_been():
+    """0 → 2 nine times, then 1 → 2: row 1 has one of ten arrivals at 2, so a surprise there is hardly its own."""
+    agent = ctd.TDLambda(World(1, (5,), 1), lambda_=1.0, discount=1.0, step_size=0.5, view=ctd.Lineage(prior=0.0))
+    for first, paid in (*[(0, 0.0)] * 9, (1, 1.0)):
+        agent.start(first)
+        agent.step(0.0, 2, False)
+        agent.step(paid, 3, True)
+    np.testing.assert_allclose(agent.tables.values[:3, 0], [0.0, 0.5 * 0.1, 0.5])
+
+
+# ---- the TD error that the model expects
+
+
+class NaiveExpectedError(Planned):
+    """The TD error mixed with that of the mean target of all transitions seen from here."""
+
+    weight = 0.7
+
+    def learn(self, lambda_t, reward, bootstrap, ended):
+        self.story.setdefault(self.place, []).append((self.seen, np.array(reward), ended == 1))
+        target = self.weight * self.backup(self.place) + (1 - self.weight) * (reward + self.gamma * bootstrap)
+        Naive.learn(self, lambda_t, target, 0.0 * bootstrap, ended)
+
+
+@pytest.mark.uncompiled
+@settings(max_examples=40)
+@given(cases())
+def test_the_expected_error_is_its_definition(case):
+    world, bootstrap, lambda_, alpha, gamma, common = case
+    case = world, bootstrap, lambda_, 0.3 * alpha, gamma, common  # accumulating traces of revisited rows may diverge
+    options = {"reward_source": ctd.ExpectedError(0.7)}
+    side_by_side(*both(case, NaiveExpectedError, **options), episodes=4, check_steps=True)
+
+
+@pytest.mark.uncompiled
+def test_without_weight_the_error_is_the_one_that_came():
+    case = World(3, (5,), 2, sudden=0.1), EXPECTED_SARSA, 0.9, 0.2, 0.9, {"epsilon": 0.3, "seed": 1}
+    side_by_side(*both(case, Naive, reward_source=ctd.ExpectedError(0.0)), episodes=6, check_steps=True)
+
+
+# ---- both together
+
+
+RULE = {"view": ctd.Lineage(), "reward_source": ctd.ExpectedError(0.5)}
+
+
+def test_lineage_with_expected_errors_on_both_faces():
+    check_both_faces(ctd.ExpectedSarsaLambda, "expected_sarsa", source=ctd.ConstantLambda(1.0), **RULE)
+
+
+def test_lineage_with_expected_errors_is_saved(tmp_path):
+    agent = ctd.ExpectedSarsaLambda(World(11, (9,), 3, masked=False), lambda_=1.0, epsilon=0.4, seed=2, **RULE)
+    twin = check_saving(agent, World(11, (9,), 3, masked=False), tmp_path / "a.ctd")
+    assert (twin.view, twin.reward_source) == (RULE["view"], RULE["reward_source"])
+    np.testing.assert_array_equal(*(np.unique(each.trace.shared, axis=0) for each in (twin, agent)))
+    np.testing.assert_array_equal(twin.trace.arrivals, agent.trace.arrivals)
+
+
+@pytest.mark.uncompiled
+def test_lineage_grows_with_the_states_and_the_pairs():
+    """A chain longer than any first room: each row's share of each later state is 1/2 in the first episode."""
+    agent = ctd.TDLambda(World(1, (5,), 1), lambda_=1.0, indexer=HashedIndexer(), view="lineage", discount=1.0)
+    agent.start("start")
+    for k in range(150):
+        agent.step(0.0, k, False)
+    agent.step(1.0, "end", True)
+    assert agent.trace.clock[1] == 150 * 151 // 2
+    np.testing.assert_allclose(agent.tables.values[:151, 0], [*[0.05] * 150, 0.1])
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("options", [{"view": "lineage"}, {"view": ctd.Lineage(0.0, "zero")}, RULE])
+def test_the_fixed_point_is_the_true_value(options):
+    """A loop with a slip, γ = 1: from 0 to 1, from 1 back to 0 with probability 1/2, else out, 1 paid per step.
+
+    V(1) = 1 + V(0)/2, V(0) = 1 + V(1): V(0) = 4, V(1) = 3. The mean over the last episodes has a standard error of
+    about √(α Var(G)/2 / (α n)) = √(8/(2·6000)) = 0.026; the bound is four of them.
+    """
+    agent = ctd.TDLambda(World(1, (5,), 1), lambda_=1.0, discount=1.0, step_size=0.02, **options)
+    rng = np.random.default_rng(7)
+    mean, episodes = np.zeros(2), 8000
+    for episode in range(episodes):
+        agent.start(0)
+        out = False
+        while not out:
+            agent.step(1.0, 1, False)
+            out = bool(rng.random() < 0.5)
+            agent.step(1.0, 2 if out else 0, out)
+        if episode >= 2000:
+            mean += agent.tables.values[:2, 0] / (episodes - 2000)
+    np.testing.assert_allclose(mean, [4.0, 3.0], atol=0.11)
+
+
+def test_settings_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="prior must"):
+        ctd.Lineage(prior=-1)
+    with pytest.raises(ValueError, match=r"returns must be one of .*'share'.*, got 'keep'"):
+        ctd.Lineage(returns="keep")
+    with pytest.raises(ValueError, match=r"weight must be a number in \[0, 1\], got 2"):
+        ctd.ExpectedError(2)
+    with pytest.raises(ValueError, match="replacing goes with view 'traces', got view Lineage"):
+        ctd.SarsaLambda(World(1), view="lineage", replacing=True)
