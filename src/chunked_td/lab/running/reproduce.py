@@ -97,7 +97,7 @@ def reproduce(
         how = RunOptions(engine, address, threads, tuple(log), quiet)
         whole = (
             not (arms or cells or seeds or episodes) and profile != "smoke"
-        )  # where no study is named: all that there is
+        )  # all that there is
         tables = [study for study in studies if study.table and (experiments or whole)]
         plain = [protocol for study in studies if not study.table for protocol in study.protocols(profile)]
         codes = [_run_or_show(plain, options, Path(out), how, dry_run)] if plain else []
