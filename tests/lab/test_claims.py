@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fake_runs import fill
 
 from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.results.claims import judge_all, print_claims
@@ -20,6 +19,7 @@ from chunked_td.lab.results.criteria import (
 from chunked_td.lab.results.runs import load_results
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.study import FAILS, HOLDS, NOT_RUN, NOT_SHOWN
+from helpers.fake_runs import fill
 
 
 def judged(studies):
