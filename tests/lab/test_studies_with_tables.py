@@ -72,7 +72,7 @@ def test_a_table_without_its_batches_is_not_overwritten(ran, tmp_path, capsys):
     (tmp_path / "deep").mkdir()
     shutil.copy(RESULTS / "deep" / "runs.parquet", tmp_path / "deep" / "runs.parquet")
     assert Reproduce(("deep",), out=tmp_path, profile="paper").run() == 2
-    assert "has a table of runs that are not stored here" in capsys.readouterr().err
+    assert "was collected from runs that are not in" in capsys.readouterr().err
     assert not ran
 
 

@@ -95,9 +95,7 @@ def reproduce(
         if threads is not None and threads < 1:
             raise UsageError(f"--threads must be a whole number from 1, got {threads}")
         how = RunOptions(engine, address, threads, tuple(log), quiet)
-        whole = (
-            not (arms or cells or seeds or episodes) and profile != "smoke"
-        )  # all that there is
+        whole = not (arms or cells or seeds or episodes) and profile != "smoke"  # all that there is
         tables = [study for study in studies if study.table and (experiments or whole)]
         plain = [protocol for study in studies if not study.table for protocol in study.protocols(profile)]
         codes = [_run_or_show(plain, options, Path(out), how, dry_run)] if plain else []
