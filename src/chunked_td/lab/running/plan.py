@@ -37,6 +37,7 @@ class SweepOptions:
       arms: ids, patterns ("sarsa-*") or names of `GROUPS`; empty is all.
       seeds, episodes: instead of the protocol's.
       networks: False leaves network arms out.
+      cells: patterns of protocol ids ("deep-ppo-*"), for studies of many protocols; empty is all.
     """
 
     profile: str = "quick"
@@ -44,6 +45,7 @@ class SweepOptions:
     seeds: int | None = None
     episodes: int | None = None
     networks: bool = True
+    cells: tuple[str, ...] = ()
 
     def __post_init__(self):
         if self.profile not in PROFILES:
@@ -76,6 +78,8 @@ class SweepPlan:
 def make_plan(protocols: Sequence[Protocol], options: SweepOptions, store: Store | None = None) -> SweepPlan:
     """What to run, given what is stored."""
     check_patterns(protocols, options)
+    if options.cells:
+        protocols = [p for p in protocols if any(fnmatchcase(p.id, pattern) for pattern in options.cells)]
     wanted: list[Batch] = []
     left_out: dict[str, list[str]] = {}
     for protocol in protocols:
@@ -92,7 +96,13 @@ def make_plan(protocols: Sequence[Protocol], options: SweepOptions, store: Store
 
 
 def check_patterns(protocols: Sequence[Protocol], options: SweepOptions) -> None:
-    """Refuse arm patterns that match nothing in any protocol."""
+    """Refuse patterns that match no protocol, or no arm of any."""
+    for pattern in options.cells:
+        if not any(fnmatchcase(protocol.id, pattern) for protocol in protocols):
+            known = sorted(protocol.id for protocol in protocols)
+            hint = did_you_mean(pattern, known, cutoff=0.6) or "."
+            listed = f"Accepted are {', '.join(known)}, and patterns of them"
+            raise UsageError(f"--cells {pattern!r} matches no protocol{hint} {listed}")
     arms = [arm for protocol in protocols for arm in protocol.arms]
     for pattern in options.arms:
         if pattern not in GROUPS and not any(_matches(arm, pattern) for arm in arms):
