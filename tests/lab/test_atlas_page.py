@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import browser
 import numpy as np
 import polars as pl
 import pytest
@@ -23,6 +22,7 @@ from chunked_td.lab.atlas.ranking import AtlasBootstrap, ScoreEstimate, ranked, 
 from chunked_td.lab.atlas.results import FLOOR, WrittenVerdict, make_atlas, verdict
 from chunked_td.lab.atlas.text import candidate, control_findings, controls_of, places, verdict_text
 from chunked_td.lab.errors import DirectoryError
+from helpers import browser
 
 RESULTS = Path(__file__).parents[2] / "results" / "atlas"
 FAMILIES = ("delay", "noisy-states", "fan-in", "skew", "policy", "grid")

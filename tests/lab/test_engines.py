@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from lab_helpers import TOY, contents
 
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.running import reproduce as reproduce_module
 from chunked_td.lab.running.engines import LocalEngine, RayEngine, _check_address, make_engine
 from chunked_td.lab.running.plan import SweepOptions, make_plan
+from helpers.lab_helpers import TOY, contents
 
 ray = pytest.importorskip("ray")
 

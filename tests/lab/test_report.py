@@ -9,10 +9,8 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-import browser
 import numpy as np
 import pytest
-from fake_runs import fill
 from markupsafe import escape
 
 from chunked_td.lab.catalogue import catalogue
@@ -24,6 +22,8 @@ from chunked_td.lab.results import claims as claims_module
 from chunked_td.lab.results.runs import load_results
 from chunked_td.lab.results.tables import results_table, step_size_table
 from chunked_td.lab.store.batch_store import Store
+from helpers import browser
+from helpers.fake_runs import fill
 
 BUILD = Path(__file__).parents[2] / "build"
 VOID = {"meta", "link", "input", "br", "img", "hr"}
