@@ -46,7 +46,7 @@ def run_blocks(document: Path) -> None:
 PAGES_WITH_CODE = [page for page in DOCUMENTS if page.parent.name != "experiments" and list(blocks(page))]
 
 
-@pytest.mark.parametrize("document", PAGES_WITH_CODE, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("document", PAGES_WITH_CODE, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_code_runs(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
@@ -100,7 +100,7 @@ def test_the_readme_is_short_and_shows_code():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_page_is_long(document):
     assert len(document.read_text(encoding="utf-8").split()) <= 1_500
 
