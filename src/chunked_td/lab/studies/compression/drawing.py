@@ -9,16 +9,16 @@ in the middle (`around`)."""
 from __future__ import annotations
 
 import itertools
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from chunked_td.compression.compressor import END, Compressed, LevelReading
+from chunked_td.compression.compressor import END, Compressed, HistoryCompressor, LevelReading
+from chunked_td.lab.report.page import templates
+from chunked_td.lab.studies.compression.tasks import make_task, symbol_names
 
 START = "<start>"
-_TEMPLATES = Path(__file__).parent / "templates"
 _FAILED, _PREDICTED, _INK = "#c62828", "#5c6b7a", "#1f2933"
 
 
@@ -151,25 +151,15 @@ def write_page(
     Args:
       compressed: one, or several by name, to choose from on the page.
     """
-    import jinja2  # an outer comfort: the compressor works without
-
     several = {"sequence": compressed} if isinstance(compressed, Compressed) else compressed
     data = {name: figure_data(one, around=one.length) for name, one in several.items()}
-    loader = jinja2.FileSystemLoader(_TEMPLATES)
-    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
-    files = {name: (_TEMPLATES / f"figure.{name}").read_text("utf-8") for name in ("css", "js")}
-    # "<" would let a symbol such as "</script>" end the script element early.
-    text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
-    page = environment.get_template("figure.html").render(title=title, data=text, **files)
+    page = templates("chunked_td.lab.report").get_template("compression.html").render(title=title, data=data)
     Path(path).write_text(page, "utf-8")
     return Path(path)
 
 
 def trained_example(n: int = 40, *, hidden: int = 16, epochs: int = 300, seed: int = 1) -> dict[str, Compressed]:
     """The paper's pair of sequences, compressed by two levels that were trained on it."""
-    from chunked_td.compression.compressor import HistoryCompressor
-    from chunked_td.compression.tasks import make_task, symbol_names
-
     names = np.array([*symbol_names("known", n), "end"])
     kinds = make_task("known", n, n + 2, len(names) - 1).kinds[:2, : n + 1]
     pair = names[kinds].tolist()

@@ -20,7 +20,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from chunked_td.compression.predictor import log_probabilities
-from chunked_td.compression.tasks import LABELS, Task, draw, pairs
 from chunked_td.compression.training import (
     Level,
     Plan,
@@ -30,6 +29,7 @@ from chunked_td.compression.training import (
     start_levels,
     train_batch,
 )
+from chunked_td.lab.studies.compression.tasks import LABELS, Task, draw, pairs
 
 
 class Block(NamedTuple):
@@ -55,11 +55,6 @@ class Check(NamedTuple):
     q_lowest: Any  # the same of level 0 alone
     bits: Any  # mean description length of a test sequence, `Compressed.bits`
     received: Any  # mean number of items that the top level received, `end` included
-
-
-def stack_tasks(tasks: list[Task]) -> Task:
-    """One task per run."""
-    return Task(*(np.stack(column) for column in zip(*tasks, strict=True)))
 
 
 def check(plan: Plan, levels: tuple[Level, ...], task: Task, tests: int, key: jax.Array) -> Check:

@@ -48,7 +48,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.deep.criteria import FIXED, SOLVED
+from chunked_td.lab.studies.deep.criteria import FIXED, SOLVED
 
 SHARE = 0.9
 GATE = ("true-expected",)

@@ -1,16 +1,26 @@
 """The study: its tasks, its rule of judgement on made-up tables, and a tiny run of everything."""
 
-import json
 from pathlib import Path
 
 import jax
 import numpy as np
+import polars as pl
 import pytest
 
-from chunked_td.compression import study
 from chunked_td.compression.predictor import Predictor, Shape
-from chunked_td.compression.study import Group, Settings, single_hidden, solved_at, verdict
-from chunked_td.compression.tasks import TASKS, alphabet_of, draw, make_task, pairs, symbol_names
+from chunked_td.lab.running.plan import SweepOptions
+from chunked_td.lab.running.reproduce import RunOptions, run_protocols
+from chunked_td.lab.store.batch_store import Store
+from chunked_td.lab.studies.compression import protocol
+from chunked_td.lab.studies.compression.claims import CLAIMS
+from chunked_td.lab.studies.compression.criteria import solved_at, verdict
+from chunked_td.lab.studies.compression.protocol import Design, Group, compression_protocols
+from chunked_td.lab.studies.compression.report import PAGE
+from chunked_td.lab.studies.compression.results import COLLECT, LOAD, CompressionResults
+from chunked_td.lab.studies.compression.runner import single_hidden
+from chunked_td.lab.studies.compression.tasks import TASKS, alphabet_of, draw, make_task, pairs, symbol_names
+
+FOLDER = Path(__file__).parents[2] / "results" / "compression"
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -118,36 +128,64 @@ def test_no_verdict_without_twenty_seeds_or_the_longest_sequences():
 
 
 def test_the_stored_cost_per_symbol_does_not_grow_with_n():
-    import polars as pl
-
-    rows = pl.read_parquet(Path(__file__).parents[2] / "results" / "compression" / "costs.parquet").sort("n")
-    assert rows["n"].to_list() == list(study.SIZES["full"].cost_ns)
+    rows = pl.read_parquet(FOLDER / "costs.parquet").sort("n")
+    assert rows["n"].max() == 1_000
     assert rows["seconds_per_symbol"].diff().drop_nulls().max() < 0.05 * rows["seconds_per_symbol"][0]
 
 
+def statuses(frame):
+    return [claim.judge(CompressionResults(frame), {}).status for claim in CLAIMS]
+
+
+def test_claims_are_judged_from_the_stored_runs():
+    frame = LOAD(FOLDER).frame
+    assert statuses(frame) == ["holds", "does not hold", "holds"]
+    short = frame.with_columns(pl.when(pl.col("n") >= 500).then(False).otherwise(pl.col("solved")).alias("solved"))
+    assert statuses(short)[0] == "holds in part"  # up to N = 200
+    assert "tanh: 200" in CLAIMS[0].judge(CompressionResults(short), {}).evidence
+    assert statuses(frame.with_columns(pl.lit(True).alias("solved"))) == ["holds", "holds", "does not hold"]
+    assert statuses(frame.filter(pl.col("seed") < 5)) == ["not run"] * 3
+
+
+def test_the_design_is_that_of_the_stored_runs():
+    """Tasks, lengths, arms, step sizes and seeds; the number of parameters; no run saw more than the budget."""
+    frame = LOAD(FOLDER).frame
+    for part in (p for p in compression_protocols("paper") if "variants" not in p.id):
+        given = part.environment.arguments
+        rows = frame.filter((pl.col("task") == given["name"]) & (pl.col("n") == given["n"]))
+        assert set(rows["seed"]) == set(range(part.seeds))
+        assert set(np.float32(rows["learning_rate"])) == set(np.float32(part.step_sizes))
+        assert rows["seen"].max() <= part.episodes * part.batch_runner.batch
+        for arm in part.arms:
+            some = rows.filter((pl.col("arm") == arm.learner) & (pl.col("cell") == arm.lambda_source))
+            plan = part.batch_runner.plan(arm)
+            assert set(some["parameters"]) == {sum(shape.parameters for shape in plan.shapes)}
+
+
 @pytest.mark.long
-def test_a_tiny_study_writes_its_tables(tmp_path, monkeypatch):
-    tiny = Settings(
-        groups=(Group((3, 5), 40, ("known", "noise")),),
-        side=Group((3,), 20, ("known",)),
-        cost_ns=(5, 9),
-        seeds=2,
-        learning_rates=(0.01,),
-        arms=(("compressor", "tanh"), ("full", "tanh")),
-        variants=("automatizer",),
-        hidden=4,
-        tests=1,
+def test_a_tiny_study_is_run_collected_and_tabled(tmp_path, monkeypatch):
+    tiny = Design(
+        (Group(("known", "noise"), (3, 5), 40),),
+        Group(("known",), (3,), 20),
+        2,
+        (0.01,),
+        (("compressor", "tanh"), ("full", "tanh")),
+        ("automatizer",),
+        1,
     )
-    monkeypatch.setitem(study.SIZES, "quick", tiny)
-    study.main(["--size", "quick", "--out", str(tmp_path / "out")])
-    record = json.loads((tmp_path / "out" / "study.json").read_text())
-    assert record["settings"]["seeds"] == 2
-    comparison = np.load(tmp_path / "out" / "comparison.npz")
-    assert len(comparison["seed"]) == 2 * 2 * 2 * 2
-    assert set(comparison["seen"]) == {160}
-    assert (
-        comparison["received"][comparison["arm"] == "full"] == comparison["n"][comparison["arm"] == "full"] + 2
-    ).all()
-    assert np.isfinite(comparison["bits"]).all()
-    assert set(np.load(tmp_path / "out" / "variants.npz")["variant"]) == {"automatizer"}
-    assert (np.load(tmp_path / "out" / "costs.npz")["seconds_per_symbol"] > 0).all()
+    monkeypatch.setattr(protocol, "_TINY", tiny)
+    given = compression_protocols("smoke")
+    assert run_protocols(given, SweepOptions("smoke"), tmp_path / "run", RunOptions(quiet=True)) == 0
+    frame = COLLECT(Store.read(tmp_path / "run"))
+    compared = frame.filter(pl.col("variant") == "")
+    assert len(compared) == 2 * 2 * 2 * 2
+    assert set(frame.filter(pl.col("variant") != "")["variant"]) == {"automatizer"}
+    assert set(compared["seen"]) == {160}
+    full = compared.filter(pl.col("arm") == "full")
+    assert (full["received"] == full["n"] + 2).all()
+    assert frame["bits"].is_finite().all()
+    frame.write_parquet(tmp_path / "comparison.parquet")
+    results = LOAD(tmp_path)
+    assert len(results.frame) == len(compared)
+    assert "| compressor, plain | " in PAGE(tmp_path, results).read_text(encoding="utf-8")
+    assert {claim.judge(results, {}).status for claim in CLAIMS} == {"not run"}

@@ -55,15 +55,16 @@ run when each of the 12 draws had an action of its own; since then three draws s
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+
+from chunked_td.lab.statistics import IntervalEstimate, bootstrap_interquartile_means, estimate_from, interquartile_mean
 
 FIXED = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 USUAL = 0.95
 GATE = ("true-kernel", "true-expected")
 TOLERANCE = 0.05
-RESAMPLES = 2_000
 TWIN = "gymnax-cart-pole"
 """The second of two implementations of one task; means over tasks leave it out."""
 SOLVED = 0.9
@@ -72,51 +73,17 @@ ALL_OR_NOTHING = ("charge", "charge-mirrored", "cart-pole", "xland-door-key")
 """Tasks whose success rates are reported."""
 
 
-class Estimate(NamedTuple):
-    """An interquartile mean and the ends of its interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def above(self, other: Estimate) -> bool:
-        """Whether this interval lies above the other."""
-        return self.low > other.high
-
-
-def interquartile(values: np.ndarray) -> np.ndarray:
-    """Interquartile mean along the last axis; runs at the quartiles count in part."""
-    values = np.sort(np.asarray(values, np.float64), -1)
-    n = values.shape[-1]
-    edges = np.clip(np.arange(n + 1), 0.25 * n, 0.75 * n)
-    weights = np.diff(edges)
-    return values @ (weights / weights.sum())
-
-
-def resamples(values: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Interquartile means of bootstrap samples of one arm's runs: float64[RESAMPLES]. Verdicts are those of seed 0."""
-    values = np.asarray(values, np.float64)
-    rng = np.random.default_rng(seed)
-    return interquartile(values[rng.integers(values.size, size=(RESAMPLES, values.size))])
-
-
-def estimate(values: np.ndarray, seed: int = 0) -> Estimate:
-    """Interquartile mean of one arm's runs on a task with its interval."""
-    low, high = np.quantile(resamples(values, seed), [0.025, 0.975])
-    return Estimate(float(interquartile(values)), float(low), float(high))
-
-
-def compared(ours: Estimate, theirs: Estimate) -> str:
+def compared(ours: IntervalEstimate, theirs: IntervalEstimate) -> str:
     """ "better", "worse" or "no difference"."""
     return "better" if ours.above(theirs) else "worse" if theirs.above(ours) else "no difference"
 
 
-def best_fixed(estimates: dict[str, Estimate]) -> str:
+def best_fixed(estimates: dict[str, IntervalEstimate]) -> str:
     """The fixed λ with the greatest score on a task."""
     return max((str(x) for x in FIXED), key=lambda name: estimates[name].value)
 
 
-def gate(estimates: dict[str, Estimate], arms: tuple[str, ...] = GATE) -> str:
+def gate(estimates: dict[str, IntervalEstimate], arms: tuple[str, ...] = GATE) -> str:
     """The gate on one task: "passed", "half" or "closed". Args: arms: those with λ from the true model."""
     true = [estimates[name] for name in arms]
     if any(e.above(estimates[best_fixed(estimates)]) for e in true):
@@ -127,14 +94,14 @@ def gate(estimates: dict[str, Estimate], arms: tuple[str, ...] = GATE) -> str:
 def moonshot(scores: dict[str, dict[str, np.ndarray]], sources: tuple[str, ...]) -> dict[str, Any]:
     """The moonshot of one agent. Args: scores: task → arm → runs. sources: learned ones."""
     arms = [*(str(x) for x in FIXED), *sources]
-    draws = {arm: np.mean([resamples(runs[arm]) for runs in scores.values()], 0) for arm in arms}
-    means = {arm: float(np.mean([interquartile(runs[arm]) for runs in scores.values()])) for arm in arms}
-    spans = {arm: Estimate(means[arm], *(float(q) for q in np.quantile(draws[arm], [0.025, 0.975]))) for arm in arms}
+    draws = {arm: np.mean([bootstrap_interquartile_means(runs[arm]) for runs in scores.values()], 0) for arm in arms}
+    means = {arm: float(np.mean([interquartile_mean(runs[arm]) for runs in scores.values()])) for arm in arms}
+    spans = {arm: estimate_from(means[arm], draws[arm]) for arm in arms}
     holds = []
     for source in sources:
         above = all(spans[source].above(spans[str(x)]) for x in FIXED)
         near = all(
-            interquartile(runs[source]) >= (1 - TOLERANCE) * max(interquartile(runs[str(x)]) for x in FIXED)
+            interquartile_mean(runs[source]) >= (1 - TOLERANCE) * max(interquartile_mean(runs[str(x)]) for x in FIXED)
             for runs in scores.values()
         )
         if above and near:

@@ -6,7 +6,7 @@ import re
 import pytest
 
 import chunked_td as ctd
-from chunked_td.compression.drawing import START, draw_figure, figure_data, trained_example, write_page
+from chunked_td.lab.studies.compression.drawing import START, draw_figure, figure_data, trained_example, write_page
 
 HOSTILE = "</script><b>"
 

@@ -7,24 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.deep.criteria import (
+from chunked_td.lab.statistics import IntervalEstimate
+from chunked_td.lab.statistics import interquartile_estimate as estimate
+from chunked_td.lab.studies.deep.criteria import (
     ALL_OR_NOTHING,
     FIXED,
     GATE,
     SOLVED,
     TWIN,
     USUAL,
-    Estimate,
     best_fixed,
     compared,
-    estimate,
     gate,
 )
+from chunked_td.lab.studies.deep.results import LEARNED, TRUE, Chosen, Scores
 
-LEARNED = ("value-kernel", "value-kernel-1", "expected", "realised", "lambda-greedy", "meta-gradient")
-"""Learned sources, in the order of the tables."""
-TRUE = (*GATE, "true-kernel-1", "true-per-action", "true-realised")
-"""Arms with λ from the true model."""
 KINDS = {
     "a choice, much later its verdict, noisy rewards": ("umbrella", "gymnax-umbrella"),
     "the same among many irrelevant random observations": ("umbrella-distractors", "gymnax-umbrella-distractors"),
@@ -40,11 +37,6 @@ SHUFFLES = 20
 _FIXED = tuple(str(x) for x in FIXED)
 _USUAL = str(USUAL)
 
-Chosen = dict[str, dict[str, dict[str, dict[str, np.ndarray]]]]
-"""agent → task → arm → judged runs at the chosen step size: score, final and step_size."""
-Scores = dict[str, dict[str, dict[str, np.ndarray]]]
-"""agent → task → arm → scores of judged runs."""
-
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     """Markdown."""
@@ -52,12 +44,12 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
-def estimates_of(judged: dict[str, Any]) -> dict[str, dict[str, Estimate]]:
+def estimates_of(judged: dict[str, Any]) -> dict[str, dict[str, IntervalEstimate]]:
     """task → arm → estimate, from one agent's verdicts."""
-    return {t: {arm: Estimate(**e) for arm, e in v["scores"].items()} for t, v in judged["tasks"].items()}
+    return {t: {arm: IntervalEstimate(**e) for arm, e in v["scores"].items()} for t, v in judged["tasks"].items()}
 
 
-def mean_over_tasks(arm: str, estimates: dict[str, dict[str, Estimate]]) -> float:
+def mean_over_tasks(arm: str, estimates: dict[str, dict[str, IntervalEstimate]]) -> float:
     """An arm's mean over tasks but `TWIN`; NaN where it was not run on one of them. Args: estimates: per task."""
     runs = [found for task, found in estimates.items() if task != TWIN]
     if not runs or any(arm not in found for found in runs):
@@ -148,7 +140,7 @@ def moonshot_table(judged: dict[str, Any]) -> str:
     for agent, verdicts in judged.items():
         parts = {"all": verdicts, **{name: verdicts["sets"][name] for name in reversed(verdicts["sets"])}}
         for name, part in parts.items():
-            means = {arm: Estimate(**e) for arm, e in part["moonshot"]["means"].items()}
+            means = {arm: IntervalEstimate(**e) for arm, e in part["moonshot"]["means"].items()}
             cells = []
             for arms in (_FIXED, tuple(arm for arm in means if arm not in _FIXED)):
                 arm = max(arms, key=lambda a: means[a].value)

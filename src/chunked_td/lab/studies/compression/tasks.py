@@ -121,3 +121,8 @@ def _toss(task: Task, kind: jax.Array, uniform: jax.Array) -> tuple[jax.Array, j
     coins = jnp.where(uniform < 0.5, *_COINS)
     sequences = jnp.where(task.coins, coins, sequences)
     return sequences[..., None], jnp.full(len(kind), task.n + 2, jnp.int32)
+
+
+def stack_tasks(tasks: list[Task]) -> Task:
+    """One task per run."""
+    return Task(*(np.stack(column) for column in zip(*tasks, strict=True)))
