@@ -9,6 +9,7 @@ and does not stop the others. Ray repeats a batch whose worker or node died.
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import socket
 import sys
@@ -20,7 +21,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
-from chunked_td._numba.caching import NOTICE
 from chunked_td.lab.catalogue import USER_MODULES
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.running.batches import Batch, NetworkRunner, programs_of, run_program, silent
@@ -109,7 +109,7 @@ class LocalEngine:
                     return
                 report = silent if self.report is None else partial(self.report, program)
                 arm = program[0].arm
-                with NOTICE.calling(f"{kinds.index(arm.compiles_as) + 1} of {len(kinds)}: {arm.label}"):
+                with _compiling(f"{kinds.index(arm.compiles_as) + 1} of {len(kinds)}: {arm.label}"):
                     for result in attempt(program, self.threads, report, self.networks):
                         results.put(result)
 
@@ -122,6 +122,15 @@ class LocalEngine:
 
     def close(self) -> None:
         """Nothing to release."""
+
+
+def _compiling(name: str) -> contextlib.AbstractContextManager[None]:
+    """Inside, notices of compilation call what is compiled by this name; nothing on a host without Numba."""
+    try:
+        from chunked_td._numba.caching import NOTICE
+    except ModuleNotFoundError:
+        return contextlib.nullcontext()
+    return NOTICE.calling(name)
 
 
 class RayEngine:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +29,7 @@ from chunked_td.lab.studies.tokens.learning import (
 from chunked_td.lab.studies.tokens.tasks import Layout, Prompts, TokenTask, make_layout, mask_of, rewards_of
 from chunked_td.lab.studies.tokens.transformer import Weights
 from chunked_td.returns import length_lambda, log_probs_and_lambda, token_gae
+from chunked_td.returns.policy import PolicyLambda
 
 FIXED = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 MATCHED_CUT = 0.05
@@ -50,7 +51,7 @@ class Sampled(NamedTuple):
 
 def lambdas_of(sampled: Sampled, said: CriticSays) -> dict[str, jax.Array]:
     """λ of the state that each generated token leaves, by every arm: {arm: float32[B, T]}."""
-    mask, forms = sampled.mask, ("realised", "expected", "entropy")
+    mask, forms = sampled.mask, get_args(PolicyLambda)
     found = {form: log_probs_and_lambda(sampled.logits, sampled.tokens, form).lambda_ for form in forms}
     expected = found["expected"]
     length = jnp.sum(mask, axis=1, keepdims=True)
@@ -121,7 +122,7 @@ def sample_with_truth(
         found = rewards_of(task, layout, again, draws)
         return number + 1, found.reshape(batch, rollouts).mean(axis=1)
 
-    _, values = jax.lax.scan(value, 0, starts.T)
+    _, values = jax.lax.scan(value, jnp.zeros((), jnp.int32), starts.T)
     behind = jnp.full((batch, tokens.shape[1] + 1), jnp.nan).at[jnp.arange(batch)[:, None], starts].set(values.T)
     behind = behind.at[jnp.arange(batch), jnp.sum(mask, axis=1)].set(rewards)
 
@@ -190,11 +191,15 @@ def run_gate(settings: Settings, task: TokenTask, seeds: Sequence[int]) -> dict[
     policies = over_seeds(lambda layout, key: warm_start(networks, task, layout, key, settings.warm))(
         layouts, keys[:, 0]
     )
-    sampled = over_seeds(lambda *parts: sample_with_truth(networks, task, *parts, settings.batch, settings.rollouts))(
-        layouts, policies, keys[:, 1]
-    )
+    sampled = over_seeds(
+        lambda layout, policy, key: sample_with_truth(
+            networks, task, layout, policy, key, settings.batch, settings.rollouts
+        )
+    )(layouts, policies, keys[:, 1])
     critics = over_seeds(lambda policy: start_critic(networks, task, policy))(policies)
-    train = over_seeds(lambda *parts: train_critic(networks, task, *parts, settings.ages[0]))
+    train = over_seeds(
+        lambda layout, policy, carry, key: train_critic(networks, task, layout, policy, carry, key, settings.ages[0])
+    )
     judge_all = over_seeds(lambda *parts: judge(networks, task, *parts))
     judged = []
     for updates in range(settings.ages[0], settings.ages[-1] + 1, settings.ages[0]):

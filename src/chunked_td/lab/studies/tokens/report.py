@@ -57,6 +57,7 @@ def _draw(gate: Gate, path: Path) -> None:
         axis.axvline(gate.best_fixed(task).mean(), color="0.55", linestyle=":")
         axis.set_title(TASKS[task], fontsize=9)
         axis.set_xlabel("correlation with the truth")
+        axis.locator_params(axis="x", nbins=4)
         axis.set_yticks(range(len(labels)), labels, fontsize=8)
     axes[0].invert_yaxis()
     write_atomically(path, render(figure, "svg"))
