@@ -12,8 +12,8 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from chunked_td._numba import kernel
-from chunked_td.lab.studies.credit.methods import ACCUMULATING, FALLING, LINEAGE, TIED, Method
-from chunked_td.lab.studies.credit.problems import Problem
+from chunked_td.lab.studies.three_scores.methods import ACCUMULATING, FALLING, LINEAGE, TIED, Method
+from chunked_td.lab.studies.three_scores.problems import Problem
 
 GIVEN, GREEDY, BONUS, ERROR_BONUS = range(4)
 """Behaviour: the problem's policy; ε-greedy; that with a bonus by the spread of returns, or by that of TD errors."""

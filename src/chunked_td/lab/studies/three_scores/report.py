@@ -1,4 +1,4 @@
-"""The tables of the credit study."""
+"""The tables of the study."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from chunked_td._files import write_atomically
-from chunked_td.lab.studies.credit.methods import LABELS, OTHERS
-from chunked_td.lab.studies.credit.protocol import families
-from chunked_td.lab.studies.credit.results import Scored
+from chunked_td.lab.studies.three_scores.methods import LABELS, OTHERS
+from chunked_td.lab.studies.three_scores.protocol import families
+from chunked_td.lab.studies.three_scores.results import Scored
 from chunked_td.lab.study import Verdict
+
+PUBLISHED = "Nothing: a study of ours, on problems of ours. docs/experiments/credit.md holds what was registered."
 
 
 def PAGE(folder: Path, results: dict[str, Scored] | Verdict) -> Path:
-    """Write tables/credit.md: means and worst families of all methods and scores; returns its path."""
-    path = folder / "tables" / "credit.md"
+    """Write tables/three-scores.md: means and worst families of all methods and scores; returns its path."""
+    path = folder / "tables" / "three-scores.md"
     path.parent.mkdir(exist_ok=True)
     if isinstance(results, Verdict):
         text = f"{results.status}: {results.evidence}"

@@ -19,12 +19,12 @@ from chunked_td.lab.study import Arm, BatchRunner, Columns, Environment, Protoco
 if TYPE_CHECKING:
     from chunked_td.lab.atlas.problems import Family
     from chunked_td.lab.running.batches import Batch
-    from chunked_td.lab.studies.credit.problems import Problem
+    from chunked_td.lab.studies.three_scores.problems import Problem
 
 BEHAVIOURS = ("given", "greedy", "bonus", "error-bonus")
 """Ids, in the order of the numbers in `runs`."""
 EXPONENTS = tuple(range(0, -9, -1))
-HELD_OUT = "chunked_td.lab.studies.credit.held_out"
+HELD_OUT = "chunked_td.lab.studies.three_scores.held_out"
 
 
 @cache
@@ -50,7 +50,7 @@ class CreditProblem:
     @staticmethod
     def make(family: str, setting: Any) -> Problem:
         """The prepared problem."""
-        from chunked_td.lab.studies.credit.problems import prepare
+        from chunked_td.lab.studies.three_scores.problems import prepare
 
         found = family_called(family)
         epsilon = 0.1 if found.task == "prediction" else found.epsilon
@@ -69,8 +69,8 @@ class CreditRunner(BatchRunner):
         """See `BatchRunner.run`."""
         import numpy as np
 
-        from chunked_td.lab.studies.credit.methods import METHODS
-        from chunked_td.lab.studies.credit.runs import scores
+        from chunked_td.lab.studies.three_scores.methods import METHODS
+        from chunked_td.lab.studies.three_scores.runs import scores
 
         found = []
         for batch in program:
@@ -83,13 +83,13 @@ class CreditRunner(BatchRunner):
 
 def problem_id(family: str, setting: Any, behaviour: str) -> str:
     """Id of a protocol."""
-    return f"credit-{family}-{setting}-{behaviour}"
+    return f"three-scores-{family}-{setting}-{behaviour}"
 
 
 def protocol_of(family: Family, setting: Any, behaviour: str, profile: str) -> Protocol:
     """The protocol of one problem and behaviour."""
-    from chunked_td.lab.studies.credit.methods import FIXED, LABELS, METHODS
-    from chunked_td.lab.studies.credit.problems import checkpoints
+    from chunked_td.lab.studies.three_scores.methods import FIXED, LABELS, METHODS
+    from chunked_td.lab.studies.three_scores.problems import checkpoints
 
     at = [0, *checkpoints(family.episodes).tolist()]
     arms = [
@@ -101,7 +101,7 @@ def protocol_of(family: Family, setting: Any, behaviour: str, profile: str) -> P
         id=problem_id(family.id, setting, behaviour),
         title=f"{family.title}, {family.dial} {setting}, {behaviour}",
         environment=Environment(
-            "chunked_td.lab.studies.credit.protocol:CreditProblem", {"family": family.id, "setting": setting}
+            "chunked_td.lab.studies.three_scores.protocol:CreditProblem", {"family": family.id, "setting": setting}
         ),
         arms=tuple(arms),
         exponents=EXPONENTS if profile == "paper" else EXPONENTS[::2],
@@ -133,6 +133,11 @@ def protocols(profile: str) -> list[Protocol]:
 
 
 STUDY = Study(
-    "credit", "Credit with exploration held equal", protocols, order=60, table="runs.parquet", page="tables/credit.md",
+    "three-scores",
+    "Credit with exploration held equal",
+    protocols,
+    order=60,
+    table="runs.parquet",
+    page="tables/three-scores.md",
     by_default=False,
-)  # fmt: skip
+)

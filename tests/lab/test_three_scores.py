@@ -1,4 +1,4 @@
-"""The credit study: its runs against the package's learners, its exact numbers, and cross-fitting."""
+"""The study of three scores: its runs against the package's learners, its exact numbers, and cross-fitting."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 import chunked_td as ctd
 from chunked_td._numba import form, kernel
-from chunked_td.lab.studies.credit.methods import FIXED, METHODS, RULE
-from chunked_td.lab.studies.credit.problems import checkpoints, prepare
-from chunked_td.lab.studies.credit.protocol import STUDY, families
-from chunked_td.lab.studies.credit.results import cross_fitted, scored
-from chunked_td.lab.studies.credit.runs import BONUS, GIVEN, GREEDY, greedy_return, new_state, run, scores
+from chunked_td.lab.studies.three_scores.methods import FIXED, METHODS, RULE
+from chunked_td.lab.studies.three_scores.problems import checkpoints, prepare
+from chunked_td.lab.studies.three_scores.protocol import STUDY, families
+from chunked_td.lab.studies.three_scores.results import cross_fitted, scored
+from chunked_td.lab.studies.three_scores.runs import BONUS, GIVEN, GREEDY, greedy_return, new_state, run, scores
 from chunked_td.lab.study import NOT_RUN, Verdict
 
 LOOP = {
@@ -150,7 +150,7 @@ def test_protocols_cover_every_family_and_claims_wait_for_held_out_ones():
     assert {protocol.environment.arguments["family"] for protocol in protocols} == {*families(False), *families(True)}
     assert not any(family.held_out for family in families(False).values())
     assert checkpoints(300)[-1] == 300
-    from chunked_td.lab.studies.credit.claims import CLAIMS
+    from chunked_td.lab.studies.three_scores.claims import CLAIMS
 
     for claim in CLAIMS:
         assert claim.judge(Verdict(NOT_RUN, "none"), {}).status == NOT_RUN

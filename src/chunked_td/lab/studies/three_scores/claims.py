@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from chunked_td.lab.studies.credit.methods import RULE
+from chunked_td.lab.studies.three_scores.methods import RULE
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, Claim, Verdict
 
 LIMITS = {"values": (1.3, 0.75), "decisions": (1.0, 0.75), "control": (1.0, 0.75)}
@@ -38,12 +38,12 @@ def judge(score: str) -> Callable[[Any, Mapping[str, Any]], Verdict]:
 
 CLAIMS = tuple(
     Claim(
-        f"credit-{score}",
+        f"three-scores-{score}",
         "ours",
         f"The registered rule is good at {score} on problems that nobody designed it on.",
         f"mean over held-out families at least {mean}, worst family at least {worst}, and above the best single fixed "
         "λ with a 95 % interval above 0",
-        (RULE,),
+        (),
         judge(score),
         short=f"Credit: {score}",
     )

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunked_td.lab.statistics import IntervalEstimate, estimate_from
-from chunked_td.lab.studies.credit.methods import FIXED
-from chunked_td.lab.studies.credit.protocol import BEHAVIOURS, families, problem_id
+from chunked_td.lab.studies.three_scores.methods import FIXED
+from chunked_td.lab.studies.three_scores.protocol import BEHAVIOURS, families, problem_id
 from chunked_td.lab.study import NOT_RUN, Verdict
 
 if TYPE_CHECKING:
