@@ -4,9 +4,11 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-GUIDE = ROOT / "docs" / "guide"
+FOLDERS = (ROOT / "docs" / "guide", ROOT / "docs" / "experiments")
 PAGES = [
-    page for page in (ROOT / "README.md", *sorted(GUIDE.glob("*.md"))) if "<!-- table: " in page.read_text("utf-8")
+    page
+    for page in (ROOT / "README.md", *(page for folder in FOLDERS for page in sorted(folder.glob("*.md"))))
+    if "<!-- table: " in page.read_text("utf-8")
 ]
 
 

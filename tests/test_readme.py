@@ -54,12 +54,12 @@ TABLE = re.compile(r"<!-- table: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
 def test_the_tables_of_the_history_compressor_come_from_its_data():
-    from chunked_td.compression.tables import all_tables
+    from chunked_td.lab.studies.compression.report import all_tables
+    from chunked_td.lab.studies.compression.results import LOAD
 
     folder = ROOT / "results" / "compression"
-    for name, text in all_tables(folder).items():
-        stored = (folder / "tables" / f"{name}.md").read_text(encoding="utf-8")
-        assert stored.strip() == text, f"run python -m chunked_td.compression.tables {folder}"
+    for name, text in all_tables(LOAD(folder)).items():
+        assert (folder / "tables" / f"{name}.md").read_text(encoding="utf-8").strip() == text
 
 
 PAGES_WITH_TABLES = [page for page in DOCUMENTS if "<!-- table: " in page.read_text(encoding="utf-8")]
@@ -72,18 +72,3 @@ def test_tables_in_pages_are_those_of_the_results(page):
     assert len(found) == text.count("<!-- table: ")
     for path, text in found:
         assert text.strip() == (ROOT / path).read_text(encoding="utf-8").strip(), f"run docs/fill_tables.py: {path}"
-
-
-def test_the_tables_of_the_deep_study_come_from_its_data():
-    """Its scores; the gate and the verdicts are counted from the same runs by the same functions."""
-    import polars as pl
-
-    from chunked_td.deep.tables import chosen_runs, score_tables, scores, verdicts
-
-    folder = ROOT / "results" / "deep"
-    found = scores(chosen_runs(pl.read_parquet(folder / "runs.parquet")))
-    judged = verdicts({"ppo": found["ppo"]})
-    for name, text in score_tables(found["ppo"]).items():
-        stored = (folder / "tables" / f"ppo-{name}.md").read_text(encoding="utf-8")
-        assert stored.strip() == text, f"run python -m chunked_td.deep.tables --out {folder}"
-    assert judged["ppo"]["moonshot"]["verdict"] == "fails"

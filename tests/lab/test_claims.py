@@ -37,13 +37,13 @@ def test_every_claim_names_arms_that_exist():
         for claim in experiment.claims:
             ids.append(claim.id)
             assert all(experiment.protocol.arm(arm).id == arm for arm in claim.arms)
-    assert len(ids) == len(set(ids)) == 32
+    assert len(ids) == len(set(ids))
 
 
 def test_controls_are_claims():
     claims = {claim.id: claim for experiment in catalogue().values() for claim in experiment.claims}
-    assert {name for claim in claims.values() for name in claim.controls} == {"charge-mirrored", "charge-sign"}
-    assert claims.keys() >= {"charge-mirrored", "charge-sign"}
+    controls = {name for claim in claims.values() for name in claim.controls}
+    assert claims.keys() >= controls > {"charge-mirrored", "charge-sign"}
 
 
 def test_a_control_is_printed_with_its_claim(tmp_path, capsys):
