@@ -84,8 +84,8 @@ def compiling_side_by_side(batches: Sequence[Batch]) -> Iterator[None]:
     """Meanwhile, other processes compile what the last batches need, the last kind first, and keep it on disk."""
     first: dict[Any, Batch] = {}
     for batch in batches:
-        ours = batch.protocol.batch_runner is None and batch.protocol.runner.startswith("chunked_td.")
-        if ours and batch.arm.kind != "network":
+        ours = str(batch.protocol.runner).startswith("chunked_td.")  # others may do more than compute
+        if ours and batch.protocol.batch_runner is None and batch.arm.kind != "network":
             first.setdefault(batch.arm.compiles_as, batch)
     waiting = list(first.values())[:0:-1]  # this process begins with the first kind
     helpers = min((os.cpu_count() or 1) - 1, len(waiting) // 2)
