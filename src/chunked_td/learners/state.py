@@ -167,7 +167,7 @@ def make_rule(
 
 
 def _chooses_late(bootstrap: int, view: View, plans: bool) -> bool:
-    """Whether a_{t+1} is chosen after update t: not where the update needs it, nor where values stand still meanwhile."""
+    """Whether a_{t+1} is chosen after update t: not where the update needs it, nor where values stand still."""
     changes = plans or view not in ("offline", "sampled")
     return bootstrap in (EXPECTED_SARSA, Q_LEARNING) and view != "true_online" and changes
 
