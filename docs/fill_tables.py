@@ -4,11 +4,9 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = (ROOT / "docs" / "guide", ROOT / "docs" / "experiments")
+DOCS = ROOT / "docs"
 PAGES = [
-    page
-    for page in (ROOT / "README.md", *(page for folder in FOLDERS for page in sorted(folder.glob("*.md"))))
-    if "<!-- table: " in page.read_text("utf-8")
+    page for page in (ROOT / "README.md", *sorted(DOCS.rglob("*.md"))) if "<!-- table: " in page.read_text("utf-8")
 ]
 
 

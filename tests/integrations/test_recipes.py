@@ -15,7 +15,7 @@ import pytest
 import chunked_td as ctd
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "other-libraries.md"
-BLOCK = re.compile(r"^```py (\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r'^```py title="(\w+)"\n(.*?)^```', re.MULTILINE | re.DOTALL)
 RECIPES = dict(BLOCK.findall(PAGE.read_text(encoding="utf-8")))
 NEEDS = {
     "sb3": "stable_baselines3",
