@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_runs import fake_fleets
 
 from chunked_td.deep.agents.ppo import PpoSettings
 from chunked_td.lab.running.batches import Batch, programs_of, run_program
@@ -20,6 +19,7 @@ from chunked_td.lab.studies.deep.protocol import GROUPS, OTHERS, STREAMING_ONLY,
 from chunked_td.lab.studies.deep.report import PAGE
 from chunked_td.lab.studies.deep.results import COLLECT, LOAD, SETS, judge_agent
 from chunked_td.lab.studies.deep.runner import source_of
+from helpers.fake_runs import fake_fleets
 
 FOLDER = Path(__file__).parents[2] / "results" / "deep"
 RNG = np.random.default_rng(0)
