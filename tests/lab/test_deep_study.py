@@ -215,4 +215,6 @@ def test_what_ppo_ran_is_stated():
     settings, rollout = about["settings"], PpoSettings().environments * PpoSettings().steps
     whole = settings["steps"]["ppo"] // settings["blocks"] // rollout * rollout * settings["blocks"]
     assert about["transitions run"] == {**settings["steps"], "ppo": whole}
-    assert f"{whole:,}" in (FOLDER.parents[1] / "docs" / "guide" / "deep.md").read_text(encoding="utf-8")
+    assert f"{whole:,}" in (FOLDER.parents[1] / "docs" / "experiments" / "networks-protocol.md").read_text(
+        encoding="utf-8"
+    )
