@@ -27,7 +27,14 @@ COMFORTS = [
 NUMERICS = ["jax", "equinox", "optax", "scipy"]
 OUTER_ROOMS = ("lab", "__main__", "cli")
 # Loaded by those who have the library.
-OPTIONAL = ("chunked_td.returns._torch", "chunked_td.returns._triton", "chunked_td.integrations.")
+OPTIONAL = (
+    "chunked_td.returns._torch",
+    "chunked_td.returns._triton",
+    "chunked_td.integrations.",
+    "chunked_td.simulation.plain",  # plays on the Gymnasium face
+)
+FACES = ("gym", "jax", "face", "kept_percepts", "tasks", "jax_task", "spaces", "foreign")
+"""Files of `envs` that are for Gymnasium or JAX."""
 
 SCRIPT = """
 import importlib, sys
@@ -49,9 +56,8 @@ for name in {modules!r}:
 def core_modules():
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).with_suffix("").parts
-        if parts[0] in OUTER_ROOMS or (parts[0] == "envs" and len(parts) > 1 and parts[1] != "dynamics"):
-            if parts[-1] != "__init__" or parts[0] != "envs":
-                continue
+        if parts[0] in OUTER_ROOMS or (parts[0] == "envs" and parts[-1] in FACES):
+            continue
         name = ".".join(["chunked_td", *(part for part in parts if part != "__init__")])
         if not name.startswith(OPTIONAL):
             yield name
