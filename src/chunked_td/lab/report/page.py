@@ -152,13 +152,10 @@ class StudyPage:
 def study_pages(loaded: LoadedDirectory, studies: Mapping[str, Study], folder: Path) -> list[StudyPage]:
     """The pages that studies have in folders of their own, seen from a page in `folder`."""
     files = {name: place / studies[name].page for name, place in loaded.folders.items() if studies[name].page}
-    for place in (loaded.path / "atlas", loaded.path.parent / "atlas"):
-        if "atlas" not in studies and (place / "atlas.html").is_file():
-            files.setdefault("atlas", place / "atlas.html")
     return [
         StudyPage(
             name,
-            studies[name].title if name in studies else "The atlas",
+            studies[name].title,
             part(name, "SUMMARY", studies) or "",
             Path(os.path.relpath(file, folder)).as_posix(),
         )

@@ -1,8 +1,7 @@
 """Claims of studies that are not yet in `chunked_td.lab.studies`.
 
 Each study writes its tables into a folder beside the run directory: `results/compression`, `results/deep`,
-`results/hidden`, `results/atlas`. `chunked-td reproduce` has the atlas in the run directory. What is not there is left
-out.
+`results/hidden`. What is not there is left out.
 """
 
 from __future__ import annotations
@@ -40,7 +39,6 @@ def FurtherClaim(
 
 
 TITLES = {
-    "atlas": "Atlas: which method where",
     "compression": "History compressor",
     "deep": "Networks, a λ per step",
     "hidden": "Hidden state: memory, and λ from the history",
@@ -54,38 +52,12 @@ def further_claims(*roots: Path) -> list[JudgedClaim]:
     They are "not run" where the runs are of a tiny size.
     """
     found: list[JudgedClaim] = []
-    for name, claims in (("atlas", _atlas), ("compression", _compression), ("deep", _deep), ("hidden", _hidden)):
+    for name, claims in (("compression", _compression), ("deep", _deep), ("hidden", _hidden)):
         place = next((root / name for root in roots if (root / name).is_dir()), None)
         if place is not None:
             short = _shortened(place)
             found += (replace(c, verdict=Verdict(NOT_RUN, short)) if short else c for c in claims(place))
     return found
-
-
-def _atlas(folder: Path) -> Iterator[JudgedClaim]:
-    """Methods on families of problems, by the criteria of `chunked_td.lab.atlas`."""
-    from chunked_td.lab.atlas.claims import judge_claims
-    from chunked_td.lab.atlas.ranking import AtlasBootstrap
-    from chunked_td.lab.atlas.results import SCORES, make_atlas, read_scores
-
-    path = folder / SCORES
-    if not path.is_file():
-        return
-    found = make_atlas(read_scores(path))
-    status = {"supported": HOLDS, "not supported": FAILS, "mixed": IN_PART}
-    for claim, finding in judge_claims(found, AtlasBootstrap(found)):
-        verdict = status.get(finding.verdict, NOT_RUN)
-        yield FurtherClaim(
-            claim.id,
-            "atlas",
-            "ours",
-            claim.text,
-            claim.criterion,
-            verdict,
-            " ".join(finding.numbers),
-            claim.short,
-            folder / "atlas.html",
-        )
 
 
 def _compression(folder: Path) -> Iterator[JudgedClaim]:
