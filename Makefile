@@ -23,7 +23,7 @@ help:
 	@echo "make wheel      the wheel in build/wheel: built, checked, installed in bare environments and used there"
 	@echo "make bench      speed against plain Python, NumPy and C"
 	@echo "make attack     hostile files and misuse for MINUTES=$(MINUTES); the table goes to results/attack.md"
-	@echo "make mutants    planted mistakes, each of which a test must catch; the table goes to mutants/TABLE.md"
+	@echo "make mutants    planted mistakes, each of which a test must catch; the table goes to tools/mutants/TABLE.md"
 
 setup: $(READY)
 
@@ -67,10 +67,10 @@ bench: $(READY)
 
 # Kernels check every index: what would read elsewhere in memory, and pass unseen, is an error.
 attack: $(READY)
-	CHUNKED_TD_BOUNDSCHECK=1 $(BIN)/python -m attack --minutes $(MINUTES) --workers $(WORKERS) --table results/attack.md
+	CHUNKED_TD_BOUNDSCHECK=1 $(BIN)/python -m tools.attack --minutes $(MINUTES) --workers $(WORKERS) --table results/attack.md
 
 mutants: $(READY)
-	$(BIN)/python -m mutants --table mutants/TABLE.md
+	$(BIN)/python -m tools.mutants --table tools/mutants/TABLE.md
 
 clean:
 	rm -rf build dist site .pytest_cache .ruff_cache .hypothesis

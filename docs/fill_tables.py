@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-GUIDE = ROOT / "docs" / "guide"
+DOCS = ROOT / "docs"
 PAGES = [
-    page for page in (ROOT / "README.md", *sorted(GUIDE.glob("*.md"))) if "<!-- table: " in page.read_text("utf-8")
+    page for page in (ROOT / "README.md", *sorted(DOCS.rglob("*.md"))) if "<!-- table: " in page.read_text("utf-8")
 ]
 
 

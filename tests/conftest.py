@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from compilation import COMPILED
+from helpers.compilation import COMPILED
 
 # The first call of a kernel compiles it, so a deadline per example would fail at random. The examples are the same
 # in every run: a red test stays red until the code changes.

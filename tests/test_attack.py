@@ -13,7 +13,7 @@ SECONDS = float(os.environ.get("ATTACK_SECONDS", "15"))
 
 
 def attack(*arguments):
-    command = [sys.executable, "-m", "attack", *map(str, arguments)]
+    command = [sys.executable, "-m", "tools.attack", *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
 
 

@@ -13,7 +13,7 @@ import chunked_td as ctd
 from chunked_td.cli.bench import NAMES, bench_command
 from chunked_td.traces import backward_pass
 
-FOLDER = Path(__file__).parents[1] / "benchmarks"
+FOLDER = Path(__file__).parents[1] / "tools" / "benchmarks"
 sys.path.insert(0, str(FOLDER))
 
 import agent_step  # noqa: E402

@@ -17,7 +17,7 @@ from chunked_td.seeding import uniform
 from chunked_td.simulation import networks, simulate
 from chunked_td.simulation.lockstep import Fleet
 from chunked_td.traces import LIMIT, backward_pass
-from compilation import COMPILED
+from helpers.compilation import COMPILED
 
 SMALL = AccumulatedCharge.make(horizon=4, points=2)
 

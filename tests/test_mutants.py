@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def edits():
-    found = importlib.util.spec_from_file_location("mutants.edits", ROOT / "mutants" / "edits.py")
+    found = importlib.util.spec_from_file_location("mutants.edits", ROOT / "tools" / "mutants" / "edits.py")
     module = importlib.util.module_from_spec(found)
     sys.modules[found.name] = module
     found.loader.exec_module(module)

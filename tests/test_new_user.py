@@ -19,7 +19,7 @@ import chunked_td as ctd
 from chunked_td import cli
 from chunked_td.lab.comparison import running
 from chunked_td.lab.comparison.answer import SCORE
-from stand_ins import Catch, MemoryChain
+from helpers.stand_ins import Catch, MemoryChain
 
 MASK = "info['action_mask'] is obeyed"
 
@@ -65,10 +65,10 @@ OTHERS = [  # each is compiled for its own number of actions and rewards
     CART,
     ["minigrid:MiniGrid-DoorKey-5x5-v0", "--env-kwargs", "max_steps=20"],
     [*SEA, "--reward-weights", "1", "0.1"],
-    [*SEA, "--wrappers", "stand_ins:one_reward"],
+    [*SEA, "--wrappers", "helpers.stand_ins:one_reward"],
     ["mo_gymnasium:resource-gathering-v0"],
-    ["stand_ins:MemoryChain-v0", "--indexer", "hash"],
-    ["stand_ins:Catch-v0", "--indexer", "hash"],
+    ["helpers.stand_ins:MemoryChain-v0", "--indexer", "hash"],
+    ["helpers.stand_ins:Catch-v0", "--indexer", "hash"],
 ]
 
 

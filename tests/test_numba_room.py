@@ -14,7 +14,7 @@ import pytest
 
 import chunked_td as ctd
 from chunked_td._numba import Packed, check_layout, code, entry, kernel, on_stack, read, static
-from compilation import COMPILED
+from helpers.compilation import COMPILED
 
 
 class Sizes(NamedTuple):
@@ -178,6 +178,58 @@ def test_long_compilations_are_announced(monkeypatch, capsys):
     shown = capsys.readouterr().err
     assert "compiling" in shown
     assert "compiled in" in shown
+
+
+BROKEN = {
+    "a name is gone": "import numba.core.codegen as room; del room.JITCodeLibrary",
+    "a name means something else": "import chunked_td._numba.fast as room; room._LowerResult = dict",
+}
+"""What a later Numba might do to the fast compiler."""
+
+KERNELS = """
+    import sys, warnings
+    {broken}
+    warnings.simplefilter("ignore")
+    sys.path.insert(0, {tests!r})
+    from chunked_td._numba.compiler import is_fast
+    import test_numba_room as room
+    import numpy as np
+
+    room.test_a_tree_of_tuples_is_read_by_address()
+    room.test_small_arrays_go_on_the_stack_if_their_size_is_static(room.static(3))
+    print(is_fast())
+"""
+
+LEARNING = """
+    import warnings
+    {broken}
+    warnings.simplefilter("ignore")
+    from chunked_td.envs.dynamics import ChainAndSplit
+    from chunked_td.simulation import simulate
+    from chunked_td._numba.compiler import is_fast
+
+    problem = ChainAndSplit.make(horizon=4, actions=2, width=3)
+    runs = simulate(problem, learner="expected_sarsa", step_sizes=0.5, seeds=1, episodes=20, keep_values=True)
+    print(is_fast(), runs.values.tobytes().hex())
+"""
+
+
+@pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
+@pytest.mark.parametrize("broken", BROKEN)
+def test_plain_njit_takes_over_where_numba_has_changed(broken, tmp_path):
+    text = KERNELS.format(broken=BROKEN[broken], tests=os.path.dirname(__file__))
+    assert run_script(tmp_path, text) == ["False"]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
+def test_plain_njit_gives_the_same_values(tmp_path):
+    (fast, values), (plain, same) = (
+        run_script(tmp_path, LEARNING.format(broken=broken), XDG_CACHE_HOME=str(tmp_path / str(k)))
+        for k, broken in enumerate(("", BROKEN["a name is gone"]))
+    )
+    assert (fast, plain) == ("True", "False")
+    assert values == same
 
 
 def test_a_copy_of_a_learner_learns_for_itself():

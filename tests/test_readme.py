@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,16 +15,23 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
-DOCUMENTS = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+FOLDERS = ("start", "guide", "experiments")
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "docs" / "index.md",
+    *sorted(page for folder in FOLDERS for page in (ROOT / "docs" / folder).glob("*.md")),
+]
 
 
 def blocks(document: Path):
-    """(line of the first statement, code) of every Python block."""
+    """(line of the first statement, code) of every Python block that is not a file of its own."""
     text = document.read_text(encoding="utf-8")
     for match in BLOCK.finditer(text):
-        yield text.count("\n", 0, match.start(1)), match.group(1)
+        if "title=" not in match.group().partition("\n")[0]:
+            yield text.count("\n", 0, match.start(1)), match.group(1)
 
 
+PLAIN = {"NUMBA_DISABLE_JIT": "1", "MPLBACKEND": "agg"}
 UNCOMPILED = ("choosing.md", "lambda-sources.md", "models.md", "planning.md", "rivals.md")
 """Pages that show many kinds of learners for a few episodes: compiling them takes longer than running them plainly."""
 
@@ -32,7 +43,10 @@ def run_blocks(document: Path) -> None:
         exec(compile("\n" * line + code, str(document), "exec"), namespace)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+PAGES_WITH_CODE = [page for page in DOCUMENTS if page.parent.name != "experiments" and list(blocks(page))]
+
+
+@pytest.mark.parametrize("document", PAGES_WITH_CODE, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_code_runs(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
@@ -46,20 +60,61 @@ def test_the_code_runs(document, tmp_path, monkeypatch):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_readme_shows_code():
+FILE = re.compile(r'^```python title="([^"]+)"\n(.*?)^```', re.MULTILINE | re.DOTALL)
+SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FIRST_PAGES = sorted((ROOT / "docs" / "start").glob("*.md"))
+
+
+@pytest.mark.parametrize("document", FIRST_PAGES, ids=lambda path: path.name)
+def test_the_commands_of_the_first_pages_run(document, tmp_path):
+    """Commands in `sh` blocks, with the files that the page shows; in plain Python, which is faster than compiling."""
+    text = document.read_text(encoding="utf-8")
+    for name, content in FILE.findall(text):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    for line in "".join(SHELL.findall(text)).splitlines():
+        program, *words = shlex.split(line, comments=True)
+        assert program == "chunked-td", line
+        command = [sys.executable, "-m", "chunked_td", *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=os.environ | PLAIN)
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+
+
+def test_the_notebook_runs(tmp_path):
+    """Its code runs top to bottom; in what is stored each cell has run, and the last shows a picture."""
+    path = ROOT / "docs" / "notebook.ipynb"
+    cells = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    assert "image/png" in cells[-1]["outputs"][-1]["data"]
+    copy = tmp_path / path.name
+    shutil.copy(path, copy)
+    commands = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = [sys.executable, str(ROOT / "tools" / "run_notebook.py"), str(copy)]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, env=os.environ | PLAIN | {"PATH": commands}
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_readme_is_short_and_shows_code():
     assert list(blocks(ROOT / "README.md"))
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_page_is_long(document):
+    assert len(document.read_text(encoding="utf-8").split()) <= 1_500
 
 
 TABLE = re.compile(r"<!-- table: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
 def test_the_tables_of_the_history_compressor_come_from_its_data():
-    from chunked_td.compression.tables import all_tables
+    from chunked_td.lab.studies.compression.report import all_tables
+    from chunked_td.lab.studies.compression.results import LOAD
 
     folder = ROOT / "results" / "compression"
-    for name, text in all_tables(folder).items():
-        stored = (folder / "tables" / f"{name}.md").read_text(encoding="utf-8")
-        assert stored.strip() == text, f"run python -m chunked_td.compression.tables {folder}"
+    for name, text in all_tables(LOAD(folder)).items():
+        assert (folder / "tables" / f"{name}.md").read_text(encoding="utf-8").strip() == text
 
 
 PAGES_WITH_TABLES = [page for page in DOCUMENTS if "<!-- table: " in page.read_text(encoding="utf-8")]
@@ -72,18 +127,3 @@ def test_tables_in_pages_are_those_of_the_results(page):
     assert len(found) == text.count("<!-- table: ")
     for path, text in found:
         assert text.strip() == (ROOT / path).read_text(encoding="utf-8").strip(), f"run docs/fill_tables.py: {path}"
-
-
-def test_the_tables_of_the_deep_study_come_from_its_data():
-    """Its scores; the gate and the verdicts are counted from the same runs by the same functions."""
-    import polars as pl
-
-    from chunked_td.deep.tables import chosen_runs, score_tables, scores, verdicts
-
-    folder = ROOT / "results" / "deep"
-    found = scores(chosen_runs(pl.read_parquet(folder / "runs.parquet")))
-    judged = verdicts({"ppo": found["ppo"]})
-    for name, text in score_tables(found["ppo"]).items():
-        stored = (folder / "tables" / f"ppo-{name}.md").read_text(encoding="utf-8")
-        assert stored.strip() == text, f"run python -m chunked_td.deep.tables --out {folder}"
-    assert judged["ppo"]["moonshot"]["verdict"] == "fails"

@@ -22,7 +22,7 @@ from chunked_td.lambdas.step import WHOLE, chance, expected_mixture, first, foll
 from chunked_td.seeding import uniform
 from chunked_td.simulation import simulate
 from chunked_td.simulation.lockstep import Fleet
-from compilation import COMPILED
+from helpers.compilation import COMPILED
 
 EPISODES = 25
 ENVS = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from compilation import COMPILED
+from helpers.compilation import COMPILED
 
 FOLDER = Path(__file__).parent
 KERNELS = ["test_traces.py", "test_policies.py", "test_lambdas.py", "test_seeding.py", "test_numba_room.py"]

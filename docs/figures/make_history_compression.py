@@ -7,7 +7,7 @@ from pathlib import Path
 
 import matplotlib
 
-from chunked_td.compression.drawing import draw_figure, trained_example
+from chunked_td.lab.studies.compression.drawing import draw_figure, trained_example
 
 if __name__ == "__main__":
     matplotlib.rcParams["svg.hashsalt"] = "history-compression"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,9 +14,7 @@ from hypothesis import strategies as st
 import chunked_td as ctd
 from chunked_td.analysis.fixed_points import fixed_point
 from chunked_td.envs.dynamics import SkewedSplit, TransitionTable
-
-sys.path.append(str(Path(__file__).parents[1] / "envs"))
-from random_tables import random_table
+from helpers.random_tables import random_table
 
 LEARNERS = ("td", "sarsa", "expected_sarsa")
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -20,11 +18,8 @@ from chunked_td.analysis.fixed_points.problem import Problem
 from chunked_td.envs.dynamics import ChainAndSplit, KeyToDoor, SkewedSplit, TransitionTable
 from chunked_td.lambdas import CLASSES
 from chunked_td.simulation import simulate
-
-sys.path.append(str(Path(__file__).parents[1] / "envs"))
-sys.path.append(str(Path(__file__).parent))
-from episodes import Enumerated
-from random_tables import random_outcomes, random_table
+from helpers.episodes import Enumerated
+from helpers.random_tables import random_outcomes, random_table
 
 # ---- all episodes, one by one
 

@@ -2,7 +2,6 @@
 
 import itertools
 
-import by_hand
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 import chunked_td as ctd
 from chunked_td.compression.criteria import Criterion, goes_up, must_go_up, pass_up, put_back, take_up
 from chunked_td.compression.predictor import Shape, log_probabilities, modes, perturbation
+from helpers import by_hand
 
 ALPHABET = "abc01"
 PAIR = ["a" + "bc" * 5 + "0", "b" + "bc" * 5 + "1"]

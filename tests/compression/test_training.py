@@ -2,7 +2,6 @@
 
 import itertools
 
-import by_hand
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +18,7 @@ from chunked_td.compression.training import (
     start_runs,
     train_runs,
 )
+from helpers import by_hand
 
 read_batch, train_batch, train_level, _states_above = (
     jax.jit(f, static_argnums=0)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chunked_td.deep import Categories, DeepRecurrent, DeepRollout, RolloutLambda, hidden_study, hidden_tables
-from chunked_td.deep import hidden_criteria as rule
+from chunked_td.deep import Categories, DeepRecurrent, DeepRollout, RolloutLambda
 from chunked_td.deep.agents.ppo import PpoSettings, collect, ppo_update, start_ppo
 from chunked_td.deep.agents.streaming import StreamingSettings, start_run, stream_block, stream_step
-from chunked_td.deep.criteria import FIXED
 from chunked_td.deep.lambdas import SOURCES, SourceSizes
 from chunked_td.deep.lambdas.percepts import percept_logs
 from chunked_td.deep.lambdas.recurrent import PerceptWindow, RecurrentPercepts
@@ -297,59 +292,6 @@ def test_bad_settings_are_refused(make, message):
 def test_a_memory_of_another_kind_is_refused(settings):
     with pytest.raises(TypeError, match=r"memory: got 'kept', takes a RecurrentMemory or None"):
         settings(memory="kept")
-
-
-def test_the_rule_reads_reaches_as_it_says():
-    rows = np.full((3, 8), 0.5)
-    rows[1, -2:], rows[2] = 0.95, np.nan
-    rows[2, -1] = 1.0
-    assert rule.solved(rows).tolist() == [False, True, True]
-    assert rule.reach({20: 0.5, 5: 1.0, 10: 0.9, 50: 1.0}) == 10
-    assert rule.reach({5: 0.85}) == 0
-
-    def reaches(**sources):
-        fixed = {"a": dict.fromkeys(map(str, FIXED), 5), "b": dict.fromkeys(map(str, FIXED), 5)}
-        fixed["a"]["0.9"], fixed["b"]["0.5"] = 20, 10
-        return {task: {**arms, "recurrent": sources[task], "recurrent-realised": 0} for task, arms in fixed.items()}
-
-    assert rule.reach_claim(reaches(a=20, b=10)) == "holds"
-    assert rule.reach_claim(reaches(a=20, b=5)) == "fails"
-    alone = {"a": reaches(a=20, b=10)["a"]}
-    assert rule.reach_claim(alone) == "in part"
-    assert rule.memory_claim(reaches(a=50, b=10), reaches(a=20, b=10)) == "holds"
-    assert rule.memory_claim(reaches(a=20, b=10), reaches(a=20, b=20)) == "fails"
-    assert rule.memory_claim(alone, alone) == "in part"
-
-
-@pytest.mark.long
-def test_the_study_runs_and_its_tables_are_those_of_the_results(tmp_path):
-    """A tiny study end to end: what it writes can be imported and judged."""
-    hidden_study.main(["--size", "quick", "--steps", "400", "--lengths", "2", "--out", str(tmp_path)])
-    hidden_tables.main(["--import", str(tmp_path / "hidden.npz"), "--out", str(tmp_path / "results")])
-    judged = json.loads((tmp_path / "results" / "verdicts.json").read_text(encoding="utf-8"))
-    cell = judged["memories"]["sarsa, kept"]["cells"]["t-maze 2"]
-    assert set(cell["solved"]) == {*map(str, FIXED), *hidden_study.ARMS}
-    assert cell["last λ"]["true-expected"] == 1.0
-    stored = (tmp_path / "results" / "runs.parquet").read_bytes()
-    hidden_tables.main(["--import", str(tmp_path / "hidden.npz"), "--out", str(tmp_path / "results")])
-    assert (tmp_path / "results" / "runs.parquet").read_bytes() == stored  # the same cells, once
-    with pytest.raises(ValueError, match=r"task must be one of"):
-        hidden_study.make_hidden_task("maze", 3)
-
-
-def test_stored_verdicts_are_those_of_the_stored_runs():
-    import polars as pl
-
-    folder = Path(__file__).parents[2] / "results" / "hidden"
-    judged = hidden_tables.verdicts(hidden_tables.read_cells(pl.read_parquet(folder / "runs.parquet")))
-    stored = json.loads((folder / "verdicts.json").read_text(encoding="utf-8"))
-    for name, memory in judged["memories"].items():
-        assert stored["memories"][name]["reach"] == memory["reach"]
-        assert [c["gate"] for c in memory["cells"].values()] == [
-            c["gate"] for c in stored["memories"][name]["cells"].values()
-        ]
-    assert judged["claims"] == stored["claims"]
-    assert (folder / "tables" / "reach.md").read_text(encoding="utf-8") == hidden_tables.reach_table(judged) + "\n"
 
 
 def test_the_command_takes_a_memory(tmp_path, capsys):

@@ -1,8 +1,7 @@
-"""Tasks as pure functions, PPO's advantages, the criteria, the command."""
+"""Tasks as pure functions, PPO's advantages, the command."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple
 
 import gymnasium as gym
@@ -13,10 +12,8 @@ import polars as pl
 import pytest
 
 from chunked_td import cli
-from chunked_td.deep import study, tables
 from chunked_td.deep.agents.ppo import PpoSettings, collect, ppo_update, start_ppo
-from chunked_td.deep.criteria import FIXED, Estimate, compared, estimate, gate, interquartile, moonshot
-from chunked_td.deep.lambdas import SOURCES, DeepConstant, DeepMetaGradient
+from chunked_td.deep.lambdas import SOURCES, DeepMetaGradient
 from chunked_td.deep.networks import apply_mlp
 from chunked_td.deep.training import DeepAgent, make_settings
 from chunked_td.envs.tasks import (
@@ -31,7 +28,6 @@ from chunked_td.envs.tasks import (
     make_other,
     make_task_by_name,
 )
-from chunked_td.lab.statistics import interquartile_mean
 
 
 def other(name):
@@ -293,53 +289,6 @@ def test_ppo_refuses_what_it_cannot_use():
         make_task_by_name("katch")
 
 
-def test_the_criteria_say_what_they_say():
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=13)
-    assert interquartile(values) == pytest.approx(float(interquartile_mean(values)))
-    low, high = Estimate(0.5, 0.4, 0.6), Estimate(0.9, 0.8, 1.0)
-    assert [compared(*pair) for pair in ((high, low), (low, high), (low, low))] == ["better", "worse", "no difference"]
-    middle = Estimate(0.7, 0.65, 0.75)
-    fixed = {str(x): low for x in FIXED} | {"0.5": middle}
-    assert gate(fixed | {"true-kernel": high, "true-expected": low}) == "passed"
-    assert gate(fixed | {"true-kernel": middle, "true-expected": low}) == "half"
-    assert gate(fixed | {"true-kernel": low, "true-expected": low}) == "closed"
-    assert estimate(np.full(5, 0.3)) == Estimate(*[pytest.approx(0.3)] * 3)
-    runs = {str(x): 0.5 + 0.01 * rng.random(20) for x in FIXED}
-    good, bad = 0.8 + 0.01 * rng.random(20), 0.4 + 0.01 * rng.random(20)
-    assert moonshot({"a": runs | {"s": good}, "b": runs | {"s": good}}, ("s",))["by"] == ["s"]
-    assert moonshot({"a": runs | {"s": good}, "b": runs | {"s": bad}}, ("s",))["verdict"] == "fails"
-
-
-def test_the_study_runs_and_is_tabled(tmp_path):
-    size = dataclasses.replace(study.SIZES["quick"], steps=dict.fromkeys(study.GRIDS, 80), blocks=2, seeds=2)
-    grouped = {"heads": {"value-kernel": SOURCES["value"]} | {n: DeepConstant() for n in tables.TRUE}}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "GROUPS", grouped)
-        *_, table = study.study(size, ("sarsa",), ("charge",))
-    np.savez(tmp_path / "study.npz", **table)
-    tables.main(["--import", str(tmp_path / "study.npz"), "--out", str(tmp_path), "--figures", str(tmp_path)])
-    assert len(pl.read_parquet(tmp_path / "runs.parquet")) == (len(FIXED) + 1 + len(tables.TRUE)) * 3
-    assert "| 0.95 |" in (tmp_path / "tables" / "sarsa-ours.md").read_text()
-    assert "closed" in (tmp_path / "tables" / "gate-ours.md").read_text()
-    assert (tmp_path / "deep-sarsa.svg").stat().st_size > 1_000
-    before = pl.read_parquet(tmp_path / "runs.parquet")
-    again = {**table, "task": np.full_like(table["task"], "gymnax-catch", dtype="<U12"), "curve": 1 - table["curve"]}
-    np.savez(tmp_path / "more.npz", **again)
-    tables.main(["--import", str(tmp_path / "more.npz"), "--out", str(tmp_path)])
-    runs = pl.read_parquet(tmp_path / "runs.parquet")
-    assert runs[: len(before)].equals(before)
-    assert runs["task"].unique(maintain_order=True).to_list() == ["charge", "gymnax-catch"]
-    assert "| gymnax-catch |" in (tmp_path / "tables" / "gate-others.md").read_text()
-    assert "gymnax" not in (tmp_path / "tables" / "sarsa-ours.md").read_text()
-    again["curve"] = again["curve"] * 0
-    np.savez(tmp_path / "more.npz", **again)
-    tables.import_runs([tmp_path / "more.npz"], tmp_path)
-    replaced = pl.read_parquet(tmp_path / "runs.parquet")
-    assert len(replaced) == len(runs)
-    assert replaced.filter(pl.col("task") == "gymnax-catch")["score"].sum() == 0.0
-
-
 def run(*arguments):
     with pytest.raises(SystemExit) as stop:
         cli.main(list(arguments))
@@ -357,16 +306,3 @@ def test_the_command_trains_saves_and_resumes(tmp_path, capsys):
     assert "source: " in capsys.readouterr().err
     assert run(*command, "--lambda", "2", "--overwrite") == 2
     assert "lambda_ must be a number in [0, 1], got 2" in capsys.readouterr().err
-
-
-def test_single_arms_of_the_study_can_be_run(capsys):
-    size = dataclasses.replace(study.SIZES["full"], arms=("meta-gradient", "0.95"))
-    assert {row["arm"] for row in study.design(size, "sarsa", "heads")} == {"0.95"}
-    assert {row["arm"] for row in study.design(size, "sarsa", "meta")} == {"meta-gradient"}
-    assert not study.design(size, "sarsa", "percepts")
-    assert not study.design(size, "ppo", "meta")  # streaming learners only
-    whole = [row for row in study.design(study.SIZES["full"], "sarsa", "heads") if row["arm"] == "0.95"]
-    assert study.design(size, "sarsa", "heads") == whole
-    with pytest.raises(SystemExit):
-        study.main(["--arms", "meta", "--out", "nowhere"])
-    assert "--arms: got meta, takes 0.0, " in capsys.readouterr().err

@@ -11,11 +11,11 @@ import math
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
-from small_envs import SMALL, all_pairs, array, component_probability, prepared, start
 
 from chunked_td.envs.dynamics import (
     AccumulatedCharge,
@@ -26,6 +26,7 @@ from chunked_td.envs.dynamics import (
     independent_copy,
 )
 from chunked_td.seeding import Draws, Stream
+from helpers.small_envs import SMALL, all_pairs, array, component_probability, prepared, start
 
 ERROR_RATE = 1e-6
 each_small = pytest.mark.parametrize("env", SMALL.values(), ids=SMALL.keys())
@@ -306,7 +307,7 @@ import json, sys
 import numpy as np
 from chunked_td.seeding import Draws
 sys.path.insert(0, {root!r})
-from small_envs import SMALL
+from helpers.small_envs import SMALL
 record = []
 for name, env in SMALL.items():
     draws, rng = Draws(np.random.default_rng(1)), np.random.default_rng(2)
@@ -325,7 +326,7 @@ for name, env in SMALL.items():
 
 
 def test_kernels_run_as_plain_python_with_the_same_numbers():
-    root = os.path.dirname(os.path.abspath(__file__))
+    root = str(Path(__file__).parents[1])
     script = WALK.format(root=root)
     plain = subprocess.run(
         [sys.executable, "-c", script + "\nimport numba\nassert numba.config.DISABLE_JIT\nprint(json.dumps(record))"],

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from random_tables import random_table
-from small_envs import SMALL, all_pairs, legal, prepared, start
 
 from chunked_td.analysis.exact import ExactModel
 from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, KeyToDoor, SkewedSplit, TransitionTable
+from helpers.random_tables import random_table
+from helpers.small_envs import SMALL, all_pairs, legal, prepared, start
 
 each_small = pytest.mark.parametrize("env", SMALL.values(), ids=SMALL.keys())
 

@@ -7,8 +7,6 @@ import pickle
 import gymnasium as gym
 import numpy as np
 import pytest
-from random_tables import random_table
-from small_envs import SMALL, all_pairs, array
 
 import chunked_td as ctd
 from chunked_td._numba import static
@@ -20,6 +18,8 @@ from chunked_td.learners.state import Tables
 from chunked_td.models.oracle import TableOracle
 from chunked_td.seeding import Draws
 from chunked_td.simulation import simulate
+from helpers.random_tables import random_table
+from helpers.small_envs import SMALL, all_pairs, array
 
 TWO = {0: {0: [(0.5, 1, 1.0, True), (0.5, 0, 0.0, False)], 1: [(1.0, 1, 0.0, True)]}, 1: {}}
 

@@ -1,8 +1,11 @@
-"""The recipes for other libraries run as printed, and TorchRL's functions agree with ours."""
+"""The recipes for other libraries run as printed, and with one λ their functions agree with ours."""
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import re
+import types
 import warnings
 from pathlib import Path
 
@@ -12,9 +15,16 @@ import pytest
 import chunked_td as ctd
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "other-libraries.md"
-BLOCK = re.compile(r"^```py (\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r'^```py title="(\w+)"\n(.*?)^```', re.MULTILINE | re.DOTALL)
 RECIPES = dict(BLOCK.findall(PAGE.read_text(encoding="utf-8")))
-NEEDS = {"sb3": "stable_baselines3", "torch": "torch", "torchrl": "torchrl"}
+NEEDS = {
+    "sb3": "stable_baselines3",
+    "torch": "torch",
+    "torchrl": "torchrl",
+    "verl": "verl.trainer.ppo.core_algos",
+    "openrlhf": "torch",
+    "trl": "torch",
+}
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -43,6 +53,8 @@ def test_the_recipe_runs(name):
         assert space["data"]["advantage"].shape == (4, 32, 1)
     if name == "torch":
         assert space["advantages"].shape == (128, 4)
+    if name == "verl":
+        importlib.reload(load("verl.trainer.ppo.core_algos"))  # their own function back in its place
 
 
 def test_every_recipe_is_run():
@@ -70,3 +82,81 @@ def test_torchrl_agrees():
     torch.testing.assert_close(vectorised, ours, rtol=1e-12, atol=1e-12)
     serial = functional.generalized_advantage_estimate(0.9, *arguments)[1][..., 0]
     torch.testing.assert_close(serial, ours, rtol=1e-6, atol=1e-6)  # this one rounds to float32 on the way
+
+
+def source_of(module, path):
+    """The syntax tree of a file of an installed package, which need not be importable here; skips where it is not."""
+    spec = importlib.util.find_spec(module)
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip(f"{module} is not installed")
+    return ast.parse((Path(spec.submodule_search_locations[0]) / path).read_text(encoding="utf-8"))
+
+
+def tokens(seed=0):
+    """rewards, values and a mask [B, T] of a batch of answers with padding at the end."""
+    rng = np.random.default_rng(seed)
+    rewards, values = (torch.tensor(x) for x in rng.normal(size=(2, 5, 12)))
+    return rewards, values, ctd.length_mask(torch.tensor([12, 1, 7, 4, 9]), 12)
+
+
+def defined(name):
+    """A function that a recipe defines, without the lines that need the library."""
+    space = {}
+    block = ast.parse(RECIPES[name])
+    block.body = [x for x in block.body if isinstance(x, ast.FunctionDef) or "chunked_td" in ast.unparse(x)]
+    exec(compile(block, name, "exec"), space)
+    return next(x for x in space.values() if isinstance(x, types.FunctionType))
+
+
+def test_verl_agrees():
+    theirs = load("verl.trainer.ppo.core_algos").compute_gae_advantage_return
+    rewards, values, mask = tokens()
+    mask[:, 2:4] = False  # what a tool said
+    arguments = (rewards, values, mask.double(), 0.98, 0.9)
+    for ours, reference in zip(defined("verl")(*arguments, lambda_value=0.9), theirs(*arguments), strict=True):
+        torch.testing.assert_close(ours[mask], reference[mask], rtol=0.0, atol=1e-8)  # they add 1e-8 to counts
+
+
+def test_openrlhf_agrees():
+    tree = source_of("openrlhf", "trainer/ppo_utils/experience_maker.py")
+    name = "get_advantages_and_returns"
+    (function,) = (x for x in ast.walk(tree) if isinstance(x, ast.FunctionDef) and x.name == name)
+    space = {"torch": torch, "Tuple": tuple, "Optional": None}
+    exec(compile(ast.Module([function], []), name, "exec"), space)
+    rewards, values, mask = tokens()
+    arguments = (None, values, rewards, mask, 0.98, 0.9)
+    for ours, theirs in zip(defined("openrlhf")(*arguments, lambda_value=0.9), space[name](*arguments), strict=True):
+        torch.testing.assert_close(ours[mask], theirs[mask], rtol=1e-12, atol=1e-12)
+
+
+def test_trl_agrees():
+    utils = load("trl.trainer.utils")
+    logits, taken = torch.randn(2, 8, 50, dtype=torch.float64), torch.randint(50, (2, 8))
+    log_probs, lambdas = ctd.log_probs_and_lambda(logits, taken, "entropy")
+    torch.testing.assert_close(log_probs, utils.selective_log_softmax(logits, taken), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(-lambdas.log(), utils.entropy_from_logits(logits), rtol=1e-10, atol=1e-10)
+
+
+def test_cleanrl_agrees():
+    """The loop of its script, cut out of the file as it is installed."""
+    tree = source_of("cleanrl", "ppo.py")
+    loops = (x for x in ast.walk(tree) if isinstance(x, ast.For) and ast.unparse(x.target) == "t")
+    (loop,) = (x for x in loops if "lastgaelam" in ast.unparse(x))
+    rng = np.random.default_rng(0)
+    rewards, values = (torch.tensor(x) for x in rng.normal(size=(2, 16, 3)))
+    dones, next_done = torch.tensor(rng.random((16, 3)) < 0.2).double(), torch.tensor([0.0, 1.0, 0.0]).double()
+    space = {
+        "rewards": rewards,
+        "values": values,
+        "dones": dones,
+        "next_done": next_done,
+        "next_value": torch.ones(1, 3, dtype=torch.float64),
+        "args": types.SimpleNamespace(num_steps=16, gamma=0.97, gae_lambda=0.9),
+        "advantages": torch.zeros_like(rewards),
+        "lastgaelam": 0,
+    }
+    exec(compile(ast.Module([loop], []), "ppo.py", "exec"), space)
+    ended = torch.cat([dones[1:], next_done[None]])
+    following = torch.cat([values[1:], space["next_value"]])
+    ours = ctd.gae(rewards, values, following, ended, False, 0.97, 0.9)
+    torch.testing.assert_close(ours, space["advantages"], rtol=1e-12, atol=1e-12)

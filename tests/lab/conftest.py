@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from lab_helpers import TOY
 
 from chunked_td.lab.catalogue import load_protocols
 from chunked_td.lab.running.reproduce import reproduce as run_sweep
+from helpers.lab_helpers import TOY
 
 
 @pytest.fixture

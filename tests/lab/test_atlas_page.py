@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import browser
 import numpy as np
 import polars as pl
 import pytest
@@ -25,6 +24,7 @@ from chunked_td.lab.studies.atlas.report import AtlasView, build_page
 from chunked_td.lab.studies.atlas.results import FLOOR, AtlasResults, WrittenVerdict, make_atlas, verdict
 from chunked_td.lab.studies.atlas.text import candidate, control_findings, controls_of, places, verdict_text
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN
+from helpers import browser
 
 RESULTS = Path(__file__).parents[2] / "results" / "atlas"
 FAMILIES = ("delay", "noisy-states", "fan-in", "skew", "policy", "grid")

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from chunked_td.envs.dynamics import AccumulatedCharge
-from chunked_td.lab.results.criteria import FAILS, HOLDS, UNDECIDED
 from chunked_td.lab.studies.charge_signs import claims
 from chunked_td.lab.studies.charge_signs.protocol import BEST, PROTOCOL, WORST, simulate_sign
 from chunked_td.lab.studies.charge_signs.tilted import TiltedLambda
+from chunked_td.lab.study import FAILS, HOLDS, NOT_SHOWN
 
 TIMES = CHARGES = 21
 
@@ -80,12 +80,12 @@ def study(**scores):
     return SimpleNamespace(id="charge-signs", runs=runs, about=SimpleNamespace(step_size_base=0.1))
 
 
-@pytest.mark.parametrize(("gap", "status"), [(0.0, HOLDS), (250.0, HOLDS), (302.0, UNDECIDED), (800.0, FAILS)])
+@pytest.mark.parametrize(("gap", "status"), [(0.0, HOLDS), (250.0, HOLDS), (302.0, NOT_SHOWN), (800.0, FAILS)])
 def test_the_difference_is_judged_at_the_step_size_that_is_best_for_both(gap, status):
     noise = np.resize([-30.0, 30.0], 40)
     plain = np.stack([np.full(40, 550.0), np.full(40, 900.0)])
     mirrored = np.stack([np.full(40, 1450.0), 900.0 - abs(gap) + noise])
-    found = claims.no_difference(study(tdc=plain, tdc_mirrored=mirrored), "tdc")
+    found = claims.difference(study(tdc=plain, tdc_mirrored=mirrored), "tdc", -claims.MARGIN, claims.MARGIN)
     assert found.status == status, found
     assert "0.1 × 2⁻⁴" in found.evidence
 
@@ -93,8 +93,8 @@ def test_the_difference_is_judged_at_the_step_size_that_is_best_for_both(gap, st
 def test_a_large_difference_and_what_the_cure_is_worth():
     ones = np.ones((1, 40))
     tilted = {"tilted": 550 * ones, "tilted_mirrored": 1440 * ones}
-    assert claims.large_difference(study(**tilted), {}).status == HOLDS
-    assert claims.large_difference(study(tilted=ones, tilted_mirrored=ones), {}).status == FAILS
+    assert claims.difference(study(**tilted), "tilted", claims.LARGE, np.inf).status == HOLDS
+    assert claims.difference(study(tilted=ones, tilted_mirrored=ones), "tilted", claims.LARGE, np.inf).status == FAILS
     noise = np.random.default_rng(0).normal(0, 20, (4, 1, 40))
     for fixed, status in ((1000, HOLDS), (800, FAILS)):
         means = {"five": 900, "five_mirrored": 900, "fixed": fixed, "fixed_mirrored": fixed}

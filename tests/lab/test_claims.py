@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fake_runs import fill
 
 from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.results.claims import judge_all, print_claims
@@ -20,6 +19,7 @@ from chunked_td.lab.results.criteria import (
 from chunked_td.lab.results.runs import load_results
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.study import FAILS, HOLDS, NOT_RUN, NOT_SHOWN
+from helpers.fake_runs import fill
 
 
 def judged(studies):
@@ -37,13 +37,13 @@ def test_every_claim_names_arms_that_exist():
         for claim in experiment.claims:
             ids.append(claim.id)
             assert all(experiment.protocol.arm(arm).id == arm for arm in claim.arms)
-    assert len(ids) == len(set(ids)) == 32
+    assert len(ids) == len(set(ids))
 
 
 def test_controls_are_claims():
     claims = {claim.id: claim for experiment in catalogue().values() for claim in experiment.claims}
-    assert {name for claim in claims.values() for name in claim.controls} == {"charge-mirrored", "charge-sign"}
-    assert claims.keys() >= {"charge-mirrored", "charge-sign"}
+    controls = {name for claim in claims.values() for name in claim.controls}
+    assert claims.keys() >= controls > {"charge-mirrored", "charge-sign"}
 
 
 def test_a_control_is_printed_with_its_claim(tmp_path, capsys):
@@ -62,9 +62,13 @@ def test_statuses_follow_from_the_runs(found):
         assert found[name].status == HOLDS, found[name]
     assert found["treasure-default"].status in (HOLDS, NOT_SHOWN)
     assert all(claim.seeds == 10 and claim.evidence for claim in found.values() if claim.status != NOT_RUN)
-    assert {claim.study for claim in found.values() if claim.status == NOT_RUN} == {
-        "charge-signs",
-        "key-to-door-scalar",
+    made_up = {claim.study for claim in found.values() if claim.status != NOT_RUN}
+    assert made_up == {
+        "accumulated-charge",
+        "accumulated-charge-mirrored",
+        "chain-and-split",
+        "key-to-door",
+        "skewed-split",
     }
 
 

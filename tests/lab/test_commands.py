@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
-from lab_helpers import TOY, contents, finish, start
 
 from chunked_td.lab.running import reproduce as reproduce_module
 from chunked_td.lab.store.batch_store import Store
+from helpers.lab_helpers import TOY, contents, finish, start
 
 
 def test_the_second_time_there_is_nothing_to_do(tmp_path):

@@ -14,7 +14,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import browser
 import gymnasium as gym
 import numpy as np
 import polars as pl
@@ -45,7 +44,8 @@ from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.running.plan import SweepOptions, make_plan
 from chunked_td.lab.running.reproduce import RunOptions
 from chunked_td.learners.inputs import learner_by_name
-from compilation import uncompiled
+from helpers import browser
+from helpers.compilation import uncompiled
 
 LAKE = ComparisonSettings("FrozenLake-v1", episodes=40, seeds=4, lambdas=(0.0, 0.9), sources=(), step_sizes=(0.1, 0.2))
 
@@ -402,7 +402,7 @@ def _pretend_to_compile(program):
 
 def test_where_bootstraps_differ_and_lambda_does_not_matter_there_is_no_difference():
     settings = ComparisonSettings(
-        "one_step:OneStep-v0", episodes=1_000, seeds=10, lambdas=(0.0, 0.5, 1.0), sources=("forward",),
+        "helpers.one_step:OneStep-v0", episodes=1_000, seeds=10, lambdas=(0.0, 0.5, 1.0), sources=("forward",),
         step_sizes=(0.2, 0.4), extend=0, epsilon=0.3, bootstraps=("expected_sarsa", "q_learning"),
     )  # fmt: skip
     found = quiet(settings)
@@ -415,7 +415,7 @@ def test_where_bootstraps_differ_and_lambda_does_not_matter_there_is_no_differen
 def test_where_lambda_changes_runs_but_no_expectation_there_is_no_difference():
     """One family in twenty would show a difference by chance; these seeds are not among them."""
     settings = ComparisonSettings(
-        "one_step:CoinFirst-v0", episodes=1_000, seeds=10, lambdas=(0.0, 0.5, 1.0), sources=("forward",),
+        "helpers.one_step:CoinFirst-v0", episodes=1_000, seeds=10, lambdas=(0.0, 0.5, 1.0), sources=("forward",),
         step_sizes=(0.2, 0.4), extend=0, epsilon=0.3, bootstraps=("expected_sarsa", "q_learning"),
     )  # fmt: skip
     found = quiet(settings)

@@ -9,12 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from lab_helpers import TOY, contents
 
 from chunked_td.lab.errors import UsageError
+from chunked_td.lab.running import engines
 from chunked_td.lab.running import reproduce as reproduce_module
 from chunked_td.lab.running.engines import LocalEngine, RayEngine, _check_address, make_engine
 from chunked_td.lab.running.plan import SweepOptions, make_plan
+from helpers.lab_helpers import TOY, contents
 
 ray = pytest.importorskip("ray")
 
@@ -32,6 +33,16 @@ def test_a_local_engine_stops_when_nobody_listens(toy, monkeypatch):
     first = next(results)
     assert first.columns is not None
     results.close()
+
+
+def test_what_is_compiled_ahead_is_the_smallest_batch_of_a_kind(toy, monkeypatch):
+    tried = []
+    monkeypatch.setattr(engines, "execute", lambda batch, threads: tried.append((batch, threads)))
+    whole = batches(toy)[0]
+    engines._compile([b"", engines._letter(whole)])
+    ((batch, threads),) = tried
+    assert (len(batch.pairs), batch.episodes, threads) == (1, 1, 1)
+    assert batch.arm.compiles_as == whole.arm.compiles_as
 
 
 def test_an_unknown_engine():

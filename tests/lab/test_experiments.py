@@ -46,7 +46,7 @@ def test_nothing_outside_its_folder_knows_an_experiment():
     ]
     folders = {LAB / "studies" / name.replace("-", "_") for name in catalogue()}
     for path in outside:
-        if not folders & set(path.parents):
+        if not folders & set(path.parents) and path.name != "identity.py":  # it has the stored names of moved code
             text = path.read_text(encoding="utf-8")
             assert not [name for name in names if name in text], path
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fake_runs import fill
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from scipy import stats
@@ -19,6 +18,7 @@ from chunked_td.lab.statistics import mean_and_interval
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import write_or_explain
 from chunked_td.lab.studies.chain_and_split.report import gap_curves
+from helpers.fake_runs import fill
 
 EXPECTED = {
     "chain-and-split-gap-100000",

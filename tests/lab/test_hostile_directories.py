@@ -12,7 +12,6 @@ import time
 import numpy as np
 import polars as pl
 import pytest
-from lab_helpers import TOY, contents, import_batches
 
 from chunked_td._archives import pack
 from chunked_td._files import write_atomically
@@ -28,6 +27,7 @@ from chunked_td.lab.store.log import RunLog
 from chunked_td.lab.store.manifest import _checksum
 from chunked_td.lab.store.npz import load_npz
 from chunked_td.lab.store.settings import digest_columns
+from helpers.lab_helpers import TOY, contents, import_batches
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import time
 
 import numpy as np
 import pytest
-from lab_helpers import TOY, contents, finish, start
+
+from helpers.lab_helpers import TOY, contents, finish, start
 
 SLOW = {"TOY_SLEEP": "0.05"}
 

@@ -184,3 +184,11 @@ def test_the_loaded_study_is_what_its_folder_says(study):
     (loaded,) = load(str(study))
     assert (loaded.id, loaded.table, loaded.by_default) == ("coins", "coins.parquet", False)
     assert [claim.origin for claim in loaded.claims] == ["ours"]
+
+
+def test_the_old_name_of_the_module_warns():
+    from chunked_td.lab.study import Protocol
+
+    with pytest.warns(DeprecationWarning, match=r"now chunked_td\.lab\.study"):
+        from chunked_td.lab.protocol import Protocol as Old
+    assert Old is Protocol

@@ -5,9 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from lab_helpers import TOY, contents, import_batches
-
 from chunked_td.lab.store.batch_store import Store
+from helpers.lab_helpers import TOY, contents, import_batches
 
 BARE = """
 import sys

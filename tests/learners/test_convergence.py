@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from worlds import World
 
 import chunked_td as ctd
 from chunked_td.envs.dynamics import SkewedSplit
 from chunked_td.simulation import simulate
+from helpers.worlds import World
 
 GAMMA = 0.9
 

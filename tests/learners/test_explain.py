@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import shutil
-import sys
 from pathlib import Path
 
 import gymnasium as gym
@@ -174,8 +173,7 @@ def test_tables_and_files(tmp_path):
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_in_a_browser(width, tmp_path):
     """No errors, nothing loaded, no sideways scrolling, and the traces of the page are those of the learner."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "lab"))
-    import browser
+    from helpers import browser
 
     env = gym.make("ChunkedTD/KeyToDoor-v0", horizon=40)
     agent = trained(ctd.FactoredChunkedExpectedSarsa, env, 30, replacing=True)

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 import gymnasium as gym
 import numpy as np
 import pytest
-from faces import RING, check_both_faces, check_saving
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from naive import EXPECTED_SARSA, SARSA, Naive
-from worlds import World, side_by_side
 
 import chunked_td as ctd
 from chunked_td._archives import pack
 from chunked_td._numba import kernel
 from chunked_td.policies import optimistic_greedy, softmax
 from chunked_td.simulation import simulate
-from compilation import uncompiled
+from helpers.compilation import uncompiled
+from helpers.faces import RING, check_both_faces, check_saving
+from helpers.naive import EXPECTED_SARSA, SARSA, Naive
+from helpers.worlds import World, side_by_side
 
 values = st.sampled_from([-1.0, 0.0, 0.5, 2.0])
 actions_ = st.lists(st.tuples(values, values, st.booleans(), st.integers(0, 3)), min_size=1, max_size=5)

@@ -7,14 +7,14 @@ import copy
 import gymnasium as gym
 import numpy as np
 import pytest
-from naive import EXPECTED_SARSA, Naive, V
-from worlds import World, side_by_side
 
 import chunked_td as ctd
 from chunked_td.envs.dynamics import ChainAndSplit, KeyToDoor
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.learners.saving import _reward_source_in
 from chunked_td.simulation import simulate
+from helpers.naive import EXPECTED_SARSA, Naive, V
+from helpers.worlds import World, side_by_side
 
 SMALL = KeyToDoor.make(horizon=5, distractors=2, scalar_reward=True)
 RIDGE = 0.1

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from faces import check_both_faces, check_saving
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import EXPECTED_SARSA, SARSA, Naive, V
-from naive_planning import Planned
-from worlds import World, side_by_side
 
 import chunked_td as ctd
 from chunked_td.indexing import HashedIndexer
+from helpers.faces import check_both_faces, check_saving
+from helpers.naive import EXPECTED_SARSA, SARSA, Naive, V
+from helpers.naive_planning import Planned
+from helpers.worlds import World, side_by_side
 
 CLASSES = {V: ctd.TDLambda, SARSA: ctd.SarsaLambda, EXPECTED_SARSA: ctd.ExpectedSarsaLambda}
 

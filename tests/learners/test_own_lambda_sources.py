@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 import pytest
-from worlds import World
 
 import chunked_td as ctd
 from chunked_td import cli
@@ -20,7 +19,8 @@ from chunked_td.lab.studies.atlas.methods import FIXED_METHODS
 from chunked_td.lambdas.reading import read_source
 from chunked_td.lambdas.step import WHOLE, chance, choice, mixture
 from chunked_td.simulation import simulate
-from compilation import uncompiled
+from helpers.compilation import uncompiled
+from helpers.worlds import World
 
 
 @dataclass(frozen=True)

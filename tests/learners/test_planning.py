@@ -12,9 +12,6 @@ from typing import NamedTuple
 import gymnasium as gym
 import numpy as np
 import pytest
-from naive import EXPECTED_SARSA, SARSA, V
-from naive_planning import Planned
-from worlds import World, side_by_side
 
 import chunked_td as ctd
 from chunked_td._numba import kernel
@@ -24,7 +21,10 @@ from chunked_td.learners.planning import PLANNERS
 from chunked_td.learners.planning.prioritised_sweeping import pop, push
 from chunked_td.models.errors import wrong_states
 from chunked_td.simulation import simulate
-from compilation import COMPILED, uncompiled
+from helpers.compilation import COMPILED, uncompiled
+from helpers.naive import EXPECTED_SARSA, SARSA, V
+from helpers.naive_planning import Planned
+from helpers.worlds import World, side_by_side
 
 CLASSES = {V: ctd.ChunkedTD, SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
 SETTINGS = {"gamma": 0.9, "alpha": 0.2, "epsilon": 0.3, "seed": 5}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from faces import SCALAR, VECTOR, check_both_faces, check_saving
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import EXPECTED_SARSA, ForwardView, Naive
-from worlds import World, side_by_side
 
 import chunked_td as ctd
 from chunked_td.envs.dynamics import SkewedSplit
 from chunked_td.simulation import simulate
+from helpers.faces import SCALAR, VECTOR, check_both_faces, check_saving
+from helpers.naive import EXPECTED_SARSA, ForwardView, Naive
+from helpers.worlds import World, side_by_side
 
 
 class Greedy:

@@ -6,14 +6,14 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from faces import RING, check_both_faces, check_saving
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import EXPECTED_SARSA, SARSA, Naive, V
-from worlds import World, side_by_side
 
 import chunked_td as ctd
 from chunked_td.simulation import simulate
+from helpers.faces import RING, check_both_faces, check_saving
+from helpers.naive import EXPECTED_SARSA, SARSA, Naive, V
+from helpers.worlds import World, side_by_side
 
 CLASSES = {V: ctd.TDLambda, SARSA: ctd.SarsaLambda, EXPECTED_SARSA: ctd.ExpectedSarsaLambda}
 

@@ -13,10 +13,10 @@ import gymnasium as gym
 import minigrid  # noqa: F401 (registers its environments)
 import numpy as np
 import pytest
-import saved_by_0_1
-from resume import play_tape
 
 import chunked_td as ctd
+from helpers import saved_by_0_1
+from helpers.resume import play_tape
 
 EPSILON = ctd.linear(1.0, 0.1, 30)
 STEP = ctd.Schedule(((0, 0.5), (10, 0.2), (25, 0.1)), hold=True)
@@ -91,7 +91,7 @@ def folder(tmp_path_factory):
         half.save(path / f"{name}.half.ctd")
         todo.append({"name": name, "tape": tape[middle:]})
     (path / "cases.json").write_text(json.dumps(todo))
-    command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("resume.py")), str(path)]
+    command = [sys.executable, "-W", "ignore", str(Path(__file__).parents[1] / "helpers" / "resume.py"), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return path

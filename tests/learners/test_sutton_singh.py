@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import World
 
 import chunked_td as ctd
+from helpers.worlds import World
 
 END = 7
 GAMMAS = st.sampled_from([1.0, 1.0, 0.9, 0.0])

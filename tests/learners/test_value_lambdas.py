@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from faces import SCALAR, check_both_faces, check_saving
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import EXPECTED_SARSA, SARSA, Naive, TrueModel, V
-from worlds import World, side_by_side
 
 import chunked_td as ctd
 from chunked_td.analysis.exact import ExactModel
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.simulation import simulate
-from compilation import uncompiled
+from helpers.compilation import uncompiled
+from helpers.faces import SCALAR, check_both_faces, check_saving
+from helpers.naive import EXPECTED_SARSA, SARSA, Naive, TrueModel, V
+from helpers.worlds import World, side_by_side
 
 CLASSES = {V: ctd.ChunkedTD, SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
 MASKED = ctd.TransitionTable.from_outcomes(

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_worlds import CHARGE, CHARGE_DYNAMICS, DOOR, DOOR_DYNAMICS, LENGTH
 
 import chunked_td as ctd
 from chunked_td.envs.dynamics import KeyToDoor
@@ -22,7 +21,8 @@ from chunked_td.models.neural.diagnostics import Diagnostics
 from chunked_td.simulation import networks as neural
 from chunked_td.simulation import simulate
 from chunked_td.simulation.lockstep import turn_many
-from compilation import uncompiled
+from helpers.compilation import uncompiled
+from helpers.small_worlds import CHARGE, CHARGE_DYNAMICS, DOOR, DOOR_DYNAMICS, LENGTH
 
 EPISODES = 25
 STARTS = ((0, 0), (0, 1))  # both actions in the start state, whose id is 0

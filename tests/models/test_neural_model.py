@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
-from small_worlds import CHARGE, DOOR, DOOR_DYNAMICS, LENGTH, episodes_of, online_loop, transitions_of
 
 import chunked_td as ctd
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.models.neural.networks import boolean, categorical
 from chunked_td.models.neural.online import _resolve
-from compilation import uncompiled
+from helpers.compilation import uncompiled
+from helpers.small_worlds import CHARGE, DOOR, DOOR_DYNAMICS, LENGTH, episodes_of, online_loop, transitions_of
 
 CHARGE_SPACE, DOOR_SPACE = spaces.MultiDiscrete(CHARGE.nvec), spaces.MultiDiscrete(DOOR.nvec)
 

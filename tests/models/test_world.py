@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_worlds import CHARGE, DOOR, LENGTH, episodes_of, online_loop, small_world, transitions_of
 
 from chunked_td.lambdas.on_device import Reading
 from chunked_td.models.neural.world import World
+from helpers.small_worlds import CHARGE, DOOR, LENGTH, episodes_of, online_loop, small_world, transitions_of
 
 
 def lambdas_of(world, episodes):

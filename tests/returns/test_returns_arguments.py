@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from return_backends import needs_torch, torch
 
 from chunked_td import returns
+from helpers.return_backends import needs_torch, torch
 
 GOOD = {
     "rewards": np.ones((4, 3)),

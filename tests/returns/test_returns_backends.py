@@ -12,13 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import return_definitions as definitions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from return_backends import BACKENDS, close, needs_torch, torch
 
 from chunked_td import returns
+from helpers import return_definitions as definitions
+from helpers.return_backends import BACKENDS, close, needs_torch, torch
 
 LAYOUTS = [((1,), 0), ((7,), 0), ((5, 5), 0), ((5, 5), 1), ((4, 3, 2), 1), ((6, 2, 2), 0)]
 NUMBERS = st.floats(-10, 10, width=32)  # numbers that float32 holds exactly, so that the inputs are the same

@@ -1,4 +1,4 @@
-"""The rivals in benchmarks/returns.py compute what we compute. No test here looks at a time."""
+"""The rivals in tools/benchmarks/returns.py compute what we compute. No test here looks at a time."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import importlib.util
 from pathlib import Path
 
 import numpy as np
-import return_definitions as definitions
 
-FILE = Path(__file__).parents[2] / "benchmarks" / "returns.py"
+from helpers import return_definitions as definitions
+
+FILE = Path(__file__).parents[2] / "tools" / "benchmarks" / "returns.py"
 
 
 def load():

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from return_backends import needs_torch, torch
 
 from chunked_td import returns
+from helpers.return_backends import needs_torch, torch
 
 RNG = np.random.default_rng(0)
 T, B, A = 6, 3, 4

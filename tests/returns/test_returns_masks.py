@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import return_definitions as definitions
-from return_backends import DOUBLING, JAX, NUMPY, TORCH, close, needs_torch, torch
 
 from chunked_td import returns
+from helpers import return_definitions as definitions
+from helpers.return_backends import DOUBLING, JAX, NUMPY, TORCH, close, needs_torch, torch
 
 T, B, A = 7, 4, 3
 BACKENDS = [NUMPY[0], JAX[2], TORCH[1], DOUBLING[0]]  # the others differ in precision, or are tested below

@@ -7,12 +7,12 @@ import warnings
 import jax
 import numpy as np
 import pytest
-import return_definitions as definitions
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from return_backends import BACKENDS, close
 
 from chunked_td import returns
+from helpers import return_definitions as definitions
+from helpers.return_backends import BACKENDS, close
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # rlax's own dependencies use what JAX has deprecated

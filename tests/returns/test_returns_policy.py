@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from return_backends import BACKENDS, close, needs_torch, torch
 
 from chunked_td import returns
+from helpers.return_backends import BACKENDS, close, needs_torch, torch
 
 RNG = np.random.default_rng(0)
 LOGITS = (4 * RNG.normal(size=(3, 5, 7))).astype(np.float32).astype(np.float64)

@@ -2,7 +2,9 @@
 
 | file | what it holds |
 |---|---|
-| `compiler` | `kernel`, the decorator of every compiled loop, and the two ways in which a kernel is compiled |
+| `compiler` | `kernel`, the decorator of every compiled loop |
+| `fast` | a compiler that is faster than plain `njit`; left out where the Numba installed does not take it |
+| `options` | what every kernel is compiled with |
 | `caching` | where compiled code is kept on disk, and the message on the screen while code is being compiled |
 | `forms` | types that kernels are compiled for: stand-ins for classes that live outside the package |
 | `static` | numbers that the compiler knows by their type, and functions that are chosen by the type of an argument |

@@ -6,10 +6,12 @@ import contextlib
 import functools
 import hashlib
 import os
+import pickle
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,44 @@ def caching_here() -> Iterator[None]:
             yield
         finally:
             _CONFIG.CACHE_DIR = previous
+
+
+def kept_on_disk(kernel: Any) -> int:
+    """How many compiled forms of a kernel are kept on disk."""
+    return sum(1 for _ in Path(cache_folder()).rglob(f"*.{kernel.__qualname__}-*.nbc"))
+
+
+def name_apart(compiled: Any) -> None:
+    """Let this process write files of its own names, so that processes that compile side by side do not mix them."""
+    with contextlib.suppress(AttributeError):  # Numba does not promise to keep these names
+        file = compiled._cache._cache_file
+        file._data_name_pattern = file._data_name_pattern.replace("{number", f"{os.getpid()}.{{number")
+
+
+@contextlib.contextmanager
+def elsewhere(work: Callable[..., None], *arguments: Any, wait: bool = True) -> Iterator[None]:
+    """Call `work` in a process of its own meanwhile, and wait for it or end it.
+
+    For work that saves time and that nothing depends on: if it cannot be done there, it is not done.
+    """
+    try:
+        letter = pickle.dumps((work, arguments))
+    except Exception:
+        yield
+        return
+    command = "import pickle, sys; work, arguments = pickle.load(sys.stdin.buffer); work(*arguments)"
+    quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([sys.executable, "-c", command], stdin=subprocess.PIPE, **quiet) as process:
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+            pipe.write(letter)
+        try:
+            yield
+            if not wait:
+                process.kill()
+        except BaseException:
+            process.kill()
+            raise
 
 
 class Notice:

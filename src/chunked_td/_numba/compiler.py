@@ -1,37 +1,34 @@
 """`kernel`: the decorator of every compiled loop.
 
-A kernel has two compiled forms.
-
-- As a subroutine of another kernel it is only lowered to LLVM's language. The outermost kernel links all of it,
-  optimises it once and makes machine code of it once. (Numba by itself does both for every function on the way, with
-  wrappers for Python: three times the work.)
-- Called from Python, it is compiled with a wrapper, and the machine code is kept on disk.
+A kernel has two compiled forms: as a subroutine of other kernels, which inline it, and for Python, with a wrapper and
+machine code that is kept on disk. Both are made by the fast compiler (`fast`), or by plain `njit` where that does not
+work with the Numba that is installed.
 """
 
 from __future__ import annotations
 
 import functools
+import gc
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
-from llvmlite.binding import Linkage
 from numba import types
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder, _LowerResult
-from numba.core.compiler_machinery import LoweringPass, register_pass
+from numba.core.compiler import Compiler
 from numba.core.datamodel import models
 from numba.core.errors import NumbaError
-from numba.core.typed_passes import NativeLowering
 from numba.extending import register_model
 
-from chunked_td._numba.caching import _CONFIG, BOUNDSCHECK, NOTICE, caching_here
+from chunked_td._numba.caching import _CONFIG, NOTICE, caching_here, name_apart
+from chunked_td._numba.options import OPTIONS
+
+try:
+    from chunked_td._numba import fast
+except (ImportError, AttributeError):  # a name that Numba does not promise to keep is gone
+    fast = None
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-OPTIONS: Any = {"_nrt": False, "nogil": True, "error_model": "numpy", "forceinline": True, "boundscheck": BOUNDSCHECK}
-"""No reference counting, no interpreter lock, division as NumPy does it, everything inlined."""
 
 FORMS = "chunked_td._numba.forms"
 """Where stand-ins for classes from outside the package live."""
@@ -42,119 +39,41 @@ OURS = ("‹", "›")
 DISABLED = bool(_CONFIG.DISABLE_JIT)
 
 
-class _Unlinked(JITCodeLibrary):
-    """Code of a subroutine: its own function alone. The outermost kernel links it."""
-
-    def finalize(self) -> None:
-        """Close the library; what it calls stays in libraries of its own."""
-        self._raise_if_finalized()
-        self._finalize_dynamic_globals()
-        self._finalized = True
-
-    def _get_module_for_linking(self) -> Any:
-        self._ensure_finalized()
-        for function in self._final_module.functions:
-            if not function.is_declaration and function.linkage == Linkage.external:
-                function.linkage = Linkage.weak_odr  # linked whether or not a caller has been linked yet
-        return self._final_module
+def is_fast() -> bool:
+    """Whether kernels are compiled by the fast compiler."""
+    return fast is not None and fast.works()
 
 
-class _Linked(JITCodeLibrary):
-    """Code of an outermost kernel: linked with all subroutines, then one pass of optimisation over everything.
-
-    Numba's first, cheaper pass serves reference counting, which kernels do without.
-    """
-
-    def finalize(self) -> None:
-        """Link the subroutines, and those that they call, and make machine code."""
-        found: dict[Any, None] = {}
-        todo = list(self._linking_libraries)
-        while todo:
-            library = todo.pop()
-            if library not in found:
-                found[library] = None
-                todo += library._linking_libraries if isinstance(library, _Unlinked) else []
-        self._linking_libraries = list(found)
-        super().finalize()
-
-    def _optimize_final_module(self) -> None:
-        for function in self._final_module.functions:
-            if function.linkage == Linkage.weak_odr:
-                function.linkage = Linkage.internal  # gone once it is inlined everywhere
-        made = self._codegen._module_pass_manager()
-        if isinstance(made, tuple):  # since Numba 0.62 (LLVM 20)
-            manager, builder = made
-            manager.run(self._final_module, builder)
-        else:
-            made.run(self._final_module)
+def _subroutine(*arguments: Any) -> Any:
+    """The compiler of a kernel that only other kernels call."""
+    return fast.Subroutine(*arguments) if fast is not None and fast.works() else Compiler(*arguments)
 
 
-@register_pass(mutates_CFG=False, analysis_only=False)
-class _EnterSubroutine(LoweringPass):
-    """Makes a lowered subroutine known to its callers.
+class _FromPython:
+    """The compiler of a kernel that Python calls: tells what takes long, and keeps errors of ours short."""
 
-    Numba finds compiled functions by their entry point, which a subroutine does not have: a builtin that is never
-    called stands in for it.
-    """
+    def __init__(self, *arguments: Any) -> None:
+        self.compiler = fast.FromPython(*arguments) if fast is not None and fast.works() else Compiler(*arguments)
 
-    _name = "chunked_td_enter_subroutine"
-
-    def __init__(self) -> None:
-        LoweringPass.__init__(self)
-
-    def run_pass(self, state: Any) -> Any:
-        lowered, key = state["cr"], [].append  # every such bound builtin is a different key
-        state.targetctx.insert_user_function(key, lowered.fndesc, [state.library])
-        state["cr"] = _LowerResult(lowered.fndesc, lowered.call_helper, cfunc=key, env=lowered.env)
-        return True
-
-
-class _Pipeline(CompilerBase):
-    library_class: Any = _Linked
-
-    def __init__(self, *arguments: Any, **keywords: Any) -> None:
-        super().__init__(*arguments, **keywords)
-        self.state.flags.no_cfunc_wrapper = True
-        library = self.library_class(self.state.targetctx.codegen(), "chunked_td")
-        library.enable_object_caching()
-        self.state.library = library
-
-    def define_pipelines(self) -> list[Any]:
-        """Numba's own passes."""
-        return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
+    def compile_extra(self, function: Any) -> Any:
+        """Compile `function`. The many small objects that this leaves are not searched for garbage."""
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            with NOTICE.compiling(function.__name__):
+                return self.compiler.compile_extra(function)
+        except NumbaError as problem:  # which says much about Numba, and our own sentence somewhere in it
+            _, found, text = str(problem).partition(OURS[0])
+            if not found:
+                raise
+            raise ValueError(text.partition(OURS[1])[0]) from problem
+        finally:
+            if collecting:
+                gc.enable()
 
 
-class _FromPython(_Pipeline):
-    """Compiles a kernel that Python calls."""
-
-    def compile_extra(self, func: Any) -> Any:
-        """Compile `func`, with a message on the screen if that takes long."""
-        with NOTICE.compiling(func.__name__):
-            try:
-                return super().compile_extra(func)
-            except NumbaError as problem:  # which says much about Numba, and our own sentence somewhere in it
-                _, found, text = str(problem).partition(OURS[0])
-                if not found:
-                    raise
-                raise ValueError(text.partition(OURS[1])[0]) from problem
-
-
-class Subroutine(_Pipeline):
-    """Lowers a kernel that only other kernels call."""
-
-    library_class = _Unlinked
-
-    def __init__(self, *arguments: Any, **keywords: Any) -> None:
-        super().__init__(*arguments, **keywords)
-        flags = self.state.flags
-        flags.no_compile = flags.no_cpython_wrapper = True
-
-    def define_pipelines(self) -> list[Any]:
-        """Numba's own passes, and the one that makes the result known."""
-        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.add_pass_after(_EnterSubroutine, NativeLowering)
-        passes.finalize()
-        return [passes]
+AS_SUBROUTINE: Any = {**OPTIONS, "pipeline_class": _subroutine}
+FOR_PYTHON: Any = {**OPTIONS, "pipeline_class": _FromPython}
 
 
 class KernelType(types.Dispatcher):
@@ -180,7 +99,7 @@ class Kernel:
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
-        self._subroutine: Any = numba.njit(pipeline_class=Subroutine, **OPTIONS)(function)
+        self._subroutine: Any = numba.njit(**AS_SUBROUTINE)(function)
         self._made: dict[bool, Any] = {}
         self._is_ours = function.__module__.startswith("chunked_td.")
         self._lock = threading.Lock()
@@ -221,9 +140,11 @@ class Kernel:
 def compiled_for_python(function: Callable[..., Any], cached: bool) -> Any:
     """A function that Python calls, compiled on first use."""
     if not cached:
-        return numba.njit(pipeline_class=_FromPython, **OPTIONS)(function)
+        return numba.njit(**FOR_PYTHON)(function)
     with caching_here():
-        return numba.njit(cache=True, pipeline_class=_FromPython, **OPTIONS)(function)
+        compiled = numba.njit(cache=True, **FOR_PYTHON)(function)
+    name_apart(compiled)
+    return compiled
 
 
 def kernel(function: F) -> F:

@@ -31,8 +31,8 @@ from numba.extending import intrinsic, lower_builtin, overload, register_model, 
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
-from chunked_td._numba.compiler import DISABLED, compiled_for_python
-from chunked_td._numba.static import _CODES, AS_SUBROUTINE, static_number
+from chunked_td._numba.compiler import AS_SUBROUTINE, DISABLED, compiled_for_python
+from chunked_td._numba.static import _CODES, static_number
 
 
 class Layout(NamedTuple):

@@ -15,9 +15,7 @@ from numba.core.errors import TypingError
 from numba.core.imputils import lower_constant
 from numba.extending import lower_builtin, register_model, type_callable
 
-from chunked_td._numba.compiler import OPTIONS, OURS, Subroutine, is_kernel
-
-AS_SUBROUTINE: Any = {**OPTIONS, "pipeline_class": Subroutine}
+from chunked_td._numba.compiler import OURS, is_kernel
 
 _CODES = tuple(namedtuple(f"_Code{number}", "value") for number in range(16))
 globals().update({cls.__name__: cls for cls in _CODES})  # where the cache on disk looks for them

@@ -16,7 +16,7 @@ class Atlas:
 
     For example:
         chunked-td atlas
-        chunked-td atlas --method mine.py --families corridor wandering
+        chunked-td atlas --lambda-source mine.py --families corridor wandering
     """
 
     profile: Literal["quick", "full"] = "quick"

@@ -52,7 +52,7 @@ def bench_command(only: tuple[str, ...], quick: bool) -> int:
     folder = _folder()
     if folder is None:
         print(
-            "error: the benchmarks are in the source repository (folder benchmarks/), not in the installed package; "
+            "error: the benchmarks are in the source repository (tools/benchmarks/), not in the installed package; "
             "run this command in a clone",
             file=sys.stderr,
         )
@@ -78,7 +78,7 @@ def bench_command(only: tuple[str, ...], quick: bool) -> int:
 
 def _folder() -> Path | None:
     """The repository's benchmarks: beside the sources, or in the current folder."""
-    candidates = (Path(__file__).resolve().parents[3] / "benchmarks", Path.cwd() / "benchmarks")
+    candidates = (Path(__file__).resolve().parents[3] / "tools/benchmarks", Path.cwd() / "tools/benchmarks")
     return next((path for path in candidates if (path / "fused.py").exists()), None)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -23,9 +21,9 @@ class Reproduce:
     """
 
     experiments: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Experiment ids, or files and folders of your own with a PROTOCOL; none means all. deep and hidden, the studies of
-    networks, run only where they are named: into the folders of these names in the run directory, with profile paper
-    in full (made for a GPU), else tiny."""
+    """Study ids, or files and folders of your own with a PROTOCOL; none means all of the paper's. compression, deep and
+    hidden run only where they are named, into folders of these names in the run directory: with profile paper in full
+    (made for a GPU), else tiny."""
     profile: Literal["quick", "paper", "smoke"] = "quick"
     """quick: network arms reduced, all else at the full protocol; paper: everything in full; smoke: tiny."""
     engine: Literal["local", "ray"] = "local"
@@ -40,6 +38,8 @@ class Reproduce:
     """Number of seeds instead of the protocol's; runs that are stored are reused."""
     episodes: int | None = None
     """Episodes per run instead of the protocol's."""
+    cells: tuple[str, ...] = ()
+    """Only these protocols of studies that have many: patterns of ids such as 'deep-ppo-*' or 'compression-known-*'."""
     networks: bool = True
     """Include arms whose λ comes from a network."""
     atlas: bool = True
@@ -60,12 +60,8 @@ class Reproduce:
 
     def run(self) -> int:
         """Run it."""
-        from chunked_td.lab.running.network_studies import STUDIES
         from chunked_td.lab.running.reproduce import reproduce
 
-        named = [name for name in self.experiments if name in STUDIES]
-        if named:
-            return self._run_studies(named)
         if self.import_from is not None and (code := self._import(self.import_from)):
             return code
         code = reproduce(
@@ -78,6 +74,7 @@ class Reproduce:
             seeds=self.seeds,
             episodes=self.episodes,
             networks=self.networks,
+            cells=self.cells,
             threads=self.threads,
             log=self.log,
             dry_run=self.dry_run,
@@ -87,23 +84,6 @@ class Reproduce:
                 say_if_stale(self.out)
             return code
         return build(self.out, self.experiments, only_if_stale=True, open_it=self.open) or code
-
-    def _run_studies(self, named: list[str]) -> int:
-        from chunked_td.lab.running.network_studies import STUDIES, reproduce_study
-
-        rest = [name for name in self.experiments if name not in STUDIES]
-        plain, heard = type(self)(), ("experiments", "profile", "out", "dry_run")
-        given = [
-            f"--{'no-' if getattr(plain, name) is True else ''}{name.removesuffix('_from')}"
-            for name in (field.name for field in dataclasses.fields(self) if field.name not in heard)
-            if getattr(self, name) != getattr(plain, name)
-        ]
-        if rest or given:
-            others = ", ".join([*rest, *given])
-            print(f"error: {' and '.join(named)} run by themselves, without {others}", file=sys.stderr)
-            return 2
-        codes = [reproduce_study(name, out=self.out, profile=self.profile, dry_run=self.dry_run) for name in named]
-        return max(codes)
 
     def _without_atlas(self) -> tuple[str, ...]:
         from chunked_td.lab.catalogue import load_all

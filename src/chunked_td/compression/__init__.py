@@ -9,12 +9,9 @@ a higher one. What is predictable no longer lies between a cause and its effect.
     training    gradients within windows, updates, many runs side by side
     replay      reading and putting back, by one program
     compressor  `HistoryCompressor`: fit, compress, decompress
-    tasks       the sequences of the study
-    experiment  the compiled part of the study
-    study       the paper's claim put to the test
-    drawing     Figure 1 from a trained compressor, static and interactive
 
-`chunked_td.deep.memory` uses the same idea as the memory of an agent whose percepts hide the state.
+The paper's claim is put to the test in `chunked_td.lab.studies.compression`, which also draws Figure 1 from a trained
+compressor. `chunked_td.deep.memory` uses the same idea as the memory of an agent whose percepts hide the state.
 
 Names load when they are first used, because JAX takes long to import.
 """

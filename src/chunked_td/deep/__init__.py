@@ -1,7 +1,5 @@
 """Deep reinforcement learning with a λ per step: does it help, and where does λ come from without a table?
 
-    spaces      what observations look like; inputs for networks and discrete codes for percept models
-    envs        small tasks as pure JAX functions, and adapters for gymnax and XLand-MiniGrid
     networks    perceptrons with layer normalisation
     lambdas     λ sources for function approximation, one file each
     memory      the memory of agents: the recurrent state, or the last percepts that were not predicted
@@ -9,9 +7,8 @@
     rollouts    `RolloutLambda`: λ [T, B] for anybody's rollouts
     agents      streaming learners with eligibility traces, and PPO; a whole training run is one compiled program
     training    many runs side by side, in blocks; saving and resuming
-    criteria    how the study is judged, written before its data
-    study       fixed λ and every source on every task
-    hidden_criteria, hidden_study, hidden_tables    the same where percepts hide the state
+
+Tasks are in `chunked_td.envs.tasks`; the studies in `chunked_td.lab.studies`, `deep` and `hidden`.
 
 Names load when they are first used, because JAX takes long to import.
 """

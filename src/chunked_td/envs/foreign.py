@@ -7,7 +7,8 @@ gymnax-cart-pole              CartPole-v1
 xland-door-key                MiniGrid-DoorKey-5x5 of XLand-MiniGrid: fetch a key, open a door; no noise
 
 Chain length and distractors are those that bsuite's two experiments with umbrellas hold fixed; everything else is as
-the packages have it. They are installed by `pip install 'chunked-td[jax-tasks]'`.
+the packages have it. `pip install 'chunked-td[jax-tasks]'` installs
+XLand-MiniGrid; gymnax caps Gymnasium and JAX, so it is installed apart, `INSTALL`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,12 @@ OTHERS = (
 
 _CHAIN = 20
 _DISTRACTORS = 20
+
+INSTALL = {
+    "xminigrid": "pip install 'chunked-td[jax-tasks]'",
+    "gymnax": "pip install --no-deps gymnax, then pip install flax seaborn",
+}
+"""How to install the packages; `--no-deps` keeps gymnax from downgrading Gymnasium and JAX."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +158,7 @@ def make_foreign(package: str, name: str, **settings: Any) -> tuple[Any, Any]:
     except ModuleNotFoundError as error:
         if error.name != package:
             raise
-        message = f"task: {name!r} needs the package {package}: pip install 'chunked-td[jax-tasks]'"
+        message = f"task: {name!r} needs the package {package}: {INSTALL[package]}"
         raise ValueError(message) from None
     return module.make(name, **settings)
 

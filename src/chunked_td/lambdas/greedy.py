@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from chunked_td._checks import check_unit
 from chunked_td._numba import kernel
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.base import MANY, LambdaSource, Needs, Settled
-from chunked_td.lambdas.moments import add_returns, column_of
+from chunked_td.lambdas.moments import MOMENTS, add_returns, column_of
 from chunked_td.lambdas.names import OTHER
 from chunked_td.lambdas.step import present_value
 
@@ -35,11 +35,7 @@ class GreedyLambda(LambdaSource):
 
     least_weight: float = 0.0
 
-    arrays: ClassVar[dict[str, str]] = {
-        "number": "float64[S, A]",
-        "mean": "float64[S, A]",
-        "variance": "float64[S, A]",
-    }
+    arrays = MOMENTS
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "least_weight", check_unit("least_weight", self.least_weight))

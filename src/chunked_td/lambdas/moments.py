@@ -5,6 +5,9 @@ from __future__ import annotations
 from chunked_td._numba import code, kernel
 from chunked_td.bootstraps import SARSA
 
+MOMENTS: dict[str, str] = dict.fromkeys(("number", "mean", "variance"), "float64[S, A]")
+"""The arrays of a source that keeps them for every state (SARSA: every pair)."""
+
 
 @kernel
 def column_of(bootstrap, action):

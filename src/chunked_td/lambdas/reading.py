@@ -30,9 +30,7 @@ def read_sources(text: str, argument: str = "--lambda-source") -> tuple[LambdaSo
     except ValueError:
         pass
     if ".py" in text:
-        found = tuple(_made(cls, argument, text) for cls in _classes_in_file(text, argument))
-        _say_what_is_slow(found)
-        return found
+        return tuple(_noted(_made(cls, argument, text)) for cls in _classes_in_file(text, argument))
     found = SOURCES.get(current_id(text))
     if found is None:
         raise ValueError(
@@ -53,16 +51,17 @@ def read_source(text: str, argument: str = "--lambda-source") -> LambdaSource:
     return source
 
 
-def _say_what_is_slow(sources: tuple[LambdaSource, ...]) -> None:
-    """Once, and not in worker processes."""
-    for source in sources:
-        if not source.is_compiled and type(source) not in _SLOW and multiprocessing.parent_process() is None:
-            _SLOW.add(type(source))
-            text = "is plain Python: slow, step by step; under @chunked_td.kernel its runs would be compiled"
-            print(f"chunked_td: {type(source).__name__} {text}", file=sys.stderr, flush=True)
+_SAID: set[type[LambdaSource]] = set()
 
 
-_SLOW: set[type[LambdaSource]] = set()
+def _noted(source: LambdaSource) -> LambdaSource:
+    """The source; if it is plain Python the screen says so, once and not in worker processes."""
+    kind = type(source)
+    if not (source.is_compiled or kind in _SAID or multiprocessing.parent_process()):
+        _SAID.add(kind)
+        text = "is plain Python: slow, step by step; under @chunked_td.kernel its runs would be compiled"
+        print(f"chunked_td: {kind.__name__} {text}", file=sys.stderr, flush=True)
+    return source
 
 
 def _made(cls: type[LambdaSource], argument: str, text: str) -> LambdaSource:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from chunked_td._checks import check_unit
 from chunked_td._numba import kernel
 from chunked_td.lambdas.base import MANY, LambdaSource, Settled
-from chunked_td.lambdas.moments import add_to_moments, column_of
+from chunked_td.lambdas.moments import MOMENTS, add_to_moments, column_of
 from chunked_td.lambdas.names import OTHER
 
 
@@ -34,11 +34,7 @@ class SignalLambda(LambdaSource):
 
     least_weight: float = 0.1
 
-    arrays: ClassVar[dict[str, str]] = {
-        "number": "float64[S, A]",
-        "mean": "float64[S, A]",
-        "variance": "float64[S, A]",
-    }
+    arrays = MOMENTS
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "least_weight", check_unit("least_weight", self.least_weight))

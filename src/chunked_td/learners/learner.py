@@ -349,12 +349,15 @@ class Learner:
         self.policy_draws.reserve(1)
         places, entries = self._entries()
         if given is None:
-            self.state, self.action = state, int(entries.start(places, state, legal))
+            self.state, self.action = state, self._first_action(places, entries, state, legal)
             return self.action + self.action_start
         entries.select(places, state, legal, False)  # the policy's probabilities, and no draw
         self.memory.policy[:] = self.memory.next_policy if self.rule.keeps_policy.value else np.nan
         self.state, self.action = state, given
         return given + self.action_start
+
+    def _first_action(self, places: Any, entries: Entries, state: int, legal: np.ndarray) -> int:
+        return int(entries.step(places, -1, -1, state, 0, legal, ONGOING))
 
     def step(
         self,

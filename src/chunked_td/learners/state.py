@@ -33,6 +33,9 @@ SLACK = 1.0e-6
 """How far a λ may lie outside [0, 1] by rounding."""
 
 
+_PAIRS = 4096  # distinct transitions that small problems have room for at once
+
+
 class Rule(NamedTuple):
     """The choices of a learner, and the numbers that go with them."""
 
@@ -225,7 +228,7 @@ def build_state(
     if isinstance(model, str):
         model = make_counts(
             kind_of_counts(source, bootstrap), bootstrap, states, A, parts, sizes_of_components, prior=prior,
-            known_states=known_states, capacity=room,
+            known_states=known_states, capacity=max(room, min(4 * states * A, _PAIRS)),
         )  # fmt: skip
     episode = Episode.empty(d, room, rule.discount, rule.bootstrap) if source.learns_from_episodes else None
     if compiled_source is None and source.is_compiled:

@@ -117,6 +117,9 @@ class SuttonSingh(Learner):
         self._counts = self._counts.grown(origins, capacity)
         self.stale = np.concatenate([self.stale, np.zeros(capacity - self.stale.size)])
 
+    def _first_action(self, places: Any, entries: Any, state: int, legal: np.ndarray) -> int:
+        return int(entries.select(places, state, legal, True))
+
     def _update(self, state: int, percept: int, legal: np.ndarray, ended: int, given: int | None) -> int:
         action = -1 if given is None else given
         if ended != TERMINATED and given is None:

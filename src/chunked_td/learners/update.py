@@ -387,25 +387,18 @@ class Entries:
         self.form, self.cached = form, cached
 
     @_entry_point
-    def start(form):
-        """start(places, state, legal): the first action of an episode, or EMPTY."""
-
-        def start(places, state, legal):
-            work = read(places, form)
-            if work.rng.position[0] >= work.rng.block.size:
-                return EMPTY
-            return begin(work.agent, work.rng, state, legal, work.rates[0])
-
-        return start
-
-    @_entry_point
     def step(form):
-        """step(places, state, action, next_state, percept, legal, ended): learn; the next action, −1 or EMPTY."""
+        """step(places, state, action, next_state, percept, legal, ended): learn; the next action, −1 or EMPTY.
+
+        With state −1 nothing is learned: an episode begins in `next_state`.
+        """
 
         def step(places, state, action, next_state, percept, legal, ended):
             work = read(places, form)
             if work.rng.position[0] >= work.rng.block.size:
                 return EMPTY
+            if state < 0:
+                return begin(work.agent, work.rng, next_state, legal, work.rates[0])
             arrival = Arrival(state, action, work.reward, next_state, None, percept, legal, only_legal(legal), ended)
             return advance(work.agent, work.rng, arrival, Rates(work.rates[0], work.rates[1]), None)
 

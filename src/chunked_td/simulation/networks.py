@@ -7,11 +7,9 @@ hardly longer for more networks.
 
 from __future__ import annotations
 
-import pickle
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -19,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td._numba import formed
+from chunked_td._numba.caching import elsewhere
 from chunked_td.bootstraps import BOOTSTRAPS
 from chunked_td.envs.protocol import independent_copy, legal_masks
 from chunked_td.lambdas.base import COUNTED, LambdaSource, Needs
@@ -360,29 +359,14 @@ def warm_up(dynamics: Any, crews: Sequence[Crew], config: Config, question: Ques
 def _elsewhere(work: Callable[..., None], dynamics: Any, *arguments: Any) -> Iterator[None]:
     """Call `work` in a process of its own meanwhile; a thread would fight JAX for the interpreter's lock.
 
-    For work that saves time and that nothing depends on: if it cannot be done there, it is not done. The code of an
-    environment that is not ours is not kept on disk, and what this process has compiled it need not look up.
+    The code of an environment that is not ours is not kept on disk, and what this process has compiled it need not look
+    up.
     """
-    try:
-        letter = pickle.dumps((work, (dynamics, *arguments)))
-    except Exception:
-        letter = b""
     loop: Any = turn_many
     known = not hasattr(loop, "for_python") or loop.for_python().signatures
-    if not letter or known or not type(dynamics).__module__.startswith("chunked_td."):
+    ours = type(dynamics).__module__.startswith("chunked_td.")
+    with nullcontext() if known or not ours else elsewhere(work, dynamics, *arguments):
         yield
-        return
-    command = "import pickle, sys; work, arguments = pickle.load(sys.stdin.buffer); work(*arguments)"
-    quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen([sys.executable, "-c", command], stdin=subprocess.PIPE, **quiet) as process:
-        assert process.stdin is not None
-        with suppress(BrokenPipeError), process.stdin as pipe:
-            pipe.write(letter)
-        try:
-            yield
-        except BaseException:
-            process.kill()
-            raise
 
 
 class NoRoom(MemoryError):

@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 from chunked_td._checks import did_you_mean
 from chunked_td.deep.lambdas.base import DeepLambda, NextDraws, SourceSizes, StreamCredit, Transitions
@@ -30,8 +31,11 @@ from chunked_td.deep.lambdas.true_model import DeepTrueModel
 from chunked_td.deep.lambdas.value_kernel import DeepValueKernel
 from chunked_td.lambdas.names import classes_in, current_id
 
+_FOUND: list[Any] = classes_in(__name__, __path__, DeepLambda)
 SOURCES: dict[str, DeepLambda] = {
-    source.id: source for cls in classes_in(__name__, __path__, DeepLambda) for source in cls.variants()
+    source.id: source
+    for cls in _FOUND
+    for source in ([cls()] if cls.forms is None else [cls(form) for form in cls.forms])
 }
 """Every λ source for function approximation by id; one with the idea of a tabular source has that source's id."""
 

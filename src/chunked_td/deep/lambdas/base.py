@@ -23,7 +23,7 @@ skewed: a value kernel that learns first gives a mean TD error other than 0 (`do
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -108,12 +108,10 @@ class DeepLambda(Named):
     """A λ source for function approximation. Subclasses say `init`, `lambdas`, and what else they need.
 
     Where the idea is that of a tabular source (`like`), id, label, group, colour and formula are that source's.
+    `SOURCES` has one object of each class, or one of each of its `forms`.
     """
 
-    @classmethod
-    def variants(cls) -> tuple[DeepLambda, ...]:
-        """What `SOURCES` has of this class."""
-        return (cls(),)
+    forms: ClassVar[tuple[str, ...] | None] = None
 
     @property
     def needs_draws(self) -> bool:

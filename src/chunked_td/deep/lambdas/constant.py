@@ -19,12 +19,7 @@ class DeepConstant(DeepLambda):
 
     lambda_: float = 0.95
 
-    like = ConstantLambda
-
-    @classmethod
-    def variants(cls) -> tuple[DeepLambda, ...]:
-        """None: a number names it."""
-        return ()
+    like, forms = ConstantLambda, ()  # a number names it
 
     def __post_init__(self) -> None:
         check_unit("lambda_", self.lambda_)

@@ -51,17 +51,14 @@ class DeepPercepts(DeepLambda):
     learning_rate: float = 1e-3
     batches: int = 8
 
+    forms = FORMS
+
     def __post_init__(self) -> None:
         check_choice("form", self.form, FORMS)
         self.take_names(IDEAS[self.form])
         check_whole("hidden", self.hidden, 1)
         check_whole("batches", self.batches, 1)
         check_positive("learning_rate", self.learning_rate)
-
-    @classmethod
-    def variants(cls) -> tuple[DeepLambda, ...]:
-        """Both forms."""
-        return tuple(cls(form) for form in FORMS)
 
     @property
     def needs_codes(self) -> bool:

@@ -197,16 +197,13 @@ class DeepRecurrent(DeepLambda):
     model: RecurrentPercepts = field(default_factory=RecurrentPercepts)
     window: int = 16
 
+    forms = FORMS
+
     def __post_init__(self) -> None:
         check_choice("form", self.form, FORMS)
         check_whole("window", self.window, 1)
         name, idea = "recurrent" if self.form == "expected" else f"recurrent-{self.form}", IDEAS[self.form]
         self.take_names(idea, id=name, label=f"{idea.label}, recurrent", color=color_of(name))
-
-    @classmethod
-    def variants(cls) -> tuple[DeepLambda, ...]:
-        """Both forms."""
-        return tuple(cls(form) for form in FORMS)
 
     @property
     def needs_codes(self) -> bool:

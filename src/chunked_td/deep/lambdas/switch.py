@@ -26,10 +26,7 @@ class DeepSwitch(DeepLambda):
 
     sources: tuple[DeepLambda, ...]
 
-    @classmethod
-    def variants(cls) -> tuple[DeepLambda, ...]:
-        """None: it is for studies."""
-        return ()
+    forms = ()
 
     @property
     def needs_draws(self) -> bool:

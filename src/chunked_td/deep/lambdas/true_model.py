@@ -48,6 +48,8 @@ class DeepTrueModel(DeepLambda):
     c: float = 0.3
     memory: float = 2_000.0
 
+    forms = TRUE_FORMS
+
     def __post_init__(self) -> None:
         check_choice("form", self.form, TRUE_FORMS)
         check_whole("samples", self.samples, 4)  # at least two groups that share an action
@@ -56,11 +58,6 @@ class DeepTrueModel(DeepLambda):
         name, idea = f"true-{self.form}", _IDEAS[self.form]
         label = f"{idea.label}{' per action' if self.form == 'per-action' else ''}, true model"
         self.take_names(idea, id=name, label=label, color=color_of(name))
-
-    @classmethod
-    def variants(cls) -> tuple[DeepLambda, ...]:
-        """All forms."""
-        return tuple(cls(form) for form in TRUE_FORMS)
 
     @property
     def needs_draws(self) -> bool:

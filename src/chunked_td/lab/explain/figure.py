@@ -28,35 +28,35 @@ def as_png(figure: Figure) -> bytes:
         return render(figure, "png")
 
 
-def draw(told: Explanation) -> Figure:
+def draw(explanation: Explanation) -> Figure:
     """The picture: three rows per learner, and one more per learner whose training was watched."""
     from matplotlib.figure import Figure
 
-    t, i = told.arrivals[0]
-    watched = [one for one in told.learners if one.watched is not None]
+    t, i = explanation.arrivals[0]
+    watched = [one for one in explanation.learners if one.watched is not None]
     with house_style():
-        rows = [0.5, 0.8, 0.8] * len(told.learners)
-        tall = 0.7 + 2.35 * len(told.learners)
+        rows = [0.5, 0.8, 0.8] * len(explanation.learners)
+        tall = 0.7 + 2.35 * len(explanation.learners)
         figure = Figure(figsize=(PAGE + 1.0, tall + (2.4 if watched else 0.0)), layout="constrained")
         parts: Any = figure.subfigures(2, 1, height_ratios=[tall, 2.4]) if watched else [figure]
         above: Any = np.ravel(parts)[0]
         axes = above.subplots(len(rows), 1, sharex=True, height_ratios=rows, squeeze=False)[:, 0]
-        largest = max(float(np.abs(one.credits.sum(axis=1)).max()) for one in told.learners) or 1.0
-        for place, one in enumerate(told.learners):
-            _draw_learner(axes[3 * place : 3 * place + 3], told, one, t, i, largest)
-        axes[-1].set_xlabel(f"step (the episode {_ending(told)} after step {len(told.actions) - 1})")
-        axes[0].set_xlim(-0.7, len(told.actions) - 0.3)
-        above.suptitle(f"{told.env}: where the credit of one episode goes", fontsize=9)
+        largest = max(float(np.abs(one.credits.sum(axis=1)).max()) for one in explanation.learners) or 1.0
+        for place, one in enumerate(explanation.learners):
+            _draw_learner(axes[3 * place : 3 * place + 3], explanation, one, t, i, largest)
+        axes[-1].set_xlabel(f"step (the episode {_ending(explanation)} after step {len(explanation.actions) - 1})")
+        axes[0].set_xlim(-0.7, len(explanation.actions) - 0.3)
+        above.suptitle(f"{explanation.env}: where the credit of one episode goes", fontsize=9)
         if watched:
             _draw_training(np.ravel(parts)[1], watched)
     return figure
 
 
-def _ending(told: Explanation) -> str:
-    return {"terminated": "ends", "truncated": "is cut by the environment"}.get(told.ended, "was cut off")
+def _ending(explanation: Explanation) -> str:
+    return {"terminated": "ends", "truncated": "is cut by the environment"}.get(explanation.ended, "was cut off")
 
 
-def _draw_learner(axes: Any, told: Explanation, one: Credit, t: int, i: int, largest: float) -> None:
+def _draw_learner(axes: Any, explanation: Explanation, one: Credit, t: int, i: int, largest: float) -> None:
     strip, held, updates = axes
     T = len(one.lambdas)
     steps = np.arange(T)
@@ -81,7 +81,7 @@ def _draw_learner(axes: Any, told: Explanation, one: Credit, t: int, i: int, lar
     e = one.trace_at(t)[:, i]
     held.bar(steps[: t + 1], e, width=0.85, color=BLUE, zorder=2)
     held.set_ylim(0, 1.08 * max(1.0, float(e.max())))
-    what = f"reward {told.rewards[t, i]:+.3g}" if told.rewards[t, i] else "TD error"
+    what = f"reward {explanation.rewards[t, i]:+.3g}" if explanation.rewards[t, i] else "TD error"
     held.annotate(
         f"{what} arrives", (t, 1.0), (-4 if t > T / 2 else 4, 0), textcoords="offset points", va="top",
         ha="right" if t > T / 2 else "left", fontsize=6.5, color="black",
@@ -92,7 +92,7 @@ def _draw_learner(axes: Any, told: Explanation, one: Credit, t: int, i: int, lar
     credits = one.credits.sum(axis=1)
     updates.bar(steps, credits, width=0.85, color=np.where(credits < 0, VERMILION, GREY), zorder=2)
     updates.axhline(0.0, color="black", lw=0.5)
-    updates.set_ylim(min(0.0, *(1.1 * c.credits.sum(axis=1).min() for c in told.learners)), 1.1 * largest)
+    updates.set_ylim(min(0.0, *(1.1 * c.credits.sum(axis=1).min() for c in explanation.learners)), 1.1 * largest)
     updates.set_ylabel("update")
     for axis in (held, updates):
         axis.locator_params(axis="y", nbins=3)

@@ -17,40 +17,40 @@ _STATES = 40  # states shown over training: the most visited ones
 _CHIPS = 6  # rewards to choose from at a click
 
 
-def render_page(told: Explanation) -> str:
+def render_page(explanation: Explanation) -> str:
     """The page as text."""
-    environment = templates("chunked_td.lab.explain", "chunked_td.lab.report")
+    environment = templates("chunked_td.lab.report")
     return environment.get_template("explain.html").render(
-        title=f"{told.env}: where the credit of one episode goes",
-        told=told,
-        sentences=told.sentences(),
-        chips=[_chip(told, t, i) for t, i in told.arrivals[:_CHIPS]],
-        more=len(told.arrivals) - _CHIPS,
-        data=page_data(told),
-        watched=[one for one in told.learners if one.watched is not None],
+        title=f"{explanation.env}: where the credit of one episode goes",
+        explanation=explanation,
+        sentences=explanation.sentences(),
+        chips=[_chip(explanation, t, i) for t, i in explanation.arrivals[:_CHIPS]],
+        more=len(explanation.arrivals) - _CHIPS,
+        data=page_data(explanation),
+        watched=[one for one in explanation.learners if one.watched is not None],
         certain=CERTAIN,
     )
 
 
-def _chip(told: Explanation, t: int, i: int) -> dict[str, Any]:
-    reward = told.rewards[t, i]
-    which = f", component {i}" if told.rewards.shape[1] > 1 else ""
+def _chip(explanation: Explanation, t: int, i: int) -> dict[str, Any]:
+    reward = explanation.rewards[t, i]
+    which = f", component {i}" if explanation.rewards.shape[1] > 1 else ""
     text = f"reward {reward:+.3g} at step {t}{which}" if reward else f"largest TD error, at step {t}{which}"
     return {"t": t, "i": i, "text": text}
 
 
-def page_data(told: Explanation) -> dict[str, Any]:
+def page_data(explanation: Explanation) -> dict[str, Any]:
     """Everything that the script draws, as JSON values."""
-    t, i = told.arrivals[0]
+    t, i = explanation.arrivals[0]
     return {
-        "places": list(told.places),
-        "actions": told.actions.tolist(),
-        "rewards": _short(told.rewards),
+        "places": list(explanation.places),
+        "actions": explanation.actions.tolist(),
+        "rewards": _short(explanation.rewards),
         "arrival": t,
         "component": i,
         "broken": BREAK,
-        "learners": [_learner(one) for one in told.learners],
-        "training": [_training(one.label, one.watched) for one in told.learners if one.watched is not None],
+        "learners": [_learner(one) for one in explanation.learners],
+        "training": [_training(one.label, one.watched) for one in explanation.learners if one.watched is not None],
     }
 
 

@@ -51,18 +51,18 @@ def order(study: Results) -> list[str]:
     ours = {name: float(np.nanmean(values)) for name, values in scores.items()}
     pairs = list(combinations([arm.id for arm in arms], 2))
     p = holm([_compare(study, a, b) for a, b in pairs])
-    told = [pair for pair, value in zip(pairs, p, strict=True) if value < LEVEL]
-    against = [(a, b) for a, b in told if (ours[a] < ours[b]) != (theirs[a] < theirs[b])]
+    apart = [pair for pair, value in zip(pairs, p, strict=True) if value < LEVEL]
+    against = [(a, b) for a, b in apart if (ours[a] < ours[b]) != (theirs[a] < theirs[b])]
     names = {arm.id: arm.label for arm in arms}
     lists = [", ".join(names[a] for a in sorted(names, key=means.__getitem__)) for means in (theirs, ours)]
     sizes = sorted({len(values) for values in scores.values()})
     seeds = f"{sizes[0]} seeds tell" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} seeds per arm tell"
     text = (
         f"Order in the paper, best first: {lists[0]}. Ours: {lists[1]}. Of {len(pairs)} pairs our {seeds} "
-        f"{len(told)} apart (paired tests over common seeds, Holm)"
+        f"{len(apart)} apart (paired tests over common seeds, Holm)"
     )
     if not against:
-        return [text + ("; none of these is ordered against the paper." if told else ".")]
+        return [text + ("; none of these is ordered against the paper." if apart else ".")]
     listed = "; ".join(f"{names[a]} and {names[b]}" for a, b in against)
     return [f"{text}; ordered against the paper: {listed}."]
 

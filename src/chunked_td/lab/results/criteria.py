@@ -55,7 +55,7 @@ def selected_curves(study: Results, arm_id: str) -> tuple[np.ndarray, np.ndarray
 
 
 def shared(*runs: RunArrays) -> list[RunArrays]:
-    """The same runs, of the seeds that all of them have: what paired tests may be asked about."""
+    """The same runs, of the seeds that all of them have: what paired tests need."""
     seeds = set.intersection(*(set(part.seeds.tolist()) for part in runs))
     return [part.only(seeds) for part in runs]
 

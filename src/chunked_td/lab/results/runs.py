@@ -6,7 +6,7 @@ as float64[step sizes, seeds, checkpoints]. Everything here is a pure function o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.description import ArmDescription, Description
 from chunked_td.lab.results.selection import selected_exponent
 from chunked_td.lab.store.batch_store import SCHEMA, Store
-from chunked_td.lab.study import Published
+from chunked_td.lab.study import Protocol, Published
 
 if TYPE_CHECKING:
     import polars as pl
@@ -214,6 +214,18 @@ def load_results(store: Store) -> dict[str, Results]:
 def load_protocol(store: Store, protocol_id: str) -> Results:
     """One protocol of a store."""
     return results_of(store.table(protocol_id), store.directory.request(protocol_id).description)
+
+
+def stored_arms(
+    store: Store, protocols: Callable[[str], Sequence[Protocol]]
+) -> Iterator[tuple[Protocol, str, RunArrays]]:
+    """Every stored arm of a study, with its runs: of its tiny size only where nothing of its full size is stored."""
+    stored = set(store.directory.protocol_ids)
+    whole = [protocol for protocol in protocols("paper") if protocol.id in stored]
+    for protocol in whole or [protocol for protocol in protocols("smoke") if protocol.id in stored]:
+        for arm in load_protocol(store, protocol.id).arms:
+            if arm.runs is not None:
+                yield protocol, arm.id, arm.runs
 
 
 def results_of(table: pl.DataFrame, about: Description) -> Results:

@@ -247,8 +247,8 @@ def scores_of(batch: Batch, runs: Any) -> Scores:
     scores, diagnostics = resolve(batch.protocol.scoring)(runs, record_at), getattr(runs, "diagnostics", {})
     if np.any(diagnostics.get("broken", 0)):
         scores = {name: np.where(diagnostics["broken"] > 0, np.nan, values) for name, values in scores.items()}
-    lost = np.asarray(getattr(runs, "diverged", -1)).reshape(-1, 1)
-    if "score" in scores and np.any(lost >= 0):  # the worst score, not none: a step size must not gain by diverging
-        gone = (lost >= 0) & (record_at > lost) & np.isnan(scores["score"])
-        scores = {**scores, "score": np.where(gone, np.inf, scores["score"])}
+    diverged = np.asarray(getattr(runs, "diverged", -1)).reshape(-1, 1)
+    if "score" in scores and np.any(diverged >= 0):  # the worst score, not none: a step size must not gain by diverging
+        after = (diverged >= 0) & (record_at > diverged) & np.isnan(scores["score"])
+        scores = {**scores, "score": np.where(after, np.inf, scores["score"])}
     return {**scores, **diagnostics}

@@ -9,6 +9,9 @@ and does not stop the others. Ray repeats a batch whose worker or node died.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pickle
 import queue
 import socket
 import sys
@@ -20,10 +23,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
-from chunked_td._numba.caching import NOTICE
 from chunked_td.lab.catalogue import USER_MODULES
 from chunked_td.lab.errors import UsageError
-from chunked_td.lab.running.batches import Batch, NetworkRunner, programs_of, run_program, silent
+from chunked_td.lab.running.batches import Batch, NetworkRunner, execute, programs_of, run_program, silent
 from chunked_td.lab.study import Columns
 
 _POLL = 0.1  # seconds between polls; Ctrl-C is seen in between
@@ -77,6 +79,45 @@ def attempt(
     ]
 
 
+@contextlib.contextmanager
+def compiling_side_by_side(batches: Sequence[Batch]) -> Iterator[None]:
+    """Meanwhile, other processes compile what the last batches need, the last kind first, and keep it on disk."""
+    first: dict[Any, Batch] = {}
+    for batch in batches:
+        ours = str(batch.protocol.runner).startswith("chunked_td.")  # others may do more than compute
+        if ours and batch.protocol.batch_runner is None and batch.arm.kind != "network":
+            first.setdefault(batch.arm.compiles_as, batch)
+    waiting = list(first.values())[:0:-1]  # this process begins with the first kind
+    helpers = min((os.cpu_count() or 1) - 1, len(waiting) // 2)
+    with contextlib.ExitStack() as stack:
+        if helpers > 0:
+            from chunked_td._numba.caching import elsewhere, kept_on_disk
+            from chunked_td.simulation.kernels import play_block
+
+            if hasattr(play_block, "for_python") and kept_on_disk(play_block) < len(first):
+                letters = [_letter(batch) for batch in waiting]
+                for k in range(helpers):
+                    stack.enter_context(elsewhere(_compile, letters[k::helpers], wait=False))
+        yield
+
+
+def _letter(batch: Batch) -> bytes:
+    """The smallest batch that compiles as this one does; nothing where it cannot be sent."""
+    try:
+        return pickle.dumps(replace(batch, pairs=batch.pairs[:1], episodes=1, record_at=(1,)))
+    except Exception:
+        return b""
+
+
+def _compile(letters: Sequence[bytes]) -> None:
+    for letter in letters:
+        with contextlib.suppress(Exception):
+            batch = pickle.loads(letter)
+            problem, source = batch.protocol.environment.build(), batch.arm.source()
+            if getattr(problem, "dynamics", problem) is not None and getattr(source, "is_compiled", True):
+                execute(batch, 1)
+
+
 class LocalEngine:
     """One program after the other, each on all threads.
 
@@ -104,14 +145,15 @@ class LocalEngine:
         kinds = list(dict.fromkeys(batch.arm.compiles_as for batch in batches))
 
         def work() -> None:
-            for program in programs_of(batches, self.networks):
-                if stop.is_set():
-                    return
-                report = silent if self.report is None else partial(self.report, program)
-                arm = program[0].arm
-                with NOTICE.calling(f"{kinds.index(arm.compiles_as) + 1} of {len(kinds)}: {arm.label}"):
-                    for result in attempt(program, self.threads, report, self.networks):
-                        results.put(result)
+            with compiling_side_by_side(batches):
+                for program in programs_of(batches, self.networks):
+                    if stop.is_set():
+                        return
+                    report = silent if self.report is None else partial(self.report, program)
+                    arm = program[0].arm
+                    with _compiling(f"{kinds.index(arm.compiles_as) + 1} of {len(kinds)}: {arm.label}"):
+                        for result in attempt(program, self.threads, report, self.networks):
+                            results.put(result)
 
         threading.Thread(target=work, name="batches", daemon=True).start()
         try:
@@ -122,6 +164,15 @@ class LocalEngine:
 
     def close(self) -> None:
         """Nothing to release."""
+
+
+def _compiling(name: str) -> contextlib.AbstractContextManager[None]:
+    """Inside, notices of compilation call what is compiled by this name; nothing on a host without Numba."""
+    try:
+        from chunked_td._numba.caching import NOTICE
+    except ModuleNotFoundError:
+        return contextlib.nullcontext()
+    return NOTICE.calling(name)
 
 
 class RayEngine:

@@ -2,7 +2,7 @@
 
 The x-axis is the episode. `train` adds the return and the length of every episode, `compare` the mean curves of every
 arm, `reproduce` of every finished batch and step size the mean score over its seeds at every checkpoint, under
-"PROTOCOL/ARM/alpha=…". Both packages are imported only when asked for.
+"PROTOCOL/ARM/alpha=…". Both packages are imported when used.
 """
 
 from __future__ import annotations

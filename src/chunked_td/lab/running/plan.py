@@ -37,6 +37,7 @@ class SweepOptions:
       arms: ids, patterns ("sarsa-*") or names of `GROUPS`; empty is all.
       seeds, episodes: instead of the protocol's.
       networks: False leaves network arms out.
+      cells: patterns of protocol ids ("deep-ppo-*"), for studies of many protocols; empty is all.
     """
 
     profile: str = "quick"
@@ -44,6 +45,7 @@ class SweepOptions:
     seeds: int | None = None
     episodes: int | None = None
     networks: bool = True
+    cells: tuple[str, ...] = ()
 
     def __post_init__(self):
         if self.profile not in PROFILES:
@@ -56,7 +58,7 @@ class SweepOptions:
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What there is to do: `wanted` is all that was asked for, `batches` what is not stored yet."""
+    """What there is to do: `wanted` is all that was requested, `batches` what is not stored yet."""
 
     wanted: tuple[Batch, ...]
     batches: tuple[Batch, ...]
@@ -64,7 +66,7 @@ class SweepPlan:
 
     @property
     def runs_wanted(self) -> int:
-        """Runs asked for."""
+        """Requested runs."""
         return sum(len(batch.pairs) for batch in self.wanted)
 
     @property
@@ -76,6 +78,8 @@ class SweepPlan:
 def make_plan(protocols: Sequence[Protocol], options: SweepOptions, store: Store | None = None) -> SweepPlan:
     """What to run, given what is stored."""
     check_patterns(protocols, options)
+    if options.cells:
+        protocols = [p for p in protocols if any(fnmatchcase(p.id, pattern) for pattern in options.cells)]
     wanted: list[Batch] = []
     left_out: dict[str, list[str]] = {}
     for protocol in protocols:
@@ -92,7 +96,13 @@ def make_plan(protocols: Sequence[Protocol], options: SweepOptions, store: Store
 
 
 def check_patterns(protocols: Sequence[Protocol], options: SweepOptions) -> None:
-    """Refuse arm patterns that match nothing in any protocol."""
+    """Refuse patterns that match no protocol, or no arm of any."""
+    for pattern in options.cells:
+        if not any(fnmatchcase(protocol.id, pattern) for protocol in protocols):
+            known = sorted(protocol.id for protocol in protocols)
+            hint = did_you_mean(pattern, known, cutoff=0.6) or "."
+            listed = f"Accepted are {', '.join(known)}, and patterns of them"
+            raise UsageError(f"--cells {pattern!r} matches no protocol{hint} {listed}")
     arms = [arm for protocol in protocols for arm in protocol.arms]
     for pattern in options.arms:
         if pattern not in GROUPS and not any(_matches(arm, pattern) for arm in arms):
@@ -103,7 +113,7 @@ def check_patterns(protocols: Sequence[Protocol], options: SweepOptions) -> None
 
 
 def choose_arms(protocol: Protocol, options: SweepOptions) -> list[Arm]:
-    """The arms of `protocol` that `options` ask for."""
+    """The arms of `protocol` that `options` choose."""
 
     def chosen(arm: Arm) -> bool:
         if protocol.kind_of(arm) == "network" and not options.networks:
@@ -148,7 +158,7 @@ def batches_of(protocol: Protocol, arm: Arm, size: Size) -> list[Batch]:
 
 
 def requested_batches(protocol: Protocol, arm: Arm, options: SweepOptions, store: Store | None) -> list[Batch]:
-    """Batches of an arm under a profile. A network arm that is stored in full is not asked for in less."""
+    """Batches of an arm under a profile. A network arm that is stored in full is not requested in less."""
     if arm.kind == "network" and options.profile == "quick" and store is not None:
         full = size_of(protocol, arm, replace(options, profile="paper"))
         batches = batches_of(protocol, arm, full) if full else []
@@ -177,7 +187,7 @@ def _missing(store: Store, wanted: Sequence[Batch]) -> list[Batch]:
 
 
 def record_request(directory: RunDirectory, plan: SweepPlan) -> None:
-    """Write what was asked for into the manifest."""
+    """Write what was requested into the manifest."""
     by_protocol: dict[str, tuple[Protocol, dict[str, ArmRequest]]] = {}
     for batch in plan.wanted:
         arms = by_protocol.setdefault(batch.protocol.id, (batch.protocol, {}))[1]
@@ -192,7 +202,7 @@ def record_request(directory: RunDirectory, plan: SweepPlan) -> None:
             record_at=batch.record_at,
         )
     for protocol, arms in by_protocol.values():
-        directory.ask(Request(describe(protocol), arms))
+        directory.add_request(Request(describe(protocol), arms))
 
 
 def expected_seconds(batches: Sequence[Batch], log: Sequence[BatchRecord], threads: int | None = None) -> float:

@@ -34,7 +34,7 @@ def run_here(
     threads: int | None = None,
     precision: str | None = None,
 ) -> int:
-    """Run what `options` ask of `protocols`; results go to `out` as .npz files. Returns an exit code.
+    """Run what `options` choose of `protocols`; results go to `out` as .npz files. Returns an exit code.
 
     Args:
       precision: of networks' matrix products on a GPU, if not the default.
@@ -112,6 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--protocol", action="append", default=[], help="study id, .py file or folder; may be repeated")
     parser.add_argument("--arms", nargs="*", default=[], help="ids, patterns or groups (fixed, counts, network, …)")
+    parser.add_argument("--cells", nargs="*", default=[], help="patterns of protocol ids, such as 'deep-ppo-*'")
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--episodes", type=int)
     parser.add_argument("--profile", default="paper")
@@ -120,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args(arguments)
     try:
-        options = SweepOptions(given.profile, tuple(given.arms), given.seeds, given.episodes)
+        options = SweepOptions(given.profile, tuple(given.arms), given.seeds, given.episodes, cells=tuple(given.cells))
         return run_here(given.protocol, options, given.out, given.threads, given.precision)
     except LabError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -17,7 +17,14 @@ from chunked_td.lab import errors
 from chunked_td.lab.catalogue import load_all
 from chunked_td.lab.errors import UsageError, guarded
 from chunked_td.lab.running.batches import Batch
-from chunked_td.lab.running.plan import SweepOptions, SweepPlan, expected_seconds, make_plan, record_request
+from chunked_td.lab.running.plan import (
+    SweepOptions,
+    SweepPlan,
+    expected_seconds,
+    make_plan,
+    record_request,
+    size_of,
+)
 from chunked_td.lab.running.progress import SweepProgress
 from chunked_td.lab.running.sweep import run_plan
 from chunked_td.lab.store.batch_store import Store
@@ -39,7 +46,7 @@ class RunOptions:
     quiet: bool = False
 
     def say(self, text: str) -> None:
-        """Print, unless told to be quiet."""
+        """Print, unless `quiet`."""
         if not self.quiet:
             print(text, flush=True)
 
@@ -55,6 +62,7 @@ def reproduce(
     seeds: int | None = None,
     episodes: int | None = None,
     networks: bool = True,
+    cells: Sequence[str] = (),
     threads: int | None = None,
     log: Sequence[str] = (),
     dry_run: bool = False,
@@ -72,6 +80,7 @@ def reproduce(
       seeds: how many, instead of the protocol's.
       episodes: how many, instead of the protocol's.
       networks: False leaves network arms out.
+      cells: patterns of protocol ids, for studies of many protocols.
       threads: of the local engine, or cores per batch on Ray.
       log: "wandb" and/or "tensorboard".
       dry_run: print the plan and its estimated time, change nothing.
@@ -82,11 +91,11 @@ def reproduce(
 
     def work() -> int:
         studies = load_all(experiments)
-        options = SweepOptions(profile, tuple(arms), seeds, episodes, networks)
+        options = SweepOptions(profile, tuple(arms), seeds, episodes, networks, tuple(cells))
         if threads is not None and threads < 1:
             raise UsageError(f"--threads must be a whole number from 1, got {threads}")
         how = RunOptions(engine, address, threads, tuple(log), quiet)
-        whole = not (arms or seeds or episodes) and profile != "smoke"  # where no study is named: all that there is
+        whole = not (arms or cells or seeds or episodes) and profile != "smoke"  # all that there is
         tables = [study for study in studies if study.table and (experiments or whole)]
         plain = [protocol for study in studies if not study.table for protocol in study.protocols(profile)]
         codes = [_run_or_show(plain, options, Path(out), how, dry_run)] if plain else []
@@ -106,11 +115,28 @@ def _run_study(study: Study, options: SweepOptions, folder: Path, how: RunOption
         raise UsageError(
             f"{folder / study.table} was collected from runs that are not in {folder}; choose another --out"
         )
-    code = _run_or_show(study.protocols(options.profile), options, folder, how, dry_run)
+    protocols = study.protocols(options.profile)
+    _check_lengths(protocols, options, folder)
+    code = _run_or_show(protocols, options, folder, how, dry_run)
     if code in (errors.DONE, errors.FAILED) and not dry_run:
         with RunDirectory.for_writing(folder) as directory:
             how.say(f"saved: {save_table(directory, study.table, study.collect(Store(directory)))}")
     return code
+
+
+def _check_lengths(protocols: Sequence[Protocol], options: SweepOptions, folder: Path) -> None:
+    """Refuse a folder with runs of another length: a table must not mix sizes of a study."""
+    if not (folder / "manifest.json").is_file():
+        return
+    stored = RunDirectory.for_reading(folder)
+    for protocol in (protocol for protocol in protocols if protocol.id in stored.protocol_ids):
+        for arm, request in stored.request(protocol.id).arms.items():
+            size = size_of(protocol, protocol.arm(arm), options)
+            if size is not None and size.episodes != request.episodes:
+                raise UsageError(
+                    f"{folder} holds runs of {request.episodes:,} {protocol.unit}, asked for are {size.episodes:,}: "
+                    "choose another --out"
+                )
 
 
 def _run_or_show(

@@ -2,7 +2,7 @@
 
 A run directory holds
 
-    manifest.json                 what was asked for last, per protocol, with a checksum (see `manifest`)
+    manifest.json                 what was requested last, per protocol, with a checksum (see `manifest`)
     log.jsonl                     how it was made: one JSON line per session and per batch (see `log`)
     lock, owner.json              the one process that may write (see `lock`)
     digests.sha256                digest of the bytes of every batch, apart from it (see `digests`)
@@ -31,7 +31,7 @@ left out, and renamed (suffix .damaged) when the directory is open for writing. 
 `digests`) are read in full first, elsewhere; a directory that is open for writing records them then.
 
 Reuse: a request is covered by any good file of the same family (see `BatchSettings`) that is at least as long and has
-the checkpoints asked for. So fewer seeds, arms, step sizes or episodes (if a checkpoint is there) are read from what
+the requested checkpoints. So fewer seeds, arms, step sizes or episodes (if a checkpoint is there) are read from what
 is stored, and more of them run only what is missing. Runs are not continued: longer ones start from the beginning.
 """
 
@@ -92,7 +92,7 @@ class StoredBatch:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Rows of one arm that are asked for: these runs, at these checkpoints."""
+    """Rows of one arm that are requested: these runs, at these checkpoints."""
 
     arm: str
     family: str
@@ -236,7 +236,7 @@ class Store:
         return sorted(found, key=lambda stored: stored.path.name)
 
     def missing(self, wanted: Wanted) -> tuple[tuple[int, int], ...]:
-        """The (seed, exponent) pairs that no stored file covers, in the order asked."""
+        """The (seed, exponent) pairs that no stored file covers, in the order given."""
         covered: set[tuple[int, int]] = set()
         for stored in self.covering(wanted):
             covered |= stored.pairs
@@ -285,12 +285,12 @@ class Store:
         return table.sort("__rank", "exponent", "seed", "episode").drop("__rank")
 
     def wanted(self, protocol_id: str) -> list[Wanted]:
-        """What was last asked for of a protocol, arm by arm."""
+        """The last request for a protocol, arm by arm."""
         arms = self.directory.request(protocol_id).arms
         return [Wanted.from_request(arm_id, request) for arm_id, request in arms.items()]
 
     def table(self, protocol_id: str) -> pl.DataFrame:
-        """The rows of a protocol that are stored, of what was last asked for."""
+        """The rows of a protocol that are stored, of what was last requested."""
         return self.frame(self.wanted(protocol_id))
 
 

@@ -1,4 +1,4 @@
-"""A run directory: one process may write to it, a manifest says what was asked for, a log says how it was made."""
+"""A run directory: one process may write to it, a manifest says what was requested, a log says how it was made."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class RunDirectory:
 
     Attributes:
       path: where it is.
-      manifest: what was asked for.
+      manifest: what was requested.
       log: how it was made.
-      notes: what a user should be told.
+      notes: what to tell the user.
     """
 
     def __init__(self, path: Path, lock: DirectoryLock | None = None):
@@ -95,7 +95,7 @@ class RunDirectory:
         write_or_explain(path, content)
 
     def request(self, protocol_id: str) -> Request:
-        """What was last asked for of a protocol."""
+        """The last request for a protocol."""
         try:
             return self.manifest.protocols[protocol_id]
         except KeyError:
@@ -104,11 +104,11 @@ class RunDirectory:
 
     @property
     def protocol_ids(self) -> tuple[str, ...]:
-        """Protocols that were asked for in this directory, in order."""
+        """Protocols that were requested in this directory, in order."""
         return tuple(self.manifest.protocols)
 
-    def ask(self, request: Request) -> None:
-        """Record a request. Arms that it does not name stay as they were asked for before."""
+    def add_request(self, request: Request) -> None:
+        """Record a request. Arms that it does not name stay as they were requested before."""
         manifest = self.manifest.with_request(request)
         if manifest != self.manifest:
             self.write(self.path / "manifest.json", manifest.to_text().encode())

@@ -63,13 +63,13 @@ def _take(store: Store, files: Sequence[Path]) -> tuple[list[BatchSettings], int
 def enter_into_manifest(
     directory: RunDirectory, protocols: Mapping[str, Protocol], batches: Sequence[BatchSettings]
 ) -> list[str]:
-    """Ask, in the manifest, for the runs that these batches hold, beside those asked for before.
+    """Request, in the manifest, the runs that these batches hold, beside those requested before.
 
     Batches of an arm are taken together, the longest runs first. Batches of an unknown protocol, or of another version
-    of a known one, are kept in the store but not asked for.
+    of a known one, are kept in the store but not requested.
 
     Returns:
-      notes about those that are not asked for.
+      notes about those that are not requested.
     """
     notes: list[str] = []
     arms: dict[str, dict[str, ArmRequest]] = {}
@@ -78,30 +78,30 @@ def enter_into_manifest(
             notes.append(f"{batch.protocol} {batch.arm}: made with other settings; kept, but not shown")
             continue
         requests = arms.setdefault(batch.protocol, {})
-        asked = requests.get(batch.arm) or _asked_before(directory, batch)
-        requests[batch.arm] = _extended(asked, batch)
+        requested = requests.get(batch.arm) or _requested_before(directory, batch)
+        requests[batch.arm] = _extended(requested, batch)
     for protocol_id, requests in arms.items():
-        directory.ask(Request(describe(protocols[protocol_id]), requests))
+        directory.add_request(Request(describe(protocols[protocol_id]), requests))
     return notes
 
 
-def _asked_before(directory: RunDirectory, batch: BatchSettings) -> ArmRequest:
+def _requested_before(directory: RunDirectory, batch: BatchSettings) -> ArmRequest:
     """What the manifest asks for of a batch's arm, if that is as long as the batch; else nothing yet."""
     request = directory.manifest.protocols.get(batch.protocol)
-    asked = request.arms.get(batch.arm) if request else None
-    if asked is not None and asked.family == batch.family_key and asked.episodes >= batch.episodes:
-        return asked
+    requested = request.arms.get(batch.arm) if request else None
+    if requested is not None and requested.family == batch.family_key and requested.episodes >= batch.episodes:
+        return requested
     return ArmRequest(batch.family_key, (), (), batch.episodes, batch.record_at)
 
 
-def _extended(asked: ArmRequest, batch: BatchSettings) -> ArmRequest:
+def _extended(requested: ArmRequest, batch: BatchSettings) -> ArmRequest:
     """A request with the runs of a batch added; shorter batches add nothing."""
-    if asked.episodes != batch.episodes:
-        return asked
+    if requested.episodes != batch.episodes:
+        return requested
     return replace(
-        asked,
-        seeds=tuple(sorted({*asked.seeds, *(seed for seed, _ in batch.pairs)})),
-        exponents=tuple(sorted({*asked.exponents, *(j for _, j in batch.pairs)}, reverse=True)),
+        requested,
+        seeds=tuple(sorted({*requested.seeds, *(seed for seed, _ in batch.pairs)})),
+        exponents=tuple(sorted({*requested.exponents, *(j for _, j in batch.pairs)}, reverse=True)),
     )
 
 

@@ -1,4 +1,4 @@
-"""The manifest of a run directory, `manifest.json`: what was last asked for, and descriptions of the protocols.
+"""The manifest of a run directory, `manifest.json`: what was last requested, and descriptions of the protocols.
 
 A report needs nothing else beside the batches. A checksum tells a file that was edited by hand.
 """
@@ -20,7 +20,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class ArmRequest:
-    """Runs that were asked for of one arm.
+    """Runs that were requested of one arm.
 
     Args:
       family: hash of the arm's `BatchSettings.family`.
@@ -50,7 +50,7 @@ class ArmRequest:
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for of one protocol: its description, and the runs per arm id."""
+    """What was requested of one protocol: its description, and the runs per arm id."""
 
     description: Description
     arms: Mapping[str, ArmRequest]
@@ -71,12 +71,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Manifest:
-    """{protocol id: request}, in the order in which they were first asked for."""
+    """{protocol id: request}, in the order in which they were first requested."""
 
     protocols: Mapping[str, Request] = field(default_factory=dict)
 
     def with_request(self, request: Request) -> Manifest:
-        """The manifest with a request added. Arms that it does not name stay as they were asked for before."""
+        """The manifest with a request added. Arms that it does not name stay as they were requested before."""
         name = request.description.id
         before = self.protocols.get(name)
         arms = {**(before.arms if before else {}), **request.arms}

@@ -1,0 +1,1 @@
+"""The history compressor against single networks."""

@@ -1,0 +1,1 @@
+"""Networks, a λ per step: fixed λ and every source on every task."""

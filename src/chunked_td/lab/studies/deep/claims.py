@@ -1,0 +1,45 @@
+"""Claims of the study of deep learners, judged by `criteria`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from chunked_td.lab.studies.deep.protocol import GRIDS, OTHERS, TASKS
+from chunked_td.lab.studies.deep.results import DeepResults, best_arms
+from chunked_td.lab.study import FAILS, HOLDS, NOT_RUN, Claim, Verdict
+
+
+def beats_fixed(agent: str, results: DeepResults, _: Mapping[str, Any]) -> Verdict:
+    """Whether one source passes the moonshot of `criteria`."""
+    if results.too_small:
+        return results.too_small
+    judged = results.verdicts.get(agent)
+    if judged is None:
+        return Verdict(NOT_RUN, f"no runs of {agent}")
+    source, rival = best_arms(judged["moonshot"]["means"])
+    gates = [task["gate"] for task in judged["tasks"].values()]
+    evidence = f"best source {source}, best fixed λ {rival}"
+    once = judged["sets"].get("without the twin")
+    if once is not None and once["moonshot over"] != list(judged["tasks"]):
+        source, rival = best_arms(once["moonshot"]["means"])
+        evidence += f" (with CartPole once instead of twice: {source} and {rival}, {once['moonshot']['verdict']})"
+    status = HOLDS if judged["moonshot"]["verdict"] == "holds" else FAILS
+    return Verdict(status, f"{evidence}; the gate was passed on {gates.count('passed')} of {len(gates)} tasks")
+
+
+CLAIMS = tuple(
+    Claim(
+        f"deep-{agent}",
+        "ours; §6 names it as the next step",
+        f"A λ per step beats every fixed λ for {agent}, over {len(TASKS) + len(OTHERS)} tasks.",
+        "One source has a mean over tasks above that of every fixed λ, intervals disjoint, and is no worse than "
+        "5 % on any task. First the gate: λ from the true model must help.",
+        (),
+        partial(beats_fixed, agent),
+        f"beats every fixed λ for {agent}",
+        figure="tables/moonshot.md",
+    )
+    for agent in GRIDS
+)

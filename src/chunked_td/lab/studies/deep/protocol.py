@@ -1,0 +1,120 @@
+"""The study of deep learners: fixed λ and every source on every task, for streaming learners and PPO.
+
+All arms share tasks, first networks and random numbers. Judged by `criteria`. A protocol is an agent on a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from chunked_td.lab.studies.deep.criteria import FIXED
+from chunked_td.lab.studies.deep.runner import FleetRunner
+from chunked_td.lab.study import Arm, Environment, Protocol, Size, Study
+
+TASKS = (
+    "umbrella",
+    "umbrella-distractors",
+    "catch",
+    "catch-wind",
+    "memory",
+    "charge",
+    "charge-mirrored",
+    "cart-pole",
+)
+"""Tasks of ours."""
+OTHERS = ("gymnax-umbrella", "gymnax-umbrella-distractors", "gymnax-catch", "gymnax-cart-pole", "xland-door-key")
+"""Tasks written by others."""
+STREAMING = ("sarsa", "q", "actor-critic")
+GRIDS = {**dict.fromkeys(STREAMING, (1.0, 0.3, 0.1)), "ppo": (3e-3, 1e-3, 3e-4)}
+"""Step sizes of every agent."""
+GROUPS = (
+    (
+        "value-kernel",
+        "value-kernel-1",
+        "lambda-greedy",
+        "true-kernel",
+        "true-kernel-1",
+        "true-expected",
+        "true-per-action",
+        "true-realised",
+    ),
+    ("expected", "realised"),
+    ("meta-gradient",),
+)
+"""Sources that run in one program; fixed λ run with the first group."""
+STREAMING_ONLY = ("meta-gradient",)
+"""Sources that learn from eligibility traces."""
+BLOCKS, TUNING, SEEDS = 20, 10, 20
+"""Points of a learning curve; seeds that choose the step size; others that are judged."""
+
+
+def deep_protocols(profile: str) -> list[Protocol]:
+    """Every agent on every task; on one task and tiny where the profile is not "paper"."""
+    tasks = (*TASKS, *OTHERS) if profile == "paper" else ("charge",)
+    steps = {**dict.fromkeys(STREAMING, 60_000), "ppo": 160_000}
+    return [
+        fleet_protocol(
+            f"deep-{agent}-{task}",
+            f"{agent} on {task}",
+            Environment("chunked_td.envs.tasks:make_task_by_name", {"name": task}),
+            agent,
+            steps=steps[agent],
+            groups=groups_of(agent),
+            tiny=profile != "paper",
+        )
+        for agent in GRIDS
+        for task in tasks
+    ]
+
+
+def groups_of(agent: str) -> tuple[tuple[str, ...], ...]:
+    """The groups of sources that an agent can use."""
+    left_out = STREAMING_ONLY if agent == "ppo" else ()
+    groups = (tuple(name for name in group if name not in left_out) for group in GROUPS)
+    return tuple(group for group in groups if group)
+
+
+def fleet_protocol(
+    name: str,
+    title: str,
+    task: Environment,
+    agent: str,
+    *,
+    steps: int,
+    groups: tuple[tuple[str, ...], ...],
+    tiny: bool,
+    explore: Mapping[bool, int] | None = None,
+    memory: str = "",
+) -> Protocol:
+    """The protocol of an agent on a task.
+
+    Args:
+      task: its `dynamics` is the address of a function that makes the task. steps: transitions per run.
+      groups: sources by program. tiny: 2,000 steps, three seeds, one step size.
+      explore: steps until ε is small, by `tiny`; a tenth of the run if not given. memory: what values read.
+    """
+    grid, blocks, seeds = GRIDS[agent][:1] if tiny else GRIDS[agent], 4 if tiny else BLOCKS, TUNING + SEEDS
+    steps, tuning, seeds = (2_000, 1, 3) if tiny else (steps, TUNING, seeds)
+    sources = [name for group in groups for name in group]
+    return Protocol(
+        id=name,
+        title=title,
+        environment=task,
+        arms=tuple(Arm(str(x), f"λ = {x:g}", agent, x) for x in FIXED)
+        + tuple(Arm(source, source, agent, source) for source in sources),
+        exponents=tuple(-k for k in range(len(grid))),
+        step_sizes=grid,
+        episodes=steps,
+        unit="steps",
+        scoring="score",
+        score_label="score",
+        smoke=Size(seeds, steps),
+        record=((steps, steps // blocks),),
+        seeds=seeds,
+        seeds_per_batch=seeds,
+        steps_per_episode=1.0,
+        runner=FleetRunner(groups, steps // 10 if explore is None else explore[tiny], tuning, memory),
+    )
+
+
+STUDY = Study("deep", "Networks, a λ per step", deep_protocols, order=62, table="runs.parquet", by_default=False)

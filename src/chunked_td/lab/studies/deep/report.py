@@ -1,0 +1,37 @@
+"""Tables, verdicts and figures of the study of deep learners."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from chunked_td.lab.studies.deep import summaries, tables
+from chunked_td.lab.studies.deep.results import SETS, DeepResults
+
+
+def PAGE(folder: Path, results: DeepResults) -> Path:
+    """Write verdicts.json, tables/ and figures/; returns the table of the moonshot."""
+    judged = results.verdicts
+    texts = {f"gate-{name}": tables.gate_table(judged, members) for name, members in SETS.items()}
+    for agent, tasks in results.scores.items():
+        texts |= {f"{agent}-{name}": text for name, text in tables.score_tables(tasks).items()}
+    texts |= summaries.summary_tables(results.frame, results.chosen, results.scores, judged)
+    costs = folder / "costs.json"
+    if costs.exists():
+        measured = json.loads(costs.read_text(encoding="utf-8"))
+        texts["costs"] = tables.cost_table(measured["costs"])
+        if "cpu" in measured:
+            texts["costs-cpu"] = tables.repeated_cost_table(measured["cpu"]["repeats"])
+    write_texts(folder, judged, texts)
+    for agent in judged:
+        tables.draw_scores(judged, agent, folder / "figures" / f"deep-{agent}.svg")
+    return folder / "tables" / "moonshot.md"
+
+
+def write_texts(folder: Path, judged: object, texts: dict[str, str]) -> None:
+    """Write verdicts.json and tables/*.md; make figures/."""
+    for name in ("tables", "figures"):
+        (folder / name).mkdir(exist_ok=True)
+    (folder / "verdicts.json").write_text(json.dumps(judged, indent=1) + "\n", encoding="utf-8")
+    for name, text in texts.items():
+        (folder / "tables" / f"{name}.md").write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,164 @@
+"""Stored runs of the study as one table, and what they come to: chosen step sizes, scores, verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chunked_td.lab.results.runs import stored_arms
+from chunked_td.lab.statistics import interquartile_estimate, interquartile_mean
+from chunked_td.lab.studies.deep.criteria import FIXED, GATE, TWIN, USUAL, best_fixed, compared, gate, moonshot
+from chunked_td.lab.studies.deep.protocol import OTHERS, SEEDS, TASKS, deep_protocols
+from chunked_td.lab.study import NOT_RUN, Protocol, Verdict
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from chunked_td.lab.store.batch_store import Store
+
+SETS = {"ours": TASKS, "others": OTHERS}
+"""Tasks, by who wrote them."""
+LEARNED = ("value-kernel", "value-kernel-1", "expected", "realised", "lambda-greedy", "meta-gradient")
+"""Learned sources, in the order of the tables."""
+TRUE = (*GATE, "true-kernel-1", "true-per-action", "true-realised")
+"""Arms with λ from the true model."""
+
+Chosen = dict[str, dict[str, dict[str, dict[str, np.ndarray]]]]
+"""agent → task → arm → judged runs at the chosen step size: score, final and step_size."""
+Scores = dict[str, dict[str, dict[str, np.ndarray]]]
+"""agent → task → arm → scores of judged runs."""
+
+
+def COLLECT(store: Store) -> pl.DataFrame:
+    """One row per run."""
+    import polars as pl
+
+    frames = []
+    for protocol, arm, runs, curve in fleet_curves(store, deep_protocols):
+        task = protocol.environment.arguments["name"]
+        named = {"agent": protocol.arms[0].learner, "task": task, "arm": arm}
+        final = {"final": curve["score"][:, -5:], "return": curve["returns"][:, -5:]}
+        means = {"score": curve["score"], **final, "mean_lambda": curve["mean_lambda"]}
+        columns = {name: np.nanmean(values, 1) for name, values in means.items()}
+        named = {name: np.full(len(curve["score"]), value) for name, value in named.items()}
+        frames.append(pl.DataFrame({**named, **runs, **columns}))
+    return pl.concat(frames)
+
+
+def fleet_curves(
+    store: Store, protocols: Callable[[str], Sequence[Protocol]]
+) -> Iterator[tuple[Protocol, str, dict[str, np.ndarray], dict[str, np.ndarray]]]:
+    """Of every stored arm: (protocol, arm, columns step_size, seed and judged [R], columns per block [R, K])."""
+    for protocol, arm, found in stored_arms(store, protocols):
+        curve = {name: x.astype(np.float32).reshape(-1, x.shape[-1]) for name, x in found.columns.items()}
+        runs = {
+            "step_size": np.repeat(found.step_sizes, len(found.seeds)).astype(np.float32),
+            "seed": np.tile(found.seeds, len(found.exponents)).astype(np.int16),
+            "judged": curve["judged"][:, 0] > 0,
+        }
+        yield protocol, arm, runs, curve
+
+
+def LOAD(folder: Path) -> DeepResults:
+    """The results in a folder with runs.parquet."""
+    import polars as pl
+
+    return DeepResults(pl.read_parquet(folder / "runs.parquet"))
+
+
+@dataclass(frozen=True)
+class FleetResults:
+    """What both studies of deep agents have. Args: frame: runs.parquet."""
+
+    frame: Any
+
+    @cached_property
+    def too_small(self) -> Verdict | None:
+        """The verdict on every claim where runs are of a tiny size."""
+        import polars as pl
+
+        seeds = self.frame.filter(pl.col("judged"))["seed"].n_unique()
+        return Verdict(NOT_RUN, f"{seeds} judged seeds, the study has {SEEDS}") if seeds < SEEDS else None
+
+
+class DeepResults(FleetResults):
+    """Results of the study of deep learners."""
+
+    @cached_property
+    def chosen(self) -> Chosen:
+        """The judged runs of every arm at the step size that its tuning seeds choose; tasks of ours first.
+
+        Tasks on which an agent lacks a fixed λ or an arm of the gate are left out.
+        """
+        found: Chosen = {}
+        for (agent, task, arm), rows in self.frame.group_by("agent", "task", "arm", maintain_order=True):
+            columns = chosen_columns(rows, ("score", "final", "step_size"))
+            found.setdefault(agent, {}).setdefault(task, {})[arm] = columns
+        needed = {*map(str, FIXED), *GATE}
+        order = [task for tasks in SETS.values() for task in tasks]
+        whole = {a: {t: tasks[t] for t in order if needed <= tasks.get(t, {}).keys()} for a, tasks in found.items()}
+        return {agent: tasks for agent, tasks in whole.items() if tasks}
+
+    @cached_property
+    def scores(self) -> Scores:
+        """The scores among those runs."""
+        return {
+            agent: {task: {arm: runs["score"] for arm, runs in arms.items()} for task, arms in tasks.items()}
+            for agent, tasks in self.chosen.items()
+        }
+
+    @cached_property
+    def verdicts(self) -> dict[str, Any]:
+        """Gate, comparisons and moonshot of every agent, by `criteria`."""
+        return {agent: judge_agent(tasks) for agent, tasks in self.scores.items()}
+
+
+def chosen_columns(rows: Any, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """Columns of the judged runs of an arm at the step size with the greatest score over its tuning seeds."""
+    step_size, judged, score = (rows[name].to_numpy() for name in ("step_size", "judged", "score"))
+    best = max(np.unique(step_size), key=lambda s: interquartile_mean(score[~judged & (step_size == s)]))
+    return {name: rows[name].to_numpy()[judged & (step_size == best)] for name in names}
+
+
+def judge_agent(tasks: dict[str, dict[str, np.ndarray]]) -> dict[str, Any]:
+    """Gate, comparisons and moonshot of one agent. Args: tasks: task → arm → scores."""
+    sources = tuple(s for s in LEARNED if any(s in runs for runs in tasks.values()))
+    whole = {task: runs for task, runs in tasks.items() if all(s in runs for s in sources)}
+    result: dict[str, Any] = {
+        "tasks": {task: judge_cell(runs, (*sources, *TRUE), GATE) for task, runs in tasks.items()},
+        "moonshot": moonshot(whole, sources),
+        "moonshot over": list(whole),
+        "sets": {},
+    }
+    for name, members in {**SETS, "without the twin": tuple(task for task in tasks if task != TWIN)}.items():
+        part = {task: runs for task, runs in whole.items() if task in members}
+        if part:
+            result["sets"][name] = {"moonshot": moonshot(part, sources), "moonshot over": list(part)}
+    return result
+
+
+def judge_cell(runs: dict[str, np.ndarray], sources: tuple[str, ...], true: tuple[str, ...]) -> dict[str, Any]:
+    """The gate and the comparisons of an agent on a task. Args: runs: arm → scores. true: arms of the gate."""
+    found = {arm: interquartile_estimate(values) for arm, values in runs.items()}
+    best = best_fixed(found)
+    return {
+        "gate": gate(found, true),
+        "best fixed": best,
+        "against 0.95": {s: compared(found[s], found[str(USUAL)]) for s in sources if s in found},
+        "against best fixed": {s: compared(found[s], found[best]) for s in sources if s in found},
+        "scores": {arm: estimate._asdict() for arm, estimate in found.items()},
+    }
+
+
+def best_arms(means: dict[str, dict[str, float]]) -> tuple[str, str]:
+    """The best source and the best fixed λ by their means over tasks, as text."""
+    values = {arm: estimate["value"] for arm, estimate in means.items()}
+    fixed = [str(x) for x in FIXED]
+    sources = [arm for arm in values if arm not in fixed]
+    source, rival = (max(arms, key=lambda arm: values[arm]) for arms in (sources, fixed))
+    return f"{source} {values[source]:.3f}", f"{rival} {values[rival]:.3f}"

@@ -1,0 +1,119 @@
+"""Runs of deep agents: arms of a group, all step sizes and all seeds are one JAX program.
+
+Every run asks all sources of its group and uses one (`DeepSwitch`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chunked_td.lab.identity import resolve
+from chunked_td.lab.study import Arm, BatchRunner, Columns
+
+if TYPE_CHECKING:
+    from chunked_td.lab.running.batches import Batch
+
+_PACKAGES = {"gymnax": "gymnax", "memory-chain": "gymnax", "xland": "xminigrid"}
+"""What tasks come from, by their name or how it begins."""
+
+
+@dataclass(frozen=True)
+class FleetRunner(BatchRunner):
+    """Deep agents.
+
+    Args:
+      groups: names of sources that run in one program; fixed λ run with the first group.
+      explore: steps until ε is small; PPO has none. tuning: how many seeds choose the step size.
+      memory: what values read of a recurrent percept model, "kept" or "state"; "" for agents without memory.
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+    explore: int
+    tuning: int
+    memory: str = ""
+
+    def packages(self, batch: Batch) -> tuple[str, ...]:
+        """JAX, and what the task comes from."""
+        name = batch.protocol.environment.arguments["name"]
+        package = _PACKAGES.get(name) or _PACKAGES.get(name.split("-")[0])
+        return ("jax", package) if package else ("jax",)
+
+    def group_of(self, arm: Arm) -> tuple[str, ...]:
+        """The sources in the program of an arm."""
+        return next((group for group in self.groups if arm.id in group), self.groups[0])
+
+    def programs(self, batches: Sequence[Batch]) -> list[list[Batch]]:
+        """Arms of a group on one task."""
+        found: dict[Any, list[Batch]] = {}
+        for batch in batches:
+            key = (batch.protocol.id, self.group_of(batch.arm), batch.episodes, batch.record_at)
+            found.setdefault(key, []).append(batch)
+        return list(found.values())
+
+    def run(self, program: Sequence[Batch], threads: int | None, report: Callable[[str], None]) -> list[Columns]:
+        """See `BatchRunner.run`: scores, returns and λ per block."""
+        import jax
+        import jax.numpy as jnp
+
+        from chunked_td.deep.training import start_fleet, train_curve
+
+        first, names = program[0], self.group_of(program[0].arm)
+        made, blocks = self._agent(first, names), len(first.record_at)
+        steps = first.episodes // blocks
+        if self.memory:
+            steps = steps // made.unit * made.unit
+        arms = [batch.arm for batch in program for _ in batch.pairs]
+        which = [1 + names.index(arm.id) if arm.id in names else 0 for arm in arms]
+        fixed = [0.0 if arm.id in names else float(arm.lambda_source) for arm in arms]
+        states = start_fleet(made, jnp.asarray(np.concatenate([batch.seeds for batch in program]), jnp.int32))
+        chosen = states.source._replace(which=jnp.asarray(which, jnp.int32), fixed=jnp.asarray(fixed, jnp.float32))
+        states = states._replace(source=chosen)
+        rates = jnp.asarray(np.concatenate([batch.step_sizes for batch in program]), jnp.float32)
+        report("compiling")
+        compiled = train_curve.lower(made, rates, states, steps, blocks).compile()
+        report(f"{len(arms)} runs of {steps * blocks:,} steps")
+        tally = jax.tree.map(np.asarray, compiled(rates, states)[1])
+        cuts = np.cumsum([len(batch.pairs) for batch in program])[:-1]
+        parts = {name: np.split(values.T, cuts) for name, values in _curves(tally).items()}
+        return [
+            batch.columns({**{name: part[k] for name, part in parts.items()}, "judged": self._judged(batch)})
+            for k, batch in enumerate(program)
+        ]
+
+    def _agent(self, batch: Batch, names: Sequence[str]) -> Any:
+        from chunked_td.deep.lambdas import DeepSwitch
+        from chunked_td.deep.memory import RecurrentMemory
+        from chunked_td.deep.training import DeepAgent, make_settings
+
+        task, agent = batch.protocol.environment, batch.arm.learner
+        settings: dict[str, Any] = {} if agent == "ppo" else {"explore": max(1, self.explore)}
+        if self.memory:
+            settings["memory"] = RecurrentMemory(self.memory)
+        switch = DeepSwitch(tuple(source_of(name) for name in names))
+        return DeepAgent(resolve(task.dynamics)(**task.arguments), switch, make_settings(agent, **settings))
+
+    def _judged(self, batch: Batch) -> np.ndarray:
+        judged = (batch.seeds >= self.tuning).astype(np.float64)
+        return np.repeat(judged[:, None], len(batch.record_at), 1)
+
+
+def _curves(tally: Any) -> dict[str, np.ndarray]:
+    """Columns of a program, [blocks, runs] each: means over the episodes of a block; a block without one has NaN."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        curves = {"score": tally.score / tally.episodes, "returns": tally.returns / tally.episodes}
+    curves["mean_lambda"] = tally.lambda_ / tally.steps
+    shares = np.moveaxis(tally.histogram, -1, 0)
+    return curves | {f"lambda_{k}": steps for k, steps in enumerate(shares)}
+
+
+def source_of(name: str) -> Any:
+    """A source of the study by the name of its arm; those that end in "-1" have c = 1."""
+    from chunked_td.deep.lambdas import SOURCES, DeepTrueModel, DeepValueKernel
+    from chunked_td.lambdas.names import current_id
+
+    own = {"value-kernel-1": DeepValueKernel(c=1.0), "true-kernel-1": DeepTrueModel("kernel", c=1.0)}
+    return own.get(name) or SOURCES.get(name) or SOURCES[current_id(name)]

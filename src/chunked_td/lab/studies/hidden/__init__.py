@@ -1,0 +1,1 @@
+"""Hidden state: memory, and λ from the history."""

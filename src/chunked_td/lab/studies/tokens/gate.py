@@ -1,0 +1,220 @@
+"""The gate: how well do advantages with each λ agree with the truth, for one policy and a critic of several ages?
+
+The truth of a generated token is V(s') − V(s), each the mean reward of many continuations by the policy. A token of
+probability p changes V by at most 1 − p, because rewards lie in [0, 1]. So V is measured behind the least certain
+tokens only, and carried over the others.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chunked_td.lab.studies.tokens.learning import (
+    CriticSays,
+    Networks,
+    ask_critic,
+    policy_logits,
+    sample,
+    sample_batch,
+    start_critic,
+    train_critic,
+    warm_start,
+)
+from chunked_td.lab.studies.tokens.tasks import Layout, Prompts, TokenTask, make_layout, mask_of, rewards_of
+from chunked_td.lab.studies.tokens.transformer import Weights
+from chunked_td.returns import length_lambda, log_probs_and_lambda, token_gae
+from chunked_td.returns.policy import PolicyLambda
+
+FIXED = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
+MATCHED_CUT = 0.05
+"""Mean of 1 − λ over the tokens of a sequence, for the budget-matched form: that of λ = 0.95."""
+KERNEL_WIDTH = 0.3
+PERMUTATIONS = 8
+
+
+class Sampled(NamedTuple):
+    """Sequences to judge: prompts, tokens and mask [B, T], rewards [B], logits [B, T, V], truth [B, T]."""
+
+    prompts: Prompts
+    tokens: jax.Array
+    mask: jax.Array
+    rewards: jax.Array
+    logits: jax.Array
+    truth: jax.Array
+
+
+def lambdas_of(sampled: Sampled, said: CriticSays) -> dict[str, jax.Array]:
+    """λ of the state that each generated token leaves, by every arm: {arm: float32[B, T]}."""
+    mask, forms = sampled.mask, get_args(PolicyLambda)
+    found = {form: log_probs_and_lambda(sampled.logits, sampled.tokens, form).lambda_ for form in forms}
+    expected = found["expected"]
+    length = jnp.sum(mask, axis=1, keepdims=True)
+    cut = jnp.sum(jnp.where(mask, 1.0 - expected, 0.0), axis=1, keepdims=True) / length
+    matched = jnp.clip(1.0 - MATCHED_CUT / jnp.maximum(cut, 1e-6) * (1.0 - expected), 0.0, 1.0)
+    ones = jnp.ones_like(expected)
+    arms = {f"{value:g}": value * ones for value in FIXED}
+    return {
+        **arms,
+        **found,
+        "vapo": length_lambda(mask) * ones,
+        "expected-matched": matched,
+        "value-kernel": _kernel(jax.nn.softmax(sampled.logits), said, sampled),
+        "mature-expected": 1.0 - (1.0 - expected) * (1.0 - jnp.clip(said.immaturity, 0.0, 1.0)),
+    }
+
+
+def _kernel(pi: jax.Array, said: CriticSays, sampled: Sampled) -> jax.Array:
+    """Chance that two draws of the next token cannot be told apart by value."""
+    errors = advantages(sampled, said.values, jnp.zeros_like(said.values))
+    width = KERNEL_WIDTH * jnp.sqrt(jnp.sum(errors**2) / jnp.sum(sampled.mask))
+    gaps = said.token_values[..., :, None] - said.token_values[..., None, :]
+    return jnp.einsum("bti,btj,btij->bt", pi, pi, jnp.exp(-0.5 * (gaps / width) ** 2))
+
+
+def advantages(sampled: Sampled, values: jax.Array, lambdas: jax.Array) -> jax.Array:
+    """Advantages with a λ per token, float32[B, T]; rewards come with the last token."""
+    last = jnp.arange(values.shape[1]) == jnp.sum(sampled.mask, axis=1, keepdims=True) - 1
+    rewards = jnp.where(last, sampled.rewards[:, None], 0.0)
+    return token_gae(rewards, values, sampled.mask, lambdas, 1.0).advantages
+
+
+def correlation(x: jax.Array, y: jax.Array, mask: jax.Array) -> jax.Array:
+    """Pearson's correlation over the tokens of all sequences."""
+    total = jnp.sum(mask)
+    x, y = (jnp.where(mask, z - jnp.sum(jnp.where(mask, z, 0.0)) / total, 0.0) for z in (x, y))
+    return jnp.sum(x * y) / jnp.sqrt(jnp.maximum(jnp.sum(x * x) * jnp.sum(y * y), 1e-12))
+
+
+def permuted(lambdas: jax.Array, mask: jax.Array, key: jax.Array) -> jax.Array:
+    """The same λs in another order within each sequence."""
+    order = jnp.argsort(jnp.where(mask, jax.random.uniform(key, mask.shape), 2.0), axis=1)
+    return jnp.take_along_axis(lambdas, order, axis=1)
+
+
+def sample_with_truth(
+    networks: Networks, task: TokenTask, layout: Layout, policy: Weights, key: jax.Array, batch: int, rollouts: int
+) -> Sampled:
+    """Sequences of the policy with the true advantage of every token."""
+    shape = networks.policy(task)
+    first, key = jax.random.split(key)
+    prompts, tokens, rewards = sample_batch(task, shape, policy, layout, first, batch)
+    mask = mask_of(layout, prompts)
+    logits = policy_logits(shape, policy, prompts, tokens)
+    chance = jnp.take_along_axis(jax.nn.softmax(logits), tokens[..., None], axis=-1)[..., 0]
+    # Places behind which V is measured: the least certain tokens, as many as the layout has decisions and free tokens,
+    # with some to spare.
+    room = min(tokens.shape[1], 16 + task.free)
+    uncertain = jnp.argsort(jnp.where(mask, chance, 2.0), axis=1)[:, :room]
+    starts = jnp.concatenate([jnp.zeros((batch, 1), jnp.int32), uncertain + 1], axis=1)
+
+    repeat = functools.partial(jnp.repeat, repeats=rollouts, axis=0)
+    again = Prompts(*map(repeat, prompts))
+
+    def value(number: jax.Array, start: jax.Array) -> Any:
+        """Mean reward of continuations from one place of every sequence."""
+        draws = sample(shape, policy, again, jax.random.fold_in(key, number), repeat(tokens), repeat(start))
+        found = rewards_of(task, layout, again, draws)
+        return number + 1, found.reshape(batch, rollouts).mean(axis=1)
+
+    _, values = jax.lax.scan(value, jnp.zeros((), jnp.int32), starts.T)
+    behind = jnp.full((batch, tokens.shape[1] + 1), jnp.nan).at[jnp.arange(batch)[:, None], starts].set(values.T)
+    behind = behind.at[jnp.arange(batch), jnp.sum(mask, axis=1)].set(rewards)
+
+    def carry_over(latest: jax.Array, here: jax.Array) -> Any:
+        latest = jnp.where(jnp.isnan(here), latest, here)
+        return latest, latest
+
+    _, filled = jax.lax.scan(carry_over, behind[:, 0], behind.T)
+    return Sampled(prompts, tokens, mask, rewards, logits, jnp.where(mask, jnp.diff(filled.T, axis=1), 0.0))
+
+
+def judge(networks: Networks, task: TokenTask, critic: Weights, sampled: Sampled, key: jax.Array) -> Any:
+    """{arm: (correlation with the truth, the same with its λs permuted, mean λ)}."""
+    said = ask_critic(networks.critic(task), critic, sampled.prompts, sampled.tokens)
+
+    def score(lambdas: jax.Array) -> jax.Array:
+        return correlation(advantages(sampled, said.values, lambdas), sampled.truth, sampled.mask)
+
+    def control(lambdas: jax.Array, key: jax.Array) -> jax.Array:
+        return score(permuted(lambdas, sampled.mask, key))
+
+    arms = lambdas_of(sampled, said)
+    stacked = jnp.stack(list(arms.values()))
+    controls = jax.vmap(jax.vmap(control, (None, 0)), (0, None))(stacked, jax.random.split(key, PERMUTATIONS))
+    means = jnp.sum(jnp.where(sampled.mask, stacked, 0.0), axis=(1, 2)) / jnp.sum(sampled.mask)
+    columns = (jax.vmap(score)(stacked), jnp.mean(controls, axis=1), means)
+    return {arm: tuple(column[k] for column in columns) for k, arm in enumerate(arms)}
+
+
+class Settings(NamedTuple):
+    """A size of the gate.
+
+    Attributes:
+      warm: updates of the warm start. ages: updates of the critic at which it is judged, multiples of the first.
+      batch: sequences that are judged. rollouts: continuations per value of the truth.
+    """
+
+    networks: Networks
+    warm: int
+    ages: tuple[int, ...]
+    batch: int
+    rollouts: int
+
+
+SIZES = {
+    "smoke": Settings(Networks(layers=1, width=16, heads=2, batch=4), 3, (1, 2), 2, 2),
+    "paper": Settings(Networks(), 800, (10, 40, 160), 16, 256),
+}
+SEEDS = 8
+
+
+def run_gate(settings: Settings, task: TokenTask, seeds: Sequence[int]) -> dict[str, np.ndarray]:
+    """All arms for several seeds side by side.
+
+    Returns:
+      "correlation", "permuted" (the same with λs permuted within sequences) and "mean_lambda", each float[seeds, ages,
+      arms]; "arms", their names; "reward" and "truth_sd", float[seeds].
+    """
+    networks = settings.networks
+    layouts = jax.tree.map(lambda *parts: jnp.stack(parts), *(make_layout(task, seed) for seed in seeds))
+    keys = jax.vmap(lambda seed: jax.random.split(jax.random.key(seed), 4))(jnp.asarray(seeds))
+
+    def over_seeds(function: Any) -> Any:
+        return jax.jit(jax.vmap(function))
+
+    policies = over_seeds(lambda layout, key: warm_start(networks, task, layout, key, settings.warm))(
+        layouts, keys[:, 0]
+    )
+    sampled = over_seeds(
+        lambda layout, policy, key: sample_with_truth(
+            networks, task, layout, policy, key, settings.batch, settings.rollouts
+        )
+    )(layouts, policies, keys[:, 1])
+    critics = over_seeds(lambda policy: start_critic(networks, task, policy))(policies)
+    train = over_seeds(
+        lambda layout, policy, carry, key: train_critic(networks, task, layout, policy, carry, key, settings.ages[0])
+    )
+    judge_all = over_seeds(lambda *parts: judge(networks, task, *parts))
+    judged = []
+    for updates in range(settings.ages[0], settings.ages[-1] + 1, settings.ages[0]):
+        fresh = jax.vmap(jax.random.fold_in, (0, None))(keys[:, 2], updates)
+        critics = train(layouts, policies, critics, fresh)
+        if updates in settings.ages:
+            judged.append(judge_all(critics[0], sampled, keys[:, 3]))
+    columns = {
+        name: np.stack([np.stack([np.asarray(found[arm][k]) for arm in found], axis=-1) for found in judged], axis=1)
+        for k, name in enumerate(("correlation", "permuted", "mean_lambda"))
+    }
+    spread = jnp.sqrt(jnp.sum(sampled.truth**2, axis=(1, 2)) / jnp.sum(sampled.mask, axis=(1, 2)))
+    return {
+        **columns,
+        "arms": np.array(list(judged[0])),
+        "reward": np.asarray(jnp.mean(sampled.rewards, axis=1)),
+        "truth_sd": np.asarray(spread),
+    }

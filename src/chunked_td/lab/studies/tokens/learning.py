@@ -1,0 +1,157 @@
+"""A policy after its warm start, a critic beside it, and what both say about sampled text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from chunked_td.lab.studies.tokens.tasks import (
+    PROMPT,
+    VOCABULARY,
+    Layout,
+    Prompts,
+    TokenTask,
+    demonstrate,
+    draw_prompts,
+    mask_of,
+    prompt_tokens,
+    rewards_of,
+)
+from chunked_td.lab.studies.tokens.transformer import Shape, Weights, apply, empty_cache, make_transformer, read_token
+
+WARM_RATE, CRITIC_RATE = 1e-3, 3e-4
+"""Adam's step sizes."""
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Sizes of policy and critic, and of a batch of sequences."""
+
+    layers: int = 4
+    width: int = 128
+    heads: int = 4
+    batch: int = 128
+
+    def policy(self, task: TokenTask) -> Shape:
+        """Its outputs are the logits of the next token."""
+        return Shape(VOCABULARY, PROMPT + max(task.lengths), VOCABULARY, self.layers, self.width, self.heads)
+
+    def critic(self, task: TokenTask) -> Shape:
+        """Its outputs are V(s), the weight of its initial values I(s), and Q(s, a) for every token."""
+        return Shape(VOCABULARY, PROMPT + max(task.lengths), 2 + VOCABULARY, self.layers, self.width, self.heads)
+
+
+class CriticSays(NamedTuple):
+    """What a critic says of the states that generated tokens leave: values, maturity [B, T], token values [B, T, V]."""
+
+    values: jax.Array
+    immaturity: jax.Array
+    token_values: jax.Array
+
+
+def policy_logits(shape: Shape, weights: Weights, prompts: Prompts, tokens: jax.Array) -> jax.Array:
+    """Logits of each generated token, float32[B, T, VOCABULARY]."""
+    return apply(shape, weights, _read_by_both(prompts, tokens))[:, PROMPT - 1 :]
+
+
+def ask_critic(shape: Shape, weights: Weights, prompts: Prompts, tokens: jax.Array) -> CriticSays:
+    """What the critic says before each generated token."""
+    out = apply(shape, weights, _read_by_both(prompts, tokens))[:, PROMPT - 1 :]
+    return CriticSays(out[..., 0], 1.0 + out[..., 1], out[..., 2:])
+
+
+def _read_by_both(prompts: Prompts, tokens: jax.Array) -> jax.Array:
+    """All tokens but the last, which nothing follows."""
+    return jnp.concatenate([prompt_tokens(prompts), tokens[:, :-1]], axis=1)
+
+
+def warm_start(networks: Networks, task: TokenTask, layout: Layout, key: jax.Array, updates: int) -> Weights:
+    """A policy that imitates demonstrations."""
+    shape, optimiser = networks.policy(task), optax.adam(WARM_RATE)
+    first, key = jax.random.split(key)
+    weights = make_transformer(shape, first)
+
+    def loss(weights: Weights, key: jax.Array) -> jax.Array:
+        for_prompts, for_tokens = jax.random.split(key)
+        prompts = draw_prompts(layout, for_prompts, networks.batch)
+        tokens = demonstrate(task, layout, prompts, for_tokens)
+        logits, mask = policy_logits(shape, weights, prompts, tokens), mask_of(layout, prompts)
+        costs = optax.softmax_cross_entropy_with_integer_labels(logits, tokens)
+        return jnp.sum(jnp.where(mask, costs, 0.0)) / jnp.sum(mask)
+
+    def update(carry: Any, key: jax.Array) -> Any:
+        weights, state = carry
+        change, state = optimiser.update(jax.grad(loss)(weights, key), state)
+        return (optax.apply_updates(weights, change), state), None
+
+    return jax.lax.scan(update, (weights, optimiser.init(weights)), jax.random.split(key, updates))[0][0]
+
+
+def sample(
+    shape: Shape, weights: Weights, prompts: Prompts, key: jax.Array, given: jax.Array, start: jax.Array
+) -> jax.Array:
+    """Tokens of the policy, int32[B, T]; the first `start` (int32[B]) of each sequence are those of `given`."""
+    before = prompt_tokens(prompts)
+    batch, longest = given.shape
+
+    def read(carry: Any, place: jax.Array) -> Any:
+        cache, token = carry
+        cache, _ = read_token(shape, weights, cache, token, place)
+        return (cache, before[:, place + 1]), None
+
+    def write(carry: Any, place: jax.Array) -> Any:
+        cache, token = carry
+        cache, logits = read_token(shape, weights, cache, token, place + PROMPT - 1)
+        drawn = jax.random.categorical(jax.random.fold_in(key, place), logits)
+        token = jnp.where(place < start, given[:, place], drawn)
+        return (cache, token), token
+
+    carry, _ = jax.lax.scan(read, (empty_cache(shape, batch), before[:, 0]), jnp.arange(PROMPT - 1))
+    _, tokens = jax.lax.scan(write, carry, jnp.arange(longest))
+    return tokens.T
+
+
+def sample_batch(task: TokenTask, shape: Shape, weights: Weights, layout: Layout, key: jax.Array, batch: int) -> Any:
+    """Fresh prompts, tokens of the policy, and rewards."""
+    for_prompts, for_tokens = jax.random.split(key)
+    prompts = draw_prompts(layout, for_prompts, batch)
+    nothing = jnp.zeros((batch, layout.kinds.shape[1]), jnp.int32)
+    tokens = sample(shape, weights, prompts, for_tokens, nothing, jnp.zeros(batch, jnp.int32))
+    return prompts, tokens, rewards_of(task, layout, prompts, tokens)
+
+
+def fresh_critic(networks: Networks, task: TokenTask, policy: Weights) -> Weights:
+    """The policy's body with a head that says V = 0, Q = 0 and I = 1."""
+    outputs = networks.critic(task).outputs
+    return {**policy, "head": jnp.zeros((networks.width, outputs)), "bias": jnp.zeros(outputs)}
+
+
+def train_critic(
+    networks: Networks, task: TokenTask, layout: Layout, policy: Weights, carry: Any, key: jax.Array, updates: int
+) -> Any:
+    """More updates of the critic towards λ = 1 returns of fresh text. Args: carry: (weights, optimiser's state)."""
+    of_policy, shape, optimiser = networks.policy(task), networks.critic(task), optax.adam(CRITIC_RATE)
+
+    def loss(weights: Weights, prompts: Prompts, tokens: jax.Array, rewards: jax.Array) -> jax.Array:
+        said, mask = ask_critic(shape, weights, prompts, tokens), mask_of(layout, prompts)
+        chosen = jnp.take_along_axis(said.token_values, tokens[..., None], axis=-1)[..., 0]
+        errors = (said.values - rewards[:, None]) ** 2 + (chosen - rewards[:, None]) ** 2 + said.immaturity**2
+        return jnp.sum(jnp.where(mask, errors, 0.0)) / jnp.sum(mask)
+
+    def update(carry: Any, key: jax.Array) -> Any:
+        weights, state = carry
+        drawn = sample_batch(task, of_policy, policy, layout, key, networks.batch)
+        change, state = optimiser.update(jax.grad(loss)(weights, *drawn), state)
+        return (optax.apply_updates(weights, change), state), None
+
+    return jax.lax.scan(update, carry, jax.random.split(key, updates))[0]
+
+
+def start_critic(networks: Networks, task: TokenTask, policy: Weights) -> Any:
+    """A fresh critic and its optimiser's state, for `train_critic`."""
+    weights = fresh_critic(networks, task, policy)
+    return weights, optax.adam(CRITIC_RATE).init(weights)

@@ -1,0 +1,1 @@
+"""What several test modules use: independent definitions, toy problems, stand-ins for runs."""

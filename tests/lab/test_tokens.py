@@ -1,0 +1,91 @@
+"""The token study: tasks by hand, the transformer with and without its cache, verdicts on made-up scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from chunked_td.lab.catalogue import catalogue
+from chunked_td.lab.studies.tokens.protocol import FIXED, SOURCES
+from chunked_td.lab.studies.tokens.results import Gate
+from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_SHOWN
+
+jax = pytest.importorskip("jax")
+
+
+@pytest.mark.parametrize("name", ["forced", "random", "lengths", "parity"])
+def test_rewards_by_hand(name):
+    from chunked_td.lab.studies.tokens import tasks
+
+    task = tasks.TASKS[name]
+    layout = tasks.make_layout(task, seed=1)
+    prompts = tasks.draw_prompts(layout, jax.random.key(2), 5)
+    tokens = np.asarray(tasks.demonstrate(task, layout, prompts, jax.random.key(3)))
+    found = np.asarray(tasks.rewards_of(task, layout, prompts, tokens))
+    for b in range(5):
+        code = int(prompts.codes[b])
+        places = [t for t in range(tokens.shape[1]) if layout.kinds[code, t] == tasks.DECISION]
+        assert len(places) == tasks.DECISIONS
+        assert max(places) < task.lengths[code]
+        right = sum(tokens[b, t] == layout.right[prompts.symbols[b, k]] for k, t in enumerate(places))
+        assert found[b] == (float(right % 2 == 0) if task.parity else right / tasks.DECISIONS)
+        forced = [t for t in range(tokens.shape[1]) if layout.kinds[code, t] == tasks.FORCED]
+        assert all(tokens[b, t] == layout.forced[t] for t in forced)
+
+
+def test_token_by_token_is_the_same_as_whole_sequences():
+    import jax.numpy as jnp
+
+    from chunked_td.lab.studies.tokens.transformer import Shape, apply, empty_cache, make_transformer, read_token
+
+    shape = Shape(vocabulary=7, length=6, outputs=3, layers=2, width=8, heads=2)
+    weights = make_transformer(shape, jax.random.key(0))
+    weights["head"] = jax.random.normal(jax.random.key(1), weights["head"].shape)
+    tokens = jax.random.randint(jax.random.key(2), (2, 6), 0, 7)
+    whole, cache = apply(shape, weights, tokens), empty_cache(shape, 2, jnp.float32)
+    for place in range(6):
+        cache, out = read_token(shape, weights, cache, tokens[:, place], place)
+        np.testing.assert_allclose(out, whole[:, place], atol=1e-5)
+    later = apply(shape, weights, tokens.at[:, 4].set(0))
+    np.testing.assert_array_equal(later[:, :4], whole[:, :4])  # no look ahead
+
+
+def test_permuted_lambdas_are_the_same_numbers_within_the_mask():
+    import jax.numpy as jnp
+
+    from chunked_td.lab.studies.tokens.gate import permuted
+
+    lambdas = jnp.arange(12.0).reshape(2, 6)
+    mask = jnp.array([[True] * 6, [True] * 4 + [False] * 2])
+    found = np.asarray(permuted(lambdas, mask, jax.random.key(0)))
+    assert sorted(found[0]) == list(range(6))
+    assert sorted(found[1, :4]) == [6.0, 7.0, 8.0, 9.0]
+
+
+def test_verdicts():
+    rng = np.random.default_rng(0)
+
+    def gate(gain: float, order: float) -> Gate:
+        scores = {arm: 0.1 + 0.001 * rng.normal(size=8) for arm in (*FIXED, *SOURCES)}
+        scores["expected"] = scores["expected"] + gain
+        return Gate({"forced": scores}, {"forced": {**scores, "expected": scores["expected"] - order}})
+
+    assert gate(0.1, 0.1).judge("forced", "expected") == HOLDS
+    assert gate(0.1, -0.1).judge("forced", "expected") == IN_PART
+    assert gate(-0.1, 0.1).judge("forced", "expected") == FAILS
+    assert gate(0.0, 0.0).judge("forced", "expected") in (NOT_SHOWN, IN_PART)
+
+
+def test_the_best_fixed_lambda_is_chosen_on_the_other_half():
+    scores = {arm: np.zeros(4) for arm in (*FIXED, *SOURCES)}
+    scores["0.5"] = np.array([1.0, 0.0, 1.0, 0.0])  # best on the even seeds only
+    scores["0.9"] = np.array([0.0, 1.0, 0.0, 1.0])
+    np.testing.assert_array_equal(Gate({"t": scores}, {}).best_fixed("t"), 0.0)
+
+
+@pytest.mark.long
+def test_it_runs_at_its_smallest_size(tmp_path):
+    from chunked_td.lab.running.reproduce import reproduce
+
+    assert reproduce(["tokens"], out=tmp_path, profile="smoke", quiet=True) == 0
+    assert (tmp_path / "tokens" / catalogue()["tokens"].table).is_file()

@@ -1,0 +1,1 @@
+"""Tools of the repository: benchmarks, planted mistakes, the standing attack."""

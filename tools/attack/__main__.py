@@ -1,0 +1,53 @@
+"""`python -m tools.attack`: try hostile cases for some minutes and print tries and outcomes as a table."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import sys
+import time
+from pathlib import Path
+
+from tools.attack import harness, registry
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit code: 0 if nothing bad was found, 1 if something was."""
+    parser = argparse.ArgumentParser(prog="python -m tools.attack", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=60.0, help="budget of time")
+    parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same cases")
+    parser.add_argument("--workers", type=int, default=2, help="child processes")
+    parser.add_argument("--only", default="*", help="attacks whose names match this pattern")
+    parser.add_argument("--case", type=int, default=None, help="try this one case of each attack")
+    parser.add_argument("--table", type=Path, default=None, help="write the table to this file too")
+    options = parser.parse_args(arguments)
+    attacks = [
+        found
+        for name, found in sorted(registry.load().items())
+        if name == options.only or (found.share > 0 and fnmatch.fnmatch(name, options.only))
+    ]
+    if not attacks:
+        parser.error(f"--only {options.only!r} matches none of {sorted(registry.ATTACKS)}")
+    one = options.case is not None
+    began = time.monotonic()
+    tally = harness.run(
+        attacks,
+        options.seed,
+        60 * options.minutes,
+        workers=options.workers,
+        tries=1 if one else None,
+        first=options.case if one else 0,
+    )
+    minutes = (time.monotonic() - began) / 60
+    head = f"{tally.tries:,} tries in {minutes:.1f} minutes, seed {options.seed}, {len(tally.findings)} findings"
+    text = f"{head}\n\n{tally.table()}\n"
+    print(text)
+    for finding in tally.findings[:50]:
+        print(f"{finding.outcome}: {finding.attack!r} --case {finding.number}: {finding.text}\n")
+    if options.table is not None:
+        options.table.write_text(text, encoding="utf-8")
+    return 1 if tally.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
