@@ -21,7 +21,7 @@ from chunked_td.lab.studies.atlas.methods import atlas_arm, builtin_methods
 from chunked_td.lab.studies.atlas.protocol import PROFILES, problems
 from chunked_td.lab.studies.atlas.ranking import AtlasBootstrap, ScoreEstimate, ranked, score_text, unclear
 from chunked_td.lab.studies.atlas.report import AtlasView, build_page
-from chunked_td.lab.studies.atlas.results import FLOOR, AtlasResults, WrittenVerdict, make_atlas, verdict
+from chunked_td.lab.studies.atlas.results import FLOOR, AtlasResults, WrittenVerdict, make_atlas, read_scores, verdict
 from chunked_td.lab.studies.atlas.text import candidate, control_findings, controls_of, places, verdict_text
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN
 from helpers import browser
@@ -422,7 +422,7 @@ def test_a_method_of_ones_own_is_in_every_panel():
 
 
 def test_the_stored_tables_are_those_of_the_stored_scores():
-    view = AtlasView(pl.read_parquet(RESULTS / "scores.parquet"), builtin_methods())
+    view = AtlasView(read_scores(RESULTS / "scores.parquet"), builtin_methods())
     stored = {file.stem: file.read_text(encoding="utf-8") for file in (RESULTS / "tables").iterdir()}
     assert view.documents() == stored
 
