@@ -37,7 +37,8 @@ def start(out, experiments=(TOY,), environment=None, **options) -> subprocess.Po
 
 def import_batches(source, *, out, experiments=()) -> int:
     """Take batches of another host in, as `chunked-td reproduce --import` does."""
-    protocols = {name: experiment.protocol for name, experiment in known(experiments).items()}
+    plain = [study for study in known(experiments).values() if not study.table]
+    protocols = {protocol.id: protocol for study in plain for protocol in study.protocols("paper")}
     return guarded(lambda: importing.import_batches(Path(source), Path(out), protocols))
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_runs import fake_fleets
 
 from chunked_td.deep.agents.ppo import PpoSettings
 from chunked_td.lab.running.batches import Batch, programs_of, run_program
@@ -20,6 +19,7 @@ from chunked_td.lab.studies.deep.protocol import GROUPS, OTHERS, STREAMING_ONLY,
 from chunked_td.lab.studies.deep.report import PAGE
 from chunked_td.lab.studies.deep.results import COLLECT, LOAD, SETS, judge_agent
 from chunked_td.lab.studies.deep.runner import source_of
+from helpers.fake_runs import fake_fleets
 
 FOLDER = Path(__file__).parents[2] / "results" / "deep"
 RNG = np.random.default_rng(0)
@@ -215,4 +215,6 @@ def test_what_ppo_ran_is_stated():
     settings, rollout = about["settings"], PpoSettings().environments * PpoSettings().steps
     whole = settings["steps"]["ppo"] // settings["blocks"] // rollout * rollout * settings["blocks"]
     assert about["transitions run"] == {**settings["steps"], "ppo": whole}
-    assert f"{whole:,}" in (FOLDER.parents[1] / "docs" / "guide" / "deep.md").read_text(encoding="utf-8")
+    assert f"{whole:,}" in (FOLDER.parents[1] / "docs" / "experiments" / "networks-protocol.md").read_text(
+        encoding="utf-8"
+    )

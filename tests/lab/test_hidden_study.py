@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_runs import fake_fleets
 
 from chunked_td.lab.studies.deep.criteria import FIXED
 from chunked_td.lab.studies.hidden import criteria as rule
@@ -16,6 +15,7 @@ from chunked_td.lab.studies.hidden.claims import CLAIMS
 from chunked_td.lab.studies.hidden.protocol import ARMS, STUDY, hidden_protocols, make_hidden_task
 from chunked_td.lab.studies.hidden.report import PAGE
 from chunked_td.lab.studies.hidden.results import COLLECT, LOAD
+from helpers.fake_runs import fake_fleets
 
 FOLDER = Path(__file__).parents[2] / "results" / "hidden"
 

@@ -396,3 +396,27 @@ def test_the_kernel_of_torch_as_its_interpreter_runs_it():
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": path}
     subprocess.run([sys.executable, "-c", IN_THE_INTERPRETER], env=environment, check=True, timeout=300)
+
+
+@needs_torch
+def test_the_kernel_for_tokens_compiles_for_a_gpu():
+    """To machine code of an H100, which needs no GPU: as Triton's compiler, not its interpreter, reads it."""
+    pytest.importorskip("triton")
+    path = os.pathsep.join(sys.path)
+    subprocess.run([sys.executable, "-W", "ignore", "-c", COMPILE], env={**os.environ, "PYTHONPATH": path}, check=True)
+
+
+COMPILE = """
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from chunked_td.returns._triton import _tokens
+
+sizes = {"MASKED": True, "POLICY": True, "CRITIC": False, "DISCOUNT": False, "LAST": True, "STEPS": 64, "COLUMNS": 4}
+kinds = {"mask": "*u8", "steps": "i32", "columns": "i32", "step_stride": "i32", "column_stride": "i32"}
+kinds |= {name: "constexpr" for name in sizes}
+names = _tokens.arg_names
+signature = {name: kinds.get(name, "fp32" if name.startswith("one_") else "*fp32") for name in names}
+source = ASTSource(fn=_tokens, signature=signature, constexprs={(names.index(n),): v for n, v in sizes.items()})
+assert triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
+"""

@@ -119,3 +119,19 @@ def test_bad_arguments_are_named(name, value, error):
         returns.vtrace(np.ones(2), np.ones(2), np.ones(2), 0.9, -np.ones(2))
     with pytest.raises(ValueError, match=r"^clip_rho_threshold: got"):
         returns.vtrace(np.ones(2), np.ones(2), np.ones(2), 0.9, np.ones(2), clip_rho_threshold=0.0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_upgoing_returns_bootstrap_where_the_next_step_disappoints(backend):
+    """Vinyals et al. (2019): G_t = r + γ·(G if Q ≥ V at the next state, else V), Q by one step."""
+    rng = np.random.default_rng(0)
+    r, v = single(rng.normal(size=(2, T, B)))
+    discount = single(rng.random((T, B)))
+    expected = np.zeros((T, B))
+    for b in range(B):
+        for t in reversed(range(T)):
+            target = v[t, b]
+            if t + 1 < T and r[t + 1, b] + discount[t + 1, b] * v[t + 1, b] >= v[t, b]:
+                target = expected[t + 1, b]
+            expected[t, b] = r[t, b] + discount[t, b] * target
+    close(backend(returns.upgo_returns, r, discount, v), expected, backend.tolerance)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from chunked_td.lab.identity import check_id, schedule_parts
-from chunked_td.lab.json_fields import JsonObject, is_number, is_whole
+from chunked_td.lab.json_fields import JsonObject, is_number, is_whole, read_fields
 from chunked_td.lab.study import Arm, Protocol, Published, Selection
 from chunked_td.learners.schedule import Schedule
 
@@ -39,17 +39,7 @@ class ArmDescription:
     @classmethod
     def from_json(cls, values: Any) -> ArmDescription:
         """Read it from a manifest."""
-        read = JsonObject("an arm", values, [field.name for field in fields(cls)])
-        return cls(
-            id=check_id("id of an arm", read.text("id")),
-            label=read.text("label"),
-            kind=read.text("kind"),
-            learner=read.text("learner"),
-            lambda_source=read.text("lambda_source"),
-            exponents=read.wholes("exponents"),
-            in_paper=read.flag("in_paper"),
-            note=read.text("note"),
-        )
+        return read_fields(cls, "an arm", values, id=lambda read: check_id("id of an arm", read.text("id")))
 
 
 @dataclass(frozen=True)
@@ -95,52 +85,30 @@ class Description:
     @classmethod
     def from_json(cls, values: Any) -> Description:
         """Read it from a manifest; ValueError says what is wrong."""
-        read = JsonObject("a description", values, [field.name for field in fields(cls)])
-        selection = None if read.values["selection"] is None else _selection(read.object("selection"))
-        return cls(
-            id=check_id("id of an experiment", read.text("id")),
-            title=read.text("title"),
-            description=read.text("description"),
-            environment=read.text("environment"),
-            arguments=read.object("arguments"),
-            arms=read.items("arms", ArmDescription.from_json),
-            exponents=read.wholes("exponents"),
-            step_size_base=read.number("step_size_base"),
-            seeds=read.whole("seeds", 1),
-            episodes=read.whole("episodes", 1),
-            exploration=_schedule(read.object("exploration")),
-            score_label=read.text("score_label"),
-            selection=selection,
-            best=read.number_or_none("best"),
-            best_label=read.text("best_label"),
-            published=read.items("published", _published),
-            deviations=read.texts("deviations"),
-            references=read.texts("references"),
+        return read_fields(
+            cls,
+            "a description",
+            values,
+            id=lambda read: check_id("id of an experiment", read.text("id")),
+            arms=lambda read: read.items("arms", ArmDescription.from_json),
+            seeds=lambda read: read.whole("seeds", 1),
+            episodes=lambda read: read.whole("episodes", 1),
+            exploration=lambda read: _schedule(read.object("exploration")),
+            selection=lambda read: None if read.values["selection"] is None else _selection(read.object("selection")),
+            published=lambda read: read.items("published", lambda v: read_fields(Published, "a published number", v)),
         )
 
 
 def describe(protocol: Protocol) -> Description:
     """The description of a protocol."""
-    return Description(
-        id=protocol.id,
-        title=protocol.title,
-        description=protocol.description,
-        environment=str(protocol.environment.dynamics),
-        arguments=dict(protocol.environment.arguments),
-        arms=tuple(describe_arm(protocol, arm) for arm in protocol.arms),
-        exponents=protocol.exponents,
-        step_size_base=protocol.step_size_base,
-        seeds=protocol.seeds,
-        episodes=protocol.episodes,
-        exploration=protocol.schedule,
-        score_label=protocol.score_label,
-        selection=protocol.selection,
-        best=protocol.best,
-        best_label=protocol.best_label,
-        published=protocol.published,
-        deviations=protocol.deviations,
-        references=protocol.references,
-    )
+    own = {
+        "environment": str(protocol.environment.dynamics),
+        "arguments": dict(protocol.environment.arguments),
+        "arms": tuple(describe_arm(protocol, arm) for arm in protocol.arms),
+        "exploration": protocol.schedule,
+    }
+    names = [field.name for field in fields(Description)]
+    return Description(**{name: own[name] if name in own else getattr(protocol, name) for name in names})
 
 
 def describe_arm(protocol: Protocol, arm: Arm) -> ArmDescription:
@@ -186,22 +154,8 @@ def _point(value: Any) -> tuple[int, float]:
 
 
 def _selection(values: Mapping[str, Any]) -> Selection:
-    read = JsonObject("selection", values, [field.name for field in fields(Selection)])
-    exceptions = JsonObject("exceptions", read.object("exceptions"))
-    return Selection(
-        rule=read.text("rule"),
-        at=read.whole_or_none("at"),
-        truth=read.number_or_none("truth"),
-        exceptions={arm: exceptions.whole(arm, 1) for arm in exceptions.values},
-    )
+    def exceptions(read: JsonObject) -> dict[str, int]:
+        by_arm = JsonObject("exceptions", read.object("exceptions"))
+        return {arm: by_arm.whole(arm, 1) for arm in by_arm.values}
 
-
-def _published(values: Any) -> Published:
-    read = JsonObject("a published number", values, [field.name for field in fields(Published)])
-    return Published(
-        arm=read.text("arm"),
-        quantity=read.text("quantity"),
-        value=read.number("value"),
-        source=read.text("source"),
-        spread=read.number_or_none("spread"),
-    )
+    return read_fields(Selection, "selection", values, exceptions=exceptions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -75,6 +76,35 @@ class JsonObject:
     def object(self, key: str) -> Mapping[str, Any]:
         """A JSON object, as it is."""
         return self.get(key, "a JSON object", lambda value: isinstance(value, Mapping))
+
+
+def read_fields(cls: type[T], where: str, values: Any, **special: Callable[[JsonObject], Any]) -> T:
+    """A dataclass from a JSON object with its fields, each read as its annotation says.
+
+    Args:
+      where: what the object is, for errors.
+      special: how fields with other annotations, or with bounds, are read.
+    """
+    read = JsonObject(where, values, [field.name for field in fields(cls)])  # type: ignore[arg-type]
+    found = {
+        field.name: special[field.name](read) if field.name in special else _READERS[str(field.type)](read, field.name)
+        for field in fields(cls)  # type: ignore[arg-type]
+    }
+    return cls(**found)
+
+
+_READERS: dict[str, Callable[[JsonObject, str], Any]] = {
+    "str": JsonObject.text,
+    "bool": JsonObject.flag,
+    "int": JsonObject.whole,
+    "int | None": JsonObject.whole_or_none,
+    "float": JsonObject.number,
+    "float | None": JsonObject.number_or_none,
+    "tuple[int, ...]": JsonObject.wholes,
+    "tuple[str, ...]": JsonObject.texts,
+    "Mapping[str, Any]": JsonObject.object,
+}
+"""By the annotation of a field, as the source has it."""
 
 
 def is_whole(value: Any) -> bool:

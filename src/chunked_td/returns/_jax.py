@@ -120,6 +120,10 @@ def linear_recursion(
       start: x_T, of length 1 along the axis; 0 if None.
       stop: without gradients. ahead: which argument is that of the next step.
     """
+    if axis != 0 and jax.default_backend() == "cpu":  # move two arrays, not all of them
+        b, a = (jnp.moveaxis(x, axis, 0) for x in _coefficients(formula, arrays, axis, ahead))
+        end = None if start is None else jnp.moveaxis(start, axis, 0)
+        return jnp.moveaxis(linear_recursion(lambda *row: row, (b, a), end, 0, stop), 0, axis)
     rank = max(jnp.ndim(x) for x in arrays)
     arrays = [jnp.moveaxis(x, axis, 0) if jnp.ndim(x) else jnp.reshape(x, (1,) * rank) for x in arrays]
     shape, dtype = jnp.broadcast_shapes(*(x.shape for x in arrays)), jnp.result_type(arrays[0])
@@ -130,9 +134,7 @@ def linear_recursion(
         """The coefficients, and then a scan."""
 
         def run(start: jax.Array, *arrays: jax.Array) -> jax.Array:
-            now = [next_step(jnp, x, 0) if k == ahead else x for k, x in enumerate(arrays)]
-            b, a = formula(*now)
-            return scan(jnp.broadcast_to(b, shape), jnp.broadcast_to(a, shape), start)
+            return scan(*_coefficients(formula, arrays, 0, ahead), start)
 
         return run
 
@@ -146,6 +148,13 @@ def linear_recursion(
             start, *arrays = (lax.stop_gradient(x) for x in (start, *arrays))
             ways["cuda"] = lambda start, *arrays: one_pass(formula, arrays, start, ahead)
     return jnp.moveaxis(lax.platform_dependent(start, *arrays, **ways), 0, axis)
+
+
+def _coefficients(formula: Formula, arrays: Sequence[Any], axis: int, ahead: int | None) -> tuple[jax.Array, jax.Array]:
+    """b and a of all steps, in full."""
+    shape = jnp.broadcast_shapes(*(jnp.shape(x) for x in arrays))
+    b, a = formula(*(next_step(jnp, x, axis) if k == ahead else x for k, x in enumerate(arrays)))
+    return jnp.broadcast_to(b, shape), jnp.broadcast_to(a, shape)
 
 
 def serial_scan(b: jax.Array, a: jax.Array, start: jax.Array, unroll: int = UNROLL) -> jax.Array:

@@ -139,14 +139,16 @@ def token_gae(
     lambdas = [xp.broadcast_to(arrays.pop(name), given.shape) for name in ("lambda_policy", "lambda_value")]
     both = dataclasses.replace(
         given,
-        arrays={name: array[..., None] for name, array in arrays.items()} | {"lambda_": xp.stack(lambdas, -1)},
-        shape=(*given.shape, 2),
+        arrays={name: array[None] for name, array in arrays.items()} | {"lambda_": xp.stack(lambdas)},
+        shape=(2, *given.shape),
+        axis=axis + 1,
     )
     worth = backend.solve(both, WORTH, stop_target_gradients)
-    last = xp.broadcast_to(along(both.arrays["last_values"], axis, -1, None), along(worth, axis, -1, None).shape)
-    later = xp.concatenate([along(worth, axis, 1, None), last], axis=axis)
+    last = along(both.arrays["last_values"], axis + 1, -1, None)
+    last = xp.broadcast_to(last, along(worth, axis + 1, -1, None).shape)
+    later = xp.concatenate([along(worth, axis + 1, 1, None), last], axis=axis + 1)
     targets = both.arrays["rewards"] + both.arrays["discount"] * later
-    found = (targets[..., 0] - arrays["values"], targets[..., 1])
+    found = (targets[0] - arrays["values"], targets[1])
     if stop_target_gradients:
         found = (backend.stop_gradient(x) for x in found)
     return TokenAdvantages(*(given.unmasked(x) for x in found))

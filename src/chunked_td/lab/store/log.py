@@ -10,12 +10,14 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from chunked_td._files import open_regular, read_regular
 from chunked_td.lab.errors import DirectoryError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -89,47 +91,27 @@ class RunLog:
 
     def batches(self) -> list[BatchRecord]:
         """The finished batches, in order."""
-        return [_batch(line) for line in self.lines() if line.get("event") == "batch"]
+        return [_record(BatchRecord, line) for line in self.lines() if line.get("event") == "batch"]
 
     def sessions(self) -> list[SessionRecord]:
         """The sessions, in order."""
-        return [_session(line) for line in self.lines() if line.get("event") == "session"]
+        return [_record(SessionRecord, line) for line in self.lines() if line.get("event") == "session"]
 
 
-def _batch(line: Mapping[str, Any]) -> BatchRecord:
-    return BatchRecord(
-        protocol=_text(line, "protocol", "?"),
-        arm=_text(line, "arm", "?"),
-        kind=_text(line, "kind", "?"),
-        runs=int(_number(line, "runs")),
-        steps=_number(line, "steps"),
-        seconds=_number(line, "seconds"),
-        host=_text(line, "host", "?"),
-        file=_text(line, "file"),
-        precision=_text(line, "precision"),
-        device=_text(line, "device"),
-    )
+def _record(cls: type[T], line: Mapping[str, Any]) -> T:
+    """A record from a line; what is missing or makes no sense is empty or 0."""
+    readers = {"str": _text, "int": lambda *place: int(_number(*place)), "float": _number}
+    return cls(**{field.name: readers.get(str(field.type), _texts)(line, field.name) for field in fields(cls)})  # type: ignore[arg-type]
 
 
-def _session(line: Mapping[str, Any]) -> SessionRecord:
-    versions = line.get("versions")
-    return SessionRecord(
-        command=_text(line, "command"),
-        commit=_text(line, "commit"),
-        host=_text(line, "host"),
-        python=_text(line, "python"),
-        versions={str(k): str(v) for k, v in versions.items()} if isinstance(versions, Mapping) else {},
-        processor=_text(line, "processor"),
-        cores=int(_number(line, "cores")),
-        accelerator=_text(line, "accelerator"),
-        device=_text(line, "device"),
-        system=_text(line, "system"),
-    )
-
-
-def _text(line: Mapping[str, Any], key: str, default: str = "") -> str:
+def _texts(line: Mapping[str, Any], key: str) -> dict[str, str]:
     value = line.get(key)
-    return default if value is None else str(value).encode("utf-8", "replace").decode()
+    return {str(k): str(v) for k, v in value.items()} if isinstance(value, Mapping) else {}
+
+
+def _text(line: Mapping[str, Any], key: str) -> str:
+    value = line.get(key)
+    return "" if value is None else str(value).encode("utf-8", "replace").decode()
 
 
 def _number(line: Mapping[str, Any], key: str) -> float:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from chunked_td.lab.description import Description
 from chunked_td.lab.identity import check_id
-from chunked_td.lab.json_fields import JsonObject
+from chunked_td.lab.json_fields import JsonObject, read_fields
 
 FORMAT = 1
 
@@ -38,14 +38,7 @@ class ArmRequest:
     @classmethod
     def from_json(cls, values: Any) -> ArmRequest:
         """Read it from a manifest."""
-        read = JsonObject("a request", values, [field.name for field in fields(cls)])
-        return cls(
-            family=read.text("family"),
-            seeds=read.wholes("seeds"),
-            exponents=read.wholes("exponents"),
-            episodes=read.whole("episodes", 1),
-            record_at=read.wholes("record_at"),
-        )
+        return read_fields(cls, "a request", values, episodes=lambda read: read.whole("episodes", 1))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,174 @@
+"""Normalised scores, with everything that is chosen, chosen on other seeds than those scored.
+
+0 is the worst and 1 the best fixed λ in hindsight. The two halves of the seeds take turns: step sizes, the best and the
+worst fixed λ are chosen on one half and scored on the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chunked_td.lab.statistics import IntervalEstimate, estimate_from
+from chunked_td.lab.studies.three_scores.methods import FIXED
+from chunked_td.lab.studies.three_scores.protocol import BEHAVIOURS, families, problem_id
+from chunked_td.lab.study import NOT_RUN, Verdict
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from chunked_td.lab.store.batch_store import Store
+
+SCORES = ("values", "decisions", "control", "control-greedy", "control-error-bonus")
+TOLD_APART = 4.0
+"""Standard errors by which the best and the worst fixed λ of a problem must differ."""
+LEAST_SEEDS = 20
+DRAWS = 2_000
+
+Runs = dict[tuple[str, str], dict[str, np.ndarray]]
+"""{(family, setting): {method: float64[step sizes, seeds]}} of one score."""
+
+
+def halves(seeds: int) -> list[tuple[slice, slice]]:
+    """(chosen on, scored on), twice."""
+    half = seeds // 2
+    return [(slice(0, half), slice(half, seeds)), (slice(half, seeds), slice(0, half))]
+
+
+def cross_fitted(runs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """Scores by seed of all methods at step sizes chosen on the other half, and of the best and worst fixed λ."""
+    seeds = next(iter(runs.values())).shape[1]
+    scored = {name: np.zeros(seeds) for name in runs}
+    best, worst = np.zeros(seeds), np.zeros(seeds)
+    for chosen, test in halves(seeds):
+        means = {name: each[:, chosen].mean(1) for name, each in runs.items()}
+        for name, each in runs.items():
+            scored[name][test] = each[int(means[name].argmax()), test]
+        known = {name: means[name].max() for name in FIXED}
+        best[test] = scored[max(known, key=lambda name: known[name])][test]
+        worst[test] = scored[min(known, key=lambda name: known[name])][test]
+    return scored, best, worst
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One score: {family: {setting: {method: float64[seeds]}}}, normalised, and the problems not told apart."""
+
+    cells: dict[str, dict[str, dict[str, np.ndarray]]]
+    untold: tuple[str, ...]
+
+    def by_family(self, method: str, held_out: bool) -> dict[str, float]:
+        """Mean over the settings of every family."""
+        wanted = families(held_out)
+        return {
+            name: float(np.mean([each[method].mean() for each in cells.values()]))
+            for name, cells in self.cells.items()
+            if name in wanted
+        }
+
+    def mean(self, method: str, held_out: bool) -> float:
+        """Mean over families; NaN if there are none."""
+        found = list(self.by_family(method, held_out).values())
+        return float(np.mean(found)) if found else float("nan")
+
+    def best_fixed(self, held_out: bool) -> str:
+        """The single fixed λ with the largest mean."""
+        return max(FIXED, key=lambda name: self.mean(name, held_out))
+
+    def difference(self, method: str, other: str, held_out: bool) -> IntervalEstimate:
+        """Mean difference of two methods; the interval is over families, their settings and seeds."""
+        wanted = families(held_out)
+        gaps = [
+            [each[method] - each[other] for each in cells.values()]
+            for name, cells in self.cells.items()
+            if name in wanted
+        ]
+        rng = np.random.default_rng(0)
+        draws = [
+            np.mean([_resampled(gaps[k], rng) for k in rng.integers(len(gaps), size=len(gaps))]) for _ in range(DRAWS)
+        ]
+        return estimate_from(float(np.mean([np.mean([g.mean() for g in family]) for family in gaps])), np.array(draws))
+
+
+def _resampled(family: list[np.ndarray], rng: np.random.Generator) -> float:
+    chosen = [family[k] for k in rng.integers(len(family), size=len(family))]
+    return float(np.mean([values[rng.integers(values.size, size=values.size)].mean() for values in chosen]))
+
+
+def scored(runs: Runs) -> Scored:
+    """Normalise one score."""
+    cells: dict[str, dict[str, dict[str, np.ndarray]]] = {}
+    untold = []
+    for (family, setting), methods in runs.items():
+        found, best, worst = cross_fitted(methods)
+        gap = best - worst
+        if not gap.mean() > TOLD_APART * gap.std(ddof=1) / np.sqrt(gap.size):
+            untold.append(f"{family} {setting}")
+            continue
+        normal = {name: (each - worst) / gap.mean() for name, each in found.items()}
+        cells.setdefault(family, {})[setting] = normal
+    return Scored(cells, tuple(untold))
+
+
+def COLLECT(store: Store) -> pl.DataFrame:
+    """One row per run: the mean over checkpoints where the behaviour is given, else the mean return of all episodes."""
+    import polars as pl
+
+    frames = []
+    for held_out in (False, True):
+        for family in families(held_out).values():
+            for setting in family.settings:
+                for behaviour in BEHAVIOURS:
+                    name = problem_id(family.id, setting, behaviour)
+                    if name in store.directory.protocol_ids:
+                        frames.append(_one_row_each(store.table(name), family.id, str(setting), behaviour))
+    return pl.concat(frames)
+
+
+def _one_row_each(table: pl.DataFrame, family: str, setting: str, behaviour: str) -> pl.DataFrame:
+    import polars as pl
+
+    if behaviour == "given":
+        table = table.group_by("arm", "exponent", "seed").agg(pl.col("score", "decision").mean())
+    else:
+        table = table.filter(pl.col("episode") == pl.col("episode").max().over("arm"))
+    return table.sort("arm", "exponent", "seed").select(
+        *(
+            pl.lit(each).alias(name)
+            for name, each in (("family", family), ("setting", setting), ("behaviour", behaviour))
+        ),
+        pl.col("arm").alias("method"),
+        pl.col("exponent").cast(pl.Int8),
+        pl.col("seed").cast(pl.Int16),
+        pl.col("score", "decision").cast(pl.Float32),
+    )
+
+
+def LOAD(folder: Path) -> dict[str, Scored] | Verdict:
+    """Every score by its name; a verdict where the runs are too few to judge."""
+    import polars as pl
+
+    table = pl.read_parquet(folder / "runs.parquet")
+    if table["seed"].n_unique() < LEAST_SEEDS:
+        return Verdict(NOT_RUN, f"fewer than {LEAST_SEEDS} seeds")
+    return all_scores(table)
+
+
+def all_scores(table: Any) -> dict[str, Scored]:
+    """Every score by its name, of those that were run."""
+    where = {"values": ("given", "score"), "decisions": ("given", "decision"), "control": ("bonus", "score")}
+    where |= {f"control-{name}": (name, "score") for name in ("greedy", "error-bonus")}
+    found = {}
+    for name, (behaviour, column) in where.items():
+        runs: Runs = {}
+        part = table.filter(table["behaviour"] == behaviour).sort("exponent", "seed", descending=[True, False])
+        for (family, setting, method), rows in part.group_by("family", "setting", "method", maintain_order=True):
+            seeds = rows["seed"].n_unique()
+            each = rows[column].to_numpy().astype(np.float64).reshape(-1, seeds)
+            runs.setdefault((family, setting), {})[method] = np.maximum(each, -1e30)
+        if runs:
+            found[name] = scored(runs)
+    return found
