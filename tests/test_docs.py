@@ -34,7 +34,7 @@ def site(tmp_path):
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     settings["plugins"] = [plugin for plugin in settings["plugins"] if "mkdocstrings" not in plugin]
     settings["docs_dir"], settings["site_dir"] = str(tmp_path / "docs"), str(tmp_path / "site")
-    for unwanted in ("nav", "markdown_extensions"):
+    for unwanted in ("nav", "markdown_extensions", "hooks"):
         del settings[unwanted]
     (tmp_path / "docs" / "guide").mkdir(parents=True)
     shutil.copytree(ROOT / "docs" / "javascripts", tmp_path / "docs" / "javascripts")

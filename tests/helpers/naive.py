@@ -1,8 +1,8 @@
 """Alg. 1 to 4 and Eq. 4 written down plainly: dense arrays, dicts of counts, nothing of ours but the forward view.
 
-Conventions that the package documents and this reference shares: a_{t+1} is drawn before the update at t; π(·|x_t) in λ
-is the policy as it was when a_t was drawn; on truncation SARSA bootstraps from Σ_a π(a|s) Q(s,a); one uniform number
-per action drawn, none where there is no choice.
+Conventions that the package documents and this reference shares: a_{t+1} is drawn before the update at t for SARSA and
+state values, after it for the others (unless `early`); π(·|x_t) in λ is the policy as it was when a_t was drawn; on
+truncation SARSA bootstraps from Σ_a π(a|s) Q(s,a); one uniform number per action drawn, none where there is no choice.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ class Naive:
       literal: actions never tried in a state count as impossible.
       policy_noise: whether the policy's own randomness is part of λ.
     """
+
+    early = False
 
     def __init__(
         self,
@@ -185,14 +187,17 @@ class Naive:
         return self.a
 
     def step(self, reward, s2, ended, legal):
-        a2 = None
+        a2, late = None, self.bootstrap not in (V, SARSA) and not self.early
         if ended != 1:
             self.next_pi = self.probabilities(s2, legal)
-            a2 = self.draw(self.next_pi) if ended == 0 else None
+            a2 = self.draw(self.next_pi) if ended == 0 and not late else None
         self.count(self.s, self.a, reward, s2, a2)
         lambda_t = self.lambda_now(self.s, self.a, reward, s2, a2)
         bootstrap = self.ahead(s2, a2) if ended != 1 else np.zeros(self.world.rewards)
         self.learn(lambda_t, reward, bootstrap, ended)
+        if late and ended == 0:
+            self.next_pi = self.probabilities(s2, legal)
+            a2 = self.draw(self.next_pi)
         self.previous, self.s, self.a = (self.s, self.a), s2, a2
         self.pi = None if ended == 1 else self.next_pi
         return a2

@@ -36,9 +36,15 @@ def test_rewards_by_hand(name):
 def test_token_by_token_is_the_same_as_whole_sequences():
     import jax.numpy as jnp
 
-    from chunked_td.lab.studies.tokens.transformer import Shape, apply, empty_cache, make_transformer, read_token
+    from chunked_td.lab.studies.tokens.transformer import (
+        TransformerShape,
+        apply,
+        empty_cache,
+        make_transformer,
+        read_token,
+    )
 
-    shape = Shape(vocabulary=7, length=6, outputs=3, layers=2, width=8, heads=2)
+    shape = TransformerShape(vocabulary=7, length=6, outputs=3, layers=2, width=8, heads=2)
     weights = make_transformer(shape, jax.random.key(0))
     weights["head"] = jax.random.normal(jax.random.key(1), weights["head"].shape)
     tokens = jax.random.randint(jax.random.key(2), (2, 6), 0, 7)

@@ -360,3 +360,25 @@ def agent_values(agent, world):
         rows, values = world.states, agent.tables.values[: world.states]
 
     return Same
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize(
+    ("cls", "options", "after"),
+    [
+        (ctd.ExpectedSarsaLambda, {}, True),
+        (ctd.ExpectedSarsaLambda, {"view": "lineage"}, True),
+        (ctd.QLambda, {}, True),
+        (ctd.DynaQ, {}, True),
+        (ctd.SarsaLambda, {}, False),
+        (ctd.ExpectedSarsaLambda, {"view": "true_online"}, False),
+    ],
+)
+def test_who_needs_the_next_action_chooses_it_before_the_update(cls, options, after):
+    """A state that returns at once, two actions that cost 1: after the first step greed picks the other one."""
+    others = 0
+    for seed in range(20):
+        agent = cls(World(1, (2,), 2, masked=False), step_size=0.5, epsilon=0.0, seed=seed, **options)
+        first = agent.start(0)
+        others += agent.step(-1.0, 0, False) != first
+    assert others == 20 if after else 4 <= others <= 16

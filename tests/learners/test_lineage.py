@@ -212,3 +212,14 @@ def test_settings_that_do_not_fit_are_refused():
         ctd.ExpectedError(2)
     with pytest.raises(ValueError, match="replacing goes with view 'traces', got view Lineage"):
         ctd.SarsaLambda(World(1), view="lineage", replacing=True)
+
+
+@pytest.mark.uncompiled
+def test_a_table_of_pairs_that_could_be_searched_without_end_is_refused():
+    trace = ctd.Lineage().empty(10, 1, 4)
+    good = {"trace_shared": trace.shared, "trace_clock": trace.clock, "trace_visited": trace.visited}
+    trace.check_saved(good)
+    full = np.ones((4, 2), np.int64) * np.arange(1, 5)[:, None]
+    for shared, keys in ((full, 4), (full[:3], 0), (np.array([[7, 1], [7, 1], [0, 0], [0, 0]]), 2)):
+        with pytest.raises(ValueError, match="trace_shared"):
+            trace.check_saved(good | {"trace_shared": shared, "trace_clock": np.array([0, keys])})

@@ -57,6 +57,8 @@ class OnlineForwardView(Naive):
     are the bootstrap and the value of the row visited, as they stood when the step was made. For V and SARSA B = C.
     """
 
+    early = True
+
     def start(self, s, legal):
         self.first, self.story = self.values.copy(), []
         return super().start(s, legal)

@@ -134,14 +134,21 @@ class LineageTrace(NamedTuple):
 @kernel
 def arrive(trace, state, discount, lambda_t):
     """Count the arrival in `state` for every live row, and weaken the row's trace by its share."""
-    entries = trace.entries
+    entries, shared = trace.entries, trace.shared
     trace.clock[0] += 1
     trace.arrivals[state, 0] += 1
-    number = trace.arrivals[state, 0] + trace.prior
+    number, latest = trace.arrivals[state, 0] + trace.prior, trace.arrivals[state, 1]
+    first = first_slot(state)
     for k in range(entries.count[0]):
         row = entries.rows[k]
-        is_return = trace.arrivals[state, 1] > trace.visited[row]
-        share = count_shared(trace, row, state, 0 if is_return else 1) / number
+        is_return = latest > trace.visited[row]
+        place = find_slot(shared, (state << 32) + row + 1, first + row)
+        if not is_return:
+            if shared[place, 0] == 0:
+                shared[place, 0] = (state << 32) + row + 1
+                trace.clock[1] += 1
+            shared[place, 1] += 1
+        share = shared[place, 1] / number
         if is_return and trace.zero:
             share = 0.0
         trace.faded[row] *= discount
@@ -157,22 +164,16 @@ def new_pairs(trace, steps):
 
 
 @kernel
-def count_shared(trace, row, state, amount):
-    """C(row, state) += amount; returns it."""
-    shared, key = trace.shared, (state << 32) + row + 1
-    k = find_slot(shared, key)
-    if shared[k, 0] == 0:
-        shared[k, 0] = key
-        trace.clock[1] += 1
-    shared[k, 1] += amount
-    return shared[k, 1]
+def first_slot(state):
+    """Where the search for pairs with a state begins; its rows lie close together from there on."""
+    return state * 2654435761 >> 7
 
 
 @kernel
-def find_slot(shared, key):
-    """Place of the key, or the free place where it belongs; the rows of one state lie close together."""
+def find_slot(shared, key, begin):
+    """Place of the key, or the free place where it belongs."""
     mask = shared.shape[0] - 1
-    k = (key + ((key >> 32) * 2654435761 >> 7)) & mask
+    k = begin & mask
     while shared[k, 0] != 0 and shared[k, 0] != key:
         k = (k + 1) & mask
     return k
@@ -183,5 +184,6 @@ def rehash(shared, larger):
     """Enter every pair into an empty, larger table."""
     for k in range(shared.shape[0]):
         if shared[k, 0] != 0:
-            place = find_slot(larger, shared[k, 0])
+            key = shared[k, 0]
+            place = find_slot(larger, key, first_slot((key - 1) >> 32) + ((key - 1) & 0xFFFFFFFF))
             larger[place, 0], larger[place, 1] = shared[k, 0], shared[k, 1]

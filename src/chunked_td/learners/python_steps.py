@@ -47,12 +47,13 @@ def advance_in_python(
     has counted.
     """
     rng, memory, action = agent.policy_draws.reserve(1), agent.memory, -1
+    late = bool(agent.rule.chooses_late.value) and ended == ONGOING
     position, policy = int(rng.position[0]), memory.next_policy.copy()
     places, entries = agent._entries()
     try:
         count_action(agent.tables.exploration, agent.state, agent.action, agent.n_actions)
         if ended != TERMINATED:
-            action = int(entries.select(places, state, legal, ended == ONGOING and given is None))
+            action = int(entries.select(places, state, legal, ended == ONGOING and given is None and not late))
             assert action != EMPTY
             action = action if given is None else given
         here = agent.state, agent.action, state, percept, action
@@ -72,6 +73,11 @@ def advance_in_python(
         memory.next_policy[:] = policy
         raise
     entries.use_lambda(places, *here, ended)
+    if late:
+        chosen = int(entries.select(places, state, legal, given is None))
+        action = chosen if given is None else given
+        if agent.rule.keeps_policy.value:
+            memory.policy[:] = memory.next_policy
     return action
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from chunked_td._numba import code, static
-from chunked_td.bootstraps import EXPECTED_SARSA, SARSA, STATE
+from chunked_td.bootstraps import EXPECTED_SARSA, Q_LEARNING, SARSA, STATE
 from chunked_td.lambdas.base import LambdaSource, Needs, grown_arrays
 from chunked_td.lambdas.episode import Episode
 from chunked_td.learners.count_models import (
@@ -44,6 +44,7 @@ class Rule(NamedTuple):
     per_component: Any  # static: 1 if every reward component has a λ of its own
     keeps_policy: Any  # static: 1 if λ needs π(·|x_t)
     keeps_legal: Any  # static: 1 if λ or a planner needs the legal actions of other states
+    chooses_late: Any  # static: 1 if a_{t+1} is chosen after update t, see `update`
     checks_lambda: Any  # static: 1 if the λ source is not one of ours, and might leave [0, 1]
     n_actions: Any  # A
     discount: float  # γ
@@ -155,6 +156,7 @@ def make_rule(
         per_component=static(int(source.per_component)),
         keeps_policy=static(int(Needs.POLICY in needs)),
         keeps_legal=static(int(Needs.LEGAL in needs or (plans and bootstrap != STATE))),
+        chooses_late=static(int(_chooses_late(bootstrap, view, plans))),
         checks_lambda=static(int(not type(source).__module__.startswith("chunked_td."))),
         n_actions=n_actions,
         discount=float(discount),
@@ -162,6 +164,12 @@ def make_rule(
         replacing=bool(replacing),
         sampled=view == "sampled",
     )
+
+
+def _chooses_late(bootstrap: int, view: View, plans: bool) -> bool:
+    """Whether a_{t+1} is chosen after update t: not where the update needs it, nor where values stand still."""
+    changes = plans or view not in ("offline", "sampled")
+    return bootstrap in (EXPECTED_SARSA, Q_LEARNING) and view != "true_online" and changes
 
 
 def reward_components(reward_source: Any, nvec: Sequence[int] | None, paid: int, per_component: bool) -> int:

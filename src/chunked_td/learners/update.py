@@ -9,8 +9,9 @@
 
 Per transition t, in this order (Alg. 1 to 4):
 
-1. choose a_{t+1} from the values as they stand; 2. train the model on transition t;
-3. δ_t = r_{t+1} + γ B(x_{t+1}) − Q(s_t,a_t); 4. read λ_t; e ← γ λ_t e; 5. e(s_t,a_t) += 1; 6. Q ← Q + α δ_t e.
+1. choose a_{t+1}, where the update needs it (SARSA, true online; state values have a policy of their own); 2. train the
+model on transition t; 3. δ_t = r_{t+1} + γ B(x_{t+1}) − Q(s_t,a_t); 4. read λ_t; e ← γ λ_t e; 5. e(s_t,a_t) += 1;
+6. Q ← Q + α δ_t e; 7. choose a_{t+1} from the new values, where it was not chosen in 1 (Expected-SARSA, Q-learning).
 
 A learner that plans (`learners.planning`) trains the planner's model between 2 and 3, and plans after 6. One that
 divides its reward (`learners.learned_components`) does so between 2 and 3, too.
@@ -152,7 +153,7 @@ def advance(agent, rng, arrival, rates, scene):
     action = -1
     count_action(agent.tables.exploration, arrival.state, arrival.action, code(agent.rule.n_actions))
     if arrival.ended != TERMINATED:
-        acting = arrival.ended == ONGOING
+        acting = arrival.ended == ONGOING and not code(agent.rule.chooses_late)
         action = select_action(agent, rng, arrival.next_state, arrival.legal, arrival.only, rates.epsilon, acting)
     here, previous = arrival, agent.memory.previous[0]
     transition = transition_of(
@@ -163,6 +164,9 @@ def advance(agent, rng, arrival, rates, scene):
     observe(agent, step, arrival.reward, arrival.ended)
     write_lambda(agent, step)
     use_lambda(agent, step, arrival.ended, rates.step_size)
+    if code(agent.rule.chooses_late) and arrival.ended == ONGOING:
+        action = select_action(agent, rng, arrival.next_state, arrival.legal, arrival.only, rates.epsilon, True)
+        keep_policy(agent)
     return action
 
 
@@ -280,8 +284,14 @@ def use_lambda(agent, step, ended, step_size):
     after_step(agent.source, step, step.reward, step.td_error, ended)
     plan(agent.planning, agent, row, step.epsilon, step_size, ended != ONGOING)
     agent.memory.previous[0] = step.state * A + step.action
+    keep_policy(agent)
+
+
+@kernel
+def keep_policy(agent):
+    """π(·|x_{t+1}) becomes the present policy, where it is needed."""
     if code(agent.rule.keeps_policy):
-        for b in range(A):
+        for b in range(code(agent.rule.n_actions)):
             agent.memory.policy[b] = agent.memory.next_policy[b]
 
 

@@ -9,7 +9,7 @@ CONSTANT, TIED, FALLING = range(3)
 """Where λ comes from: a number; 1 below α = ¼ and 0.4 above; 1/√episode."""
 
 
-class Method(NamedTuple):
+class CreditMethod(NamedTuple):
     """What a run of `runs` does.
 
     Args:
@@ -32,7 +32,7 @@ class Method(NamedTuple):
 
 LAMBDAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)
 FIXED = {
-    f"{name}-{value:g}": Method(kind, value)
+    f"{name}-{value:g}": CreditMethod(kind, value)
     for value in LAMBDAS
     for name, kind in (("accumulating", ACCUMULATING), ("replacing", REPLACING))
 }
@@ -41,16 +41,16 @@ RULE = "lineage-expected"
 """The registered rule."""
 
 OTHERS = {
-    RULE: Method(LINEAGE, prior=1.0, expected=0.5),
-    "lineage": Method(LINEAGE),
-    "lineage-prior": Method(LINEAGE, prior=1.0),
-    "lineage-zero": Method(LINEAGE, zero=True),
-    "lineage-all-expected": Method(LINEAGE, prior=1.0, expected=1.0),
-    "replacing-0.9-expected": Method(REPLACING, 0.9, expected=0.5),
-    "tied": Method(source=TIED),
-    "falling": Method(source=FALLING),
-    "monte-carlo-averaged": Method(averaged=True),
-    "solved": Method(lambda_=0.0, solved=True),
+    RULE: CreditMethod(LINEAGE, prior=1.0, expected=0.5),
+    "lineage": CreditMethod(LINEAGE),
+    "lineage-prior": CreditMethod(LINEAGE, prior=1.0),
+    "lineage-zero": CreditMethod(LINEAGE, zero=True),
+    "lineage-all-expected": CreditMethod(LINEAGE, prior=1.0, expected=1.0),
+    "replacing-0.9-expected": CreditMethod(REPLACING, 0.9, expected=0.5),
+    "tied": CreditMethod(source=TIED),
+    "falling": CreditMethod(source=FALLING),
+    "monte-carlo-averaged": CreditMethod(averaged=True),
+    "solved": CreditMethod(lambda_=0.0, solved=True),
 }
 
 METHODS = {**FIXED, **OTHERS}

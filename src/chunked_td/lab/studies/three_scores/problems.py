@@ -11,7 +11,7 @@ from chunked_td.envs.table import TransitionTable
 CHECKPOINTS = 9
 
 
-class Problem(NamedTuple):
+class SolvedProblem(NamedTuple):
     """A transition table as the kernels of `runs` read it; a row is s·A + a."""
 
     first: Annotated[np.ndarray, "int64[rows + 1]"]
@@ -33,7 +33,7 @@ class Problem(NamedTuple):
     advantage: Annotated[np.ndarray, "float64[S, A]"]  # A*
 
 
-def prepare(table: TransitionTable, discount: float, epsilon: float) -> Problem:
+def prepare(table: TransitionTable, discount: float, epsilon: float) -> SolvedProblem:
     """Solve a table. Undiscounted problems must end under the behaviour policy."""
     legal, A = np.ascontiguousarray(table.legal_actions), table.n_actions
     S, reward = legal.shape[0], np.asarray(table.reward).sum(1)
@@ -51,7 +51,7 @@ def prepare(table: TransitionTable, discount: float, epsilon: float) -> Problem:
     for _ in range(table.limit):
         visits, now = visits + now, now @ onward
     weight = visits[:, None] * policy
-    return Problem(
+    return SolvedProblem(
         first=np.asarray(table.first),
         target=np.asarray(table.target),
         chance=np.asarray(table.chance),

@@ -19,7 +19,7 @@ from chunked_td.lab.study import Arm, BatchRunner, Columns, Environment, Protoco
 if TYPE_CHECKING:
     from chunked_td.lab.running.batches import Batch
     from chunked_td.lab.studies.atlas.families import Family
-    from chunked_td.lab.studies.three_scores.problems import Problem
+    from chunked_td.lab.studies.three_scores.problems import SolvedProblem
 
 BEHAVIOURS = ("given", "greedy", "bonus", "error-bonus")
 """Ids, in the order of the numbers in `runs`."""
@@ -48,7 +48,7 @@ class CreditProblem:
     """Builds the problem of a protocol."""
 
     @staticmethod
-    def make(family: str, setting: Any) -> Problem:
+    def make(family: str, setting: Any) -> SolvedProblem:
         """The prepared problem."""
         from chunked_td.lab.studies.three_scores.problems import prepare
 

@@ -12,18 +12,18 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from chunked_td._numba import kernel
-from chunked_td.lab.studies.three_scores.methods import ACCUMULATING, FALLING, LINEAGE, TIED, Method
-from chunked_td.lab.studies.three_scores.problems import Problem
+from chunked_td.lab.studies.three_scores.methods import ACCUMULATING, FALLING, LINEAGE, TIED, CreditMethod
+from chunked_td.lab.studies.three_scores.problems import SolvedProblem
 
 GIVEN, GREEDY, BONUS, ERROR_BONUS = range(4)
 """Behaviour: the problem's policy; ε-greedy; that with a bonus by the spread of returns, or by that of TD errors."""
 
 COUNT, CLOCK, STEPS, ERRORS, SIGMA, EPISODES, RETURNS, SQUARES = range(8)
-"""What `State.numbers` holds: live rows, the time, Σ 1 and Σ δ² over steps, σ of the bonus, Σ 1, Σ G and Σ G² over
+"""What `RunState.numbers` holds: live rows, the time, Σ 1 and Σ δ² over steps, σ of the bonus, Σ 1, Σ G and Σ G² over
 episodes."""
 
 
-class State(NamedTuple):
+class RunState(NamedTuple):
     """What a run has learned and remembers."""
 
     values: Annotated[np.ndarray, "float64[rows]"]
@@ -44,11 +44,11 @@ class State(NamedTuple):
     numbers: Annotated[np.ndarray, "float64[8]"]
 
 
-def new_state(problem: Problem, method: Method) -> State:
+def new_state(problem: SolvedProblem, method: CreditMethod) -> RunState:
     """Nothing learned."""
     S, A = problem.legal.shape
     lineage = (S * A, S) if method.trace == LINEAGE else (1, 1)
-    return State(
+    return RunState(
         values=np.zeros(S * A),
         visits=np.zeros(S * A),
         outcomes=np.zeros(problem.target.size),
@@ -331,7 +331,12 @@ def run_all(problem, state, method, behaviour, step_sizes, seeds, checkpoints, o
 
 
 def scores(
-    problem: Problem, method: Method, behaviour: int, step_sizes: np.ndarray, seeds: np.ndarray, at: np.ndarray
+    problem: SolvedProblem,
+    method: CreditMethod,
+    behaviour: int,
+    step_sizes: np.ndarray,
+    seeds: np.ndarray,
+    at: np.ndarray,
 ) -> np.ndarray:
     """What `run_all` writes, with −∞ where a run has diverged."""
     found = np.zeros((len(seeds), len(at), 2))

@@ -26,7 +26,7 @@ from chunked_td.lab.studies.tokens.learning import (
     train_critic,
     warm_start,
 )
-from chunked_td.lab.studies.tokens.tasks import Layout, Prompts, TokenTask, make_layout, mask_of, rewards_of
+from chunked_td.lab.studies.tokens.tasks import Prompts, TokenLayout, TokenTask, make_layout, mask_of, rewards_of
 from chunked_td.lab.studies.tokens.transformer import Weights
 from chunked_td.returns import length_lambda, log_probs_and_lambda, token_gae
 from chunked_td.returns.policy import PolicyLambda
@@ -98,7 +98,7 @@ def permuted(lambdas: jax.Array, mask: jax.Array, key: jax.Array) -> jax.Array:
 
 
 def sample_with_truth(
-    networks: Networks, task: TokenTask, layout: Layout, policy: Weights, key: jax.Array, batch: int, rollouts: int
+    networks: Networks, task: TokenTask, layout: TokenLayout, policy: Weights, key: jax.Array, batch: int, rollouts: int
 ) -> Sampled:
     """Sequences of the policy with the true advantage of every token."""
     shape = networks.policy(task)

@@ -12,8 +12,8 @@ import optax
 from chunked_td.lab.studies.tokens.tasks import (
     PROMPT,
     VOCABULARY,
-    Layout,
     Prompts,
+    TokenLayout,
     TokenTask,
     demonstrate,
     draw_prompts,
@@ -21,7 +21,14 @@ from chunked_td.lab.studies.tokens.tasks import (
     prompt_tokens,
     rewards_of,
 )
-from chunked_td.lab.studies.tokens.transformer import Shape, Weights, apply, empty_cache, make_transformer, read_token
+from chunked_td.lab.studies.tokens.transformer import (
+    TransformerShape,
+    Weights,
+    apply,
+    empty_cache,
+    make_transformer,
+    read_token,
+)
 
 WARM_RATE, CRITIC_RATE = 1e-3, 3e-4
 """Adam's step sizes."""
@@ -36,13 +43,15 @@ class Networks:
     heads: int = 4
     batch: int = 128
 
-    def policy(self, task: TokenTask) -> Shape:
+    def policy(self, task: TokenTask) -> TransformerShape:
         """Its outputs are the logits of the next token."""
-        return Shape(VOCABULARY, PROMPT + max(task.lengths), VOCABULARY, self.layers, self.width, self.heads)
+        return self._shape(task, VOCABULARY)
 
-    def critic(self, task: TokenTask) -> Shape:
+    def critic(self, task: TokenTask) -> TransformerShape:
         """Its outputs are V(s), the weight of its initial values I(s), and Q(s, a) for every token."""
-        return Shape(VOCABULARY, PROMPT + max(task.lengths), 2 + VOCABULARY, self.layers, self.width, self.heads)
+        return TransformerShape(
+            VOCABULARY, PROMPT + max(task.lengths), 2 + VOCABULARY, self.layers, self.width, self.heads
+        )
 
 
 class CriticSays(NamedTuple):
@@ -53,12 +62,12 @@ class CriticSays(NamedTuple):
     token_values: jax.Array
 
 
-def policy_logits(shape: Shape, weights: Weights, prompts: Prompts, tokens: jax.Array) -> jax.Array:
+def policy_logits(shape: TransformerShape, weights: Weights, prompts: Prompts, tokens: jax.Array) -> jax.Array:
     """Logits of each generated token, float32[B, T, VOCABULARY]."""
     return apply(shape, weights, _read_by_both(prompts, tokens))[:, PROMPT - 1 :]
 
 
-def ask_critic(shape: Shape, weights: Weights, prompts: Prompts, tokens: jax.Array) -> CriticSays:
+def ask_critic(shape: TransformerShape, weights: Weights, prompts: Prompts, tokens: jax.Array) -> CriticSays:
     """What the critic says before each generated token."""
     out = apply(shape, weights, _read_by_both(prompts, tokens))[:, PROMPT - 1 :]
     return CriticSays(out[..., 0], 1.0 + out[..., 1], out[..., 2:])
@@ -69,7 +78,7 @@ def _read_by_both(prompts: Prompts, tokens: jax.Array) -> jax.Array:
     return jnp.concatenate([prompt_tokens(prompts), tokens[:, :-1]], axis=1)
 
 
-def warm_start(networks: Networks, task: TokenTask, layout: Layout, key: jax.Array, updates: int) -> Weights:
+def warm_start(networks: Networks, task: TokenTask, layout: TokenLayout, key: jax.Array, updates: int) -> Weights:
     """A policy that imitates demonstrations."""
     shape, optimiser = networks.policy(task), optax.adam(WARM_RATE)
     first, key = jax.random.split(key)
@@ -92,7 +101,7 @@ def warm_start(networks: Networks, task: TokenTask, layout: Layout, key: jax.Arr
 
 
 def sample(
-    shape: Shape, weights: Weights, prompts: Prompts, key: jax.Array, given: jax.Array, start: jax.Array
+    shape: TransformerShape, weights: Weights, prompts: Prompts, key: jax.Array, given: jax.Array, start: jax.Array
 ) -> jax.Array:
     """Tokens of the policy, int32[B, T]; the first `start` (int32[B]) of each sequence are those of `given`."""
     before = prompt_tokens(prompts)
@@ -115,7 +124,9 @@ def sample(
     return tokens.T
 
 
-def sample_batch(task: TokenTask, shape: Shape, weights: Weights, layout: Layout, key: jax.Array, batch: int) -> Any:
+def sample_batch(
+    task: TokenTask, shape: TransformerShape, weights: Weights, layout: TokenLayout, key: jax.Array, batch: int
+) -> Any:
     """Fresh prompts, tokens of the policy, and rewards."""
     for_prompts, for_tokens = jax.random.split(key)
     prompts = draw_prompts(layout, for_prompts, batch)
@@ -131,7 +142,7 @@ def fresh_critic(networks: Networks, task: TokenTask, policy: Weights) -> Weight
 
 
 def train_critic(
-    networks: Networks, task: TokenTask, layout: Layout, policy: Weights, carry: Any, key: jax.Array, updates: int
+    networks: Networks, task: TokenTask, layout: TokenLayout, policy: Weights, carry: Any, key: jax.Array, updates: int
 ) -> Any:
     """More updates of the critic towards λ = 1 returns of fresh text. Args: carry: (weights, optimiser's state)."""
     of_policy, shape, optimiser = networks.policy(task), networks.critic(task), optax.adam(CRITIC_RATE)

@@ -55,7 +55,7 @@ TASKS = {
 }
 
 
-class Layout(NamedTuple):
+class TokenLayout(NamedTuple):
     """Where what stands, for every length code; drawn once per seed. `right` maps a symbol to its answer."""
 
     lengths: jax.Array  # int32[codes]
@@ -72,7 +72,7 @@ class Prompts(NamedTuple):
     symbols: jax.Array
 
 
-def make_layout(task: TokenTask, seed: int) -> Layout:
+def make_layout(task: TokenTask, seed: int) -> TokenLayout:
     """The layout of a seed."""
     rng = np.random.default_rng(seed)
     longest = max(task.lengths)
@@ -86,10 +86,10 @@ def make_layout(task: TokenTask, seed: int) -> Layout:
         kinds[code, places[DECISIONS : DECISIONS + task.free]] = FREE
     forced = rng.integers(FIRST_FORCED, FIRST_FORCED + FORCED_TOKENS, longest)
     arrays = (task.lengths, kinds, numbers, forced, rng.permutation(ANSWERS))
-    return Layout(*(jnp.asarray(array, jnp.int32) for array in arrays))
+    return TokenLayout(*(jnp.asarray(array, jnp.int32) for array in arrays))
 
 
-def draw_prompts(layout: Layout, key: jax.Array, batch: int) -> Prompts:
+def draw_prompts(layout: TokenLayout, key: jax.Array, batch: int) -> Prompts:
     """Random prompts."""
     first, second = jax.random.split(key)
     codes = jax.random.randint(first, (batch,), 0, layout.lengths.shape[0])
@@ -101,17 +101,17 @@ def prompt_tokens(prompts: Prompts) -> jax.Array:
     return jnp.concatenate([FIRST_FORCED + prompts.codes[:, None], FIRST_SYMBOL + prompts.symbols], axis=1)
 
 
-def mask_of(layout: Layout, prompts: Prompts) -> jax.Array:
+def mask_of(layout: TokenLayout, prompts: Prompts) -> jax.Array:
     """Generated tokens that count: bool[B, T]."""
     return jnp.arange(layout.kinds.shape[1]) < layout.lengths[prompts.codes][:, None]
 
 
-def right_answers(layout: Layout, prompts: Prompts) -> jax.Array:
+def right_answers(layout: TokenLayout, prompts: Prompts) -> jax.Array:
     """The right token where a decision is made, int32[B, T]; without meaning elsewhere."""
     return jnp.take_along_axis(layout.right[prompts.symbols], layout.numbers[prompts.codes], axis=1)
 
 
-def demonstrate(task: TokenTask, layout: Layout, prompts: Prompts, key: jax.Array) -> jax.Array:
+def demonstrate(task: TokenTask, layout: TokenLayout, prompts: Prompts, key: jax.Array) -> jax.Array:
     """Tokens for the warm start: forced as it must be, free at random, decisions right with probability `skill`."""
     answers = right_answers(layout, prompts)
     keys = jax.random.split(key, 3)
@@ -122,7 +122,7 @@ def demonstrate(task: TokenTask, layout: Layout, prompts: Prompts, key: jax.Arra
     return jnp.where(kinds == DECISION, decided, jnp.where(kinds == FREE, free, layout.forced))
 
 
-def rewards_of(task: TokenTask, layout: Layout, prompts: Prompts, tokens: jax.Array) -> jax.Array:
+def rewards_of(task: TokenTask, layout: TokenLayout, prompts: Prompts, tokens: jax.Array) -> jax.Array:
     """The reward at the end of each sequence, float32[B]."""
     decided = (layout.kinds[prompts.codes] == DECISION) & (tokens == right_answers(layout, prompts))
     right = jnp.sum(decided, axis=1)

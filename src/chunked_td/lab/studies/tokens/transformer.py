@@ -12,7 +12,7 @@ Weights = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Shape:
+class TransformerShape:
     """Sizes. Args: vocabulary, length: tokens and positions. outputs: numbers per position."""
 
     vocabulary: int
@@ -30,7 +30,7 @@ class Cache(NamedTuple):
     values: jax.Array
 
 
-def make_transformer(shape: Shape, key: jax.Array) -> Weights:
+def make_transformer(shape: TransformerShape, key: jax.Array) -> Weights:
     """Fresh weights; the output layer begins at zero."""
     w = shape.width
     sizes = {"qkv": (w, 3 * w), "out": (w, w), "up": (w, 4 * w), "down": (4 * w, w)}
@@ -47,7 +47,7 @@ def make_transformer(shape: Shape, key: jax.Array) -> Weights:
     }
 
 
-def apply(shape: Shape, weights: Weights, tokens: jax.Array) -> jax.Array:
+def apply(shape: TransformerShape, weights: Weights, tokens: jax.Array) -> jax.Array:
     """Outputs at every position, float32[B, S, outputs], from int32[B, S]."""
     n = tokens.shape[1]
     hidden = weights["tokens"][tokens] + weights["positions"][:n]
@@ -62,13 +62,15 @@ def apply(shape: Shape, weights: Weights, tokens: jax.Array) -> jax.Array:
     return _normalised(hidden) @ weights["head"] + weights["bias"]
 
 
-def empty_cache(shape: Shape, batch: int, dtype: Any = jnp.bfloat16) -> Cache:
+def empty_cache(shape: TransformerShape, batch: int, dtype: Any = jnp.bfloat16) -> Cache:
     """A cache with nothing in it."""
     zeros = jnp.zeros((shape.layers, batch, shape.length, shape.heads, shape.width // shape.heads), dtype)
     return Cache(zeros, zeros)
 
 
-def read_token(shape: Shape, weights: Weights, cache: Cache, token: jax.Array, place: Any) -> tuple[Cache, jax.Array]:
+def read_token(
+    shape: TransformerShape, weights: Weights, cache: Cache, token: jax.Array, place: Any
+) -> tuple[Cache, jax.Array]:
     """Read one more token, int32[B], at `place`: the cache with it, and the outputs there, float32[B, outputs]."""
     hidden = (weights["tokens"][token] + weights["positions"][place])[:, None]
     seen = (jnp.arange(shape.length) <= place)[None]
@@ -85,7 +87,7 @@ def read_token(shape: Shape, weights: Weights, cache: Cache, token: jax.Array, p
     return Cache(*kept), (_normalised(hidden) @ weights["head"] + weights["bias"])[:, 0]
 
 
-def _heads(shape: Shape, qkv: jax.Array) -> list[jax.Array]:
+def _heads(shape: TransformerShape, qkv: jax.Array) -> list[jax.Array]:
     parts = jnp.split(qkv, 3, axis=-1)
     return [part.reshape(*part.shape[:-1], shape.heads, shape.width // shape.heads) for part in parts]
 
