@@ -241,43 +241,11 @@ def asked(*arguments):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "profile"),
-    [
-        ([], "quick"),
-        (["--profile", "paper"], "full"),
-        (["--profile", "smoke"], None),
-        (["--no-atlas"], None),
-        (["skewed-split"], None),
-        (["--arms", "fixed"], None),
-        (["--seeds", "3"], None),
-        (["--episodes", "10"], None),
-    ],
+    ("arguments", "there"),
+    [([], True), (["--no-atlas"], False), (["skewed-split"], False), (["--seeds", "3"], False)],
 )
-def test_which_atlas_is_part_of_reproduce(arguments, profile):
-    assert asked(*arguments).atlas_profile == profile
-
-
-def test_reproduce_runs_the_atlas_in_its_folder_before_the_report(tmp_path, monkeypatch, capsys):
-    from chunked_td.lab.atlas import run as atlas_run
-    from chunked_td.lab.running import reproduce as sweep
-
-    calls = []
-    monkeypatch.setattr(sweep, "reproduce", lambda *_, **settings: calls.append(settings["out"]) or 0)
-    monkeypatch.setattr(
-        atlas_run, "atlas", lambda **settings: calls.append((settings["out"], settings["profile"])) or 0
-    )
-    monkeypatch.setattr("chunked_td.cli.reproduce.build", lambda directory, *_, **__: calls.append("report") or 0)
-    assert asked("--out", str(tmp_path)).run() == 0
-    assert calls == [tmp_path, (tmp_path / "atlas", "quick"), "report"]
-    monkeypatch.setattr(atlas_run, "atlas", lambda **settings: 130)
-    assert asked("--out", str(tmp_path)).run() == 130
-    monkeypatch.setattr(sweep, "reproduce", lambda *_, **settings: 1)  # some batches failed: the rest goes on
-    monkeypatch.setattr(atlas_run, "atlas", lambda **settings: 0)
-    assert asked("--out", str(tmp_path)).run() == 1
-    capsys.readouterr()
-
-
-def test_a_dry_run_says_what_the_atlas_would_run(tmp_path, capsys):
-    assert run("reproduce", "--dry-run", "--out", str(tmp_path / "run")) == 0
-    assert "4,320 of 4,320 runs to do in 216 batches" in capsys.readouterr().out
-    assert not (tmp_path / "run").exists()
+def test_which_atlas_is_part_of_reproduce(arguments, there, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert asked(*arguments, "--dry-run", "--out", str(out)).run() == 0
+    assert ("atlas-delay" in capsys.readouterr().out) == there
+    assert not out.exists()

@@ -11,14 +11,17 @@ import pytest
 
 from chunked_td.analysis.exact import ExactModel
 from chunked_td.cli import main
-from chunked_td.lab.atlas.methods import FIXED_GROUP, FIXED_METHODS, builtin_methods, methods_in
-from chunked_td.lab.atlas.problems import CHOICE, FAMILIES, PREDICTION
-from chunked_td.lab.atlas.problems.corridors import corridor
-from chunked_td.lab.atlas.protocols import PROFILES, ProblemKey, problems, protocol_of
-from chunked_td.lab.atlas.results import make_atlas, steps_in, verdict
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.running.batches import execute
 from chunked_td.lab.running.plan import Size, batches_of
+from chunked_td.lab.store.family import family_of
+from chunked_td.lab.studies.atlas.catalogue import ONLY_ON
+from chunked_td.lab.studies.atlas.families import CHOICE, FAMILIES, PREDICTION
+from chunked_td.lab.studies.atlas.families.corridors import corridor
+from chunked_td.lab.studies.atlas.methods import FIXED_GROUP, FIXED_METHODS, builtin_methods, methods_in
+from chunked_td.lab.studies.atlas.protocol import PROFILES, ProblemKey, problems, protocol_of
+from chunked_td.lab.studies.atlas.results import key_of, make_atlas, steps_in, verdict
+from chunked_td.lab.studies.atlas.run import atlas as run_atlas
 
 RESULTS = Path(__file__).parents[2] / "results" / "atlas"
 
@@ -188,7 +191,7 @@ def test_relative_scores_take_each_method_at_its_best_step_size():
 @pytest.mark.uncompiled
 @pytest.mark.parametrize("method", builtin_methods(), ids=lambda method: method.id)
 def test_every_method_runs(method):
-    family = FAMILIES[(method.families or ["delay"])[0]]
+    family = FAMILIES[ONLY_ON.get(method.id, ("delay",))[0]]
     protocol = protocol_of(ProblemKey(family.id, family.settings[0]), [method], PROFILES["full"])
     (arm,) = protocol.arms
     columns = execute(batches_of(protocol, arm, Size(1, 4, (-3,)))[0])
@@ -197,7 +200,7 @@ def test_every_method_runs(method):
 
 def test_the_command_runs_resumes_and_takes_a_method_of_ones_own(tmp_path, capsys, monkeypatch):
     some = [method for method in builtin_methods() if method.group == FIXED_GROUP or method.id == "forward"]
-    monkeypatch.setattr("chunked_td.lab.atlas.run.builtin_methods", lambda: some)  # fewer to compile
+    monkeypatch.setattr("chunked_td.lab.studies.atlas.run.builtin_methods", lambda: some)  # fewer to compile
     mine = tmp_path / "mine.py"
     guide = (Path(__file__).parents[2] / "docs" / "guide" / "atlas.md").read_text(encoding="utf-8")
     mine.write_text(guide.split("```python\n")[1].split("```")[0], encoding="utf-8")
@@ -215,6 +218,52 @@ def test_the_command_runs_resumes_and_takes_a_method_of_ones_own(tmp_path, capsy
     assert set(frame["family"]) == {"delay"}
     assert set(frame["steps"]) == {300 * 17}
     assert "24 runs, 7,200 episodes, 122,400 steps" in (tmp_path / "map" / "tables" / "answer.md").read_text("utf-8")
+
+
+FAMILY = """
+from chunked_td import TransitionTable
+from chunked_td.lab.studies.atlas.families import CHOICE, Family
+
+
+def two_ways(gain):
+    return TransitionTable.from_outcomes(
+        {0: {0: [(1.0, 1, 0.0, True)], 1: [(1.0, 2, gain, True)]}, 1: {}, 2: {}}, starts=0, horizon=1, n_actions=2,
+        bad_first=(0,),
+    )
+
+
+MINE = Family("two-ways", "Two ways", "The second way pays.", "gain", (1.0, 2.0, 4.0), two_ways, episodes=20)
+"""
+
+
+def test_a_family_of_ones_own_is_one_file(tmp_path, capsys, monkeypatch):
+    some = [method for method in builtin_methods() if method.group == FIXED_GROUP]
+    monkeypatch.setattr("chunked_td.lab.studies.atlas.run.builtin_methods", lambda: some)  # fewer to compile
+    (tmp_path / "ways.py").write_text(FAMILY)
+    try:
+        assert run_atlas(out=tmp_path / "map", families=[str(tmp_path / "ways.py")], seeds=1, quiet=True) == 0
+        frame = pl.read_parquet(tmp_path / "map" / "scores.parquet")
+        assert set(frame["family"]) == {"two-ways"}
+        assert "Two ways" in (tmp_path / "map" / "atlas.html").read_text(encoding="utf-8")
+        one = protocol_of(ProblemKey("two-ways", 2.0), some, PROFILES["quick"]).environment
+        assert one.arguments["source"].startswith("@")  # an edit makes new batches
+        assert "source" not in protocol_of(ProblemKey("delay", 4), some, PROFILES["quick"]).environment.arguments
+    finally:
+        FAMILIES.pop("two-ways", None)
+    (tmp_path / "taken.py").write_text(FAMILY.replace("two-ways", "delay"))
+    assert run_atlas(out=tmp_path / "other", families=[str(tmp_path / "taken.py")], seeds=1) == 2
+    assert "the id 'delay' is taken" in capsys.readouterr().err
+
+
+def test_stored_names_outlive_the_move():
+    """Batches of runs that were stored before the atlas moved are found again."""
+    key = ProblemKey("delay", 4)
+    protocol = protocol_of(key, [builtin_methods()[0]], PROFILES["full"])
+    family = family_of(protocol, protocol.arms[0])
+    assert family["environment"] == "chunked_td.lab.atlas.protocols:AtlasProblem"
+    assert family["scoring"] == "chunked_td.lab.atlas.scoring:right_choices"
+    assert family["options"] == {"view": "traces"}
+    assert key_of(protocol.id) == key
 
 
 def test_steps_are_said_only_where_all_runs_have_them():
@@ -257,7 +306,7 @@ def test_profiles_hold_what_they_promise():
 def test_watkins_runs_where_values_are_not_scored():
     """Its values are those of the greedy policy, the value problems score those of the uniform one."""
     watkins = next(method for method in builtin_methods() if method.id == "watkins")
-    assert watkins.families == tuple(name for name, family in FAMILIES.items() if family.task != PREDICTION)
+    assert ONLY_ON["watkins"] == tuple(name for name, family in FAMILIES.items() if family.task != PREDICTION)
     arms = {key.family: protocol_of(key, [watkins], PROFILES["full"]).arms for key in problems(PROFILES["full"])}
     assert not arms["walk"]
     assert not arms["garnet-values"]
@@ -293,5 +342,5 @@ def test_averages_have_no_step_size_to_tune():
     for method in builtin_methods():
         if method.options.get("view") in ("averaged", "corrected"):
             assert method.exponents is not None
-            for name in method.families or FAMILIES:
+            for name in ONLY_ON.get(method.id, tuple(FAMILIES)):
                 assert all(2.0**exponent < 1 / FAMILIES[name].episodes for exponent in method.exponents)

@@ -12,16 +12,18 @@ import polars as pl
 import pytest
 
 from chunked_td.cli import main
-from chunked_td.lab.atlas.claims import CLAIMS, MIXED, NOT_RUN, NOT_SUPPORTED, SUPPORTED, judge_claims, model_losses
-from chunked_td.lab.atlas.controls import control_pairs
-from chunked_td.lab.atlas.figures import ink, shade
-from chunked_td.lab.atlas.methods import Method, builtin_methods
-from chunked_td.lab.atlas.page import AtlasView, build_page
-from chunked_td.lab.atlas.protocols import PROFILES, problems
-from chunked_td.lab.atlas.ranking import AtlasBootstrap, ScoreEstimate, ranked, score_text, unclear
-from chunked_td.lab.atlas.results import FLOOR, WrittenVerdict, make_atlas, verdict
-from chunked_td.lab.atlas.text import candidate, control_findings, controls_of, places, verdict_text
 from chunked_td.lab.errors import DirectoryError
+from chunked_td.lab.studies.atlas.catalogue import runs_on
+from chunked_td.lab.studies.atlas.claims import CLAIMS, model_losses
+from chunked_td.lab.studies.atlas.controls import control_pairs
+from chunked_td.lab.studies.atlas.figures import ink, shade
+from chunked_td.lab.studies.atlas.methods import atlas_arm, builtin_methods
+from chunked_td.lab.studies.atlas.protocol import PROFILES, problems
+from chunked_td.lab.studies.atlas.ranking import AtlasBootstrap, ScoreEstimate, ranked, score_text, unclear
+from chunked_td.lab.studies.atlas.report import AtlasView, build_page
+from chunked_td.lab.studies.atlas.results import FLOOR, AtlasResults, WrittenVerdict, make_atlas, read_scores, verdict
+from chunked_td.lab.studies.atlas.text import candidate, control_findings, controls_of, places, verdict_text
+from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN
 from helpers import browser
 
 RESULTS = Path(__file__).parents[2] / "results" / "atlas"
@@ -39,7 +41,7 @@ def fake(levels=None, *, profile="full", families=FAMILIES, seeds=4, noise=0.02,
     size = PROFILES[profile]
     for key in problems(replace(size, families=families)):
         for method in METHODS.values() if methods is None else methods:
-            if (method.families and key.family not in method.families) or not (method.quick or profile == "full"):
+            if not runs_on(method, key.family, False) or not (method.quick or profile == "full"):
                 continue
             level = method.lambda_source if method.group == "fixed λ" else 0.9
             for name in (method.id, (method.id, key.family), (method.id, key.family, key.setting, key.control)):
@@ -61,8 +63,8 @@ def write(folder: Path, frame: pl.DataFrame) -> Path:
 
 def finding(levels, name, **options):
     atlas = make_atlas(fake(levels, **options))
-    found = {claim.id: found for claim, found in judge_claims(atlas, AtlasBootstrap(atlas, 200))}
-    return found[name]
+    (claim,) = (claim for claim in CLAIMS if claim.id == name)
+    return claim.judge(AtlasResults(pl.DataFrame(), atlas, AtlasBootstrap(atlas, 200)), {})
 
 
 @pytest.fixture(scope="module")
@@ -176,14 +178,12 @@ def test_claims_name_what_speaks_against_them():
     levels = {"forward": 1.0, "forward-literal": 1.0, "forward-sarsa": 0.3, "naive-td0": -4.0}
     levels |= {("forward-literal", "fan-in", 8, False): 0.5}
     families = {"families": ("fan-in", "policy"), "noise": 0.0}
-    assert "Chunked SARSA" in finding(levels, "same-next-state", **families).numbers[-1]
-    assert finding(levels, "same-next-state", **families).numbers[-1].endswith("has 0.30, 0.30 and 0.30.")
+    assert "Chunked SARSA" in finding(levels, "same-next-state", **families).evidence
+    assert finding(levels, "same-next-state", **families).evidence.endswith("has 0.30, 0.30 and 0.30.")
     for name in ("sutton-singh-fan-in", "tdc-and-backward"):
-        assert finding(levels, name, **families).numbers[-1].endswith("TD(0) with 1/n has −4.00, −4.00 and −4.00.")
-    literal = finding(levels, "literal-reading", **families).numbers
-    assert literal[1].startswith(
-        "On the 1 where their runs differ: 0.50 [0.50, 0.50], from 0.50 (Many ways in, starts 8)"
-    )
+        assert finding(levels, name, **families).evidence.endswith("TD(0) with 1/n has −4.00, −4.00 and −4.00.")
+    literal = finding(levels, "literal-reading", **families).evidence
+    assert "On the 1 where their runs differ: 0.50 [0.50, 0.50], from 0.50 (Many ways in, starts 8)" in literal
 
 
 def test_wins_that_do_not_survive_the_control_are_flagged(text, atlas):
@@ -249,7 +249,7 @@ def test_one_family_and_two_methods_have_a_page(tmp_path, noise):
 
 def test_hostile_labels_are_escaped(tmp_path):
     label = "<script>alert('x')</script> $\\frac{1}$ | {{ 7 * 7 }}"
-    mine = Method("mine", label, "<b>group</b>", 0.5)
+    mine = atlas_arm("mine", label, "<b>group</b>", 0.5)
     frame = fake({"mine": 2.0}, families=("delay",), methods=[METHODS["fixed-0"], METHODS["fixed-1"], mine])
     text = build_page(write(tmp_path, frame), [*METHODS.values(), mine]).read_text(encoding="utf-8")
     assert "<script" not in text
@@ -339,10 +339,10 @@ def test_ranks_and_regret():
 @pytest.mark.parametrize(
     ("losses", "status"),
     [
-        ({"dyna": 0.5, "solved": 0.2}, SUPPORTED),
-        ({"dyna": 0.9, "solved": 0.95}, NOT_SUPPORTED),
-        ({"dyna": 0.5, "solved": 0.2, "dyna-stale": 0.9}, MIXED),  # not for each error
-        ({"dyna": 0.5, "solved": 0.2, "near": 0.75}, MIXED),  # for each error, but not apart
+        ({"dyna": 0.5, "solved": 0.2}, HOLDS),
+        ({"dyna": 0.9, "solved": 0.95}, FAILS),
+        ({"dyna": 0.5, "solved": 0.2, "dyna-stale": 0.9}, IN_PART),  # not for each error
+        ({"dyna": 0.5, "solved": 0.2, "near": 0.75}, IN_PART),  # for each error, but not apart
     ],
 )
 def test_the_claim_about_wrong_models(losses, status):
@@ -353,9 +353,8 @@ def test_the_claim_about_wrong_models(losses, status):
     levels |= {f"{name}-{error}": 0.7 for error in errors for name in ("expected", "forward")}
     levels |= {"dyna": 0.9, "solved": 0.9}
     found = finding(levels, "robust-to-model-errors", families=("delay", "noisy-states"), seeds=12)
-    assert found.verdict == status
-    assert len(found.numbers) == 5
-    assert found.numbers[3] == f"With the paper's λ in the place of expected chunking: {status}."
+    assert found.status == status
+    assert f"With the paper's λ in the place of expected chunking: {status}." in found.evidence
 
 
 def test_the_loss_of_a_wrong_model_is_right_minus_wrong():
@@ -370,33 +369,34 @@ def test_the_loss_of_a_wrong_model_is_right_minus_wrong():
 @pytest.mark.parametrize(
     ("name", "levels", "status"),
     [
-        ("backward-fan-in", {("backward", "fan-in"): 1.2}, SUPPORTED),
-        ("backward-fan-in", {("backward", "fan-in"): 0.3}, NOT_SUPPORTED),
-        ("backward-fan-in", {("backward", "fan-in"): 0.3, ("backward", "fan-in", 8, False): 1.2}, MIXED),
-        ("sutton-singh-fan-in", {"tdc": 1.2, "td-n-over-n": 1.2}, SUPPORTED),
-        ("sutton-singh-fan-in", {"tdc": 1.2, "td-n-over-n": 0.2}, MIXED),
-        ("sutton-singh-fan-in", {"tdc": 0.2, "td-n-over-n": 0.2}, NOT_SUPPORTED),
-        ("tdc-and-backward", {"tdc": 1.2}, SUPPORTED),
-        ("tdc-and-backward", {"tdc": 0.2, ("tdc", "fan-in", 8, False): 1.2}, MIXED),
-        ("tdc-and-backward", {"tdc": 0.2}, NOT_SUPPORTED),
-        ("same-next-state", {("forward", "policy"): 1.0}, SUPPORTED),
-        ("same-next-state", {("forward", "policy"): 0.5}, NOT_SUPPORTED),
-        ("same-next-state", {("forward", "policy"): 1.0, ("forward", "policy", 8, False): 0.5}, MIXED),
-        ("sampled-chunks", {"forward-sarsa": 0.9, "sampled-sarsa": 0.9}, SUPPORTED),
-        ("sampled-chunks", {"forward-sarsa": 0.9, "sampled-sarsa": 0.5}, NOT_SUPPORTED),
-        ("sampled-chunks", {("sampled-sarsa", "fan-in"): 0.2, ("sampled-sarsa", "policy"): 1.6}, MIXED),
-        ("literal-reading", {"forward-literal": 0.5}, SUPPORTED),
-        ("literal-reading", {"forward-literal": 1.2}, NOT_SUPPORTED),
-        ("literal-reading", {}, MIXED),
+        ("backward-fan-in", {("backward", "fan-in"): 1.2}, HOLDS),
+        ("backward-fan-in", {("backward", "fan-in"): 0.3}, FAILS),
+        ("backward-fan-in", {("backward", "fan-in"): 0.3, ("backward", "fan-in", 8, False): 1.2}, IN_PART),
+        ("sutton-singh-fan-in", {"tdc": 1.2, "td-n-over-n": 1.2}, HOLDS),
+        ("sutton-singh-fan-in", {"tdc": 1.2, "td-n-over-n": 0.2}, IN_PART),
+        ("sutton-singh-fan-in", {"tdc": 0.2, "td-n-over-n": 0.2}, FAILS),
+        ("tdc-and-backward", {"tdc": 1.2}, HOLDS),
+        ("tdc-and-backward", {"tdc": 0.2, ("tdc", "fan-in", 8, False): 1.2}, IN_PART),
+        ("tdc-and-backward", {"tdc": 0.2}, FAILS),
+        ("same-next-state", {("forward", "policy"): 1.0}, HOLDS),
+        ("same-next-state", {("forward", "policy"): 0.5}, FAILS),
+        ("same-next-state", {("forward", "policy"): 1.0, ("forward", "policy", 8, False): 0.5}, IN_PART),
+        ("sampled-chunks", {"forward-sarsa": 0.9, "sampled-sarsa": 0.9}, HOLDS),
+        ("sampled-chunks", {"forward-sarsa": 0.9, "sampled-sarsa": 0.5}, FAILS),
+        ("sampled-chunks", {("sampled-sarsa", "fan-in"): 0.2, ("sampled-sarsa", "policy"): 1.6}, NOT_SHOWN),
+        ("literal-reading", {"forward-literal": 0.5}, HOLDS),
+        ("literal-reading", {"forward-literal": 1.2}, FAILS),
+        ("literal-reading", {}, NOT_SHOWN),
     ],
 )
 def test_further_claims(name, levels, status):
-    assert finding(levels, name, families=("fan-in", "policy")).verdict == status
+    assert finding(levels, name, families=("fan-in", "policy")).status == status
 
 
 def test_claims_without_their_runs_are_not_run():
     atlas = make_atlas(fake(families=("walk",), profile="quick"))
-    assert {found.verdict for _, found in judge_claims(atlas, AtlasBootstrap(atlas, 50))} == {NOT_RUN}
+    results = AtlasResults(pl.DataFrame(), atlas, AtlasBootstrap(atlas, 50))
+    assert {claim.judge(results, {}).status for claim in CLAIMS} == {NOT_RUN}
     assert len({claim.id for claim in CLAIMS}) == len(CLAIMS)
 
 
@@ -414,7 +414,7 @@ def test_numbers_as_text():
 
 
 def test_a_method_of_ones_own_is_in_every_panel():
-    mine = Method("mine", "Mine", "yours", 0.5)
+    mine = atlas_arm("mine", "Mine", "yours", 0.5)
     view = AtlasView(fake(families=("delay",), methods=[*METHODS.values(), mine]), [*METHODS.values(), mine])
     assert view.main_methods[0] == "mine"
     assert "fixed-1" in view.main_methods
@@ -422,7 +422,7 @@ def test_a_method_of_ones_own_is_in_every_panel():
 
 
 def test_the_stored_tables_are_those_of_the_stored_scores():
-    view = AtlasView(pl.read_parquet(RESULTS / "scores.parquet"), builtin_methods())
+    view = AtlasView(read_scores(RESULTS / "scores.parquet"), builtin_methods())
     stored = {file.stem: file.read_text(encoding="utf-8") for file in (RESULTS / "tables").iterdir()}
     assert view.documents() == stored
 

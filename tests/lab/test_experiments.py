@@ -43,7 +43,6 @@ def test_nothing_outside_its_folder_knows_an_experiment():
     names = {spelled for name in plain for spelled in (name, name.replace("-", "_"))}
     outside = [path for path in LAB.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     folders = {LAB / "studies" / name.replace("-", "_") for name in catalogue()}
-    folders.add(LAB / "atlas")  # its small versions of the paper's problems have the same names
     for path in outside:
         if path == LAB.parent / "cli" / "reproduce.py":
             continue  # its examples name one

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from chunked_td.envs.table import TransitionTable
-from chunked_td.lab.atlas.problems import FAMILIES as ATLAS
-from chunked_td.lab.atlas.problems.family import CONTROL, Family
+from chunked_td.lab.studies.atlas.families import FAMILIES as ATLAS
+from chunked_td.lab.studies.atlas.families.family import CONTROL, Family
 from chunked_td.lab.studies.three_scores.held_out import FAMILIES
 
 PROBLEMS = [pytest.param(family, k, id=f"{family.id}-{family.settings[k]}") for family in FAMILIES for k in range(3)]

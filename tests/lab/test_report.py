@@ -387,8 +387,7 @@ def test_the_report_links_to_the_pages_of_studies_in_the_run_directory_or_beside
 def test_the_page_of_a_run_with_an_atlas_has_a_section_on_it(tmp_path):
     run = fill(tmp_path / "run", ("skewed-split",), networks=False, seeds=1)
     assert 'id="atlas"' not in build_report(run).read_text(encoding="utf-8")
-    (run / "atlas").mkdir()
-    (run / "atlas" / "atlas.html").write_text("a map")
+    shutil.copytree(Path(__file__).parents[2] / "results" / "atlas", run / "atlas")
     page = build_report(run).read_text(encoding="utf-8")
     assert '<section id="atlas">' in page
     assert 'href="atlas/atlas.html"' in page

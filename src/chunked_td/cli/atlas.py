@@ -42,7 +42,7 @@ class Atlas:
     def run(self) -> int:
         """Run it."""
         from chunked_td.cli._shared import check_at_least_one
-        from chunked_td.lab.atlas.run import atlas, atlas_page
+        from chunked_td.lab.studies.atlas.run import atlas, atlas_page
 
         if self.page_only:
             return atlas_page(self.out, self.lambda_source)

@@ -10,11 +10,6 @@ import tyro
 from chunked_td.cli._shared import command
 from chunked_td.cli.report import build, say_if_stale
 
-ATLAS = "atlas"
-"""Folder of the atlas in the run directory of `reproduce`."""
-ATLAS_PROFILES = {"quick": "quick", "paper": "full"}
-"""Which atlas belongs to which profile; "smoke" has none."""
-
 
 @command
 class Reproduce:
@@ -48,8 +43,8 @@ class Reproduce:
     networks: bool = True
     """Include arms whose λ comes from a network."""
     atlas: bool = True
-    """Run the atlas too, in the folder atlas: its quick profile, or with profile paper its full one. It is left out
-    where experiments, arms, seeds or episodes are named, and with profile smoke."""
+    """Run the atlas too, in the folder atlas. It is left out where experiments, arms, seeds or episodes are named, and
+    with profile smoke."""
     threads: int | None = None
     """Threads; default: one per core. Results do not depend on it."""
     log: tuple[Literal["wandb", "tensorboard"], ...] = ()
@@ -70,7 +65,7 @@ class Reproduce:
         if self.import_from is not None and (code := self._import(self.import_from)):
             return code
         code = reproduce(
-            self.experiments,
+            self.experiments if self.atlas else self._without_atlas(),
             out=self.out,
             profile=self.profile,
             engine=self.engine,
@@ -84,33 +79,16 @@ class Reproduce:
             log=self.log,
             dry_run=self.dry_run,
         )
-        if code in (0, 1) and self.atlas_profile is not None:
-            code = self._run_atlas(self.atlas_profile) or code
         if code not in (0, 1) or self.dry_run or not self.report:
             if not self.dry_run:
                 say_if_stale(self.out)
             return code
         return build(self.out, self.experiments, only_if_stale=True, open_it=self.open) or code
 
-    @property
-    def atlas_profile(self) -> str | None:
-        """Which profile of the atlas runs; None if none does."""
-        given = (self.experiments, self.arms, self.cells, self.seeds, self.episodes)
-        is_part = any(part not in ((), None) for part in given)
-        return ATLAS_PROFILES.get(self.profile) if self.atlas and not is_part else None
+    def _without_atlas(self) -> tuple[str, ...]:
+        from chunked_td.lab.catalogue import load_all
 
-    def _run_atlas(self, profile: str) -> int:
-        from chunked_td.lab.atlas.run import atlas
-
-        print(f"atlas, profile {profile}:", flush=True)
-        return atlas(
-            out=self.out / ATLAS,
-            profile=profile,
-            engine=self.engine,
-            address=self.address,
-            threads=self.threads,
-            dry_run=self.dry_run,
-        )
+        return self.experiments or tuple(study.id for study in load_all() if study.id != "atlas")
 
     def _import(self, source: Path) -> int:
         from chunked_td.lab.catalogue import known, load_all

@@ -30,6 +30,8 @@ STORED_MODULES = {
     },
     "chunked_td.envs.dynamics.protocol": "chunked_td.envs.protocol",
     "chunked_td.envs.dynamics.table": "chunked_td.envs.table",
+    "chunked_td.lab.atlas.protocols": "chunked_td.lab.studies.atlas.protocol",
+    "chunked_td.lab.atlas.scoring": "chunked_td.lab.studies.atlas.scoring",
     "chunked_td.lab.protocols": "chunked_td.lab.study",
     "chunked_td.simulate": "chunked_td.simulation.simulate",
 }
@@ -65,7 +67,7 @@ def identity(thing: Any) -> str:
 def stored_module(module: str) -> str:
     """The stored name of a module, given its present one."""
     folder = _FOLDER.fullmatch(module)
-    return f"chunked_td.lab.experiments{folder[1]}" if folder else _NOW_TO_STORED.get(module, module)
+    return _NOW_TO_STORED.get(module) or (f"chunked_td.lab.experiments{folder[1]}" if folder else module)
 
 
 def is_ours(thing: Any) -> bool:

@@ -122,16 +122,16 @@ class PairedFamily:
         """How far `arm` is behind `other`, by default the best.
 
         Where all seeds differ by the same amount, an outcome that n seeds have not shown may have a probability of up
-        to 1 − ε^(1/n), where ε is the error divided by the number of pairs; the interval allows for it.
+        to 1 − ε^(1/n), where ε is the error divided by the number of pairs; it may be as far off as scores can differ.
         """
         difference = self.scores[self.best if other is None else other] - self.scores[arm]
         mean, deviation, (arms, seeds) = float(difference.mean()), float(_standard_error(difference)), self.scores.shape
         if seeds < LEAST or self.spread <= _rounding(self.scores):
             return Gap(mean, np.nan, np.nan)
-        if deviation > _rounding(self.scores):
-            half = self.critical * deviation
-        else:
-            half = self.spread * unseen(seeds, self.error / max(arms * (arms - 1) // 2, 1))
+        if deviation <= _rounding(self.scores):
+            missed = unseen(seeds, self.error / max(arms * (arms - 1) // 2, 1))
+            return Gap(mean, mean - missed * (self.spread + mean), mean + missed * (self.spread - mean))
+        half = self.critical * deviation
         return Gap(mean, max(mean - half, -self.spread), min(mean + half, self.spread))
 
     @property

@@ -25,8 +25,7 @@ from chunked_td.lab.report.ledger import MARKS, by_reason, by_study, linked, sum
 from chunked_td.lab.report.plots import mirror_plot, plots_of
 from chunked_td.lab.report.style import FORMATS
 from chunked_td.lab.report.text import PAPER, findings, not_run
-from chunked_td.lab.results.claims import JudgedClaim, LoadedDirectory, judge_all, load_directory, with_controls
-from chunked_td.lab.results.further import further_claims
+from chunked_td.lab.results.claims import JudgedClaim, LoadedDirectory, judge_all, load_directory
 from chunked_td.lab.results.runs import Results
 from chunked_td.lab.results.tables import Table, tables_of
 from chunked_td.lab.store.directory import refuse, write_or_explain
@@ -103,8 +102,7 @@ def report_page(
     """The page as text; `folder` is where it will lie, for links to the studies beside the run directory."""
     plots = {name: plots_of(study, studies, experiments) for name, study in studies.items()}
     shown = {name: [it.id for it in plots[name]] + [f"table-{it.name}" for it in tables[name]] for name in studies}
-    further = further_claims(loaded.path, loaded.path.parent)
-    judged = [*judge_all(loaded.results, experiments), *with_controls(further)]
+    judged = judge_all(loaded.results, experiments)
     claims = linked(judged, shown, loaded.folders, folder)
     log = RunLog(loaded.path)
     sections = [
@@ -152,13 +150,10 @@ class StudyPage:
 def study_pages(loaded: LoadedDirectory, studies: Mapping[str, Study], folder: Path) -> list[StudyPage]:
     """The pages that studies have in folders of their own, seen from a page in `folder`."""
     files = {name: place / studies[name].page for name, place in loaded.folders.items() if studies[name].page}
-    for place in (loaded.path / "atlas", loaded.path.parent / "atlas"):
-        if "atlas" not in studies and (place / "atlas.html").is_file():
-            files.setdefault("atlas", place / "atlas.html")
     return [
         StudyPage(
             name,
-            studies[name].title if name in studies else "The atlas",
+            studies[name].title,
             part(name, "SUMMARY", studies) or "",
             Path(os.path.relpath(file, folder)).as_posix(),
         )

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from chunked_td.lab.errors import DirectoryError, LabError
-from chunked_td.lab.results.further import further_claims
 from chunked_td.lab.results.runs import Results, load_results
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.tables import check_table
@@ -165,7 +164,6 @@ def print_claims(directory: str | Path, studies: Mapping[str, Study]) -> int:
     loaded = load_directory(directory, studies)
     code = loaded.report_findings()
     judged = judge_all(loaded.results, studies)
-    judged += with_controls(further_claims(loaded.path, loaded.path.parent))
     for claim in judged:
         _print_claim(claim)
     return code

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td.envs.table import TransitionTable
-from chunked_td.lab.atlas.problems.family import CONTROL, Family
+from chunked_td.lab.studies.atlas.families.family import CONTROL, Family
 
 Rows = list[tuple[float, Any, float, bool]]
 """Outcomes: probability, next state, reward, whether the episode ends."""

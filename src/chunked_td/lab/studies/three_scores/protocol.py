@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from chunked_td.lab.study import Arm, BatchRunner, Columns, Environment, Protocol, Size, Study
 
 if TYPE_CHECKING:
-    from chunked_td.lab.atlas.problems import Family
     from chunked_td.lab.running.batches import Batch
+    from chunked_td.lab.studies.atlas.families import Family
     from chunked_td.lab.studies.three_scores.problems import SolvedProblem
 
 BEHAVIOURS = ("given", "greedy", "bonus", "error-bonus")
@@ -30,7 +30,7 @@ HELD_OUT = "chunked_td.lab.studies.three_scores.held_out"
 @cache
 def families(held_out: bool) -> dict[str, Family]:
     """The families of one kind, by id."""
-    from chunked_td.lab.atlas.problems import FAMILIES
+    from chunked_td.lab.studies.atlas.families import FAMILIES
 
     if not held_out:
         return {name: family for name, family in FAMILIES.items() if not family.held_out}

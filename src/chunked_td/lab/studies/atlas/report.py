@@ -17,21 +17,6 @@ import numpy as np
 
 from chunked_td._durations import duration_text
 from chunked_td._files import check_inside
-from chunked_td.lab.atlas import figures, text
-from chunked_td.lab.atlas.claims import ROBUSTNESS, ModelLoss, judge_claims, model_losses
-from chunked_td.lab.atlas.controls import ControlPair, control_pairs
-from chunked_td.lab.atlas.methods import FIXED_GROUP, Method, builtin_methods
-from chunked_td.lab.atlas.problems import FAMILIES, Family
-from chunked_td.lab.atlas.protocols import ProblemKey
-from chunked_td.lab.atlas.ranking import (
-    GOOD_ENOUGH,
-    AtlasBootstrap,
-    best_single_fixed,
-    ranked,
-    score_text,
-    unclear,
-)
-from chunked_td.lab.atlas.results import CRITERION, FLOOR, SCORES, CreditMap, make_atlas, read_scores, steps_in, verdict
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.report.page import distinct, templates
 from chunked_td.lab.report.style import Style
@@ -39,13 +24,39 @@ from chunked_td.lab.report.style import render as render_figure
 from chunked_td.lab.results.tables import Table
 from chunked_td.lab.store.directory import refuse, write_or_explain
 from chunked_td.lab.store.log import RunLog
+from chunked_td.lab.studies.atlas import figures, text
+from chunked_td.lab.studies.atlas.claims import CLAIMS, ROBUSTNESS, ModelLoss, model_losses
+from chunked_td.lab.studies.atlas.controls import ControlPair, control_pairs
+from chunked_td.lab.studies.atlas.families import FAMILIES, Family
+from chunked_td.lab.studies.atlas.methods import FIXED_GROUP, atlas_arm, builtin_methods
+from chunked_td.lab.studies.atlas.protocol import ProblemKey
+from chunked_td.lab.studies.atlas.ranking import (
+    GOOD_ENOUGH,
+    AtlasBootstrap,
+    best_single_fixed,
+    ranked,
+    score_text,
+    unclear,
+)
+from chunked_td.lab.studies.atlas.results import (
+    CRITERION,
+    FLOOR,
+    SCORES,
+    AtlasResults,
+    CreditMap,
+    make_atlas,
+    read_scores,
+    steps_in,
+    verdict,
+)
+from chunked_td.lab.study import Arm
 from chunked_td.lab.wording import seeds_text
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
-PAGE = "atlas.html"
+FILE = "atlas.html"
 TITLE = "Atlas: which way of assigning credit works where"
 GROUP_ORDER = ("yours", "chunked", FIXED_GROUP, "other λ", "other updates", "planning", "wrong model")
 TWINS = (("forward", "forward-literal"), ("replacing", "fixed-0.9"), ("true-online", "fixed-0.9"))
@@ -83,7 +94,7 @@ class Judgement:
     text: str
 
 
-def build_page(folder: Path, methods: Sequence[Method] | None = None, out: Path | None = None) -> Path:
+def build_page(folder: Path, methods: Sequence[Arm] | None = None, out: Path | None = None) -> Path:
     """Write the page of a table of scores.
 
     Args:
@@ -109,8 +120,13 @@ def build_page(folder: Path, methods: Sequence[Method] | None = None, out: Path 
         write_or_explain(target / "figures" / f"{name}.png", render_figure(figure, "png"))
     for name, content in view.documents().items():
         write_or_explain(target / "tables" / f"{name}.md", content.encode())
-    write_or_explain(target / PAGE, page_text(view, RunLog(folder)).encode())
-    return target / PAGE
+    write_or_explain(target / FILE, page_text(view, RunLog(folder)).encode())
+    return target / FILE
+
+
+def PAGE(folder: Path, results: AtlasResults) -> Path:
+    """Write the page of the study's folder."""
+    return build_page(folder)
 
 
 class AtlasView:
@@ -121,15 +137,16 @@ class AtlasView:
       methods: for labels and groups.
     """
 
-    def __init__(self, frame: pl.DataFrame, methods: Sequence[Method]):
+    def __init__(self, frame: pl.DataFrame, methods: Sequence[Arm]):
         self.frame = frame
         self.atlas: CreditMap = make_atlas(frame)
         given = {method.id: method for method in methods}
-        self.methods = {name: given.get(name, Method(name, name, "yours", None)) for name in self.atlas.methods}
+        self.methods = {name: given.get(name, atlas_arm(name, name, "yours", None)) for name in self.atlas.methods}
         self.problems = self.atlas.main()
         self.bootstrap = AtlasBootstrap(self.atlas)
         self.rows = ranked(self.atlas, self.problems, self.bootstrap)
-        self.claims = judge_claims(self.atlas, self.bootstrap)
+        results = AtlasResults(frame, self.atlas, self.bootstrap)
+        self.claims = [(claim, claim.judge(results, {})) for claim in CLAIMS]
         self.losses = model_losses(self.atlas, self.bootstrap)
         self.pairs = control_pairs(self.atlas)
         self.answer = text.answer(self.rows, self.atlas, self.bootstrap, self.methods, self.pairs)
@@ -296,7 +313,7 @@ class AtlasView:
 
     def claims_table(self) -> Table:
         """Every claim with its verdict."""
-        rows = tuple((claim.text, found.verdict, " ".join(found.numbers)) for claim, found in self.claims)
+        rows = tuple((claim.text, found.status, found.text) for claim, found in self.claims)
         return Table(
             "claims", "Claims, judged by criteria written before the data.", ("claim", "verdict", "numbers"), rows
         )
@@ -438,7 +455,7 @@ def page_text(view: AtlasView, log: RunLog) -> str:
     """The page as text."""
     batches = log.batches()
     robustness = next(found for claim, found in view.claims if claim is ROBUSTNESS)
-    environment = templates("chunked_td.lab.atlas", "chunked_td.lab.report")
+    environment = templates("chunked_td.lab.studies.atlas", "chunked_td.lab.report")
     return environment.get_template("atlas.html").render(
         title=TITLE,
         view=view,

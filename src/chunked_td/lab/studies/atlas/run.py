@@ -7,16 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from chunked_td.lab import errors
-from chunked_td.lab.atlas.methods import Method, builtin_methods, methods_in
-from chunked_td.lab.atlas.problems import FAMILIES
-from chunked_td.lab.atlas.protocols import PROFILES, AtlasProfile, problems, protocol_of
 from chunked_td.lab.errors import UsageError, guarded
 from chunked_td.lab.running.plan import SweepOptions
 from chunked_td.lab.running.reproduce import RunOptions, run_protocols
-from chunked_td.lab.study import Protocol
+from chunked_td.lab.studies.atlas.families import FAMILIES, read_families
+from chunked_td.lab.studies.atlas.methods import builtin_methods, methods_in
+from chunked_td.lab.studies.atlas.protocol import PROFILES, AtlasProfile, problems, protocol_of
+from chunked_td.lab.study import Arm, Protocol
 
 
-def chosen_methods(profile: AtlasProfile, files: Sequence[str | Path] = ()) -> tuple[Method, ...]:
+def chosen_methods(profile: AtlasProfile, files: Sequence[str | Path] = ()) -> tuple[Arm, ...]:
     """The methods of a profile, and those in files of the user's."""
     ours = [method for method in builtin_methods() if method.quick or not profile.middle_only]
     given = [method for file in files for method in methods_in(file)]
@@ -49,7 +49,7 @@ def atlas(
       out: run directory.
       profile: "quick" or "full" (`PROFILES`).
       files: Python files with methods of the user's.
-      families: ids of problem families; all if empty.
+      families: ids of problem families, or Python files with families; all of the package's if empty.
       seeds: instead of the profile's.
       engine, address, threads: as in `reproduce`.
       dry_run: print how many runs there are to do, change nothing.
@@ -60,10 +60,12 @@ def atlas(
 
     def work() -> int:
         for name in families:
-            if name not in FAMILIES:
-                raise UsageError(f"--families must be among {', '.join(FAMILIES)}, got {name!r}")
+            if name not in FAMILIES and not name.endswith(".py"):
+                known = ", ".join(FAMILIES)
+                raise UsageError(f"--families must be among {known}, or a Python file with families, got {name!r}")
+        named = [found for name in families for found in (read_families(name) if name.endswith(".py") else [name])]
         size = PROFILES[profile]
-        size = replace(size, families=tuple(families) or None, seeds=seeds or size.seeds)
+        size = replace(size, families=tuple(named) or None, seeds=seeds or size.seeds)
         methods, keys = chosen_methods(size, files), problems(size)
         how = RunOptions(engine, address, threads, (), quiet)
         how.say(f"{len(keys)} problems, {len(methods)} methods, {len(size.exponents)} step sizes, {size.seeds} seeds")
@@ -99,7 +101,7 @@ def atlas_page(folder: str | Path, files: Sequence[str | Path] = ()) -> int:
     """
 
     def work() -> int:
-        from chunked_td.lab.atlas.page import build_page
+        from chunked_td.lab.studies.atlas.report import build_page
 
         path = build_page(Path(folder), chosen_methods(PROFILES["full"], files))
         print(f"page: {path}", flush=True)
@@ -108,11 +110,11 @@ def atlas_page(folder: str | Path, files: Sequence[str | Path] = ()) -> int:
     return guarded(work)
 
 
-def draw(out: Path, methods: Sequence[Method], keys: Sequence, how: RunOptions) -> int:
+def draw(out: Path, methods: Sequence[Arm], keys: Sequence, how: RunOptions) -> int:
     """Write the table of scores and the page, from what is stored."""
-    from chunked_td.lab.atlas.page import build_page
-    from chunked_td.lab.atlas.results import SCORES, collect, save_scores, steps_in
     from chunked_td.lab.store.batch_store import Store
+    from chunked_td.lab.studies.atlas.report import build_page
+    from chunked_td.lab.studies.atlas.results import SCORES, collect, save_scores, steps_in
 
     frame = collect(Store.read(out), keys)
     save_scores(frame, out / SCORES)

@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunked_td.lab.atlas.methods import FIXED, fixed_id
-from chunked_td.lab.atlas.problems import FAMILIES
-from chunked_td.lab.atlas.protocols import ProblemKey
 from chunked_td.lab.statistics import bootstrap_weights
+from chunked_td.lab.studies.atlas.families import FAMILIES
+from chunked_td.lab.studies.atlas.methods import FIXED, fixed_id
+from chunked_td.lab.studies.atlas.protocol import ProblemKey
 from chunked_td.lambdas.names import OLD_IDS
 
 if TYPE_CHECKING:
     import polars as pl
 
     from chunked_td.lab.store.batch_store import Store
+    from chunked_td.lab.studies.atlas.ranking import AtlasBootstrap
 
 SCORES = "scores.parquet"
 """Name of the table of runs in a run directory."""
@@ -60,6 +61,35 @@ def collect(store: Store, keys: Sequence[ProblemKey]) -> pl.DataFrame:
             )
         )
     return pl.concat(frames)
+
+
+def COLLECT(store: Store) -> pl.DataFrame:
+    """The table of all problems that were asked for in a run directory."""
+    return collect(store, [key_of(name) for name in store.directory.protocol_ids])
+
+
+def key_of(protocol_id: str) -> ProblemKey:
+    """The problem of a protocol."""
+    keys = (ProblemKey(f.id, s, control) for f in FAMILIES.values() for s in f.settings for control in (False, True))
+    return next(key for key in keys if key.id == protocol_id)
+
+
+@dataclass(frozen=True)
+class AtlasResults:
+    """What claims and the page read: the table of runs, the map, and its bootstrap."""
+
+    frame: pl.DataFrame
+    atlas: CreditMap
+    bootstrap: AtlasBootstrap
+
+
+def LOAD(folder: Path) -> AtlasResults:
+    """The results in a folder with the table of runs."""
+    from chunked_td.lab.studies.atlas.ranking import AtlasBootstrap
+
+    frame = read_scores(Path(folder) / SCORES)
+    atlas = make_atlas(frame)
+    return AtlasResults(frame, atlas, AtlasBootstrap(atlas))
 
 
 def steps_in(frame: pl.DataFrame) -> int | None:

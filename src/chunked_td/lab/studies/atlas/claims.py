@@ -1,19 +1,21 @@
 """Claims that the atlas judges. Each has its criterion as text, written before the data, and code that applies it.
 
-A claim is supported, not supported or mixed; it is not run where a method or a family is missing.
+"Supported" in a criterion is the verdict "holds", "not supported" is "does not hold", and "mixed" is "holds in part",
+or "not shown" where an interval of a difference contains 0. A claim is not run where a method or a family is missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from chunked_td.lab.atlas.protocols import ProblemKey
-from chunked_td.lab.atlas.ranking import AtlasBootstrap, ScoreEstimate, score_text
-from chunked_td.lab.atlas.results import CreditMap
+from chunked_td.lab.studies.atlas.protocol import ProblemKey
+from chunked_td.lab.studies.atlas.ranking import AtlasBootstrap, ScoreEstimate, score_text
+from chunked_td.lab.studies.atlas.results import AtlasResults, CreditMap
+from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, Claim, Verdict
 from chunked_td.lab.wording import list_text
 
-SUPPORTED, NOT_SUPPORTED, MIXED, NOT_RUN = "supported", "not supported", "mixed", "not run"
 HIGH = 0.95
 """A relative score that counts as good as the best fixed λ."""
 MARGIN = 0.1
@@ -21,25 +23,6 @@ MARGIN = 0.1
 ERRORS = ("corrupted", "permuted", "stale")
 CHUNKING, PAPER, PLANNERS = "expected", "forward", ("dyna", "solved")
 SUTTON_SINGH = ("td-n-over-n", "tdc")
-
-
-@dataclass(frozen=True)
-class AtlasClaim:
-    """A claim about methods: its text, its criterion, the function that judges it from the map, and a short name."""
-
-    id: str
-    text: str
-    criterion: str
-    judge: Callable[[CreditMap, AtlasBootstrap], ClaimFinding]
-    short: str
-
-
-@dataclass(frozen=True)
-class ClaimFinding:
-    """What the map says about a claim: a verdict and the numbers, one sentence each."""
-
-    verdict: str
-    numbers: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -52,11 +35,6 @@ class ModelLoss:
     wrong: ScoreEstimate
     loss: ScoreEstimate
     problems: int
-
-
-def judge_claims(atlas: CreditMap, bootstrap: AtlasBootstrap) -> list[tuple[AtlasClaim, ClaimFinding]]:
-    """Every claim with what the map says about it."""
-    return [(claim, claim.judge(atlas, bootstrap)) for claim in CLAIMS]
 
 
 def model_losses(atlas: CreditMap, bootstrap: AtlasBootstrap) -> list[ModelLoss]:
@@ -80,10 +58,11 @@ def model_losses(atlas: CreditMap, bootstrap: AtlasBootstrap) -> list[ModelLoss]
     return found
 
 
-def _judge_robustness(atlas: CreditMap, bootstrap: AtlasBootstrap) -> ClaimFinding:
+def _judge_robustness(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
+    atlas, bootstrap = results.atlas, results.bootstrap
     losses = {(loss.error, loss.method): loss.loss for loss in model_losses(atlas, bootstrap)}
     if any((error, name) not in losses for error in ERRORS for name in (CHUNKING, *PLANNERS)):
-        return ClaimFinding(NOT_RUN, ("These runs do not have all three errors.",))
+        return Verdict(NOT_RUN, "These runs do not have all three errors.")
     texts = []
     for error in ERRORS:
         paper = f", the paper's λ {losses[error, PAPER].text}" if (error, PAPER) in losses else ""
@@ -98,7 +77,7 @@ def _judge_robustness(atlas: CreditMap, bootstrap: AtlasBootstrap) -> ClaimFindi
         "The permutation is one to one, which leaves Σ P̂² as it was, so expected chunking can lose nothing by it but "
         "what differs between actions."
     )
-    return ClaimFinding(_robustness(losses, CHUNKING), tuple(texts))
+    return Verdict(_robustness(losses, CHUNKING), " ".join(texts))
 
 
 def _robustness(losses: Mapping[tuple[str, str], ScoreEstimate], method: str) -> str:
@@ -109,7 +88,7 @@ def _robustness(losses: Mapping[tuple[str, str], ScoreEstimate], method: str) ->
         smaller += all(ours.mean < other.mean for other in theirs)
         apart += all(ours.high < other.low for other in theirs)
     whole = smaller == len(ERRORS) and apart >= 2
-    return SUPPORTED if whole else MIXED if smaller else NOT_SUPPORTED
+    return HOLDS if whole else IN_PART if smaller else FAILS
 
 
 def _of_family(atlas: CreditMap, family: str, methods: Sequence[str]) -> list[ProblemKey]:
@@ -118,10 +97,11 @@ def _of_family(atlas: CreditMap, family: str, methods: Sequence[str]) -> list[Pr
     return keys if len(keys) == 3 and all(atlas.has(method, keys) for method in methods) else []
 
 
-def _judge_fan_in(atlas: CreditMap, _: AtlasBootstrap) -> ClaimFinding:
+def _judge_fan_in(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
+    atlas = results.atlas
     keys = _of_family(atlas, "fan-in", ("backward", "forward"))
     if not keys:
-        return ClaimFinding(NOT_RUN, ("Needs all three settings of fan-in with both methods.",))
+        return Verdict(NOT_RUN, "Needs all three settings of fan-in with both methods.")
     pairs = [(atlas.cells[key, "backward"], atlas.cells[key, "forward"]) for key in keys]
     apart = sum(backward.low > forward.high for backward, forward in pairs)
     above = sum(backward.relative > forward.relative for backward, forward in pairs)
@@ -130,8 +110,8 @@ def _judge_fan_in(atlas: CreditMap, _: AtlasBootstrap) -> ClaimFinding:
         f"forward {ScoreEstimate(f.relative, f.low, f.high).text}."
         for key, (b, f) in zip(keys, pairs, strict=True)
     ]
-    verdict = SUPPORTED if apart >= 2 else MIXED if apart or above == len(keys) else NOT_SUPPORTED
-    return ClaimFinding(verdict, tuple(texts))
+    verdict = HOLDS if apart >= 2 else IN_PART if apart or above == len(keys) else FAILS
+    return Verdict(verdict, " ".join(texts))
 
 
 def _texts(atlas: CreditMap, keys: Sequence[ProblemKey], methods: Mapping[str, str]) -> tuple[str, ...]:
@@ -155,32 +135,35 @@ def _handicap(atlas: CreditMap, keys: Sequence[ProblemKey]) -> tuple[str, ...]:
     )
 
 
-def _judge_sutton_singh(atlas: CreditMap, _: AtlasBootstrap) -> ClaimFinding:
+def _judge_sutton_singh(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
+    atlas = results.atlas
     keys = _of_family(atlas, "fan-in", ("forward", *SUTTON_SINGH))
     if not keys:
-        return ClaimFinding(NOT_RUN, ("Needs all three settings of fan-in with TD(n/n), TDC and chunking.",))
+        return Verdict(NOT_RUN, "Needs all three settings of fan-in with TD(n/n), TDC and chunking.")
     above = [
         sum(atlas.cells[key, method].low > atlas.cells[key, "forward"].high for key in keys) for method in SUTTON_SINGH
     ]
-    verdict = SUPPORTED if min(above) >= 2 else MIXED if max(above) else NOT_SUPPORTED
+    verdict = HOLDS if min(above) >= 2 else IN_PART if max(above) else FAILS
     texts = _texts(atlas, keys, {"td-n-over-n": "TD(n/n)", "tdc": "TDC", "forward": "forward"})
-    return ClaimFinding(verdict, (*texts, *_handicap(atlas, keys)))
+    return Verdict(verdict, " ".join((*texts, *_handicap(atlas, keys))))
 
 
-def _judge_correction(atlas: CreditMap, _: AtlasBootstrap) -> ClaimFinding:
+def _judge_correction(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
+    atlas = results.atlas
     keys = _of_family(atlas, "fan-in", ("backward", "tdc"))
     if not keys:
-        return ClaimFinding(NOT_RUN, ("Needs all three settings of fan-in with TDC and backward chunking.",))
+        return Verdict(NOT_RUN, "Needs all three settings of fan-in with TDC and backward chunking.")
     level = sum(atlas.cells[key, "tdc"].relative >= atlas.cells[key, "backward"].low for key in keys)
-    verdict = SUPPORTED if level == len(keys) else MIXED if level else NOT_SUPPORTED
+    verdict = HOLDS if level == len(keys) else IN_PART if level else FAILS
     texts = _texts(atlas, keys, {"tdc": "TDC", "backward": "backward"})
-    return ClaimFinding(verdict, (*texts, *_handicap(atlas, keys)))
+    return Verdict(verdict, " ".join((*texts, *_handicap(atlas, keys))))
 
 
-def _judge_same_next(atlas: CreditMap, _: AtlasBootstrap) -> ClaimFinding:
+def _judge_same_next(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
+    atlas = results.atlas
     keys = _of_family(atlas, "policy", ("forward",))
     if not keys:
-        return ClaimFinding(NOT_RUN, ("Needs all three settings of policy.",))
+        return Verdict(NOT_RUN, "Needs all three settings of policy.")
     cells = [atlas.cells[key, "forward"] for key in keys]
     high = sum(cell.relative >= HIGH for cell in cells)
     texts = [
@@ -190,8 +173,8 @@ def _judge_same_next(atlas: CreditMap, _: AtlasBootstrap) -> ClaimFinding:
     if all(atlas.has("forward-sarsa", [key]) for key in keys):
         scores = list_text([score_text(atlas.cells[key, "forward-sarsa"].relative) for key in keys])
         texts.append(f"Chunked SARSA, whose λ has the probability of the next action in it, has {scores}.")
-    verdict = SUPPORTED if high == len(cells) else MIXED if high else NOT_SUPPORTED
-    return ClaimFinding(verdict, tuple(texts))
+    verdict = HOLDS if high == len(cells) else IN_PART if high else FAILS
+    return Verdict(verdict, " ".join(texts))
 
 
 def _difference(atlas: CreditMap, bootstrap: AtlasBootstrap, one: str, other: str) -> tuple[ScoreEstimate | None, int]:
@@ -199,20 +182,28 @@ def _difference(atlas: CreditMap, bootstrap: AtlasBootstrap, one: str, other: st
     return (bootstrap.difference(one, other, keys) if keys else None), len(keys)
 
 
-def _judge_sampled(atlas: CreditMap, bootstrap: AtlasBootstrap) -> ClaimFinding:
+def _detectable(gap: ScoreEstimate) -> str:
+    """The difference that an interval of this width would have shown."""
+    return f"a difference above {score_text((gap.high - gap.low) / 2)}"
+
+
+def _judge_sampled(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
+    atlas, bootstrap = results.atlas, results.bootstrap
     gap, count = _difference(atlas, bootstrap, "forward-sarsa", "sampled-sarsa")
     if gap is None:
-        return ClaimFinding(NOT_RUN, ("Needs Chunked SARSA and sampled chunks.",))
+        return Verdict(NOT_RUN, "Needs Chunked SARSA and sampled chunks.")
     alike = gap.low >= -MARGIN and gap.high <= MARGIN
-    verdict = NOT_SUPPORTED if gap.low > 0 else SUPPORTED if alike or gap.high < 0 else MIXED
-    return ClaimFinding(verdict, (f"λ form minus sampled chunks, mean over {count} problems: {gap.text}.",))
+    verdict = FAILS if gap.low > 0 else HOLDS if alike or gap.high < 0 else NOT_SHOWN
+    text = f"λ form minus sampled chunks, mean over {count} problems: {gap.text}"
+    return Verdict(verdict, text, _detectable(gap) if verdict == NOT_SHOWN else "")
 
 
-def _judge_literal(atlas: CreditMap, bootstrap: AtlasBootstrap) -> ClaimFinding:
+def _judge_literal(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
+    atlas, bootstrap = results.atlas, results.bootstrap
     gap, count = _difference(atlas, bootstrap, "forward", "forward-literal")
     if gap is None:
-        return ClaimFinding(NOT_RUN, ("Needs both readings of the paper's λ.",))
-    verdict = SUPPORTED if gap.low > 0 else MIXED if gap.contains_zero else NOT_SUPPORTED
+        return Verdict(NOT_RUN, "Needs both readings of the paper's λ.")
+    verdict = HOLDS if gap.low > 0 else NOT_SHOWN if gap.contains_zero else FAILS
     texts = [f"Renormalised minus literal, mean over {count} problems: {gap.text}."]
     keys = [key for key in atlas.main() if atlas.has("forward", [key]) and atlas.has("forward-literal", [key])]
     if differ := [key for key in keys if not atlas.same_runs("forward", "forward-literal", key)]:
@@ -222,10 +213,14 @@ def _judge_literal(atlas: CreditMap, bootstrap: AtlasBootstrap) -> ClaimFinding:
             f"{bootstrap.difference('forward', 'forward-literal', differ).text}, from {score_text(gaps.min())} "
             f"({differ[int(gaps.argmin())].name}) to {score_text(gaps.max())} ({differ[int(gaps.argmax())].name})."
         )
-    return ClaimFinding(verdict, tuple(texts))
+    return Verdict(verdict, " ".join(texts).rstrip("."), _detectable(gap) if verdict == NOT_SHOWN else "")
 
 
-ROBUSTNESS = AtlasClaim(
+def _claim(name: str, text: str, criterion: str, judge: Callable[..., Verdict], short: str) -> Claim:
+    return Claim(name, "ours", text, criterion, (), judge, short, figure="atlas.html")
+
+
+ROBUSTNESS = _claim(
     "robust-to-model-errors",
     "Chunking is robust to errors of the model where planning with the same model is not.",
     "Supported if, for each of the three errors, the mean loss of expected chunking over the wrong-model families is "
@@ -240,7 +235,7 @@ ROBUSTNESS = AtlasClaim(
 
 CLAIMS = (
     ROBUSTNESS,
-    AtlasClaim(
+    _claim(
         "backward-fan-in",
         "Where many ways lead in, backward models assign credit better than forward models.",
         "Family fan-in: supported if the interval of backward chunking lies above that of the paper's chunking on at "
@@ -249,7 +244,7 @@ CLAIMS = (
         _judge_fan_in,
         "backward beats forward at fan-in",
     ),
-    AtlasClaim(
+    _claim(
         "sutton-singh-fan-in",
         "Where many ways lead in, Sutton and Singh's TD(n/n) and TDC assign credit better than forward models.",
         "Family fan-in: supported if the interval of each of the two lies above that of the paper's chunking on at "
@@ -257,7 +252,7 @@ CLAIMS = (
         _judge_sutton_singh,
         "Sutton and Singh's methods beat forward at fan-in",
     ),
-    AtlasClaim(
+    _claim(
         "tdc-and-backward",
         "Where many ways lead in, TDC, which has no step size to tune, does as well as backward chunking at its best "
         "step size.",
@@ -266,7 +261,7 @@ CLAIMS = (
         _judge_correction,
         "TDC does as well as backward at fan-in",
     ),
-    AtlasClaim(
+    _claim(
         "same-next-state",
         "With Expected-SARSA, several actions with the same next state do not cut credit.",
         "Family policy: supported if the relative score of the paper's chunking (with Expected-SARSA) is at least "
@@ -274,7 +269,7 @@ CLAIMS = (
         _judge_same_next,
         "like actions do not cut credit",
     ),
-    AtlasClaim(
+    _claim(
         "sampled-chunks",
         "Sampled chunks do as well as the λ form.",
         "Chunked SARSA minus sampled chunks, mean difference over all problems that both ran on: supported if its "
@@ -283,7 +278,7 @@ CLAIMS = (
         _judge_sampled,
         "sampled chunks do as well",
     ),
-    AtlasClaim(
+    _claim(
         "literal-reading",
         "Taking actions never tried for impossible, as the paper's formula literally says, is worse.",
         "The paper's λ renormalised over tried actions minus its literal reading, mean difference over all problems: "

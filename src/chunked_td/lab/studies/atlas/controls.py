@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from chunked_td.lab.atlas.protocols import ProblemKey
-from chunked_td.lab.atlas.results import Cell, CreditMap
+from chunked_td.lab.studies.atlas.protocol import ProblemKey
+from chunked_td.lab.studies.atlas.results import Cell, CreditMap
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from chunked_td.lab.atlas.controls import ControlPair
-from chunked_td.lab.atlas.methods import FIXED_GROUP, Method
-from chunked_td.lab.atlas.problems import FAMILIES
-from chunked_td.lab.atlas.protocols import ProblemKey
-from chunked_td.lab.atlas.ranking import (
+from chunked_td.lab.studies.atlas.controls import ControlPair
+from chunked_td.lab.studies.atlas.families import FAMILIES
+from chunked_td.lab.studies.atlas.methods import FIXED_GROUP
+from chunked_td.lab.studies.atlas.protocol import ProblemKey
+from chunked_td.lab.studies.atlas.ranking import (
     GOOD_ENOUGH,
     AtlasBootstrap,
     RankedMethod,
@@ -17,7 +17,8 @@ from chunked_td.lab.atlas.ranking import (
     score_text,
     unclear,
 )
-from chunked_td.lab.atlas.results import CreditMap, WrittenVerdict
+from chunked_td.lab.studies.atlas.results import CreditMap, WrittenVerdict
+from chunked_td.lab.study import Arm
 from chunked_td.lab.wording import list_text
 
 CHUNKED, PLANNING, PAPER = "chunked", "planning", "forward"
@@ -45,7 +46,7 @@ def answer(
     rows: Sequence[RankedMethod],
     atlas: CreditMap,
     bootstrap: AtlasBootstrap,
-    methods: Mapping[str, Method],
+    methods: Mapping[str, Arm],
     pairs: Sequence[ControlPair] = (),
 ) -> list[str]:
     """The answer in plain words, one paragraph each."""
@@ -83,7 +84,7 @@ def answer(
 
 
 def headline(
-    rows: Sequence[RankedMethod], atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Method]
+    rows: Sequence[RankedMethod], atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Arm]
 ) -> str:
     """The highest means, of all methods and of the λ sources, and what the latter rests on, in a few sentences."""
     problems, lead = atlas.main(), _lead(rows, methods)
@@ -102,7 +103,7 @@ def headline(
     return text
 
 
-def _lead(rows: Sequence[RankedMethod], methods: Mapping[str, Method]) -> RankedMethod:
+def _lead(rows: Sequence[RankedMethod], methods: Mapping[str, Arm]) -> RankedMethod:
     """The λ source with the highest mean; the first method if there is none."""
     return next((row for row in rows if methods[row.method].group in LAMBDA_GROUPS), rows[0])
 
@@ -114,7 +115,7 @@ def _by_capped(rows: Sequence[RankedMethod], atlas: CreditMap) -> list[str]:
 def _best(
     rows: Sequence[RankedMethod],
     bootstrap: AtlasBootstrap,
-    methods: Mapping[str, Method],
+    methods: Mapping[str, Arm],
     problems: Sequence[ProblemKey],
 ) -> str:
     best, others = rows[0], rows[1:]
@@ -133,7 +134,7 @@ def _best(
     return f"{text} The interval of the difference contains 0, so these runs do not tell it apart from: {names}."
 
 
-def _strength(best: str, rows: Sequence[RankedMethod], atlas: CreditMap, methods: Mapping[str, Method]) -> list[str]:
+def _strength(best: str, rows: Sequence[RankedMethod], atlas: CreditMap, methods: Mapping[str, Arm]) -> list[str]:
     """What becomes of a high mean if it is formed otherwise."""
     problems = atlas.main()
     families = dict.fromkeys(key.family for key in problems)
@@ -155,7 +156,7 @@ def _strength(best: str, rows: Sequence[RankedMethod], atlas: CreditMap, methods
 def _standing(
     method: str,
     order: Sequence[str],
-    methods: Mapping[str, Method],
+    methods: Mapping[str, Arm],
     mean: Callable[[str, Sequence[ProblemKey]], float],
     problems: Sequence[ProblemKey],
 ) -> str:
@@ -169,7 +170,7 @@ def _standing(
     return f"it has {score}, {where} {'; '.join(listed[:4])}{more}"
 
 
-def _held_out(best: str, atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Method]) -> list[str]:
+def _held_out(best: str, atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Arm]) -> list[str]:
     """The same method on families used for design, and on those that were not."""
     design, held = atlas.held_out(False), atlas.held_out(True)
     if not (design and held):
@@ -194,7 +195,7 @@ def _held_out(best: str, atlas: CreditMap, bootstrap: AtlasBootstrap, methods: M
     return [f"{text}."]
 
 
-def _held_out_standing(method: str, atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Method]) -> str:
+def _held_out_standing(method: str, atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Arm]) -> str:
     """As "0.83 [0.60, 1.04], place 11 of 28; minus the best single fixed λ there (0.4): 0.01 [−0.17, 0.24], …"."""
     held = atlas.held_out(True)
     order, fixed = atlas.ranking(held), best_single_fixed(atlas, held)
@@ -206,7 +207,7 @@ def _held_out_standing(method: str, atlas: CreditMap, bootstrap: AtlasBootstrap,
     return f"{text}; minus the best single fixed λ there ({value}): {gap.text}, {told}"
 
 
-def _where(row: RankedMethod, methods: Mapping[str, Method], count: int) -> str:
+def _where(row: RankedMethod, methods: Mapping[str, Arm], count: int) -> str:
     wins = f"on {len(row.wins)} of {count_text(count, 'problem')}" + (f": {places(row.wins)}" if row.wins else "")
     losses = f"on {len(row.losses)}" + (f": {places(row.losses)}" if row.losses else "")
     return (
@@ -220,7 +221,7 @@ def _meaning(gap: ScoreEstimate) -> str:
     return ", not told apart" if gap.contains_zero else ", chunking is ahead" if gap.low > 0 else ", planning is ahead"
 
 
-def candidate(atlas: CreditMap, methods: Mapping[str, Method]) -> str | None:
+def candidate(atlas: CreditMap, methods: Mapping[str, Arm]) -> str | None:
     """The λ source that the criterion is applied to: the best mean over the families used for design."""
     design = atlas.held_out(False) or atlas.main()
     found = [m for m in atlas.ranking(design) if methods[m].group in LAMBDA_GROUPS and atlas.has(m, atlas.main())]
@@ -252,7 +253,7 @@ def controls_of(method: str, pairs: Sequence[ControlPair]) -> str:
     return f"Controls: of {count_text(len(wins), 'win')} on problems that have one, {kept} {survive} it."
 
 
-def control_findings(pairs: Sequence[ControlPair], methods: Mapping[str, Method]) -> list[str]:
+def control_findings(pairs: Sequence[ControlPair], methods: Mapping[str, Arm]) -> list[str]:
     """Which wins survive their controls, in words."""
     if not pairs:
         return ["These runs have no controls; the full profile has."]

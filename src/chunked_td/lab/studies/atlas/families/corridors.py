@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from chunked_td.envs.table import TransitionTable
-from chunked_td.lab.atlas.problems.family import CONTROL, Family
+from chunked_td.lab.studies.atlas.families.family import CONTROL, Family
 
 NOWHERE, REWARD, STATE, DISTRACTOR = "nowhere", "reward", "state", "distractor"
 

@@ -1,15 +1,16 @@
-"""The atlas as protocols of the lab: one per problem, one arm per method. So it is stored, resumed and sent to Ray."""
+"""The atlas: every way of assigning credit on families of problems with dials; one protocol per problem."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from chunked_td.lab.atlas.methods import Method
-from chunked_td.lab.atlas.problems import CHOICE, FAMILIES, PREDICTION, Family
-from chunked_td.lab.atlas.scoring import Accuracy, mean_return, right_choices
-from chunked_td.lab.study import Arm, Environment, Protocol, Size
+from chunked_td.lab.identity import is_ours, source_hash
+from chunked_td.lab.study import Arm, Environment, Protocol, Size, Study
+
+if TYPE_CHECKING:
+    from chunked_td.lab.studies.atlas.families import Family
 
 
 @dataclass(frozen=True)
@@ -51,22 +52,29 @@ class ProblemKey:
     @property
     def name(self) -> str:
         """For tables: the family and the position of the dial."""
-        family = FAMILIES[self.family]
+        family = _families()[self.family]
         return f"{family.title}, {family.dial} {self.setting}{', control' if self.control else ''}"
+
+
+def _families() -> dict[str, Family]:
+    """Every family; imported when it is needed, so that listing studies stays fast."""
+    from chunked_td.lab.studies.atlas.families import FAMILIES
+
+    return FAMILIES
 
 
 class AtlasProblem:
     """Builds the problem of a protocol."""
 
     @staticmethod
-    def make(family: str, setting: Any, control: bool) -> Any:
-        """The transition table."""
-        return FAMILIES[family].problem(setting, control=control)
+    def make(family: str, setting: Any, control: bool, source: str = "") -> Any:
+        """The transition table. Args: source: a hash of the code of a family that is not of this package."""
+        return _families()[family].problem(setting, control=control)
 
 
 def problems(profile: AtlasProfile) -> list[ProblemKey]:
     """The problems that a profile runs."""
-    chosen = [family for family in FAMILIES.values() if profile.families is None or family.id in profile.families]
+    chosen = [family for family in _families().values() if profile.families is None or family.id in profile.families]
     keys = []
     for family in chosen:
         settings = family.settings[1:2] if profile.middle_only else family.settings
@@ -76,19 +84,22 @@ def problems(profile: AtlasProfile) -> list[ProblemKey]:
     return keys
 
 
-def protocol_of(key: ProblemKey, methods: Sequence[Method], profile: AtlasProfile) -> Protocol:
+def protocol_of(key: ProblemKey, methods: Sequence[Arm], profile: AtlasProfile) -> Protocol:
     """The protocol of one problem."""
-    family = FAMILIES[key.family]
-    there = [method for method in methods if method.families is None or family.id in method.families]
+    from chunked_td.lab.studies.atlas.catalogue import runs_on
+    from chunked_td.lab.studies.atlas.families import PREDICTION
+
+    family = _families()[key.family]
     every = max(1, family.episodes // 8)
+    own = {} if is_ours(family.make) else {"source": source_hash(family.make)}
     return Protocol(
         id=key.id,
         title=key.name,
         environment=Environment(
             "chunked_td.lab.atlas.protocols:AtlasProblem",
-            {"family": key.family, "setting": key.setting, "control": key.control},
+            {"family": key.family, "setting": key.setting, "control": key.control, **own},
         ),
-        arms=tuple(_arm(method) for method in there if method.on_controls or not key.control),
+        arms=tuple(_on_traces(arm) for arm in methods if runs_on(arm, key.family, key.control)),
         exponents=profile.exponents,
         episodes=family.episodes,
         scoring=_scoring(key, family),
@@ -106,19 +117,25 @@ def protocol_of(key: ProblemKey, methods: Sequence[Method], profile: AtlasProfil
 
 
 def _scoring(key: ProblemKey, family: Family) -> Any:
+    from chunked_td.lab.studies.atlas.families import CHOICE, PREDICTION
+    from chunked_td.lab.studies.atlas.scoring import Accuracy, mean_return, right_choices
+
     if family.task == PREDICTION:
         return Accuracy(key.family, key.setting)
     return right_choices if family.task == CHOICE else mean_return
 
 
-def _arm(method: Method) -> Arm:
-    return Arm(
-        method.id,
-        method.label,
-        method.learner,
-        method.lambda_source,
-        method.model,
-        method.exponents,
-        in_paper=False,
-        options={"view": "traces", **method.options},
-    )
+def _on_traces(arm: Arm) -> Arm:
+    return replace(arm, in_paper=False, options={"view": "traces", **arm.options})
+
+
+def protocols(profile: str) -> list[Protocol]:
+    """The protocols of a profile of `chunked-td reproduce`."""
+    from chunked_td.lab.studies.atlas.methods import builtin_methods
+
+    size = PROFILES["full" if profile == "paper" else "quick"]
+    methods = [arm for arm in builtin_methods() if arm.quick or not size.middle_only]
+    return [protocol_of(key, methods, size) for key in problems(size)]
+
+
+STUDY = Study("atlas", "Atlas: which method where", protocols, order=100, table="scores.parquet", page="atlas.html")

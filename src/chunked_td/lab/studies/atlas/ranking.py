@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chunked_td.lab.atlas.methods import FIXED, fixed_id
-from chunked_td.lab.atlas.protocols import ProblemKey
-from chunked_td.lab.atlas.results import FLOOR, CreditMap
 from chunked_td.lab.statistics import RESAMPLES
+from chunked_td.lab.studies.atlas.methods import FIXED, fixed_id
+from chunked_td.lab.studies.atlas.protocol import ProblemKey
+from chunked_td.lab.studies.atlas.results import FLOOR, CreditMap
 
 GOOD_ENOUGH = 0.75
 """A method loses a problem where its interval lies below this relative score."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td.envs.table import TransitionTable
-from chunked_td.lab.atlas.problems.family import CONTROL, PREDICTION, Family
+from chunked_td.lab.studies.atlas.families.family import CONTROL, PREDICTION, Family
 
 
 def walk(*, states: int) -> TransitionTable:

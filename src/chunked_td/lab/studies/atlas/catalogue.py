@@ -8,8 +8,9 @@ updates is our choice, too.
 
 from __future__ import annotations
 
-from chunked_td.lab.atlas.methods import Method
-from chunked_td.lab.atlas.problems import FAMILIES, PREDICTION
+from chunked_td.lab.studies.atlas.families import FAMILIES, PREDICTION
+from chunked_td.lab.studies.atlas.methods import atlas_arm
+from chunked_td.lab.study import Arm
 from chunked_td.lambdas import SOURCES
 from chunked_td.lambdas.base import MODEL
 from chunked_td.lambdas.expected import ExpectedLambda
@@ -35,9 +36,9 @@ _SOLVED = CertaintyEquivalence(sweeps=50, tolerance=1e-6)
 _DYNA = Dyna(steps=5)
 
 
-def _averaged(method_id: str, label: str, source: float | str, text: str, view: str = "averaged") -> Method:
+def _averaged(method_id: str, label: str, source: float | str, text: str, view: str = "averaged") -> Arm:
     """A method with step sizes of 1/n, on the problems for which its authors made it."""
-    return Method(
+    return atlas_arm(
         method_id,
         label,
         TRACES,
@@ -45,47 +46,46 @@ def _averaged(method_id: str, label: str, source: float | str, text: str, view: 
         "counts" if isinstance(source, str) else None,
         learner="sarsa",
         options={"view": view},
-        text=text,
+        note=text,
         exponents=AVERAGED,
-        families=FAN_IN,
         quick=False,
     )
 
 
 METHODS = (
     *(
-        Method(
+        atlas_arm(
             cls.id,
             cls.label,
             cls.group,
             cls.__name__,
             "counts" if cls.needs & MODEL else None,
-            text=cls.formula,
+            note=cls.formula,
             quick=cls.by_default,
         )
         for cls in SOURCES.values()
         if not (cls.per_component or required_settings(cls))
     ),
-    Method(
+    atlas_arm(
         "forward-literal",
         "Chunked, literal",
         CHUNKED,
         ForwardLambda(literal=True),
         "counts",
-        text="The same with actions never tried taken for impossible.",
+        note="The same with actions never tried taken for impossible.",
         quick=False,
     ),
-    Method(
+    atlas_arm(
         "forward-sarsa",
         "Chunked SARSA (the paper)",
         CHUNKED,
         "ForwardLambda",
         "counts",
         learner="sarsa",
-        text="Algorithm 2.",
+        note="Algorithm 2.",
         quick=False,
     ),
-    Method(
+    atlas_arm(
         "sampled-sarsa",
         "Sampled chunks",
         CHUNKED,
@@ -93,47 +93,46 @@ METHODS = (
         "counts",
         learner="sarsa",
         options={"view": "sampled"},
-        text="§3.1: λ replaced by a coin.",
+        note="§3.1: λ replaced by a coin.",
         quick=False,
     ),
-    Method(
+    atlas_arm(
         "expected-free",
         "Expected chunking, policy left out",
         CHUNKED,
         ExpectedLambda(policy_noise=False),
         "counts",
-        text="The policy's own randomness does not lower λ.",
+        note="The policy's own randomness does not lower λ.",
         quick=False,
     ),
-    Method(
+    atlas_arm(
         "watkins",
         "Watkins's Q(0.9)",
         TRACES,
         0.9,
         learner="q_learning",
-        text="Cut where an action explores. Not on value problems: it learns the greedy policy's values.",
-        families=ACTING,
+        note="Cut where an action explores. Not on value problems: it learns the greedy policy's values.",
         quick=False,
     ),
-    Method(
-        "replacing", "Replacing traces, λ = 0.9", TRACES, 0.9, options={"replacing": True}, text="Singh & Sutton 1996."
+    atlas_arm(
+        "replacing", "Replacing traces, λ = 0.9", TRACES, 0.9, options={"replacing": True}, note="Singh & Sutton 1996."
     ),
-    Method(
+    atlas_arm(
         "true-online",
         "True online, λ = 0.9",
         TRACES,
         0.9,
         options={"view": "true_online"},
-        text="van Seijen et al. 2016.",
+        note="van Seijen et al. 2016.",
         quick=False,
     ),
-    Method(
+    atlas_arm(
         "expected-traces",
         "Expected traces, λ = 0.9",
         TRACES,
         0.9,
         options={"view": "expected_traces"},
-        text="van Hasselt et al. 2021.",
+        note="van Hasselt et al. 2021.",
         quick=False,
     ),
     _averaged("naive-td0", "Naive TD(0), 1/n", 0.0, "Sutton & Singh 1994: TD(0) with step sizes of 1/n."),
@@ -151,35 +150,35 @@ METHODS = (
         "Sutton & Singh 1994: the same, and values that past targets used are brought up to date.",
         view="corrected",
     ),
-    Method("dyna", "Dyna, 5 updates", PLANNING, 0.0, options={"planner": _DYNA}, text="Sutton 1990."),
-    Method(
+    atlas_arm("dyna", "Dyna, 5 updates", PLANNING, 0.0, options={"planner": _DYNA}, note="Sutton 1990."),
+    atlas_arm(
         "sweeping",
         "Prioritised sweeping, 5",
         PLANNING,
         0.0,
         options={"planner": PrioritisedSweeping(steps=5)},
-        text="Moore & Atkeson 1993. It has no step size.",
+        note="Moore & Atkeson 1993. It has no step size.",
         exponents=(0,),
         quick=False,
     ),
-    Method(
+    atlas_arm(
         "solved",
         "Certainty equivalence",
         PLANNING,
         0.0,
         options={"planner": _SOLVED},
-        text="The learned model, solved after every episode.",
+        note="The learned model, solved after every episode.",
         exponents=(0,),
         quick=False,
     ),
-    Method(
+    atlas_arm(
         "smoothed",
         "Expected chunking, mean rewards",
         PLANNING,
         "ExpectedLambda",
         "counts",
         options={"reward_source": SmoothedReward()},
-        text="Rewards replaced by their modelled mean.",
+        note="Rewards replaced by their modelled mean.",
         quick=False,
     ),
 )
@@ -194,17 +193,19 @@ _ERRORS = {
 }
 
 WRONG_MODELS = tuple(
-    method
+    arm
     for name, (error, text) in _ERRORS.items()
-    for method in (
-        Method(
-            f"expected-{name}", f"Expected chunking, {name}", WRONG, "ExpectedLambda", error, text=text, quick=False
+    for arm in (
+        atlas_arm(
+            f"expected-{name}", f"Expected chunking, {name}", WRONG, "ExpectedLambda", error, note=text, quick=False
         ),
-        Method(
-            f"forward-{name}", f"Chunked (the paper), {name}", WRONG, "ForwardLambda", error, text=text, quick=False
+        atlas_arm(
+            f"forward-{name}", f"Chunked (the paper), {name}", WRONG, "ForwardLambda", error, note=text, quick=False
         ),
-        Method(f"dyna-{name}", f"Dyna, {name}", WRONG, 0.0, error, options={"planner": _DYNA}, text=text, quick=False),
-        Method(
+        atlas_arm(
+            f"dyna-{name}", f"Dyna, {name}", WRONG, 0.0, error, options={"planner": _DYNA}, note=text, quick=False
+        ),
+        atlas_arm(
             f"solved-{name}",
             f"Certainty equivalence, {name}",
             WRONG,
@@ -212,8 +213,21 @@ WRONG_MODELS = tuple(
             error,
             options={"planner": _SOLVED},
             exponents=(0,),
-            text=text,
+            note=text,
             quick=False,
         ),
     )
 )
+
+
+ONLY_ON = {
+    "watkins": ACTING,
+    **{arm.id: FAN_IN for arm in METHODS if arm.exponents == AVERAGED},
+    **{arm.id: WRONG_FAMILIES for arm in WRONG_MODELS},
+}
+"""{id: families} of methods that run on some families only."""
+
+
+def runs_on(arm: Arm, family: str, control: bool) -> bool:
+    """Whether a method runs on a family, or on its control; those with a wrong model run on no control."""
+    return family in ONLY_ON.get(arm.id, (family,)) and not (control and arm.group == WRONG)

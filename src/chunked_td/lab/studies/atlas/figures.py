@@ -7,11 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chunked_td.lab.atlas.methods import Method
-from chunked_td.lab.atlas.problems import FAMILIES
-from chunked_td.lab.atlas.protocols import ProblemKey
-from chunked_td.lab.atlas.ranking import RankedMethod, score_text
-from chunked_td.lab.atlas.results import CreditMap
 from chunked_td.lab.report.style import (
     BLACK,
     BLUE,
@@ -26,6 +21,11 @@ from chunked_td.lab.report.style import (
     house_style,
     new_figure,
 )
+from chunked_td.lab.studies.atlas.families import FAMILIES
+from chunked_td.lab.studies.atlas.protocol import ProblemKey
+from chunked_td.lab.studies.atlas.ranking import RankedMethod, score_text
+from chunked_td.lab.studies.atlas.results import CreditMap
+from chunked_td.lab.study import Arm
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,7 +84,7 @@ def line_styles(methods: Sequence[str]) -> dict[str, Style]:
     return found
 
 
-def ranking_figure(rows: Sequence[RankedMethod], methods: Mapping[str, Method], problems: int) -> Figure:
+def ranking_figure(rows: Sequence[RankedMethod], methods: Mapping[str, Arm], problems: int) -> Figure:
     """Mean relative score of every method with its interval, best first, coloured by group."""
     with house_style():
         figure, (axes,) = new_figure(4.2, 0.9 + 0.17 * len(rows))
@@ -107,7 +107,7 @@ def heat_figure(
     atlas: CreditMap,
     rows: Sequence[Sequence[str]],
     problems: Sequence[ProblemKey],
-    methods: Mapping[str, Method],
+    methods: Mapping[str, Arm],
     vague: Sequence[ProblemKey],
 ) -> Figure:
     """Methods (in groups of rows) × problems; the number is the relative score. ~ marks the problems in `vague`."""

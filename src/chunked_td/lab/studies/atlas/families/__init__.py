@@ -1,0 +1,50 @@
+"""The problems of the atlas: families of transition tables with dials.
+
+A family is added in one file here: its `Family` objects are found. One outside the package is a Python file, which
+`chunked-td atlas --families mine.py` reads.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from types import ModuleType
+
+from chunked_td.lab.errors import UsageError
+from chunked_td.lab.studies.atlas.families.family import CHOICE, CONTROL, PREDICTION, Family
+from chunked_td.lambdas.reading import load_file
+
+
+def _in_module(module: ModuleType) -> list[Family]:
+    """The families that a module lists in FAMILIES, or defines."""
+    listed = getattr(module, "FAMILIES", [thing for thing in vars(module).values() if isinstance(thing, Family)])
+    return list(listed)
+
+
+FAMILIES: dict[str, Family] = {
+    family.id: family
+    for entry in pkgutil.iter_modules(__path__)
+    if entry.name != "family"
+    for family in _in_module(importlib.import_module(f"{__name__}.{entry.name}"))
+}
+"""Every family by its id."""
+
+_OURS = frozenset(FAMILIES)
+
+
+def read_families(path: str) -> list[str]:
+    """Add the families in a Python file of the user's; returns their ids."""
+    try:
+        found = _in_module(load_file(path, "--families"))
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if not found or not all(isinstance(family, Family) for family in found):
+        raise UsageError(f"--families: {path} must define chunked_td.lab.studies.atlas.families.Family objects")
+    for family in found:
+        if family.id in _OURS:
+            raise UsageError(f"--families: {path}: the id {family.id!r} is taken; give the family another")
+        FAMILIES[family.id] = family
+    return [family.id for family in found]
+
+
+__all__ = ["CHOICE", "CONTROL", "FAMILIES", "PREDICTION", "Family", "read_families"]
