@@ -105,7 +105,7 @@ def test_bench_prints_ratios_and_writes_them_down(capsys, monkeypatch, tmp_path)
 def test_the_page_on_planning_has_the_numbers_that_were_printed():
     numbers = re.compile(r"\d\.\d{3,4}")
     printed = (FOLDER / "model_errors.txt").read_text(encoding="utf-8").splitlines()
-    page = (FOLDER.parent / "docs/guide/planning.md").read_text(encoding="utf-8").splitlines()
+    page = (FOLDER.parents[1] / "docs/guide/planning.md").read_text(encoding="utf-8").splitlines()
     there = [[float(x) for x in numbers.findall(line)] for line in printed if len(numbers.findall(line)) == 6]
     here = [[float(x) for x in numbers.findall(line)] for line in page if len(numbers.findall(line)) == 6]
     assert len(there) == 16

@@ -119,11 +119,11 @@ def test_compare_takes_them_all(tmp_path, capsys):
     logged = scalars(tmp_path / "tensorboard")
     frame = pl.read_csv(tmp_path / "compare.csv").filter(pl.col("lambda_source") == "λ = 0.9")
     means = frame.group_by("episode").agg(pl.col("mean_return").mean()).sort("episode")
-    assert [step for step, _ in logged["sarsa/lambda-0.9/mean_return"]] == means["episode"].to_list()
-    assert [value for _, value in logged["sarsa/lambda-0.9/mean_return"]] == pytest.approx(
+    assert [step for step, _ in logged["sarsa-lambda-0.9/mean_return"]] == means["episode"].to_list()
+    assert [value for _, value in logged["sarsa-lambda-0.9/mean_return"]] == pytest.approx(
         means["mean_return"].to_list()
     )
-    assert [value for _, value in logged["sarsa/lambda-0.9/mean_lambda"]] == pytest.approx([0.9] * 12)
+    assert [value for _, value in logged["sarsa-lambda-0.9/mean_lambda"]] == pytest.approx([0.9] * 12)
 
 
 def test_compare_plays_wrappers_and_indexers_in_gymnasium(tmp_path, capsys, monkeypatch):
@@ -133,7 +133,7 @@ def test_compare_plays_wrappers_and_indexers_in_gymnasium(tmp_path, capsys, monk
     ]  # fmt: skip
     from chunked_td.lab.comparison import running
 
-    monkeypatch.setattr(running, "_run_jobs", lambda jobs: [running._one_run(job) for job in jobs])  # no processes
+    monkeypatch.setattr(running, "_in_workers", lambda runs: [running._one_run(run) for run in runs])  # no processes
     assert run(*command) == 0
     assert "not compiled: wrappers, bins and indexers" in capsys.readouterr().out
     assert pl.read_parquet(tmp_path / "compare.parquet")["mean_return"].max() in (0.0, 2.0)

@@ -20,7 +20,7 @@ from chunked_td.envs import KeptPercepts
 from chunked_td.envs.t_maze.dynamics import MazeState, t_maze
 from chunked_td.envs.tasks import TMazeTask
 from chunked_td.lab.comparison.arms import ComparisonSettings
-from chunked_td.lab.comparison.running import runs_for
+from chunked_td.lab.comparison.running import ComparisonProblem
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_compiled_runs_do_not_see_what_is_hidden():
     with pytest.raises(ValueError, match=r"env must show its state: TMazeEnv shows percepts.*hidden=False"):
         ctd.dynamics_of("ChunkedTD/TMaze-v0")
     assert ctd.dynamics_of(gym.make("ChunkedTD/TMaze-v0", hidden=False)).n_states == 2 * 13 + 2 + 2
-    assert "shows percepts" in runs_for(ComparisonSettings("ChunkedTD/TMaze-v0", 10)).describe()
+    assert "shows percepts" in ComparisonProblem.of(ComparisonSettings("ChunkedTD/TMaze-v0", 10)).describe()
     shown = ComparisonSettings("ChunkedTD/TMaze-v0", 10, env_settings={"hidden": False})
-    assert "runs are compiled" in runs_for(shown).describe()
+    assert "runs are compiled" in ComparisonProblem.of(shown).describe()
 
 
 @pytest.mark.parametrize(

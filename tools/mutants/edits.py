@@ -408,8 +408,8 @@ EDITS = (
     Edit(
         "a diverged run counts for nothing",
         "lab/running/batches.py",
-        "np.where(gone, np.inf, scores",
-        "np.where(gone, np.nan, scores",
+        "np.where(after, np.inf, scores",
+        "np.where(after, np.nan, scores",
         ("tests/lab/test_protocols.py", "-k", "diverge"),
     ),
     # arguments

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -244,13 +244,14 @@ def compare(
     if not minutes > 0:
         raise ValueError(f"minutes must be positive, got {minutes!r}")
     arms, begun = arms_of(settings), time.monotonic()
+    problem = ComparisonProblem.of(settings)
+    sweep = _Sweep(settings, arms, problem, how or RunOptions(), say)
+    first = sweep.protocol(looks[0])
+    check_agents(problem, first.arms, settings.ladder[0])  # before the folder is made: what is refused leaves nothing
     with _open(out) as directory:
-        store = Store(directory)
+        sweep.store = store = Store(directory)
         store.report_findings()
-        problem = ComparisonProblem.of(settings)
-        sweep = _Sweep(settings, arms, problem, store, how or RunOptions(), say)
-        _keep_apart(store, sweep.protocol(looks[0]), overwrite)
-        check_agents(problem, sweep.protocol(looks[0]).arms, settings.ladder[0])
+        _keep_apart(store, first, overwrite)
         sizes = len(settings.ladder[1])
         say(
             f"{len(arms)} arms × {sizes} step sizes × {looks[0]} seeds, {settings.episodes:,} episodes each; "
@@ -309,9 +310,9 @@ class _Sweep:
     settings: ComparisonSettings
     arms: Sequence[LearnerArm]
     problem: ComparisonProblem
-    store: Store
     how: RunOptions
     say: Callable[[str], Any]
+    store: Store = field(init=False)
 
     def __post_init__(self):
         self.places: dict[LearnerArm, set[int]] = {arm: set(self.settings.ladder[1]) for arm in self.arms}
