@@ -185,7 +185,7 @@ def test_the_numbers_of_the_guide():
 
 
 def test_the_policy_noise_of_the_guide():
-    page = (Path(__file__).parents[2] / "docs" / "guide" / "fixed-points.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "policy-randomness.md").read_text(encoding="utf-8")
     decision = {0: [(1, 3, 0, True)], 1: [(1, 4, 10, True)]}
     chosen = TransitionTable.from_outcomes(
         {0: {0: [(1, 1, 0, False)]}, 1: {0: [(1, 2, 0, False)]}, 2: decision, 3: {}, 4: {}}, starts=0

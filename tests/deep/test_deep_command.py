@@ -122,7 +122,7 @@ def test_bad_options_are_refused_before_training(tmp_path, capsys, monkeypatch):
         (("--seed", "3000000000"), "--seed must be a whole number from 0"),
         (("--seed", "2147483647"), "--seed must be a whole number from 0"),
         (("--seed", "-1"), "--seed must be a whole number from 0"),
-        (("--memory", "lstm"), "memory must be one of 'none', 'state', 'kept', got 'lstm'\n"),
+        (("--memory", "lstm"), "invalid choice 'lstm' for argument '--memory'"),
     ]
     for options, message in cases:
         assert run("charge", *FIXED, "--out", str(tmp_path / "fresh"), *options) == 2

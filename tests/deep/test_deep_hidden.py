@@ -307,4 +307,4 @@ def test_the_command_takes_a_memory(tmp_path, capsys):
     assert run("--lambda", "recurrent", "--out", str(tmp_path), "--overwrite") == 2
     assert "needs an agent with a RecurrentMemory" in capsys.readouterr().err
     assert run("--memory", "all") == 2
-    assert "memory must be one of 'none', 'state', 'kept', got 'all'" in capsys.readouterr().err
+    assert "invalid choice 'all' for argument '--memory'" in capsys.readouterr().err

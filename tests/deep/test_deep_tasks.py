@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import NamedTuple
 
 import gymnasium as gym
@@ -255,9 +256,10 @@ def test_door_key_pays_at_the_goal():
     assert (bool(cut.terminated), bool(cut.truncated)) == (False, True)
 
 
-def test_a_package_that_is_not_there_is_named():
-    with pytest.raises(ValueError, match=r"'Rooms' needs the package no_such_package: pip install 'chunked-td\[jax"):
-        make_foreign("no_such_package", "Rooms")
+def test_a_package_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "xminigrid", None)  # importing it fails
+    with pytest.raises(ValueError, match=r"'Rooms' needs the package xminigrid: pip install 'chunked-td\[jax"):
+        make_foreign("xminigrid", "Rooms")
 
 
 def test_ppo_bootstraps_from_the_true_next_state():
