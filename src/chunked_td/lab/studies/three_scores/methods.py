@@ -61,6 +61,7 @@ LABELS = {
     "lineage-prior": "Lineage",
     "lineage-zero": "Lineage, no prior, nothing passes returns",
     "lineage-all-expected": "Lineage, expected errors",
+    "lineage-averaged": "Lineage, 1/n at first",
     "replacing-0.9-expected": "λ = 0.9, half expected errors",
     "tied": "λ tied to the step size",
     "falling": "λ = 1/√episode",
