@@ -49,9 +49,11 @@ class Networks:
 
     def critic(self, task: TokenTask) -> TransformerShape:
         """Its outputs are V(s), the weight of its initial values I(s), and Q(s, a) for every token."""
-        return TransformerShape(
-            VOCABULARY, PROMPT + max(task.lengths), 2 + VOCABULARY, self.layers, self.width, self.heads
-        )
+        return self._shape(task, 2 + VOCABULARY)
+
+    def _shape(self, task: TokenTask, outputs: int) -> TransformerShape:
+        length = PROMPT + max(task.lengths)
+        return TransformerShape(VOCABULARY, length, outputs, self.layers, self.width, self.heads)
 
 
 class CriticSays(NamedTuple):
