@@ -99,7 +99,13 @@ def _record_nothing(no_episode, step, truncated):
 
 count, look_up = by_type("observe", _nothing), by_type("look_up", _nothing)
 misread, seen_state = by_type("misread"), by_type("seen_state", _next_state)
-lambda_of = by_type("lambda_t")
+@kernel
+def _written_by_python(no_source, step, i):
+    """λ of a source that is plain Python is written by `python_steps`; this code only begins its episodes."""
+    return np.nan
+
+
+lambda_of = by_type("lambda_t", _written_by_python)
 after_step, after_episode = by_type("after_step", _learn_nothing), by_type("after_episode", _learn_nothing_more)
 record = by_type("record", _record_nothing)
 divide = by_type("divide")
