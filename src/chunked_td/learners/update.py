@@ -99,6 +99,8 @@ def _record_nothing(no_episode, step, truncated):
 
 count, look_up = by_type("observe", _nothing), by_type("look_up", _nothing)
 misread, seen_state = by_type("misread"), by_type("seen_state", _next_state)
+
+
 @kernel
 def _written_by_python(no_source, step, i):
     """λ of a source that is plain Python is written by `python_steps`; this code only begins its episodes."""
