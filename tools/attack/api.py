@@ -347,9 +347,9 @@ def arguments_of_simulate(case: Case) -> Outcome:
 
 T = 5
 ARRAYS: dict[str, dict[str, Any]] = {
-    "lambda_returns": {"r_t": (T,), "discount_t": (T,), "v_t": (T,), "lambda_t": (T,)},
+    "lambda_returns": {"r_t": (T,), "discount_t": (T,), "v_t": (T,), "lambda_": (T,)},
     "discounted_returns": {"r_t": (T,), "discount_t": (T,), "v_t": (T,)},
-    "td_lambda": {"v_tm1": (T,), "r_t": (T,), "discount_t": (T,), "v_t": (T,), "lambda_t": (T,)},
+    "td_lambda": {"v_tm1": (T,), "r_t": (T,), "discount_t": (T,), "v_t": (T,), "lambda_": (T,)},
     "vtrace": {"v_tm1": (T,), "v_t": (T,), "r_t": (T,), "discount_t": (T,), "rho_tm1": (T,)},
     "gae": {
         "rewards": (T,),
