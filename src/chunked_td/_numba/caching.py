@@ -102,16 +102,21 @@ class Notice:
     def __init__(self) -> None:
         self._depth = 0
         self._name = ""
+        self._given_up = False
         self._local = threading.Lock()
 
     @contextlib.contextmanager
     def calling(self, name: str) -> Iterator[None]:
         """Inside, what is compiled is called by this name, which a user knows, and not by that of a kernel."""
-        before, self._name = self._name, name
+        before, self._name, self._given_up = self._name, name, False
         try:
             yield
         finally:
             self._name = before
+
+    def give_up(self) -> None:
+        """Nobody waits any longer: nothing more is said until the next `calling`."""
+        self._given_up = True
 
     @contextlib.contextmanager
     def compiling(self, what: str) -> Iterator[None]:
@@ -134,7 +139,7 @@ class Notice:
         finally:
             timer.cancel()
             self._leave()
-            if shown.is_set():
+            if shown.is_set() and not self._given_up:
                 print(f"chunked_td: compiled in {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
 
     def _leave(self) -> None:
@@ -142,6 +147,8 @@ class Notice:
             self._depth -= 1
 
     def _show(self, what: str, shown: threading.Event) -> None:
+        if self._given_up:
+            return
         shown.set()
         later = "" if self._name else " for its first use on this machine; later runs start at once"
         print(f"chunked_td: compiling {self._name or what}{later} …", file=sys.stderr, flush=True)

@@ -16,6 +16,7 @@ import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from types import SimpleNamespace
 from typing import Any
 
@@ -309,6 +310,7 @@ def _workers() -> Any:
     with _MAKING:
         if not _POOL:
             if threading.current_thread() is not threading.main_thread() and hasattr(signal, "pthread_sigmask"):
+                resource_tracker.ensure_running()  # its start, otherwise in `Pool`, lets Ctrl-C through again
                 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             fresh = multiprocessing.get_context("spawn")  # a fork would inherit the threads of JAX or BLAS half-alive
             _POOL.append(fresh.Pool(os.cpu_count()))

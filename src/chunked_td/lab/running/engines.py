@@ -143,6 +143,7 @@ class LocalEngine:
         results: queue.Queue[BatchResult] = queue.Queue()
         stop = threading.Event()
         kinds = list(dict.fromkeys(batch.arm.compiles_as for batch in batches))
+        notice = _notice()
 
         def work() -> None:
             with compiling_side_by_side(batches):
@@ -151,7 +152,8 @@ class LocalEngine:
                         return
                     report = silent if self.report is None else partial(self.report, program)
                     arm = program[0].arm
-                    with _compiling(f"{kinds.index(arm.compiles_as) + 1} of {len(kinds)}: {arm.label}"):
+                    name = f"{kinds.index(arm.compiles_as) + 1} of {len(kinds)}: {arm.label}"
+                    with contextlib.nullcontext() if notice is None else notice.calling(name):
                         for result in attempt(program, self.threads, report, self.networks):
                             results.put(result)
 
@@ -159,6 +161,10 @@ class LocalEngine:
         try:
             for _ in batches:
                 yield _wait(results)
+        except BaseException:  # Ctrl-C, or nobody asks for more
+            if notice is not None:
+                notice.give_up()
+            raise
         finally:
             stop.set()
 
@@ -166,13 +172,13 @@ class LocalEngine:
         """Nothing to release."""
 
 
-def _compiling(name: str) -> contextlib.AbstractContextManager[None]:
-    """Inside, notices of compilation call what is compiled by this name; nothing on a host without Numba."""
+def _notice() -> Any:
+    """What says that something is being compiled; None on a host without Numba."""
     try:
         from chunked_td._numba.caching import NOTICE
     except ModuleNotFoundError:
-        return contextlib.nullcontext()
-    return NOTICE.calling(name)
+        return None
+    return NOTICE
 
 
 class RayEngine:
