@@ -76,7 +76,7 @@ class CreditRunner(BatchRunner):
         for batch in program:
             problem, at = batch.protocol.environment.build(), np.array(batch.record_at)
             behaviour = BEHAVIOURS.index(self.behaviour)
-            each = scores(problem, METHODS[batch.arm.id], behaviour, batch.step_sizes, batch.seeds, at)
+            each = scores(problem, METHODS[batch.arm.id], behaviour, batch.step_sizes, batch.seeds, at, threads)
             found.append(batch.columns({"score": each[:, :, 0], "decision": each[:, :, 1]}))
         return found
 
