@@ -8,6 +8,7 @@ from pathlib import Path
 import tyro
 
 from chunked_td.cli._shared import command
+from chunked_td.lab.errors import guarded
 
 
 @command
@@ -31,6 +32,7 @@ class Report:
         return build(self.directory, self.experiments, only_if_stale=False, open_it=self.open)
 
 
+@guarded
 def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, open_it: bool) -> int:
     """Build the report and print where it is; returns the exit code.
 
@@ -39,36 +41,31 @@ def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, o
       only_if_stale: leave a page that is newer than every stored batch as it is.
       open_it: open it in a browser.
     """
-    from chunked_td.lab.errors import guarded
+    from chunked_td.lab.catalogue import known
+    from chunked_td.lab.results.claims import load_directory, print_verdicts
 
-    def work() -> int:
-        from chunked_td.lab.catalogue import known
-        from chunked_td.lab.results.claims import load_directory, print_verdicts
+    page, studies, code, found = directory / "report.html", known(experiments), 0, ""
+    fresh = only_if_stale and page.exists() and page.stat().st_mtime >= _newest(directory)
+    if not fresh:
+        from chunked_td.lab.report.page import build_report, build_study_page, headline
 
-        page, studies, code, found = directory / "report.html", known(experiments), 0, ""
-        fresh = only_if_stale and page.exists() and page.stat().st_mtime >= _newest(directory)
-        if not fresh:
-            from chunked_td.lab.report.page import build_report, build_study_page, headline
+        loaded = load_directory(directory, studies)
+        code = loaded.report_findings()
+        for name, folder in loaded.folders.items():
+            if directory in (folder, folder.parent):
+                own = build_study_page(studies[name], folder, loaded.results[name])
+                page = page if own is None or loaded.store else own
+                print_verdicts(studies[name], loaded.results)
+        if loaded.store:
+            page, found = build_report(loaded, None, studies), headline(loaded.results, studies)
+    left = f" (left as it was: no run is newer; chunked-td report {directory} builds it again)" if fresh else ""
+    if page.exists():
+        print(f"report: {page}{left}{found and f'. Found: {found}'}")
+    if open_it and page.exists():
+        import webbrowser
 
-            loaded = load_directory(directory, studies)
-            code = loaded.report_findings()
-            for name, folder in loaded.folders.items():
-                if directory in (folder, folder.parent):
-                    own = build_study_page(studies[name], folder, loaded.results[name])
-                    page = page if own is None or loaded.store else own
-                    print_verdicts(studies[name], loaded.results)
-            if loaded.store:
-                page, found = build_report(loaded, None, studies), headline(loaded.results, studies)
-        left = f" (left as it was: no run is newer; chunked-td report {directory} builds it again)" if fresh else ""
-        if page.exists():
-            print(f"report: {page}{left}{found and f'. Found: {found}'}")
-        if open_it and page.exists():
-            import webbrowser
-
-            webbrowser.open(page.resolve().as_uri())
-        return code
-
-    return guarded(work)
+        webbrowser.open(page.resolve().as_uri())
+    return code
 
 
 def say_if_stale(directory: Path) -> None:

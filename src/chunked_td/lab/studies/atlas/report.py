@@ -133,7 +133,7 @@ class AtlasView:
     """Everything that the page shows, computed once from the table of runs.
 
     Args:
-      frame: the table that `results.collect` gives.
+      frame: the table that `results.COLLECT` gives.
       methods: for labels and groups.
     """
 
