@@ -270,7 +270,7 @@ def test_text_cannot_break_out_of_the_page(bare, tmp_path, monkeypatch):
     store = Store.read(bare)
     studies = load_results(store)
     study = studies["key-to-door"]
-    arms = tuple(replace(arm, about=replace(arm.about, label=HOSTILE, note=HOSTILE)) for arm in study.arms)
+    arms = tuple(replace(arm, label=HOSTILE, note=HOSTILE) for arm in study.arms)
     texts = {name: HOSTILE for name in ("title", "description", "score_label", "best_label")}
     about = replace(study.about, deviations=(HOSTILE,), references=(HOSTILE,), **texts)
     monkeypatch.setattr(page_module, "save_all", lambda *_: [])

@@ -65,10 +65,6 @@ class Description:
     deviations: tuple[str, ...]
     references: tuple[str, ...]
 
-    def published_number(self, arm_id: str, quantity: str) -> Published | None:
-        """The paper's number for an arm, if there is one."""
-        return next((p for p in self.published if p.arm == arm_id and p.quantity == quantity), None)
-
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, in the order of the fields."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}

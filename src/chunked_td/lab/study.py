@@ -259,6 +259,12 @@ class Selection:
     truth: float | None = None
     exceptions: Mapping[str, int] = field(default_factory=dict)
 
+    def __post_init__(self):
+        if self.rule not in ("least mean", "least squared error"):
+            raise ValueError(f"rule of selection must be 'least mean' or 'least squared error', got {self.rule!r}")
+        if self.rule == "least squared error" and self.truth is None:
+            raise ValueError("truth of selection must be what the score should be with 'least squared error', got None")
+
     def episode(self, arm_id: str) -> int | None:
         """Episode at which this arm is selected; None is the last one."""
         return self.exceptions.get(arm_id, self.at)

@@ -67,7 +67,7 @@ def atlas(
     methods, keys, folder = chosen_methods(size, files), problems(size), Path(out)
     how = RunOptions(engine, address, threads, (), quiet)
     how.say(f"{len(keys)} problems, {len(methods)} methods, {len(size.exponents)} step sizes, {size.seeds} seeds")
-    study = replace(STUDY, protocols=lambda _: [protocol_of(key, methods, size) for key in keys])
+    study = replace(STUDY, module=__package__, protocols=lambda _: [protocol_of(key, methods, size) for key in keys])
     code = run_study(study, SweepOptions("paper"), folder, how, dry_run)
     if code != DONE or dry_run:
         return code
