@@ -21,7 +21,7 @@ from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.report.choice import Drawing, Plot, original_of, part
 from chunked_td.lab.report.figures import save_all
-from chunked_td.lab.report.ledger import MARKS, by_reason, by_study, linked, summary
+from chunked_td.lab.report.ledger import MARKS, by_reason, by_study, linked, paper_claims, summary
 from chunked_td.lab.report.plots import mirror_plot, plots_of
 from chunked_td.lab.report.style import FORMATS
 from chunked_td.lab.report.text import PAPER, findings, not_run
@@ -86,6 +86,8 @@ def build_report(
     tables = {study.id: tables_of(study) for study in studies.values()}
     for table in (table for found in tables.values() for table in found):
         write_or_explain(folder / "tables" / f"{table.name}.md", table.markdown().encode())
+    judged = judge_all(loaded.results, known)
+    write_or_explain(folder / "tables" / "paper-claims.md", paper_claims(judged).encode())
     text = report_page(loaded, studies, known, tables, drawings, folder)
     write_or_explain(folder / "report.html", text.encode())
     return folder / "report.html"
