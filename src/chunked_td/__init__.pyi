@@ -18,6 +18,7 @@ from chunked_td.lambdas.factored import FactoredLambda as FactoredLambda
 from chunked_td.lambdas.forward import ForwardLambda as ForwardLambda
 from chunked_td.lambdas.greedy import GreedyLambda as GreedyLambda
 from chunked_td.lambdas.junction import JunctionLambda as JunctionLambda
+from chunked_td.lambdas.maturity import Mature as Mature
 from chunked_td.lambdas.meta_gradient import MetaGradientLambda as MetaGradientLambda
 from chunked_td.lambdas.signal import SignalLambda as SignalLambda
 from chunked_td.lambdas.value import ValueLambda as ValueLambda

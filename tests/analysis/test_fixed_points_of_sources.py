@@ -93,6 +93,7 @@ STATE_ONLY = {
     "without policy": ctd.ExpectedLambda(policy_noise=False),
     "value without policy": ctd.ValueLambda(policy_noise=False),
     "ConstantLambda": ctd.ConstantLambda(0.6),
+    "Mature": ctd.Mature(ctd.ExpectedLambda()),
     "SignalLambda": ctd.SignalLambda(0.0),
     "AdaptiveLambda": ctd.AdaptiveLambda(),
     "MetaGradientLambda": ctd.MetaGradientLambda(per_state=True),

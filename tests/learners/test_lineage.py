@@ -53,8 +53,8 @@ class NaiveLineage(Naive):
         for row in {place for _, place, _ in now}:
             latest = max(i for i, (_, place, _) in enumerate(now) if place == row)
             weights = [self.passed(row, k) for k in range(latest + 1, t + 1)]
-            trace = self.gamma ** (t - latest) * (np.min(weights, axis=0) if weights else 1.0)
-            values[row] = values[row] + self.alpha * delta * trace
+            self.trace[row] = self.gamma ** (t - latest) * (np.min(weights, axis=0) if weights else 1.0)
+            values[row] = values[row] + self.alpha * delta * self.trace[row]
         self.values = values
 
     def passed(self, row, k):

@@ -407,7 +407,7 @@ def label_of(agent: Learner) -> str:
     if isinstance(source, ConstantLambda):
         return f"{name}, λ = {source.value:g}"
     usual = {field.name: field.default for field in fields(source)}
-    own = [f"{key}={value}" for key, value in source.settings().items() if value != usual[key]]
+    own = [f"{key}={getattr(source, key)}" for key in usual if getattr(source, key) != usual[key]]
     return f"{name}, {type(source).__name__.removesuffix('Lambda')} λ{' (' + ', '.join(own) + ')' if own else ''}"
 
 

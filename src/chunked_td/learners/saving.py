@@ -423,7 +423,10 @@ def _named_in(argument: str, value: dict[str, Any] | None, given: Any, ours: Map
         )
     if hasattr(ours[name], "literal"):
         settings.setdefault("literal", True)  # version 0.1 took actions never tried for impossible
-    return ours[name](**{key: _as_tuples(setting) for key, setting in settings.items()})
+    for key, setting in settings.items():
+        inner = isinstance(setting, dict) and "name" in setting  # a λ source in another
+        settings[key] = _named_in(argument, setting, None, ours) if inner else _as_tuples(setting)
+    return ours[name](**settings)
 
 
 def _reward_source_in(value: dict[str, Any] | None) -> Any:

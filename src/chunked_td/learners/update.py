@@ -93,6 +93,11 @@ def _learn_nothing_more(source, episode):
 
 
 @kernel
+def _no_surprise(source, agent, step, row, terminated):
+    pass
+
+
+@kernel
 def _record_nothing(no_episode, step, truncated):
     pass
 
@@ -109,6 +114,7 @@ def _written_by_python(no_source, step, i):
 
 lambda_of = by_type("lambda_t", _written_by_python)
 after_step, after_episode = by_type("after_step", _learn_nothing), by_type("after_episode", _learn_nothing_more)
+write_surprise = by_type("write_surprise", _no_surprise)
 record = by_type("record", _record_nothing)
 divide = by_type("divide")
 
@@ -321,6 +327,7 @@ def write_td_error(agent, step, row, terminated):
             s, a = step.next_state, step.next_action
             ahead = bootstrap_value(rule.bootstrap, rule.n_actions, values, s, a, memory.next_policy, i)
         memory.delta_t[i] = reward_read(agent.planning, step, row, i) + rule.discount * ahead - values[row, i]
+    write_surprise(agent.source, agent, step, row, terminated)
     expect_error(agent.planning, agent, row, step.epsilon)
 
 

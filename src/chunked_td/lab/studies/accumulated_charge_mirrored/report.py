@@ -6,7 +6,6 @@ import numpy as np
 
 from chunked_td.lab.report.choice import FigureChoice, Plot
 from chunked_td.lab.report.plots import control_plot, sweep_plots
-from chunked_td.lab.report.sweeps import sweep_drawings
 from chunked_td.lab.results.runs import Results
 from chunked_td.lab.studies.accumulated_charge.protocol import PROTOCOL as ORIGINAL
 from chunked_td.lab.studies.accumulated_charge_mirrored.claims import SIGN_MARGIN
@@ -48,4 +47,4 @@ def headline(study: Results, original: Results | None) -> str:
 
 
 HEADLINE = headline
-FIGURES = FigureChoice(sweep_drawings, plots, control_of=ORIGINAL.id)
+FIGURES = FigureChoice(plots, control_of=ORIGINAL.id)

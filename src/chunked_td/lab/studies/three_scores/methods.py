@@ -46,6 +46,7 @@ OTHERS = {
     "lineage-prior": CreditMethod(LINEAGE, prior=1.0),
     "lineage-zero": CreditMethod(LINEAGE, zero=True),
     "lineage-all-expected": CreditMethod(LINEAGE, prior=1.0, expected=1.0),
+    "lineage-averaged": CreditMethod(LINEAGE, prior=1.0, averaged=True),
     "replacing-0.9-expected": CreditMethod(REPLACING, 0.9, expected=0.5),
     "tied": CreditMethod(source=TIED),
     "falling": CreditMethod(source=FALLING),

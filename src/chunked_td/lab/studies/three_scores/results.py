@@ -114,7 +114,7 @@ def scored(runs: Runs) -> Scored:
 
 
 def COLLECT(store: Store) -> pl.DataFrame:
-    """One row per run: the mean over checkpoints where the behaviour is given, else the mean return of all episodes."""
+    """One row per run."""
     import polars as pl
 
     frames = []
@@ -131,15 +131,9 @@ def COLLECT(store: Store) -> pl.DataFrame:
 def _one_row_each(table: pl.DataFrame, family: str, setting: str, behaviour: str) -> pl.DataFrame:
     import polars as pl
 
-    if behaviour == "given":
-        table = table.group_by("arm", "exponent", "seed").agg(pl.col("score", "decision").mean())
-    else:
-        table = table.filter(pl.col("episode") == pl.col("episode").max().over("arm"))
+    cell = {"family": family, "setting": setting, "behaviour": behaviour}
     return table.sort("arm", "exponent", "seed").select(
-        *(
-            pl.lit(each).alias(name)
-            for name, each in (("family", family), ("setting", setting), ("behaviour", behaviour))
-        ),
+        *(pl.lit(each).alias(name) for name, each in cell.items()),
         pl.col("arm").alias("method"),
         pl.col("exponent").cast(pl.Int8),
         pl.col("seed").cast(pl.Int16),

@@ -7,6 +7,7 @@ episodes.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from chunked_td._numba import kernel
 from chunked_td.lab.studies.three_scores.methods import ACCUMULATING, FALLING, LINEAGE, TIED, CreditMethod
 from chunked_td.lab.studies.three_scores.problems import SolvedProblem
+from chunked_td.simulation.simulate import check_threads
 
 GIVEN, GREEDY, BONUS, ERROR_BONUS = range(4)
 """Behaviour: the problem's policy; ε-greedy; that with a bonus by the spread of returns, or by that of TD errors."""
@@ -21,6 +23,19 @@ GIVEN, GREEDY, BONUS, ERROR_BONUS = range(4)
 COUNT, CLOCK, STEPS, ERRORS, SIGMA, EPISODES, RETURNS, SQUARES = range(8)
 """What `RunState.numbers` holds: live rows, the time, Σ 1 and Σ δ² over steps, σ of the bonus, Σ 1, Σ G and Σ G² over
 episodes."""
+
+FORGOTTEN = 1e-12
+"""Traces below it are dropped, except for lineage traces, which count on."""
+PART = 25
+"""Runs that a thread takes at a time."""
+
+
+class Chain(NamedTuple):
+    """Transitions under one policy, by state; scratch of `greedy_return`."""
+
+    first: Annotated[np.ndarray, "int64[S + 1]"]
+    target: Annotated[np.ndarray, "int64[n]"]
+    weight: Annotated[np.ndarray, "float64[n]"]
 
 
 class RunState(NamedTuple):
@@ -34,20 +49,21 @@ class RunState(NamedTuple):
     trace: Annotated[np.ndarray, "float64[rows]"]
     faded: Annotated[np.ndarray, "float64[rows]"]  # γ^(t − t_r)
     visited: Annotated[np.ndarray, "int64[rows]"]  # t_r
-    shared: Annotated[np.ndarray, "int32[rows, S]"]  # C(r, x)
+    shared: Annotated[np.ndarray, "int32[S, rows]"]  # C(r, x)
     arrivals: Annotated[np.ndarray, "int64[S]"]  # n(x)
     latest: Annotated[np.ndarray, "int64[S]"]  # time of the latest arrival
     policy: Annotated[np.ndarray, "float64[A]"]
     scratch: Annotated[np.ndarray, "float64[A]"]
-    greedy: Annotated[np.ndarray, "float64[rows]"]  # scratch of `greedy_return`, as are `returns`
-    returns: Annotated[np.ndarray, "float64[2, S]"]
+    greedy: Annotated[np.ndarray, "float64[rows]"]  # scratch of `greedy_return`, as are `chain` and `returns`
+    chain: Chain
+    returns: Annotated[np.ndarray, "float64[3, S]"]  # in `solve`: V, and whether to compute it again
     numbers: Annotated[np.ndarray, "float64[8]"]
 
 
 def new_state(problem: SolvedProblem, method: CreditMethod) -> RunState:
     """Nothing learned."""
     S, A = problem.legal.shape
-    lineage = (S * A, S) if method.trace == LINEAGE else (1, 1)
+    lineage = (S, S * A) if method.trace == LINEAGE else (1, 1)
     return RunState(
         values=np.zeros(S * A),
         visits=np.zeros(S * A),
@@ -63,7 +79,8 @@ def new_state(problem: SolvedProblem, method: CreditMethod) -> RunState:
         policy=np.zeros(A),
         scratch=np.zeros(A),
         greedy=np.zeros(S * A),
-        returns=np.zeros((2, S)),
+        chain=Chain(np.zeros(S + 1, np.int64), np.zeros_like(problem.target), np.zeros(problem.target.size)),
+        returns=np.zeros((3, S)),
         numbers=np.zeros(8),
     )
 
@@ -128,58 +145,29 @@ def value_at(problem, state, behaviour, x):
 
 
 @kernel
-def expected_target(problem, state, behaviour, row):
-    """Mean of r + γ V(s') over what has followed a row."""
+def known_value(problem, state, behaviour, x):
+    """`value_at`, computed again only where `solve` has changed a value of x."""
+    if state.returns[1, x] > 0.0:
+        state.returns[0, x] = value_at(problem, state, behaviour, x)
+        state.returns[1, x] = 0.0
+    return state.returns[0, x]
+
+
+@kernel
+def expected_target(problem, state, behaviour, row, value):
+    """Mean of r + γ V(s') over what has followed a row; value: `value_at` or `known_value`."""
     total, number = 0.0, 0.0
     for k in range(problem.first[row], problem.first[row + 1]):
         if state.outcomes[k] > 0:
-            ahead = 0.0 if problem.ends[k] else value_at(problem, state, behaviour, problem.target[k])
+            ahead = 0.0 if problem.ends[k] else value(problem, state, behaviour, problem.target[k])
             total += state.outcomes[k] * (problem.reward[k] + problem.discount * ahead)
             number += state.outcomes[k]
     return total / number
 
 
 @kernel
-def arrive(problem, state, method, lambda_, x, is_start):
-    """Weaken the traces of all live rows on arrival at x."""
-    numbers = state.numbers
-    numbers[CLOCK] += 1
-    state.arrivals[x] += 1
-    if is_start:
-        numbers[COUNT] = 0
-        state.live[:] = False
-    for i in range(int(numbers[COUNT])):
-        row = state.rows[i]
-        if method.trace != LINEAGE:
-            state.trace[row] *= problem.discount * lambda_
-            continue
-        is_return = state.latest[x] > state.visited[row]
-        if not is_return:
-            state.shared[row, x] += 1
-        share = state.shared[row, x] / (state.arrivals[x] + method.prior)
-        if is_return and method.zero:
-            share = 0.0
-        state.faded[row] *= problem.discount
-        state.trace[row] = min(problem.discount * state.trace[row], state.faded[row] * lambda_ * share)
-    state.latest[x] = int(numbers[CLOCK])
-
-
-@kernel
-def mark(state, method, row):
-    """e(row) ← 1, or one more."""
-    if not state.live[row]:
-        state.live[row] = True
-        state.rows[int(state.numbers[COUNT])] = row
-        state.numbers[COUNT] += 1
-        state.trace[row] = 0.0
-    state.trace[row] = state.trace[row] + 1.0 if method.trace == ACCUMULATING else 1.0
-    state.faded[row] = 1.0
-    state.visited[row] = int(state.numbers[CLOCK])
-
-
-@kernel
-def update(problem, state, method, behaviour, row, k, step_size):
-    """Learn from outcome k of a row."""
+def learn(problem, state, method, behaviour, lambda_, x, row, k, step_size):
+    """Learn from outcome k of a row of state x: weaken the traces of live rows, renew that of the row, update."""
     numbers, values, visits = state.numbers, state.values, state.visits
     ahead = 0.0 if problem.ends[k] else value_at(problem, state, behaviour, problem.target[k])
     error = problem.reward[k] + problem.discount * ahead - values[row]
@@ -188,12 +176,49 @@ def update(problem, state, method, behaviour, row, k, step_size):
     if behaviour == ERROR_BONUS:
         numbers[SIGMA] = np.sqrt(numbers[ERRORS] / numbers[STEPS])
     if method.expected > 0.0:
-        expected = expected_target(problem, state, behaviour, row) - values[row]
+        expected = expected_target(problem, state, behaviour, row, value_at) - values[row]
         error += method.expected * (expected - error)
-    for i in range(0 if method.solved else int(numbers[COUNT])):
+    numbers[CLOCK] += 1
+    clock = int(numbers[CLOCK])
+    state.arrivals[x] += 1
+    count, i = int(numbers[COUNT]), 0
+    if method.solved:
+        return
+    if not state.live[row]:
+        state.live[row] = True
+        state.rows[count] = row
+        state.trace[row] = 0.0
+        state.faded[row] = 0.0
+        state.visited[row] = clock
+        count += 1
+    while i < count:
         other = state.rows[i]
+        if method.trace == LINEAGE:
+            is_return = state.latest[x] > state.visited[other]
+            if state.visited[other] < clock and not is_return:
+                state.shared[x, other] += 1
+            share = state.shared[x, other] / (state.arrivals[x] + method.prior)
+            if is_return and method.zero:
+                share = 0.0
+            state.faded[other] *= problem.discount
+            trace = min(problem.discount * state.trace[other], state.faded[other] * lambda_ * share)
+        else:
+            trace = state.trace[other] * (problem.discount * lambda_)
+        if other == row:
+            trace = trace + 1.0 if method.trace == ACCUMULATING else 1.0
+            state.faded[row] = 1.0
+            state.visited[row] = clock
+        elif trace < FORGOTTEN and method.trace != LINEAGE:
+            count -= 1
+            state.live[other] = False
+            state.rows[i] = state.rows[count]
+            continue
+        state.trace[other] = trace
         size = max(step_size, 1.0 / visits[other]) if method.averaged else step_size
-        values[other] += size * error * state.trace[other]
+        values[other] += size * error * trace
+        i += 1
+    numbers[COUNT] = count
+    state.latest[x] = clock
 
 
 @kernel
@@ -202,16 +227,16 @@ def play(problem, state, method, behaviour, step_size, lambda_):
     A, gain = state.policy.size, 1.0
     x = problem.start[draw(problem.start_chance, 0, problem.start.size)]
     paid, score, ended = 0.0, problem.best[x], False
-    for t in range(problem.limit):
+    state.numbers[COUNT] = 0
+    state.live[:] = False
+    for _ in range(problem.limit):
         write_policy(problem, state, behaviour, x, state.policy)
         a = draw(state.policy, 0, A)
         row = x * A + a
         k = draw(problem.chance, problem.first[row], problem.first[row + 1])
         state.visits[row] += 1
         state.outcomes[k] += 1
-        arrive(problem, state, method, lambda_, x, t == 0)
-        mark(state, method, row)
-        update(problem, state, method, behaviour, row, k, step_size)
+        learn(problem, state, method, behaviour, lambda_, x, row, k, step_size)
         score += gain * problem.advantage[x, a]
         paid += gain * problem.reward[k]
         gain *= problem.discount
@@ -233,14 +258,17 @@ def play(problem, state, method, behaviour, step_size, lambda_):
 def solve(problem, state, behaviour, prior, sweeps):
     """Values of the learned model, with `prior` visits of value 0 to every row."""
     S, A = problem.legal.shape
+    state.returns[1] = 1.0
     for _ in range(sweeps):
         change = 0.0
         for row in range(S * A - 1, -1, -1):
             n = state.visits[row]
             if n > 0:
-                new = expected_target(problem, state, behaviour, row) * n / (n + prior)
-                change = max(change, abs(new - state.values[row]))
-                state.values[row] = new
+                new = expected_target(problem, state, behaviour, row, known_value) * n / (n + prior)
+                if new != state.values[row]:
+                    change = max(change, abs(new - state.values[row]))
+                    state.values[row] = new
+                    state.returns[1, row // A] = 1.0
         if change < 1e-6:
             return
 
@@ -264,23 +292,28 @@ def greedy_return(problem, state):
     """Exact discounted return, over at most `limit` steps, of the policy that is greedy in Q."""
     S, A = problem.legal.shape
     write_greedy(problem, state.values, state.greedy)
-    now, new = state.returns[0], state.returns[1]
-    for x in range(S):
-        now[x] = 0.0
+    now, new, mean, chain = state.returns[0], state.returns[1], state.returns[2], state.chain
+    n = 0
+    for x in range(S):  # the chain of that policy: weights and targets of state x stand at first[x] .. first[x + 1] − 1
+        now[x], mean[x], chain.first[x] = 0.0, 0.0, n
+        for row in range(x * A, (x + 1) * A):
+            if state.greedy[row] > 0.0:
+                mean[x] += state.greedy[row] * problem.mean_reward[row]
+                for k in range(problem.first[row], problem.first[row + 1]):
+                    if not problem.ends[k]:
+                        chain.weight[n] = state.greedy[row] * problem.discount * problem.chance[k]
+                        chain.target[n] = problem.target[k]
+                        n += 1
+    chain.first[S] = n
     for _ in range(problem.limit):
         change = 0.0
         for x in range(S):
-            new[x] = 0.0
-            for row in range(x * A, (x + 1) * A):
-                if state.greedy[row] > 0.0:
-                    q = problem.mean_reward[row]
-                    for k in range(problem.first[row], problem.first[row + 1]):
-                        if not problem.ends[k]:
-                            q += problem.discount * problem.chance[k] * now[problem.target[k]]
-                    new[x] += state.greedy[row] * q
-            change = max(change, abs(new[x] - now[x]))
-        for x in range(S):
-            now[x] = new[x]
+            value = mean[x]
+            for k in range(chain.first[x], chain.first[x + 1]):
+                value += chain.weight[k] * now[chain.target[k]]
+            change = max(change, abs(value - now[x]))
+            new[x] = value
+        now, new = new, now
         if change < 1e-12:
             break
     total = 0.0
@@ -337,9 +370,17 @@ def scores(
     step_sizes: np.ndarray,
     seeds: np.ndarray,
     at: np.ndarray,
+    threads: int | None = None,
 ) -> np.ndarray:
-    """What `run_all` writes, with −∞ where a run has diverged."""
+    """What `run_all` writes, with −∞ where a run has diverged. The number of threads changes nothing."""
     found = np.zeros((len(seeds), len(at), 2))
     sizes, numbers = np.asarray(step_sizes, np.float64), np.asarray(seeds, np.int64)
-    run_all(problem, new_state(problem, method), method, behaviour, sizes, numbers, np.asarray(at, np.int64), found)
+
+    def part(k: slice) -> None:
+        run_all(problem, new_state(problem, method), method, behaviour, sizes[k], numbers[k], checkpoints, found[k])
+
+    checkpoints, workers = np.asarray(at, np.int64), check_threads(threads)
+    parts = [slice(k, k + PART) for k in range(0, len(numbers), PART)]
+    with ThreadPoolExecutor(min(workers, len(parts))) as pool:
+        list(pool.map(part, parts))
     return np.where(np.isfinite(found), found, -np.inf)
