@@ -91,7 +91,7 @@ def build_report(
         write_or_explain(folder / "tables" / f"{table.name}.md", table.markdown().encode())
     judged = judge_all(loaded.results, known)
     write_or_explain(folder / "tables" / "paper-claims.md", paper_claims(judged).encode())
-    text = report_page(loaded, results, known, plots, tables, opening, folder)
+    text = report_page(loaded, results, known, judged, plots, tables, opening, folder)
     write_or_explain(folder / "report.html", text.encode())
     return folder / "report.html"
 
@@ -100,6 +100,7 @@ def report_page(
     loaded: LoadedDirectory,
     results: Mapping[str, Results],
     studies: Mapping[str, Study],
+    judged: Sequence[JudgedClaim],
     plots: Mapping[str, Sequence[Plot]],
     tables: Mapping[str, Sequence[Table]],
     opening: Plot | None,
@@ -107,7 +108,7 @@ def report_page(
 ) -> str:
     """The page as text; `folder` is where it will lie, for links to the studies beside the run directory."""
     shown = {name: [it.id for it in plots[name]] + [f"table-{it.name}" for it in tables[name]] for name in results}
-    claims = linked(judge_all(loaded.results, studies), shown, loaded.folders, folder)
+    claims = linked(judged, shown, loaded.folders, folder)
     log = RunLog(loaded.path)
     sections = [
         StudySection(
