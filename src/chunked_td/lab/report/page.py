@@ -21,7 +21,7 @@ from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.report.choice import Plot, original_of, part
 from chunked_td.lab.report.figures import files_of, save_all
-from chunked_td.lab.report.ledger import MARKS, by_reason, by_study, linked, summary
+from chunked_td.lab.report.ledger import MARKS, by_reason, by_study, linked, paper_claims, summary
 from chunked_td.lab.report.plots import mirror_plot, plots_of
 from chunked_td.lab.report.style import FORMATS
 from chunked_td.lab.report.text import PAPER, findings, not_run
@@ -89,7 +89,9 @@ def build_report(
     save_all({**plots, "": [opening] if opening else []}, published, folder / "figures")
     for table in (table for found in tables.values() for table in found):
         write_or_explain(folder / "tables" / f"{table.name}.md", table.markdown().encode())
-    text = report_page(loaded, results, known, plots, tables, opening, folder)
+    judged = judge_all(loaded.results, known)
+    write_or_explain(folder / "tables" / "paper-claims.md", paper_claims(judged).encode())
+    text = report_page(loaded, results, known, judged, plots, tables, opening, folder)
     write_or_explain(folder / "report.html", text.encode())
     return folder / "report.html"
 
@@ -98,6 +100,7 @@ def report_page(
     loaded: LoadedDirectory,
     results: Mapping[str, Results],
     studies: Mapping[str, Study],
+    judged: Sequence[JudgedClaim],
     plots: Mapping[str, Sequence[Plot]],
     tables: Mapping[str, Sequence[Table]],
     opening: Plot | None,
@@ -105,7 +108,7 @@ def report_page(
 ) -> str:
     """The page as text; `folder` is where it will lie, for links to the studies beside the run directory."""
     shown = {name: [it.id for it in plots[name]] + [f"table-{it.name}" for it in tables[name]] for name in results}
-    claims = linked(judge_all(loaded.results, studies), shown, loaded.folders, folder)
+    claims = linked(judged, shown, loaded.folders, folder)
     log = RunLog(loaded.path)
     sections = [
         StudySection(

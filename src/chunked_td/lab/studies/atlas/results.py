@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunked_td.lab.statistics import bootstrap_weights
+from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.atlas.families import FAMILIES
 from chunked_td.lab.studies.atlas.methods import FIXED, fixed_id
 from chunked_td.lab.studies.atlas.protocol import ProblemKey
@@ -182,7 +183,7 @@ def read_scores(path: Path) -> pl.DataFrame:
     """A stored table of runs, with the present ids of λ sources."""
     import polars as pl
 
-    return pl.read_parquet(path).with_columns(pl.col("method").replace(OLD_IDS))
+    return load_table(path).with_columns(pl.col("method").replace(OLD_IDS))
 
 
 def make_atlas(frame: pl.DataFrame) -> CreditMap:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunked_td.lab.statistics import IntervalEstimate, estimate_from
+from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.three_scores.methods import FIXED
 from chunked_td.lab.studies.three_scores.protocol import BEHAVIOURS, families, problem_id
 from chunked_td.lab.study import NOT_RUN, Verdict
@@ -143,9 +144,8 @@ def _one_row_each(table: pl.DataFrame, family: str, setting: str, behaviour: str
 
 def LOAD(folder: Path) -> dict[str, Scored] | Verdict:
     """Every score by its name; a verdict where the runs are too few to judge."""
-    import polars as pl
 
-    table = pl.read_parquet(folder / "runs.parquet")
+    table = load_table(folder / "runs.parquet")
     if table["seed"].n_unique() < LEAST_SEEDS:
         return Verdict(NOT_RUN, f"fewer than {LEAST_SEEDS} seeds")
     return all_scores(table)
