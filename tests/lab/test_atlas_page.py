@@ -22,7 +22,7 @@ from chunked_td.lab.studies.atlas.protocol import PROFILES, problems
 from chunked_td.lab.studies.atlas.ranking import AtlasBootstrap, ScoreEstimate, ranked, score_text, unclear
 from chunked_td.lab.studies.atlas.report import AtlasView, build_page
 from chunked_td.lab.studies.atlas.results import FLOOR, AtlasResults, WrittenVerdict, make_atlas, read_scores, verdict
-from chunked_td.lab.studies.atlas.text import candidate, control_findings, controls_of, places, verdict_text
+from chunked_td.lab.studies.atlas.text import candidate, control_findings, controls_of, problems_text, verdict_text
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN
 from helpers import browser
 
@@ -332,8 +332,8 @@ def test_ranks_and_regret():
     assert rows["fixed-1"].regret == pytest.approx(0.25)
     assert {key.family for key in rows["forward"].wins} == {"grid"}
     assert {key.family for key in rows["fixed-0"].losses} == {"delay", "grid"}
-    assert places(rows["forward"].wins) == "Grid"
-    assert places(rows["forward"].wins[:2]) == "Grid (0.0 and 0.2)"
+    assert problems_text(rows["forward"].wins) == "Grid"
+    assert problems_text(rows["forward"].wins[:2]) == "Grid (0.0 and 0.2)"
 
 
 @pytest.mark.parametrize(

@@ -23,14 +23,16 @@ def read_json(kind: Any, value: Any, where: str, special: Mapping[Any, Callable[
         return special[kind](value)
     if kind is Any:
         return value
+    or_null = NoneType in get_args(kind)
+    if or_null and value is None:
+        return None
+    kind = get_args(kind)[0] if or_null else kind
     if kind in _PLAIN:
         accepted, test = _PLAIN[kind]
         if not test(value):
-            raise ValueError(f"{where} must be {accepted}, got {_short(value)}")
+            raise ValueError(f"{where} must be {accepted}{' or null' if or_null else ''}, got {_short(value)}")
         return value
     origin, inside = get_origin(kind), get_args(kind)
-    if NoneType in inside:
-        return None if value is None else read_json(inside[0], value, where, special)
     if origin is tuple:
         several = inside[-1] is Ellipsis
         if not isinstance(value, list) or not (several or len(value) == len(inside)):
@@ -60,6 +62,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 def _is_whole(value: Any) -> bool:
+    """Whether int64 can hold it."""
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 
@@ -68,14 +71,15 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
+    """Whether it can be written to a file."""
     return isinstance(value, str) and value.encode("utf-8", "replace").decode() == value
 
 
 _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
-    str: ("a text that can be written to a file", _is_text),
+    str: ("a text", _is_text),
     bool: ("true or false", lambda value: isinstance(value, bool)),
-    int: ("a whole number that int64 can hold", _is_whole),
-    float: ("a finite number", _is_number),
+    int: ("a whole number", _is_whole),
+    float: ("a number", _is_number),
 }
 
 

@@ -118,11 +118,6 @@ class ComparisonSettings:
         return np.unique([*range(self.every, self.episodes, self.every), self.episodes])
 
     @property
-    def weights(self) -> np.ndarray:
-        """The share of all episodes that each checkpoint stands for."""
-        return np.diff(self.marks, prepend=0) / self.episodes
-
-    @property
     def ladder(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Every step size that may be tried, in order, and the places of those to begin with.
 

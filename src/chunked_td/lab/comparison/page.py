@@ -233,25 +233,24 @@ def frame_of(found: Comparison) -> Any:
     """The curves of all runs as a Polars table: one row per arm, step size, seed and checkpoint."""
     import polars as pl
 
-    marks, frames = found.settings.marks, []
+    frames = []
     for one in found.outcomes:
-        for place, size in enumerate(one.step_sizes):
-            runs = one.curves[size]
-            seeds, points = runs.means.shape
-            frames.append(
-                pl.DataFrame(
-                    {
-                        "arm": [one.arm.label] * (seeds * points),
-                        "bootstrap": [BOOTSTRAPS[one.arm.bootstrap]] * (seeds * points),
-                        "lambda_source": [one.arm.source_label] * (seeds * points),
-                        "step_size": np.full(seeds * points, size),
-                        "seed": np.repeat(np.arange(seeds), points),
-                        "episode": np.tile(marks, seeds),
-                        "mean_return": runs.means.ravel(),
-                        "mean_lambda": runs.lambdas.ravel(),
-                        "diverged": np.repeat(runs.diverged, points),
-                        "chosen": np.repeat(one.chosen == place, points),
-                    }
-                )
+        runs, (sizes, seeds, points) = one.runs, one.runs.columns["score"].shape
+        rows, chosen = sizes * seeds * points, one.chosen == np.arange(sizes)[:, None]
+        frames.append(
+            pl.DataFrame(
+                {
+                    "arm": [one.arm.label] * rows,
+                    "bootstrap": [BOOTSTRAPS[one.arm.bootstrap]] * rows,
+                    "lambda_source": [one.arm.source_label] * rows,
+                    "step_size": np.repeat(runs.step_sizes, seeds * points),
+                    "seed": np.tile(np.repeat(runs.seeds, points), sizes),
+                    "episode": np.tile(runs.episodes, sizes * seeds),
+                    "mean_return": one.column("mean_return").ravel(),
+                    "mean_lambda": one.column("mean_lambda").ravel(),
+                    "diverged": np.repeat(one.lost.ravel(), points),
+                    "chosen": np.repeat(chosen.ravel(), points),
+                }
             )
+        )
     return pl.concat(frames)

@@ -56,10 +56,9 @@ class Request:
     @classmethod
     def from_json(cls, values: Any) -> Request:
         """Read it from a manifest."""
-        found = read_json(cls, values, "a protocol", {Description: Description.from_json})
-        for name in found.arms:
+        for name, _ in keyed(dict(keyed(values, "a protocol")).get("arms", {}), "arms of a protocol"):
             check_id("id of an arm", name)
-        return found
+        return read_json(cls, values, "a protocol", {Description: Description.from_json})
 
 
 @dataclass(frozen=True)

@@ -118,8 +118,8 @@ class AtlasView:
         self.claims = [(claim, claim.judge(results, {})) for claim in CLAIMS]
         self.losses = model_losses(self.atlas, self.bootstrap)
         self.pairs = control_pairs(self.atlas)
-        self.answer = text.answer(self.rows, self.atlas, self.bootstrap, self.methods, self.pairs)
         self.unclear = unclear(self.atlas, self.problems)
+        self.answer = text.answer(self)
         self.candidate = text.candidate(self.atlas, self.methods)
 
     def label(self, method: str) -> str:
@@ -320,7 +320,7 @@ class AtlasView:
     def documents(self) -> dict[str, str]:
         """What is kept as text, by name: the tables, the answer and its headline."""
         answer = "\n\n".join([*self.answer, *self.method_text()])
-        headline = text.headline(self.rows, self.atlas, self.bootstrap, self.methods)
+        headline = text.headline(self)
         tables = {table.name: table.markdown() for table in self.tables()}
         return {**tables, "answer": f"{answer}\n", "headline": f"{headline}\n"}
 
