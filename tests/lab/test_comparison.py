@@ -204,7 +204,12 @@ def compared(scores: dict[LearnerArm, np.ndarray], random: float | None = None, 
 def made_up(arm: LearnerArm, scores: np.ndarray, sizes: tuple[float, ...] = (0.2,)) -> ArmOutcome:
     """An arm with these scores, by step size and seed; −∞ where runs diverged."""
     scores = np.atleast_2d(scores)[..., None]
-    columns = {"score": scores, "mean_return": scores, "mean_lambda": 0 * scores, "diverged": np.isneginf(scores)}
+    columns = {
+        "score": scores,
+        "mean_return": scores,
+        "mean_lambda": np.zeros_like(scores),
+        "diverged": np.isneginf(scores),
+    }
     exponents, seeds = -np.arange(len(sizes)), np.arange(scores.shape[1])
     return ArmOutcome(arm, RunArrays(exponents, np.array(sizes), seeds, np.array([1]), columns))
 
