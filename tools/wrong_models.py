@@ -1,4 +1,4 @@
-"""What expected TD errors lose with a wrong model: the atlas's three model errors on the atlas's four families for them.
+"""What expected TD errors lose with a wrong model: the atlas's three model errors, on its four families for them.
 
     python tools/wrong_models.py          # runs what is missing under build/wrong_models, prints the table
 
@@ -60,11 +60,9 @@ def table() -> list[str]:
         lines.append(f"ρ = {weight}, right model: {bootstrap.mean(name, keys).text}")
         for error in ERRORS:
             wrong, loss = f"{name}-{error}", bootstrap.difference(name, f"{name}-{error}", keys)
-            worst = max(
-                keys, key=lambda key, wrong=wrong: atlas.cells[key, name].relative - atlas.cells[key, wrong].relative
-            )
-            most = atlas.cells[worst, name].relative - atlas.cells[worst, wrong].relative
-            text = f"{bootstrap.mean(wrong, keys).text}, loss {loss.text}, most {most:.2f} ({worst.name})"
+            losses = {key: atlas.cells[key, name].relative - atlas.cells[key, wrong].relative for key in keys}
+            worst = max(keys, key=losses.__getitem__)
+            text = f"{bootstrap.mean(wrong, keys).text}, loss {loss.text}, most {losses[worst]:.2f} ({worst.name})"
             lines.append(f"  {error}: {text}: {'met' if loss.mean <= 0.3 else 'missed'}")
     return lines
 
