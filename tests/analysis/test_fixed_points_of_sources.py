@@ -227,7 +227,8 @@ def test_factored_sources_settle_there():
 
 
 def test_every_source_is_simulated():
-    assert {type(source).__name__ for source, _ in LONG} | {"FactoredLambda"} == set(CLASSES)
+    apart = {"FactoredLambda", "Mature"}  # the latter has no offline view
+    assert {type(source).__name__ for source, _ in LONG} | apart == set(CLASSES)
 
 
 @pytest.mark.long

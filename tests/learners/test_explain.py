@@ -35,6 +35,7 @@ LAKE = [
     (ctd.ChunkedExpectedSarsa, {"replacing": True}),
     (ctd.ExpectedSarsaLambda, {"lambda_": 0.7, "cutoff": 0.05}),
     (ctd.ChunkedTD, {"percept": "reward-state"}),
+    (ctd.ExpectedSarsaLambda, {"lambda_": 1.0, "view": "lineage", "reward_source": ctd.ExpectedError()}),
 ]
 
 

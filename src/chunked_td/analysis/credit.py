@@ -5,7 +5,8 @@ A TD error δ_t at step t changes the value of an earlier step k by α δ_t e_{k
     e_{k,t} = Π_{j=k+1..t} γ λ_j        (1 for k = t)
 
 so credit reaches back as far as no λ_j in between is small. A small λ_j is where a chunk breaks. The update that step k
-receives in an episode is Σ_{t≥k} α δ_t e_{k,t}, and all of them together are the change of the table.
+receives in an episode is Σ_{t≥k} α δ_t e_{k,t}, and all of them together are the change of the table. Lineage traces
+are read off the learner: they belong to the latest visit of their row.
 
 `explain` plays an episode with a copy of a learner, reads λ_t and δ_t off every update it makes, and divides the update
 among the steps. `watch_training` trains a learner and keeps λ by state. Pictures and pages are made in
@@ -34,8 +35,11 @@ from chunked_td.bootstraps import STATE
 from chunked_td.lambdas.base import LambdaSource, as_lambda_source
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.learners.learner import Learner
+from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.loop import History, check_fits, leave_training, reset, step, train
+from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.learners.sutton_singh import SuttonSingh
+from chunked_td.traces import Trace
 
 REACH = 0.1
 """Credit is said to reach a step whose trace is at least this."""
@@ -55,6 +59,7 @@ class Credit:
         cause is known.
       touched: int64[n], the rows that were visited. change: float64[n, d], by how much the table changed there.
       watched: λ over training, where it was kept.
+      kept: for lineage traces, e as it was at every step t, float64[t + 1, d] each.
     """
 
     label: str
@@ -71,9 +76,13 @@ class Credit:
     touched: np.ndarray
     change: np.ndarray
     watched: LambdaHistory | None = None
+    kept: tuple[np.ndarray, ...] = ()
 
     def traces(self) -> Iterator[tuple[int, np.ndarray]]:
         """(t, e) for every step t: e[k], float64[t + 1, d], is the trace that step k holds when δ_t arrives."""
+        if self.kept:
+            yield from enumerate(self.kept)
+            return
         e = np.zeros(self.factors.shape)
         for t in range(len(e)):
             e[:t] *= self.discount * self.factors[t]
@@ -266,6 +275,8 @@ def _reach(told: Explanation, one: Credit, t: int, i: int) -> str:
     if far == 0:
         return f"{text}, the first, with a trace of {e[0]:.2g}."
     kept = one.factors[far, i]
+    if one.kept:
+        return f"{text}; the step before it holds a trace of {e[far - 1]:.2g}."
     if kept < BREAK:
         return f"{text}. It stops there: that step's λ is {kept:.2g} ({one.cause(far, i)})."
     return f"{text}, where its trace has faded to {e[far]:.2g}; no single step stops it."
@@ -371,9 +382,11 @@ class _Player:
                 f"explain goes with learners that have a step size and a λ per step, not with {type(agent).__name__}, "
                 f"whose step sizes are 1/n(s)"
             )
-        if agent.view not in ("traces", "offline", "sampled"):
-            raise ValueError(f"explain goes with the views 'traces', 'offline' and 'sampled', got view {agent.view!r}")
-        if agent.planner is not None or agent.reward_source is not None:
+        if agent.view not in ("traces", "offline", "sampled") and not isinstance(agent.view, Lineage):
+            raise ValueError(
+                f"explain goes with the views 'traces', 'lineage', 'offline' and 'sampled', got view {agent.view!r}"
+            )
+        if agent.planner is not None or not isinstance(agent.reward_source, ExpectedError | None):
             raise ValueError(
                 f"explain shows the updates that an episode makes by itself; {type(agent).__name__} also uses "
                 f"{agent.planner or agent.reward_source!r}"
@@ -388,6 +401,7 @@ class _Player:
         self.causes: list[tuple[tuple[str, ...], ...]] = []
         self.before: dict[int, np.ndarray] = {}
         self.rates = (0.0, 0.0)
+        self.kept: list[np.ndarray] = []
 
     def step(self, *shown: Any, next_action: int | None = None) -> int | None:
         """Learn from a transition and keep what the update was made of."""
@@ -397,12 +411,23 @@ class _Player:
         self.rows.append(row)
         self.before.setdefault(row, agent.tables.values[row].copy())
         self.rates = tuple(agent._rates)
+        live = 0 if not isinstance(agent.view, Lineage) else int(agent.trace.entries.count[0])
         action = agent.step(*shown, next_action=next_action)
+        if isinstance(agent.view, Lineage):
+            self._keep_trace(agent.trace.entries, live)
         self.lambdas.append(agent.memory.lambda_t.copy())
         self.td_errors.append(agent.memory.delta_t.copy())
         small = self.lambdas[-1] < BREAK
         self.causes.append(tuple(facts.causes(i, action is None) if small[i] else () for i in range(small.size)))
         return action
+
+    def _keep_trace(self, entries: Trace, live: int) -> None:
+        """The traces of the step just made; `live` rows had one before it. An end leaves their weights in place."""
+        row, e = self.rows[-1], np.zeros((len(self.rows), entries.weight.shape[1]))
+        latest = {row: k for k, row in enumerate(self.rows)}
+        for place in range(live if row in entries.rows[:live] else live + 1):
+            e[latest[int(entries.rows[place])]] = entries.weight[place]
+        self.kept.append(e)
 
     def credit(self) -> Credit:
         """The episode as this learner saw it."""
@@ -427,12 +452,17 @@ class _Player:
             causes=tuple(self.causes),
             touched=touched,
             change=agent.tables.values[touched] - np.array(list(self.before.values())),
+            kept=tuple(self.kept),
         )
 
 
 def label_of(agent: Learner) -> str:
     """A learner in words: its class, its λ source, and the settings of that which are not the usual ones."""
     source, name = agent.lambda_source, type(agent).__name__
+    if isinstance(agent.view, Lineage):
+        name = f"{name}, lineage"
+    if agent.reward_source is not None:
+        name = f"{name}, {agent.reward_source!r}"
     if isinstance(source, ConstantLambda):
         return f"{name}, λ = {source.value:g}"
     usual = {field.name: field.default for field in fields(source)}

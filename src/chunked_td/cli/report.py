@@ -68,7 +68,7 @@ def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, o
             webbrowser.open(page.resolve().as_uri())
         return code
 
-    return guarded(work)
+    return guarded(work, kept="")
 
 
 def say_if_stale(directory: Path) -> None:
