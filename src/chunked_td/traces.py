@@ -54,7 +54,7 @@ class Trace(NamedTuple):
 
     @staticmethod
     @kernel
-    def update(trace, agent, step, row, step_size):
+    def update(trace, agent, step, row, step_size, ended):
         """e ← γ λ_t e; mark the row; Q ← Q + α δ_t e."""
         rule, memory = agent.rule, agent.memory
         decay(trace, rule.discount, memory.lambda_t, rule.cutoff)

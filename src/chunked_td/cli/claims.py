@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import tyro
@@ -25,7 +26,7 @@ class Claims:
     experiments: tuple[str, ...] = ()
     """Files and folders of experiments of your own, for their claims."""
 
-    @guarded
+    @partial(guarded, kept="")
     def run(self) -> int:
         """Print every claim with its status, numbers and criterion."""
         from chunked_td.lab.catalogue import known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import tyro
@@ -32,7 +33,7 @@ class Report:
         return build(self.directory, self.experiments, only_if_stale=False, open_it=self.open)
 
 
-@guarded
+@partial(guarded, kept="")
 def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, open_it: bool) -> int:
     """Build the report and print where it is; returns the exit code.
 

@@ -43,8 +43,15 @@ class WriteError(LabError):
     code = WRITE
 
 
-def guarded(work: Callable[P, int]) -> Callable[P, int]:
-    """A function that returns an exit code: an error that a user can act on becomes a message and its code."""
+KEPT = "; every finished batch is kept, the same command continues from there"
+
+
+def guarded(work: Callable[P, int], kept: str = KEPT) -> Callable[P, int]:
+    """A function that returns an exit code: an error that a user can act on becomes a message and its code.
+
+    Args:
+      kept: what to say after "interrupted"; "" for commands that run nothing.
+    """
 
     @functools.wraps(work)
     def run(*args: P.args, **kwargs: P.kwargs) -> int:
@@ -54,8 +61,7 @@ def guarded(work: Callable[P, int]) -> Callable[P, int]:
             print(f"error: {error}", file=sys.stderr, flush=True)
             return error.code
         except KeyboardInterrupt:
-            text = "interrupted; every finished batch is kept, the same command continues from there"
-            print(text, file=sys.stderr, flush=True)
+            print(f"interrupted{kept}", file=sys.stderr, flush=True)
             return INTERRUPTED
 
     return run

@@ -115,7 +115,7 @@ class LineageTrace(NamedTuple):
 
     @staticmethod
     @kernel
-    def update(trace, agent, step, row, step_size):
+    def update(trace, agent, step, row, step_size, ended):
         """The update of the module's text."""
         memory = agent.memory
         arrive(trace, step.state, agent.rule.discount, memory.lambda_t, agent.source)

@@ -33,6 +33,7 @@ from chunked_td.learners.schema import (
     LARGEST,
     arrays_of,
     check_arrays,
+    check_finite,
     check_percepts,
     check_progress,
     check_size,
@@ -111,7 +112,10 @@ def save(agent: Learner, path: Any) -> None:
         "env_state": _plain(agent.env_state),
         "percepts": [list(key) for key in agent.percepts],
     }
-    _tables_out(agent, arrays)
+    tables: dict[str, np.ndarray] = {}
+    _tables_out(agent, tables)
+    check_finite(tables)
+    arrays |= tables
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
     write_atomically(path, pack(arrays))
 

@@ -20,6 +20,7 @@ from chunked_td.learners.count_models import (
     pairs_per_step,
 )
 from chunked_td.learners.learned_components import LearnedComponents
+from chunked_td.learners.least_squares import LeastSquares
 from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.planning.base import grown_planning, make_planning
 from chunked_td.learners.planning.expected_error import ExpectedError
@@ -150,6 +151,8 @@ def make_rule(
         raise ValueError(f"view 'corrected' goes with state values and SARSA, not with {other}")
     if isinstance(source, Mature) and view != "traces" and not isinstance(view, Lineage):
         raise ValueError(f"{name} goes with view 'traces' or 'lineage', got view {view!r}")
+    if isinstance(view, LeastSquares) and source.per_component:
+        raise ValueError(f"{name} has a λ per reward component; it does not go with view 'least_squares'")
     if replacing and view != "traces":
         raise ValueError(f"replacing goes with view 'traces', got view {view!r}")
     if policy is None:

@@ -294,7 +294,7 @@ def use_lambda(agent, step, ended, step_size):
     if agent.trace is not None or agent.planning is not None:  # values change at once; else at the end of the episode
         watch_update(agent, step_size)
     if learns_directly(agent.planning):
-        learn(agent.trace, agent, step, row, step_size)
+        learn(agent.trace, agent, step, row, step_size, ended)
     after_step(agent.source, step, step.reward, step.td_error, ended)
     plan(agent.planning, agent, row, step.epsilon, step_size, ended != ONGOING)
     agent.memory.previous[0] = step.state * A + step.action
@@ -332,7 +332,7 @@ def write_td_error(agent, step, row, terminated):
 
 
 @kernel
-def _keep(no_trace, agent, step, row, step_size):
+def _keep(no_trace, agent, step, row, step_size, ended):
     """Without traces, λ_t and δ_t are kept for the end of the episode."""
     memory = agent.memory
     t = memory.length[0]

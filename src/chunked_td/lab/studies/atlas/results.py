@@ -210,14 +210,20 @@ def make_atlas(frame: pl.DataFrame) -> CreditMap:
     return CreditMap(tuple(problems), tuple(methods), cells, best_fixed, span, frame.height)
 
 
-def _best(part: pl.DataFrame) -> tuple[np.ndarray, int, bool]:
-    """Scores by seed at the best step size, its exponent, and whether it lies at the edge of the grid."""
+def runs_by_step_size(part: pl.DataFrame) -> tuple[list[int], np.ndarray]:
+    """Exponents, and scores, float64[exponents, seeds], −∞ where a run has none."""
     exponents = sorted(part["exponent"].unique().to_list())
     table = np.full((len(exponents), part["seed"].n_unique()), -np.inf)
     seeds = {seed: i for i, seed in enumerate(sorted(part["seed"].unique().to_list()))}
     for exponent, seed, score in part.select("exponent", "seed", "score").rows():
         if score is not None and np.isfinite(score):
             table[exponents.index(exponent), seeds[seed]] = score
+    return exponents, table
+
+
+def _best(part: pl.DataFrame) -> tuple[np.ndarray, int, bool]:
+    """Scores by seed at the best step size, its exponent, and whether it lies at the edge of the grid."""
+    exponents, table = runs_by_step_size(part)
     best = int(np.argmax(table.mean(axis=1)))
     return table[best], exponents[best], best in (0, len(exponents) - 1)
 
