@@ -393,7 +393,7 @@ def test_the_report_links_to_the_pages_of_studies_in_the_run_directory_or_beside
 
     def links(place, page):
         loaded = LoadedDirectory(run, None, {}, {"mine": place})
-        return [found.link for found in study_pages(loaded, {"mine": study}, page)]
+        return [found["link"] for found in study_pages(loaded, {"mine": study}, page)]
 
     assert links(run / "mine", run) == []  # no page there
     for place, address in ((run.parent / "mine", "../mine/mine.html"), (run / "mine", "mine/mine.html")):

@@ -122,9 +122,16 @@ class BatchRunner:
         """Packages beyond the plain install that a batch needs."""
         return ()
 
+    def program_key(self, batch: Batch) -> Any:
+        """Batches with the same key run together, as one program; by default each alone."""
+        return id(batch)
+
     def programs(self, batches: Sequence[Batch]) -> list[list[Batch]]:
-        """Batches grouped into what runs together, as one program; by default each alone."""
-        return [[batch] for batch in batches]
+        """Batches grouped into programs."""
+        found: dict[Any, list[Batch]] = {}
+        for batch in batches:
+            found.setdefault(self.program_key(batch), []).append(batch)
+        return list(found.values())
 
     def run(self, program: Sequence[Batch], threads: int | None, report: Callable[[str], None]) -> list[Columns]:
         """The columns of every batch of a program: `batch.columns(scores)` makes them. `report` takes progress."""

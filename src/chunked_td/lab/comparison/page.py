@@ -119,12 +119,12 @@ def ranking_plot(found: Comparison) -> Plot:
         "marker": {"size": 4, "color": "rgba(0,0,0,0.22)"},
     }  # fmt: skip
     more = {} if found.reference is None else _random_line(found.reference.mean)
-    form = layout(axis("mean return"), axis("", categoryorder="array", categoryarray=names), **more)
+    made = layout(axis("mean return"), axis("", categoryorder="array", categoryarray=names), **more)
     caption = (
         f"The {SCORE}: mean over {found.seeds} seeds with its 95 % interval; small dots are seeds, the dotted line is "
         f"acting at random. {len(rows)} of {len(found.rows)} arms."
     )
-    return Plot("ranking", "Ranking", caption, [scattered, *traces], form, height=130 + 26 * len(rows))
+    return Plot("ranking", "Ranking", caption, [scattered, *traces], made, height=130 + 26 * len(rows))
 
 
 def _random_line(x: float) -> dict[str, Any]:
@@ -157,21 +157,21 @@ def at_first(traces: list[dict[str, Any]], shown: bool) -> list[dict[str, Any]]:
 
 def curves_plot(found: Comparison) -> Plot:
     """Learning curves, every seed at its chosen step size."""
-    form = layout(axis("episode"), axis("mean return since the last point"))
+    made = layout(axis("episode"), axis("mean return since the last point"))
     caption = f"The best of each kind, mean over {found.seeds} seeds with 95 % intervals; others: click in the legend."
     lines = _lines(found, "means", found.settings.marks)
-    return Plot("curves", "Learning curves", f"{caption} {_BANDS}", lines, form, ("bands", "logx"))
+    return Plot("curves", "Learning curves", f"{caption} {_BANDS}", lines, made, ("bands", "logx"))
 
 
 def lambda_plot(found: Comparison) -> Plot:
     """Mean λ over training."""
-    form = layout(axis("episode"), axis("mean λ since the last point", range=[-0.03, 1.03]))
+    made = layout(axis("episode"), axis("mean λ since the last point", range=[-0.03, 1.03]))
     caption = (
         f"Mean λ of the steps, over {found.seeds} seeds with 95 % intervals. Near 1, returns are passed back whole; "
         f"near 0, every step bootstraps. {_BANDS}"
     )
     lines = _lines(found, "lambdas", found.settings.marks)
-    return Plot("lambda", "λ over training", caption, lines, form, ("bands", "logx"))
+    return Plot("lambda", "λ over training", caption, lines, made, ("bands", "logx"))
 
 
 def step_size_plot(found: Comparison) -> Plot:
@@ -184,9 +184,9 @@ def step_size_plot(found: Comparison) -> Plot:
         sizes, look = np.array(row.outcome.step_sizes)[there], _look(row, place)
         some = line_with_band(row.arm.label, sizes, mean, interval, look, seeds=scores.shape[1], markers=True)
         traces += at_first(some, row in shown)
-    form = layout(axis("step size α", log=True), axis("mean return"))
+    made = layout(axis("step size α", log=True), axis("mean return"))
     caption = f"The {SCORE}, for every step size tried without diverging, {found.seeds} seeds. {_BANDS}"
-    return Plot("sizes", "Step sizes", caption, traces, form, ("bands",))
+    return Plot("sizes", "Step sizes", caption, traces, made, ("bands",))
 
 
 def method(found: Comparison) -> list[str]:

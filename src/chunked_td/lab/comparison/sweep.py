@@ -109,9 +109,9 @@ class ArmOutcome:
     @property
     def at_edge(self) -> tuple[bool, bool]:
         """Whether a half of the seeds prefers the smallest or the largest step size tried, and it is better."""
-        places = np.unique(self.chosen)
-        low = 0 in places and self._is_better(0, 1)
-        high = len(self.step_sizes) - 1 in places and self._is_better(-1, -2) and self.step_sizes[-1] < LARGEST
+        indices = np.unique(self.chosen)
+        low = 0 in indices and self._is_better(0, 1)
+        high = len(self.step_sizes) - 1 in indices and self._is_better(-1, -2) and self.step_sizes[-1] < LARGEST
         return low, high
 
     def _is_better(self, edge: int, neighbour: int) -> bool:
@@ -308,12 +308,12 @@ class _Sweep:
     store: Store = field(init=False)
 
     def __post_init__(self):
-        self.places: dict[LearnerArm, set[int]] = {arm: set(self.settings.ladder[1]) for arm in self.arms}
+        self.indices: dict[LearnerArm, set[int]] = {arm: set(self.settings.ladder[1]) for arm in self.arms}
         self.random = LearnerArm(self.arms[0].bootstrap, RANDOM)
 
     def protocol(self, seeds: int) -> Protocol:
         """The protocol with the step sizes that are asked for so far."""
-        arms = [arm.in_lab(self.settings, places) for arm, places in self.places.items()]
+        arms = [arm.in_lab(self.settings, indices) for arm, indices in self.indices.items()]
         first = self.settings.ladder[1][:1]
         return protocol_of(self.settings, [*arms, self.random.in_lab(self.settings, first)], seeds)
 
@@ -338,10 +338,10 @@ class _Sweep:
         """Ask for step sizes beyond the edge of the grid, where an arm prefers it; returns the new ones."""
         found: set[int] = set()
         for one in outcomes:
-            places, (low, high) = self.places[one.arm], one.at_edge
-            more = ({min(places) - 1} if low else set()) | ({max(places) + 1} if high else set())
+            indices, (low, high) = self.indices[one.arm], one.at_edge
+            more = ({min(indices) - 1} if low else set()) | ({max(indices) + 1} if high else set())
             more &= set(range(len(self.settings.ladder[0])))
-            places |= more
+            indices |= more
             found |= more
         return found
 
