@@ -37,6 +37,7 @@ _OTHERS = (
     "exploration",
     "learned_components",
     "learner",
+    "least_squares",
     "lineage",
     "logged",
     "loop",
