@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import html
+import itertools
 import os
 import re
 import shlex
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -94,6 +96,23 @@ def test_equal_arms_show_a_difference_in_one_family_of_twenty(seeds):
         scores = rng.normal(size=(8, seeds)) * rng.exponential(size=(8, 1)) + 5 * rng.normal(size=seeds)
         found += not PairedFamily.of(scores).no_difference
     assert found <= 21  # 200 × 5 % and three standard deviations and a half
+
+
+def test_intervals_are_those_of_the_definition():
+    """Two arms: the critical value lies among those of all sign patterns, and the spread is the sample's."""
+    rng = np.random.default_rng(4)
+    difference = rng.normal(size=10)
+    family = PairedFamily.of(np.stack([difference + 1.0, np.zeros(10)]))
+    residuals = difference - difference.mean()
+    found = []
+    for signs in itertools.product((-1.0, 1.0), repeat=10):
+        drawn = np.array(signs) * residuals
+        found.append(abs(drawn.mean()) / (statistics.stdev(drawn) / 10**0.5))
+    low, high = np.quantile(found, [0.94, 0.96])
+    assert low < family.critical < high
+    half = family.critical * statistics.stdev(difference) / 10**0.5
+    assert family.gap(1).high == pytest.approx(min(difference.mean() + 1.0 + half, family.spread))
+    assert family.gap(1).low == pytest.approx(difference.mean() + 1.0 - half)
 
 
 def test_an_arm_with_outliers_hides_no_difference_between_the_others():

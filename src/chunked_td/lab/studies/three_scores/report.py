@@ -29,7 +29,7 @@ WINDOW = (-1.0, 2.5)
 
 
 def PAGE(folder: Path, results: dict[str, Scored] | Verdict) -> Path:
-    """Write tables/KIND.md for both kinds of families and figures/KIND-SCORE.svg; returns the path of the first."""
+    """Write tables/KIND.md and KIND-answers.md for both kinds of families, figures/KIND-SCORE.svg; returns a path."""
     for name in ("tables", "figures"):
         (folder / name).mkdir(exist_ok=True)
     first = folder / "tables" / "held-out.md"
@@ -38,10 +38,13 @@ def PAGE(folder: Path, results: dict[str, Scored] | Verdict) -> Path:
         return first
     for held_out, kind in KINDS.items():
         there = {name: found for name, found in results.items() if found.by_family(RULE, held_out)}
-        parts = ["\n\n".join(answer(name, found, held_out) for name, found in there.items())]
-        parts += [_table(name, found, held_out) for name, found in there.items()]
-        parts += [_untold(results, held_out)] if there else [f"No {kind} family was run."]
-        write_atomically(folder / "tables" / f"{kind}.md", ("\n\n".join(parts).strip() + "\n").encode())
+        texts = {
+            kind: [*(_table(name, found, held_out) for name, found in there.items()), _untold(there, held_out)],
+            f"{kind}-answers": [answer(name, found, held_out) for name, found in there.items()],
+        }
+        for file, parts in texts.items():
+            text = "\n\n".join(parts) if there else f"No {kind} family was run."
+            write_atomically(folder / "tables" / f"{file}.md", f"{text}\n".encode())
         for name, found in there.items():
             _draw(name, found, held_out, folder / "figures" / f"{kind}-{name}.svg")
     return first
