@@ -35,6 +35,7 @@ _OTHERS = (
     "divergence",
     "expected_traces",
     "exploration",
+    "hindsight",
     "learned_components",
     "learner",
     "least_squares",
