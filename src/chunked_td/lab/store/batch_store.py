@@ -151,8 +151,8 @@ class Store:
         twice = sum(len(self._digests.of(path)) > 1 for path in self._files())
         if twice:
             self.directory.notes.append(
-                f"{twice} stored files have more than one digest in {self._digests.path.name}; they were written again, or "
-                f"somebody added lines"
+                f"{twice} stored files have more than one digest in {self._digests.path.name}: they were written "
+                "again, or somebody added lines"
             )
         self._adopt(unknown)
 
