@@ -158,5 +158,8 @@ def test_nested_intervals_are_over_groups_members_and_runs():
         found = st.nested_estimate(groups)
         assert found.value == pytest.approx(spread.mean())
         assert found.high - found.low == pytest.approx(2 * 1.96 * spread.std() / np.sqrt(count), rel=0.15)
-    with_all = st.nested_estimate([[rng.normal(size=40) + value] for value in spread])
-    assert with_all.high - with_all.low > 2 * 1.96 * spread.std() / np.sqrt(30)
+    noisy = [[3.0 * rng.normal(size=40) + value] for value in spread]
+    widths = [
+        each.high - each.low for each in map(st.nested_estimate, (noisy, [[np.full(40, x.mean())] for [x] in noisy]))
+    ]
+    assert widths[0] > widths[1]
