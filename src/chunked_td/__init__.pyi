@@ -30,6 +30,8 @@ from chunked_td.learners.expected_traces import ExpectedTraces as ExpectedTraces
 from chunked_td.learners.exploration import CountBonus as CountBonus
 from chunked_td.learners.exploration import Exploration as Exploration
 from chunked_td.learners.exploration import Softmax as Softmax
+from chunked_td.learners.hindsight import HindsightPolicyGradient as HindsightPolicyGradient
+from chunked_td.learners.hindsight import RudderQ as RudderQ
 from chunked_td.learners.learned_components import LearnedComponents as LearnedComponents
 from chunked_td.learners.learner import Learner as Learner
 from chunked_td.learners.least_squares import LeastSquares as LeastSquares

@@ -138,6 +138,14 @@ def test_a_file_that_claims_more_rows_than_it_can_hold_is_refused(run):
         Store.read(run).table("toy")
 
 
+def test_a_second_digest_of_a_file_is_a_note(run, capsys):
+    name = batches(run)[0].relative_to(run).as_posix()
+    with (run / "digests.sha256").open("a") as lines:
+        lines.write(f"{'0' * 64}  {name}\n")
+    assert Claims(run).run() == 0
+    assert "note: 1 stored files have more than one digest" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("content", [b"[]", b"", b"PAR1junkPAR1", "another table", "a digest of something else"])
 def test_tables_of_studies_are_checked_and_the_other_claims_are_judged(run, capsys, content):
     folder = run / "hidden"

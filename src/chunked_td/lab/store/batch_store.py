@@ -148,6 +148,12 @@ class Store:
                 self._remember(StoredBatch.at(path, read_header(path, content).settings, sha256(content)))
             except LabError as error:
                 self._set_aside(path, str(error))
+        twice = sum(len(self._digests.of(path)) > 1 for path in self._files())
+        if twice:
+            self.directory.notes.append(
+                f"{twice} stored files have more than one digest in {self._digests.path.name}: they were written "
+                "again, or somebody added lines"
+            )
         self._adopt(unknown)
 
     def _files(self) -> list[Path]:

@@ -119,6 +119,8 @@ class AtlasView:
         self.claims = [(claim, claim.judge(results, {})) for claim in CLAIMS]
         self.losses = model_losses(self.atlas, self.bootstrap)
         self.pairs = control_pairs(self.atlas)
+        ours = {method.id for method in builtin_methods()}
+        self.yours = [row.method for row in self.rows if row.method not in ours]
         self.unclear = unclear(self.atlas, self.problems)
         self.answer = text.answer(self)
         self.candidate = text.candidate(self.atlas, self.methods)
@@ -191,10 +193,16 @@ class AtlasView:
         labels = {name: method.label for name, method in self.methods.items()}
         rows = list(self.groups.values())
         return {
+            **{f"yours-{name}": self.yours_figure(name) for name in self.yours},
             "ranking": figures.ranking_figure(self.rows, self.methods, len(self.problems)),
             "heat-map": figures.heat_figure(self.atlas, rows, self.problems, self.methods, self.unclear),
             "families": figures.families_figure(self.atlas, self.families, self.looks, labels),
         }
+
+    def yours_figure(self, method: str) -> Figure:
+        """A method of the user's on every problem, beside its nearest relative and the best single fixed λ."""
+        others = {best_single_fixed(self.atlas, self.problems): "s", text.nearest(self, method): "D"}
+        return figures.yours_figure(method, others, self.atlas, self.methods, self.problems)
 
     def panel(self, keys: Sequence[ProblemKey]) -> str:
         """The panel of one family, as an address that holds it whole."""
@@ -324,6 +332,8 @@ class AtlasView:
         headline = text.headline(self)
         tables = {table.name: table.markdown() for table in self.tables()}
         chosen_elsewhere = ranking_table(self.frame, self.label)
+        if self.yours:
+            tables["yours"] = "\n\n".join(text.yours(self, name) for name in self.yours) + "\n"
         return {**tables, "answer": f"{answer}\n", "headline": f"{headline}\n", "cross-fitted": f"{chosen_elsewhere}\n"}
 
     @property
@@ -411,6 +421,8 @@ def page_text(view: AtlasView, log: RunLog) -> str:
         figures=figures,
         glyphs=GLYPHS,
         ranking_picture=picture(figures.ranking_figure(view.rows, view.methods, len(view.problems))),
+        yours={name: picture(view.yours_figure(name)) for name in view.yours},
+        yours_text=text.yours,
         controls_of=text.controls_of,
         verdict_text=text.verdict_text,
         control_findings=text.control_findings(view.pairs, view.methods),

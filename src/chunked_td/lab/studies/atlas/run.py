@@ -63,7 +63,7 @@ def atlas(
             raise UsageError(f"--families must be among {known}, or a Python file with families, got {name!r}")
     named = [found for name in families for found in (read_families(name) if name.endswith(".py") else [name])]
     size = PROFILES[profile]
-    size = replace(size, families=tuple(named) or None, seeds=seeds or size.seeds)
+    size = replace(size, families=tuple(named) or None, seeds=seeds or size.seeds, controls=bool(files))
     methods, keys, folder = chosen_methods(size, files), problems(size), Path(out)
     how = RunOptions(engine, address, threads, (), quiet)
     how.say(f"{len(keys)} problems, {len(methods)} methods, {len(size.exponents)} step sizes, {size.seeds} seeds")
@@ -77,7 +77,10 @@ def atlas(
     frame = read_scores(folder / SCORES)
     steps = steps_in(frame)
     how.say(f"{frame.height:,} runs" + ("" if steps is None else f", {steps:,} environment steps"))
-    how.say(f"page: {build_page(folder, methods)}")
+    page, yours = build_page(folder, methods), folder / "tables" / "yours.md"
+    if yours.is_file():
+        how.say(f"\n{yours.read_text(encoding='utf-8')}")
+    how.say(f"page: {page}")
     return DONE
 
 

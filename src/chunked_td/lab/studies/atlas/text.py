@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from chunked_td.lab.studies.atlas.controls import ControlPair
 from chunked_td.lab.studies.atlas.families import FAMILIES
 from chunked_td.lab.studies.atlas.methods import FIXED_GROUP
@@ -95,6 +97,39 @@ def headline(view: AtlasView) -> str:
     if view.atlas.held_out(True) and view.atlas.held_out(False):
         text += f" On families held out it has {_held_out_standing(view, best)}."
     return text
+
+
+def yours(view: AtlasView, method: str) -> str:
+    """A method of the user's in three sentences: rank; wins and losses; its nearest relative and what controls say."""
+    place, fixed = [row.method for row in view.rows].index(method), best_single_fixed(view.atlas, view.problems)
+    row, gap = view.rows[place], view.bootstrap.difference(method, fixed, view.problems)
+    apart = "not told apart" if gap.contains_zero else "ahead" if gap.low > 0 else "behind"
+    against = f"minus {view.label(fixed)}, the best single fixed λ: {gap.text}, {apart}"
+    mean = row.mean.text
+    if len(view.families) == 1:  # families are the unit of the intervals
+        level = score_text(view.atlas.mean(fixed, view.problems))
+        against, mean = f"{view.label(fixed)}, the best single fixed λ, has {level}", score_text(row.mean.mean)
+    wins, losses = (f"{len(keys)}{f' ({problems_text(keys)})' if keys else ''}" for keys in (row.wins, row.losses))
+    near = nearest(view, method)
+    return (
+        f"{view.label(method)} is number {place + 1} of {count_text(len(view.rows), 'method')} on "
+        f"{count_text(len(view.problems), 'problem')}: mean {mean}; {against}. It wins (its interval lies above the "
+        f"best fixed λ of the problem) on {wins} and loses (below {GOOD_ENOUGH}) on {losses}. Its nearest relative is "
+        f"{view.label(near)}, {score_text(_distance(view, method, near))} away on average; "
+        f"c{controls_of(method, view.pairs)[1:]}"
+    )
+
+
+def nearest(view: AtlasView, method: str) -> str:
+    """The other method whose relative scores differ least from this one's, in the mean over problems."""
+    others = [name for name in view.atlas.ranking(view.problems) if name != method]
+    return min(others, key=lambda name: _distance(view, method, name))
+
+
+def _distance(view: AtlasView, one: str, other: str) -> float:
+    """Mean over problems of how far the relative scores of two methods are apart."""
+    scores = (view.atlas.relative(method, view.problems) for method in (one, other))
+    return float(np.abs(np.subtract(*scores)).mean())
 
 
 def _value(view: AtlasView, method: str) -> str:
