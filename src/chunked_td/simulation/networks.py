@@ -19,7 +19,7 @@ import numpy as np
 from chunked_td._numba import formed
 from chunked_td._numba.caching import elsewhere
 from chunked_td.bootstraps import BOOTSTRAPS
-from chunked_td.envs.protocol import independent_copy, legal_masks
+from chunked_td.envs.protocol import independent_copy, legal_masks, prepare
 from chunked_td.lambdas.base import COUNTED, LambdaSource, Needs
 from chunked_td.learners.count_models import component_parts
 from chunked_td.seeding import Draws
@@ -280,7 +280,7 @@ def _has_choices(dynamics: Any, episodes: int = 3) -> bool:
     env, rng = formed(independent_copy(dynamics)), np.random.default_rng(0)
     kind, draws, masks = type(env), Draws(rng), legal_masks(dynamics)
     state, reward = np.zeros(len(dynamics.nvec), np.int64), np.zeros(dynamics.n_rewards)
-    kind.prepare(env, draws.reserve(dynamics.draws))
+    prepare(env, draws.reserve(dynamics.draws))
     for _ in range(episodes):
         kind.reset(env, draws.reserve(dynamics.draws), state)
         legal = np.flatnonzero(masks[kind.legal(env, state)])

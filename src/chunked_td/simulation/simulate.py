@@ -279,8 +279,7 @@ def check_settings(
     check_choice("learner", learner, BOOTSTRAPS)
     view = check_view(view)
     check_episodes(episodes, 1)
-    asked = ("_fields", "nvec", "n_actions", "n_rewards", "draws", "horizon")
-    asked += ("prepare", "reset", "step", "legal", "miss")
+    asked = ("_fields", "nvec", "n_actions", "n_rewards", "draws", "horizon", "reset", "step", "legal")
     lacking = [name for name in asked if not hasattr(dynamics, name)]
     if lacking or isinstance(dynamics, type):
         raise ValueError(
