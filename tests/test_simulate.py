@@ -21,6 +21,7 @@ from chunked_td.envs.face import DynamicsEnv
 from chunked_td.lambdas.step import WHOLE, chance, expected_mixture, first, following, mixture, weight
 from chunked_td.seeding import uniform
 from chunked_td.simulation import simulate
+from chunked_td.simulation.kernels import env_miss
 from chunked_td.simulation.lockstep import Fleet
 from helpers.compilation import COMPILED
 
@@ -186,7 +187,7 @@ def played_by_hand(dynamics, learner, source, model, view, seed):
                 total += float(part)
             action = agent.step(reward, observation, terminated, truncated, info)
         returned += total
-        misses += bool(dynamics.miss(env.dynamics, first, np.atleast_1d(np.asarray(observation, np.int64))))
+        misses += bool(env_miss(env.dynamics, first, np.atleast_1d(np.asarray(observation, np.int64))))
     return agent, misses, returned
 
 

@@ -309,6 +309,7 @@ import json, sys
 import numpy as np
 from chunked_td.envs.protocol import prepare
 from chunked_td.seeding import Draws
+from chunked_td.simulation.kernels import env_miss
 sys.path.insert(0, {root!r})
 from helpers.small_envs import SMALL
 record = []
@@ -323,7 +324,7 @@ for name, env in SMALL.items():
             action, before = int(rng.integers(env.legal(env, state))), state.copy()
             ended = bool(env.step(env, draws.reserve(env.draws), state, action, reward))
             env.probability(env, before, action, state, out)
-            miss = bool(env.miss(env, action, state))
+            miss = bool(env_miss(env, action, state))
             record.append([name, state.tolist(), reward.tolist(), ended, out.tolist(), miss])
 """
 
