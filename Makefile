@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+EXTRA  := $(VENV)/.ready-for-tests
 OUT    ?= runs/quick
 WORKERS ?= 2
 MINUTES ?= 60
@@ -36,10 +37,14 @@ $(READY): pyproject.toml uv.lock
 	env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(BIN)/uv sync --locked --inexact --quiet $(EXTRAS) --python $(BIN)/python
 	@touch $@
 
-test: $(READY)
+$(EXTRA): $(READY) tools/install_for_tests.sh
+	tools/install_for_tests.sh
+	@touch $@
+
+test: $(EXTRA)
 	$(BIN)/python -m pytest -n $(WORKERS) $(SHARED)
 
-test-all: $(READY)
+test-all: $(EXTRA)
 	$(BIN)/python -m pytest -n $(WORKERS) $(SHARED) -m ""
 
 reproduce: $(READY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -162,6 +163,36 @@ def test_an_experiment_in_a_folder_from_run_to_claims(tmp_path, capsys):
 def test_the_package_is_a_command():
     done = subprocess.run([sys.executable, "-m", "chunked_td", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == __version__
+
+
+LOADING = """
+import os, signal, sys
+
+class Press:
+    def find_spec(self, name, *_):
+        if name == "chunked_td._loading":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.argv[0] = "/bin/chunked-td"
+sys.meta_path.insert(0, Press())
+from chunked_td.cli import main
+print("loaded")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals to oneself")
+def test_an_interrupt_while_the_command_loads_is_one_line():
+    done = subprocess.run([sys.executable, "-c", LOADING], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+@pytest.mark.parametrize("words", [("--help",), ("train", "--help")])
+def test_a_reader_that_closes_the_pipe_is_no_error(words):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([sys.executable, "-m", "chunked_td", *words], stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert done.stderr == b""
 
 
 def test_episodes_without_a_limit_get_one():

@@ -9,6 +9,9 @@ environments with Gymnasium, now or as soon as Gymnasium is imported.
 
 from __future__ import annotations
 
+import chunked_td._interrupt  # noqa: F401 (first: it sees to Ctrl-C while the rest loads)
+
+# isort: split
 import ast
 from pathlib import Path
 
@@ -32,8 +35,10 @@ _OTHERS = (
     "divergence",
     "expected_traces",
     "exploration",
+    "hindsight",
     "learned_components",
     "learner",
+    "least_squares",
     "lineage",
     "logged",
     "loop",

@@ -18,6 +18,7 @@ from chunked_td.lambdas.factored import FactoredLambda as FactoredLambda
 from chunked_td.lambdas.forward import ForwardLambda as ForwardLambda
 from chunked_td.lambdas.greedy import GreedyLambda as GreedyLambda
 from chunked_td.lambdas.junction import JunctionLambda as JunctionLambda
+from chunked_td.lambdas.maturity import Mature as Mature
 from chunked_td.lambdas.meta_gradient import MetaGradientLambda as MetaGradientLambda
 from chunked_td.lambdas.signal import SignalLambda as SignalLambda
 from chunked_td.lambdas.value import ValueLambda as ValueLambda
@@ -29,8 +30,11 @@ from chunked_td.learners.expected_traces import ExpectedTraces as ExpectedTraces
 from chunked_td.learners.exploration import CountBonus as CountBonus
 from chunked_td.learners.exploration import Exploration as Exploration
 from chunked_td.learners.exploration import Softmax as Softmax
+from chunked_td.learners.hindsight import HindsightPolicyGradient as HindsightPolicyGradient
+from chunked_td.learners.hindsight import RudderQ as RudderQ
 from chunked_td.learners.learned_components import LearnedComponents as LearnedComponents
 from chunked_td.learners.learner import Learner as Learner
+from chunked_td.learners.least_squares import LeastSquares as LeastSquares
 from chunked_td.learners.lineage import Lineage as Lineage
 from chunked_td.learners.logged import Recorder as Recorder
 from chunked_td.learners.loop import History as History
@@ -52,6 +56,7 @@ from chunked_td.learners.planning.certainty_equivalence import CertaintyEquivale
 from chunked_td.learners.planning.dyna import Dyna as Dyna
 from chunked_td.learners.planning.expected_error import ExpectedError as ExpectedError
 from chunked_td.learners.planning.prioritised_sweeping import PrioritisedSweeping as PrioritisedSweeping
+from chunked_td.learners.planning.replay import Replay as Replay
 from chunked_td.learners.planning.smoothed_reward import SmoothedReward as SmoothedReward
 from chunked_td.learners.saving import load as load
 from chunked_td.learners.schedule import Schedule as Schedule

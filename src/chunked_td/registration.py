@@ -14,6 +14,7 @@ ENVIRONMENTS = {
     "ChunkedTD/ChainAndSplit-v0": "chunked_td.envs.chain_and_split.gym:ChainAndSplitEnv",
     "ChunkedTD/AccumulatedCharge-v0": "chunked_td.envs.accumulated_charge.gym:AccumulatedChargeEnv",
     "ChunkedTD/KeyToDoor-v0": "chunked_td.envs.key_to_door.gym:KeyToDoorEnv",
+    "ChunkedTD/LinearKeyToDoor-v0": "chunked_td.envs.linear_key_to_door.gym:LinearKeyToDoorEnv",
     "ChunkedTD/SkewedSplit-v0": "chunked_td.envs.skewed_split.gym:SkewedSplitEnv",
     "ChunkedTD/TMaze-v0": "chunked_td.envs.t_maze.gym:TMazeEnv",
 }

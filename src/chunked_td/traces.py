@@ -15,7 +15,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import kernel
+from chunked_td._numba import by_type, kernel
 
 LIMIT = 1.0e100
 """The largest update, |α δ_t| or |α u_t|, that counts as learning.
@@ -23,6 +23,15 @@ LIMIT = 1.0e100
 Traces are at most the number of steps while λ lies in [0, 1]. So values stay finite as long as no step exceeds this
 limit: nothing else has to be looked at to notice that learning diverges.
 """
+
+
+@kernel
+def _nothing(source, entries, step_size):
+    pass
+
+
+mature = by_type("mature", _nothing)
+"""What a λ source learns with the traces of the present step (`chunked_td.lambdas.maturity`)."""
 
 
 class Trace(NamedTuple):
@@ -45,11 +54,12 @@ class Trace(NamedTuple):
 
     @staticmethod
     @kernel
-    def update(trace, agent, step, row, step_size):
+    def update(trace, agent, step, row, step_size, ended):
         """e ← γ λ_t e; mark the row; Q ← Q + α δ_t e."""
         rule, memory = agent.rule, agent.memory
         decay(trace, rule.discount, memory.lambda_t, rule.cutoff)
         mark(trace, row, rule.replacing)
+        mature(agent.source, trace, step_size)
         reinforce(agent.tables.values, trace, step_size, memory.delta_t)
 
     @staticmethod

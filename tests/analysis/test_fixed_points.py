@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunked_td as ctd
+from chunked_td._numba import kernel
 from chunked_td.analysis.fixed_points import fixed_point
 from chunked_td.envs.dynamics import SkewedSplit, TransitionTable
 from helpers.random_tables import random_table
@@ -138,6 +139,16 @@ class Plain(ctd.LambdaSource):
         return 0.5
 
 
+@dataclass(frozen=True)
+class Given(ctd.LambdaSource):
+    value: float
+
+    @staticmethod
+    @kernel
+    def lambda_t(source, step, i):
+        return source.value
+
+
 @pytest.mark.parametrize(
     ("source", "more", "message"),
     [
@@ -152,6 +163,10 @@ class Plain(ctd.LambdaSource):
         (0.5, {"policy": "greedy"}, r"policy must be one of 'uniform'"),
         (0.5, {"epsilon": 0.1}, r"values and epsilon must be given together"),
         (0.5, {"values": np.ones(3), "epsilon": 0.1}, r"values must have the shape \(6, 3\), got \(3,\)"),
+        (0.5, {"values": np.full((6, 3), np.nan), "epsilon": 0.1}, r"values must be finite where"),
+        (Given(-0.5), {}, r"lambda_source Given\(value=-0.5\) must give a λ in \[0, 1\], got -0.5"),
+        (Given(2.0), {}, r"must give a λ in \[0, 1\], got 2"),
+        (Given(np.nan), {}, r"must give a number.*got nan"),
     ],
 )
 def test_bad_input(source, more, message):

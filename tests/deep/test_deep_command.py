@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from types import SimpleNamespace
 
@@ -99,6 +100,12 @@ def test_resuming_another_task_is_refused(tmp_path, capsys):
     with np.load(saved) as stored:
         arrays = dict(stored)
     about = json.loads(str(arrays.pop("about")))
+    for name, array in list(arrays.items())[::20]:
+        for wrong in (array.astype(np.complex64), array[..., None]):
+            np.savez(saved, about=json.dumps(about), **{**arrays, name: wrong})
+            assert run("charge", *command, "--resume") == 2
+            said = capsys.readouterr().err
+            assert re.search(r"states\.npz: [.\[].* must be \w+\[.*\], got ", said), said
     about["task"] = about["task"].replace("horizon=", "horizon=1")
     np.savez(saved, about=json.dumps(about), **arrays)
     assert run("charge", *command, "--resume") == 2  # the same name, another task behind it

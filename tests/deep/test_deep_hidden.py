@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 
 from chunked_td.deep import Categories, DeepRecurrent, DeepRollout, RolloutLambda
+from chunked_td.deep.agents import ppo
 from chunked_td.deep.agents.ppo import PpoSettings, collect, ppo_update, start_ppo
 from chunked_td.deep.agents.streaming import StreamingSettings, start_run, stream_block, stream_step
 from chunked_td.deep.lambdas import SOURCES, SourceSizes
+from chunked_td.deep.lambdas.constant import DeepConstant
 from chunked_td.deep.lambdas.percepts import percept_logs
 from chunked_td.deep.lambdas.recurrent import PerceptWindow, RecurrentPercepts
 from chunked_td.deep.memory import Recall, RecurrentMemory
+from chunked_td.deep.networks import apply_mlp
 from chunked_td.envs.tasks import CodedPercepts, MemoryTask, TMazeTask
+from chunked_td.returns import gae
 
 SMALL = RecurrentPercepts(hidden=5, units=6)
 
@@ -122,6 +126,24 @@ def test_a_block_is_the_loop_of_steps_with_an_update_after_every_window():
     assert float(tally.steps) == 20
     with pytest.raises(ValueError, match=r"steps: got 7, takes a multiple of the memory's window, 5"):
         stream_block(settings, task, source, 0.3, state, 7)
+
+
+def test_the_advantages_of_ppo_end_where_episodes_end_and_are_cut(monkeypatch):
+    """Against a loop over steps: a cut bootstraps from its own state, a termination from nothing, and none goes on."""
+    settings = PpoSettings(hidden=(8,), environments=3, steps=12, minibatches=1, epochs=1)
+    task, source, seen, rng = TMazeTask(2), DeepConstant(0.7), [], np.random.default_rng(0)
+    state, rollout = collect(settings, task, source, start_ppo(settings, task, source, 5))
+    ends = rng.random((2, 12, 3)) < 0.25
+    rollout = rollout._replace(terminated=jnp.asarray(ends[0] & ~ends[1]), truncated=jnp.asarray(ends[1]))
+    monkeypatch.setattr(ppo, "gae", lambda *arguments: seen.append(gae(*arguments)) or seen[-1])
+    ppo_update(settings, source, 1e-3, state, rollout)
+    value, ahead = (apply_mlp(state.networks.critic, x)[0][..., 0] for x in (rollout.inputs, rollout.next_inputs))
+    expected, after = np.zeros((12, 3)), np.zeros(3)
+    for t in reversed(range(12)):
+        error = rollout.reward[t] + settings.discount * np.where(rollout.terminated[t], 0.0, ahead[t]) - value[t]
+        after = error + np.where(ends[0, t] | ends[1, t], 0.0, settings.discount * 0.7 * after)
+        expected[t] = after
+    np.testing.assert_allclose(seen[0], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("reads", ["kept", "state"])

@@ -34,6 +34,7 @@ OPTIONS = {
         {"horizon": 6, "points": 2, "success": 0.2, "bonus": 1.0},
     ],
     "ChunkedTD/KeyToDoor-v0": [{"scalar_reward": True}, {"scalar_reward": True, "horizon": 3, "distractors": 0}],
+    "ChunkedTD/LinearKeyToDoor-v0": [{}, {"length": 9, "apples": 0.9, "seed": 2}],
     "ChunkedTD/SkewedSplit-v0": [{}, {"probability": 0.5, "reward": -1, "length": 0}],
     "ChunkedTD/TMaze-v0": [{}, {"corridor": 3, "numbered": True, "look": True, "prizes": 2, "hidden": False}],
 }

@@ -108,6 +108,18 @@ class Planned(Naive):
             target = self.backup(row, only, 0.0 if greedy else None)
             self.values[row] += self.alpha * (target - self.values[row])
 
+    def replay(self, steps, capacity, here, ended):
+        self.past = [*getattr(self, "past", []), here]
+        for _ in range(steps):
+            last = self.past[-capacity:]  # a ring: the places of the old ones are taken by the newest
+            full = (len(self.past) - 1) % capacity + 1 if len(self.past) > capacity else 0
+            ring = last[len(last) - full :] + last[: len(last) - full]
+            row = ring[int(self.plan_draws.random() * len(ring))]
+            targets = [s2 for s2, *_ in self.story[row]]
+            line = [s2 for s2 in self.newest_first(row) for _ in range(targets.count(s2))]
+            target = self.backup(row, line[int(self.plan_draws.random() * len(line))])
+            self.values[row] += self.alpha * (target - self.values[row])
+
     def sweeping(self, steps, threshold, here, ended):
         def enter(row):
             if row in self.story:

@@ -225,7 +225,7 @@ def test_the_page_works_alone_and_lies_beside_its_figures_and_tables(page, text)
     }
     tables = {file.stem: file.read_text(encoding="utf-8") for file in (page.parent / "tables").iterdir()}
     names = {"answer", "ranking", "model-errors", "claims", "criterion", "sources", "by-family"}
-    assert set(tables) == names | {"controls", "control-kinds", "headline"}
+    assert set(tables) == names | {"controls", "control-kinds", "headline", "cross-fitted"}
     assert "| Expected chunking | 3 | 0 | Skewed noise, skew 0.5: " in tables["controls"]
     assert "| Backward chunking | chunked |" in tables["ranking"]
 

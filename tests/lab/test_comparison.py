@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import html
+import itertools
 import os
 import re
 import shlex
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -41,6 +43,7 @@ from chunked_td.lab.comparison.recipe import agent_line, command, script
 from chunked_td.lab.comparison.running import ComparisonProblem, _one_run, _Run, play
 from chunked_td.lab.comparison.sweep import ArmOutcome, Curves
 from chunked_td.lab.errors import DirectoryError
+from chunked_td.lab.identity import check_id
 from chunked_td.lab.running.plan import SweepOptions, make_plan
 from chunked_td.lab.running.reproduce import RunOptions
 from chunked_td.learners.inputs import learner_by_name
@@ -93,6 +96,23 @@ def test_equal_arms_show_a_difference_in_one_family_of_twenty(seeds):
         scores = rng.normal(size=(8, seeds)) * rng.exponential(size=(8, 1)) + 5 * rng.normal(size=seeds)
         found += not PairedFamily.of(scores).no_difference
     assert found <= 21  # 200 × 5 % and three standard deviations and a half
+
+
+def test_intervals_are_those_of_the_definition():
+    """Two arms: the critical value lies among those of all sign patterns, and the spread is the sample's."""
+    rng = np.random.default_rng(4)
+    difference = rng.normal(size=10)
+    family = PairedFamily.of(np.stack([difference + 1.0, np.zeros(10)]))
+    residuals = difference - difference.mean()
+    found = []
+    for signs in itertools.product((-1.0, 1.0), repeat=10):
+        drawn = np.array(signs) * residuals
+        found.append(abs(drawn.mean()) / (statistics.stdev(drawn) / 10**0.5))
+    low, high = np.quantile(found, [0.94, 0.96])
+    assert low < family.critical < high
+    half = family.critical * statistics.stdev(difference) / 10**0.5
+    assert family.gap(1).high == pytest.approx(min(difference.mean() + 1.0 + half, family.spread))
+    assert family.gap(1).low == pytest.approx(difference.mean() + 1.0 - half)
 
 
 def test_an_arm_with_outliers_hides_no_difference_between_the_others():
@@ -290,10 +310,20 @@ def test_seeds_are_added_until_the_answer_is_clear():
 def test_rivals_are_compared_where_they_are_named():
     assert Compare("x").settings().sources == ComparisonSettings("x", 1).sources
     by_default = {arm.source for arm in arms_of(replace(LAKE, sources=ComparisonSettings("x", 1).sources))}
-    rivals = tuple(cls.id for cls in ctd.lambdas.SOURCES.values() if not cls.by_default and cls.id != "watkins")
+    apart = {"watkins", "mature"}
+    rivals = tuple(cls.id for cls in ctd.lambdas.SOURCES.values() if not cls.by_default and cls.id not in apart)
     assert not by_default & {*rivals, "watkins"}
     assert by_default == {*SOURCES, "fixed"} - {*rivals, "watkins"}
-    named = arms_of(replace(LAKE, sources=("watkins", *rivals), bootstraps=("sarsa", "q_learning")))
+    rules = ("lineage", "lineage+luck", "value+mature", "0.9+mature+lineage")
+    named = arms_of(replace(LAKE, sources=("watkins", *rivals, *rules), bootstraps=("sarsa", "q_learning")))
+    assert [arm.label for arm in named if arm.source in rules][:4] == [
+        "SARSA, λ = 1, lineage",
+        "SARSA, λ = 1, lineage, luck",
+        "SARSA, Value kernel, mature",
+        "SARSA, λ = 0.9, mature, lineage",
+    ]
+    for arm in named:
+        check_id("arm", arm.id)
     assert [arm.label for arm in named if arm.source == "watkins"] == ["Q-learning, Watkins (λ = 0.9)"]
     assert [arm.label for arm in named if arm.source == "signal"] == [
         f"{bootstrap}, {ctd.SignalLambda.label}" for bootstrap in ("SARSA", "Q-learning")
@@ -304,7 +334,9 @@ def test_rivals_are_compared_where_they_are_named():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("source", ["adaptive", "meta-gradient", "signal", "visit", "watkins"])
+@pytest.mark.parametrize(
+    "source", ["adaptive", "meta-gradient", "signal", "visit", "watkins", "value+mature+lineage+luck"]
+)
 def test_rivals_run_compiled_and_in_gymnasium(source):
     arm = LearnerArm("q_learning" if source == "watkins" else "expected_sarsa", source, 0.9 * (source == "watkins"))
     assert np.isfinite(played(LAKE, arm, 0.2, 2)[0]).all()
@@ -331,7 +363,17 @@ def agent_of(env, settings: ComparisonSettings, arm: LearnerArm, step_size: floa
 
 
 def same(first, second) -> bool:
-    names = ("bootstrap", "planner", "step_size", "discount", "epsilon", "exploration", "view", "initial_value")
+    names = (
+        "bootstrap",
+        "planner",
+        "reward_source",
+        "step_size",
+        "discount",
+        "epsilon",
+        "exploration",
+        "view",
+        "initial_value",
+    )
     one, two = ([getattr(agent, name) for name in names] for agent in (first, second))
     zero = [getattr(agent.lambda_source, "value", None) == 0.0 for agent in (first, second)]  # cut or not
     alike = all(zero) or first.lambda_source == second.lambda_source
@@ -340,7 +382,8 @@ def same(first, second) -> bool:
 
 @pytest.mark.parametrize("change", SETTINGS.values(), ids=SETTINGS)
 def test_every_arm_can_be_made_in_python_and_in_the_shell(change):
-    settings = replace(LAKE, sources=tuple(SOURCES), bootstraps=tuple(BOOTSTRAPS), **change)
+    rules = ("lineage", "lineage+luck", "value+mature", "0.5+mature+lineage", "0.9+luck")
+    settings = replace(LAKE, sources=(*SOURCES, *rules), bootstraps=tuple(BOOTSTRAPS), **change)
     env, in_shell = gym.make("FrozenLake-v1"), set()
     for arm in arms_of(settings):
         one = replace(outcome({0.2: 1.0}), arm=arm)
@@ -354,7 +397,7 @@ def test_every_arm_can_be_made_in_python_and_in_the_shell(change):
             learner = learner_by_name(train.learner)
             assert same(learner(env, **learner_settings(learner, train, env)), agent), words
             in_shell.add(arm.source)
-    assert in_shell == {"fixed", *SOURCES}
+    assert in_shell == {"fixed", *SOURCES, *rules}
 
 
 def test_the_script_runs():

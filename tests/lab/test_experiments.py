@@ -11,7 +11,7 @@ import pytest
 from chunked_td.lab import catalogue as catalogue_module
 from chunked_td.lab.catalogue import catalogue, known, load, load_folder
 from chunked_td.lab.errors import UsageError
-from chunked_td.lab.report.choice import DEFAULT, choice_of
+from chunked_td.lab.report.choice import part
 from chunked_td.lab.report.page import build_report
 from chunked_td.lab.results.claims import judge_all
 from chunked_td.lab.results.runs import load_results
@@ -35,7 +35,8 @@ def test_every_experiment_says_what_was_published_and_claims_something():
     for experiment in catalogue().values():
         assert experiment.table or experiment.part("report", "PUBLISHED")
         assert experiment.claims
-        assert choice_of(experiment.id, catalogue()).control_of in (None, *catalogue())
+        choice = part(experiment.id, "FIGURES", catalogue())
+        assert choice is None or choice.control_of in (None, *catalogue())
 
 
 def test_nothing_outside_its_folder_knows_an_experiment():
@@ -96,7 +97,7 @@ def test_a_folder_needs_no_claims_and_no_report(tmp_path):
     experiment = load_folder(tmp_path)
     assert experiment.claims == ()
     assert experiment.part("report", "PUBLISHED") is None
-    assert choice_of(experiment.id, {experiment.id: experiment}) is DEFAULT
+    assert part(experiment.id, "FIGURES", {experiment.id: experiment}) is None  # so it has the default plots
 
 
 def test_an_edited_folder_is_loaded_again(tmp_path):

@@ -10,14 +10,15 @@ from scipy import stats
 
 from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.errors import WriteError
-from chunked_td.lab.report import networks, style, sweeps
-from chunked_td.lab.report.figures import all_figures
+from chunked_td.lab.report import networks, plots, style
+from chunked_td.lab.report.figures import all_figures, draw
 from chunked_td.lab.results.runs import evenly, load_results
 from chunked_td.lab.results.selection import replay_selection, selection_loss
+from chunked_td.lab.results.tables import tables_of
 from chunked_td.lab.statistics import mean_and_interval
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import write_or_explain
-from chunked_td.lab.studies.chain_and_split.report import gap_curves
+from chunked_td.lab.studies.chain_and_split.report import gap_plot
 from helpers.fake_runs import fill
 
 EXPECTED = {
@@ -26,11 +27,13 @@ EXPECTED = {
     "accumulated-charge-sweep",
     "accumulated-charge-sweep-intervals",
     "accumulated-charge-seeds",
-    "accumulated-charge-networks",
+    "accumulated-charge-lambda",
+    "accumulated-charge-mirrored-control",
     "key-to-door-sweep",
     "key-to-door-sweep-intervals",
     "key-to-door-seeds",
-    "key-to-door-networks",
+    "key-to-door-loss",
+    "key-to-door-calibration",
     "key-to-door-results-table",
     "key-to-door-step-sizes-table",
     "chain-and-split-step-sizes-table",
@@ -43,36 +46,41 @@ def studies(tmp_path_factory):
     return load_results(Store.read(fill(tmp_path_factory.mktemp("runs") / "full")))
 
 
+def figures_of(results):
+    found = {name: plots.plots_of(study, results, catalogue()) for name, study in results.items()}
+    return all_figures(found, {name: tables_of(study) for name, study in results.items()})
+
+
 @pytest.fixture(scope="module")
-def drawings(studies):
-    return {drawing.name: drawing for drawing in all_figures(studies, catalogue())}
+def figures(studies):
+    return figures_of(studies)
 
 
-def test_every_figure_of_the_paper_is_there(drawings):
-    assert set(drawings) >= EXPECTED
-    assert all(len(drawing.caption) > 20 for drawing in drawings.values())
+def test_every_figure_of_the_paper_is_there(figures):
+    assert set(figures) >= EXPECTED
 
 
-def test_sweeps_show_every_arm_of_the_paper_in_both_panels(drawings):
-    left, right = drawings["accumulated-charge-sweep"].figure.axes
+def test_sweeps_show_every_arm(figures, studies):
+    left, right = figures["accumulated-charge-sweep"].axes
+    curves = [[line for line in axes.get_lines() if len(line.get_xdata()) == 12] for axes in (left, right)]
+    models = [arm for arm in studies["accumulated-charge"].present if arm.fixed_lambda is None]
+    assert [len(part) for part in curves] == [12, len(models) + 1]  # the best fixed λ is in both
     for axes in (left, right):
-        curves = [line for line in axes.get_lines() if len(line.get_xdata()) == 12]
-        assert len(curves) == 13
         assert any(np.all(np.asarray(line.get_ydata()) == 950) for line in axes.get_lines())
-    shaded = drawings["accumulated-charge-sweep-intervals"].figure.axes[0]
-    assert len(shaded.collections) == 13
-    assert len(left.collections) == 0
-    assert len(drawings["key-to-door-sweep"].figure.axes[0].get_lines()) == 7 + 1
+    shaded = figures["accumulated-charge-sweep-intervals"].axes[0]
+    assert len(shaded.patches) == 12
+    assert len(left.patches) == 0
 
 
-def test_curves_are_means_over_seeds_and_end_at_the_last_episode(drawings, studies):
+def test_curves_are_means_over_seeds_and_end_at_the_last_episode(figures, studies):
     study = studies["chain-and-split"]
-    axes = drawings["chain-and-split-gap-100000"].figure.axes[0]
+    axes = figures["chain-and-split-gap-100000"].axes[0]
     curve = axes.get_lines()[0]
     runs = study.runs("sarsa-0")
     inside = runs.episodes <= 100_000
-    assert np.allclose(curve.get_ydata(), runs.of(study.selected["sarsa-0"])[:, inside].mean(axis=0))
-    assert axes.get_xlim() == (0, 100_000)
+    means = runs.of(study.selected["sarsa-0"])[:, inside].mean(axis=0)
+    assert np.allclose(curve.get_ydata(), means, rtol=1e-5)
+    assert curve.get_xdata()[-1] == 100_000
     assert any(np.all(np.asarray(line.get_ydata()) == 0.01) for line in axes.get_lines())
 
 
@@ -85,15 +93,15 @@ def test_arms_differ_in_more_than_colour(studies):
         assert len({(look.marker, look.width) for look in shown}) == len(shown), study.id
 
 
-def test_type_is_large_enough_to_read_in_print(drawings):
-    for drawing in drawings.values():
-        sizes = [text.get_fontsize() for text in drawing.figure.findobj(Text) if text.get_text().strip()]
-        assert min(sizes) >= 7, drawing.name
+def test_type_is_large_enough_to_read_in_print(figures):
+    for name, figure in figures.items():
+        sizes = [text.get_fontsize() for text in figure.findobj(Text) if text.get_text().strip()]
+        assert min(sizes) >= 7, name
 
 
-def test_labels_at_the_ends_of_curves_do_not_overlap_and_nothing_is_cut(drawings):
+def test_texts_in_figures_do_not_overlap_and_nothing_is_cut(figures):
     for name in ("chain-and-split-gap-1000000", "skewed-split-value", "accumulated-charge-seeds"):
-        figure = drawings[name].figure
+        figure = figures[name]
         canvas = FigureCanvasAgg(figure)
         with style.house_style():
             canvas.draw()
@@ -107,13 +115,13 @@ def test_labels_at_the_ends_of_curves_do_not_overlap_and_nothing_is_cut(drawings
 
 @pytest.mark.parametrize("kind", style.FORMATS)
 def test_same_runs_same_bytes(studies, kind):
-    first, second = (style.render(gap_curves(studies["chain-and-split"], 100_000), kind) for _ in range(2))
+    first, second = (style.render(draw(gap_plot(studies["chain-and-split"], 100_000)), kind) for _ in range(2))
     assert first == second
     assert b"2026" not in first or kind == "png"
 
 
-def test_saving_leaves_nothing_unfinished_and_says_what_failed(drawings, tmp_path):
-    paths = style.save(drawings["skewed-split-value"].figure, tmp_path / "figures", "value")
+def test_saving_leaves_nothing_unfinished_and_says_what_failed(figures, tmp_path):
+    paths = style.save(figures["skewed-split-value"], tmp_path / "figures", "value")
     assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == ["value.pdf", "value.png", "value.svg"]
     assert all(path.stat().st_size > 1_000 for path in paths)
     (tmp_path / "file").write_text("")
@@ -133,8 +141,10 @@ def test_figures_without_networks_controls_or_full_length(tmp_path):
     names = {}
     for name, options in parts.items():
         studies = load_results(Store.read(fill(tmp_path / name, **options)))
-        names[name] = {drawing.name for drawing in all_figures(studies, catalogue())}
-    assert not any("networks" in name for name in names["no-networks"] | names["no-diagnostics"])
+        names[name] = set(figures_of(studies))
+    assert not any(
+        name.endswith(("-loss", "-lambda", "-calibration")) for name in names["no-networks"] | names["no-diagnostics"]
+    )
     assert "chain-and-split-gap-5000" in names["short"]
     assert "key-to-door-sweep-first-1000" in names["reduced"]
     assert "accumulated-charge-mirrored-seeds" in names["control-alone"]
@@ -142,10 +152,10 @@ def test_figures_without_networks_controls_or_full_length(tmp_path):
 
 def test_dots_of_equal_value_lie_side_by_side_within_their_row():
     values = np.array([1.0, 1.0, 1.0, 1.0, 500.0])
-    offsets = sweeps.spread(values)
+    offsets = plots.spread(values)
     assert len(set(offsets[:4])) == 4
     assert offsets[4] == 0
-    assert np.max(np.abs(sweeps.spread(np.ones(200)))) <= 0.33
+    assert np.max(np.abs(plots.spread(np.ones(200)))) <= 0.33
 
 
 def test_calibration_pools_runs_by_their_counts(studies):

@@ -138,6 +138,35 @@ def test_a_file_that_claims_more_rows_than_it_can_hold_is_refused(run):
         Store.read(run).table("toy")
 
 
+def test_a_second_digest_of_a_file_is_a_note(run, capsys):
+    name = batches(run)[0].relative_to(run).as_posix()
+    with (run / "digests.sha256").open("a") as lines:
+        lines.write(f"{'0' * 64}  {name}\n")
+    assert Claims(run).run() == 0
+    assert "note: 1 stored files have more than one digest" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [b"[]", b"", b"PAR1junkPAR1", "another table", "a digest of something else"])
+def test_tables_of_studies_are_checked_and_the_other_claims_are_judged(run, capsys, content):
+    folder = run / "hidden"
+    folder.mkdir()
+    if isinstance(content, bytes):
+        (folder / "runs.parquet").write_bytes(content)
+    else:
+        pl.DataFrame({"a": [1]}).write_parquet(folder / "runs.parquet")
+    if content == "a digest of something else":
+        (folder / "digests.sha256").write_text(f"{'0' * 64}  runs.parquet\n")
+    code, said = Claims(run).run(), capsys.readouterr()
+    damaged = [line for line in said.out.splitlines() if line.startswith("damaged: ")]
+    if content == "another table":
+        assert "its table cannot be judged" in said.out
+        assert not damaged
+    else:
+        assert code == 1
+        assert str(folder / "runs.parquet") in damaged[0]
+    assert "NOT RUN" in said.out
+
+
 # ---- what is not ours
 
 

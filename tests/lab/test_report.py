@@ -132,6 +132,25 @@ def test_the_page_opens_with_its_findings(text):
         assert len(claim.short) <= 40, claim.id
 
 
+def test_networks_of_reduced_size_have_a_headline_that_says_so(tmp_path):
+    names = ("accumulated-charge", "accumulated-charge-mirrored")
+    results = load_results(Store.read(fill(tmp_path, names, seeds=2, reduced=1_500)))
+    ends = [np.mean(results[name].arms[12].runs.at()[6]) for name in names]  # Chunked SARSA at 0.1 × 2⁻³
+    results = {name: one.with_arms([_at_one_size(arm, 6) for arm in one.arms]) for name, one in results.items()}
+    text = page_module.headline(results, catalogue())
+    for number in ends:
+        assert f" {number:,.0f} " in text
+    assert "of 1,500 on" in text
+    assert "(2 seeds of reduced length)" in text
+
+
+def _at_one_size(arm, place):
+    runs = arm.runs
+    columns = {name: values[place : place + 1] for name, values in runs.columns.items()}
+    exponents, sizes = runs.exponents[place : place + 1], runs.step_sizes[place : place + 1]
+    return replace(arm, runs=replace(runs, exponents=exponents, step_sizes=sizes, columns=columns))
+
+
 def test_no_verdict_stands_alone_where_a_control_says_otherwise(text):
     card = text.split('id="claim-charge-floor"')[1].split("</li>")[0]
     assert '<span class="status">holds</span>' in card

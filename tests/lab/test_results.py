@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -95,3 +96,14 @@ def test_the_page_on_the_two_signs_has_the_stored_numbers():
             name == "tilted"
             or verdict.removesuffix(" |") == claims.difference(study, name, -claims.MARGIN, claims.MARGIN).status
         ), name
+
+
+def test_the_picture_of_compare_is_drawn_from_the_stored_runs():
+    """The step sizes that the script chooses again are those that were stored as chosen."""
+    made = runpy.run_path(str(RESULTS.parent / "docs/figures/make_compare.py"))
+    stored = pl.read_parquet(made["RUNS"]).filter("chosen").unique(["arm", "seed"])
+    chosen = dict(zip(zip(stored["arm"], stored["seed"], strict=True), stored["step_size"], strict=True))
+    found = made["stored_comparison"]()
+    assert {
+        (one.arm.label, seed): one.step_sizes[place] for one in found.outcomes for seed, place in enumerate(one.chosen)
+    } == chosen

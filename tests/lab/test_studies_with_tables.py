@@ -12,6 +12,7 @@ import pytest
 from chunked_td.cli.report import Report
 from chunked_td.cli.reproduce import Reproduce
 from chunked_td.lab.catalogue import catalogue
+from chunked_td.lab.report.ledger import paper_claims
 from chunked_td.lab.results.claims import judge_all, load_directory
 from chunked_td.lab.studies.deep import summaries
 from chunked_td.lab.studies.deep.runner import FleetRunner
@@ -87,6 +88,8 @@ def test_a_damaged_table_is_left_out(ran, tmp_path, capsys):
 def test_the_committed_studies_are_judged_and_their_pages_written_again(tmp_path, capsys):
     loaded = load_directory(RESULTS / "paper", catalogue())
     judged = {claim.id: claim for claim in judge_all(loaded.results, catalogue())}
+    told = (RESULTS / "paper" / "tables" / "paper-claims.md").read_text(encoding="utf-8")  # what the README shows
+    assert told == paper_claims(judged.values())
     assert judged["compressor-easy"].status == "holds"
     assert judged["compressor-easy"].contradicted  # by noise in the middle
     assert judged["deep-ppo"].status == judged["hidden-score-ppo-kept"].status == "does not hold"

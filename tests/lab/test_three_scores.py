@@ -9,10 +9,11 @@ import pytest
 
 import chunked_td as ctd
 from chunked_td._numba import form, kernel
+from chunked_td.lab.statistics import cross_fitted
 from chunked_td.lab.studies.three_scores.methods import FIXED, METHODS, RULE
 from chunked_td.lab.studies.three_scores.problems import checkpoints, prepare
 from chunked_td.lab.studies.three_scores.protocol import STUDY, families
-from chunked_td.lab.studies.three_scores.results import cross_fitted, scored
+from chunked_td.lab.studies.three_scores.results import scored
 from chunked_td.lab.studies.three_scores.runs import BONUS, GIVEN, GREEDY, greedy_return, new_state, run, scores
 from chunked_td.lab.study import NOT_RUN, Verdict
 
@@ -134,7 +135,7 @@ def test_what_is_chosen_is_chosen_on_other_seeds():
     """Pure noise: the best of many arms is no better than the worst where it is scored on other seeds."""
     rng = np.random.default_rng(1)
     runs = {name: rng.normal(size=(9, 400)) for name in [*FIXED, RULE]}
-    _, best, worst = cross_fitted(runs)
+    _, best, worst = cross_fitted(runs, list(FIXED))
     assert abs(best.mean() - worst.mean()) < 4 * np.sqrt(2 / 400)
     assert scored({("noise", "1"): runs}).untold == ("noise 1",)
     runs = {name: each + 10.0 * k for k, (name, each) in enumerate(runs.items())}

@@ -35,6 +35,7 @@ LAKE = [
     (ctd.ChunkedExpectedSarsa, {"replacing": True}),
     (ctd.ExpectedSarsaLambda, {"lambda_": 0.7, "cutoff": 0.05}),
     (ctd.ChunkedTD, {"percept": "reward-state"}),
+    (ctd.ExpectedSarsaLambda, {"lambda_": 1.0, "view": "lineage", "reward_source": ctd.ExpectedError()}),
 ]
 
 
@@ -214,3 +215,80 @@ def test_watching_does_not_change_training():
     assert kept.steps[0][-1] == in_last.count(0)
     assert 0.0 <= kept.certain.min() <= kept.certain.max() <= 1.0
     assert kept.table()["mean_lambda"].is_between(0, 1).all()
+
+
+def kinds(one, t):
+    return [text.partition(":")[0] for text in one.causes[t][0]]
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("cls", [ctd.ChunkedExpectedSarsa, ctd.ChunkedSarsa])
+def test_in_a_certain_world_credit_stops_at_exploratory_actions(cls):
+    """Which actions are not greedy is found by playing the same episode again and asking for the values."""
+    env = gym.make("FrozenLake-v1", is_slippery=False)
+    agent = trained(cls, env, 150, epsilon=0.3)
+    cuts = 0
+    for seed in range(10):
+        agent.learn(env, 5, progress=False)
+        one = agent.explain(env, seed).learners[0]
+        twin, (observation, _) = copy.deepcopy(agent), env.reset(seed=seed)
+        action, random = twin.start(observation), []
+        random.append(twin.q_values(observation)[action] < twin.q_values(observation).max())
+        while action is not None:
+            observation, reward, terminated, truncated, _ = env.step(action)
+            before = twin.q_values(observation)
+            action = twin.step(reward, observation, terminated, truncated)
+            if action is not None:
+                q = before if cls is ctd.ChunkedSarsa else twin.q_values(observation)
+                random.append(q[action] < q.max())
+        random = [*random[1:], False] if cls is ctd.ChunkedSarsa else random
+        for t in np.flatnonzero(one.breaks[:, 0]):
+            assert random[t]
+            assert kinds(one, t) == ["exploration"]
+        cuts += int(one.breaks.sum())
+        assert "at exploratory actions (" in one.summary(0) or not one.breaks.any()
+    assert cuts
+
+
+@pytest.mark.uncompiled
+def test_causes_are_facts_of_the_run():
+    lake = gym.make("FrozenLake-v1")
+    greedy = trained(ctd.ChunkedExpectedSarsa, lake, 100, epsilon=0.0, initial_value=0.5)
+    told = greedy.explain(lake, 0)
+    one = told.learners[0]
+    for t in np.flatnonzero(one.breaks[:, 0]):
+        (text,) = one.causes[t][0]
+        known = {target for _, target, _, _ in lake.unwrapped.P[int(told.places[t])][told.actions[t]]}
+        assert text.startswith("chance: ")
+        assert 2 <= int(text.split()[1]) <= len(known)
+    assert one.breaks.any()
+    fresh = ctd.ChunkedExpectedSarsa(lake, lambda_source=ctd.ForwardLambda(literal=True), seed=0).explain(lake, 0)
+    assert all("first visit" in kinds(fresh.learners[0], t) for t in range(2) if fresh.learners[0].breaks[t, 0])
+    walk = gym.make("FrozenLake-v1", is_slippery=False)
+    for source in (ctd.JunctionLambda(), ctd.BackwardLambda()):
+        agent, cuts = trained(ctd.ChunkedExpectedSarsa, walk, 100, epsilon=0.3, lambda_source=source), 0
+        for seed in range(6):
+            agent.learn(walk, 5, progress=False)
+            one = agent.explain(walk, seed).learners[0]
+            for t in np.flatnonzero(one.breaks[:, 0]):
+                returned = source.follows_episode and one.states[t] in one.states[:t]
+                assert (kinds(one, t) == ["return"]) == returned
+                assert source.follows_episode or kinds(one, t) == ["junction"]
+                cuts += 1
+        assert cuts
+    fixed = greedy.explain(lake, 0, against=0.3).learners[1]
+    assert fixed.cause(1, 0) == "none known"
+    assert "no known cause" in fixed.summary(0)
+
+
+@pytest.mark.uncompiled
+def test_certain_means_certain_given_the_policy():
+    env = gym.make("FrozenLake-v1", is_slippery=False)
+    for source in (ctd.ForwardLambda(), ctd.ExpectedLambda()):
+        kept = watch_training(
+            ctd.ChunkedExpectedSarsa(env, lambda_source=source, seed=1), env, 300, windows=3, progress=False
+        )
+        assert kept.certain[-1] > 0.5
+    slippery = gym.make("FrozenLake-v1")
+    kept = watch_training(ctd.ChunkedExpectedSarsa(slippery, seed=1), slippery, 300, windows=3, progress=False)
+    assert kept.certain[-1] < 0.2

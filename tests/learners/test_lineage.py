@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunked_td as ctd
+from chunked_td.envs.dynamics import TransitionTable
 from chunked_td.indexing import HashedIndexer
+from helpers.episodes import Enumerated
 from helpers.faces import check_both_faces, check_saving
 from helpers.naive import EXPECTED_SARSA, SARSA, Naive, V
 from helpers.naive_planning import Planned
+from helpers.random_tables import random_outcomes
 from helpers.worlds import World, side_by_side
 
 CLASSES = {V: ctd.TDLambda, SARSA: ctd.SarsaLambda, EXPECTED_SARSA: ctd.ExpectedSarsaLambda}
@@ -53,8 +59,8 @@ class NaiveLineage(Naive):
         for row in {place for _, place, _ in now}:
             latest = max(i for i, (_, place, _) in enumerate(now) if place == row)
             weights = [self.passed(row, k) for k in range(latest + 1, t + 1)]
-            trace = self.gamma ** (t - latest) * (np.min(weights, axis=0) if weights else 1.0)
-            values[row] = values[row] + self.alpha * delta * trace
+            self.trace[row] = self.gamma ** (t - latest) * (np.min(weights, axis=0) if weights else 1.0)
+            values[row] = values[row] + self.alpha * delta * self.trace[row]
         self.values = values
 
     def passed(self, row, k):
@@ -223,3 +229,52 @@ def test_a_table_of_pairs_that_could_be_searched_without_end_is_refused():
     for shared, keys in ((full, 4), (full[:3], 0), (np.array([[7, 1], [7, 1], [0, 0], [0, 0]]), 2)):
         with pytest.raises(ValueError, match="trace_shared"):
             trace.check_saved(good | {"trace_shared": shared, "trace_clock": np.array([0, keys])})
+
+
+# ---- exactly, over all episodes
+
+
+def limit_of_updates(every, values, zero, cut=1.0):
+    """E[Σ δ_t e_t] of lineage once C/n has settled: by all episodes, one by one; λ = 1, or P of what came."""
+    first, arrivals = Counter(), Counter()
+    for p, story in every.episodes:
+        for t, m in enumerate(story):
+            arrivals[m.s] += p
+            for row in {every.row(past) for past in story[:t]}:
+                latest = max(k for k in range(t) if every.row(story[k]) == row)
+                first[row, m.s] += p * all(past.s != m.s for past in story[latest + 1 : t])
+    total = np.zeros(values.size)
+    for p, story in every.episodes:
+        trace = {}
+        for t, m in enumerate(story):
+            passed = cut if cut == 1.0 else every.forward(True)(story, t)
+            for row in trace:
+                latest = max(k for k in range(t) if every.row(story[k]) == row)
+                is_return = any(past.s == m.s for past in story[latest + 1 : t])
+                share = 0.0 if zero and is_return else first[row, m.s] / arrivals[m.s]
+                weight, faded = trace[row]
+                trace[row] = (
+                    min(every.discount * weight, every.discount * faded * passed * share),
+                    every.discount * faded,
+                )
+            trace[every.row(m)] = 1.0, 1.0
+            for row, (weight, _) in trace.items():
+                total[row] += p * every.error(values, m) * weight
+    return total
+
+
+@pytest.mark.parametrize("learner", ["td", "sarsa", "expected_sarsa"])
+@pytest.mark.parametrize("zero", [False, True])
+def test_lineage_settles_at_the_true_values_and_nowhere_else(learner, zero):
+    """Cyclic problem, every episode by its probability: the mean update vanishes at V^π or Q^π and is regular there."""
+    table = TransitionTable.from_outcomes(
+        random_outcomes(np.random.default_rng(1), 3, 2, branching=2, stop=0.3, masks=False), starts=[0, 1, 2], horizon=4
+    )
+    pi = np.array([[0.3, 0.7], [0.5, 0.5], [0.9, 0.1]])
+    every = Enumerated(table, pi, learner, 0.9)
+    truth = ctd.fixed_point(table, 0.5, learner=learner, discount=0.9, policy=pi).truth[:, 0]
+    mean = partial(limit_of_updates, every, zero=zero)
+    np.testing.assert_allclose(mean(truth), 0.0, atol=1e-12)
+    slopes = np.array([mean(truth + unit) for unit in np.eye(truth.size)])
+    assert np.linalg.eigvals(slopes).real.max() < -0.01  # so the iteration is drawn there, from anywhere
+    assert np.abs(limit_of_updates(every, truth, zero, cut=0.0)).max() > 1e-3  # a λ that sees what came moves it

@@ -9,6 +9,7 @@ import pytest
 from gymnasium import spaces
 
 import chunked_td as ctd
+from chunked_td.learners.logged import RecordedEpisode
 from chunked_td.returns import lambda_returns
 
 
@@ -115,6 +116,10 @@ def line_episode(rng, length=8, **more):
     }
 
 
+def as_object(truncations=None, **fields):
+    return RecordedEpisode(truncations=truncations, **fields)
+
+
 def naive_retrace(q, episode, epsilon, gamma, lam, alpha, mu):
     """Q(x_t,a_t) += α Σ_{s≥t} (Π_{j=t+1..s} γ λ min(1, π/μ)_j) δ_s; no state is visited twice, so values hold still."""
     states, actions, rewards = episode["observations"], episode["actions"], episode["rewards"]
@@ -213,11 +218,36 @@ def test_told_actions_take_no_random_numbers():
         ({"probabilities": [0.5]}, "probabilities must have 8 entries"),
         ({"action_masks": np.ones((8, 2))}, "action_masks must have 9 entries"),
         ({"actions": np.full(8, 2)}, r"action must be an action, 0\.\.1, got"),
+        ({"actions": [0, 1, 0, None, 0, 1, 0, 1]}, "episode 1, step 3: action must be"),
+        ({"actions": [0, 1, 0, 1.0, 0, 1, 0, 1]}, "episode 1, step 0: action must be"),
+        ({"rewards": ["1"] * 8}, "rewards must be numbers"),
+        ({"rewards": [1j] * 8}, "rewards must be numbers"),
+        ({"rewards": [0.0] * 7 + [np.nan]}, "step 7: reward must be 1 finite"),
+        ({"rewards": [[0.0, 1.0]] * 8}, "step 0: reward must be 1 finite"),
+        ({"terminations": "False"}, "terminations must be True or False, got 'False'"),
+        ({"terminations": [False] * 7 + [np.nan]}, "terminations must be True or False, got nan"),
+        ({"truncations": 5}, "truncations must be True or False, got 5"),
+        ({"observations": [0, 1, 2, 3, -4, 5, 6, 7, 8]}, "episode 1, observation 4: observation: got -4"),
     ],
 )
-def test_bad_episodes_are_named(change, match):
+@pytest.mark.parametrize("kind", [dict, lambda fields: as_object(**fields)], ids=["dict", "object"])
+def test_bad_episodes_are_named_before_anything_is_learned(change, match, kind):
+    good, agent = line_episode(np.random.default_rng(0)), ctd.ChunkedSarsa(Line())
     with pytest.raises(ValueError, match=match):
-        ctd.ChunkedSarsa(Line()).learn_from(line_episode(np.random.default_rng(0)) | change)
+        agent.learn_from([good, kind(good | change)])
+    assert agent.episode == 0
+    assert not agent.tables.values.any()
+
+
+def test_a_row_that_is_missing_inside_an_episode_is_found(tmp_path):
+    env = ctd.Recorder(Line())
+    env.episodes.append(as_object(**line_episode(np.random.default_rng(0), truncations=[False] * 8)))
+    env.write_parquet(tmp_path / "whole.parquet")
+    frame = pl.read_parquet(tmp_path / "whole.parquet")
+    frame.filter(pl.int_range(pl.len()) != 2).write_parquet(tmp_path / "torn.parquet")
+    agent = ctd.ChunkedSarsa(Line())
+    with pytest.raises(ValueError, match="in episode 0 an observation is not the next_observation"):
+        agent.learn_from(tmp_path / "torn.parquet")
 
 
 def test_bad_behaviour_is_named(tmp_path):

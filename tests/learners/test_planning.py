@@ -44,6 +44,7 @@ PAIRS = {
     "dyna": (ctd.Dyna(4), ("dyna", 4, False, False)),
     "dyna-expected": (ctd.Dyna(3, expected=True), ("dyna", 3, True, False)),
     "dyna-greedy": (ctd.Dyna(2, greedy=True), ("dyna", 2, False, True)),
+    "replay": (ctd.Replay(3, capacity=17), ("replay", 3, 17)),
     "sweeping": (ctd.PrioritisedSweeping(3, threshold=1e-3), ("sweeping", 3, 1e-3)),
     "sweeping-direct": (ctd.PrioritisedSweeping(2, threshold=1e-3, direct=True), ("sweeping", 2, 1e-3)),
     "certain": (ctd.CertaintyEquivalence(tolerance=1e-13), ("certain",)),
@@ -57,6 +58,8 @@ PAIRS = {
         uncompiled("dyna", V, 1),
         uncompiled("dyna-expected", SARSA, 2),
         ("dyna-greedy", EXPECTED_SARSA, 1),
+        ("replay", EXPECTED_SARSA, 1),
+        uncompiled("replay", V, 2),
         ("sweeping", EXPECTED_SARSA, 2),
         uncompiled("sweeping", V, 1),
         ("sweeping-direct", EXPECTED_SARSA, 1),
@@ -393,4 +396,4 @@ def test_bad_input():
         ctd.DynaQ(Growing(), model=ctd.PermutedModel(0.5))
     with pytest.raises(ValueError, match=r"goes with percept 'state'"):
         ctd.ChunkedSarsa(env, model=ctd.StaleModel(1), percept="reward-state")
-    assert {"Dyna", "PrioritisedSweeping", "CertaintyEquivalence"} == set(PLANNERS)
+    assert {"Dyna", "PrioritisedSweeping", "CertaintyEquivalence", "Replay"} == set(PLANNERS)

@@ -317,3 +317,11 @@ def test_saving_makes_no_folders(tmp_path):
     with pytest.raises(FileNotFoundError, match="path must be in a folder that exists"):
         agent.save(tmp_path / "absent" / "agent.ctd")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_learner_that_has_diverged_is_not_saved(tmp_path):
+    agent = ctd.TDLambda(gym.make("FrozenLake-v1"), step_size=0.1, discount=0.9, lambda_=0.5, seed=0)
+    agent.tables.values[3] = np.inf
+    with pytest.raises(ValueError, match="its values must be finite, got inf or nan: learning has diverged"):
+        agent.save(tmp_path / "agent.ctd")
+    assert list(tmp_path.iterdir()) == []

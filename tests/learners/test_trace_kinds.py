@@ -262,3 +262,135 @@ def test_expected_traces_refuse_what_does_not_fit():
         ctd.ExpectedTraces(mix=2)
     with pytest.raises(ValueError, match="replacing goes with view 'traces', got view"):
         ctd.SarsaLambda(World(1), view="expected_traces", replacing=True)
+
+
+# ---- preferential and emphatic TD
+
+
+class NaivePreferential(Naive):
+    """Anand and Precup (2021): e_t = β(s_t) φ_t + γ (1 − β(s_t)) e_{t−1}, with the preference β = 1 − λ."""
+
+    def learn(self, lambda_t, reward, bootstrap, ended):
+        preference = 1 - lambda_t
+        here = np.zeros_like(self.values)
+        here[self.place] = 1.0
+        self.trace = preference * here + self.gamma * (1 - preference) * self.trace
+        self.values = self.values + self.alpha * self.trace * (
+            reward + self.gamma * bootstrap - self.values[self.place]
+        )
+
+
+class NaiveEmphatic(Naive):
+    """Sutton, Mahmood and White (2016), Eq. 17 to 20, with ρ = 1 and interest 1; F is summed up anew at every step."""
+
+    def start(self, s, legal):
+        self.times = 0
+        return super().start(s, legal)
+
+    def learn(self, lambda_t, reward, bootstrap, ended):
+        self.times += 1
+        follow_on = sum(self.gamma**k for k in range(self.times))
+        emphasis = lambda_t * 1.0 + (1 - lambda_t) * follow_on
+        here = np.zeros_like(self.values)
+        here[self.place] = 1.0
+        self.trace = self.gamma * lambda_t * self.trace + emphasis * here
+        delta = reward + self.gamma * bootstrap - self.values[self.place]
+        self.values = self.values + self.alpha * delta * self.trace
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize(("view", "reference"), [("preferential", NaivePreferential), ("emphatic", NaiveEmphatic)])
+def test_weighted_traces_are_their_definition(view, reference):
+    @settings(max_examples=40)
+    @given(cases())
+    def check(case):
+        world, bootstrap, source, gamma, alpha, common = case
+        case = world, bootstrap, source, gamma, 0.1 * alpha, common  # emphasis may be as large as the episode is long
+        side_by_side(*both(case, reference, view), episodes=4, check_steps=True)
+
+    check()
+
+
+def test_emphatic_traces_on_both_faces():
+    check_both_faces(ctd.SarsaLambda, "sarsa", source=ctd.ConstantLambda(0.6), view="emphatic")
+
+
+@pytest.mark.uncompiled
+def test_emphatic_traces_are_saved(tmp_path):
+    agent = ctd.SarsaLambda(World(11, (9,), 3, masked=False), view="emphatic", epsilon=0.4, seed=2, step_size=0.01)
+    check_saving(agent, World(11, (9,), 3, masked=False), tmp_path / "a.ctd")
+
+
+# ---- LSTD(λ)
+
+
+class NaiveLeastSquares(Naive):
+    """A and b of all transitions, solved anew after every step. `ridge` visits of each initial value first."""
+
+    ridge, initial = 0.5, 2.0
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        self.values += self.initial
+        self.A = self.ridge * np.eye(self.rows)
+        self.b = np.full((self.rows, self.world.rewards), self.ridge * self.initial)
+
+    def start(self, s, legal):
+        self.e = np.zeros(self.rows)
+        return super().start(s, legal)
+
+    def ahead(self, s2, a2):
+        """Also the weights of the rows in it: what it says of each unit vector."""
+        values, rows = self.values, []
+        for unit in np.eye(self.rows):
+            self.values = np.broadcast_to(unit.reshape(values.shape[:-1])[..., None], values.shape)
+            rows.append(super().ahead(s2, a2)[0])
+        self.values, self.weights = values, np.array(rows)
+        return super().ahead(s2, a2)
+
+    def learn(self, lambda_t, reward, bootstrap, ended):
+        here = np.zeros(self.values.shape[:-1])
+        here[self.place] = 1.0
+        self.e = self.gamma * lambda_t[0] * self.e + here.ravel()
+        self.A += np.outer(self.e, here.ravel() - (0.0 if ended == 1 else self.gamma * self.weights))
+        self.b += np.outer(self.e, reward)
+        self.values = np.linalg.solve(self.A, self.b).reshape(self.values.shape)
+
+
+@pytest.mark.uncompiled
+@settings(max_examples=30)
+@given(cases())
+def test_least_squares_solve_their_equations(case):
+    """The policy is uniform: greedy ones would part where the two ways of solving differ by rounding."""
+    world, bootstrap, source, gamma, alpha, common = case
+    agent, naive, world = both(
+        (world, bootstrap, source, gamma, alpha, common | {"epsilon": 1.0}), NaiveLeastSquares, ctd.LeastSquares(0.5)
+    )
+    agent.tables.values[:] = NaiveLeastSquares.initial
+    side_by_side(agent, naive, world, episodes=3, check_steps=True)
+
+
+@pytest.mark.uncompiled
+def test_least_squares_with_lambda_1_average_returns(tmp_path):
+    """Without discount, λ = 1 and hardly a prior, V is the mean return of the visits (Boyan 2002); no step size."""
+    agent = ctd.TDLambda(World(1, (9,), 1), lambda_=1.0, discount=1.0, view=ctd.LeastSquares(1e-9), step_size=0.9)
+    paid = np.random.default_rng(0).normal(size=(20, 3))
+    for rewards in paid:
+        agent.start(0)
+        for s in range(3):
+            agent.step(rewards[s], s + 1, s == 2)
+    returns = np.cumsum(paid[:, ::-1], axis=1)[:, ::-1]
+    np.testing.assert_allclose(agent.tables.values[:3, 0], returns.mean(axis=0), rtol=1e-6)
+    agent = ctd.SarsaLambda(World(11, (9,), 3, masked=False), view="least_squares", epsilon=0.4, seed=2)
+    assert check_saving(agent, World(11, (9,), 3, masked=False), tmp_path / "a.ctd").view == ctd.LeastSquares()
+
+
+def test_least_squares_on_both_faces():
+    check_both_faces(ctd.ExpectedSarsaLambda, "expected_sarsa", source=ctd.ConstantLambda(0.6), view="least_squares")
+
+
+def test_least_squares_refuse_what_they_cannot_do():
+    with pytest.raises(ValueError, match="ridge must be"):
+        ctd.LeastSquares(0.0)
+    with pytest.raises(ValueError, match="λ per reward component; it does not go with view 'least_squares'"):
+        ctd.FactoredChunkedExpectedSarsa(World(1, (2, 3), 2, 2), view="least_squares")

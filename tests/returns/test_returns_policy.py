@@ -75,6 +75,7 @@ def test_longer_sequences_bootstrap_less():
     mask = np.arange(200) < np.array([[200], [40], [20], [5], [0]])
     expected = [[1 - 1 / 10], [1 - 1 / 2], [0], [0], [0]]
     np.testing.assert_allclose(returns.length_lambda(mask), expected)
+    np.testing.assert_allclose(returns.length_lambda(mask, alpha=0.01), [[1 - 1 / 2], [0], [0], [0], [0]])
     np.testing.assert_allclose(returns.length_lambda(mask.T, time_axis=0), np.transpose(expected))
     np.testing.assert_allclose(returns.length_lambda(jnp.asarray(mask)), expected, rtol=1e-6)
     if torch is not None:

@@ -38,6 +38,18 @@ STORE = ("tests/lab/test_store.py", "-k", "table_is_what or same_bytes or change
 SAVING = ("tests/learners/test_saving.py", "-k", "uninterrupted or changes_nothing or do_not_fit or asked_for")
 DIVERGENCE = ("tests/test_divergence.py",)
 MISUSE = ("tests/learners/test_misuse.py",)
+LINEAGE = ("tests/learners/test_lineage.py",)
+MATURITY = ("tests/learners/test_maturity.py",)
+MASKS = ("tests/returns/test_returns_masks.py",)
+OFF_POLICY = ("tests/returns/test_returns_off_policy.py",)
+POLICY = ("tests/returns/test_returns_policy.py",)
+RANKING = ("tests/lab/test_comparison.py", "-k", "those_of_the_definition or too_few_seeds_give or zero_width")
+STATISTICS = ("tests/lab/test_statistics.py",)
+THREE_SCORES = ("tests/lab/test_three_scores.py",)
+HOSTILE = ("tests/lab/test_hostile_directories.py",)
+LOGGED = ("tests/learners/test_logged.py",)
+PPO = ("tests/deep/test_deep_hidden.py", "-k", "advantages_of_ppo")
+COMPRESSION = ("tests/compression/test_compressor.py",)
 
 EDITS = (
     # the update
@@ -455,6 +467,295 @@ EDITS = (
         "            state = state * n + x\n",
         "            state = state + n * x\n",
         ("tests/test_indexing.py", "-k", "numbered or ravel"),
+    ),
+    # traces with lineage, luck and maturity
+    Edit(
+        "shares count one arrival more",
+        "learners/lineage.py",
+        "share = shared[place, 1] / number\n",
+        "share = shared[place, 1] / (number + 1)\n",
+        LINEAGE,
+    ),
+    Edit(
+        "returns count as first arrivals",
+        "learners/lineage.py",
+        "        if not is_return:\n",
+        "        if True:\n",
+        LINEAGE,
+    ),
+    Edit(
+        "lineage does not discount",
+        "learners/lineage.py",
+        "        trace.faded[row] *= discount\n",
+        "        trace.faded[row] *= 1.0\n",
+        LINEAGE,
+    ),
+    Edit(
+        "lineage forgets the weakest share",
+        "learners/lineage.py",
+        "min(discount * entries.weight[k, i], passed)",
+        "passed",
+        LINEAGE,
+    ),
+    Edit(
+        "lineage never sees a return",
+        "learners/lineage.py",
+        "    trace.arrivals[state, 1] = trace.clock[0]\n",
+        "    trace.arrivals[state, 1] = 0\n",
+        LINEAGE,
+    ),
+    Edit(
+        "a value is mature where it is a guess",
+        "lambdas/maturity.py",
+        "min(max(1.0 - learned, 0.0), 1.0)\n        return",
+        "min(max(learned, 0.0), 1.0)\n        return",
+        MATURITY,
+    ),
+    Edit(
+        "maturity does not discount",
+        "lambdas/maturity.py",
+        "            source.surprise[j] -= rule.discount * (1.0 - learned)\n",
+        "            source.surprise[j] -= 1.0 - learned\n",
+        MATURITY,
+    ),
+    # returns with masks, and λ from a policy
+    Edit(
+        "masked steps do not hold what comes after them",
+        "returns/_formulas.py",
+        "xp.where(masked, xp.ones_like(x), xp.zeros_like(x))",
+        "xp.zeros_like(x)",
+        MASKS,
+    ),
+    Edit(
+        "masked results are left as they are",
+        "returns/_arguments.py",
+        "result = self.backend.xp.where(self.mask, result, 0.0)",
+        "result = self.backend.xp.where(self.mask, result, result)",
+        MASKS,
+    ),
+    Edit(
+        "segments are not cut apart",
+        "returns/_arguments.py",
+        "found = mask & (following(given, ids, -0.5) != ids)",
+        "found = mask & (following(given, ids, -0.5) != following(given, ids, -0.5))",
+        MASKS,
+    ),
+    Edit(
+        "off-policy returns keep all of q",
+        "returns/_formulas.py",
+        "discount_t * (v_t - c_t * q_t)",
+        "discount_t * (v_t - q_t)",
+        OFF_POLICY,
+    ),
+    Edit(
+        "v-trace weighs by the clipped ratio twice",
+        "returns/_formulas.py",
+        "rho_tm1 * (r_t + discount_t * v_t - v_tm1), discount_t * c_t",
+        "rho_tm1 * (r_t + discount_t * v_t - v_tm1), rho_tm1 * discount_t * c_t",
+        OFF_POLICY,
+    ),
+    Edit(
+        "worth takes the value whole",
+        "returns/_formulas.py",
+        "(1 - lambda_) * values + lambda_ * rewards",
+        "values + lambda_ * rewards",
+        MASKS,
+    ),
+    Edit(
+        "the expected λ is not normalised",
+        "returns/policy.py",
+        "(z * z).sum(-1) / total**2",
+        "(z * z).sum(-1) / total",
+        POLICY,
+    ),
+    Edit(
+        "the entropy has the wrong sign",
+        "returns/policy.py",
+        "xp.exp(negative_entropy)",
+        "xp.exp(-negative_entropy)",
+        POLICY,
+    ),
+    Edit("λ by length ignores its α", "returns/policy.py", "1.0 - 1.0 / (alpha * ", "1.0 - 1.0 / (0.05 * ", POLICY),
+    Edit(
+        "the value kernel counts the variance once",
+        "returns/policy.py",
+        "1.0 + 2.0 * variance / tau**2",
+        "1.0 + variance / tau**2",
+        POLICY,
+    ),
+    # statistics
+    Edit(
+        "standard errors divide by n",
+        "lab/comparison/ranking.py",
+        "differences.std(axis=-1, ddof=1)",
+        "differences.std(axis=-1, ddof=0)",
+        RANKING,
+    ),
+    Edit(
+        "the critical value is that of 92 %",
+        "lab/comparison/ranking.py",
+        "int(np.ceil((1 - error) * RESAMPLES)) - 1",
+        "int(np.ceil(0.92 * RESAMPLES)) - 1",
+        RANKING,
+    ),
+    Edit(
+        "intervals go beyond what scores can differ by",
+        "lab/comparison/ranking.py",
+        "Gap(mean, max(mean - half, -self.spread), min(mean + half, self.spread))",
+        "Gap(mean, mean - half, mean + half)",
+        RANKING,
+    ),
+    Edit(
+        "five seeds are enough",
+        "lab/comparison/ranking.py",
+        "        if seeds < LEAST or self.spread <= _rounding(self.scores):\n",
+        "        if self.spread <= _rounding(self.scores):\n",
+        RANKING,
+    ),
+    Edit("Holm without steps", "lab/statistics.py", "(len(order) - rank) * p[i]", "p[i]", STATISTICS),
+    Edit(
+        "ties count as wins",
+        "lab/statistics.py",
+        "(difference > 0) + 0.5 * (difference == 0)",
+        "(difference >= 0) + 0.0",
+        STATISTICS,
+    ),
+    Edit(
+        "what is chosen is chosen on the seeds scored",
+        "lab/statistics.py",
+        "means = {name: each[:, chosen].mean(1)",
+        "means = {name: each[:, test].mean(1)",
+        THREE_SCORES,
+    ),
+    Edit(
+        "families are not drawn again",
+        "lab/statistics.py",
+        "resampled(groups[k]) for k in rng.integers(len(groups), size=len(groups))",
+        "resampled(groups[k]) for k in range(len(groups))",
+        STATISTICS,
+    ),
+    # three scores
+    Edit(
+        "traces are dropped too soon",
+        "lab/studies/three_scores/runs.py",
+        "FORGOTTEN = 1e-12",
+        "FORGOTTEN = 1e-1",
+        THREE_SCORES,
+    ),
+    Edit(
+        "all of the error is expected",
+        "lab/studies/three_scores/runs.py",
+        "error += method.expected * (expected - error)",
+        "error = expected",
+        THREE_SCORES,
+    ),
+    Edit(
+        "greedy returns are not discounted",
+        "lab/studies/three_scores/runs.py",
+        "state.greedy[row] * problem.discount * problem.chance[k]",
+        "state.greedy[row] * problem.chance[k]",
+        THREE_SCORES,
+    ),
+    Edit(
+        "a cut episode is worth what its state is",
+        "lab/studies/three_scores/runs.py",
+        "return score if ended else score - gain * problem.best[x]",
+        "return score",
+        THREE_SCORES,
+    ),
+    # the store
+    Edit(
+        "a file may change after its check",
+        "lab/store/batch_store.py",
+        "            if sha256(content) != self.digest:\n",
+        "            if False:\n",
+        HOSTILE,
+    ),
+    Edit(
+        "the key is not compared with the settings",
+        "lab/store/batch_store.py",
+        "if digest_of(values) != key or path.name",
+        "if path.name",
+        HOSTILE,
+    ),
+    Edit(
+        "numbers that travel are not checked",
+        "lab/store/npz.py",
+        "    if digest_columns(columns) != digest:\n",
+        "    if False:\n",
+        HOSTILE,
+    ),
+    Edit(
+        "a table's digest is not compared",
+        "lab/store/tables.py",
+        "    if recorded and sha256(content) not in recorded:\n",
+        "    if False:\n",
+        HOSTILE,
+    ),
+    # recorded episodes and saving
+    Edit(
+        "a missing row goes unseen",
+        "learners/logged.py",
+        '        if column["next_observation"][:-1] != column["observation"][1:]:\n',
+        "        if False:\n",
+        LOGGED,
+    ),
+    Edit(
+        "recorded actions are not checked beforehand",
+        "learners/logged.py",
+        '        check_action(f"{place}: action"',
+        '        (lambda *_: 0)(f"{place}: action"',
+        LOGGED,
+    ),
+    Edit(
+        "any flag is True",
+        "learners/logged.py",
+        'flags = [check_end(f"episodes: {names[0]}", flag) for flag in value]',
+        "flags = [bool(flag) for flag in value]",
+        LOGGED,
+    ),
+    Edit(
+        "a diverged learner is saved",
+        "learners/saving.py",
+        "    check_finite(tables)\n",
+        "",
+        ("tests/learners/test_saving.py", "-k", "diverged"),
+    ),
+    # other libraries and networks
+    Edit(
+        "the buffer forgets the last value",
+        "integrations/sb3.py",
+        "np.concatenate([self.values[1:], last])",
+        "np.concatenate([self.values[1:], 0.0 * last])",
+        ("tests/integrations/test_sb3.py", "-k", "their_advantages"),
+    ),
+    Edit(
+        "the buffer forgets the last end",
+        "integrations/sb3.py",
+        "np.concatenate([self.episode_starts[1:] != 0, ended])",
+        "np.concatenate([self.episode_starts[1:] != 0, ended & False])",
+        ("tests/integrations/test_sb3.py", "-k", "their_advantages"),
+    ),
+    Edit(
+        "PPO takes a cut for going on",
+        "deep/agents/ppo.py",
+        "r.terminated, r.truncated, settings.discount",
+        "r.terminated, r.truncated & False, settings.discount",
+        PPO,
+    ),
+    Edit(
+        "PPO bootstraps from terminal states",
+        "deep/agents/ppo.py",
+        "next_values = jnp.where(r.terminated, 0.0, next_outputs[..., 0])",
+        "next_values = next_outputs[..., 0]",
+        PPO,
+    ),
+    Edit(
+        "the compressor drops what it failed to predict",
+        "compression/criteria.py",
+        "return failed | (log_p < criterion.least_log_probability)",
+        "return log_p < criterion.least_log_probability",
+        COMPRESSION,
     ),
 )
 """All of them."""

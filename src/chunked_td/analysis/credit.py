@@ -5,7 +5,8 @@ A TD error δ_t at step t changes the value of an earlier step k by α δ_t e_{k
     e_{k,t} = Π_{j=k+1..t} γ λ_j        (1 for k = t)
 
 so credit reaches back as far as no λ_j in between is small. A small λ_j is where a chunk breaks. The update that step k
-receives in an episode is Σ_{t≥k} α δ_t e_{k,t}, and all of them together are the change of the table.
+receives in an episode is Σ_{t≥k} α δ_t e_{k,t}, and all of them together are the change of the table. Lineage traces
+are read off the learner: they belong to the latest visit of their row.
 
 `explain` plays an episode with a copy of a learner, reads λ_t and δ_t off every update it makes, and divides the update
 among the steps. `watch_training` trains a learner and keeps λ by state. Pictures and pages are made in
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import copy
 import io
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -28,18 +30,16 @@ import numpy as np
 from chunked_td._checks import check_seed, check_whole
 from chunked_td._files import write_atomically
 from chunked_td._loading import require
+from chunked_td.analysis.causes import AT, BREAK, StepFacts, certain_lambda
 from chunked_td.bootstraps import STATE
 from chunked_td.lambdas.base import LambdaSource, as_lambda_source
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.learners.learner import Learner
+from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.loop import History, check_fits, leave_training, reset, step, train
+from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.learners.sutton_singh import SuttonSingh
-
-BREAK = 0.5
-"""A chunk breaks before a step whose λ is below this: its state is more likely kept than dropped (§3.1)."""
-
-CERTAIN = 0.95
-"""A step whose λ is at least this counts as certain."""
+from chunked_td.traces import Trace
 
 REACH = 0.1
 """Credit is said to reach a step whose trace is at least this."""
@@ -55,8 +55,11 @@ class Credit:
       lambdas: float64[T, d], λ_t. factors: what multiplied the traces: λ_t, or with sampled chunks its coin, 0 or 1.
       td_errors: float64[T, d], δ_t as it was used.
       step_size: α. discount: γ. replacing, cutoff: of the traces.
+      causes: for every step and reward component why it cuts credit (see `causes`); () where it does not, or where no
+        cause is known.
       touched: int64[n], the rows that were visited. change: float64[n, d], by how much the table changed there.
       watched: λ over training, where it was kept.
+      kept: for lineage traces, e as it was at every step t, float64[t + 1, d] each.
     """
 
     label: str
@@ -69,12 +72,17 @@ class Credit:
     discount: float
     replacing: bool
     cutoff: float
+    causes: tuple[tuple[tuple[str, ...], ...], ...]
     touched: np.ndarray
     change: np.ndarray
     watched: LambdaHistory | None = None
+    kept: tuple[np.ndarray, ...] = ()
 
     def traces(self) -> Iterator[tuple[int, np.ndarray]]:
         """(t, e) for every step t: e[k], float64[t + 1, d], is the trace that step k holds when δ_t arrives."""
+        if self.kept:
+            yield from enumerate(self.kept)
+            return
         e = np.zeros(self.factors.shape)
         for t in range(len(e)):
             e[:t] *= self.discount * self.factors[t]
@@ -107,9 +115,31 @@ class Credit:
     @property
     def chunks(self) -> np.ndarray:
         """int64[T, d]: the number of the chunk that each step belongs to."""
-        breaks = self.factors < BREAK
-        breaks[:1] = False  # nothing comes before the first step
-        return np.cumsum(breaks, axis=0)
+        return np.cumsum(self.breaks, axis=0)
+
+    @property
+    def breaks(self) -> np.ndarray:
+        """bool[T, d]: the steps that cut credit; not the first, before which nothing comes."""
+        found = self.factors < BREAK
+        found[:1] = False
+        return found
+
+    def cause(self, t: int, i: int) -> str:
+        """Why step t cuts the credit of reward component i; "" where it does not."""
+        return ("; ".join(self.causes[t][i]) or "none known") if self.breaks[t, i] else ""
+
+    def summary(self, i: int) -> str:
+        """Where the credit of reward component i stops in this episode, in a sentence."""
+        cut = np.flatnonzero(self.breaks[:, i])
+        kinds = Counter(
+            " and ".join(AT[text.partition(":")[0]] for text in self.causes[t][i]) or "no known cause" for t in cut
+        )
+        if not kinds:
+            return f"no step of {len(self.factors)} cuts credit."
+        if len(kinds) == 1:
+            return f"credit stops at {next(iter(kinds))} ({len(cut)} of {len(self.factors)} steps)."
+        told = ", ".join(f"{number} at {kind}" for kind, number in kinds.most_common())
+        return f"credit stops at {len(cut)} of {len(self.factors)} steps: {told}."
 
 
 @dataclass(frozen=True)
@@ -163,6 +193,7 @@ class Explanation:
                 "reward": self.rewards.ravel(),
                 "lambda": one.lambdas.ravel(),
                 "chunk": one.chunks.ravel(),
+                "cause": [one.cause(t, i) for t in range(T) for i in range(d)],
                 "td_error": one.td_errors.ravel(),
                 "update": one.credits.ravel(),
             }
@@ -185,8 +216,9 @@ class Explanation:
         return pl.DataFrame(rows, schema=list(names), orient="row")
 
     def sentences(self) -> list[str]:
-        """How far the largest reward reaches back, one sentence per learner."""
-        return [_reach(self, one, *self.arrivals[0]) for one in self.learners]
+        """How far the largest reward reaches back, and where credit stops, one text per learner."""
+        t, i = self.arrivals[0]
+        return [f"{one.label}: {one.summary(i)} {_reach(self, one, t, i)}" for one in self.learners]
 
     def figure(self) -> Any:
         """A static picture, a matplotlib Figure."""
@@ -234,17 +266,19 @@ def _csv(frame: Any) -> bytes:
 def _reach(told: Explanation, one: Credit, t: int, i: int) -> str:
     """How far the reward at step t reaches back, and what stops it."""
     e, reward = one.trace_at(t)[:, i], told.rewards[t, i]
-    what = f"the reward {reward:+.3g}" if reward else f"the TD error {one.td_errors[t, i]:+.3g}"
+    what = f"The reward {reward:+.3g}" if reward else f"The TD error {one.td_errors[t, i]:+.3g}"
     which = f" (component {i})" if told.rewards.shape[1] > 1 else ""
     far = t
     while far > 0 and e[far - 1] >= REACH:
         far -= 1
-    text = f"{one.label}: {what} at step {t}{which} reaches back to step {far}"
+    text = f"{what} at step {t}{which} reaches back to step {far}"
     if far == 0:
         return f"{text}, the first, with a trace of {e[0]:.2g}."
     kept = one.factors[far, i]
+    if one.kept:
+        return f"{text}; the step before it holds a trace of {e[far - 1]:.2g}."
     if kept < BREAK:
-        return f"{text}. It stops there: that step's λ is {kept:.2g}."
+        return f"{text}. It stops there: that step's λ is {kept:.2g} ({one.cause(far, i)})."
     return f"{text}, where its trace has faded to {e[far]:.2g}; no single step stops it."
 
 
@@ -348,9 +382,11 @@ class _Player:
                 f"explain goes with learners that have a step size and a λ per step, not with {type(agent).__name__}, "
                 f"whose step sizes are 1/n(s)"
             )
-        if agent.view not in ("traces", "offline", "sampled"):
-            raise ValueError(f"explain goes with the views 'traces', 'offline' and 'sampled', got view {agent.view!r}")
-        if agent.planner is not None or agent.reward_source is not None:
+        if agent.view not in ("traces", "offline", "sampled") and not isinstance(agent.view, Lineage):
+            raise ValueError(
+                f"explain goes with the views 'traces', 'lineage', 'offline' and 'sampled', got view {agent.view!r}"
+            )
+        if agent.planner is not None or not isinstance(agent.reward_source, ExpectedError | None):
             raise ValueError(
                 f"explain shows the updates that an episode makes by itself; {type(agent).__name__} also uses "
                 f"{agent.planner or agent.reward_source!r}"
@@ -362,21 +398,36 @@ class _Player:
         self.rows: list[int] = []
         self.lambdas: list[np.ndarray] = []
         self.td_errors: list[np.ndarray] = []
+        self.causes: list[tuple[tuple[str, ...], ...]] = []
         self.before: dict[int, np.ndarray] = {}
         self.rates = (0.0, 0.0)
+        self.kept: list[np.ndarray] = []
 
     def step(self, *shown: Any, next_action: int | None = None) -> int | None:
         """Learn from a transition and keep what the update was made of."""
-        agent = self.agent
+        agent, facts = self.agent, StepFacts(self.agent, self.states)
         row = agent.state if agent.bootstrap == STATE else agent.state * agent.n_actions + agent.action
         self.states.append(agent.state)
         self.rows.append(row)
         self.before.setdefault(row, agent.tables.values[row].copy())
         self.rates = tuple(agent._rates)
+        live = 0 if not isinstance(agent.view, Lineage) else int(agent.trace.entries.count[0])
         action = agent.step(*shown, next_action=next_action)
+        if isinstance(agent.view, Lineage):
+            self._keep_trace(agent.trace.entries, live)
         self.lambdas.append(agent.memory.lambda_t.copy())
         self.td_errors.append(agent.memory.delta_t.copy())
+        small = self.lambdas[-1] < BREAK
+        self.causes.append(tuple(facts.causes(i, action is None) if small[i] else () for i in range(small.size)))
         return action
+
+    def _keep_trace(self, entries: Trace, live: int) -> None:
+        """The traces of the step just made; `live` rows had one before it. An end leaves their weights in place."""
+        row, e = self.rows[-1], np.zeros((len(self.rows), entries.weight.shape[1]))
+        latest = {row: k for k, row in enumerate(self.rows)}
+        for place in range(live if row in entries.rows[:live] else live + 1):
+            e[latest[int(entries.rows[place])]] = entries.weight[place]
+        self.kept.append(e)
 
     def credit(self) -> Credit:
         """The episode as this learner saw it."""
@@ -385,6 +436,8 @@ class _Player:
         factors = lambdas.copy()
         if agent.rule.sampled:  # the coins stand where the λs were
             factors[1:] = agent.memory.lambda_[1 : len(lambdas)]
+            coin = ("coin: λ was its chance to fall heads",)
+            self.causes = [tuple(one or coin for one in step) for step in self.causes]
         return Credit(
             label=self.label,
             states=np.array(self.states),
@@ -396,18 +449,24 @@ class _Player:
             discount=agent.discount,
             replacing=agent.replacing and agent.trace is not None,
             cutoff=agent.cutoff if agent.trace is not None else 0.0,
+            causes=tuple(self.causes),
             touched=touched,
             change=agent.tables.values[touched] - np.array(list(self.before.values())),
+            kept=tuple(self.kept),
         )
 
 
 def label_of(agent: Learner) -> str:
     """A learner in words: its class, its λ source, and the settings of that which are not the usual ones."""
     source, name = agent.lambda_source, type(agent).__name__
+    if isinstance(agent.view, Lineage):
+        name = f"{name}, lineage"
+    if agent.reward_source is not None:
+        name = f"{name}, {agent.reward_source!r}"
     if isinstance(source, ConstantLambda):
         return f"{name}, λ = {source.value:g}"
     usual = {field.name: field.default for field in fields(source)}
-    own = [f"{key}={value}" for key, value in source.settings().items() if value != usual[key]]
+    own = [f"{key}={getattr(source, key)}" for key in usual if getattr(source, key) != usual[key]]
     return f"{name}, {type(source).__name__.removesuffix('Lambda')} λ{' (' + ', '.join(own) + ')' if own else ''}"
 
 
@@ -432,7 +491,9 @@ class LambdaHistory:
       places: the states as short text, by id.
       steps: by state id, int64[n], how many steps left the state in each window.
       sums: by state id, float64[n, d], the sum of their λ.
-      certain: float64[n], the share of steps that count as certain (λ ≥ `CERTAIN` for every reward component).
+      certain: float64[n], the share of steps that count as certain given the policy's ε (`certain_lambda`, for every
+        reward component).
+      threshold: the λ from which a step counted as certain in the end.
       breaks: float64[n], the share of steps at which a chunk breaks (λ < `BREAK` for every reward component).
       history: returns and lengths of the episodes.
     """
@@ -442,6 +503,7 @@ class LambdaHistory:
     steps: dict[int, np.ndarray]
     sums: dict[int, np.ndarray]
     certain: np.ndarray
+    threshold: float
     breaks: np.ndarray
     history: History
 
@@ -466,7 +528,9 @@ class LambdaHistory:
                 first, last = int(self.episodes[window]) + 1, int(self.episodes[window + 1])
                 for i, total in enumerate(self.sums[state][window]):
                     mean = float(total) / int(steps[window])
-                    rows.append((first, last, state, self.places[state], i, int(steps[window]), mean, mean >= CERTAIN))
+                    rows.append(
+                        (first, last, state, self.places[state], i, int(steps[window]), mean, mean >= self.threshold)
+                    )
         names = ["from_episode", "to_episode", "state", "place", "component", "steps", "mean_lambda", "certain"]
         return pl.DataFrame(rows, schema=names, orient="row")
 
@@ -506,9 +570,9 @@ def watch_training(
         steps[state][window] += 1
         sums[state][window] += lambda_t
         total[window] += 1
-        certain[window] += bool((lambda_t >= CERTAIN).all())
+        certain[window] += bool((lambda_t >= certain_lambda(agent)).all())
         breaks[window] += bool((lambda_t < BREAK).all())
 
     history = train(agent, env, episodes, progress=progress, watch=watch)
     safe = np.maximum(total, 1)
-    return LambdaHistory(bounds, places, steps, sums, certain / safe, breaks / safe, history)
+    return LambdaHistory(bounds, places, steps, sums, certain / safe, certain_lambda(agent), breaks / safe, history)

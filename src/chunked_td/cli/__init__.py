@@ -8,9 +8,12 @@ Exit codes: 0 done, 1 something failed, 2 usage, 3 run directory unusable, 4 wri
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from importlib import import_module
 from typing import Any
+
+from chunked_td._interrupt import restore
 
 COMMANDS = ("reproduce", "report", "claims", "train", "compare", "explain", "atlas", "deep", "bench")
 """Each is a class of the same name in its own file."""
@@ -29,7 +32,12 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point of `chunked-td`."""
     code = 130
     try:
+        restore()
         code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, such as head, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
     except ModuleNotFoundError as error:
@@ -60,6 +68,8 @@ def _run(arguments: list[str] | None) -> int:
         return 0 if words else 2
     try:
         return _command(words).run()
+    except BrokenPipeError:
+        raise
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, ValueError) else 4

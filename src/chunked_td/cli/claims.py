@@ -34,4 +34,4 @@ class Claims:
         if directory is None:
             print("error: no run directory; run `chunked-td reproduce` first, or name one", file=sys.stderr)
             return 2
-        return guarded(lambda: print_claims(directory, known(self.experiments)))
+        return guarded(lambda: print_claims(directory, known(self.experiments)), kept="")

@@ -202,5 +202,6 @@ def draw_ranking(path: Path, found: Comparison) -> None:
     if found.reference is not None:
         axes.axvline(found.reference.mean, color="#666666", ls=":", lw=1)
     axes.set_yticks(range(len(rows)), [f"{row.arm.label}, α = {row.outcome.step_size_text}" for row in rows])
-    axes.set(xlabel="mean return (bar: 95 %, dots: seeds, dotted: acting at random)", title=found.settings.env)
+    dotted = "" if found.reference is None else ", dotted: acting at random"
+    axes.set(xlabel=f"mean return (bar: 95 %, dots: {found.seeds} seeds{dotted})", title=found.settings.env)
     figure.savefig(path, dpi=150)

@@ -85,12 +85,12 @@ class Explain(EnvironmentOptions):
 
     def _agents(self, env: Any) -> list[tuple[Any, bool]]:
         """The learners, and whether each is trained already. Wrong names fail here, before anything is trained."""
-        from chunked_td.lambdas.reading import read_source
+        from chunked_td.learners.rules import read_rule
         from chunked_td.learners.saving import load
 
-        own = None if self.lambda_source is None else read_source(self.lambda_source)
+        own, others = (None, {}) if self.lambda_source is None else read_rule(self.lambda_source)
         if self.agent is None:
-            first = self._make(self.learner or DEFAULT, env, lambda_source=own)
+            first = self._make(self.learner or DEFAULT, env, lambda_source=own, **others)
             return [(first, False), *((self._make(text, env, action_mask=True), False) for text in self.against)]
         for name in ("learner", "step_size", "discount", "epsilon"):
             if getattr(self, name) is not None:
@@ -103,7 +103,10 @@ class Explain(EnvironmentOptions):
         found: list[tuple[Any, bool]] = [(agent, True)]
         for text in self.against:
             source = _source(text)
-            found.append((self._make(text, env, agent, action_mask=True), False) if source is None else (source, True))
+            if source is not None and not source[1]:  # it goes into a copy of the agent
+                found.append((source[0], True))
+            else:
+                found.append((self._make(text, env, agent, action_mask=True), False))
         return found
 
     def _make(self, text: str, env: Any, like: Learner | None = None, **more: Any) -> Learner:
@@ -121,7 +124,8 @@ class Explain(EnvironmentOptions):
             settings[name] = getattr(like, name) if like is not None else default if given is None else given
         source = _source(text)
         if source is not None:
-            text, settings["lambda_source"] = self.learner or DEFAULT, source
+            text, settings["lambda_source"] = self.learner or DEFAULT, source[0]
+            settings |= source[1]
         try:
             learner = learner_by_name(text)
         except ValueError as problem:
@@ -138,10 +142,11 @@ class Explain(EnvironmentOptions):
 
 
 def _source(text: str) -> Any:
-    """The λ source that a text names; None if it names a learner, or nothing."""
+    """The λ source that a text names, and what goes with it; None if it names a learner, or nothing."""
     from chunked_td.lambdas import SOURCES
     from chunked_td.lambdas.names import current_id
-    from chunked_td.lambdas.reading import read_source
+    from chunked_td.learners.rules import PARTS, read_rule
 
-    named = ".py" in text or current_id(text) in SOURCES or text.replace(".", "", 1).isdigit()
-    return read_source(text, "--against") if named else None
+    name = text.partition("+")[0]
+    named = ".py" in text or current_id(name) in SOURCES or name in PARTS or name.replace(".", "", 1).isdigit()
+    return read_rule(text, "--against") if named else None

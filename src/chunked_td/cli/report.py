@@ -43,32 +43,32 @@ def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, o
 
     def work() -> int:
         from chunked_td.lab.catalogue import known
-        from chunked_td.lab.results.claims import load_directory, print_verdicts
+        from chunked_td.lab.report.ledger import summary
+        from chunked_td.lab.report.page import build_report, build_study_page, headline
+        from chunked_td.lab.results.claims import judge_all, load_directory, print_verdicts
 
-        page, studies, code, found = directory / "report.html", known(experiments), 0, ""
+        page, studies, code = directory / "report.html", known(experiments), 0
         fresh = only_if_stale and page.exists() and page.stat().st_mtime >= _newest(directory)
+        loaded = load_directory(directory, studies)
         if not fresh:
-            from chunked_td.lab.report.page import build_report, build_study_page, headline
-
-            loaded = load_directory(directory, studies)
             code = loaded.report_findings()
             for name, folder in loaded.folders.items():
                 if directory in (folder, folder.parent):
                     own = build_study_page(studies[name], folder, loaded.results[name])
                     page = page if own is None or loaded.store else own
                     print_verdicts(studies[name], loaded.results)
-            if loaded.store:
-                page, found = build_report(loaded, None, studies), headline(loaded.results, studies)
+            page = build_report(loaded, None, studies) if loaded.store else page
+        found = headline(loaded.results, studies) or summary(judge_all(loaded.results, studies))
         left = f" (left as it was: no run is newer; chunked-td report {directory} builds it again)" if fresh else ""
         if page.exists():
-            print(f"report: {page}{left}{found and f'. Found: {found}'}")
+            print(f"report: {page}{left}. Found: {found}")
         if open_it and page.exists():
             import webbrowser
 
             webbrowser.open(page.resolve().as_uri())
         return code
 
-    return guarded(work)
+    return guarded(work, kept="")
 
 
 def say_if_stale(directory: Path) -> None:

@@ -51,7 +51,7 @@ class Train(ProblemOptions):
     """λ of the fixed-λ learners."""
     lambda_source: str | None = None
     """Where λ comes from: an id such as expected or value, a number, or a Python file of yours (mine.py or
-    mine.py:MyLambda); default: the learner's own."""
+    mine.py:MyLambda); default: the learner's own. With +mature, +lineage or +luck behind it: see the guide's Rivals."""
     seed: int | None = None
     """Seed of learner and environment; default: 0."""
     action_mask: bool = True
@@ -144,11 +144,11 @@ class Train(ProblemOptions):
             found[name] = theirs
         return replace(self, **found)
 
-    def source(self) -> LambdaSource | None:
-        """The λ source; None leaves it to the learner."""
-        from chunked_td.lambdas.reading import read_source
+    def rule(self) -> tuple[LambdaSource | None, dict[str, Any]]:
+        """The λ source, None where the learner has it, and arguments of the learner that go with it."""
+        from chunked_td.learners.rules import read_rule
 
-        return None if self.lambda_source is None else read_source(self.lambda_source)
+        return (None, {}) if self.lambda_source is None else read_rule(self.lambda_source)
 
     def _agent(self, env: Any, out: Path) -> Any:
         """A new learner, or the one saved in the folder."""
@@ -165,7 +165,7 @@ class Train(ProblemOptions):
             return learner(env, **learner_settings(learner, self, env))
         if not saved.exists():
             raise ValueError(f"--resume: there is no agent in {out}")
-        agent = chunked_td.load(saved, lambda_source=self.source())
+        agent = chunked_td.load(saved, lambda_source=self.rule()[0])
         check_same(agent, self, env, saved)
         return agent
 
@@ -247,8 +247,8 @@ def learner_settings(learner: type[Learner], settings: Train, env: Any) -> dict[
         if not issubclass(learner, FixedLambda):
             raise ValueError(f"--lambda goes with fixed-λ learners; {learner.__name__} finds its own")
         chosen["lambda_"] = settings.lambda_
-    source = settings.source()
-    return chosen if source is None else chosen | {"lambda_source": source}
+    source, others = settings.rule()
+    return chosen if source is None else chosen | {"lambda_source": source, **others}
 
 
 def described(agent: Learner) -> str:

@@ -158,14 +158,22 @@ class DeepTraining:
 
     def resume(self, path: str | Path) -> None:
         """Take up the states and the log of a file that `save` wrote for the same agent."""
-        leaves, tree = jax.tree.flatten(self.states)
+        named, tree = jax.tree_util.tree_flatten_with_path(self.states)
         about, stored = _read_states(path)
         for field, value in json.loads(json.dumps(self._about())).items():
             if about.get(field, value) != value:
                 raise ValueError(f"{field}: {path} was trained with {about[field]}, this agent has {value}")
-        if len(stored) != len(leaves):
-            raise ValueError(f"{path}: got {len(stored)} arrays, takes {len(leaves)}; this agent has other states")
-        loaded = [_like(array, leaf) for array, leaf in zip(stored, leaves, strict=True)]
+        if len(stored) != len(named):
+            raise ValueError(f"{path}: got {len(stored)} arrays, takes {len(named)}; this agent has other states")
+        loaded = []
+        for array, (place, leaf) in zip(stored, named, strict=True):
+            wanted = _plain(leaf)
+            if (array.shape, array.dtype) != (wanted.shape, wanted.dtype):
+                raise ValueError(
+                    f"{path}: {jax.tree_util.keystr(place)} must be {wanted.dtype}{list(wanted.shape)}, got "
+                    f"{array.dtype}{list(array.shape)}"
+                )
+            loaded.append(_like(array, leaf))
         self.states, self.log = jax.tree.unflatten(tree, loaded), about["log"]
 
     def _about(self) -> dict[str, Any]:
@@ -188,6 +196,7 @@ def _read_states(path: str | Path) -> tuple[dict[str, Any], list[np.ndarray]]:
             about = json.loads(str(stored["about"]))
             arrays = [stored[f"leaf_{k}"] for k in range(len(stored.files) - 1)]
         about["log"] = [{"diverged": 0, "diverged_seeds": ""} | row for row in about["log"]]
+        float(about["log"][-1]["step"] if about["log"] else 0.0)
     except (AttributeError, EOFError, KeyError, OSError, TypeError, ValueError, zipfile.BadZipFile):
         raise ValueError(f"{path}: is damaged, or was not written by DeepTraining.save") from None
     return about, arrays
@@ -229,6 +238,4 @@ def _like(array: np.ndarray, leaf: jax.Array) -> jax.Array:
     """Stored numbers as the kind of leaf they were."""
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jax.random.wrap_key_data(jnp.asarray(array))
-    if array.shape != leaf.shape:
-        raise ValueError(f"stored states: got an array of shape {array.shape}, takes {leaf.shape}")
     return jnp.asarray(array, leaf.dtype)

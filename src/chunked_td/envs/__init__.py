@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from chunked_td.envs.face import DynamicsEnv
     from chunked_td.envs.kept_percepts import KeptPercepts
     from chunked_td.envs.key_to_door.gym import KeyToDoorEnv
+    from chunked_td.envs.linear_key_to_door.gym import LinearKeyToDoorEnv
     from chunked_td.envs.skewed_split.gym import SkewedSplitEnv
     from chunked_td.envs.t_maze.gym import TMazeEnv
 
@@ -25,6 +26,7 @@ __all__ = [
     "DynamicsEnv",
     "KeptPercepts",
     "KeyToDoorEnv",
+    "LinearKeyToDoorEnv",
     "SkewedSplitEnv",
     "TMazeEnv",
     "dynamics",
@@ -36,6 +38,7 @@ _CLASSES = {
     "DynamicsEnv": "chunked_td.envs.face",
     "KeptPercepts": "chunked_td.envs.kept_percepts",
     "KeyToDoorEnv": "chunked_td.envs.key_to_door.gym",
+    "LinearKeyToDoorEnv": "chunked_td.envs.linear_key_to_door.gym",
     "SkewedSplitEnv": "chunked_td.envs.skewed_split.gym",
     "TMazeEnv": "chunked_td.envs.t_maze.gym",
 }

@@ -8,6 +8,7 @@ from chunked_td.envs.accumulated_charge.dynamics import AccumulatedCharge
 from chunked_td.envs.blackjack.dynamics import Blackjack
 from chunked_td.envs.chain_and_split.dynamics import ChainAndSplit
 from chunked_td.envs.key_to_door.dynamics import KeyToDoor
+from chunked_td.envs.linear_key_to_door.dynamics import linear_key_to_door
 from chunked_td.envs.protocol import Dynamics, Outcome, independent_copy, legal_masks, start_states
 from chunked_td.envs.skewed_split.dynamics import SkewedSplit
 from chunked_td.envs.t_maze.dynamics import MazeState, t_maze
@@ -25,6 +26,7 @@ __all__ = [
     "TransitionTable",
     "independent_copy",
     "legal_masks",
+    "linear_key_to_door",
     "start_states",
     "t_maze",
 ]

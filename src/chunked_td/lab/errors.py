@@ -40,16 +40,22 @@ class WriteError(LabError):
     code = WRITE
 
 
-def guarded(work: Callable[[], int]) -> int:
-    """Call `work()` and return its exit code; an error that a user can act on becomes a message and its code."""
+KEPT = "; every finished batch is kept, the same command continues from there"
+
+
+def guarded(work: Callable[[], int], kept: str = KEPT) -> int:
+    """Call `work()` and return its exit code; an error that a user can act on becomes a message and its code.
+
+    Args:
+      kept: what to say after "interrupted"; "" for commands that run nothing.
+    """
     try:
         return work()
     except LabError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         return error.code
     except KeyboardInterrupt:
-        text = "interrupted; every finished batch is kept, the same command continues from there"
-        print(text, file=sys.stderr, flush=True)
+        print(f"interrupted{kept}", file=sys.stderr, flush=True)
         return INTERRUPTED
 
 

@@ -9,7 +9,7 @@ numbers, so that the same runs give the same numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -184,3 +184,49 @@ def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
         largest = max(largest, min(1.0, (len(order) - rank) * p[i]))
         adjusted[i] = largest
     return adjusted
+
+
+def _halves(seeds: int) -> list[tuple[slice, slice]]:
+    """(chosen on, scored on), twice."""
+    half = seeds // 2
+    return [(slice(0, half), slice(half, seeds)), (slice(half, seeds), slice(0, half))]
+
+
+def cross_fitted(
+    runs: Mapping[str, np.ndarray], fixed: Sequence[str]
+) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """What is chosen is chosen on other seeds than those scored: the two halves of the seeds take turns.
+
+    Args:
+      runs: {method: float64[step sizes, seeds]}. fixed: the methods that are fixed λs.
+    Returns:
+      scores by seed of all methods at step sizes chosen on the other half, and of the best and the worst fixed λ.
+    """
+    seeds = next(iter(runs.values())).shape[1]
+    scored = {name: np.zeros(seeds) for name in runs}
+    best, worst = np.zeros(seeds), np.zeros(seeds)
+    for chosen, test in _halves(seeds):
+        means = {name: each[:, chosen].mean(1) for name, each in runs.items()}
+        for name, each in runs.items():
+            scored[name][test] = each[int(means[name].argmax()), test]
+        known = {name: means[name].max() for name in fixed}
+        best[test] = scored[max(known, key=lambda name: known[name])][test]
+        worst[test] = scored[min(known, key=lambda name: known[name])][test]
+    return scored, best, worst
+
+
+def nested_estimate(groups: Sequence[Sequence[np.ndarray]], draws: int = 2_000) -> IntervalEstimate:
+    """Mean over groups of means over their members; the interval is over groups, members and runs.
+
+    Args:
+      groups: per group, say a family, float64[runs] of each member, say a setting.
+    """
+    rng = np.random.default_rng(0)
+
+    def resampled(members: Sequence[np.ndarray]) -> float:
+        chosen = [members[k] for k in rng.integers(len(members), size=len(members))]
+        return float(np.mean([runs[rng.integers(runs.size, size=runs.size)].mean() for runs in chosen]))
+
+    means = [np.mean([runs.mean() for runs in members]) for members in groups]
+    drawn = [np.mean([resampled(groups[k]) for k in rng.integers(len(groups), size=len(groups))]) for _ in range(draws)]
+    return estimate_from(float(np.mean(means)), np.array(drawn))

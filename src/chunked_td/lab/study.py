@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunked_td.lab.errors import UsageError
+from chunked_td.lab.errors import LabError, UsageError
 from chunked_td.lab.identity import check_id, identity, is_ours, resolve, source_hash
 from chunked_td.learners.schedule import Schedule, check_schedule
 
@@ -477,7 +477,14 @@ class Study:
 
     def load(self, folder: Path) -> Any:
         """What claims and pages read of a folder with its table: LOAD in results.py. LabError where that cannot be."""
-        return self._needed("results", "LOAD")(folder)
+        load = self._needed("results", "LOAD")
+        try:
+            return load(folder)
+        except LabError:
+            raise
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise LabError(f"{folder / self.table}: not a table of {self.id} ({what})") from error
 
     def part(self, file: str, name: str) -> Any:
         """A name of the module, or of a file of the package; None if there is none."""

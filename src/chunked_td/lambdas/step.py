@@ -137,7 +137,13 @@ def make_step(transition, policies, td_error, scratch, epsilon, rule, tables, mo
 
 @kernel
 def bootstrap_value(bootstrap, n_actions, values, state, action, policy, i):
-    """B^i(x): V^i(s), Q^i(s,a), Σ_a π(a|s) Q^i(s,a), or Q^i at the action that is best by Σ_i Q^i, the first of ties.
+    """B^i(x): V^i(s), Q^i(s,a), Σ_a π(a|s) Q^i(s,a), or Q^i at the action that is best by Σ_i Q^i, first of ties."""
+    return bootstrap_from(values, bootstrap, n_actions, values, state, action, policy, i)
+
+
+@kernel
+def bootstrap_from(table, bootstrap, n_actions, values, state, action, policy, i):
+    """What stands in column i of `table` where `values` have B(x).
 
     Args:
       action: SARSA's; −1 where none was drawn, as on truncation: then the expectation stands for it.
@@ -145,15 +151,15 @@ def bootstrap_value(bootstrap, n_actions, values, state, action, policy, i):
     """
     A = code(n_actions)
     if code(bootstrap) == STATE:
-        return values[state, i]
+        return table[state, i]
     if code(bootstrap) == SARSA and action >= 0:
-        return values[state * A + action, i]
+        return table[state * A + action, i]
     if code(bootstrap) == Q_LEARNING:
-        return values[state * A + _best(values, state * A, policy), i]
+        return table[state * A + _best(values, state * A, policy), i]
     total = 0.0
     for a in range(A):
         if policy[a] > 0.0:
-            total += policy[a] * values[state * A + a, i]
+            total += policy[a] * table[state * A + a, i]
     return total
 
 

@@ -55,7 +55,7 @@ class AveragedTrace(NamedTuple):
 
     @staticmethod
     @kernel
-    def update(trace, agent, step, row, step_size):
+    def update(trace, agent, step, row, step_size, ended):
         """The update of the module's text."""
         average(trace, agent, row, step_size)
 
@@ -111,7 +111,7 @@ class CorrectedTrace(NamedTuple):
 
     @staticmethod
     @kernel
-    def update(trace, agent, step, row, step_size):
+    def update(trace, agent, step, row, step_size, ended):
         """The update of the module's text."""
         if step.next_action >= 0:
             ahead = step.next_state

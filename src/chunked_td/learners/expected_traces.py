@@ -86,7 +86,7 @@ class ExpectedTrace(NamedTuple):
 
     @staticmethod
     @kernel
-    def update(trace, agent, step, row, step_size):
+    def update(trace, agent, step, row, step_size, ended):
         """The update of the module's text."""
         rule, memory = agent.rule, agent.memory
         decay(trace.entries, rule.discount, memory.lambda_t, rule.cutoff)

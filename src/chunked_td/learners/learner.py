@@ -117,8 +117,9 @@ class Learner:
         for the rewards that come.
       policy: state-value learners only: "uniform", probabilities float[S, A], or a function from observation to
         float[A].
-      view: "traces", "lineage", "true_online", "expected_traces" or "averaged" (online; see
-        `chunked_td.learners.views`), "offline" (λ-return at the end of an episode) or "sampled" (§3.1).
+      view: "traces", "lineage", "true_online", "expected_traces", "averaged", "preferential", "emphatic" or
+        "least_squares" (online; see `chunked_td.learners.views`), "offline" (λ-return at the end of an episode) or
+        "sampled" (§3.1).
       percept: what the count model predicts: "state" or "reward-state".
       prior: Dirichlet pseudo-count per outcome of the count model.
       replacing: replacing instead of accumulating traces.

@@ -21,7 +21,7 @@ from chunked_td._files import write_table
 from chunked_td._loading import require
 from chunked_td.bootstraps import EXPECTED_SARSA
 from chunked_td.indexing.canonical import decode, encode
-from chunked_td.learners.inputs import check_policy_table, policy_row
+from chunked_td.learners.inputs import check_action, check_end, check_policy_table, policy_row
 from chunked_td.learners.loop import History, paid
 
 _COLUMNS = ("episode", "observation", "action", "reward", "terminated", "truncated", "next_observation")
@@ -146,7 +146,7 @@ def read_episodes(given: Any) -> Iterator[RecordedEpisode]:
     if isinstance(given, str | Path):
         yield from _from_parquet(Path(given))
     elif isinstance(given, Recorder):
-        yield from (episode for episode in given.episodes if episode.actions)
+        yield from (_as_episode(episode) for episode in given.episodes if episode.actions)
     elif callable(getattr(given, "iterate_episodes", None)):  # Minari
         yield from (_as_episode(episode) for episode in given.iterate_episodes())
     elif _field(given, "observations") is not None:
@@ -165,15 +165,15 @@ def _field(episode: Any, name: str) -> Any:
 
 
 def _as_episode(given: Any) -> RecordedEpisode:
-    """One episode from a dict or an object, checked."""
-    if isinstance(given, RecordedEpisode):
-        return given
+    """One episode from a dict or an object, with a flag per action; `_check` looks at the rest."""
     found = {name: _field(given, name) for name in ("observations", "actions", "rewards")}
     for name, value in found.items():
         if value is None:
             raise ValueError(f"episodes: every episode must have {name}, got {type(given).__name__} without it")
-    actions, rewards = list(np.asarray(found["actions"])), list(np.asarray(found["rewards"], np.float64))
+    actions, rewards = list(np.asarray(found["actions"])), np.asarray(found["rewards"])
     T = len(actions)
+    if rewards.size and rewards.dtype.kind not in "biuf":
+        raise ValueError(f"episodes: rewards must be numbers, got {found['rewards']!r}")
     if all(_field(given, name) is None for name in (*_TERMINATED, *_TRUNCATED)):
         raise ValueError(
             f"episodes: every episode must say how it ended: terminations (True where the last step ended it) or "
@@ -193,15 +193,15 @@ def _as_episode(given: Any) -> RecordedEpisode:
             raise ValueError(
                 f"episodes: {name} must have {wanted} entries where there are {T} actions, got {len(value)}"
             )
-    return RecordedEpisode(observations, actions, rewards, ends[0], ends[1], masks, chances)
+    return RecordedEpisode(observations, actions, list(rewards.astype(np.float64)), ends[0], ends[1], masks, chances)
 
 
 def _flags(given: Any, names: tuple[str, ...], length: int) -> list[bool]:
     """A flag per transition; one flag alone is that of the last."""
     value: Any = next((found for name in names if (found := _field(given, name)) is not None), False)
     if np.ndim(value) == 0:
-        return [False] * (length - 1) + [bool(value)] * (length > 0)
-    flags = [bool(flag) for flag in value]
+        return [False] * (length - 1) + [check_end(f"episodes: {names[0]}", value)] * (length > 0)
+    flags = [check_end(f"episodes: {names[0]}", flag) for flag in value]
     if len(flags) != length or any(flags[:-1]):
         raise ValueError(
             f"episodes: {names[0]} must have one flag per action ({length}), of which only the last may be set, got "
@@ -238,6 +238,11 @@ def _from_parquet(path: Path) -> Iterator[RecordedEpisode]:
         raise ValueError(f"episodes: {path} must have the columns {', '.join(_COLUMNS)}; it lacks {', '.join(missing)}")
     for part in frame.partition_by("episode", maintain_order=True):
         column = {name: part[name].to_list() for name in part.columns}
+        if column["next_observation"][:-1] != column["observation"][1:]:
+            raise ValueError(
+                f"episodes: {path}: in episode {column['episode'][0]} an observation is not the next_observation of "
+                f"the row before it; rows must be whole and in order"
+            )
         masks = None
         if "action_mask" in column:
             masks = [*column["action_mask"], column.get("next_action_mask", column["action_mask"])[-1]]
@@ -267,13 +272,27 @@ def _shown(cell: Any) -> Any:
 def learn_from(agent: Any, episodes: Any, behaviour: Any = None) -> History:
     """Train a learner on recorded episodes; see `Learner.learn_from`."""
     chance = _behaviour(agent, behaviour)
-    returns, lengths = [], []
-    for episode in read_episodes(episodes):
-        if not episode.actions:
-            continue
-        returns.append(_replay(agent, episode, chance))
-        lengths.append(len(episode.actions))
-    return History(np.array(returns, np.float64), np.array(lengths, np.int64))
+    found = [episode for episode in read_episodes(episodes) if episode.actions]
+    for number, episode in enumerate(found):
+        _check(agent, episode, number, behaviour)
+    returns = [_replay(agent, episode, chance) for episode in found]
+    return History(np.array(returns, np.float64), np.array([len(episode.actions) for episode in found], np.int64))
+
+
+def _check(agent: Any, episode: RecordedEpisode, number: int, behaviour: Any) -> None:
+    """An error that names the episode and the step, where the learner would refuse something half-way."""
+    for t, (action, reward) in enumerate(zip(episode.actions, episode.rewards, strict=True)):
+        place = f"episodes: episode {number}, step {t}"
+        check_action(f"{place}: action", action, agent.n_actions, agent.action_start, _legal(agent, episode, t))
+        if np.shape(reward) != (() if agent.n_paid == 1 else (agent.n_paid,)) or not np.isfinite(reward).all():
+            raise ValueError(f"{place}: reward must be {agent.n_paid} finite number(s), got {reward!r}")
+        if isinstance(behaviour, str) and behaviour == "recorded":
+            _recorded(agent, episode, t)
+    for t, observation in enumerate(episode.observations):
+        try:
+            agent.indexer.find(observation)
+        except (ValueError, TypeError) as problem:
+            raise ValueError(f"episodes: episode {number}, observation {t}: {problem}") from None
 
 
 def _replay(agent: Any, episode: RecordedEpisode, chance: Callable[..., float] | None) -> float:

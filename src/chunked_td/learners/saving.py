@@ -33,6 +33,7 @@ from chunked_td.learners.schema import (
     LARGEST,
     arrays_of,
     check_arrays,
+    check_finite,
     check_percepts,
     check_progress,
     check_size,
@@ -111,7 +112,10 @@ def save(agent: Learner, path: Any) -> None:
         "env_state": _plain(agent.env_state),
         "percepts": [list(key) for key in agent.percepts],
     }
-    _tables_out(agent, arrays)
+    tables: dict[str, np.ndarray] = {}
+    _tables_out(agent, tables)
+    check_finite(tables)
+    arrays |= tables
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
     write_atomically(path, pack(arrays))
 
@@ -423,7 +427,10 @@ def _named_in(argument: str, value: dict[str, Any] | None, given: Any, ours: Map
         )
     if hasattr(ours[name], "literal"):
         settings.setdefault("literal", True)  # version 0.1 took actions never tried for impossible
-    return ours[name](**{key: _as_tuples(setting) for key, setting in settings.items()})
+    for key, setting in settings.items():
+        inner = isinstance(setting, dict) and "name" in setting  # a λ source in another
+        settings[key] = _named_in(argument, setting, None, ours) if inner else _as_tuples(setting)
+    return ours[name](**settings)
 
 
 def _reward_source_in(value: dict[str, Any] | None) -> Any:

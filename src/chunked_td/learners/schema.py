@@ -208,11 +208,23 @@ def _check_shape(name: str, array: np.ndarray, layout: Layout, sizes: dict[str, 
         raise ValueError(f"{name} must be {layout.dtype}{wanted}, got {array.dtype}{list(array.shape)}")
 
 
+def check_finite(arrays: Arrays) -> None:
+    """An error where a learner that has diverged would be saved: nothing could load the file."""
+    for name, array in arrays.items():
+        if not _is_finite(name, array):
+            raise ValueError(f"agent: its {name} must be finite, got inf or nan: learning has diverged. Nothing saved")
+
+
+def _is_finite(name: str, array: np.ndarray) -> bool:
+    return array.dtype.kind != "f" or name.removeprefix("memory_") in _REWRITTEN or bool(np.isfinite(array).all())
+
+
 def _check_range(name: str, array: np.ndarray, saved: Saved) -> None:
+    if not _is_finite(name, array):
+        raise ValueError(f"{name} must be finite")
     if array.dtype.kind == "f":
-        if name.removeprefix("memory_") not in _REWRITTEN and not np.isfinite(array).all():
-            raise ValueError(f"{name} must be finite")
-    elif array.dtype.kind == "b":
+        return
+    if array.dtype.kind == "b":
         if array.size and array.view(np.uint8).max() > 1:
             raise ValueError(f"{name} must be truth values")
     elif array.size and (array.min() < saved.least or array.max() >= saved.below):

@@ -11,6 +11,7 @@ from chunked_td._numba import code, static
 from chunked_td.bootstraps import EXPECTED_SARSA, Q_LEARNING, SARSA, STATE
 from chunked_td.lambdas.base import LambdaSource, Needs, grown_arrays
 from chunked_td.lambdas.episode import Episode
+from chunked_td.lambdas.maturity import Mature
 from chunked_td.learners.count_models import (
     component_parts,
     count_origins,
@@ -19,6 +20,8 @@ from chunked_td.learners.count_models import (
     pairs_per_step,
 )
 from chunked_td.learners.learned_components import LearnedComponents
+from chunked_td.learners.least_squares import LeastSquares
+from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.planning.base import grown_planning, make_planning
 from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.learners.views import View, empty_trace, trace_with_room
@@ -146,6 +149,10 @@ def make_rule(
     if view == "corrected" and bootstrap not in (STATE, SARSA):
         other = "Expected-SARSA" if bootstrap == EXPECTED_SARSA else "Q-learning"
         raise ValueError(f"view 'corrected' goes with state values and SARSA, not with {other}")
+    if isinstance(source, Mature) and view != "traces" and not isinstance(view, Lineage):
+        raise ValueError(f"{name} goes with view 'traces' or 'lineage', got view {view!r}")
+    if isinstance(view, LeastSquares) and source.per_component:
+        raise ValueError(f"{name} has a λ per reward component; it does not go with view 'least_squares'")
     if replacing and view != "traces":
         raise ValueError(f"replacing goes with view 'traces', got view {view!r}")
     if policy is None:

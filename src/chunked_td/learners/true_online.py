@@ -48,7 +48,7 @@ class DutchTrace(NamedTuple):
 
     @staticmethod
     @kernel
-    def update(trace, agent, step, row, step_size):
+    def update(trace, agent, step, row, step_size, ended):
         """The update of the module's text."""
         rule, memory, values, entries = agent.rule, agent.memory, agent.tables.values, trace.entries
         decay(entries, rule.discount, memory.lambda_t, rule.cutoff)

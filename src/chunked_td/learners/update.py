@@ -88,6 +88,11 @@ def _next_state(error, step):
     return step.next_state
 
 
+@kernel
+def _no_surprise(source, agent, step, row, terminated):
+    pass
+
+
 count, look_up = by_type("observe", _nothing), by_type("look_up", _nothing)
 misread, seen_state = by_type("misread"), by_type("seen_state", _next_state)
 
@@ -100,6 +105,7 @@ def _written_by_python(no_source, step, i):
 
 lambda_of = by_type("lambda_t", _written_by_python)
 after_step, after_episode = by_type("after_step", _learn_nothing), by_type("after_episode", _nothing)
+write_surprise = by_type("write_surprise", _no_surprise)
 divide = by_type("divide")
 
 
@@ -278,7 +284,7 @@ def use_lambda(agent, step, ended, step_size):
     if agent.trace is not None or agent.planning is not None:  # values change at once; else at the end of the episode
         watch_update(agent, step_size)
     if learns_directly(agent.planning):
-        learn(agent.trace, agent, step, row, step_size)
+        learn(agent.trace, agent, step, row, step_size, ended)
     after_step(agent.source, step, step.reward, step.td_error, ended)
     plan(agent.planning, agent, row, step.epsilon, step_size, ended != ONGOING)
     agent.memory.previous[0] = step.state * A + step.action
@@ -311,11 +317,12 @@ def write_td_error(agent, step, row, terminated):
             s, a = step.next_state, step.next_action
             ahead = bootstrap_value(rule.bootstrap, rule.n_actions, values, s, a, memory.next_policy, i)
         memory.delta_t[i] = reward_read(agent.planning, step, row, i) + rule.discount * ahead - values[row, i]
+    write_surprise(agent.source, agent, step, row, terminated)
     expect_error(agent.planning, agent, row, step.epsilon)
 
 
 @kernel
-def _keep(no_trace, agent, step, row, step_size):
+def _keep(no_trace, agent, step, row, step_size, ended):
     """Without traces, λ_t and δ_t are kept for the end of the episode."""
     memory = agent.memory
     t = memory.length[0]

@@ -7,6 +7,8 @@
 | "averaged" | at every step | accumulating, with step sizes of 1/n (`learners.averaged.AveragedTrace`) |
 | "corrected" | at every step | the same with TDC's correction (`learners.averaged.CorrectedTrace`) |
 | "expected_traces", or `ExpectedTraces(…)` | at every step | expected (`learners.expected_traces.ExpectedTrace`) |
+| "preferential", "emphatic" | at every step | weighted by state (`learners.weighted_traces.WeightedTrace`) |
+| "least_squares", or `LeastSquares(…)` | at every step | LSTD(λ) (`learners.least_squares.LeastSquaresTrace`) |
 | "lineage", or `Lineage(…)` | at every step | a λ per row (`learners.lineage.LineageTrace`) |
 | "offline" | at the end of an episode, towards λ-returns (Eq. 2 and 4) | none |
 | "sampled" | at the end of an episode, towards targets of sampled chunks (§3.1) | none |
@@ -17,19 +19,24 @@ A kind of trace is a NamedTuple with two kernels, `update` and `end`, which `lea
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from chunked_td._checks import check_choice
 from chunked_td.learners.averaged import AveragedTrace, CorrectedTrace
 from chunked_td.learners.expected_traces import ExpectedTraces
+from chunked_td.learners.least_squares import LeastSquares
 from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.true_online import DutchTrace
+from chunked_td.learners.weighted_traces import WeightedTrace
 from chunked_td.traces import Trace
 
-View = str | ExpectedTraces | Lineage
+View = str | ExpectedTraces | LeastSquares | Lineage
 
 _TRACES: dict[str, Any] = {"traces": Trace, "true_online": DutchTrace, "expected_traces": ExpectedTraces()}
-_TRACES |= {"lineage": Lineage()}
+_TRACES |= {"lineage": Lineage(), "least_squares": LeastSquares(), "emphatic": WeightedTrace}
+_TRACES |= {"preferential": SimpleNamespace(empty=partial(WeightedTrace.empty, emphatic=False))}
 _TRACES |= {"averaged": AveragedTrace, "corrected": CorrectedTrace, "offline": None, "sampled": None}
 
 VIEWS = tuple(_TRACES)
@@ -37,10 +44,10 @@ VIEWS = tuple(_TRACES)
 
 def check_view(view: Any) -> View:
     """Return a view, or say which ones there are."""
-    if isinstance(view, ExpectedTraces | Lineage):
+    if isinstance(view, ExpectedTraces | LeastSquares | Lineage):
         return view
     view = check_choice("view", view, VIEWS)
-    return _TRACES[view] if view in ("expected_traces", "lineage") else view
+    return _TRACES[view] if dataclasses.is_dataclass(_TRACES[view]) else view
 
 
 def trace_with_room(trace: Any, rows: int, entries: int) -> Any:
@@ -59,7 +66,8 @@ def view_settings(view: View) -> Any:
 def view_from(settings: Any) -> View:
     """The view of these plain values."""
     if isinstance(settings, dict):
-        return Lineage(**settings) if "returns" in settings else ExpectedTraces(**settings)
+        kinds = {"returns": Lineage, "ridge": LeastSquares, "mix": ExpectedTraces}
+        return next(kind for name, kind in kinds.items() if name in settings)(**settings)
     return settings
 
 

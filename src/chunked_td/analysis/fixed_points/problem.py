@@ -89,6 +89,8 @@ def _policy(table: TransitionTable, policy: Any, values: Any, epsilon: Any) -> t
         q = np.asarray(values, np.float64)
         if q.shape != legal.shape:
             raise ValueError(f"values must have the shape {legal.shape}, got {q.shape}")
+        if not np.isfinite(q[legal]).all():
+            raise ValueError(f"values must be finite where an action is legal, got {q!r}")
         masked = np.where(legal, q, -np.inf)
         greedy = legal & (masked == masked.max(axis=1, keepdims=True))
         return legal * epsilon / count + greedy * (1 - epsilon) / np.maximum(greedy.sum(1, keepdims=True), 1), epsilon

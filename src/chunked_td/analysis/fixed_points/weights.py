@@ -123,7 +123,11 @@ def lambdas_of(
         columns = tuple(np.ascontiguousarray(column, np.int64) for column in columns)
         fill_lambda(compiled, rule, tables, model, policy, epsilon, unknown, columns, out)
         if np.isnan(out).any():
-            raise ValueError(f"lambda_source {source!r} must give a λ without the reward or δ of its own transition")
+            raise ValueError(
+                f"lambda_source {source!r} must give a number, without the reward or δ of its own transition; got nan"
+            )
+        if (wrong := out[np.abs(out - 0.5) > 0.5 + 1e-6]).size:
+            raise ValueError(f"lambda_source {source!r} must give a λ in [0, 1], got {wrong[0]:g}")
         found.append(out)
     return found[0], found[1]
 

@@ -15,9 +15,10 @@ from chunked_td.lab.study import Arm, Environment, Protocol, Size
 from chunked_td.lambdas.base import MODEL, LambdaSource
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.lambdas.names import current_id
-from chunked_td.lambdas.reading import read_source, read_sources
+from chunked_td.lambdas.reading import read_sources, required_settings
 from chunked_td.lambdas.watkins import WatkinsLambda
 from chunked_td.learners.exploration import EPSILON, Exploration
+from chunked_td.learners.rules import PARTS, read_rule, split_rule
 from chunked_td.learners.schedule import Schedule
 
 BOOTSTRAPS = {"sarsa": "SARSA", "expected_sarsa": "Expected-SARSA", "q_learning": "Q-learning"}
@@ -28,7 +29,11 @@ _CLASSES = {"sarsa": "ChunkedSarsa", "expected_sarsa": "ChunkedExpectedSarsa", "
 DYNA = "dyna"
 """The rival that plans instead of choosing λ."""
 
-SOURCES = {cls.id: cls.label for cls in lambdas.SOURCES.values() if cls.id != "constant" and not cls.per_component}
+SOURCES = {
+    cls.id: cls.label
+    for cls in lambdas.SOURCES.values()
+    if cls.id == "watkins" or not (required_settings(cls) or cls.per_component)
+}
 SOURCES[DYNA] = "Dyna (λ = 0)"
 """λ sources besides the fixed λs, and Dyna: their labels by id. Watkins' cuts are for Q-learning, with the λs of the
 grid."""
@@ -63,7 +68,8 @@ class ComparisonSettings:
       lambdas: the grid of fixed λs.
       step_sizes: step sizes to begin with.
       bootstraps: keys of `BOOTSTRAPS`.
-      sources: ids of `SOURCES`, by default those of `BY_DEFAULT`; or Python files, as `read_sources` takes them.
+      sources: ids of `SOURCES`, by default those of `BY_DEFAULT`; or Python files, as `read_sources` takes them; with
+        "+mature", "+lineage" and "+luck" behind them, see `learners.rules`.
       discount: γ. epsilon: exploration; None is 0.1, or nothing where `exploration` has no ε.
       exploration: how to explore where it is not ε-greedily.
       extend: how often the grid of step sizes may grow at either end.
@@ -145,7 +151,7 @@ class LearnerArm:
 
     Args:
       bootstrap: a key of `BOOTSTRAPS`.
-      source: an id of `SOURCES`, "fixed", `RANDOM`, or "mine.py:MyLambda".
+      source: an id of `SOURCES`, "fixed", `RANDOM`, "mine.py:MyLambda", or a rule such as "value+lineage".
       value: λ where it is fixed, or cut as Watkins' is.
     """
 
@@ -162,7 +168,13 @@ class LearnerArm:
 
     @property
     def _name(self) -> str:
-        return "fixed λ" if self.source in ("fixed", RANDOM) else SOURCES.get(self.source) or self.lambda_source.label
+        if self.source in ("fixed", RANDOM):
+            return "fixed λ"
+        if self.source in SOURCES:
+            return SOURCES[self.source]
+        source, parts = self.lambda_source, [part for part in PARTS if part in self.source.split("+")]
+        plain = f"λ = {source.value:g}" if isinstance(source, ConstantLambda) else source.label
+        return ", ".join([plain, *parts])
 
     @property
     def label(self) -> str:
@@ -180,6 +192,8 @@ class LearnerArm:
     def id(self) -> str:
         """Short name, for files and logs."""
         name = {"fixed": "lambda", DYNA: DYNA, RANDOM: RANDOM}.get(self.source, self.lambda_source.id)
+        if "+" in self.source or self.source in PARTS:  # of a file, the class
+            name = self.source.rpartition(":")[2].replace("+", "-")
         return f"{self.bootstrap}-{f'{name}-{self.value:g}' if self.source in _WITH_VALUE else name}"
 
     @property
@@ -189,7 +203,12 @@ class LearnerArm:
             return ConstantLambda(self.value)
         if self.source == "watkins":
             return WatkinsLambda(self.value)
-        return read_source(self.source, "sources")
+        return read_rule(self.source, "sources")[0]
+
+    @property
+    def view_options(self) -> dict[str, Any]:
+        """Its view and its reward source, where they are not the usual ones."""
+        return split_rule(self.source)[1]
 
     @property
     def color(self) -> str:
@@ -216,6 +235,7 @@ class LearnerArm:
         options: dict[str, Any] = {"epsilon": 1.0} if self.source == RANDOM else exploration_options(settings)
         if self.planner is not None:
             options["planner"] = self.planner
+        options |= self.view_options
         source = self.lambda_source
         model = "counts" if source.needs & MODEL else None
         sizes = tuple(-place for place in sorted(places))
@@ -307,6 +327,10 @@ def _sources_of(settings: ComparisonSettings) -> list[str]:
         known = current_id(text)
         if known in SOURCES and ".py" not in text:
             found[known] = known
+            continue
+        if "+" in text or text in PARTS:
+            read_rule(text, "sources")
+            found[text] = text
             continue
         if ".py" not in text:
             raise ValueError(

@@ -11,6 +11,9 @@ from typing import Any
 from chunked_td.lab.comparison.arms import ComparisonSettings, LearnerArm, scaled
 from chunked_td.lab.comparison.sweep import ArmOutcome
 from chunked_td.lab.gym_environments import class_in_file, is_file, one_or_all
+from chunked_td.lambdas.base import LambdaSource
+from chunked_td.lambdas.constant import ConstantLambda
+from chunked_td.lambdas.maturity import Mature
 from chunked_td.learners.exploration import EPSILON, CountBonus, Softmax
 from chunked_td.learners.schedule import Schedule
 
@@ -44,13 +47,22 @@ class Recipe:
         chunked = _CHUNKED[arm.bootstrap]
         if arm.source == "forward" and chunked != "QLambda":
             return cls(chunked, ())
-        source = type(arm.lambda_source).__name__
-        return cls(chunked, (("lambda_source", f"{source}()" if ".py" in arm.source else f"ctd.{source}()"),))
+        others = tuple((name, f"ctd.{value!r}") for name, value in arm.view_options.items())
+        return cls(chunked, (("lambda_source", _source(arm.lambda_source, ".py" in arm.source)), *others))
 
     @property
     def in_shell(self) -> bool:
         """Whether `chunked-td train` has options for all of it."""
         return all(name != "planner" for name, _ in self.settings)
+
+
+def _source(source: LambdaSource, own: bool) -> str:
+    """A λ source as Python; `own` where it is in a file of the user's."""
+    if isinstance(source, ConstantLambda):
+        return f"{source.value:g}"
+    if isinstance(source, Mature):
+        return f"ctd.Mature({_source(source.source, own)})"
+    return f"{'' if own else 'ctd.'}{type(source).__name__}()"
 
 
 def agent_line(one: ArmOutcome, settings: ComparisonSettings) -> str:
@@ -87,7 +99,7 @@ def script(one: ArmOutcome, settings: ComparisonSettings) -> str:
         made = f"gym.make({', '.join([repr(settings.env), *given, *limit])})"
     if is_file(one.arm.source):
         path, _, name = one.arm.source.partition(".py:")
-        imports.append(f"from {Path(path).name} import {name}")
+        imports.append(f"from {Path(path).name} import {name.partition('+')[0]}")
     lines = ["import gymnasium as gym", "import chunked_td as ctd", *imports, "", f"env = {made}"]
     lines += [f"env = {text.partition(':')[2]}(env)" for text in settings.wrappers]
     return "\n".join([*lines, agent_line(one, settings), f"agent.learn(env, episodes={settings.episodes})"])
@@ -104,7 +116,7 @@ def _words(made: Recipe, one: ArmOutcome, settings: ComparisonSettings) -> Itera
     for name, value in made.settings:
         if name == "lambda_" or one.arm.source == "fixed":
             yield from ("--lambda" if name == "lambda_" else "--lambda-source", value)
-        else:
+        elif name == "lambda_source":  # the view and the reward source are part of its text
             yield from ("--lambda-source", one.arm.source)
     yield from ("--step-size", f"{one.best_step_size:.6g}", "--discount", f"{settings.discount:g}")
     yield from _exploration_words(settings)

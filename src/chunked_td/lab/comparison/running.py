@@ -26,7 +26,8 @@ from chunked_td.lab.comparison.arms import ComparisonSettings, learner_for, prob
 from chunked_td.lab.gym_environments import make_environment
 from chunked_td.lab.study import Scores
 from chunked_td.lambdas.base import LambdaSource
-from chunked_td.lambdas.reading import read_source
+from chunked_td.lambdas.maturity import Mature
+from chunked_td.lambdas.reading import MATURE, read_source
 from chunked_td.learners.schedule import over_episodes
 
 
@@ -194,14 +195,16 @@ def _play_compiled(
             threads=threads,
             epsilon=None if epsilon is None else over_episodes(epsilon, episodes),
             model=model or "counts",
-            view="traces",
             keep_lambda=True,
-            **arm,
+            **{"view": "traces", **arm},
         )
 
 
 def _to_send(source: LambdaSource) -> LambdaSource | str:
     """A λ source for another process; one in a file of the user's goes as its address."""
+    if isinstance(source, Mature):
+        inner = _to_send(source.source)
+        return source if isinstance(inner, LambdaSource) else f"{inner}{MATURE}"
     module: Any = sys.modules[type(source).__module__]
     file = getattr(module, "_loaded_from", None)
     return source if file is None else f"{file[0]}:{type(source).__name__}"

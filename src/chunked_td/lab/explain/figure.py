@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunked_td.analysis.credit import BREAK, Credit, Explanation
+from chunked_td.analysis.credit import Credit, Explanation
 from chunked_td.lab.report.style import BLUE, GREY, PAGE, VERMILION, house_style, render
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ def _draw_learner(axes: Any, explanation: Explanation, one: Credit, t: int, i: i
     row = 0 if len(shades) == 1 else i
     strip.grid(False)
     which = "" if len(shades) == 1 else f" (one row per reward component; outlined: {i})"
-    strip.set_title(one.label + which, loc="left", pad=3)
-    breaks = np.flatnonzero(one.factors[1:, i] < BREAK) + 1
+    strip.set_title(f"{one.label}{which}: {one.summary(i)}", loc="left", pad=3, wrap=True)
+    breaks = np.flatnonzero(one.breaks[:, i])
     strip.vlines(breaks - 0.5, row - 0.5, row + 0.5, color=VERMILION, lw=1.4, zorder=3)
     if len(shades) > 1:
         strip.hlines([row - 0.5, row + 0.5], -0.5, T - 0.5, color="black", lw=0.7, zorder=4)

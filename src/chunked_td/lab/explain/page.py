@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.analysis.credit import BREAK, CERTAIN, Credit, Explanation, LambdaHistory
+from chunked_td.analysis.causes import BREAK, CERTAIN
+from chunked_td.analysis.credit import Credit, Explanation, LambdaHistory
 from chunked_td.lab.report.page import templates
 
 _STATES = 40  # states shown over training: the most visited ones
@@ -29,6 +30,7 @@ def render_page(explanation: Explanation) -> str:
         data=page_data(explanation),
         watched=[one for one in explanation.learners if one.watched is not None],
         certain=CERTAIN,
+        component=explanation.arrivals[0][1],
     )
 
 
@@ -62,6 +64,7 @@ def _learner(one: Credit) -> dict[str, Any]:
         "factors": _short(one.factors),
         "errors": _short(one.td_errors),
         "updates": _short(one.credits),
+        "causes": [[one.cause(t, i) for i in range(one.factors.shape[1])] for t in range(len(one.factors))],
         "alpha": one.step_size,
         "gamma": one.discount,
         "replacing": one.replacing,

@@ -1,35 +1,146 @@
-"""Every figure for print that the stored runs allow."""
+"""Every plot and table of the report as a figure for print.
+
+`draw` understands the part of Plotly's descriptions that `plots` uses: lines with bands, dots, panels side by side,
+horizontal and vertical lines with a text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from chunked_td.lab.report.choice import Drawing, choice_of, control_of, original_of
-from chunked_td.lab.report.networks import network_drawings
-from chunked_td.lab.report.style import house_style, save
-from chunked_td.lab.report.table_figures import table_drawings
-from chunked_td.lab.results.runs import Results
+from chunked_td.lab.report.choice import Plot
+from chunked_td.lab.report.plots import SYMBOLS
+from chunked_td.lab.report.style import DASHES, GREY, PAGE, house_style, new_figure, powers_of_ten, save, thousands
+from chunked_td.lab.report.table_figures import table_figure
+from chunked_td.lab.results.tables import Table
 
 if TYPE_CHECKING:
-    from chunked_td.lab.study import Study
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_PER_INCH = 160  # pixels of a plot's height that are an inch in print
+_LINE, _DOT = 0.625, 0.5  # points per pixel
+_MARKERS = {symbol: marker for marker, symbol in SYMBOLS.items()}
 
 
-def all_figures(studies: Mapping[str, Results], experiments: Mapping[str, Study]) -> list[Drawing]:
-    """Every figure that the stored runs allow, as the experiments choose them."""
-    found: list[Drawing] = []
+def save_all(plots: Mapping[str, Sequence[Plot]], tables: Mapping[str, Sequence[Table]], folder: Path) -> None:
+    """Draw and write every plot, and the tables that the paper has numbers for; {study: …} each."""
+    for name, figure in all_figures(plots, tables).items():
+        save(figure, folder, name)
+
+
+def all_figures(plots: Mapping[str, Sequence[Plot]], tables: Mapping[str, Sequence[Table]]) -> dict[str, Figure]:
+    """Every figure by the name of its file."""
+    found = {}
     with house_style():
-        for name, study in studies.items():
-            if original_of(name, studies, experiments) is None:
-                found += choice_of(name, experiments).drawings(study, control_of(name, studies, experiments))
-            found += table_drawings(study) + network_drawings(study)
+        for plot in (plot for several in plots.values() for plot in several):
+            found |= {name: draw(plot, bands=bands) for name, bands in files_of(plot).items()}
+        for table in (table for several in tables.values() for table in several if table.rows):
+            found[f"{table.name}-table"] = table_figure(table)
     return found
 
 
-def save_all(studies: Mapping[str, Results], experiments: Mapping[str, Study], folder: Path) -> list[Drawing]:
-    """Draw and write every figure; returns what was drawn."""
-    drawings = all_figures(studies, experiments)
-    for drawing in drawings:
-        save(drawing.figure, folder, drawing.name)
-    return drawings
+def files_of(plot: Plot) -> dict[str, bool]:
+    """{name of a figure: whether it shows all intervals}: as on the page at first, and with those hidden there."""
+    hidden = any(trace.get("meta") == "band" and trace.get("visible") is False for trace in plot.data)
+    return {plot.id: False, f"{plot.id}-intervals": True} if hidden else {plot.id: False}
+
+
+def draw(plot: Plot, *, bands: bool = False, width: float | None = None) -> Figure:
+    """A plot for print. Args: bands: show all intervals. width: in inches; by default that of a page, or less."""
+    width = width or (PAGE if plot.panels > 1 or not any(map(_named, plot.data)) else 0.8 * PAGE)
+    figure, panels = new_figure(width, plot.height / _PER_INCH, plot.panels, sharex=True, sharey=True)
+    by_end = {"" if k == 0 else str(k + 1): axes for k, axes in enumerate(panels)}
+    handles: dict[str, Any] = {}
+    for trace in plot.data:
+        band = trace.get("meta") == "band"
+        if trace.get("visible", True) is True or (band and bands):
+            drawn = _draw_trace(by_end[trace.get("xaxis", "x")[1:]], trace)
+            if _named(trace):
+                handles[trace["name"]] = drawn
+    for end, axes in by_end.items():
+        _finish(axes, plot.layout[f"xaxis{end}"], plot.layout[f"yaxis{end}"])
+    for shape in plot.layout.get("shapes", ()):
+        _draw_shape(by_end, shape)
+    for note in plot.layout.get("annotations", ()):
+        axes = by_end[note["xref"].removesuffix(" domain")[1:]]
+        if note["yref"].endswith("domain"):
+            axes.set_title(re.sub("<.*?>", "", note["text"]))
+        else:
+            axes.annotate(note["text"], (0.985, note["y"]), (0, 2), xycoords=("axes fraction", "data"),
+                          textcoords="offset points", ha="right", va="bottom", color=note["font"]["color"])  # fmt: skip
+    for axes in panels[1:]:
+        axes.set_ylabel("")
+    if handles:
+        figure.legend(list(handles.values()), list(handles), loc="outside right center", handlelength=2.6)
+    return figure
+
+
+def _named(trace: Mapping[str, Any]) -> bool:
+    """Whether a trace has an entry in the legend."""
+    return trace.get("showlegend", True)
+
+
+def _draw_trace(axes: Axes, trace: Mapping[str, Any]) -> Any:
+    x, y = ([float("nan") if value is None else value for value in trace[key]] for key in ("x", "y"))
+    if trace.get("meta") == "band":
+        return axes.fill(x, y, color=_color(trace["fillcolor"]), linewidth=0)[0]
+    line, marker = trace.get("line", {}), trace.get("marker", {})
+    if trace["mode"] == "markers":
+        sizes = marker["size"] if isinstance(marker["size"], list) else [marker["size"]]
+        return axes.scatter(
+            x, y, s=[(_DOT * size) ** 2 for size in sizes], color=_color(marker["color"]), linewidths=0, clip_on=False
+        )
+    width = _LINE * line.get("width", 1.6)
+    (drawn,) = axes.plot(x, y, color=line["color"], linestyle=DASHES[line.get("dash", "solid")], linewidth=width,
+                         zorder=2 + width)  # fmt: skip
+    if "markers" in trace["mode"]:
+        drawn.set_marker(_MARKERS[marker["symbol"]])
+    return drawn
+
+
+def _color(text: str) -> Any:
+    """A colour of Plotly's as matplotlib takes it."""
+    if not text.startswith("rgba"):
+        return text
+    *rgb, alpha = (float(number) for number in text[5:-1].split(","))
+    return (*(channel / 255 for channel in rgb), alpha)
+
+
+def _draw_shape(by_end: Mapping[str, Axes], shape: Mapping[str, Any]) -> None:
+    """A line across one panel or, if it names none, across all."""
+    look = {"color": shape["line"].get("color", GREY), "linestyle": DASHES[shape["line"]["dash"]], "linewidth": 0.9}
+    end = shape.get("xref", "").removesuffix(" domain")[1:]
+    for axes in [by_end[end]] if "xref" in shape else by_end.values():
+        if shape["y0"] == shape["y1"]:
+            axes.axhline(shape["y0"], zorder=1, **look)
+        elif shape["x0"] == shape["x1"]:
+            axes.axvline(shape["x0"], zorder=1, **look)
+        else:
+            axes.plot([shape["x0"], shape["x1"]], [shape["y0"], shape["y1"]], zorder=1, **look)
+
+
+def _finish(axes: Axes, x: Mapping[str, Any], y: Mapping[str, Any]) -> None:
+    """Titles, scales, ticks and limits."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set(xlabel=x["title"]["text"], ylabel=y["title"]["text"])
+    for letter, about in (("x", x), ("y", y)):
+        axis = getattr(axes, f"{letter}axis")
+        if about.get("type") == "log":
+            axes.set(**{f"{letter}scale": "log"})
+            powers_of_ten(axis)
+        elif "tickvals" in about:
+            axis.set_ticks(about["tickvals"], about["ticktext"])
+            axis.grid(visible=False)
+        else:
+            axis.set_major_locator(MaxNLocator(5))
+        if "tickformat" in about:
+            thousands(axis)
+        if "range" in about:
+            axes.set(**{f"{letter}lim": about["range"]})
+        elif about.get("rangemode") == "tozero":
+            axes.set(**{f"{letter}lim": (min(0.0, axis.get_view_interval()[0]), None)})

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from chunked_td.lab.results.claims import JudgedClaim
-from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, NOT_TESTABLE
+from chunked_td.lab.results.tables import Table
+from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, NOT_TESTABLE, PAPER
 from chunked_td.lab.wording import list_text
 
 MARKS = {HOLDS: "✓", IN_PART: "◐", FAILS: "✗", NOT_SHOWN: "?", NOT_TESTABLE: "∅", NOT_RUN: "–"}
@@ -62,8 +63,8 @@ def by_reason(claims: Iterable[JudgedClaim]) -> dict[str, list[JudgedClaim]]:
     return found
 
 
-def summary(claims: Sequence[JudgedClaim]) -> str:
-    """One sentence about all claims; what a control contradicts is not counted as if it stood alone."""
+def summary(claims: Sequence[JudgedClaim], whose: str = "") -> str:
+    """One sentence about claims; what a control contradicts is not counted as if it stood alone."""
     parts = []
     for status, words in _COUNTED.items():
         count = sum(claim.status == status for claim in claims)
@@ -71,4 +72,26 @@ def summary(claims: Sequence[JudgedClaim]) -> str:
         if count:
             but = f" ({against} of them with a control that says otherwise)" if against else ""
             parts.append(f"{count} {words[count > 1]}{but}")
-    return f"Of {len(claims)} claims, {list_text(parts)}."
+    return f"Of {len(claims)} claims{whose and f' {whose}'}, {list_text(parts)}."
+
+
+def paper_claims(claims: Iterable[JudgedClaim]) -> str:
+    """The paper's claims as Markdown: a sentence, and a table with an experiment a row and a verdict a column."""
+    theirs = [claim for claim in claims if claim.claim.origin == PAPER]
+    statuses = [status for status in MARKS if any(claim.status == status for claim in theirs)]
+    rows = []
+    for title, found in by_study(theirs).items():
+        seeds = sorted({claim.seeds for claim in found} - {0})
+        size = f" ({' to '.join(map(str, sorted({seeds[0], seeds[-1]})))} seeds)" if seeds else ""
+        rows.append((title + size, *(_verdicts(found, status) for status in statuses)))
+    table = Table("paper-claims", "", ("experiment", *statuses), tuple(rows))
+    return f"{summary(theirs, 'of the paper')}\n\n{table.markdown()}"
+
+
+def _verdicts(claims: Sequence[JudgedClaim], status: str) -> str:
+    """The claims with this verdict, each with the control that speaks against it."""
+    texts = []
+    for claim in (claim for claim in claims if claim.status == status):
+        against = "; ".join(control.short for control in claim.controls if control.status == FAILS)
+        texts.append(f"{claim.short} (our control does not hold: {against})" if against else claim.short)
+    return "; ".join(texts)

@@ -19,9 +19,9 @@ from chunked_td._durations import duration_text
 from chunked_td._files import check_inside
 from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.errors import DirectoryError
-from chunked_td.lab.report.choice import Drawing, Plot, original_of, part
-from chunked_td.lab.report.figures import save_all
-from chunked_td.lab.report.ledger import MARKS, by_reason, by_study, linked, summary
+from chunked_td.lab.report.choice import Plot, original_of, part
+from chunked_td.lab.report.figures import files_of, save_all
+from chunked_td.lab.report.ledger import MARKS, by_reason, by_study, linked, paper_claims, summary
 from chunked_td.lab.report.plots import mirror_plot, plots_of
 from chunked_td.lab.report.style import FORMATS
 from chunked_td.lab.report.text import PAPER, findings, not_run
@@ -39,8 +39,8 @@ SWITCHES = {"bands": "intervals", "logx": "logarithmic episodes", "logy": "logar
 
 
 @dataclass(frozen=True)
-class ExperimentSection:
-    """What the page shows of one experiment."""
+class StudySection:
+    """What the page shows of one study. `figures`: {name of a figure for print: what it shows}."""
 
     study: Results
     published: str
@@ -48,7 +48,7 @@ class ExperimentSection:
     findings: Sequence[str]
     tables: Sequence[Table]
     plots: Sequence[Plot]
-    drawings: Sequence[Drawing]
+    figures: Mapping[str, str]
 
 
 def build_study_page(study: Study, folder: Path, loaded: Any) -> Path | None:
@@ -61,71 +61,77 @@ def build_study_page(study: Study, folder: Path, loaded: Any) -> Path | None:
 
 
 def build_report(
-    directory: Path | LoadedDirectory, out: Path | None = None, experiments: Mapping[str, Study] | None = None
+    directory: Path | LoadedDirectory, out: Path | None = None, studies: Mapping[str, Study] | None = None
 ) -> Path:
     """Write the report of a run directory.
 
     Args:
       directory: a run directory, or what was loaded from it.
       out: folder to write to; None is the run directory itself.
-      experiments: by id, whose claims, choice of figures and texts are used; None is the catalogue.
+      studies: by id, whose claims, choice of figures and texts are used; None is the catalogue.
     Returns:
       the path of report.html; figures and tables (Markdown) lie beside it in figures/ and tables/. Every file is
       written whole or not at all, the page last.
     """
-    known = catalogue() if experiments is None else experiments
+    known = catalogue() if studies is None else studies
     loaded = directory if isinstance(directory, LoadedDirectory) else load_directory(directory, known)
-    studies = {name: results for name, results in loaded.results.items() if isinstance(results, Results)}
-    if not studies:
+    results = {name: found for name, found in loaded.results.items() if isinstance(found, Results)}
+    if not results:
         raise DirectoryError(f"{loaded.path} has no finished runs yet, so there is nothing to report")
     folder = loaded.path if out is None else Path(out)
     for name in ("figures", "tables"):
         with refuse(DirectoryError):
             check_inside(folder, folder / name)
-    drawings = save_all(studies, known, folder / "figures")
-    tables = {study.id: tables_of(study) for study in studies.values()}
+    plots = {name: plots_of(study, results, known) for name, study in results.items()}
+    tables = {name: tables_of(study) for name, study in results.items()}
+    opening = opening_plot(results, known)
+    published = {name: found for name, found in tables.items() if results[name].about.published}
+    save_all({**plots, "": [opening] if opening else []}, published, folder / "figures")
     for table in (table for found in tables.values() for table in found):
         write_or_explain(folder / "tables" / f"{table.name}.md", table.markdown().encode())
-    text = report_page(loaded, studies, known, tables, drawings, folder)
+    judged = judge_all(loaded.results, known)
+    write_or_explain(folder / "tables" / "paper-claims.md", paper_claims(judged).encode())
+    text = report_page(loaded, results, known, judged, plots, tables, opening, folder)
     write_or_explain(folder / "report.html", text.encode())
     return folder / "report.html"
 
 
 def report_page(
     loaded: LoadedDirectory,
-    studies: Mapping[str, Results],
-    experiments: Mapping[str, Study],
+    results: Mapping[str, Results],
+    studies: Mapping[str, Study],
+    judged: Sequence[JudgedClaim],
+    plots: Mapping[str, Sequence[Plot]],
     tables: Mapping[str, Sequence[Table]],
-    drawings: Sequence[Drawing],
+    opening: Plot | None,
     folder: Path,
 ) -> str:
     """The page as text; `folder` is where it will lie, for links to the studies beside the run directory."""
-    plots = {name: plots_of(study, studies, experiments) for name, study in studies.items()}
-    shown = {name: [it.id for it in plots[name]] + [f"table-{it.name}" for it in tables[name]] for name in studies}
-    judged = judge_all(loaded.results, experiments)
+    shown = {name: [it.id for it in plots[name]] + [f"table-{it.name}" for it in tables[name]] for name in results}
     claims = linked(judged, shown, loaded.folders, folder)
     log = RunLog(loaded.path)
     sections = [
-        ExperimentSection(
+        StudySection(
             study=study,
-            published=part(name, "PUBLISHED", experiments) or "",
+            published=part(name, "PUBLISHED", studies) or "",
             claims=[claim for claim in claims if claim.study == name],
             findings=findings(study),
             tables=tables[name],
             plots=plots[name],
-            drawings=[drawing for drawing in drawings if drawing.study == name],
+            figures={file: plot.caption for plot in plots[name] for file in files_of(plot)}
+            | {f"{table.name}-table": table.caption for table in tables[name] if study.about.published and table.rows},
         )
-        for name, study in studies.items()
+        for name, study in results.items()
     ]
     return render(
         "page.html",
         title=TITLE,
         paper=PAPER,
-        headline=headline(studies, experiments),
+        headline=headline(results, studies),
         summary=summary(claims),
-        introduction=introduction(studies),
-        opening=opening_plot(studies, experiments),
-        not_run=not_run(studies),
+        introduction=introduction(results),
+        opening=opening,
+        not_run=not_run(results),
         verdicts=by_study(claims),
         claims=[claim for claim in claims if claim.status != NOT_RUN],
         unrun=by_reason(claims),
@@ -133,7 +139,7 @@ def report_page(
         time_table=time_table(log.batches()),
         sessions=distinct(log.sessions()),
         damaged=loaded.store.damaged if loaded.store else [],
-        pages=study_pages(loaded, experiments, folder),
+        pages=study_pages(loaded, studies, folder),
     )
 
 
@@ -200,27 +206,27 @@ def templates(*packages: str) -> Any:
     return environment
 
 
-def headline(studies: Mapping[str, Results], experiments: Mapping[str, Study]) -> str:
-    """The first headline that an experiment has to give; "" if none has."""
-    for name, study in studies.items():
-        make = part(name, "HEADLINE", experiments)
-        if make is not None and (text := make(study, original_of(name, studies, experiments))):
+def headline(results: Mapping[str, Results], studies: Mapping[str, Study]) -> str:
+    """The first headline that a study has to give; "" if none has."""
+    for name, study in results.items():
+        make = part(name, "HEADLINE", studies)
+        if make is not None and (text := make(study, original_of(name, results, studies))):
             return text
     return ""
 
 
-def opening_plot(studies: Mapping[str, Results], experiments: Mapping[str, Study]) -> Plot | None:
+def opening_plot(results: Mapping[str, Results], studies: Mapping[str, Study]) -> Plot | None:
     """The first control beside its original; None if no pair of them has runs."""
-    for name, study in studies.items():
-        original = original_of(name, studies, experiments)
+    for name, study in results.items():
+        original = original_of(name, results, studies)
         if original is not None:
             return mirror_plot(original, study)
     return None
 
 
-def introduction(studies: Mapping[str, Results]) -> list[str]:
+def introduction(results: Mapping[str, Results]) -> list[str]:
     """What the page is about and what was run, one paragraph each."""
-    sizes = [f"{study.about.title}: {seeds_text(study.seeds)}, {study.length:,} episodes" for study in studies.values()]
+    sizes = [f"{study.about.title}: {seeds_text(study.seeds)}, {study.length:,} episodes" for study in results.values()]
     return [
         f"Every experiment of {PAPER}, beside what was published, with our controls.",
         "; ".join(sizes) + ".",

@@ -1,4 +1,4 @@
-"""Interactive plots, as plain Plotly descriptions (dicts of data and layout).
+"""Plots, as plain Plotly descriptions (dicts of data and layout); `figures` draws the same for print.
 
 Every arm is a legend group: a line, and a band for its interval that goes with it. Hovering shows the mean, the
 interval and the number of seeds. The page adds switches for bands and logarithmic axes.
@@ -6,17 +6,16 @@ interval and the number of seeds. The page adds switches for bands and logarithm
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunked_td.lab.report.choice import Plot, choice_of, original_of
+from chunked_td.lab.report.choice import FigureChoice, Plot, original_of, part
 from chunked_td.lab.report.networks import LOSS, NOISY, PREDICTABLE, calibration, diagnosed, pick
 from chunked_td.lab.report.style import GREY, Style, styles
-from chunked_td.lab.report.sweeps import best_fixed_and_models, spread
-from chunked_td.lab.results.runs import ArmResults, Results, RunArrays, evenly
-from chunked_td.lab.statistics import Interval, mean_and_interval
+from chunked_td.lab.results.runs import ArmResults, Results, evenly
+from chunked_td.lab.statistics import Interval, mean_and_interval, mean_sd
 from chunked_td.lab.wording import step_size_text
 
 if TYPE_CHECKING:
@@ -32,10 +31,10 @@ SYMBOLS = {
 }  # fmt: skip
 
 
-def plots_of(study: Results, studies: Mapping[str, Results], experiments: Mapping[str, Study]) -> list[Plot]:
-    """The interactive plots of one experiment: those that it chooses, and diagnostics of its networks."""
-    original = original_of(study.id, studies, experiments)
-    return choice_of(study.id, experiments).plots(study, original) + network_plots(study)
+def plots_of(study: Results, results: Mapping[str, Results], studies: Mapping[str, Study]) -> list[Plot]:
+    """The plots of one study: those that it chooses, and diagnostics of its networks."""
+    choice = part(study.id, "FIGURES", studies) or DEFAULT
+    return choice.plots(study, original_of(study.id, results, studies)) + network_plots(study)
 
 
 def sweep_plots(study: Results, original: Results | None) -> list[Plot]:
@@ -43,6 +42,10 @@ def sweep_plots(study: Results, original: Results | None) -> list[Plot]:
     found = [sweep_plot(study), seeds_plot(study)]
     found += [sweep_plot(study.until(episode), study, episode) for episode in study.early]
     return found if original is None else [*found, control_plot(original, study)]
+
+
+DEFAULT = FigureChoice(sweep_plots)
+"""For studies that choose no plots."""
 
 
 def axis(title: str, *, log: bool = False, **more: Any) -> dict[str, Any]:
@@ -122,34 +125,81 @@ def level(y: float, text: str, color: str = GREY, dash: str = "dash", panel: str
     return {"shapes": [shape], "annotations": [note]}
 
 
-def curve_traces(study: Results, curves: Sequence[tuple[ArmResults, int]], until: int) -> list[PlotlyTrace]:
-    """A line with a band per arm, over episodes."""
-    looks = styles(study.arms)
+def arm_lines(
+    arms: Sequence[ArmResults],
+    looks: Mapping[str, Style],
+    points: Callable[[ArmResults], tuple[Any, np.ndarray] | None],
+    *,
+    markers: bool,
+    name: Callable[[ArmResults], str] = lambda arm: arm.label,
+    shown: Callable[[Any], Any] = lambda value: value,
+) -> list[PlotlyTrace]:
+    """A line with a band per arm: the mean over runs and its interval.
+
+    Args:
+      points: from an arm to x, float64[K], and values, float64[runs, K]; None leaves the arm out.
+      name: what the legend calls an arm. shown: from means and ends of intervals to what is drawn.
+    """
     traces: list[PlotlyTrace] = []
-    for arm, exponent in curves:
-        runs = arm.require_runs()
-        inside = evenly(runs.episodes, until)
-        mean, interval = mean_and_interval(runs.of(exponent)[:, inside])
-        name = f"{arm.label}, α = {step_size_text(exponent, study.about.step_size_base)}"
-        traces += line_with_band(name, runs.episodes[inside], mean, interval, looks[arm.id],
-                                 seeds=len(runs.seeds), markers=False)  # fmt: skip
+    for arm in arms:
+        found = points(arm)
+        if found is not None:
+            mean, interval = mean_and_interval(found[1])
+            ends = Interval(shown(interval.low), shown(interval.high))
+            seeds = len(arm.require_runs().seeds)
+            traces += line_with_band(
+                name(arm), found[0], shown(mean), ends, looks[arm.id], seeds=seeds, markers=markers
+            )
     return traces
+
+
+def curve_plot(
+    study: Results,
+    name: str,
+    title: str,
+    caption: str,
+    lines: dict[str, Any],
+    *,
+    until: int | None = None,
+    exponent: Callable[[ArmResults], int] | None = None,
+    **y: Any,
+) -> Plot:
+    """The score of every arm over training.
+
+    Args:
+      name: of the plot, after the study's id. lines: what `level` gives.
+      until: the last episode that is shown; by default the last of all.
+      exponent: of the step size of an arm; by default the selected one. y: more about that axis.
+    """
+    chosen = exponent or (lambda arm: study.selected[arm.id])
+    last = until or study.length
+
+    def points(arm: ArmResults) -> tuple[Any, np.ndarray]:
+        runs = arm.require_runs()
+        inside = evenly(runs.episodes, last)
+        return runs.episodes[inside], runs.of(chosen(arm))[:, inside]
+
+    def label(arm: ArmResults) -> str:
+        return f"{arm.label}, α = {step_size_text(chosen(arm), study.about.step_size_base)}"
+
+    reaching = [arm for arm in study.arms if arm.runs is not None and arm.runs.length >= last]
+    traces = arm_lines(reaching, styles(study.arms), points, markers=False, name=label)
+    axes = axis("episodes", tickformat=",d", rangemode="tozero"), axis(study.about.score_label, **y)
+    return Plot(f"{study.id}-{name}", title, caption, traces, layout(*axes, **lines), ("bands", "logx"))
 
 
 def error_plot(study: Results, truth: float) -> Plot:
     """Root mean squared error of the score at the end of training against the step size."""
-    looks = styles(study.arms)
-    traces: list[PlotlyTrace] = []
-    for arm in study.present:
+
+    def points(arm: ArmResults) -> tuple[Any, np.ndarray]:
         runs = arm.require_runs()
-        square, interval = mean_and_interval((runs.at().T - truth) ** 2)
-        root = Interval(np.sqrt(interval.low), np.sqrt(interval.high))
-        traces += line_with_band(arm.label, runs.step_sizes, np.sqrt(square), root, looks[arm.id],
-                                 seeds=len(runs.seeds), markers=True)  # fmt: skip
-    form = layout(axis("step size α", log=True), axis("root mean squared error", log=True))
+        return runs.step_sizes, (runs.at().T - truth) ** 2
+
+    traces = arm_lines(study.present, styles(study.arms), points, markers=True, shown=np.sqrt)
+    axes = axis("step size α", log=True), axis("root mean squared error", log=True)
     caption = f"Distance of the score from the truth, {truth:g}, after {study.length:,} episodes, for every step size."
     title = "Error against step size"
-    return Plot(f"{study.id}-error", title, caption, traces, form, ("bands", "logy"), ("logy",))
+    return Plot(f"{study.id}-error", title, caption, traces, layout(*axes), ("bands", "logy"), ("logy",))
 
 
 def in_panels(
@@ -163,14 +213,14 @@ def in_panels(
       best: height of a line across every panel, the best possible score.
     """
     data: list[PlotlyTrace] = []
-    form = layout(x, y)
+    made = layout(x, y)
     shapes, notes, seen = [], [], set()
     for number, (title, traces) in enumerate(panels, start=1):
         end = "" if number == 1 else str(number)
-        form[f"xaxis{end}"] = {**x, "anchor": f"y{end}", "domain": _domain(number, len(panels))}
-        form[f"yaxis{end}"] = {**y, "anchor": f"x{end}"}
+        made[f"xaxis{end}"] = {**x, "anchor": f"y{end}", "domain": _domain(number, len(panels))}
+        made[f"yaxis{end}"] = {**y, "anchor": f"x{end}"}
         if number > 1:
-            form[f"xaxis{end}"]["matches"], form[f"yaxis{end}"]["matches"] = "x", "y"
+            made[f"xaxis{end}"]["matches"], made[f"yaxis{end}"]["matches"] = "x", "y"
         notes.append({"xref": f"x{end} domain", "yref": f"y{end} domain", "x": 0, "y": 1, "text": f"<b>{title}</b>",
                       "showarrow": False, "xanchor": "left", "yanchor": "bottom"})  # fmt: skip
         if best is not None:
@@ -180,7 +230,7 @@ def in_panels(
             shown = trace.get("showlegend", True) and trace["legendgroup"] not in seen
             seen |= {trace["legendgroup"]} if shown else set()
             data.append({**trace, "xaxis": f"x{end}", "yaxis": f"y{end}", "showlegend": shown})
-    return data, {**form, "shapes": shapes, "annotations": notes}
+    return data, {**made, "shapes": shapes, "annotations": notes}
 
 
 def _domain(number: int, count: int, gap: float = 0.06) -> list[float]:
@@ -189,28 +239,40 @@ def _domain(number: int, count: int, gap: float = 0.06) -> list[float]:
     return [round((number - 1) * (width + gap), 4), round((number - 1) * (width + gap) + width, 4)]
 
 
-def sweep_traces(
-    study: Results, style_from: Results, arms: Sequence[ArmResults], suffix: str = ""
-) -> list[PlotlyTrace]:
+def sweep_traces(study: Results, style_from: Results, arms: Sequence[ArmResults]) -> list[PlotlyTrace]:
     """Mean score against step size, a line with a band per arm."""
-    looks = styles(style_from.arms)
     traces: list[PlotlyTrace] = []
     for arm in arms:
         runs = arm.require_runs()
-        mean, interval = mean_and_interval(runs.at().T)
-        found = line_with_band(arm.label + suffix, runs.step_sizes, mean, interval, looks[arm.id],
-                               seeds=len(runs.seeds), markers=True)  # fmt: skip
+        found = arm_lines(
+            [arm], styles(style_from.arms), lambda _, runs=runs: (runs.step_sizes, runs.at().T), markers=True
+        )
         if arm.fixed_lambda is not None:
             found[0]["visible"] = False  # a dozen bands hide each other, so they start switched off
         traces += found
     return traces
 
 
+def sweep_axes(label: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Axes of a score against the step size."""
+    return axis("step size α", log=True), axis(label, rangemode="tozero", tickformat=",d")
+
+
+def best_fixed_and_models(studies: Sequence[Results]) -> set[str]:
+    """Ids of the arms with a model, and of the fixed λ that is best (at its best step size) in any of the studies."""
+    chosen = set()
+    for study in studies:
+        chosen |= {arm.id for arm in study.arms if arm.fixed_lambda is None}
+        fixed = [(arm.id, arm.runs) for arm in study.present if arm.fixed_lambda is not None and arm.runs is not None]
+        if fixed:
+            chosen.add(min(fixed, key=lambda pair: float(np.nanmin(mean_sd(pair[1].at())[0])))[0])
+    return chosen
+
+
 def sweep_plot(study: Results, style_from: Results | None = None, episode: int | None = None) -> Plot:
     """Scores against the step size; `episode` says that this is an early checkpoint of longer runs."""
-    label, best = study.about.score_label, study.best
-    best = None if episode else best
-    x, y = axis("step size α", log=True), axis(label, rangemode="tozero", tickformat=",d")
+    label, best = study.about.score_label, None if episode else study.best
+    x, y = sweep_axes(label)
     when = f"after the first {episode:,} episodes" if episode else f"after {study.length:,} episodes"
     caption = f"{label[0].upper()}{label[1:]} {when}, mean over seeds, against the step size."
     fixed = [arm for arm in study.present if arm.fixed_lambda is not None]
@@ -241,10 +303,9 @@ def control_plot(original: Results, control: Results, name: str = "control", cap
         (study.about.title, sweep_traces(study, study, [arm for arm in study.present if arm.id in chosen_ids]))
         for study in (original, control)
     ]
-    x, y = axis("step size α", log=True), axis(original.about.score_label, rangemode="tozero", tickformat=",d")
-    data, form = in_panels(panels, x, y, original.best)
+    data, made = in_panels(panels, *sweep_axes(original.about.score_label), original.best)
     title = f"Original and {name}"
-    return Plot(f"{control.id}-control", title, caption, data, form, ("bands", "logy"), height=480, panels=2)
+    return Plot(f"{control.id}-control", title, caption, data, made, ("bands", "logy"), height=480, panels=2)
 
 
 def mirror_plot(original: Results, control: Results) -> Plot:
@@ -265,14 +326,13 @@ def mirror_plot(original: Results, control: Results) -> Plot:
         traces = [trace for trace in traces if trace.get("meta") != "band"]
         panels.append((study.about.title, traces + sweep_traces(study, study, [here[arm.id] for arm in models])))
     label = original.about.score_label
-    x, y = axis("step size α", log=True), axis(label, rangemode="tozero", tickformat=",d")
     caption = (
         f"{label[0].upper()}{label[1:]} after {original.length:,} episodes against the step size, mean over seeds, on "
         f"both problems; shading: 95 % bootstrap intervals. {CONTROL_CAPTION}"
     )
     title = f"{original.about.title} and its control"
-    data, form = in_panels(panels, x, y, original.best)
-    return Plot(f"{control.id}-mirror", title, caption, data, form, height=380, panels=2)
+    data, made = in_panels(panels, *sweep_axes(label), original.best)
+    return Plot(f"{control.id}-mirror", title, caption, data, made, height=380, panels=2)
 
 
 def _thin(trace: PlotlyTrace, count: int) -> PlotlyTrace:
@@ -308,7 +368,7 @@ def seeds_plot(study: Results) -> Plot:
     rows = {"tickvals": list(range(len(study.present))), "ticktext": [arm.label for arm in study.present]}
     floor = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": best, "x1": best,
              "line": {"color": GREY, "width": 1.5, "dash": "dash"}}  # fmt: skip
-    form = layout(
+    made = layout(
         axis(study.about.score_label, rangemode="tozero", tickformat=",d"),
         axis("", range=[len(study.present) - 0.4, -0.6], zeroline=False, **rows),
         shapes=[floor] if best is not None else [],
@@ -317,23 +377,37 @@ def seeds_plot(study: Results) -> Plot:
     caption = (
         f"One dot per seed at the {how} step size of each arm; bars are means, the dashed line is the best possible."
     )
-    return Plot(f"{study.id}-seeds", "Seed by seed", caption, traces, form, height=130 + 27 * len(study.present))
+    return Plot(f"{study.id}-seeds", "Seed by seed", caption, traces, made, height=130 + 27 * len(study.present))
+
+
+def spread(values: np.ndarray, height: float = 0.32) -> np.ndarray:
+    """Offsets that keep dots of nearly equal value apart: each takes the next place above or below the last one."""
+    order = np.argsort(values, kind="stable")
+    reach = (np.nanmax(values) - np.nanmin(values)) / 40 or 1.0
+    offsets = np.zeros(len(values))
+    group = 0
+    for place, index in enumerate(order):
+        near = place > 0 and values[index] - values[order[place - 1]] < reach
+        group = group + 1 if near else 0
+        step = (group + 1) // 2 * (1 if group % 2 else -1)
+        offsets[index] = step
+    return height * offsets / max(4.0, float(np.max(np.abs(offsets))))
 
 
 def network_plots(study: Results) -> list[Plot]:
     """Loss, λ and calibration of the world models, where they were recorded."""
-    arms = diagnosed(study)
-    looks = styles(study.arms)
-    loss: list[PlotlyTrace] = []
-    lambdas: dict[str, list[PlotlyTrace]] = {"predictable steps": [], "noisy steps": []}
-    points: list[PlotlyTrace] = []
-    for arm in arms:
-        runs = arm.require_runs()
-        loss += _diagnostic(runs, LOSS, arm.label, looks[arm.id])
-        lambdas["predictable steps"] += _diagnostic(runs, PREDICTABLE, arm.label, looks[arm.id])
-        lambdas["noisy steps"] += _diagnostic(runs, NOISY, arm.label, looks[arm.id])
-        points += _calibration(arm, looks[arm.id].color)
-    episodes = axis("episodes", tickformat=",d")
+    arms, looks = diagnosed(study), styles(study.arms)
+
+    def lines(column: str) -> list[PlotlyTrace]:
+        def points(arm: ArmResults) -> tuple[Any, np.ndarray] | None:
+            values = pick(arm.require_runs(), column)
+            return None if values is None else (arm.require_runs().episodes, values)
+
+        return arm_lines(arms, looks, points, markers=False)
+
+    loss, dots = lines(LOSS), [dot for arm in arms for dot in _calibration(arm, looks[arm.id].color)]
+    lambdas = [("predictable steps", lines(PREDICTABLE)), ("noisy steps", lines(NOISY))]
+    episodes = axis("episodes", tickformat=",d", rangemode="tozero")
     unit: Any = {"range": [0, 1.04]}
     diagonal = {"type": "line", "x0": 0, "x1": 1, "y0": 0, "y1": 1, "line": {"color": GREY, "dash": "dash", "width": 1}}
     found = [
@@ -341,20 +415,12 @@ def network_plots(study: Results) -> list[Plot]:
              layout(episodes, axis("loss", log=True)), ("bands", "logy"), ("logy",)),
         Plot(f"{study.id}-lambda", "World model: λ on predictable and on noisy steps",
              "Mean λ since the last checkpoint, over all runs.",
-             *in_panels(list(lambdas.items()), episodes, axis("mean λ", **unit)), ("bands",), panels=2),
+             *in_panels(lambdas, episodes, axis("mean λ", **unit)), ("bands",), panels=2),
         Plot(f"{study.id}-calibration", "World model: calibration",
-             "Probability of the most probable outcome against how often it came, at the end of training.", points,
+             "Probability of the most probable outcome against how often it came, at the end of training.", dots,
              layout(axis("predicted probability", **unit), axis("observed frequency", **unit), shapes=[diagonal])),
     ]  # fmt: skip
     return [plot for plot in found if plot.data]
-
-
-def _diagnostic(runs: RunArrays, name: str, label: str, look: Style) -> list[PlotlyTrace]:
-    values = pick(runs, name)
-    if values is None:
-        return []
-    mean, interval = mean_and_interval(values)
-    return line_with_band(label, runs.episodes, mean, interval, look, seeds=len(runs.seeds), markers=False)
 
 
 def _calibration(arm: ArmResults, color: str) -> list[PlotlyTrace]:

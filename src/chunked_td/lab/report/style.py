@@ -1,8 +1,8 @@
 """How figures look, and how they become files: colours, markers, type, and SVG, PDF and PNG.
 
-Colours are the Okabe–Ito palette and viridis (for a grid of λ); arms also differ in markers and dashes. Widths are
-those of a column (3.25 in) and of a page of text (6.75 in), with type of 7 points or more. The same runs give the same
-bytes: no dates or random ids in the files.
+Colours are the Okabe–Ito palette and viridis (for a grid of λ); arms also differ in markers and dashes. Figures are at
+most as wide as a page of text (6.75 in), with type of 7 points or more. The same runs give the same bytes: no dates or
+random ids in the files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLUMN, PAGE = 3.25, 6.75  # inches
+PAGE = 6.75  # inches
 FORMATS = ("svg", "pdf", "png")
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#000000",
@@ -38,6 +38,8 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#CC79A7",
 )
 GREY = "#666666"
+DASHES: dict[str, Any] = {"solid": "-", "dash": (0, (4, 1.5)), "dot": (0, (1, 1.2))}
+"""Dashes as Plotly and as matplotlib call them."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d")
 
 _RC = {
@@ -79,7 +81,7 @@ class Style:
     @property
     def linestyle(self) -> Any:
         """The dash as matplotlib takes it."""
-        return {"solid": "-", "dash": (0, (4, 1.5)), "dot": (0, (1, 1.2))}[self.dash]
+        return DASHES[self.dash]
 
 
 def styles(arms: Sequence[ArmResults]) -> dict[str, Style]:
@@ -128,27 +130,6 @@ def new_figure(width: float, height: float, panels: int = 1, **options: Any) -> 
     return figure, list(axes[0])
 
 
-def label_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], gap: float = 0.075) -> None:
-    """Write names beside the right ends of curves, moved as little as keeps them from overlapping.
-
-    Args:
-      ends: (height in data units, text, colour) of each curve.
-      gap: least distance between two names, as a part of the height of the axes.
-    """
-    from scipy.optimize import isotonic_regression
-
-    low, high = axes.get_ylim()
-    places = np.array([(y - low) / (high - low) for y, _, _ in ends])
-    order, steps = np.argsort(places), gap * np.arange(len(ends))
-    nearest = isotonic_regression(np.clip(places[order], 0.02, 0.98) - steps).x  # in order, each a gap above the last
-    spread = np.clip(nearest, 0.02, 0.98 - gap * (len(ends) - 1)) + steps
-    for height, index in zip(spread, order, strict=True):
-        _, text, color = ends[index]
-        axes.annotate(
-            text, (1.0, height), (4, 0), xycoords="axes fraction", textcoords="offset points", va="center", color=color
-        )
-
-
 def thousands(axis: Any) -> None:
     """Tick labels like 20,000."""
     from matplotlib.ticker import FuncFormatter
@@ -157,14 +138,19 @@ def thousands(axis: Any) -> None:
 
 
 def powers_of_ten(axis: Any) -> None:
-    """Tick labels like 10⁻³."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    """Tick labels like 10⁻³ on a logarithmic axis; round numbers where it spans less than one power of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-    names = {0: "1", 1: "10"}
-    axis.set_major_formatter(
-        FuncFormatter(lambda x, _: names.get(j := round(np.log10(x)), "10" + str(j).translate(raised)))
-    )
+    low, high = axis.get_view_interval()
+    if high < 10 * low:
+        axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 5, 7)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    else:
+        raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+        names = {0: "1", 1: "10"}
+        axis.set_major_formatter(
+            FuncFormatter(lambda x, _: names.get(j := round(np.log10(x)), "10" + str(j).translate(raised)))
+        )
     axis.set_minor_formatter(NullFormatter())
 
 

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chunked_td.lab.report.choice import Drawing
 from chunked_td.lab.report.style import GREY, PAGE, new_figure
-from chunked_td.lab.results.runs import Results
-from chunked_td.lab.results.tables import Table, tables_of
+from chunked_td.lab.results.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SIZE = 7.0  # points
-
-
-def table_drawings(study: Results) -> list[Drawing]:
-    """The tables of a study that the paper has numbers for."""
-    return [
-        Drawing(f"{table.name}-table", study.id, table.caption, table_figure(table))
-        for table in (tables_of(study) if study.about.published else ())
-        if table.rows
-    ]
 
 
 def table_figure(table: Table) -> Figure:

@@ -20,7 +20,6 @@ from typing import Any
 from chunked_td.lab.errors import DirectoryError, LabError
 from chunked_td.lab.results.runs import Results, load_results
 from chunked_td.lab.store.batch_store import Store
-from chunked_td.lab.store.tables import check_table
 from chunked_td.lab.study import FAILS, HOLDS, NOT_RUN, Claim, Study, Verdict
 from chunked_td.lab.wording import seeds_text
 
@@ -111,7 +110,6 @@ def load_directory(directory: str | Path, studies: Mapping[str, Study]) -> Loade
         folder = next((place for place in places if study.table and (place / study.table).is_file()), None)
         if folder is not None:
             try:
-                check_table(folder, study.table)
                 results[study.id] = study.load(folder)
                 found.folders[study.id] = folder
             except LabError as error:
@@ -145,7 +143,11 @@ def judge_claim(claim: Claim, study: Study, results: Mapping[str, Any]) -> Judge
     elif isinstance(found, Verdict):  # its runs decide nothing
         verdict = found
     elif not isinstance(found, Results):
-        verdict = claim.judge(found, results)
+        try:
+            verdict = claim.judge(found, results)
+        except Exception as error:  # a table that no run of this study wrote
+            what = f"{type(error).__name__}: {error}".splitlines()[0]
+            verdict = Verdict(NOT_RUN, f"its table cannot be judged ({what})")
     elif found.shortened:
         verdict = Verdict(NOT_RUN, f"runs are shorter ({found.length:,} episodes) than the protocol says")
     elif missing := [arm.label for arm in found.arms if arm.id in claim.arms and found.find(arm.id) is None]:

@@ -142,7 +142,7 @@ class LocalEngine:
         """See `Engine.run`."""
         results: queue.Queue[BatchResult] = queue.Queue()
         stop = threading.Event()
-        kinds = list(dict.fromkeys(batch.arm.compiles_as for batch in batches))
+        kinds = list(dict.fromkeys(_compiles_as(batch) for batch in batches))
         notice = _notice()
 
         def work() -> None:
@@ -151,8 +151,7 @@ class LocalEngine:
                     if stop.is_set():
                         return
                     report = silent if self.report is None else partial(self.report, program)
-                    arm = program[0].arm
-                    name = f"{kinds.index(arm.compiles_as) + 1} of {len(kinds)}: {arm.label}"
+                    name = f"{kinds.index(_compiles_as(program[0])) + 1} of {len(kinds)}: {program[0].arm.label}"
                     with contextlib.nullcontext() if notice is None else notice.calling(name):
                         for result in attempt(program, self.threads, report, self.networks):
                             results.put(result)
@@ -170,6 +169,11 @@ class LocalEngine:
 
     def close(self) -> None:
         """Nothing to release."""
+
+
+def _compiles_as(batch: Batch) -> Any:
+    """The same for batches that one compiled loop runs."""
+    return batch.arm.compiles_as if batch.protocol.batch_runner is None else str(batch.protocol.runner)
 
 
 def _notice() -> Any:

@@ -40,14 +40,14 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from chunked_td._files import read_regular
 from chunked_td.lab.errors import FAILED, DirectoryError, LabError
-from chunked_td.lab.store.certify import certify
+from chunked_td.lab.store.certify import certify, parsed
 from chunked_td.lab.store.digests import Digests, sha256
 from chunked_td.lab.store.directory import RunDirectory, refuse, write_error
 from chunked_td.lab.store.manifest import ArmRequest
@@ -148,6 +148,12 @@ class Store:
                 self._remember(StoredBatch.at(path, read_header(path, content).settings, sha256(content)))
             except LabError as error:
                 self._set_aside(path, str(error))
+        twice = sum(len(self._digests.of(path)) > 1 for path in self._files())
+        if twice:
+            self.directory.notes.append(
+                f"{twice} stored files have more than one digest in {self._digests.path.name}: they were written "
+                "again, or somebody added lines"
+            )
         self._adopt(unknown)
 
     def _files(self) -> list[Path]:
@@ -337,7 +343,7 @@ def read_header(path: Path, content: bytes) -> Header:
     """Settings, rows and checksum of a stored file; LabError if its name and settings do not belong together."""
     import polars as pl
 
-    metadata = _parsed(lambda: pl.read_parquet_metadata(io.BytesIO(content)))
+    metadata = parsed(lambda: pl.read_parquet_metadata(io.BytesIO(content)))
     try:
         header = json.loads(metadata[METADATA_KEY])
         values, key, rows, digest = (header[k] for k in ("settings", "key", "rows", "digest"))
@@ -356,15 +362,15 @@ def read_table(path: Path, content: bytes) -> pl.DataFrame:
     import polars as pl
 
     header = read_header(path, content)
-    scan = _parsed(lambda: pl.scan_parquet(io.BytesIO(content)))
-    columns = _parsed(scan.collect_schema)
-    if _parsed(lambda: scan.select(pl.len()).collect().item()) != header.rows:
+    scan = parsed(lambda: pl.scan_parquet(io.BytesIO(content)))
+    columns = parsed(scan.collect_schema)
+    if parsed(lambda: scan.select(pl.len()).collect().item()) != header.rows:
         raise LabError(f"it must have {header.rows} rows")
     if header.rows * len(columns) * 8 > ROOM + RATIO * len(content):
         raise LabError(f"{header.rows:,} rows are too many for a file of {len(content):,} bytes")
     if list(columns)[:1] != ["arm"] or not all(kind in (pl.Int64, pl.Float64) for kind in list(columns.values())[1:]):
         raise LabError("its columns must be the arm and numbers")
-    table = _parsed(lambda: pl.read_parquet(io.BytesIO(content)))
+    table = parsed(lambda: pl.read_parquet(io.BytesIO(content)))
     if table.height != header.rows or digest_columns(_numbers(table)) != header.digest:
         raise LabError("its rows do not match its checksum")
     if table["arm"].null_count() or (table["arm"] != header.settings.arm).any():
@@ -372,22 +378,5 @@ def read_table(path: Path, content: bytes) -> pl.DataFrame:
     return table
 
 
-T = TypeVar("T")
-
-
-def _parsed(read: Callable[[], T]) -> T:
-    """What a reader of Parquet gives; LabError if it fails, also where it panics."""
-    try:
-        return read()
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # polars raises several kinds, and panics are not even Exceptions
-        raise LabError(f"not a readable Parquet file, cut short perhaps ({_first_line(error)})") from error
-
-
 def _numbers(table: pl.DataFrame) -> Columns:
     return {name: table[name].to_numpy() for name in table.columns if name != "arm"}
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,6 +1,6 @@
 """Reading stored files that have no digest, in a process of their own: a hostile one may end it, and nothing else.
 
-    python -m chunked_td.lab.store.certify < names       # prints [name, digest, reason] per line, as JSON
+    python -m chunked_td.lab.store.certify batch < names       # prints [name, digest, reason] per line, as JSON
 
 A parser of Parquet files that meets a damaged one may panic, end its process or take all memory.
 """
@@ -11,8 +11,10 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from chunked_td.lab.errors import LabError
 
@@ -20,11 +22,11 @@ MEMORY = 4 << 30  # bytes of data of the process
 SECONDS = 60.0  # for one file
 
 
-def certify(paths: Sequence[Path]) -> Iterator[tuple[Path, str, str]]:
-    """(path, digest, what is wrong with it) of every file; "" where nothing is."""
+def certify(paths: Sequence[Path], kind: str = "batch") -> Iterator[tuple[Path, str, str]]:
+    """(path, digest, what is wrong with it) of every file; "" where nothing is. A "table" may hold anything."""
     left = list(paths)
     while left:
-        command = [sys.executable, "-m", "chunked_td.lab.store.certify"]
+        command = [sys.executable, "-m", "chunked_td.lab.store.certify", kind]
         names = "".join(json.dumps(str(path.absolute())) + "\n" for path in left)
         try:
             said = subprocess.run(
@@ -40,9 +42,27 @@ def certify(paths: Sequence[Path]) -> Iterator[tuple[Path, str, str]]:
             yield left.pop(0), "", "reading it ended the process that tried"
 
 
+T = TypeVar("T")
+
+
+def parsed(read: Callable[[], T]) -> T:
+    """What a reader of Parquet gives; LabError if it fails, also where it panics."""
+    try:
+        return read()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # polars raises several kinds, and panics are not even Exceptions
+        raise LabError(
+            f"not a readable Parquet file, cut short perhaps ({(str(error).splitlines() or [type(error).__name__])[0]})"
+        ) from error
+
+
 def _main() -> None:
+    import polars as pl
+
     from chunked_td.lab.store.batch_store import inspect_file
 
+    is_table = sys.argv[1:] == ["table"]
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -51,7 +71,10 @@ def _main() -> None:
         path = Path(json.loads(line))
         digest = reason = ""
         try:
-            digest = inspect_file(path).digest
+            if is_table:
+                parsed(partial(pl.read_parquet, path))
+            else:
+                digest = inspect_file(path).digest
         except LabError as error:
             reason = str(error)
         print(json.dumps([str(path), digest, reason]), flush=True)

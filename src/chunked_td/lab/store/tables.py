@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from chunked_td._files import read_regular
 from chunked_td.lab.errors import DirectoryError, LabError
+from chunked_td.lab.store.certify import certify, parsed
 from chunked_td.lab.store.digests import Digests, sha256
 from chunked_td.lab.store.directory import RunDirectory, refuse
 
@@ -26,12 +27,22 @@ def save_table(directory: RunDirectory, name: str, frame: pl.DataFrame) -> Path:
     return path
 
 
-def check_table(folder: Path, name: str) -> None:
-    """Refuse a table whose bytes are not those that were recorded: LabError. Without a record it is taken as it is."""
-    path = folder / name
+def load_table(path: Path) -> pl.DataFrame:
+    """The table of a study. LabError where its bytes are not those that were recorded, or cannot be read.
+
+    A table without a recorded digest is read in a process of its own first.
+    """
+    import polars as pl
+
     try:
-        recorded = Digests(folder).of(path)
-        if recorded and sha256(read_regular(path, links=False)) not in recorded:
-            raise LabError(f"{path}: its bytes do not match its recorded digest")
+        content, recorded = read_regular(path, links=False), Digests(path.parent).of(path)
     except (ValueError, OSError) as error:
+        raise LabError(f"{path}: {error}") from error
+    if recorded and sha256(content) not in recorded:
+        raise LabError(f"{path}: its bytes do not match its recorded digest")
+    try:
+        if not recorded and (reason := next(certify([path], "table"))[2]):
+            raise LabError(reason)
+        return parsed(lambda: pl.read_parquet(io.BytesIO(content)))
+    except LabError as error:
         raise LabError(f"{path}: {error}") from error

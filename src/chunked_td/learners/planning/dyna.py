@@ -53,17 +53,17 @@ class Dyna(Planner):
         for _ in range(planner.steps):
             tried = int(uniform(planning.rng) * planning.world.tried_number[0])
             k = planning.world.tried[tried]
-            if planner.expected:
-                expected_backup(agent, k, 0.0 if planner.greedy else epsilon)
-            else:
-                _sampled_backup(agent, k, 0.0 if planner.greedy else epsilon)
+            if not planner.expected:
+                update_sampled(agent, k, 0.0 if planner.greedy else epsilon, step_size)
+                continue
+            expected_backup(agent, k, 0.0 if planner.greedy else epsilon)
             for i in range(planning.target.size):
                 values[k, i] += step_size * (planning.target[i] - values[k, i])
 
 
 @kernel
-def _sampled_backup(agent, row, epsilon):
-    """T(row) for one outcome drawn by its count, the newest outcome first, into `planning.target`."""
+def update_sampled(agent, row, epsilon, step_size):
+    """Move a row towards T(row) for one outcome, which is drawn by its count, the newest outcome first."""
     world, out = agent.planning.world, agent.planning.target
     counts = world.counts
     left = int(uniform(agent.planning.rng) * counts.total[row])
@@ -77,3 +77,6 @@ def _sampled_backup(agent, row, epsilon):
     going_on = number - world.ends[pair]
     if going_on > 0:
         add_bootstrap(agent, counts.pairs[pair, TARGET], epsilon, going_on / number)
+    values = agent.tables.values
+    for i in range(out.size):
+        values[row, i] += step_size * (out[i] - values[row, i])

@@ -7,8 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from chunked_td._checks import check_unit
-from chunked_td._numba import kernel
+from chunked_td._numba import by_type, kernel
 from chunked_td.learners.planning.backups import expected_backup
+
+
+@kernel
+def _expect_nothing(source, agent, row, epsilon, weight):
+    pass
+
+
+expect_surprise = by_type("expect_surprise", _expect_nothing)
+"""The TD error of a maturity (`chunked_td.lambdas.maturity`)."""
 
 
 @dataclass(frozen=True)
@@ -47,3 +56,4 @@ class ExpectedError:
             expected_backup(agent, row, epsilon)
             for i in range(error.size):
                 error[i] += source.weight * (planning.target[i] - values[row, i] - error[i])
+            expect_surprise(agent.source, agent, row, epsilon, source.weight)

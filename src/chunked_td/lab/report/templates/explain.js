@@ -137,7 +137,8 @@
       const e = k <= view.t ? traces(one, view.t, view.i)[k] : 0;
       const due = one.alpha * one.errors[view.t][view.i] * e;
       return `${one.label}: λ ${k ? short(one.lambdas[k][view.i]) : "not used"}, trace ${short(e)} when step ${view.t} arrives, `
-        + `update from it ${short(due)}, update in all ${short(sum(one.updates[k]))}`;
+        + `update from it ${short(due)}, update in all ${short(sum(one.updates[k]))}`
+        + (one.causes[k][view.i] ? `. Credit stops here: ${one.causes[k][view.i]}` : "");
     });
     node.textContent = "";
     const head = document.createElement("strong");

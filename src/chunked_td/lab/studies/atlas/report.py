@@ -27,6 +27,7 @@ from chunked_td.lab.store.log import RunLog
 from chunked_td.lab.studies.atlas import figures, text
 from chunked_td.lab.studies.atlas.claims import CLAIMS, ROBUSTNESS, ModelLoss, model_losses
 from chunked_td.lab.studies.atlas.controls import ControlPair, control_pairs
+from chunked_td.lab.studies.atlas.cross_fitted import ranking_table
 from chunked_td.lab.studies.atlas.families import FAMILIES, Family
 from chunked_td.lab.studies.atlas.methods import FIXED_GROUP, atlas_arm, builtin_methods
 from chunked_td.lab.studies.atlas.protocol import ProblemKey
@@ -380,7 +381,8 @@ class AtlasView:
         answer = "\n\n".join([*self.answer, *self.method_text()])
         headline = text.headline(self.rows, self.atlas, self.bootstrap, self.methods)
         tables = {table.name: table.markdown() for table in self.tables()}
-        return {**tables, "answer": f"{answer}\n", "headline": f"{headline}\n"}
+        chosen_elsewhere = ranking_table(self.frame, self.label)
+        return {**tables, "answer": f"{answer}\n", "headline": f"{headline}\n", "cross-fitted": f"{chosen_elsewhere}\n"}
 
     @property
     def controlled(self) -> dict[str, tuple[ProblemKey, ...]]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunked_td.lab.statistics import bootstrap_weights
+from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.atlas.families import FAMILIES
 from chunked_td.lab.studies.atlas.methods import FIXED, fixed_id
 from chunked_td.lab.studies.atlas.protocol import ProblemKey
@@ -187,7 +188,7 @@ def read_scores(path: Path) -> pl.DataFrame:
     """A stored table of runs, with the present ids of λ sources."""
     import polars as pl
 
-    return pl.read_parquet(path).with_columns(pl.col("method").replace(OLD_IDS))
+    return load_table(path).with_columns(pl.col("method").replace(OLD_IDS))
 
 
 def make_atlas(frame: pl.DataFrame) -> CreditMap:
@@ -214,14 +215,20 @@ def make_atlas(frame: pl.DataFrame) -> CreditMap:
     return CreditMap(tuple(problems), tuple(methods), cells, best_fixed, span, frame.height)
 
 
-def _best(part: pl.DataFrame) -> tuple[np.ndarray, int, bool]:
-    """Scores by seed at the best step size, its exponent, and whether it lies at the edge of the grid."""
+def runs_by_step_size(part: pl.DataFrame) -> tuple[list[int], np.ndarray]:
+    """Exponents, and scores, float64[exponents, seeds], −∞ where a run has none."""
     exponents = sorted(part["exponent"].unique().to_list())
     table = np.full((len(exponents), part["seed"].n_unique()), -np.inf)
     seeds = {seed: i for i, seed in enumerate(sorted(part["seed"].unique().to_list()))}
     for exponent, seed, score in part.select("exponent", "seed", "score").rows():
         if score is not None and np.isfinite(score):
             table[exponents.index(exponent), seeds[seed]] = score
+    return exponents, table
+
+
+def _best(part: pl.DataFrame) -> tuple[np.ndarray, int, bool]:
+    """Scores by seed at the best step size, its exponent, and whether it lies at the edge of the grid."""
+    exponents, table = runs_by_step_size(part)
     best = int(np.argmax(table.mean(axis=1)))
     return table[best], exponents[best], best in (0, len(exponents) - 1)
 

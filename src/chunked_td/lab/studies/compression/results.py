@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunked_td.lab.results.runs import stored_arms
+from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.compression.criteria import Table, solved_at
 from chunked_td.lab.studies.compression.protocol import compression_protocols
 
@@ -46,11 +47,11 @@ def LOAD(folder: Path) -> CompressionResults:
     """The results in a folder with comparison.parquet; older ones have the variants in a file of their own."""
     import polars as pl
 
-    frame = pl.read_parquet((folder / "comparison.parquet").read_bytes())
+    frame = load_table(folder / "comparison.parquet")
     if "variant" in frame.columns:
         frame = frame.filter(pl.col("variant") == "")
     costs = folder / "costs.parquet"
-    return CompressionResults(frame, pl.read_parquet(costs.read_bytes()) if costs.is_file() else None)
+    return CompressionResults(frame, load_table(costs) if costs.is_file() else None)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 from chunked_td.lab.studies.deep import summaries, tables
@@ -16,16 +17,24 @@ def PAGE(folder: Path, results: DeepResults) -> Path:
     for agent, tasks in results.scores.items():
         texts |= {f"{agent}-{name}": text for name, text in tables.score_tables(tasks).items()}
     texts |= summaries.summary_tables(results.frame, results.chosen, results.scores, judged)
-    costs = folder / "costs.json"
-    if costs.exists():
-        measured = json.loads(costs.read_text(encoding="utf-8"))
-        texts["costs"] = tables.cost_table(measured["costs"])
-        if "cpu" in measured:
-            texts["costs-cpu"] = tables.repeated_cost_table(measured["cpu"]["repeats"])
+    texts |= _cost_tables(folder / "costs.json")
     write_texts(folder, judged, texts)
     for agent in judged:
         tables.draw_scores(judged, agent, folder / "figures" / f"deep-{agent}.svg")
     return folder / "tables" / "moonshot.md"
+
+
+def _cost_tables(path: Path) -> dict[str, str]:
+    """The tables of measured costs; none where the file is missing or damaged, which is said."""
+    try:
+        measured = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        found = {"costs": tables.cost_table(measured["costs"])} if "costs" in measured else {}
+        if "cpu" in measured:
+            found["costs-cpu"] = tables.repeated_cost_table(measured["cpu"]["repeats"])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        print(f"damaged: {path}: {type(error).__name__}: {error}; left out", file=sys.stderr)
+        return {}
+    return found
 
 
 def write_texts(folder: Path, judged: object, texts: dict[str, str]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from chunked_td.lab.results.runs import stored_arms
 from chunked_td.lab.statistics import interquartile_estimate, interquartile_mean
+from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.deep.criteria import FIXED, GATE, TWIN, USUAL, best_fixed, compared, gate, moonshot
 from chunked_td.lab.studies.deep.protocol import OTHERS, SEEDS, TASKS, deep_protocols
 from chunked_td.lab.study import NOT_RUN, Protocol, Verdict
@@ -66,9 +67,7 @@ def fleet_curves(
 
 def LOAD(folder: Path) -> DeepResults:
     """The results in a folder with runs.parquet."""
-    import polars as pl
-
-    return DeepResults(pl.read_parquet(folder / "runs.parquet"))
+    return DeepResults(load_table(folder / "runs.parquet"))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.deep.criteria import FIXED, moonshot
 from chunked_td.lab.studies.deep.results import FleetResults, chosen_columns, fleet_curves, judge_cell
 from chunked_td.lab.studies.hidden import criteria as rule
@@ -42,9 +43,7 @@ def COLLECT(store: Store) -> pl.DataFrame:
 
 def LOAD(folder: Path) -> HiddenResults:
     """The results in a folder with runs.parquet."""
-    import polars as pl
-
-    return HiddenResults(pl.read_parquet(folder / "runs.parquet"))
+    return HiddenResults(load_table(folder / "runs.parquet"))
 
 
 class HiddenResults(FleetResults):

@@ -1,47 +1,137 @@
-"""The tables of the study."""
+"""The sentences, tables and pictures of the study."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+
+import numpy as np
 
 from chunked_td._files import write_atomically
-from chunked_td.lab.studies.three_scores.methods import LABELS, OTHERS
-from chunked_td.lab.studies.three_scores.protocol import families
+from chunked_td.lab.studies.three_scores.methods import LABELS, OTHERS, RULE
+from chunked_td.lab.studies.three_scores.protocol import family_called
 from chunked_td.lab.studies.three_scores.results import Scored
 from chunked_td.lab.study import Verdict
 
 PUBLISHED = "Nothing: a study of ours, on problems of ours. docs/experiments/credit.md holds what was registered."
 
+QUESTIONS = {
+    "values": "Values: whose Q is nearest to the truth, on the same transitions?",
+    "decisions": "Decisions: whose greedy policy earns most, on the same transitions?",
+    "control": "Control: who earns most, exploring with the registered bonus?",
+    "control-greedy": "Control, ε-greedy without a bonus: who earns most?",
+    "control-error-bonus": "Control with a bonus by the size of TD errors: who earns most?",
+}
+KINDS = {True: "held-out", False: "design"}
+CAP = 1.5
+"""Capped means count a family's score as no more than this."""
+WINDOW = (-1.0, 2.5)
+"""What a picture shows; scores beyond it stand at its edge, with their number."""
+
 
 def PAGE(folder: Path, results: dict[str, Scored] | Verdict) -> Path:
-    """Write tables/three-scores.md: means and worst families of all methods and scores; returns its path."""
-    path = folder / "tables" / "three-scores.md"
-    path.parent.mkdir(exist_ok=True)
+    """Write tables/KIND.md and KIND-answers.md for both kinds of families, figures/KIND-SCORE.svg; returns a path."""
+    for name in ("tables", "figures"):
+        (folder / name).mkdir(exist_ok=True)
+    first = folder / "tables" / "held-out.md"
     if isinstance(results, Verdict):
-        text = f"{results.status}: {results.evidence}"
-    else:
-        parts = [_table(results, held_out) for held_out in (False, True) if families(held_out)]
-        text = "\n\n".join([*parts, _untold(results)])
-    write_atomically(path, f"{text}\n".encode())
-    return path
+        write_atomically(first, f"{results.status}: {results.evidence}\n".encode())
+        return first
+    for held_out, kind in KINDS.items():
+        there = {name: found for name, found in results.items() if found.by_family(RULE, held_out)}
+        texts = {
+            kind: [*(_table(name, found, held_out) for name, found in there.items()), _untold(there, held_out)],
+            f"{kind}-answers": [answer(name, found, held_out) for name, found in there.items()],
+        }
+        for file, parts in texts.items():
+            text = "\n\n".join(parts) if there else f"No {kind} family was run."
+            write_atomically(folder / "tables" / f"{file}.md", f"{text}\n".encode())
+        for name, found in there.items():
+            _draw(name, found, held_out, folder / "figures" / f"{kind}-{name}.svg")
+    return first
 
 
-def _table(results: dict[str, Scored], held_out: bool) -> str:
-    names = [score for score, found in results.items() if found.by_family(next(iter(OTHERS)), held_out)]
-    head = ("held-out families" if held_out else "design families", *names)
-    best = {score: results[score].best_fixed(held_out) for score in names}
-    rows = [("best single fixed λ", *(f"{_cell(results[s], best[s], held_out)}: {LABELS[best[s]]}" for s in names))]
-    rows += [(LABELS[method], *(_cell(results[score], method, held_out) for score in names)) for method in OTHERS]
-    return "\n".join("| " + " | ".join(line) + " |" for line in (head, ("---",) * len(head), *rows))
+def answer(name: str, found: Scored, held_out: bool) -> str:
+    """What was asked, and the rule against the best single fixed λ in one sentence."""
+    fixed = found.best_fixed(held_out)
+    gap = found.difference(RULE, fixed, held_out)
+    ours, theirs = found.by_family(RULE, held_out), found.by_family(fixed, held_out)
+    ahead = sum(ours[family] > theirs[family] for family in ours)
+    worst = min(ours, key=lambda family: ours[family])
+    return _minus(
+        f"*{QUESTIONS[name]}* The rule has {found.mean(RULE, held_out):.2f}, the best single fixed λ "
+        f"({LABELS[fixed]}) {found.mean(fixed, held_out):.2f}; the difference is {gap.value:.2f} "
+        f"[{gap.low:.2f}, {gap.high:.2f}]. The rule is ahead on {ahead} of {len(ours)} {KINDS[held_out]} families; "
+        f"its worst is {worst}, {ours[worst]:.2f}."
+    )
 
 
-def _cell(found: Scored, method: str, held_out: bool) -> str:
-    families_ = found.by_family(method, held_out)
-    worst = min(families_, key=lambda name: families_[name])
-    return f"{found.mean(method, held_out):.2f}, {families_[worst]:.2f} ({worst})".replace("-0.", "−0.")
+def _minus(text: str) -> str:
+    return text.replace(" -", " −").replace("[-", "[−")
 
 
-def _untold(results: dict[str, Any]) -> str:
-    lines = [f"- {score}: {', '.join(found.untold) or 'none'}" for score, found in results.items()]
+def _table(name: str, found: Scored, held_out: bool) -> str:
+    fixed = found.best_fixed(held_out)
+    methods = sorted({*OTHERS, fixed}, key=lambda method: -found.mean(method, held_out))
+    count = len(found.by_family(fixed, held_out))
+    head = (f"{name}, {count} {KINDS[held_out]} families", "mean", "median", f"mean, capped at {CAP}", "worst family",
+            "less the best single fixed λ")  # fmt: skip
+    rows = [head, ("---",) * len(head)]
+    for method in methods:
+        each = found.by_family(method, held_out)
+        scores, worst = np.array(list(each.values())), min(each, key=lambda family: each[family])
+        gap = found.difference(method, fixed, held_out)
+        last = "(it is this one)" if method == fixed else f"{gap.value:+.2f} [{gap.low:+.2f}, {gap.high:+.2f}]"
+        numbers = (f"{number:.2f}" for number in (scores.mean(), np.median(scores), np.minimum(scores, CAP).mean()))
+        rows.append((LABELS[method], *numbers, f"{each[worst]:.2f} ({worst})", last))
+    return _minus("\n".join("| " + " | ".join(row) + " |" for row in rows)).replace("| −--", "| ---")
+
+
+def _untold(results: dict[str, Scored], held_out: bool) -> str:
+    lines = []
+    for score, found in results.items():
+        names = [name for name in found.untold if family_called(name.split()[0]).held_out == held_out]
+        lines.append(f"- {score}: {', '.join(names) or 'none'}")
     return "Problems whose fixed λs are not told apart, left out:\n\n" + "\n".join(lines)
+
+
+def _draw(name: str, found: Scored, held_out: bool, path: Path) -> None:
+    """The rule and the best single fixed λ, family by family, and their means."""
+    from matplotlib.figure import Figure
+
+    from chunked_td.lab.report.style import render
+
+    fixed = found.best_fixed(held_out)
+    sides = {RULE: "#1b6ca8", fixed: "#b5442e"}
+    labels = {RULE: "the rule", fixed: f"best single fixed λ ({LABELS[fixed]})"}
+    each = {method: found.by_family(method, held_out) for method in sides}
+    order = sorted(each[RULE], key=lambda family: each[RULE][family])
+    figure = Figure(figsize=(8.0, 0.3 * len(order) + 2.1), layout="constrained")
+    axis = figure.subplots()
+    places = [*range(len(order)), len(order) + 0.3]
+    shown = {}
+    for method, colour in sides.items():
+        scores = np.array([*(each[method][family] for family in order), found.mean(method, held_out)])
+        shown[method] = np.clip(scores, *WINDOW)
+        marker = "o" if method == RULE else "D"
+        axis.scatter(shown[method], places, s=[36] * len(order) + [90], color=colour, marker=marker, zorder=2,
+                     label=labels[method])  # fmt: skip
+        for place in np.flatnonzero(shown[method] != scores):
+            side = 6 if scores[place] > 0 else -6
+            axis.annotate(f"{scores[place]:.1f}".replace("-", "−"), (shown[method][place], places[place]), (side, 0),
+                          textcoords="offset points", color=colour, fontsize=8, va="center",
+                          ha="left" if side > 0 else "right")  # fmt: skip
+    axis.hlines(places, shown[RULE], shown[fixed], color="0.8", zorder=1)
+    axis.axhline(len(order) - 0.35, color="0.85", linewidth=0.8)
+    axis.set_yticks(places, [*(family_called(family).title for family in order), "mean"], fontsize=9)
+    for at in (0.0, 1.0):
+        axis.axvline(at, color="0.6", linestyle=":", zorder=0)
+    axis.set_xlim(WINDOW[0] - 0.25, WINDOW[1] + 0.25)
+    seeds = len(next(iter(found.cells[order[0]].values()))[RULE])
+    axis.set_title(QUESTIONS[name], fontsize=11, loc="left")
+    axis.set_xlabel(
+        "0: the worst fixed λ of a problem; 1: its best in hindsight\n"
+        f"{len(order)} {KINDS[held_out]} families, {seeds} seeds; step sizes and λs chosen on other seeds",
+        fontsize=9,
+    )
+    axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize=9, frameon=False)
+    write_atomically(path, render(figure, "svg"))

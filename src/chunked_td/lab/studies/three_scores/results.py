@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunked_td.lab.statistics import IntervalEstimate, estimate_from
+from chunked_td.lab.statistics import IntervalEstimate, cross_fitted, nested_estimate
+from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.three_scores.methods import FIXED
 from chunked_td.lab.studies.three_scores.protocol import BEHAVIOURS, families, problem_id
 from chunked_td.lab.study import NOT_RUN, Verdict
@@ -26,31 +27,9 @@ SCORES = ("values", "decisions", "control", "control-greedy", "control-error-bon
 TOLD_APART = 4.0
 """Standard errors by which the best and the worst fixed λ of a problem must differ."""
 LEAST_SEEDS = 20
-DRAWS = 2_000
 
 Runs = dict[tuple[str, str], dict[str, np.ndarray]]
 """{(family, setting): {method: float64[step sizes, seeds]}} of one score."""
-
-
-def halves(seeds: int) -> list[tuple[slice, slice]]:
-    """(chosen on, scored on), twice."""
-    half = seeds // 2
-    return [(slice(0, half), slice(half, seeds)), (slice(half, seeds), slice(0, half))]
-
-
-def cross_fitted(runs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-    """Scores by seed of all methods at step sizes chosen on the other half, and of the best and worst fixed λ."""
-    seeds = next(iter(runs.values())).shape[1]
-    scored = {name: np.zeros(seeds) for name in runs}
-    best, worst = np.zeros(seeds), np.zeros(seeds)
-    for chosen, test in halves(seeds):
-        means = {name: each[:, chosen].mean(1) for name, each in runs.items()}
-        for name, each in runs.items():
-            scored[name][test] = each[int(means[name].argmax()), test]
-        known = {name: means[name].max() for name in FIXED}
-        best[test] = scored[max(known, key=lambda name: known[name])][test]
-        worst[test] = scored[min(known, key=lambda name: known[name])][test]
-    return scored, best, worst
 
 
 @dataclass(frozen=True)
@@ -86,16 +65,7 @@ class Scored:
             for name, cells in self.cells.items()
             if name in wanted
         ]
-        rng = np.random.default_rng(0)
-        draws = [
-            np.mean([_resampled(gaps[k], rng) for k in rng.integers(len(gaps), size=len(gaps))]) for _ in range(DRAWS)
-        ]
-        return estimate_from(float(np.mean([np.mean([g.mean() for g in family]) for family in gaps])), np.array(draws))
-
-
-def _resampled(family: list[np.ndarray], rng: np.random.Generator) -> float:
-    chosen = [family[k] for k in rng.integers(len(family), size=len(family))]
-    return float(np.mean([values[rng.integers(values.size, size=values.size)].mean() for values in chosen]))
+        return nested_estimate(gaps)
 
 
 def scored(runs: Runs) -> Scored:
@@ -103,7 +73,7 @@ def scored(runs: Runs) -> Scored:
     cells: dict[str, dict[str, dict[str, np.ndarray]]] = {}
     untold = []
     for (family, setting), methods in runs.items():
-        found, best, worst = cross_fitted(methods)
+        found, best, worst = cross_fitted(methods, list(FIXED))
         gap = best - worst
         if not gap.mean() > TOLD_APART * gap.std(ddof=1) / np.sqrt(gap.size):
             untold.append(f"{family} {setting}")
@@ -114,7 +84,7 @@ def scored(runs: Runs) -> Scored:
 
 
 def COLLECT(store: Store) -> pl.DataFrame:
-    """One row per run: the mean over checkpoints where the behaviour is given, else the mean return of all episodes."""
+    """One row per run."""
     import polars as pl
 
     frames = []
@@ -131,15 +101,9 @@ def COLLECT(store: Store) -> pl.DataFrame:
 def _one_row_each(table: pl.DataFrame, family: str, setting: str, behaviour: str) -> pl.DataFrame:
     import polars as pl
 
-    if behaviour == "given":
-        table = table.group_by("arm", "exponent", "seed").agg(pl.col("score", "decision").mean())
-    else:
-        table = table.filter(pl.col("episode") == pl.col("episode").max().over("arm"))
+    cell = {"family": family, "setting": setting, "behaviour": behaviour}
     return table.sort("arm", "exponent", "seed").select(
-        *(
-            pl.lit(each).alias(name)
-            for name, each in (("family", family), ("setting", setting), ("behaviour", behaviour))
-        ),
+        *(pl.lit(each).alias(name) for name, each in cell.items()),
         pl.col("arm").alias("method"),
         pl.col("exponent").cast(pl.Int8),
         pl.col("seed").cast(pl.Int16),
@@ -149,9 +113,8 @@ def _one_row_each(table: pl.DataFrame, family: str, setting: str, behaviour: str
 
 def LOAD(folder: Path) -> dict[str, Scored] | Verdict:
     """Every score by its name; a verdict where the runs are too few to judge."""
-    import polars as pl
 
-    table = pl.read_parquet(folder / "runs.parquet")
+    table = load_table(folder / "runs.parquet")
     if table["seed"].n_unique() < LEAST_SEEDS:
         return Verdict(NOT_RUN, f"fewer than {LEAST_SEEDS} seeds")
     return all_scores(table)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chunked_td.lab.statistics import IntervalEstimate, mean_and_interval
+from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.tokens.protocol import AGES, FIXED, TASKS
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, Verdict
 
@@ -67,7 +68,7 @@ def LOAD(folder: Path) -> Gate | Verdict:
     """The scores of a folder; a verdict where the runs are too small to judge."""
     import polars as pl
 
-    table = pl.read_parquet(folder / "runs.parquet")
+    table = load_table(folder / "runs.parquet")
     if set(table["episode"].unique().to_list()) != set(AGES):
         return Verdict(NOT_RUN, "runs are of a tiny size")
     found: list[dict] = []

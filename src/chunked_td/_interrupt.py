@@ -1,0 +1,30 @@
+"""Ctrl-C while the command `chunked-td` is still loading: one line and exit code 130 instead of a traceback.
+
+It imports nothing that is not there when Python has started; `signal` itself would take as long as half of the rest.
+"""
+
+import _signal as signal  # type: ignore[import-not-found]
+import os
+import sys
+
+
+def _end(*_: object) -> None:
+    os.write(2, b"interrupted\n")
+    os._exit(130)
+
+
+def _is_command() -> bool:
+    """Whether this process is `chunked-td` or `python -m chunked_td`."""
+    words = sys.orig_argv
+    module = words[words.index("-m") + 1 :][:1] if "-m" in words else []
+    return module == ["chunked_td"] or os.path.basename(sys.argv[0]).removesuffix(".exe") == "chunked-td"
+
+
+def restore() -> None:
+    """From here on Ctrl-C raises KeyboardInterrupt, as usual."""
+    if signal.getsignal(signal.SIGINT) is _end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, _end)

@@ -1,0 +1,176 @@
+"""Why a step cuts credit: facts of the run that its λ source reads, as short texts.
+
+| cause | fact |
+|---|---|
+| exploration | the action in λ had a small probability; or, where λ is an expectation, the policy is random |
+| chance | several outcomes of the action were counted (for the value kernel: of different value) |
+| first visit | the action was new here, and the prior or the formula does not take it for certain |
+| junction | several ways lead into the state |
+| return | the episode had left the state before |
+
+A source is asked only about what it reads (`LambdaSource.needs_with`). Outcomes and predecessors come from counts:
+of other models nothing is said.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chunked_td.bootstraps import SARSA, STATE
+from chunked_td.lambdas.base import Needs
+from chunked_td.lambdas.expected import ExpectedLambda
+from chunked_td.lambdas.factored import FactoredLambda
+from chunked_td.lambdas.forward import ForwardLambda
+from chunked_td.lambdas.junction import JunctionLambda
+from chunked_td.lambdas.maturity import Mature
+from chunked_td.lambdas.value import ValueLambda
+from chunked_td.lambdas.watkins import WatkinsLambda
+from chunked_td.learners.learner import Learner
+from chunked_td.models.counts import NUMBER, ORIGIN, TARGET, BackwardCounts, ForwardCounts, PartCounts
+
+BREAK = 0.5
+"""A chunk breaks before a step whose λ is below this: its state is more likely kept than dropped (§3.1)."""
+
+CERTAIN = 0.95
+"""A step counts as certain from this share of the λ that it would have in a certain world, under the policy's ε."""
+
+AT = {
+    "exploration": "exploratory actions",
+    "chance": "chance",
+    "first visit": "first visits",
+    "junction": "junctions",
+    "return": "returns to a state",
+    "coin": "coins of sampled chunks",
+}
+"""Causes, and where they cut credit, in words."""
+
+
+def certain_lambda(agent: Learner) -> float:
+    """The λ from which a step of this learner counts as certain: its policy's ε lowers what is possible."""
+    source, A = _inner(agent), agent.n_actions
+    if agent.bootstrap == STATE or agent.exploration is not None or not getattr(source, "policy_noise", False):
+        return CERTAIN
+    other = float(agent._rates[0]) / A
+    most = 1.0 - (A - 1) * other
+    if isinstance(source, ExpectedLambda):
+        return CERTAIN * (most**2 + (A - 1) * other**2)
+    return CERTAIN * (most if isinstance(source, ForwardLambda | FactoredLambda) else 1.0)
+
+
+def _inner(agent: Learner) -> Any:
+    source = agent.lambda_source
+    return source.source if isinstance(source, Mature) else source
+
+
+class StepFacts:
+    """What has to be noted before a transition is learned from; `causes` says the rest after it."""
+
+    def __init__(self, agent: Learner, left: list[int]):
+        self.agent, self.state, self.action = agent, agent.state, agent.action
+        self.previous, self.returned = (left[-1] if left else -1), agent.state in left
+        self.policy = agent.memory.next_policy.copy()
+        pair, model = self.state * agent.n_actions + self.action, agent._state.model
+        self.new = bool(model.counts.total[pair * self._parts(model)] == 0) if self._is_forward(model) else False
+
+    @staticmethod
+    def _is_forward(model: Any) -> bool:
+        return isinstance(model, ForwardCounts | PartCounts)
+
+    @staticmethod
+    def _parts(model: Any) -> int:
+        return model.latest.size if isinstance(model, PartCounts) else 1
+
+    def causes(self, i: int, ended: bool) -> tuple[str, ...]:
+        """Every cause of a small λ of reward component i, most telling first; () where none is known."""
+        source = _inner(self.agent)
+        needs = source.needs_with(self.agent.bootstrap)
+        if source.follows_episode and self.returned:
+            return ("return: the episode had left this state before",)
+        found = self._exploration(source, needs, ended), self._chance(source, needs, i), self._junction(source, needs)
+        return tuple(text for text in found if text)
+
+    def _exploration(self, source: Any, needs: Needs, ended: bool) -> str:
+        sarsa = self.agent.bootstrap == SARSA and not isinstance(source, WatkinsLambda)
+        modelled = bool(needs & (Needs.OUTCOME | Needs.OUTCOMES | Needs.PARTS))
+        if sarsa:
+            reads = modelled and not ended and getattr(source, "policy_noise", False)
+            reads = reads and not isinstance(source, ValueLambda)
+        else:
+            reads = Needs.POLICY in needs and (modelled or isinstance(source, WatkinsLambda))
+        if not reads:
+            return ""
+        policy = self.agent.memory.next_policy if sarsa else self.policy
+        if Needs.OUTCOMES in needs:
+            same = float((policy**2).sum())
+            return f"exploration: two draws from the policy agree with probability {same:.2g}" if same < BREAK else ""
+        action = self.agent.action if sarsa else self.action
+        probable = float(policy[action])
+        if not probable < (BREAK if modelled else float(policy.max())):
+            return ""
+        which = "the next action" if sarsa else "the action"
+        kind = f"{which} was a random one" if probable < policy.max() else f"{which} is one of several"
+        return f"exploration: {kind}, of probability {probable:.2g}"
+
+    def _chance(self, source: Any, needs: Needs, i: int) -> str:
+        agent = self.agent
+        model: Any = agent._state.model
+        if not self._is_forward(model) or not needs & (Needs.OUTCOME | Needs.OUTCOMES | Needs.PARTS):
+            return ""
+        pair = self.state * agent.n_actions + self.action
+        origin = pair * self._parts(model) + (i if isinstance(model, PartCounts) else 0)
+        counts = model.counts
+        seen = counts.pairs[: int(counts.size[0])]
+        outcomes = seen[seen[:, ORIGIN] == origin]
+        if self.new:
+            literal = getattr(source, "literal", False)
+            return "first visit: this action was new in this state" if counts.prior[0] > 0.0 or literal else ""
+        share = outcomes[:, NUMBER] / max(int(counts.total[origin]), 1)
+        if Needs.OUTCOMES in needs:
+            likely = float((share**2).sum())
+        else:
+            likely = float(share[outcomes[:, TARGET] == self._came(model, i)].sum())
+        if len(outcomes) < 2 or likely >= CERTAIN:
+            return ""
+        text = f"chance: {len(outcomes)} outcomes of this action are known"
+        if not isinstance(model, ForwardCounts) or agent.percept != "state":
+            return text
+        worth = self._worth(outcomes[:, TARGET])
+        if isinstance(source, ValueLambda) and worth.max() == worth.min():
+            return ""
+        ends = dict.fromkeys((f"{worth.min():.2g}", f"{worth.max():.2g}"))
+        return f"{text}, worth {' to '.join(ends)}"
+
+    def _came(self, model: Any, i: int) -> int:
+        """What came, as the counts call it."""
+        return (
+            int(model.value[i]) if isinstance(model, PartCounts) else int(model.counts.pairs[model.latest[0], TARGET])
+        )
+
+    def _worth(self, states: np.ndarray) -> np.ndarray:
+        """V(x'), or max_a Q(x', a); reward components summed."""
+        values = self.agent.tables.values.sum(axis=1)
+        if self.agent.bootstrap == STATE:
+            return values[states]
+        return values.reshape(-1, self.agent.n_actions)[states].max(axis=1)
+
+    def _junction(self, source: Any, needs: Needs) -> str:
+        agent, model = self.agent, self.agent._state.model
+        backward = isinstance(model, BackwardCounts) and Needs.PREDECESSORS in needs
+        if self.previous < 0 or not (backward or isinstance(source, JunctionLambda)):
+            return ""
+        counts: Any = agent.counts
+        if counts is None:
+            return ""
+        seen = counts.pairs[: int(counts.size[0])]
+        A = agent.n_actions
+        if backward:
+            sarsa = agent.bootstrap == SARSA
+            ways = np.count_nonzero(seen[:, ORIGIN] == (self.state * A + self.action if sarsa else self.state))
+        else:
+            ways = np.unique(seen[seen[:, TARGET] == self.state, ORIGIN] // A).size
+            visited = agent._state.source.visited
+            if visited[self.previous] >= CERTAIN * visited[self.state]:
+                return ""
+        return f"junction: {ways} ways lead into this state" if ways > 1 else ""

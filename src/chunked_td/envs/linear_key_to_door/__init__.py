@@ -1,0 +1,1 @@
+"""The linear key-to-door of the COCOA paper: table, Gymnasium."""
