@@ -441,3 +441,25 @@ def test_the_page_in_a_browser(page, tmp_path):
             assert window.ask("Array.from(document.images).every(image => image.naturalWidth > 100)")
         assert window.errors == []
         assert all(address.startswith(("file:", "data:")) for address in window.requests)
+
+
+def test_a_method_of_yours_is_told_about_first(tmp_path):
+    """Scores with a known answer: between two others, one win, one loss, and the win is gone on the control."""
+    mine = atlas_arm("mine", "Mine", "yours", None)
+    levels = {"mine": 0.93, ("mine", "skew"): 1.4, ("mine", "grid"): 0.2, "backward": 0.94, ("backward", "grid"): 0.25}
+    levels |= {("backward", "skew"): 1.35}
+    levels |= {("mine", "skew", setting, True): 0.5 for setting in (0.5, 0.2, 0.05)}
+    methods = [*METHODS.values(), mine]
+    view = AtlasView(fake(levels, methods=methods), methods)
+    told = view.yours_text("mine")
+    place = [row.method for row in view.rows].index("mine") + 1
+    assert told.startswith(f"Mine is number {place} of {len(view.rows)} methods on ")
+    where = {name: places([key for key in view.problems if key.family == name]) for name in ("skew", "grid")}
+    assert f"on 3 ({where['skew']}) and loses (below 0.75) on 3 ({where['grid']})" in told
+    assert f"nearest relative is {METHODS['backward'].label}" in told
+    assert "controls: of 3 wins on problems that have one, 0 survive it." in told
+    page = build_page(write(tmp_path, fake(levels, methods=methods)), methods).read_text(encoding="utf-8")
+    assert page.index('id="yours-mine"') < page.index('id="answer"')
+    assert (tmp_path / "figures" / "yours-mine.png").is_file()
+    alone = AtlasView(fake(levels, methods=methods, families=("grid",), profile="quick"), methods)
+    assert "[" not in alone.yours_text("mine").partition(". It wins")[0]  # one family has no interval over families

@@ -144,3 +144,22 @@ def test_selection_reads_the_checkpoint_and_the_rule_that_the_protocol_names():
     assert selected("least mean", 10, exceptions={"b": 20}) == {"a": 0, "b": -1}
     assert selected("least squared error", 10, truth=4.5) == {"a": -1, "b": -1}
     assert selected() == {"a": -1, "b": -1}
+
+
+def test_nested_intervals_are_over_groups_members_and_runs():
+    """Where only one of the three varies, the interval is about that of a mean of independent numbers."""
+    rng = np.random.default_rng(0)
+    spread = rng.normal(size=30)
+    for groups, count in (
+        ([[np.full(20, value)] for value in spread], 30),
+        ([[np.full(20, value) for value in spread]], 30),
+        ([[spread]], 30),
+    ):
+        found = st.nested_estimate(groups)
+        assert found.value == pytest.approx(spread.mean())
+        assert found.high - found.low == pytest.approx(2 * 1.96 * spread.std() / np.sqrt(count), rel=0.15)
+    noisy = [[3.0 * rng.normal(size=40) + value] for value in spread]
+    widths = [
+        each.high - each.low for each in map(st.nested_estimate, (noisy, [[np.full(40, x.mean())] for [x] in noisy]))
+    ]
+    assert widths[0] > widths[1]

@@ -117,15 +117,16 @@ def test_exact_numbers_of_a_problem():
 
 
 @pytest.mark.uncompiled
-def test_the_score_of_control_is_the_return_on_average():
-    """A run that learns nothing (α = 0) acts uniformly among ties: the exact return of that policy, 15 steps long.
+@pytest.mark.parametrize("limit", [2, 15])
+def test_the_score_of_control_is_the_return_on_average(limit):
+    """A run that learns nothing (α = 0) acts uniformly among ties: the exact return of that policy, so many steps long.
 
     Returns without the noise of outcomes differ by less than 2; 3,000 episodes give a standard error below 0.02.
     """
-    problem = prepare(TABLE, 0.9, 0.1)
+    problem = prepare(TABLE._replace(limit=limit), 0.9, 0.1)
     found = scores(problem, METHODS["replacing-0"], GREEDY, np.zeros(1), np.arange(1), np.array([3000]))
     returns = np.zeros(4)
-    for _ in range(15):
+    for _ in range(limit):
         q = [[sum(p * (r + (0 if e else 0.9 * returns[y])) for p, y, r, e in LOOP[x][a]) for a in (0, 1)] for x in LOOP]
         returns = np.mean(q, axis=1)
     assert found[0, 0, 0] == pytest.approx(returns[[0, 2]].mean(), abs=0.06)
@@ -135,7 +136,8 @@ def test_what_is_chosen_is_chosen_on_other_seeds():
     """Pure noise: the best of many arms is no better than the worst where it is scored on other seeds."""
     rng = np.random.default_rng(1)
     runs = {name: rng.normal(size=(9, 400)) for name in [*FIXED, RULE]}
-    _, best, worst = cross_fitted(runs, list(FIXED))
+    found, best, worst = cross_fitted(runs, list(FIXED))
+    assert abs(np.mean(list(found.values()))) < 4 / np.sqrt(400 * len(found))
     assert abs(best.mean() - worst.mean()) < 4 * np.sqrt(2 / 400)
     assert scored({("noise", "1"): runs}).untold == ("noise 1",)
     runs = {name: each + 10.0 * k for k, (name, each) in enumerate(runs.items())}

@@ -167,9 +167,17 @@ def state_of(agent, row):
 def grown_planning(planning: Planning, planner: Planner | None, sizes: Mapping[str, int], capacity: int) -> Planning:
     """The same with room for larger tables and for more distinct transitions."""
     larger = planning._replace(world=planning.world.grown(sizes["rows"], sizes["S"], capacity))
+    if getattr(planning.reward_source, "guard", 0.0) > 0.0:
+        kept = grown_arrays(planning.reward_source, {"gap": "float64[rows, 2]"}, sizes)
+        larger = larger._replace(reward_source=kept)
     if planner is None:
         return larger
     return larger._replace(planner=grown_arrays(planning.planner, planner.arrays, sizes))
+
+
+def _arrays_of(reward_source: Any, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """What a reward source keeps, all zero."""
+    return {name: new_array(layout, sizes) for name, layout in getattr(reward_source, "arrays", {}).items()}
 
 
 def make_planning(
@@ -187,7 +195,7 @@ def make_planning(
         return None
     return Planning(
         planner=None if planner is None else planner.compiled(sizes),
-        reward_source=None if modelled is None else form_of(modelled, {}),
+        reward_source=None if modelled is None else form_of(modelled, _arrays_of(modelled, sizes)),
         direct=planner is None or planner.direct,
         world=TransitionCounts.empty(sizes["rows"], sizes["S"], sizes["d"], capacity),
         rng=PlanningStream(*stream),

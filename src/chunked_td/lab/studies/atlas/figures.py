@@ -103,6 +103,40 @@ def ranking_figure(rows: Sequence[RankedMethod], methods: Mapping[str, Arm], pro
     return figure
 
 
+def yours_figure(
+    method: str, others: Mapping[str, str], atlas: CreditMap, methods: Mapping[str, Arm], problems: Sequence[ProblemKey]
+) -> Figure:
+    """A method of the user's on every problem with its interval over seeds, beside two others and all the rest in grey.
+
+    Args:
+      others: {method: its marker}.
+    """
+    low, high = PANEL
+    with house_style():
+        figure, (axes,) = new_figure(5.6, 1.3 + 0.2 * len(problems))
+        for place, key in enumerate(problems):
+            rest = [atlas.cells[key, name].relative for name in atlas.methods if (key, name) in atlas.cells]
+            axes.plot(np.clip(rest, low, high), [place] * len(rest), "|", color="#BBBBBB", markersize=5)
+            cell = atlas.cells[key, method]
+            axes.plot(np.clip([cell.low, cell.high], low, high), [place, place], color=VERMILION, linewidth=2.0)
+            axes.plot(np.clip(cell.relative, low, high), place, "o", color=VERMILION, markersize=5)
+            for name, marker in others.items():
+                there = np.clip(atlas.cells[key, name].relative, low, high)
+                axes.plot(there, place, marker, color=BLUE, markersize=4, fillstyle="none")
+        for name, marker in others.items():
+            axes.plot([], [], marker, color=BLUE, fillstyle="none", label=plain(methods[name].label))
+        axes.plot([], [], "|", color="#BBBBBB", label="every method")
+        for level in (0.0, 1.0):
+            axes.axvline(level, color=BLACK, linewidth=0.8)
+        axes.set_yticks(range(len(problems)), [plain(key.name) for key in problems])
+        axes.set_ylim(len(problems) - 0.4, -0.6)
+        axes.set_xlim(low, high)
+        axes.set_xlabel("relative score (0: worst, 1: best fixed λ)")
+        axes.set_title(f"{plain(methods[method].label)} (bar: 95 %, over seeds)", color=VERMILION, loc="left")
+        figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
 def heat_figure(
     atlas: CreditMap,
     rows: Sequence[Sequence[str]],

@@ -22,12 +22,14 @@ class AtlasProfile:
       exponents: step sizes 2^j.
       middle_only: only the middle position of every dial, no controls, and the methods marked `quick`.
       families: ids of families; all if None.
+      controls: with `middle_only`, the controls of these problems too.
     """
 
     seeds: int
     exponents: tuple[int, ...]
     middle_only: bool = False
     families: tuple[str, ...] | None = None
+    controls: bool = False
 
 
 PROFILES = {
@@ -79,7 +81,7 @@ def problems(profile: AtlasProfile) -> list[ProblemKey]:
     for family in chosen:
         settings = family.settings[1:2] if profile.middle_only else family.settings
         keys += [ProblemKey(family.id, setting) for setting in settings]
-        if family.control_for and not profile.middle_only:
+        if family.control_for and (profile.controls or not profile.middle_only):
             keys += [ProblemKey(family.id, setting, control=True) for setting in settings]
     return keys
 

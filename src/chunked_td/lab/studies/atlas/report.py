@@ -151,6 +151,8 @@ class AtlasView:
         self.losses = model_losses(self.atlas, self.bootstrap)
         self.pairs = control_pairs(self.atlas)
         self.answer = text.answer(self.rows, self.atlas, self.bootstrap, self.methods, self.pairs)
+        ours = {method.id for method in builtin_methods()}
+        self.yours = [row.method for row in self.rows if row.method not in ours]
         self.unclear = unclear(self.atlas, self.problems)
         self.candidate = text.candidate(self.atlas, self.methods)
 
@@ -226,10 +228,21 @@ class AtlasView:
         labels = {name: method.label for name, method in self.methods.items()}
         rows = list(self.groups.values())
         return {
+            **{f"yours-{name}": self.yours_figure(name) for name in self.yours},
             "ranking": figures.ranking_figure(self.rows, self.methods, len(self.problems)),
             "heat-map": figures.heat_figure(self.atlas, rows, self.problems, self.methods, self.unclear),
             "families": figures.families_figure(self.atlas, self.families, self.looks, labels),
         }
+
+    def yours_text(self, method: str) -> str:
+        """A method of the user's, in three sentences."""
+        return text.yours(method, self.rows, self.atlas, self.bootstrap, self.methods, self.pairs)
+
+    def yours_figure(self, method: str) -> Figure:
+        """A method of the user's on every problem, beside its nearest relative and the best single fixed λ."""
+        near = text.nearest(method, self.atlas, self.methods)
+        others = {best_single_fixed(self.atlas, self.problems): "s", near: "D"}
+        return figures.yours_figure(method, others, self.atlas, self.methods, self.problems)
 
     def panels(self) -> list[FamilyPanel]:
         """One panel per family."""
@@ -382,6 +395,8 @@ class AtlasView:
         headline = text.headline(self.rows, self.atlas, self.bootstrap, self.methods)
         tables = {table.name: table.markdown() for table in self.tables()}
         chosen_elsewhere = ranking_table(self.frame, self.label)
+        if self.yours:
+            tables["yours"] = "\n\n".join(map(self.yours_text, self.yours)) + "\n"
         return {**tables, "answer": f"{answer}\n", "headline": f"{headline}\n", "cross-fitted": f"{chosen_elsewhere}\n"}
 
     @property
@@ -472,6 +487,7 @@ def page_text(view: AtlasView, log: RunLog) -> str:
         ink=figures.ink,
         ranking_picture=picture(figures.ranking_figure(view.rows, view.methods, len(view.problems))),
         panels=view.panels(),
+        yours={name: picture(view.yours_figure(name)) for name in view.yours},
         controls_of=text.controls_of,
         control_findings=text.control_findings(view.pairs, view.methods),
         robustness=robustness,

@@ -65,7 +65,7 @@ def atlas(
                 raise UsageError(f"--families must be among {known}, or a Python file with families, got {name!r}")
         named = [found for name in families for found in (read_families(name) if name.endswith(".py") else [name])]
         size = PROFILES[profile]
-        size = replace(size, families=tuple(named) or None, seeds=seeds or size.seeds)
+        size = replace(size, families=tuple(named) or None, seeds=seeds or size.seeds, controls=bool(files))
         methods, keys = chosen_methods(size, files), problems(size)
         how = RunOptions(engine, address, threads, (), quiet)
         how.say(f"{len(keys)} problems, {len(methods)} methods, {len(size.exponents)} step sizes, {size.seeds} seeds")
@@ -121,5 +121,8 @@ def draw(out: Path, methods: Sequence[Arm], keys: Sequence, how: RunOptions) -> 
     steps = steps_in(frame)
     how.say(f"{frame.height:,} runs" + ("" if steps is None else f", {steps:,} environment steps"))
     how.say(f"saved: {out / SCORES}")
-    how.say(f"page: {build_page(out, methods)}")
+    page, yours = build_page(out, methods), out / "tables" / "yours.md"
+    if yours.is_file():
+        how.say(f"\n{yours.read_text(encoding='utf-8')}")
+    how.say(f"page: {page}")
     return errors.DONE

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from chunked_td.lab.studies.atlas.controls import ControlPair
 from chunked_td.lab.studies.atlas.families import FAMILIES
 from chunked_td.lab.studies.atlas.methods import FIXED_GROUP
@@ -101,6 +103,42 @@ def headline(
     if atlas.held_out(True) and atlas.held_out(False):
         text += f" On families held out it has {_held_out_standing(best, atlas, bootstrap, methods)}."
     return text
+
+
+def yours(
+    method: str,
+    rows: Sequence[RankedMethod],
+    atlas: CreditMap,
+    bootstrap: AtlasBootstrap,
+    methods: Mapping[str, Arm],
+    pairs: Sequence[ControlPair],
+) -> str:
+    """A method of the user's in three sentences: rank; wins and losses; its nearest relative and what controls say."""
+    problems, place = atlas.main(), [row.method for row in rows].index(method)
+    row, fixed = rows[place], best_single_fixed(atlas, problems)
+    gap, many = bootstrap.difference(method, fixed, problems), len({key.family for key in problems}) > 1
+    told = "not told apart" if gap.contains_zero else "ahead" if gap.low > 0 else "behind"
+    against = f"minus {methods[fixed].label}, the best single fixed λ: {gap.text}, {told}"
+    if not many:  # families are the unit of the intervals
+        against = f"{methods[fixed].label}, the best single fixed λ, has {score_text(atlas.mean(fixed, problems))}"
+    mean = row.mean.text if many else score_text(row.mean.mean)
+    wins, losses = (f"{len(keys)}{f' ({places(keys)})' if keys else ''}" for keys in (row.wins, row.losses))
+    near = nearest(method, atlas, methods)
+    apart = float(np.abs(atlas.relative(method, problems) - atlas.relative(near, problems)).mean())
+    return (
+        f"{methods[method].label} is number {place + 1} of {count_text(len(rows), 'method')} on "
+        f"{count_text(len(problems), 'problem')}: mean {mean}; {against}. It wins (its interval lies above the best "
+        f"fixed λ of the problem) on {wins} and loses (below {GOOD_ENOUGH}) on {losses}. Its nearest relative is "
+        f"{methods[near].label}, {score_text(apart)} away on average; c{controls_of(method, pairs)[1:]}"
+    )
+
+
+def nearest(method: str, atlas: CreditMap, methods: Mapping[str, Arm]) -> str:
+    """The other method whose relative scores differ least from this one's, in the mean over problems."""
+    problems = atlas.main()
+    others = [name for name in atlas.ranking(problems) if name != method]
+    mine = atlas.relative(method, problems)
+    return min(others, key=lambda name: float(np.abs(mine - atlas.relative(name, problems)).mean()))
 
 
 def _lead(rows: Sequence[RankedMethod], methods: Mapping[str, Arm]) -> RankedMethod:

@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from chunked_td.lab.study import Arm, BatchRunner, Columns, Environment, Protocol, Size, Study
@@ -47,6 +47,7 @@ class CreditProblem:
     """Builds the problem of a protocol."""
 
     @staticmethod
+    @lru_cache(maxsize=4)
     def make(family: str, setting: Any) -> SolvedProblem:
         """The prepared problem."""
         from chunked_td.lab.studies.three_scores.problems import prepare

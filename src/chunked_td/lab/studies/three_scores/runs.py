@@ -26,7 +26,7 @@ episodes."""
 
 FORGOTTEN = 1e-12
 """Traces below it are dropped, except for lineage traces, which count on."""
-PART = 25
+PART = 10
 """Runs that a thread takes at a time."""
 
 
