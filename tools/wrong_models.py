@@ -2,13 +2,14 @@
 
     python tools/wrong_models.py          # runs what is missing under build/wrong_models, prints the table
 
-Expected-SARSA with lineage traces (λ = 1) and δ ← ρ δ̄ + (1 − ρ) δ, for ρ = ½ and ρ = 1. Scores are those of the atlas:
-0 is the worst and 1 the best fixed λ in hindsight, every method at its best step size; means over 12 problems with 95 %
-bootstrap intervals over families, settings and seeds. Lineage traces and maturity read no model, so that no error
-touches them.
+Expected-SARSA with lineage traces (λ = 1) and δ ← ρ δ̄ + (1 − ρ) δ: ρ = ½, ρ = 1, and ρ = ½ with a guard. Scores are
+those of the atlas: 0 is the worst and 1 the best fixed λ in hindsight, every method at its best step size; means over
+12 problems with 95 % bootstrap intervals over families, settings and seeds. Lineage traces and maturity read no model,
+so that no error touches them.
 
 Criterion, written before any of these runs: with ρ = ½ the mean loss, right model minus wrong one, is at most 0.3 for
-each of the three errors.
+each of the three errors. It was missed for all three; `guard` was added to `ExpectedError` after that, and is judged by
+the same criterion on the same problems, so its numbers are those of its design.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ from chunked_td.models.errors import CorruptedModel, PermutedModel, StaleModel
 
 SIZE = AtlasProfile(seeds=20, exponents=tuple(range(0, -9, -1)), families=WRONG_FAMILIES)
 ERRORS = {"corrupted": CorruptedModel(0.3), "permuted": PermutedModel(0.3), "stale": StaleModel(until=10)}
-WEIGHTS = {"half": 0.5, "all": 1.0}
+RULES = {"half": ExpectedError(0.5), "all": ExpectedError(1.0), "guarded": ExpectedError(0.5, guard=2.0)}
 DATA = Path(__file__).parent / "wrong_models.parquet"
 
 
-def arm(name: str, weight: float, error: str = ""):
+def arm(name: str, rule: ExpectedError, error: str = ""):
     """Lineage with expected errors, with a right or a wrong model."""
-    options = {"view": Lineage(), "reward_source": ExpectedError(weight)}
+    options = {"view": Lineage(), "reward_source": rule}
     label = f"{name}-{error}" if error else name
     return atlas_arm(label, label, "planning", 1.0, ERRORS.get(error), options=options, quick=False)
 
 
 def run(out: Path) -> None:
     """Run what is missing, and write the table of scores."""
-    methods = [*FIXED_METHODS, *(arm(*item, error) for item in WEIGHTS.items() for error in ("", *ERRORS))]
+    methods = [*FIXED_METHODS, *(arm(*item, error) for item in RULES.items() for error in ("", *ERRORS))]
     keys = [key for key in problems(SIZE) if not key.control]
     protocols = [protocol_of(key, methods, SIZE) for key in keys]
     if run_protocols(protocols, SweepOptions("paper"), out, RunOptions("local", None, 1, (), False)):
@@ -56,8 +57,8 @@ def table() -> list[str]:
     atlas = make_atlas(read_scores(DATA))
     bootstrap, keys = AtlasBootstrap(atlas), atlas.main()
     lines = [f"{len(keys)} problems, {SIZE.seeds} seeds; relative scores; criterion: loss at most 0.3 with ρ = ½", ""]
-    for name, weight in WEIGHTS.items():
-        lines.append(f"ρ = {weight}, right model: {bootstrap.mean(name, keys).text}")
+    for name, rule in RULES.items():
+        lines.append(f"{rule}, right model: {bootstrap.mean(name, keys).text}")
         for error in ERRORS:
             wrong, loss = f"{name}-{error}", bootstrap.difference(name, f"{name}-{error}", keys)
             losses = {key: atlas.cells[key, name].relative - atlas.cells[key, wrong].relative for key in keys}

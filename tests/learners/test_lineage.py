@@ -150,6 +150,51 @@ def test_the_expected_error_is_its_definition(case):
     side_by_side(*both(case, NaiveExpectedError, **options), episodes=4, check_steps=True)
 
 
+class NaiveGuarded(NaiveExpectedError):
+    """All differences of a row are kept; where their sum is far from 0, the error stays as it came."""
+
+    def learn(self, lambda_t, reward, bootstrap, ended):
+        self.story.setdefault(self.place, []).append((self.seen, np.array(reward), ended == 1))
+        came, expected = reward + self.gamma * bootstrap, self.backup(self.place)
+        kept = self.__dict__.setdefault("gaps", {}).setdefault(self.place, [])
+        kept.append((came - expected).sum())
+        weight = 0.0 if abs(sum(kept)) > 1.5 * np.linalg.norm(kept) else self.weight
+        target = weight * expected + (1 - weight) * came
+        Naive.learn(self, lambda_t, target, 0.0 * bootstrap, ended)
+
+
+@pytest.mark.uncompiled
+@settings(max_examples=25)
+@given(cases())
+def test_a_guarded_error_is_its_definition(case):
+    world, bootstrap, lambda_, alpha, gamma, common = case
+    case = world, bootstrap, lambda_, 0.3 * alpha, gamma, common
+    options = {"reward_source": ctd.ExpectedError(0.7, guard=1.5)}
+    side_by_side(*both(case, NaiveGuarded, **options), episodes=4, check_steps=True)
+
+
+@pytest.mark.uncompiled
+def test_a_guard_notices_a_model_that_is_wrong(tmp_path):
+    """A certain step, of which the model believes something else: after a few visits the errors are the row's own."""
+    world = World(11, (9,), 3, masked=False)
+    options = {"lambda_": 1.0, "epsilon": 0.4, "seed": 2, "reward_source": ctd.ExpectedError(1.0, guard=2.0)}
+    agent = ctd.ExpectedSarsaLambda(world, model=ctd.PermutedModel(1.0), **options)
+    twin = check_saving(agent, World(11, (9,), 3, masked=False), tmp_path / "a.ctd")
+    gap = agent._state.planning.reward_source.gap
+    np.testing.assert_array_equal(gap, twin._state.planning.reward_source.gap)
+    assert gap.any()
+    noticed = []
+    for wrong in (None, ctd.PermutedModel(1.0)):
+        chain = ctd.ExpectedSarsaLambda(World(1, (5,), 1), model=wrong, **options)
+        for _ in range(30):
+            chain.start(0)
+            for s in range(3):
+                chain.step(1.0, s + 1, s == 2)
+        gap = chain._state.planning.reward_source.gap
+        noticed.append(bool((gap[:, 0] ** 2 > 4.0 * gap[:, 1] + 1e-9).any()))  # 1e-9: rounding
+    assert noticed == [False, True]
+
+
 @pytest.mark.uncompiled
 def test_without_weight_the_error_is_the_one_that_came():
     case = World(3, (5,), 2, sudden=0.1), EXPECTED_SARSA, 0.9, 0.2, 0.9, {"epsilon": 0.3, "seed": 1}

@@ -53,6 +53,40 @@ def test_q_lambda_is_its_definition(seed, name, lambda_, epsilon, rewards, offli
     side_by_side(agent, reference, world, episodes=6)
 
 
+class RecencyBounded(Greedy, Naive):
+    """Trajectory-aware RBIS (Daley et al. 2023), visit by visit: β_t = min(λ^(t − k), β_{t−1} ρ_t) for the visit at k.
+
+    The target policy is greedy, ties shared evenly, and ρ_t its ratio to the policy that acted.
+    """
+
+    def start(self, s, legal):
+        self.past = []
+        return super().start(s, legal)
+
+    def learn(self, lambda_t, reward, bootstrap, ended):
+        best = self.pi == self.pi.max()
+        ratio = best[self.a] / best.sum() / self.pi[self.a]
+        t = len(self.past)
+        self.past = [(row, k, min(lambda_t[0] ** (t - k), beta * ratio)) for row, k, beta in self.past]
+        self.past.append((self.place, t, 1.0))
+        delta, values = reward + self.gamma * bootstrap - self.values[self.place], self.values.copy()
+        for row, k, beta in self.past:
+            values[row] += self.alpha * self.gamma ** (t - k) * beta * delta
+        self.values = values
+
+
+@pytest.mark.uncompiled
+@settings(max_examples=40)
+@given(st.integers(0, 10**6), st.floats(0, 1), st.floats(0, 1))
+def test_recency_bounded_traces_of_the_greedy_policy_are_watkins(seed, lambda_, epsilon):
+    """ρ_t is 0 after an exploratory action and at least 1 otherwise, so that the bound is always λ^(t − k) or 0."""
+    world = World(seed, (6,), 3, sudden=0.1)
+    common = {"epsilon": epsilon, "seed": seed % 100}
+    agent = ctd.QLambda(world, lambda_=lambda_, discount=0.9, step_size=0.3, **common)
+    reference = RecencyBounded(world, EXPECTED_SARSA, ("constant", lambda_), gamma=0.9, alpha=0.3, **common)
+    side_by_side(agent, reference, world, episodes=5)
+
+
 def test_watkins_is_the_default_and_lambda_zero_is_q_learning():
     world = World(3, (6,), 3)
     assert ctd.QLambda(world).lambda_source == ctd.WatkinsLambda(0.9)

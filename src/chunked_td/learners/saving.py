@@ -40,6 +40,7 @@ from chunked_td.learners.schema import (
     division_arrays,
     episode_arrays,
     own_arrays,
+    reward_arrays,
 )
 from chunked_td.learners.state import Memory
 from chunked_td.learners.sutton_singh import SuttonSingh
@@ -289,6 +290,8 @@ def _planning_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
         arrays["world_rewards"], arrays["world_ends"] = planning.world.rewards[:size], planning.world.ends[:size]
         for name in agent.planner.arrays if agent.planner is not None else ():
             arrays[f"planner_{name}"] = getattr(planning.planner, name)
+        for name in reward_arrays(agent):
+            arrays[f"reward_{name}"] = getattr(planning.reward_source, name)
     if error is not None:
         arrays.update({f"error_{name}": field for name, field in arrays_of(error).items()})
     for name in division_arrays(agent):
@@ -333,6 +336,9 @@ def _planning_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
         if agent.planner is not None and agent.planner.arrays:
             kept = {name: arrays[f"planner_{name}"] for name in agent.planner.arrays}
             planning = planning._replace(planner=planning.planner._replace(**kept))
+        if reward_arrays(agent):
+            kept = {name: arrays[f"reward_{name}"] for name in reward_arrays(agent)}
+            planning = planning._replace(reward_source=planning.reward_source._replace(**kept))
         agent._replace(planning=planning)
     if error is not None:
         agent._replace(error=error._replace(**{name: arrays[f"error_{name}"] for name in arrays_of(error)}))

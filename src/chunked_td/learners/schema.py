@@ -70,6 +70,11 @@ def division_arrays(agent: Learner) -> Mapping[str, str]:
     return {} if agent._state.division is None else LearnedComponents.arrays
 
 
+def reward_arrays(agent: Learner) -> Mapping[str, str]:
+    """What `ExpectedError` with a guard keeps, as a layout by name."""
+    return agent.reward_source.arrays if getattr(agent.reward_source, "guard", 0.0) else {}  # type: ignore[union-attr]
+
+
 def saved_arrays(agent: Learner) -> dict[str, Saved]:
     """The schema of a learner's file. `agent` has the settings of the file; of its states, the indexer alone knows."""
     states = max(agent.indexer.size, 1)  # room that was never used is zero
@@ -98,6 +103,7 @@ def saved_arrays(agent: Learner) -> dict[str, Saved]:
         schema[f"exploration_{name}"] = _saved(layout, -LARGEST)
     if agent._state.planning is not None:
         schema |= _world_arrays(rows, states)
+        schema |= {f"reward_{name}": _saved(layout) for name, layout in reward_arrays(agent).items()}
     for name, layout in agent.planner.arrays.items() if agent.planner is not None else ():
         schema[f"planner_{name}"] = _saved(layout, -LARGEST)
     schema |= {f"division_{name}": _saved(layout) for name, layout in division_arrays(agent).items()}

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from chunked_td.lab.comparison.arms import BOOTSTRAPS, PLANS
+from chunked_td.lab.comparison.arms import BOOTSTRAPS, PLANS, VALUES
 from chunked_td.lab.comparison.ranking import LEAST, Gap, PairedFamily
 from chunked_td.lab.comparison.recipe import agent_line, command
 from chunked_td.lab.comparison.sweep import ArmOutcome, Comparison, Standing
 from chunked_td.lab.wording import list_text, seeds_text
 
-SCORE = "mean return of all training episodes, exploration included"
-"""What arms are ranked by."""
 NOT_LEARNED = "Is the state hidden, is exploration too weak, or are the episodes too few?"
 _NAMED = 5  # sources not worth trying that are named; more are counted
 
@@ -101,7 +99,7 @@ def direct_texts(found: Comparison) -> list[str]:
 def recipe_texts(found: Comparison) -> list[str]:
     """How to train the best, for the shell and in Python."""
     best = best_of(found) or best_of(found, plans=True)
-    if best is None:
+    if best is None or found.settings.question == VALUES:  # no policy is learned
         return []
     line, label = command(best.outcome, found.settings), best.arm.label
     first = [f"To train {label}: {line}"] if line else []

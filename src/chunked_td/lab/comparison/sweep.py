@@ -18,6 +18,7 @@ from chunked_td._checks import check_whole
 from chunked_td.lab.comparison.arms import (
     LARGEST,
     RANDOM,
+    VALUES,
     ComparisonSettings,
     LearnerArm,
     arms_of,
@@ -238,6 +239,8 @@ def compare(
         raise ValueError(f"minutes must be positive, got {minutes!r}")
     arms, begun = arms_of(settings), time.monotonic()
     problem = ComparisonProblem.of(settings)
+    if settings.question == VALUES:
+        _ = problem.exact  # what cannot be known is refused before anything runs
     sweep = _Sweep(settings, arms, problem, how or RunOptions(), say)
     first = sweep.protocol(looks[0])
     check_agents(problem, first.arms, settings.ladder[0])  # before the folder is made: what is refused leaves nothing
@@ -330,8 +333,9 @@ class _Sweep:
                 f"{', '.join(f'{size:.4g}' for size in sizes)} for them, too"
             )
         settings = replace(self.settings, seeds=seeds, step_sizes=tuple(sorted(map(float, self.settings.step_sizes))))
+        random = None if settings.question == VALUES else outcomes[-1]
         return Comparison(
-            settings, tuple(outcomes[:-1]), self.problem.describe(), outcomes[-1], looks, facts_of(self.problem)
+            settings, tuple(outcomes[:-1]), self.problem.describe(), random, looks, facts_of(self.problem)
         )
 
     def _widened(self, outcomes: Sequence[ArmOutcome]) -> set[int]:

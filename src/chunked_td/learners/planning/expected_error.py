@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from chunked_td._checks import check_unit
+from chunked_td._checks import check_not_negative, check_unit
 from chunked_td._numba import by_type, kernel
 from chunked_td.learners.planning.backups import expected_backup
 
@@ -20,7 +20,7 @@ expect_surprise = by_type("expect_surprise", _expect_nothing)
 """The TD error of a maturity (`chunked_td.lambdas.maturity`)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ExpectedError:
     """The TD error replaced, in part, by its expectation under the count model, along the episode as it goes.
 
@@ -34,14 +34,30 @@ class ExpectedError:
     For state values P̂ is that of the process under the policy as it was followed. A pair that the model has not
     counted (`chunked_td.models.errors`) keeps its own error.
 
+    With a guard g a row keeps its own errors while |Σ d| > g √Σ d², where d = δ_t − δ̄_t at the visits of the row so
+    far: with a right model d has mean 0, so that the left side is about g standard errors of their sum.
+
     Args:
       weight: ρ, from 0 (the error as it came) to 1 (its expectation).
+      guard: g, such as 2; 0 for none.
     """
 
     weight: float = 0.5
+    guard: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", check_unit("weight", self.weight))
+        object.__setattr__(self, "guard", check_not_negative("guard", self.guard))
+
+    @property
+    def arrays(self) -> dict[str, str]:
+        """Σ d and Σ d² of every row, where there is a guard."""
+        return {"gap": f"float64[{'rows' if self.guard else 1}, 2]"}
+
+    def __repr__(self) -> str:
+        """A guard is shown where there is one: stored results know a setting by its text."""
+        guard = f", guard={self.guard!r}" if self.guard else ""
+        return f"{type(self).__name__}(weight={self.weight!r}{guard})"
 
     def settings(self) -> dict[str, Any]:
         """The settings by name, as plain values."""
@@ -54,6 +70,14 @@ class ExpectedError:
         planning, error, values = agent.planning, agent.memory.delta_t, agent.tables.values
         if planning.world.counts.total[row] > 0:
             expected_backup(agent, row, epsilon)
+            weight, apart = source.weight, 0.0
             for i in range(error.size):
-                error[i] += source.weight * (planning.target[i] - values[row, i] - error[i])
-            expect_surprise(agent.source, agent, row, epsilon, source.weight)
+                apart += error[i] - (planning.target[i] - values[row, i])
+            if source.guard > 0.0:
+                source.gap[row, 0] += apart
+                source.gap[row, 1] += apart * apart
+                if source.gap[row, 0] ** 2 > source.guard**2 * source.gap[row, 1]:
+                    weight = 0.0
+            for i in range(error.size):
+                error[i] += weight * (planning.target[i] - values[row, i] - error[i])
+            expect_surprise(agent.source, agent, row, epsilon, weight)
