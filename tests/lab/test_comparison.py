@@ -40,9 +40,10 @@ from chunked_td.lab.comparison.page import TOP, curves_plot, ranking_table, rend
 from chunked_td.lab.comparison.ranking import LEAST, PairedFamily, chosen_sizes, own_interval
 from chunked_td.lab.comparison.recipe import agent_line, command, script
 from chunked_td.lab.comparison.running import ComparisonProblem, _one_run, _Run, play
-from chunked_td.lab.comparison.sweep import ArmOutcome, Curves, _plain
+from chunked_td.lab.comparison.sweep import ArmOutcome, _plain
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.identity import check_id
+from chunked_td.lab.results.runs import RunArrays
 from chunked_td.lab.running.plan import SweepOptions, make_plan
 from chunked_td.lab.running.reproduce import RunOptions
 from chunked_td.learners.inputs import learner_by_name
@@ -94,7 +95,7 @@ def test_values_are_judged_by_exact_ones_from_the_same_transitions():
     for one, value in zip(found.outcomes, (0.0, 0.9), strict=True):
         learned = runs[value].probes_at[:, 0].reshape(6, len(acted), 4).mean(axis=-1)
         errors = np.sqrt(((learned - v[acted]) ** 2).mean(axis=1))
-        np.testing.assert_allclose(-one.curves[0.2].means[:, -1], errors, rtol=1e-9)
+        np.testing.assert_allclose(-one.column("mean_return")[0, :, -1], errors, rtol=1e-9)
     assert found.reference is None
     page = render_page(found)
     assert "chunked-td train" not in page
@@ -212,11 +213,8 @@ def test_a_bound_on_what_was_not_seen_holds_by_simulation():
 
 
 def outcome(means: dict[float, float], diverged: tuple[float, ...] = ()) -> ArmOutcome:
-    runs = {
-        size: Curves(np.full((4, 1), mean), np.full(4, size in diverged), np.zeros((4, 1)))
-        for size, mean in means.items()
-    }
-    return ArmOutcome(LearnerArm("sarsa", "fixed", 0.5), runs, np.ones(1))
+    scores = np.repeat([[-np.inf if size in diverged else mean] for size, mean in means.items()], 4, axis=1)
+    return made_up(LearnerArm("sarsa", "fixed", 0.5), scores, tuple(means))
 
 
 def test_a_grid_extends_itself_at_the_edge_that_is_best():
@@ -270,8 +268,17 @@ def compared(scores: dict[LearnerArm, np.ndarray], random: float | None = None, 
     return Comparison(settings, tuple(outcomes), "made up", lost, **more)
 
 
-def made_up(arm: LearnerArm, row: np.ndarray) -> ArmOutcome:
-    return ArmOutcome(arm, {0.2: Curves(row[:, None], np.zeros(row.size, bool), np.zeros((row.size, 1)))}, np.ones(1))
+def made_up(arm: LearnerArm, scores: np.ndarray, sizes: tuple[float, ...] = (0.2,)) -> ArmOutcome:
+    """An arm with these scores, by step size and seed; −∞ where runs diverged."""
+    scores = np.atleast_2d(scores)[..., None]
+    columns = {
+        "score": scores,
+        "mean_return": scores,
+        "mean_lambda": np.zeros_like(scores),
+        "diverged": np.isneginf(scores),
+    }
+    exponents, seeds = -np.arange(len(sizes)), np.arange(scores.shape[1])
+    return ArmOutcome(arm, RunArrays(exponents, np.array(sizes), seeds, np.array([1]), columns))
 
 
 KINDS = (("fixed", 0.0), ("fixed", 0.9), ("forward", 0.0), ("value", 0.0), ("dyna", 0.0))

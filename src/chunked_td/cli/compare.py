@@ -100,7 +100,7 @@ class Compare(ProblemOptions):
                 webbrowser.open((out / "compare.html").resolve().as_uri())
             return 0
 
-        return guarded(work)
+        return guarded(work)()
 
     def settings(self) -> ComparisonSettings:
         """The settings, checked."""

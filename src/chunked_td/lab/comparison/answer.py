@@ -139,9 +139,7 @@ def bootstrap_texts(found: Comparison) -> list[str]:
 def caveats(found: Comparison) -> list[str]:
     """Bootstraps that differ, divergence, step sizes at the grid's edge, few seeds."""
     texts = bootstrap_texts(found)
-    texts += [
-        divergence_text(one) for one in found.outcomes if any(runs.diverged.any() for runs in one.curves.values())
-    ]
+    texts += [divergence_text(one) for one in found.outcomes if one.lost.any()]
     if found.at_edge:
         names = list_text([f"{one.arm.label} (α = {one.step_size_text})" for one in found.at_edge])
         texts.append(f"Warning: the best step size lies at the edge of the grid for {names}; it may lie beyond.")
@@ -156,8 +154,8 @@ def caveats(found: Comparison) -> list[str]:
 def divergence_text(one: ArmOutcome) -> str:
     """At which step sizes an arm diverged."""
     lost = [
-        f"α = {size:.4g} ({int(runs.diverged.sum())} of {runs.diverged.size} runs)"
-        for size, runs in sorted(one.curves.items())
-        if runs.diverged.any()
+        f"α = {size:.4g} ({int(runs.sum())} of {runs.size} runs)"
+        for size, runs in zip(one.step_sizes, one.lost, strict=True)
+        if runs.any()
     ]
     return f"{'Not ranked' if one.diverged else 'Diverged'}: {one.arm.label} at {list_text(lost)}."

@@ -138,13 +138,8 @@ class ComparisonSettings:
         return np.unique([*range(self.every, self.episodes, self.every), self.episodes])
 
     @property
-    def weights(self) -> np.ndarray:
-        """The share of all episodes that each checkpoint stands for."""
-        return np.diff(self.marks, prepend=0) / self.episodes
-
-    @property
     def ladder(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Every step size that may be tried, in order, and the places of those to begin with.
+        """Every step size that may be tried, in order, and the indices of those to begin with.
 
         The grid's first and last factors go on, `extend` times and not beyond 1; a single size goes on by factors of 2.
         """
@@ -251,8 +246,8 @@ class LearnerArm:
         """Whether it makes more updates than its steps."""
         return self.source in PLANS
 
-    def in_lab(self, settings: ComparisonSettings, places: Iterable[int]) -> Arm:
-        """The arm as the lab runs it, with the step sizes at these places of the ladder."""
+    def in_lab(self, settings: ComparisonSettings, indices: Iterable[int]) -> Arm:
+        """The arm as the lab runs it, with these step sizes of the ladder."""
         at_random = self.source == RANDOM or settings.question == VALUES
         options: dict[str, Any] = {"epsilon": 1.0} if at_random else exploration_options(settings)
         if self.planner is not None:
@@ -260,7 +255,7 @@ class LearnerArm:
         options |= self.view_options
         source = self.lambda_source
         model = "counts" if source.needs & MODEL else None
-        sizes = tuple(-place for place in sorted(places))
+        sizes = tuple(-index for index in sorted(indices))
         return Arm(self.id, self.label, self.bootstrap, source, model, sizes, in_paper=False, options=options)
 
 
