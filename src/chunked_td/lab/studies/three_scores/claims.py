@@ -1,4 +1,4 @@
-"""The registered criterion, one claim per score; see docs/experiments/credit.md."""
+"""The registered criterion, one claim per score; see docs/experiments/credit-registered.md."""
 
 from __future__ import annotations
 
