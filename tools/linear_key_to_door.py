@@ -5,7 +5,7 @@
 10,000 episodes, apples where seed 0 puts them. Value learners: Expected-SARSA, 5 seeds, ε = 0.1, so that at most
 (1 − 0.075)² = 0.86 of the episodes take the key and open the door; step sizes 2⁻¹, 2⁻³, 2⁻⁵, 2⁻⁷. Once more with a
 bonus of 0.1/√n(s, a), because where ε alone explores, noisy values do. Policy gradients have no ε; 2 seeds, step sizes
-0.03, 0.1 and 0.3, length 23 only. Each method at its best step size, chosen on the same runs: the numbers are for orientation,
+0.03, 0.1 and 0.3, length 23 only. Each method at its best step size, chosen on the same runs: for orientation,
 and no claim rests on them. The figures of the paper are for networks and policy gradients with baselines.
 """
 
