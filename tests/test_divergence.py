@@ -15,7 +15,7 @@ from chunked_td._numba import kernel
 from chunked_td.envs.dynamics import AccumulatedCharge
 from chunked_td.seeding import uniform
 from chunked_td.simulation import networks, simulate
-from chunked_td.simulation.lockstep import Fleet
+from chunked_td.simulation.lockstep import LockstepRuns
 from chunked_td.traces import LIMIT, backward_pass
 from helpers.compilation import COMPILED
 
@@ -147,7 +147,7 @@ def test_a_policy_over_values_that_are_none():
 
 
 def fleet(step_sizes):
-    return Fleet(
+    return LockstepRuns(
         SMALL,
         learner="sarsa",
         lambda_source=ctd.ForwardLambda(),

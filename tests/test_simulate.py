@@ -21,7 +21,8 @@ from chunked_td.envs.face import DynamicsEnv
 from chunked_td.lambdas.step import WHOLE, chance, expected_mixture, first, following, mixture, weight
 from chunked_td.seeding import uniform
 from chunked_td.simulation import simulate
-from chunked_td.simulation.lockstep import Fleet
+from chunked_td.simulation.kernels import env_miss
+from chunked_td.simulation.lockstep import LockstepRuns
 from helpers.compilation import COMPILED
 
 EPISODES = 25
@@ -186,7 +187,7 @@ def played_by_hand(dynamics, learner, source, model, view, seed):
                 total += float(part)
             action = agent.step(reward, observation, terminated, truncated, info)
         returned += total
-        misses += bool(dynamics.miss(env.dynamics, first, np.atleast_1d(np.asarray(observation, np.int64))))
+        misses += bool(env_miss(env.dynamics, first, np.atleast_1d(np.asarray(observation, np.int64))))
     return agent, misses, returned
 
 
@@ -291,7 +292,7 @@ def test_records_are_what_shorter_runs_give():
 def test_lambda_from_outside(learner):
     """A fleet handed the true probabilities gives what the oracle gives; the formula adds SARSA's policy factor."""
     dynamics, source = ENVS["key-scalar"], ctd.ForwardLambda()  # two actions everywhere: the factor matters
-    fleet = Fleet(
+    fleet = LockstepRuns(
         dynamics,
         learner=learner,
         lambda_source=source,
@@ -315,7 +316,7 @@ def test_lambda_from_outside(learner):
 
 
 def test_lambda_from_outside_is_checked():
-    fleet = Fleet(
+    fleet = LockstepRuns(
         ENVS["key"],
         learner="expected_sarsa",
         lambda_source=ctd.FactoredLambda(),

@@ -18,7 +18,7 @@ from chunked_td.lab.studies.accumulated_charge.network import network_config
 from chunked_td.lambdas import ForwardLambda
 from chunked_td.lambdas.on_device import Reading
 from chunked_td.models.neural.world import World
-from chunked_td.simulation.lockstep import Fleet
+from chunked_td.simulation.lockstep import LockstepRuns
 
 CHARGE = 1  # which component of the state it is
 STRETCH = 100  # episodes per line
@@ -37,7 +37,7 @@ def mean_lambda(charges: np.ndarray, lambdas: np.ndarray, means: np.ndarray, ste
 def main(seeds: int, episodes: int) -> None:
     """Train and print."""
     problem, T = AccumulatedCharge.make(), 200
-    fleet = Fleet(
+    fleet = LockstepRuns(
         problem,
         learner="sarsa",
         lambda_source=ForwardLambda(),

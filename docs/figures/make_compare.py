@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from chunked_td.cli.compare import draw_ranking
 from chunked_td.lab.comparison.arms import ComparisonSettings, arms_of
-from chunked_td.lab.comparison.sweep import ArmOutcome, Comparison, Curves
+from chunked_td.lab.comparison.sweep import ArmOutcome, Comparison
+from chunked_td.lab.results.runs import RunArrays
 
 RUNS = Path(__file__).parents[2] / "results" / "compare" / "taxi-every-arm.parquet"
 
@@ -22,11 +24,13 @@ def stored_comparison() -> Comparison:
     settings = ComparisonSettings("Taxi-v4", episodes=runs["episode"].max())  # type: ignore[arg-type]
     arms, outcomes = {arm.label: arm for arm in arms_of(settings)}, []
     for (label,), rows in runs.group_by("arm", maintain_order=True):
-        curves = {}
-        for (size,), part in rows.group_by("step_size", maintain_order=True):
-            columns = [part[name].to_numpy().reshape(-1, settings.marks.size) for name in _COLUMNS]
-            curves[size] = Curves(columns[0], columns[1][:, -1], columns[2])
-        outcomes.append(ArmOutcome(arms[label], curves, settings.weights))  # type: ignore[index, arg-type]
+        marks, sizes = settings.marks, rows["step_size"].unique(maintain_order=True).to_numpy()
+        columns = {name: rows[name].to_numpy().reshape(len(sizes), -1, marks.size) for name in _COLUMNS}
+        total = np.cumsum(columns["mean_return"] * np.diff(marks, prepend=0), axis=-1) / marks
+        columns["score"] = np.where(columns["diverged"], -np.inf, total)
+        seeds = np.arange(total.shape[1])
+        found = RunArrays(-np.arange(len(sizes)), sizes, seeds, marks, columns)
+        outcomes.append(ArmOutcome(arms[label], found))  # type: ignore[index]
     return Comparison(settings, tuple(outcomes), how="")
 
 

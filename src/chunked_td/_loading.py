@@ -1,11 +1,14 @@
-"""Loading when needed: the names of packages on first use, and packages that only an extra brings."""
+"""Loading when needed: names of packages on first use, packages that only an extra brings, files of users."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 EXTRAS = {
@@ -56,3 +59,35 @@ def lazy_names(
             raise with_extra(f"{package}.{name}", error) from None
 
     return load, lambda: sorted({*homes, *getattr(sys.modules[package], "__all__", ())})
+
+
+USER_MODULES = "chunked_td_own_"
+"""How the names of modules loaded from users' files begin."""
+
+
+def module_name(path: Path) -> str:
+    """The name of the module that a user's file or folder becomes; another for each path."""
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    return f"{USER_MODULES}{re.sub(r'[^A-Za-z0-9]', '_', path.resolve().stem)}_{digest}"
+
+
+def load_file(path: str | Path, argument: str) -> Any:
+    """A Python file of the user's as a module; it is run again only if it has changed. Errors name the argument."""
+    file = Path(path).resolve()
+    if not file.is_file():
+        raise ValueError(f"{argument} must be a Python file, got {str(path)!r}, which is not there")
+    name, content = module_name(file), (str(file), file.read_bytes())
+    if name in sys.modules and vars(sys.modules[name]).get("_loaded_from") == content:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    module._loaded_from = content
+    sys.modules[name] = module  # dataclasses and pickling look a class's module up there
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise ValueError(f"{argument}: {path} does not import: {type(error).__name__}: {error}") from error
+    return module

@@ -136,11 +136,14 @@ def test_the_advantages_of_ppo_end_where_episodes_end_and_are_cut(monkeypatch):
     ends = rng.random((2, 12, 3)) < 0.25
     rollout = rollout._replace(terminated=jnp.asarray(ends[0] & ~ends[1]), truncated=jnp.asarray(ends[1]))
     monkeypatch.setattr(ppo, "gae", lambda *arguments: seen.append(gae(*arguments)) or seen[-1])
-    ppo_update(settings, source, 1e-3, state, rollout)
+    random = jax.tree.map(lambda w: jnp.asarray(rng.normal(size=w.shape), w.dtype), state.networks)
+    state = state._replace(networks=random)  # the first critic says 0 everywhere
+    _, _, errors = ppo_update(settings, source, 1e-3, state, rollout)
     value, ahead = (apply_mlp(state.networks.critic, x)[0][..., 0] for x in (rollout.inputs, rollout.next_inputs))
     expected, after = np.zeros((12, 3)), np.zeros(3)
     for t in reversed(range(12)):
         error = rollout.reward[t] + settings.discount * np.where(rollout.terminated[t], 0.0, ahead[t]) - value[t]
+        np.testing.assert_allclose(errors[t], error, atol=1e-5)
         after = error + np.where(ends[0, t] | ends[1, t], 0.0, settings.discount * 0.7 * after)
         expected[t] = after
     np.testing.assert_allclose(seen[0], expected, atol=1e-5)

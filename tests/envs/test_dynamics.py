@@ -25,7 +25,9 @@ from chunked_td.envs.dynamics import (
     SkewedSplit,
     independent_copy,
 )
+from chunked_td.envs.protocol import prepare
 from chunked_td.seeding import Draws, Stream
+from chunked_td.simulation.kernels import env_miss
 from helpers.small_envs import SMALL, all_pairs, array, component_probability, prepared, start
 
 ERROR_RATE = 1e-6
@@ -204,7 +206,7 @@ def test_a_first_action_other_than_a1_is_a_miss(env):
 def test_skewed_split_never_misses():
     env = SkewedSplit.make()
     assert (env.nvec, env.horizon, env.n_actions) == ((4,), 2, 1)
-    assert not env.miss(env, 0, array([2]))
+    assert not env_miss(env, 0, array([2]))
 
 
 # Distributions --------------------------------------------------------------------------------------------------------
@@ -244,7 +246,7 @@ def test_all_sets_of_charging_steps_are_equally_likely():
     draws = Draws(np.random.default_rng(5))
     seen = {steps: 0 for steps in itertools.combinations(range(1, 9), 3)}
     for _ in range(count):
-        env.prepare(env, draws.reserve(env.draws))
+        prepare(env, draws.reserve(env.draws))
         seen[tuple(np.flatnonzero(env.charging).tolist())] += 1
     assert chi_square(list(seen.values()), np.full(len(seen), count / len(seen))) > ERROR_RATE
 
@@ -305,14 +307,16 @@ def test_copies_share_no_array():
 WALK = """
 import json, sys
 import numpy as np
+from chunked_td.envs.protocol import prepare
 from chunked_td.seeding import Draws
+from chunked_td.simulation.kernels import env_miss
 sys.path.insert(0, {root!r})
 from helpers.small_envs import SMALL
 record = []
 for name, env in SMALL.items():
     draws, rng = Draws(np.random.default_rng(1)), np.random.default_rng(2)
     state, reward, out = np.zeros(len(env.nvec), np.int64), np.zeros(env.n_rewards), np.zeros(len(env.nvec))
-    env.prepare(env, draws.reserve(env.draws))
+    prepare(env, draws.reserve(env.draws))
     for _ in range(20):
         env.reset(env, draws.reserve(env.draws), state)
         ended = False
@@ -320,7 +324,7 @@ for name, env in SMALL.items():
             action, before = int(rng.integers(env.legal(env, state))), state.copy()
             ended = bool(env.step(env, draws.reserve(env.draws), state, action, reward))
             env.probability(env, before, action, state, out)
-            miss = bool(env.miss(env, action, state))
+            miss = bool(env_miss(env, action, state))
             record.append([name, state.tolist(), reward.tolist(), ended, out.tolist(), miss])
 """
 

@@ -21,6 +21,7 @@ from chunked_td import envs, registration
 from chunked_td._numba import kernel
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.envs.key_to_door.gym import KeyToDoorEnv
+from chunked_td.envs.protocol import prepare
 from chunked_td.seeding import Draws
 
 registration.register()
@@ -135,7 +136,7 @@ def test_the_face_makes_the_episodes_of_the_kernels(name, options):
     dynamics = envs.dynamics.independent_copy(env.dynamics)
     draws = Draws(np.random.Generator(np.random.PCG64(np.random.SeedSequence(11))), size=13)
     actions = np.random.default_rng(0)
-    dynamics.prepare(dynamics, draws.reserve(dynamics.draws))
+    prepare(dynamics, draws.reserve(dynamics.draws))
     state, reward = np.zeros(len(dynamics.nvec), np.int64), np.zeros(dynamics.n_rewards)
     for episode in range(10):
         observation, _ = env.reset(seed=11 if episode == 0 else None)

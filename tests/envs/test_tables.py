@@ -229,14 +229,14 @@ def chances_by_hand(table, s, a):
     return total
 
 
-def asked(table, s, x, parts):
+def asked(model, table, s, x, parts):
     """A step from s to x, as far as a true model reads it."""
     nvec = np.array(table.nvec)
     tables = Tables(np.zeros((1, 1)), np.zeros((0, table.n_actions), bool), nvec, parts)
     one = np.ones(table.n_actions)
     transition = Transition(s, 0, one, x, None, x, -1, -1)
     rule = Choices(static(0), table.n_actions, 1.0, static(0))
-    return make_step(transition, (one, one), one, one, 0.0, rule, tables, None, None)
+    return make_step(transition, (one, one), one, one, 0.0, rule, tables, model, None)
 
 
 def test_the_true_model_of_a_table():
@@ -247,21 +247,21 @@ def test_the_true_model_of_a_table():
     which = np.ravel_multi_index(np.unravel_index(np.arange(12), (2, 3, 2))[::2], (2, 2))
     for s, a in np.argwhere(table.legal_actions).tolist():
         by_hand = chances_by_hand(table, s, a)
-        step = asked(table, s, 0, parts)
-        listed, k = {}, model.first(model, step, a)
+        step = asked(model, table, s, 0, parts)
+        listed, k = {}, model.first(step, a)
         while k >= 0:
-            listed[int(model.target(model, step, a, k))] = model.weight(model, step, a, k)
-            k = model.following(model, step, a, k)
+            listed[int(model.target(step, a, k))] = model.weight(step, a, k)
+            k = model.following(step, a, k)
         assert listed == pytest.approx({x: p for x, p in enumerate(by_hand) if p > 0})
         for x in range(12):
-            step = asked(table, s, x, parts)
-            assert model.chance(model, step, a, -1) == pytest.approx(by_hand[x], abs=1e-15)
-            assert model.chance(model, step, a, 0) == pytest.approx(by_hand[which == which[x]].sum(), abs=1e-15)
+            step = asked(model, table, s, x, parts)
+            assert model.chance(step, a, -1) == pytest.approx(by_hand[x], abs=1e-15)
+            assert model.chance(step, a, 0) == pytest.approx(by_hand[which == which[x]].sum(), abs=1e-15)
         for b in np.flatnonzero(table.legal_actions[s]).tolist():
             other = chances_by_hand(table, s, b)
-            assert model.overlap(model, step, a, b, -1) == pytest.approx(by_hand @ other)
+            assert model.overlap(step, a, b, -1) == pytest.approx(by_hand @ other)
             grouped = [np.bincount(which, p, minlength=4) for p in (by_hand, other)]
-            assert model.overlap(model, step, a, b, 0) == pytest.approx(grouped[0] @ grouped[1])
+            assert model.overlap(step, a, b, 0) == pytest.approx(grouped[0] @ grouped[1])
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def import_batches(source, *, out, experiments=()) -> int:
     """Take batches of another host in, as `chunked-td reproduce --import` does."""
     plain = [study for study in known(experiments).values() if not study.table]
     protocols = {protocol.id: protocol for study in plain for protocol in study.protocols("paper")}
-    return guarded(lambda: importing.import_batches(Path(source), Path(out), protocols))
+    return guarded(importing.import_batches)(Path(source), Path(out), protocols)
 
 
 def contents(out: Path) -> dict[str, bytes]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, KeyToDoor, SkewedSplit
+from chunked_td.envs.protocol import prepare
 from chunked_td.seeding import Draws
 
 
 def prepared(env, seed=0):
-    env.prepare(env, Draws(np.random.default_rng(seed)).reserve(env.draws))
+    prepare(env, Draws(np.random.default_rng(seed)).reserve(env.draws))
     return env
 
 

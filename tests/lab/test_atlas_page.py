@@ -22,7 +22,14 @@ from chunked_td.lab.studies.atlas.protocol import PROFILES, problems
 from chunked_td.lab.studies.atlas.ranking import AtlasBootstrap, ScoreEstimate, ranked, score_text, unclear
 from chunked_td.lab.studies.atlas.report import AtlasView, build_page
 from chunked_td.lab.studies.atlas.results import FLOOR, AtlasResults, WrittenVerdict, make_atlas, read_scores, verdict
-from chunked_td.lab.studies.atlas.text import candidate, control_findings, controls_of, places, verdict_text
+from chunked_td.lab.studies.atlas.text import (
+    candidate,
+    control_findings,
+    controls_of,
+    problems_text,
+    verdict_text,
+    yours,
+)
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN
 from helpers import browser
 
@@ -332,8 +339,8 @@ def test_ranks_and_regret():
     assert rows["fixed-1"].regret == pytest.approx(0.25)
     assert {key.family for key in rows["forward"].wins} == {"grid"}
     assert {key.family for key in rows["fixed-0"].losses} == {"delay", "grid"}
-    assert places(rows["forward"].wins) == "Grid"
-    assert places(rows["forward"].wins[:2]) == "Grid (0.0 and 0.2)"
+    assert problems_text(rows["forward"].wins) == "Grid"
+    assert problems_text(rows["forward"].wins[:2]) == "Grid (0.0 and 0.2)"
 
 
 @pytest.mark.parametrize(
@@ -451,10 +458,10 @@ def test_a_method_of_yours_is_told_about_first(tmp_path):
     levels |= {("mine", "skew", setting, True): 0.5 for setting in (0.5, 0.2, 0.05)}
     methods = [*METHODS.values(), mine]
     view = AtlasView(fake(levels, methods=methods), methods)
-    told = view.yours_text("mine")
+    told = yours(view, "mine")
     place = [row.method for row in view.rows].index("mine") + 1
     assert told.startswith(f"Mine is number {place} of {len(view.rows)} methods on ")
-    where = {name: places([key for key in view.problems if key.family == name]) for name in ("skew", "grid")}
+    where = {name: problems_text([key for key in view.problems if key.family == name]) for name in ("skew", "grid")}
     assert f"on 3 ({where['skew']}) and loses (below 0.75) on 3 ({where['grid']})" in told
     assert f"nearest relative is {METHODS['backward'].label}" in told
     assert "controls: of 3 wins on problems that have one, 0 survive it." in told
@@ -462,4 +469,4 @@ def test_a_method_of_yours_is_told_about_first(tmp_path):
     assert page.index('id="yours-mine"') < page.index('id="answer"')
     assert (tmp_path / "figures" / "yours-mine.png").is_file()
     alone = AtlasView(fake(levels, methods=methods, families=("grid",), profile="quick"), methods)
-    assert "[" not in alone.yours_text("mine").partition(". It wins")[0]  # one family has no interval over families
+    assert "[" not in yours(alone, "mine").partition(". It wins")[0]  # one family has no interval over families

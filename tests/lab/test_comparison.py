@@ -29,7 +29,6 @@ from chunked_td.cli.train import Train, learner_settings
 from chunked_td.lab.comparison import Comparison, ComparisonSettings, compare
 from chunked_td.lab.comparison.answer import (
     NOT_LEARNED,
-    SCORE,
     answer,
     best_of,
     bootstrap_texts,
@@ -41,12 +40,14 @@ from chunked_td.lab.comparison.page import TOP, curves_plot, ranking_table, rend
 from chunked_td.lab.comparison.ranking import LEAST, PairedFamily, chosen_sizes, own_interval
 from chunked_td.lab.comparison.recipe import agent_line, command, script
 from chunked_td.lab.comparison.running import ComparisonProblem, _one_run, _Run, play
-from chunked_td.lab.comparison.sweep import ArmOutcome, Curves
+from chunked_td.lab.comparison.sweep import ArmOutcome
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.identity import check_id
+from chunked_td.lab.results.runs import RunArrays
 from chunked_td.lab.running.plan import SweepOptions, make_plan
 from chunked_td.lab.running.reproduce import RunOptions
 from chunked_td.learners.inputs import learner_by_name
+from chunked_td.simulation.simulate import simulate
 from helpers import browser
 from helpers.compilation import uncompiled
 
@@ -66,6 +67,54 @@ def played(settings: ComparisonSettings, arm: LearnerArm, step_size: float, seed
         record_at=settings.marks.tolist(), discount=0.99, **made.options,
     )  # fmt: skip
     return found.returns_at / np.diff(settings.marks, prepend=0), found.lambda_at
+
+
+# ---- the question of values
+
+
+@pytest.mark.uncompiled
+def test_values_are_judged_by_exact_ones_from_the_same_transitions():
+    """The error of a run is found again from FrozenLake's own table and a simulation of its own."""
+    settings = replace(LAKE, seeds=6, bootstraps=("expected_sarsa",), step_sizes=(0.2,), extend=0, question="values")
+    found = quiet(settings)
+    table = gym.make("FrozenLake-v1").unwrapped.P  # type: ignore[attr-defined]
+    v = np.zeros(16)
+    for _ in range(2_000):
+        v = np.array([np.mean([sum(p * (r + 0.99 * v[t] * (not end)) for p, t, r, end in table[s][a])
+                               for a in range(4)]) for s in range(16)])  # fmt: skip
+    acted = [s for s in range(16) if s not in (5, 7, 11, 12, 15)]
+    runs = {}
+    for value in (0.0, 0.9):
+        runs[value] = simulate(
+            ctd.dynamics_of(gym.make("FrozenLake-v1")), learner="expected_sarsa", lambda_source=value, epsilon=1.0,
+            discount=0.99, seeds=range(6), step_sizes=[0.2] * 6, episodes=40, record_at=[40], view="traces",
+            probes=[(s, a) for s in acted for a in range(4)],
+        )  # fmt: skip
+    np.testing.assert_array_equal(runs[0.0].returns_at, runs[0.9].returns_at)
+    np.testing.assert_array_equal(runs[0.0].steps, runs[0.9].steps)
+    for one, value in zip(found.outcomes, (0.0, 0.9), strict=True):
+        learned = runs[value].probes_at[:, 0].reshape(6, len(acted), 4).mean(axis=-1)
+        errors = np.sqrt(((learned - v[acted]) ** 2).mean(axis=1))
+        np.testing.assert_allclose(-one.column("mean_return")[0, :, -1], errors, rtol=1e-9)
+    assert found.reference is None
+    page = render_page(found)
+    assert "chunked-td train" not in page
+    assert "minus the error of values" in page
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"env": "CartPole-v1", "bins": (3,)}, "question: exact values are not available here"),
+        ({"bootstraps": ("q_learning",)}, "question: values are those of acting at random"),
+        ({"epsilon": 0.1}, "no exploration"),
+        ({"question": "policies"}, "question must be"),
+    ],
+)
+def test_what_has_no_exact_values_is_refused(change, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        quiet(replace(LAKE, **{"question": "values", **change}), tmp_path / "there")
+    assert not (tmp_path / "there").exists()
 
 
 # ---- statistics
@@ -164,11 +213,8 @@ def test_a_bound_on_what_was_not_seen_holds_by_simulation():
 
 
 def outcome(means: dict[float, float], diverged: tuple[float, ...] = ()) -> ArmOutcome:
-    runs = {
-        size: Curves(np.full((4, 1), mean), np.full(4, size in diverged), np.zeros((4, 1)))
-        for size, mean in means.items()
-    }
-    return ArmOutcome(LearnerArm("sarsa", "fixed", 0.5), runs, np.ones(1))
+    scores = np.repeat([[-np.inf if size in diverged else mean] for size, mean in means.items()], 4, axis=1)
+    return made_up(LearnerArm("sarsa", "fixed", 0.5), scores, tuple(means))
 
 
 def test_a_grid_extends_itself_at_the_edge_that_is_best():
@@ -222,8 +268,17 @@ def compared(scores: dict[LearnerArm, np.ndarray], random: float | None = None, 
     return Comparison(settings, tuple(outcomes), "made up", lost, **more)
 
 
-def made_up(arm: LearnerArm, row: np.ndarray) -> ArmOutcome:
-    return ArmOutcome(arm, {0.2: Curves(row[:, None], np.zeros(row.size, bool), np.zeros((row.size, 1)))}, np.ones(1))
+def made_up(arm: LearnerArm, scores: np.ndarray, sizes: tuple[float, ...] = (0.2,)) -> ArmOutcome:
+    """An arm with these scores, by step size and seed; −∞ where runs diverged."""
+    scores = np.atleast_2d(scores)[..., None]
+    columns = {
+        "score": scores,
+        "mean_return": scores,
+        "mean_lambda": np.zeros_like(scores),
+        "diverged": np.isneginf(scores),
+    }
+    exponents, seeds = -np.arange(len(sizes)), np.arange(scores.shape[1])
+    return ArmOutcome(arm, RunArrays(exponents, np.array(sizes), seeds, np.array([1]), columns))
 
 
 KINDS = (("fixed", 0.0), ("fixed", 0.9), ("forward", 0.0), ("value", 0.0), ("dyna", 0.0))
@@ -656,7 +711,7 @@ def test_the_page_answers_first_and_shows_the_best_of_each_kind(lake):
     assert best is not None
     assert f"<code>{command(best.outcome, found.settings)}</code>" in page
     assert f"<code>{script(best.outcome, found.settings)}</code>" in page
-    assert f"Ranking by the {SCORE}, 4 seeds." in page
+    assert f"Ranking by the {found.settings.score}, 4 seeds." in page
     places = [page.index(text) for text in (headline(found), 'id="ranking"', 'id="table-ranking"', "</pre>")]
     assert places == sorted(places)
     for plot in (curves_plot(found), step_size_plot(found)):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chunked_td.lab import catalogue as catalogue_module
+from chunked_td._loading import USER_MODULES
 from chunked_td.lab.catalogue import catalogue, known, load, load_folder
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.report.choice import part
@@ -133,4 +133,4 @@ def test_one_file_has_claims_for_one_protocol_only(tmp_path):
 
 
 def test_users_modules_have_names_that_ray_sends_along():
-    assert load_folder(EXAMPLE).module.startswith(catalogue_module.USER_MODULES)
+    assert load_folder(EXAMPLE).module.startswith(USER_MODULES)

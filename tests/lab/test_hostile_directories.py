@@ -138,6 +138,24 @@ def test_a_file_that_claims_more_rows_than_it_can_hold_is_refused(run):
         Store.read(run).table("toy")
 
 
+def test_a_file_that_changes_after_its_check_is_not_read(run):
+    store, victim = Store.read(run), batches(run)[0]
+    metadata = {METADATA_KEY: pl.read_parquet_metadata(victim)[METADATA_KEY]}
+    pl.read_parquet(victim).write_parquet(victim, metadata=metadata, compression="uncompressed")  # the same rows
+    with pytest.raises(LabError, match=rf"{victim.name}: it has changed since it was checked"):
+        store.table("toy")
+
+
+def test_a_key_that_is_not_that_of_the_settings_is_found(run, capsys):
+    victim = batches(run)[0]
+    header = json.loads(pl.read_parquet_metadata(victim)[METADATA_KEY])
+    header["key"] = header["key"][::-1]
+    pl.read_parquet(victim).write_parquet(victim, metadata={METADATA_KEY: json.dumps(header)})
+    record(run, victim)
+    assert Claims(run).run() == 1
+    assert f"{victim.name}: its name, its key and its settings do not belong together" in capsys.readouterr().err
+
+
 def test_a_second_digest_of_a_file_is_a_note(run, capsys):
     name = batches(run)[0].relative_to(run).as_posix()
     with (run / "digests.sha256").open("a") as lines:
@@ -284,6 +302,13 @@ def test_received_results_are_checked_by_their_digest(run, tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(LabError, match=r"x\.npz"):
             load_npz(path)
+    path.write_bytes(content)
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    arrays["score"] = arrays["score"] + 1.0  # a whole archive with other numbers
+    path.write_bytes(pack(arrays))
+    with pytest.raises(LabError, match="do not match its checksum"):
+        load_npz(path)
 
 
 def rewrite_manifest(run, change):

@@ -149,7 +149,11 @@ DOOR = ("protocols", "key-to-door")
         ((*DOOR, "description", "title"), 3, "title of a description must be a text, got 3"),
         ((*DOOR, "description", "best"), "many", "best of a description must be a number or null, got 'many'"),
         ((*DOOR, "description", "title"), KeyError, "must have the keys"),
-        ((*DOOR, "arms", "c-default", "seeds"), [0, "1"], "seeds of a request must be a list of whole numbers"),
+        (
+            (*DOOR, "arms", "c-default", "seeds"),
+            [0, "1"],
+            "each of seeds of c-default of arms of a protocol must be a whole number",
+        ),
         ((*DOOR, "arms", "c-default", "episodes"), 0, "episodes of a request must be a whole number from 1, got 0"),
         ((*DOOR, "arms", "../x"), {}, "id of an arm must be made of letters"),
         (("format",), 2, "format must be 1, got 2"),

@@ -7,10 +7,11 @@ import sys
 import polars as pl
 import pytest
 
+from chunked_td._loading import USER_MODULES
 from chunked_td.cli.claims import Claims
 from chunked_td.cli.report import Report
 from chunked_td.cli.reproduce import Reproduce
-from chunked_td.lab.catalogue import USER_MODULES, catalogue, load
+from chunked_td.lab.catalogue import catalogue, load
 from chunked_td.lab.store.batch_store import Store
 
 PROTOCOL = '''

@@ -289,7 +289,7 @@ def test_text_cannot_break_out_of_the_page(bare, tmp_path, monkeypatch):
     store = Store.read(bare)
     studies = load_results(store)
     study = studies["key-to-door"]
-    arms = tuple(replace(arm, about=replace(arm.about, label=HOSTILE, note=HOSTILE)) for arm in study.arms)
+    arms = tuple(replace(arm, label=HOSTILE, note=HOSTILE) for arm in study.arms)
     texts = {name: HOSTILE for name in ("title", "description", "score_label", "best_label")}
     about = replace(study.about, deviations=(HOSTILE,), references=(HOSTILE,), **texts)
     monkeypatch.setattr(page_module, "save_all", lambda *_: [])
@@ -393,7 +393,7 @@ def test_the_report_links_to_the_pages_of_studies_in_the_run_directory_or_beside
 
     def links(place, page):
         loaded = LoadedDirectory(run, None, {}, {"mine": place})
-        return [found.link for found in study_pages(loaded, {"mine": study}, page)]
+        return [found["link"] for found in study_pages(loaded, {"mine": study}, page)]
 
     assert links(run / "mine", run) == []  # no page there
     for place, address in ((run.parent / "mine", "../mine/mine.html"), (run / "mine", "mine/mine.html")):

@@ -13,7 +13,7 @@ from chunked_td.lab import statistics as st
 from chunked_td.lab.catalogue import load_protocols
 from chunked_td.lab.description import describe, describe_arm
 from chunked_td.lab.results.runs import ArmResults, Results, RunArrays
-from chunked_td.lab.results.selection import select_step_size
+from chunked_td.lab.results.selection import exponent_by_error_of_mean, selected_exponent
 from chunked_td.lab.study import Selection
 
 NAN = float("nan")
@@ -113,19 +113,33 @@ def test_bootstrap_is_reproducible():
 
 
 def test_selection_by_hand():
-    scores = np.array([[[1.0, 5.0], [2.0, 2.0], [NAN, NAN]], [[9.0, NAN], [NAN, NAN], [8.0, 8.0]]])
-    assert select_step_size(scores, rule="least mean").tolist() == [1, 2]
+    def runs(*scores):
+        values = np.array(scores)
+        return RunArrays(
+            np.arange(len(values)),
+            2.0 ** np.arange(len(values)),
+            np.arange(2),
+            np.array([9]),
+            {"score": values[..., None]},
+        )
+
+    first = runs([1.0, 5.0], [2.0, 2.0], [NAN, NAN])
+    assert selected_exponent(first, None, "a") == 1
+    assert selected_exponent(runs([9.0, NAN], [NAN, NAN], [8.0, 8.0]), None, "a") == 2
     # Against truth 3: squares 4 and 4 (mean 4), 1 and 1 (mean 1); the mean score 3 of the first is exact.
-    assert select_step_size(scores[:1], rule="least squared error", truth=3.0).tolist() == [1]
-    assert select_step_size(scores[:1], rule="least error of mean", truth=3.0).tolist() == [0]
-    assert select_step_size(np.full((1, 2, 3), NAN), rule="least mean").tolist() == [-1]
+    squared = Selection("least squared error", truth=3.0)
+    assert selected_exponent(first, squared, "a") == 1
+    assert exponent_by_error_of_mean(first, squared, "a") == 0
+    # A step size with one run at the truth and one that diverged is not selected.
+    diverged = runs([0.0, np.inf], [0.3, 0.4])
+    assert selected_exponent(diverged, None, "a") == selected_exponent(diverged, replace(squared, truth=0.0), "a") == 1
 
 
 def test_selection_needs_sense():
-    with pytest.raises(ValueError, match="needs truth"):
-        select_step_size(np.zeros((1, 1, 1)), rule="least squared error")
+    with pytest.raises(ValueError, match="truth"):
+        Selection("least squared error")
     with pytest.raises(ValueError, match="'best'"):
-        select_step_size(np.zeros((1, 1, 1)), rule="best", truth=1.0)
+        Selection("best", truth=1.0)
 
 
 def test_selection_reads_the_checkpoint_and_the_rule_that_the_protocol_names():
@@ -134,7 +148,7 @@ def test_selection_reads_the_checkpoint_and_the_rule_that_the_protocol_names():
     runs = RunArrays(exponents, 2.0**exponents, np.arange(2), np.array([10, 20]), {"score": scores})
     protocol = load_protocols(["key-to-door"])[0]
     some = describe_arm(protocol, protocol.arms[0])
-    arms = tuple(ArmResults(replace(some, id=name), runs) for name in "ab")
+    arms = tuple(ArmResults(**{**vars(some), "id": name}, runs=runs) for name in "ab")
 
     def selected(*arguments, **rest):
         selection = Selection(*arguments, **rest) if arguments else None

@@ -78,17 +78,15 @@ def planted(monkeypatch, dynamics, learner, source, epsilon, *, shift=0):
         fleets.append(make_fleet(*arguments))
         return fleets[-1]
 
-    make_fleet = neural._fleet
+    make_fleet = neural._lockstep
     with monkeypatch.context() as patch:
         patch.setattr(world_module, "World", Truth)
-        patch.setattr(neural, "_fleet", fleet)
-        neural.run_batch(
+        patch.setattr(neural, "_lockstep", fleet)
+        neural.run_together(
             dynamics,
+            [neural.ArmRuns(source, np.array([4, 5]), np.array([0.5, 0.25]))],
             config=CHARGE if learner == "sarsa" else DOOR,
             learner=learner,
-            lambda_source=source,
-            step_sizes=np.array([0.5, 0.25]),
-            seeds=np.array([4, 5]),
             epsilon=epsilon,
             discount=1.0,
             episodes=EPISODES,
@@ -143,13 +141,11 @@ def test_planted_truth_is_the_oracle_for_sarsa(monkeypatch):
 
 
 def charge_runs(seeds, episodes=EPISODES, **settings):
-    return neural.run_batch(
+    runs = neural.run_together(
         CHARGE_DYNAMICS,
+        [neural.ArmRuns(ctd.ForwardLambda(), np.array(seeds), np.full(len(seeds), 0.5))],
         config=CHARGE,
         learner="sarsa",
-        lambda_source=ctd.ForwardLambda(),
-        step_sizes=np.full(len(seeds), 0.5),
-        seeds=np.array(seeds),
         epsilon=0.1,
         discount=1.0,
         episodes=episodes,
@@ -157,6 +153,7 @@ def charge_runs(seeds, episodes=EPISODES, **settings):
         probes=STARTS,
         **settings,
     )
+    return runs[0]
 
 
 DOOR_SETTINGS = {
@@ -171,7 +168,7 @@ DOOR_SETTINGS = {
 
 
 def crew(source, seed):
-    return neural.Crew(source, np.array([seed]), np.array([0.5]))
+    return neural.ArmRuns(source, np.array([seed]), np.array([0.5]))
 
 
 def same_runs(a, b):

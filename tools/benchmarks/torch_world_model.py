@@ -198,7 +198,7 @@ def compare(name: str, episodes: int, rounds: int, single: bool) -> dict[str, fl
     import torch
 
     from chunked_td.models.neural import NeuralModel
-    from chunked_td.simulation.networks import Crew, run_together
+    from chunked_td.simulation.networks import ArmRuns, run_together
 
     others: dict[str, Any] = {
         "torch": Agent(name, lambda env, config: TorchModel(config)),
@@ -224,9 +224,9 @@ def compare(name: str, episodes: int, rounds: int, single: bool) -> dict[str, fl
         begin = time.perf_counter()
 
     dynamics, _, settings, _, _ = problem(name)
-    crew = Crew(settings.pop("source"), np.array([0]), np.array([0.1]))
+    arm = ArmRuns(settings.pop("source"), np.array([0]), np.array([0.1]))
     marks = [episodes * k for k in range(1, rounds + 2)]
-    run_together(dynamics, [crew], episodes=marks[-1], record_at=marks, report=turn, **settings)
+    run_together(dynamics, [arm], episodes=marks[-1], record_at=marks, report=turn, **settings)
     best = {key: 1000 * min(found) / episodes for key, found in times.items()}
     return best
 

@@ -247,8 +247,8 @@ EDITS = (
     Edit(
         "mixture ignores the policy",
         "lambdas/step.py",
-        "            total += step.policy[a] * _chance(model, step, a, part)\n",
-        "            total += _chance(model, step, a, part)\n",
+        "            total += step.policy[a] * chance(step, a, part)\n",
+        "            total += chance(step, a, part)\n",
         TRACES,
     ),
     Edit(
@@ -297,8 +297,8 @@ EDITS = (
     Edit(
         "backward model looks at this state",
         "models/counts.py",
-        "return probability(model.counts, step.state, step.previous // A)",
-        "return probability(model.counts, step.next_state, step.previous // A)",
+        "return probability(counts, step.state, step.previous // A)",
+        "return probability(counts, step.next_state, step.previous // A)",
         TRACES,
     ),
     # averaging

@@ -55,18 +55,20 @@ def _make_code(context, builder, signature, arguments):
 class ByType:
     """A function that calls the static kernel of its first argument's class; see `by_type`."""
 
-    def __init__(self, name: str, default: Any, missing: str) -> None:
-        self.name, self.default = name, default
+    def __init__(self, name: str, default: Any, missing: str, of: str) -> None:
+        self.name, self.default, self.of = name, default, of
         self.missing = missing or f"no kernel {name!r}"
 
     def __call__(self, item: Any, *arguments: Any) -> Any:
-        target = getattr(type(item), self.name, None) or self.default
+        target = getattr(type(getattr(item, self.of) if self.of else item), self.name, None) or self.default
         if target is None:
             raise ValueError(self.missing)
         return target(item, *arguments)
 
     def chosen(self, kind: Any) -> Any:
         """Numba's type of the kernel for a first argument of this type."""
+        if self.of:
+            kind = kind.types[kind.fields.index(self.of)]
         target = getattr(getattr(kind, "instance_class", None), self.name, None) or self.default
         if target is None or not is_kernel(target):
             raise TypingError(f"{OURS[0]}{self.missing}{OURS[1]} for a first argument of type {kind}")
@@ -105,12 +107,13 @@ def _constant_by_type(context, builder, kind, value):
     return context.get_dummy_value()
 
 
-def by_type(name: str, default: Any = None, missing: str = "") -> Callable[..., Any]:
+def by_type(name: str, default: Any = None, missing: str = "", of: str = "") -> Callable[..., Any]:
     """A function that calls the static kernel `name` of its first argument's class, compiled or not.
 
     Args:
       name: of the kernel.
       default: what to call for a class without such a kernel, and for None; None makes that an error.
       missing: the text of that error.
+      of: the field of the first argument whose class has the kernel, instead of the argument itself.
     """
-    return ByType(name, default, missing)
+    return ByType(name, default, missing, of)

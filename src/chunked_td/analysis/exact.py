@@ -22,7 +22,8 @@ import numpy as np
 
 from chunked_td._checks import check_unit
 from chunked_td._loading import require
-from chunked_td.envs.dynamics import Dynamics, legal_masks, start_states
+from chunked_td.envs.dynamics import Dynamics, start_states
+from chunked_td.envs.table_building import longest_paths, reachable_states
 
 State = tuple[int, ...]
 
@@ -87,18 +88,25 @@ class ExactModel:
         self.env = env
         begin = start_states(env) if starts is None else {tuple(int(x) for x in s): 1 / len(starts) for s in starts}
         self.starts, self.start_chance = list(begin), list(begin.values())
-        found, mask, transitions = _explore(env, self.starts)
+        found = reachable_states(env, begin)
+        transitions = [
+            (i, a, j, chance, reward, ended)
+            for i, actions in found.outcomes.items()
+            for a, outcomes in actions.items()
+            for chance, j, reward, ended in outcomes
+        ]
         source, action, target, ended = (np.array([t[i] for t in transitions], dtype=np.int64) for i in (0, 1, 2, 5))
-        waves = _waves(len(found), source, target)
+        waves = longest_paths(len(found.states), source, target)
         self.acyclic = waves is not None
-        waves = np.zeros(len(found), np.int64) if waves is None else waves
+        waves = np.zeros(len(found.states), np.int64) if waves is None else waves
         order = np.argsort(waves, kind="stable")  # row -> found
         row = np.empty_like(order)
         row[order] = np.arange(len(order))
         by_row = np.lexsort((action, row[source]))
-        self.states = np.array(found, dtype=np.int64)[order]
+        self.states = np.array(found.states, dtype=np.int64)[order]
         self.ids = np.asarray(np.ravel_multi_index(tuple(self.states.T), env.nvec))
-        self.mask = np.array(mask)[order]
+        self.mask = np.zeros((len(order), env.n_actions), bool)
+        self.mask[row[source], action] = True
         self.legal = self.mask.sum(axis=1)
         self.source, self.action, self.target = row[source][by_row], action[by_row], row[target][by_row]
         self.chance = np.array([t[3] for t in transitions])[by_row]
@@ -289,46 +297,6 @@ def _check_ends(n: int, source: np.ndarray, target: np.ndarray, going: np.ndarra
     acts[source] = True
     if (acts & ~ends).any():
         raise ValueError("discount must be below 1 where an episode may go on for ever, got 1.0")
-
-
-def _explore(env: Dynamics, starts: Sequence[State]) -> tuple[list[State], list[np.ndarray], list[tuple[Any, ...]]]:
-    """Reachable states, their legal actions, and all transitions between their positions in the list."""
-    masks = legal_masks(env)
-    place = {state: i for i, state in enumerate(dict.fromkeys(starts))}
-    found, transitions = list(place), []
-    legal, open_states, opened = [masks[0]] * len(found), list(found), set(found)
-    for state in open_states:  # grows as we go
-        i = place[state]
-        legal[i] = masks[env.legal(env, np.array(state, dtype=np.int64))]
-        for action in np.flatnonzero(legal[i]).tolist():
-            for chance, successor, reward, ended in env.outcomes(state, action):
-                j = place.get(successor)
-                if j is None:
-                    j = place[successor] = len(found)
-                    found.append(successor)
-                    legal.append(masks[0])
-                if not ended and successor not in opened:
-                    opened.add(successor)
-                    open_states.append(successor)
-                transitions.append((i, action, j, chance, reward, ended))
-    return found, legal, transitions
-
-
-def _waves(count: int, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
-    """Length of the longest path to every state, so that each wave depends on later ones only; None for cycles."""
-    waiting = np.bincount(target, minlength=count)
-    wave, wave_number, settled = np.flatnonzero(waiting == 0), np.zeros(count, dtype=np.int64), 0
-    by_source = np.argsort(source, kind="stable")
-    bounds = np.searchsorted(source[by_source], np.arange(count + 1))
-    step = 0
-    while wave.size:
-        settled += wave.size
-        wave_number[wave] = step
-        edges = np.concatenate([by_source[bounds[s] : bounds[s + 1]] for s in wave])
-        waiting -= np.bincount(target[edges], minlength=count)
-        reached = np.unique(target[edges])
-        wave, step = reached[waiting[reached] == 0], step + 1
-    return wave_number if settled == count else None
 
 
 def _soften(q: np.ndarray, legal: np.ndarray, epsilon: float, tie: float) -> np.ndarray:

@@ -53,6 +53,9 @@ class Compare(ProblemOptions):
     """γ."""
     action_mask: bool = True
     """Take only the actions that the environment's action mask allows, where it has one."""
+    question: Literal["returns", "values"] = "returns"
+    """returns: who earns most while learning. values: whose values of acting at random are nearest to the exact ones,
+    learned from the same transitions by all arms, so that exploration plays no part; where the table is known."""
     compiled: bool = True
     """Run compiled where the environment's dynamics are known."""
     out: Path | None = None
@@ -95,7 +98,7 @@ class Compare(ProblemOptions):
                 webbrowser.open((out / "compare.html").resolve().as_uri())
             return 0
 
-        return guarded(work)
+        return guarded(work)()
 
     def settings(self) -> ComparisonSettings:
         """The settings, checked."""
@@ -131,6 +134,7 @@ class Compare(ProblemOptions):
             indexer=self.indexer,
             action_mask=self.action_mask,
             compiled=self.compiled,
+            question=self.question,
         )
 
 
@@ -139,10 +143,9 @@ def print_ranking(found: Comparison) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from chunked_td.lab.comparison.answer import SCORE
     from chunked_td.lab.comparison.page import TOP, apart_rows, ranking_table
 
-    table = Table(title=f"{found.settings.env}, {found.seeds} seeds: {SCORE}", title_justify="left")
+    table = Table(title=f"{found.settings.env}, {found.seeds} seeds: {found.settings.score}", title_justify="left")
     plain = [row for row in found.rows if not row.arm.plans]
     parts = [ranking_table(found, plain[:TOP], "ranking"), ranking_table(found, apart_rows(found), "apart")]
     for column in parts[0].columns:
@@ -203,5 +206,7 @@ def draw_ranking(path: Path, found: Comparison) -> None:
         axes.axvline(found.reference.mean, color="#666666", ls=":", lw=1)
     axes.set_yticks(range(len(rows)), [f"{row.arm.label}, α = {row.outcome.step_size_text}" for row in rows])
     dotted = "" if found.reference is None else ", dotted: acting at random"
-    axes.set(xlabel=f"mean return (bar: 95 %, dots: {found.seeds} seeds{dotted})", title=found.settings.env)
+    axes.set(
+        xlabel=f"{found.settings.score_axis} (bar: 95 %, dots: {found.seeds} seeds{dotted})", title=found.settings.env
+    )
     figure.savefig(path, dpi=150)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import tyro
 
 from chunked_td.cli._shared import command
+from chunked_td.lab.errors import guarded
 
 
 @command
@@ -31,6 +33,7 @@ class Report:
         return build(self.directory, self.experiments, only_if_stale=False, open_it=self.open)
 
 
+@partial(guarded, kept="")
 def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, open_it: bool) -> int:
     """Build the report and print where it is; returns the exit code.
 
@@ -39,36 +42,31 @@ def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, o
       only_if_stale: leave a page that is newer than every stored batch as it is.
       open_it: open it in a browser.
     """
-    from chunked_td.lab.errors import guarded
+    from chunked_td.lab.catalogue import known
+    from chunked_td.lab.report.ledger import summary
+    from chunked_td.lab.report.page import build_report, build_study_page, headline
+    from chunked_td.lab.results.claims import judge_all, load_directory, print_verdicts
 
-    def work() -> int:
-        from chunked_td.lab.catalogue import known
-        from chunked_td.lab.report.ledger import summary
-        from chunked_td.lab.report.page import build_report, build_study_page, headline
-        from chunked_td.lab.results.claims import judge_all, load_directory, print_verdicts
+    page, studies, code = directory / "report.html", known(experiments), 0
+    fresh = only_if_stale and page.exists() and page.stat().st_mtime >= _newest(directory)
+    loaded = load_directory(directory, studies)
+    if not fresh:
+        code = loaded.report_findings()
+        for name, folder in loaded.folders.items():
+            if directory in (folder, folder.parent):
+                own = build_study_page(studies[name], folder, loaded.results[name])
+                page = page if own is None or loaded.store else own
+                print_verdicts(studies[name], loaded.results)
+        page = build_report(loaded, None, studies) if loaded.store else page
+    found = headline(loaded.results, studies) or summary(judge_all(loaded.results, studies))
+    left = f" (left as it was: no run is newer; chunked-td report {directory} builds it again)" if fresh else ""
+    if page.exists():
+        print(f"report: {page}{left}. Found: {found}")
+    if open_it and page.exists():
+        import webbrowser
 
-        page, studies, code = directory / "report.html", known(experiments), 0
-        fresh = only_if_stale and page.exists() and page.stat().st_mtime >= _newest(directory)
-        loaded = load_directory(directory, studies)
-        if not fresh:
-            code = loaded.report_findings()
-            for name, folder in loaded.folders.items():
-                if directory in (folder, folder.parent):
-                    own = build_study_page(studies[name], folder, loaded.results[name])
-                    page = page if own is None or loaded.store else own
-                    print_verdicts(studies[name], loaded.results)
-            page = build_report(loaded, None, studies) if loaded.store else page
-        found = headline(loaded.results, studies) or summary(judge_all(loaded.results, studies))
-        left = f" (left as it was: no run is newer; chunked-td report {directory} builds it again)" if fresh else ""
-        if page.exists():
-            print(f"report: {page}{left}. Found: {found}")
-        if open_it and page.exists():
-            import webbrowser
-
-            webbrowser.open(page.resolve().as_uri())
-        return code
-
-    return guarded(work, kept="")
+        webbrowser.open(page.resolve().as_uri())
+    return code
 
 
 def say_if_stale(directory: Path) -> None:

@@ -9,6 +9,7 @@ import tyro
 
 from chunked_td.cli._shared import command
 from chunked_td.cli.report import build, say_if_stale
+from chunked_td.lab.errors import guarded
 
 
 @command
@@ -90,20 +91,17 @@ class Reproduce:
 
         return self.experiments or tuple(study.id for study in load_all() if study.id != "atlas")
 
+    @guarded
     def _import(self, source: Path) -> int:
         from chunked_td.lab.catalogue import known, load_all
-        from chunked_td.lab.errors import guarded
         from chunked_td.lab.store.importing import import_batches
 
-        def work() -> int:
-            named = load_all(self.experiments) if self.experiments else tuple(known().values())
-            tables = [study for study in named if study.table] if self.experiments else []
-            places = {study.id: self.out / study.id for study in tables} or {"": self.out}
-            codes = []
-            for name, folder in places.items():
-                studies = [study for study in named if study.id == name or not (name or study.table)]
-                protocols = {protocol.id: protocol for study in studies for protocol in study.protocols("paper")}
-                codes.append(import_batches(source, folder, protocols))
-            return max(codes)
-
-        return guarded(work)
+        named = load_all(self.experiments) if self.experiments else tuple(known().values())
+        tables = [study for study in named if study.table] if self.experiments else []
+        places = {study.id: self.out / study.id for study in tables} or {"": self.out}
+        codes = []
+        for name, folder in places.items():
+            studies = [study for study in named if study.id == name or not (name or study.table)]
+            protocols = {protocol.id: protocol for study in studies for protocol in study.protocols("paper")}
+            codes.append(import_batches(source, folder, protocols))
+        return max(codes)

@@ -26,6 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from chunked_td._checks import check_choice, check_not_negative, check_positive, check_unit, check_whole
 from chunked_td.compression.criteria import CRITERIA, Criterion, put_back, take_up
 from chunked_td.compression.predictor import CELLS, Shape
 from chunked_td.compression.replay import Replayed, replay
@@ -120,16 +121,17 @@ class HistoryCompressor:
         alphabet: Iterable[Hashable] | None = None,
         seed: int = 0,
     ) -> None:
-        _check_count("levels", levels, 1, 16)
-        _check_count("hidden", hidden, 1)
-        _check_count("window", window, 1)
-        _check_count("time_bits", time_bits, 1, 30)
-        _check_count("seed", seed, 0, 2**31 - 1)
-        _check_choice("cell", cell, CELLS)
-        _check_choice("criterion", criterion, CRITERIA)
-        _check_real("threshold", threshold, 0.0, 1.0)
-        _check_real("learning_rate", learning_rate, 0.0, math.inf)
-        _check_real("automatize", automatize, 0.0, math.inf, least_allowed=True)
+        check_whole("levels", levels, 1, 16)
+        check_whole("hidden", hidden, 1)
+        check_whole("window", window, 1)
+        check_whole("time_bits", time_bits, 1, 30)
+        check_whole("seed", seed, 0, 2**31 - 1)
+        check_choice("cell", cell, CELLS)
+        check_choice("criterion", criterion, CRITERIA)
+        if not 0.0 < check_unit("threshold", threshold) < 1.0:
+            raise ValueError(f"threshold must be between 0 and 1, both excluded, got {threshold!r}")
+        check_positive("learning_rate", learning_rate)
+        check_not_negative("automatize", automatize)
         self.levels, self.hidden, self.cell, self.time_bits = levels, hidden, cell, time_bits
         self.criterion, self.window, self.online = Criterion(criterion, float(threshold)), window, bool(online)
         self.learning_rate, self.automatize, self.seed = float(learning_rate), float(automatize), seed
@@ -182,8 +184,8 @@ class HistoryCompressor:
         if isinstance(sequences, (str, bytes)):
             raise ValueError(f"sequences is {sequences!r}; it takes a list of sequences, such as [{sequences!r}]")
         sequences = [_listed(sequence, f"sequences[{i}]") for i, sequence in enumerate(_listed(sequences, "sequences"))]
-        _check_count("epochs", epochs, 1)
-        _check_count("batch_size", batch_size, 1)
+        check_whole("epochs", epochs, 1)
+        check_whole("batch_size", batch_size, 1)
         if not sequences:
             raise ValueError("sequences is empty; it takes at least one sequence")
         if self.alphabet is None:
@@ -308,21 +310,3 @@ def _stacked(numbered: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 def _bits(log_p: np.ndarray) -> float:
     """Σ −log₂ P from natural logarithms, in double precision."""
     return float(max(0.0, -np.sum(log_p, dtype=np.float64) / math.log(2.0)))
-
-
-def _check_count(name: str, value: Any, least: int, most: int | None = None) -> None:
-    fits = isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= least
-    if not fits or (most is not None and value > most):
-        raise ValueError(f"{name} is {value!r}; it takes an integer from {least}" + (f" to {most}" if most else ""))
-
-
-def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} is {value!r}; it takes one of {', '.join(choices)}")
-
-
-def _check_real(name: str, value: Any, low: float, high: float, least_allowed: bool = False) -> None:
-    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if not number or not (low < value < high or (least_allowed and value == low)):
-        word = "from" if least_allowed else "above"
-        raise ValueError(f"{name} is {value!r}; it takes a number {word} {low:g} and below {high:g}")

@@ -15,7 +15,7 @@ from gymnasium import error, spaces
 
 from chunked_td._numba import formed
 from chunked_td.envs import rendering
-from chunked_td.envs.protocol import Dynamics, independent_copy, legal_masks
+from chunked_td.envs.protocol import Dynamics, independent_copy, legal_masks, prepare
 from chunked_td.seeding import Draws
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class DynamicsEnv(gym.Env[Any, Any]):
         if self._draws is None or self._draws.generator is not self._np_random:
             self._draws = Draws(self.np_random)
             self._exact = None
-            self._env.prepare(self._env, self._draws.reserve(env.draws))
+            prepare(self._env, self._draws.reserve(env.draws))
         self._env.reset(self._env, self._draws.reserve(env.draws), self._state)
         self._running, self._steps = True, 0
         if self.render_mode is not None:

@@ -12,6 +12,9 @@ Conventions:
   * Randomness comes from a `Stream`; each random choice takes one uniform number.
 
 What dynamics may offer besides:
+  * `prepare(env, rng)`, a kernel: draw what is fixed for the lifetime of an environment seed. Called once.
+  * `miss(env, first_action, state)`, a kernel: whether an episode that began with `first_action` and ended in `state`
+    was a regretful one. Without it none is.
   * `time_limit(env)`, a kernel: transitions after which an episode is truncated. Values bootstrap there.
   * `masks`, bool[m, A]: sets of legal actions other than the first n. Rows 0..A must be the first 0..A actions; `legal`
     then gives the number of a row, and the kernel `only_action(env, row)` the one legal action of a row, or −1.
@@ -69,11 +72,6 @@ class Dynamics(Protocol):
         ...
 
     @staticmethod
-    def prepare(env: Any, rng: Stream) -> None:
-        """Draw what is fixed for the lifetime of an environment seed. Called once, after seeding."""
-        ...
-
-    @staticmethod
     def reset(env: Any, rng: Stream, state: np.ndarray) -> None:
         """Write a start state into `state`, int64[c]."""
         ...
@@ -89,11 +87,6 @@ class Dynamics(Protocol):
         ...
 
     @staticmethod
-    def miss(env: Any, first_action: int, state: np.ndarray) -> bool:
-        """Whether an episode that began with `first_action` and ended in `state` was a regretful one."""
-        ...
-
-    @staticmethod
     def probability(env: Any, state: np.ndarray, action: int, next_state: np.ndarray, out: np.ndarray) -> None:
         """Write P(x'ⁱ | x, a) for every component i into `out`, float64[c]; their product is P(x' | x, a)."""
         ...
@@ -104,6 +97,12 @@ class Dynamics(Protocol):
 
 
 D = TypeVar("D")
+
+
+def prepare(env: Any, rng: Stream) -> None:
+    """Let dynamics draw what their seed fixes, if they have anything of that kind."""
+    if hasattr(env, "prepare"):
+        env.prepare(env, rng)
 
 
 def legal_masks(env: Any) -> np.ndarray:

@@ -279,11 +279,6 @@ class TransitionTable(_Arrays):
 
     @staticmethod
     @kernel
-    def prepare(env: Any, rng: Stream) -> None:
-        """Nothing is fixed by the seed."""
-
-    @staticmethod
-    @kernel
     def reset(env: Any, rng: Stream, state: np.ndarray) -> None:
         """Draw a start state."""
         write_components(env, env.start[draw_outcome(rng, env.start_accept, env.start_alias, 0, env.start.size)], state)

@@ -274,20 +274,29 @@ def check_horizon(lists: Lists, legal: np.ndarray, start: np.ndarray, horizon: A
     source, outcomes = _edges(lists, legal, states)
     going = ~lists.ends[outcomes]
     source, target = source[going], lists.target[outcomes][going]
-    waiting = np.bincount(target, minlength=lists.states)
-    wave, settled, longest = states[waiting[states] == 0], 0, 0
-    while wave.size:
-        settled, longest = settled + wave.size, longest + 1
-        edges = np.isin(source, wave)
-        waiting -= np.bincount(target[edges], minlength=lists.states)
-        reached = np.unique(target[edges])
-        wave = reached[waiting[reached] == 0]
-    if settled < states.size:
+    waves = longest_paths(states.size, np.searchsorted(states, source), np.searchsorted(states, target))
+    if waves is None:
         raise ValueError(
             "horizon must be given where states can return: the transitions after which an episode is truncated; "
             "got None"
         )
-    return longest
+    return int(waves.max()) + 1
+
+
+def longest_paths(count: int, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+    """Transitions of the longest path to each of `count` states along the edges source → target; None for cycles."""
+    waiting = np.bincount(target, minlength=count)
+    wave, length, settled, step = np.flatnonzero(waiting == 0), np.zeros(count, np.int64), 0, 0
+    by_source = np.argsort(source, kind="stable")
+    bounds = np.searchsorted(source[by_source], np.arange(count + 1))
+    while wave.size:
+        settled += wave.size
+        length[wave] = step
+        edges = np.concatenate([by_source[bounds[s] : bounds[s + 1]] for s in wave])
+        waiting -= np.bincount(target[edges], minlength=count)
+        reached = np.unique(target[edges])
+        wave, step = reached[waiting[reached] == 0], step + 1
+    return length if settled == count else None
 
 
 def alias_tables(first: np.ndarray, chance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -389,18 +398,20 @@ def _start_states(starts: Any) -> dict[Any, float]:
     return {state: 1 / len(states) for state in states}
 
 
+def reachable_states(env: Dynamics, starts: Mapping[tuple[int, ...], float]) -> Found:
+    """All states of dynamics that episodes from these starts can reach, and the outcomes of their legal actions."""
+    masks = legal_masks(env)
+
+    def listed(state: tuple[int, ...], action: int) -> Sequence[Any]:
+        return env.outcomes(state, action) if masks[env.legal(env, np.array(state, np.int64))][action] else ()
+
+    return enumerate_states(listed, dict(starts), env.n_actions)
+
+
 def from_dynamics(dynamics: Dynamics, starts: Any) -> tuple[Lists, dict[int, float], np.ndarray]:
     """Outcomes, starts and legal actions of other dynamics, by state id."""
-    masks, env = legal_masks(dynamics), dynamics
-
-    def legal(state: tuple[int, ...]) -> np.ndarray:
-        return masks[env.legal(env, np.array(state, np.int64))]
-
-    def listed(state: tuple[int, ...], action: int) -> list[Any]:
-        return env.outcomes(state, action) if legal(state)[action] else []
-
-    begin = start_states(dynamics) if starts is None else _start_states(starts)
-    found = enumerate_states(listed, begin, env.n_actions)
+    env = dynamics
+    found = reachable_states(env, start_states(dynamics) if starts is None else _start_states(starts))
     S, A = int(np.prod(env.nvec)), env.n_actions
     ids = np.ravel_multi_index(tuple(np.array(found.states).reshape(-1, len(env.nvec)).T), env.nvec).tolist()
     nested: dict[int, Any] = {S - 1: {}}

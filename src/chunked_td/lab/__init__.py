@@ -1,12 +1,14 @@
-"""The lab: experiments as data, and the machinery that runs, stores and compares them.
+"""The lab: studies as data, and the machinery that runs, stores and compares them.
 
-    protocol      what an experiment is: environment, arms, step sizes, seeds, scoring
+    study         what a study is: protocols (environment, arms, step sizes, seeds, scoring), claims, verdicts
+    catalogue     studies by id, or from users' folders and files
     description   a protocol as a manifest holds it and a report reads it
     identity      names under which stored results know code
-    experiments/  one folder per experiment: protocol, network, claims, choice of figures, text
+    statistics    intervals, tests, cross-fitting: pure functions
+    studies/      one folder per study: protocol, claims, choice of plots, text
     store/        run directories: finished batches, manifest, log, import
     running/      from protocols to batches to results: planning, engines, progress, remote hosts
-    results/      from stored rows to numbers: statistics, step-size selection, tables, claims
+    results/      from stored rows to numbers: step-size selection, tables, claims
     report/       from numbers to figures and the report page
     comparison    learners side by side on any Gymnasium environment
 

@@ -21,26 +21,23 @@ plan and run; the rest is imported when a report or a list of claims needs it.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
 import pkgutil
-import re
 import sys
 import types
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from chunked_td._checks import did_you_mean
+from chunked_td._loading import load_file as load_module
+from chunked_td._loading import module_name
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.study import Protocol, Study
 
 STUDIES = "chunked_td.lab.studies"
-USER_MODULES = "chunked_td_study_"
-"""How the names of modules loaded from users' paths begin."""
 
 
 @cache
@@ -91,34 +88,36 @@ def known(names: Sequence[str] = ()) -> dict[str, Study]:
 
 def load_folder(path: Path) -> Study:
     """The study of a folder outside the package."""
-    name = _user_module(path)
+    name = module_name(path)
     for old in [module for module in sys.modules if module == name or module.startswith(f"{name}.")]:
         del sys.modules[old]
     module = types.ModuleType(name, f"The study in {path}.")
     module.__path__ = [str(path.resolve())]
     sys.modules[name] = module
-    return _guarded(path, lambda: _from_package(module))
+    try:
+        return _from_package(module)
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{path} could not be loaded: {type(error).__name__}: {error}") from error
 
 
 def load_file(path: Path) -> tuple[Study, ...]:
     """The studies of a Python file: its `PROTOCOL`, all of its `PROTOCOLS`, or its `STUDY`."""
     if not path.is_file():
         raise UsageError(f"no study file {path}")
-    name = _user_module(path)
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{path} cannot be loaded as a Python module")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickling look a class's module up there
-    _guarded(path, lambda: spec.loader.exec_module(module))  # type: ignore[union-attr]
+    try:
+        module = load_module(path, "a study")
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     several = getattr(module, "PROTOCOLS", None)
     if several is None:
-        return (_from_module(module, name),)
+        return (_from_module(module, module.__name__),)
     if any(hasattr(module, part) for part in ("CLAIMS", "FIGURES", "PUBLISHED")):
         raise UsageError(f"{path}: CLAIMS, FIGURES and PUBLISHED go with one PROTOCOL, not with a list PROTOCOLS")
     if not isinstance(several, (list, tuple)) or not all(isinstance(protocol, Protocol) for protocol in several):
         raise UsageError(f"PROTOCOLS of {path} must be a list of chunked_td.lab.study.Protocol, got {several!r}")
-    return tuple(Study.of(protocol, name) for protocol in several)
+    return tuple(Study.of(protocol, module.__name__) for protocol in several)
 
 
 def _from_package(package: types.ModuleType) -> Study:
@@ -134,18 +133,3 @@ def _from_module(module: types.ModuleType, name: str) -> Study:
     raise UsageError(
         f"{module.__file__} must define PROTOCOL (a chunked_td.lab.study.Protocol), a list PROTOCOLS of them, or STUDY"
     )
-
-
-def _user_module(path: Path) -> str:
-    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
-    return f"{USER_MODULES}{re.sub(r'[^A-Za-z0-9]', '_', path.resolve().stem)}_{digest}"
-
-
-def _guarded(path: Path, work: Any) -> Any:
-    """Call `work()`; an error in a user's code becomes a UsageError."""
-    try:
-        return work()
-    except UsageError:
-        raise
-    except Exception as error:
-        raise UsageError(f"{path} could not be loaded: {type(error).__name__}: {error}") from error

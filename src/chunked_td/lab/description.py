@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from chunked_td.lab.identity import check_id, schedule_parts
-from chunked_td.lab.json_fields import JsonObject, is_number, is_whole, read_fields
+from chunked_td.lab.json_fields import read_json
 from chunked_td.lab.study import Arm, Protocol, Published, Selection
 from chunked_td.learners.schedule import Schedule
 
@@ -36,10 +36,8 @@ class ArmDescription:
         except ValueError:
             return None
 
-    @classmethod
-    def from_json(cls, values: Any) -> ArmDescription:
-        """Read it from a manifest."""
-        return read_fields(cls, "an arm", values, id=lambda read: check_id("id of an arm", read.text("id")))
+    def __post_init__(self):
+        check_id("id of an arm", self.id)
 
 
 @dataclass(frozen=True)
@@ -65,9 +63,11 @@ class Description:
     deviations: tuple[str, ...]
     references: tuple[str, ...]
 
-    def published_number(self, arm_id: str, quantity: str) -> Published | None:
-        """The paper's number for an arm, if there is one."""
-        return next((p for p in self.published if p.arm == arm_id and p.quantity == quantity), None)
+    def __post_init__(self):
+        check_id("id of an experiment", self.id)
+        for name in ("seeds", "episodes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} of a description must be a whole number from 1, got {getattr(self, name)}")
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, in the order of the fields."""
@@ -85,18 +85,7 @@ class Description:
     @classmethod
     def from_json(cls, values: Any) -> Description:
         """Read it from a manifest; ValueError says what is wrong."""
-        return read_fields(
-            cls,
-            "a description",
-            values,
-            id=lambda read: check_id("id of an experiment", read.text("id")),
-            arms=lambda read: read.items("arms", ArmDescription.from_json),
-            seeds=lambda read: read.whole("seeds", 1),
-            episodes=lambda read: read.whole("episodes", 1),
-            exploration=lambda read: _schedule(read.object("exploration")),
-            selection=lambda read: None if read.values["selection"] is None else _selection(read.object("selection")),
-            published=lambda read: read.items("published", lambda v: read_fields(Published, "a published number", v)),
-        )
+        return read_json(cls, values, "a description", {Schedule: _schedule})
 
 
 def describe(protocol: Protocol) -> Description:
@@ -125,37 +114,32 @@ def describe_arm(protocol: Protocol, arm: Arm) -> ArmDescription:
     )
 
 
-def _schedule(values: Mapping[str, Any]) -> Schedule:
-    if "points" in values:
-        read = JsonObject("exploration", values, ("points", "hold"))
-        return Schedule(read.items("points", _point), read.flag("hold"))
-    read = JsonObject("exploration", values, ("first", "last", "hold", "anneal"))
-    first, last, hold, anneal = (
-        read.number("first"),
-        read.number("last"),
-        read.whole("hold", 0),
-        read.whole("anneal", 0),
-    )
-    points = [(0, first)]
-    if anneal:
-        points += [(hold, first)] if hold else []
-        points.append((hold + anneal, last))
-    elif hold:
-        points.append((hold, last))
-    elif first != last:
-        points = [(0, last)]
-    return Schedule(tuple(points), hold=bool(hold and not anneal))
+@dataclass(frozen=True)
+class _Points:
+    points: tuple[tuple[int, float], ...]
+    hold: bool
 
 
-def _point(value: Any) -> tuple[int, float]:
-    if isinstance(value, list) and len(value) == 2 and is_whole(value[0]) and is_number(value[1]):
-        return value[0], value[1]
-    raise ValueError(f"each of points of exploration must be [episode, number], got {value!r}")
+@dataclass(frozen=True)
+class _Parts:
+    """A schedule as `schedule_parts` gives it."""
+
+    first: float
+    last: float
+    hold: int
+    anneal: int
 
 
-def _selection(values: Mapping[str, Any]) -> Selection:
-    def exceptions(read: JsonObject) -> dict[str, int]:
-        by_arm = JsonObject("exceptions", read.object("exceptions"))
-        return {arm: by_arm.whole(arm, 1) for arm in by_arm.values}
-
-    return read_fields(Selection, "selection", values, exceptions=exceptions)
+def _schedule(values: Any) -> Schedule:
+    if isinstance(values, Mapping) and "points" in values:
+        return Schedule(**vars(read_json(_Points, values, "exploration")))
+    parts = read_json(_Parts, values, "exploration")
+    points = [(0, parts.first)]
+    if parts.anneal:
+        points += [(parts.hold, parts.first)] if parts.hold else []
+        points.append((parts.hold + parts.anneal, parts.last))
+    elif parts.hold:
+        points.append((parts.hold, parts.last))
+    elif parts.first != parts.last:
+        points = [(0, parts.last)]
+    return Schedule(tuple(points), hold=bool(parts.hold and not parts.anneal))

@@ -7,11 +7,14 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import NoReturn, ParamSpec
+
+P = ParamSpec("P")
 
 DONE, FAILED, USAGE, DIRECTORY, WRITE, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
@@ -43,20 +46,25 @@ class WriteError(LabError):
 KEPT = "; every finished batch is kept, the same command continues from there"
 
 
-def guarded(work: Callable[[], int], kept: str = KEPT) -> int:
-    """Call `work()` and return its exit code; an error that a user can act on becomes a message and its code.
+def guarded(work: Callable[P, int], kept: str = KEPT) -> Callable[P, int]:
+    """A function that returns an exit code: an error that a user can act on becomes a message and its code.
 
     Args:
       kept: what to say after "interrupted"; "" for commands that run nothing.
     """
-    try:
-        return work()
-    except LabError as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
-        return error.code
-    except KeyboardInterrupt:
-        print(f"interrupted{kept}", file=sys.stderr, flush=True)
-        return INTERRUPTED
+
+    @functools.wraps(work)
+    def run(*args: P.args, **kwargs: P.kwargs) -> int:
+        try:
+            return work(*args, **kwargs)
+        except LabError as error:
+            print(f"error: {error}", file=sys.stderr, flush=True)
+            return error.code
+        except KeyboardInterrupt:
+            print(f"interrupted{kept}", file=sys.stderr, flush=True)
+            return INTERRUPTED
+
+    return run
 
 
 def leave(code: int) -> NoReturn:

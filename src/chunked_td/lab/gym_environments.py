@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from chunked_td._checks import check_choice
+from chunked_td._loading import load_file
 from chunked_td.lab.identity import resolve
+from chunked_td.lambdas.names import classes_of
 
 
 def make_environment(
@@ -62,14 +63,7 @@ def class_in_file(name: str) -> Any:
         raise ValueError(f"env must be an id, package:Id-v0 or a Python file, got {name!r}, which is not there")
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))
-    module = importlib.import_module(file.stem)
-    if Path(module.__file__ or "").resolve() != file:
-        raise ValueError(f"env: {name} has the name of another module, {module.__file__}; give the file another name")
-    found = {
-        key: thing
-        for key, thing in vars(module).items()
-        if isinstance(thing, type) and issubclass(thing, gym.Env) and thing.__module__ == module.__name__
-    }
+    found = {cls.__name__: cls for cls in classes_of(load_file(file, "env"), gym.Env)}  # type: ignore[type-var]
     if not found:
         raise ValueError(f"env: {name} must define a class that derives from gymnasium.Env, got none")
     if not wanted and len(found) > 1:

@@ -122,9 +122,16 @@ class BatchRunner:
         """Packages beyond the plain install that a batch needs."""
         return ()
 
+    def program_key(self, batch: Batch) -> Any:
+        """Batches with the same key run together, as one program; by default each alone."""
+        return id(batch)
+
     def programs(self, batches: Sequence[Batch]) -> list[list[Batch]]:
-        """Batches grouped into what runs together, as one program; by default each alone."""
-        return [[batch] for batch in batches]
+        """Batches grouped into programs."""
+        found: dict[Any, list[Batch]] = {}
+        for batch in batches:
+            found.setdefault(self.program_key(batch), []).append(batch)
+        return list(found.values())
 
     def run(self, program: Sequence[Batch], threads: int | None, report: Callable[[str], None]) -> list[Columns]:
         """The columns of every batch of a program: `batch.columns(scores)` makes them. `report` takes progress."""
@@ -258,6 +265,12 @@ class Selection:
     at: int | None = None
     truth: float | None = None
     exceptions: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self):
+        if self.rule not in ("least mean", "least squared error"):
+            raise ValueError(f"rule of selection must be 'least mean' or 'least squared error', got {self.rule!r}")
+        if self.rule == "least squared error" and self.truth is None:
+            raise ValueError("truth of selection must be what the score should be with 'least squared error', got None")
 
     def episode(self, arm_id: str) -> int | None:
         """Episode at which this arm is selected; None is the last one."""

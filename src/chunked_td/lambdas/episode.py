@@ -41,10 +41,11 @@ class Episode(NamedTuple):
             new[: old.shape[0]] = old
         return larger
 
-    @staticmethod
-    @kernel
-    def record(episode, step, truncated):
-        """Write down a transition."""
+
+@kernel
+def add_transition(episode, step, truncated):
+    """Write down a transition; `episode` is None where no source is shown one."""
+    if episode is not None:
         t = episode.length[0]
         episode.states[t] = step.state
         episode.actions[t] = step.action

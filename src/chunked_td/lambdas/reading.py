@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import multiprocessing
 import sys
 import warnings
-from pathlib import Path
-from typing import Any
 
 from chunked_td._checks import did_you_mean
+from chunked_td._loading import load_file
 from chunked_td.lambdas import SOURCES
 from chunked_td.lambdas.base import LambdaSource, as_lambda_source
 from chunked_td.lambdas.constant import ConstantLambda
@@ -92,25 +90,3 @@ def _classes_in_file(text: str, argument: str) -> list[type[LambdaSource]]:
         what = (wanted and f"a class {wanted} that derives") or "a class that derives"
         raise ValueError(f"{argument}: {path}.py must define {what} from chunked_td.LambdaSource; it has none")
     return found
-
-
-def load_file(path: str | Path, argument: str) -> Any:
-    """A Python file of the user's as a module; it is run again only if it has changed."""
-    file = Path(path).resolve()
-    if not file.is_file():
-        raise ValueError(f"{argument} must be a Python file, got {str(path)!r}, which is not there")
-    name, content = f"chunked_td_own_{file.stem}", (str(file), file.read_bytes())
-    if name in sys.modules and vars(sys.modules[name]).get("_loaded_from") == content:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module: Any = importlib.util.module_from_spec(spec)
-    module._loaded_from = content
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise ValueError(f"{argument}: {path} does not import: {type(error).__name__}: {error}") from error
-    return module

@@ -1,6 +1,7 @@
 """A transition as a λ source sees it, and what a source may ask about it.
 
-Models hand out probabilities; mixing them with the policy happens here, once for counts, the true model and networks.
+Models hand out probabilities: a question is a kernel `name(step, …)` of the class of `step.model`. Mixing them with the
+policy happens here, once for counts, the true model and networks.
 
 | question | answer |
 |---|---|
@@ -182,78 +183,22 @@ def present_value(step, i):
     return bootstrap_value(step.bootstrap, step.n_actions, step.tables.values, step.state, step.action, step.policy, i)
 
 
-def _question(name: str, needed: str) -> Any:
-    """A question to the model; a source that asks it without saying so gets an error."""
-    return by_type(name, missing=f"lambda_source asks {name}(), for which its `needs` must have {needed}")
+def _question(name: str, default: Any = None, needed: str = "") -> Any:
+    """A question that the model's kernel of this name answers; a source that asks without saying so gets an error."""
+    return by_type(name, default, f"lambda_source asks {name}(), for which its `needs` must have {needed}", of="model")
 
 
-_chance, _overlap = _question("chance", "Needs.OUTCOME or Needs.PARTS"), _question("overlap", "Needs.OUTCOMES")
-_first, _following, _target, _weight = (
-    _question(name, "Needs.OUTCOMES") for name in ("first", "following", "target", "weight")
+chance = _question("chance", needed="Needs.OUTCOME or Needs.PARTS")
+came_from, visits_of = _question("came_from", needed="Needs.PREDECESSORS"), _question("visits", needed="Needs.VISITS")
+overlap, first, following, target, weight = (
+    _question(name, needed="Needs.OUTCOMES") for name in ("overlap", "first", "following", "target", "weight")
 )
-
-
-@kernel
-def _none_unlisted(model, step, action):
-    return 0.0
-
-
-_unlisted = by_type("unlisted_squares", _none_unlisted)
-_visits, _came_from = _question("visits", "Needs.VISITS"), _question("came_from", "Needs.PREDECESSORS")
-
-
-@kernel
-def chance(step, action, part):
-    """P̂(x'|x, action) of what came."""
-    return _chance(step.model, step, action, part)
-
-
-@kernel
-def overlap(step, a, b, part):
-    """Σ_{x'} P̂(x'|x,a) P̂(x'|x,b)."""
-    return _overlap(step.model, step, a, b, part)
-
-
-@kernel
-def first(step, action):
-    """The first outcome of (x, action), or −1."""
-    return _first(step.model, step, action)
-
-
-@kernel
-def following(step, action, outcome):
-    """The outcome after `outcome`, or −1."""
-    return _following(step.model, step, action, outcome)
-
-
-@kernel
-def target(step, action, outcome):
-    """The next state of an outcome."""
-    return _target(step.model, step, action, outcome)
-
-
-@kernel
-def weight(step, action, outcome):
-    """P̂ of an outcome."""
-    return _weight(step.model, step, action, outcome)
 
 
 @kernel
 def visits(step):
     """n(x_t)."""
-    return _visits(step.model, step, step.state)
-
-
-@kernel
-def visits_of(step, state):
-    """n(state)."""
-    return _visits(step.model, step, state)
-
-
-@kernel
-def came_from(step):
-    """P̂^π(x_{t−1}|x_t), or for SARSA P̂^π(x_{t−1},a_{t−1}|x_t,a_t)."""
-    return _came_from(step.model, step)
+    return visits_of(step, step.state)
 
 
 @kernel
@@ -263,11 +208,11 @@ def choice(step):
 
 
 @kernel
-def _all_known(model, step, action):
+def _all_known(step, action):
     return True
 
 
-_knows = by_type("knows", _all_known)
+_knows = _question("knows", _all_known)
 
 
 @kernel
@@ -277,7 +222,7 @@ def tried(step):
     missing = False
     for a in range(code(step.n_actions)):
         if step.policy[a] > 0.0:
-            if _knows(step.model, step, a):
+            if _knows(step, a):
                 total += step.policy[a]
             else:
                 missing = True
@@ -285,54 +230,51 @@ def tried(step):
 
 
 @kernel
-def _mixture(model, step, part):
+def _mixture(step, part):
     total = 0.0
     for a in range(code(step.n_actions)):
         if step.policy[a] > 0.0:
-            total += step.policy[a] * _chance(model, step, a, part)
+            total += step.policy[a] * chance(step, a, part)
     known = tried(step)
     return min(total / known, 1.0) if known > 0.0 else 0.0  # policies sum to 1 up to rounding
 
 
 @kernel
-def _expected_mixture(model, step, part):
+def _expected_mixture(step, part):
+    """Σ_a Σ_b π(a|x) π(b|x) Σ_{x'} P̂(x'|x,a) P̂(x'|x,b), over the actions that the model knows."""
     total = 0.0
     for a in range(code(step.n_actions)):
         if step.policy[a] > 0.0:
-            total += step.policy[a] * step.policy[a] * _overlap(model, step, a, a, part)
+            total += step.policy[a] * step.policy[a] * overlap(step, a, a, part)
             for b in range(a):
                 if step.policy[b] > 0.0:
-                    total += 2.0 * step.policy[a] * step.policy[b] * _overlap(model, step, a, b, part)
+                    total += 2.0 * step.policy[a] * step.policy[b] * overlap(step, a, b, part)
     known = tried(step)
     return min(total / (known * known), 1.0) if known > 0.0 else 0.0
 
 
 @kernel
-def _expected_choice(model, step):
+def _none_unlisted(step, action):
+    return 0.0
+
+
+_unlisted = _question("unlisted_squares", _none_unlisted)
+
+
+@kernel
+def _expected_choice(step):
     total = 0.0
-    k = _first(model, step, step.action)
+    k = first(step, step.action)
     while k >= 0:
-        p = _weight(model, step, step.action, k)
-        total += p * p * squared_policy(step, _target(model, step, step.action, k))
-        k = _following(model, step, step.action, k)
-    return total + _unlisted(model, step, step.action)  # never seen from here: the policy factor is left out
+        p = weight(step, step.action, k)
+        total += p * p * squared_policy(step, target(step, step.action, k))
+        k = following(step, step.action, k)
+    return total + _unlisted(step, step.action)  # never seen from here: the policy factor is left out
 
 
-_mixture_of = by_type("mixture", _mixture)
-_expected_mixture_of = by_type("expected_mixture", _expected_mixture)
-_expected_choice_of = by_type("expected_choice", _expected_choice)
-
-
-@kernel
-def mixture(step, part):
-    """P̂^π(x'|x) = Σ_a π(a|x) P̂(x'|x,a), over the actions that the model knows."""
-    return _mixture_of(step.model, step, part)
-
-
-@kernel
-def expected_mixture(step, part):
-    """Σ_{x'} P̂^π(x'|x)² = Σ_a Σ_b π(a|x) π(b|x) Σ_{x'} P̂(x'|x,a) P̂(x'|x,b), over the actions that the model knows."""
-    return _expected_mixture_of(step.model, step, part)
+mixture = _question("mixture", _mixture)
+expected_mixture = _question("expected_mixture", _expected_mixture)
+expected_choice = _question("expected_choice", _expected_choice)
 
 
 @kernel
@@ -341,15 +283,9 @@ def mean_overlap(step, part):
     total = 0.0
     for a in range(code(step.n_actions)):
         if step.policy[a] > 0.0:
-            total += step.policy[a] * _overlap(step.model, step, a, a, part)
+            total += step.policy[a] * overlap(step, a, a, part)
     known = tried(step)
     return min(total / known, 1.0) if known > 0.0 else 0.0
-
-
-@kernel
-def expected_choice(step):
-    """Σ_{x'} P̂(x'|x,a)² Σ_{a'} π(a'|x')²."""
-    return _expected_choice_of(step.model, step)
 
 
 @kernel

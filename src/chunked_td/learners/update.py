@@ -40,6 +40,7 @@ import numpy as np
 
 from chunked_td._numba import Form, by_type, code, entry, kernel, read
 from chunked_td.bootstraps import SARSA, STATE
+from chunked_td.lambdas.episode import add_transition
 from chunked_td.lambdas.step import Transition, bootstrap_value, make_step
 from chunked_td.learners.planning.base import count_transition, expect_error, learns_directly, plan, reward_read
 from chunked_td.learners.state import NO_LAMBDA, NO_NUMBER, SLACK
@@ -73,7 +74,7 @@ class Rates(NamedTuple):
 
 
 @kernel
-def _nothing(item, step):
+def _nothing(item, argument):
     pass
 
 
@@ -88,17 +89,7 @@ def _next_state(error, step):
 
 
 @kernel
-def _learn_nothing_more(source, episode):
-    pass
-
-
-@kernel
 def _no_surprise(source, agent, step, row, terminated):
-    pass
-
-
-@kernel
-def _record_nothing(no_episode, step, truncated):
     pass
 
 
@@ -113,9 +104,8 @@ def _written_by_python(no_source, step, i):
 
 
 lambda_of = by_type("lambda_t", _written_by_python)
-after_step, after_episode = by_type("after_step", _learn_nothing), by_type("after_episode", _learn_nothing_more)
+after_step, after_episode = by_type("after_step", _learn_nothing), by_type("after_episode", _nothing)
 write_surprise = by_type("write_surprise", _no_surprise)
-record = by_type("record", _record_nothing)
 divide = by_type("divide")
 
 
@@ -290,7 +280,7 @@ def in_unit(value):
 def use_lambda(agent, step, ended, step_size):
     """The part of a step that follows once λ_t and δ_t stand in the memory."""
     A, row = code(agent.rule.n_actions), row_of(agent, step)
-    record(agent.episode, step, ended == TRUNCATED)
+    add_transition(agent.episode, step, ended == TRUNCATED)
     if agent.trace is not None or agent.planning is not None:  # values change at once; else at the end of the episode
         watch_update(agent, step_size)
     if learns_directly(agent.planning):

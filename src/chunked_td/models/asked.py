@@ -34,39 +34,40 @@ class Answers(NamedTuple):
 
     @staticmethod
     @kernel
-    def chance(model, step, action, part):
+    def chance(step, action, part):
         """P̂(x'|x, action) of what came, or of a part of it."""
-        return part_chance(model.chances[action], step.tables.parts, part)
+        return part_chance(step.model.chances[action], step.tables.parts, part)
 
     @staticmethod
     @kernel
-    def overlap(model, step, a, b, part):
+    def overlap(step, a, b, part):
         """Σ_{x'} P̂(x'|x,a) P̂(x'|x,b)."""
-        return model.overlaps[a, b]
+        return step.model.overlaps[a, b]
 
     @staticmethod
     @kernel
-    def first(model, step, action):
+    def first(step, action):
         """First outcome of (x, action), or −1."""
-        return model.start[action] if model.start[action] < model.start[action + 1] else -1
+        start = step.model.start
+        return start[action] if start[action] < start[action + 1] else -1
 
     @staticmethod
     @kernel
-    def following(model, step, action, outcome):
+    def following(step, action, outcome):
         """The outcome after `outcome`, or −1."""
-        return outcome + 1 if outcome + 1 < model.start[action + 1] else -1
+        return outcome + 1 if outcome + 1 < step.model.start[action + 1] else -1
 
     @staticmethod
     @kernel
-    def target(model, step, action, outcome):
+    def target(step, action, outcome):
         """The next state of an outcome."""
-        return model.targets[outcome]
+        return step.model.targets[outcome]
 
     @staticmethod
     @kernel
-    def weight(model, step, action, outcome):
+    def weight(step, action, outcome):
         """P̂ of an outcome."""
-        return model.weights[outcome]
+        return step.model.weights[outcome]
 
 
 def check_chances(name: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:

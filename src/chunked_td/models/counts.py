@@ -200,24 +200,24 @@ class ForwardCounts(NamedTuple):
 
     @staticmethod
     @kernel
-    def chance(model, step, action, part):
+    def chance(step, action, part):
         """P̂(x'|x, action) of what came."""
-        row = step.state * code(step.n_actions) + action
+        model, row = step.model, step.state * code(step.n_actions) + action
         if action == step.action:
             return pair_probability(model.counts, row, model.latest[0])
         return probability(model.counts, row, step.percept)
 
     @staticmethod
     @kernel
-    def knows(model, step, action):
+    def knows(step, action):
         """Whether anything is known of (x, action)."""
-        return is_known(model.counts, step.state * code(step.n_actions) + action)
+        return is_known(step.model.counts, step.state * code(step.n_actions) + action)
 
     @staticmethod
     @kernel
-    def overlap(model, step, a, b, part):
+    def overlap(step, a, b, part):
         """Σ_{x'} P̂(x'|x,a) P̂(x'|x,b)."""
-        counts, row = model.counts, step.state * code(step.n_actions)
+        counts, row = step.model.counts, step.state * code(step.n_actions)
         total = 0.0
         pair = counts.head[row + a]
         while pair >= 0:
@@ -231,43 +231,43 @@ class ForwardCounts(NamedTuple):
 
     @staticmethod
     @kernel
-    def first(model, step, action):
+    def first(step, action):
         """First outcome of (x, action), or −1."""
-        return model.counts.head[step.state * code(step.n_actions) + action]
+        return step.model.counts.head[step.state * code(step.n_actions) + action]
 
     @staticmethod
     @kernel
-    def following(model, step, action, outcome):
+    def following(step, action, outcome):
         """The outcome after `outcome`, or −1."""
-        return model.counts.pairs[outcome, FOLLOWING]
+        return step.model.counts.pairs[outcome, FOLLOWING]
 
     @staticmethod
     @kernel
-    def target(model, step, action, outcome):
+    def target(step, action, outcome):
         """The next state of an outcome."""
-        return model.counts.pairs[outcome, TARGET]
+        return step.model.counts.pairs[outcome, TARGET]
 
     @staticmethod
     @kernel
-    def weight(model, step, action, outcome):
+    def weight(step, action, outcome):
         """P̂ of an outcome."""
-        return pair_probability(model.counts, step.state * code(step.n_actions) + action, outcome)
+        return pair_probability(step.model.counts, step.state * code(step.n_actions) + action, outcome)
 
     @staticmethod
     @kernel
-    def unlisted_squares(model, step, action):
+    def unlisted_squares(step, action):
         """Σ P̂² over the outcomes that have a prior but were never seen."""
-        origin = step.state * code(step.n_actions) + action
-        share = unseen_share(model.counts, origin)
-        return 0.0 if share == 0.0 else unseen_number(model.counts, origin) * share * share
+        counts, origin = step.model.counts, step.state * code(step.n_actions) + action
+        share = unseen_share(counts, origin)
+        return 0.0 if share == 0.0 else unseen_number(counts, origin) * share * share
 
     @staticmethod
     @kernel
-    def visits(model, step, state):
+    def visits(step, state):
         """n(state): how often it was left."""
         total = 0
         for b in range(code(step.n_actions)):
-            total += model.counts.total[state * code(step.n_actions) + b]
+            total += step.model.counts.total[state * code(step.n_actions) + b]
         return total
 
 
@@ -313,25 +313,27 @@ class PartCounts(NamedTuple):
 
     @staticmethod
     @kernel
-    def knows(model, step, action):
+    def knows(step, action):
         """Whether anything is known of (x, action)."""
-        return is_known(model.counts, (step.state * code(step.n_actions) + action) * model.latest.size)
+        origin = (step.state * code(step.n_actions) + action) * step.model.latest.size
+        return is_known(step.model.counts, origin)
 
     @staticmethod
     @kernel
-    def chance(model, step, action, part):
+    def chance(step, action, part):
         """P̂(x'^part|x, action) of what came; for WHOLE the product over all parts."""
         if part >= 0:
-            return _chance_of_part(model, step, action, part)
+            return _chance_of_part(step, action, part)
         product = 1.0
-        for i in range(model.latest.size):
-            product *= _chance_of_part(model, step, action, i)
+        for i in range(step.model.latest.size):
+            product *= _chance_of_part(step, action, i)
         return product
 
 
 @kernel
-def _chance_of_part(model, step, action, part):
+def _chance_of_part(step, action, part):
     """P̂(x'^part|x, action) of what came."""
+    model = step.model
     origin = (step.state * code(step.n_actions) + action) * model.latest.size + part
     if action == step.action:
         return pair_probability(model.counts, origin, model.latest[part])
@@ -375,11 +377,11 @@ class BackwardCounts(NamedTuple):
 
     @staticmethod
     @kernel
-    def came_from(model, step):
+    def came_from(step):
         """P̂^π(x_{t−1}|x_t) or P̂^π(x_{t−1},a_{t−1}|x_t,a_t); 0 at the start, where the traces are empty."""
-        A = code(step.n_actions)
+        counts, A = step.model.counts, code(step.n_actions)
         if step.previous < 0:
             return 0.0
         if code(step.bootstrap) == SARSA:
-            return probability(model.counts, step.state * A + step.action, step.previous)
-        return probability(model.counts, step.state, step.previous // A)
+            return probability(counts, step.state * A + step.action, step.previous)
+        return probability(counts, step.state, step.previous // A)

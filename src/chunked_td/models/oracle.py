@@ -71,15 +71,15 @@ class Oracle(NamedTuple):
 
     @staticmethod
     @kernel
-    def chance(model, step, action, part):
+    def chance(step, action, part):
         """P(x'|x, action) of what came, or of a part of it."""
-        return part_chance(model.chances[action], step.tables.parts, part)
+        return part_chance(step.model.chances[action], step.tables.parts, part)
 
     @staticmethod
     @kernel
-    def overlap(model, step, a, b, part):
+    def overlap(step, a, b, part):
         """Σ_{x'} P(x'|x,a) P(x'|x,b): a product over independent components."""
-        product = 1.0
+        model, product = step.model, 1.0
         for j in range(model.imagined.size):
             if part < 0 or step.tables.parts[part, j]:
                 total = 0.0
@@ -90,27 +90,27 @@ class Oracle(NamedTuple):
 
     @staticmethod
     @kernel
-    def first(model, step, action):
+    def first(step, action):
         """First outcome of (x, action). Outcomes are numbered as states are."""
-        return following_outcome(model, step, action, -1)
+        return following_outcome(step, action, -1)
 
     @staticmethod
     @kernel
-    def following(model, step, action, outcome):
+    def following(step, action, outcome):
         """The outcome after `outcome`, or −1."""
-        return following_outcome(model, step, action, outcome)
+        return following_outcome(step, action, outcome)
 
     @staticmethod
     @kernel
-    def target(model, step, action, outcome):
+    def target(step, action, outcome):
         """The next state of an outcome."""
         return outcome
 
     @staticmethod
     @kernel
-    def weight(model, step, action, outcome):
+    def weight(step, action, outcome):
         """P of an outcome."""
-        product = 1.0
+        model, product = step.model, 1.0
         left = outcome
         for j in range(model.imagined.size - 1, -1, -1):
             size = step.tables.nvec[j]
@@ -140,9 +140,9 @@ class TableOracle(NamedTuple):
 
     @staticmethod
     @kernel
-    def chance(model, step, action, part):
+    def chance(step, action, part):
         """P(x'|x, action) of what came, or of a part of it."""
-        pair = step.state * code(step.n_actions) + action
+        model, pair = step.model, step.state * code(step.n_actions) + action
         total = 0.0
         for k in range(model.starts[pair], model.starts[pair + 1]):
             if part_agrees(step.tables, model.to[k], step.next_state, part):
@@ -151,10 +151,10 @@ class TableOracle(NamedTuple):
 
     @staticmethod
     @kernel
-    def overlap(model, step, a, b, part):
+    def overlap(step, a, b, part):
         """Σ_{x'} P(x'|x,a) P(x'|x,b), or of a part of x'."""
         first, second = step.state * code(step.n_actions) + a, step.state * code(step.n_actions) + b
-        total = 0.0
+        model, total = step.model, 0.0
         if part < 0:
             m, end = model.starts[second], model.starts[second + 1]
             for k in range(model.starts[first], model.starts[first + 1]):
@@ -171,29 +171,29 @@ class TableOracle(NamedTuple):
 
     @staticmethod
     @kernel
-    def first(model, step, action):
+    def first(step, action):
         """First outcome of (x, action), or −1."""
-        pair = step.state * code(step.n_actions) + action
+        model, pair = step.model, step.state * code(step.n_actions) + action
         return model.starts[pair] if model.starts[pair] < model.starts[pair + 1] else -1
 
     @staticmethod
     @kernel
-    def following(model, step, action, outcome):
+    def following(step, action, outcome):
         """The outcome after `outcome`, or −1."""
         pair = step.state * code(step.n_actions) + action
-        return outcome + 1 if outcome + 1 < model.starts[pair + 1] else -1
+        return outcome + 1 if outcome + 1 < step.model.starts[pair + 1] else -1
 
     @staticmethod
     @kernel
-    def target(model, step, action, outcome):
+    def target(step, action, outcome):
         """The next state of an outcome."""
-        return model.to[outcome]
+        return step.model.to[outcome]
 
     @staticmethod
     @kernel
-    def weight(model, step, action, outcome):
+    def weight(step, action, outcome):
         """P of an outcome."""
-        return model.chances[outcome]
+        return step.model.chances[outcome]
 
 
 @kernel
@@ -232,12 +232,12 @@ def fill_marginals(model, scene, action):
 
 
 @kernel
-def following_outcome(model, step, action, outcome):
+def following_outcome(step, action, outcome):
     """The next state after `outcome`, in the order of ids, that can come of `action`; −1 if there is none.
 
     `outcome` is −1 for the first. Counts up like an odometer over the values that have a probability above zero.
     """
-    c = model.imagined.size
+    model, c = step.model, step.model.imagined.size
     left = outcome
     for j in range(c - 1, -1, -1):
         size = step.tables.nvec[j]

@@ -43,6 +43,19 @@ class Kind(Enum):
         self.neutral = neutral
 
 
+_NAMES = {
+    Kind.READ: ("next_values", "logits"),
+    Kind.END: ("last_values",),
+    Kind.UNIT: ("discount_t", "discount", "lambda_", "lambda_t", "lambda_policy", "lambda_value", "pi_t"),
+    Kind.POSITIVE: ("mu_t", "rho_tm1"),
+    Kind.FLAG: ("terminated", "truncated", "mask", "mask_", "is_there"),
+    Kind.BOOL: ("keep_t",),
+    Kind.INDEX: ("a_tm1", "a_t", "actions", "lengths", "segment_ids"),
+}
+KINDS = {name: kind for kind, names in _NAMES.items() for name in names}
+"""What each argument of this package may hold, by its name; those that are not here are `Kind.REAL`."""
+
+
 @dataclass(frozen=True)
 class Given:
     """The arguments of one call, converted to one backend and brought to one rank.
@@ -82,9 +95,10 @@ class Given:
 
 
 def read(
-    arguments: dict[str, tuple[Any, Kind]],
+    arguments: dict[str, Any],
     time_axis: int,
     *,
+    kinds: dict[str, Kind] = KINDS,
     extra_axes: tuple[str, ...] = (),
     mask: Any = None,
     masked: Masked = "pass",
@@ -95,6 +109,7 @@ def read(
     """Convert and fit the arguments of a call; the first one fixes the shape.
 
     Args:
+      arguments: by name. kinds: of those that are not real numbers.
       extra_axes: names of arguments that have one more axis at the end, such as one entry per action.
       mask, masked, segment_ids: as in the docstring of the package.
       cut: which argument says, and with which number, that nothing passes from the next step to this one.
@@ -102,11 +117,11 @@ def read(
     """
     if masked not in ("pass", "stop"):
         raise ValueError(f"masked: got {masked!r}, takes 'pass' or 'stop'")
-    special = {"mask": (mask, Kind.FLAG), "segment_ids": (segment_ids, Kind.INDEX)}
-    arguments = arguments | {name: pair for name, pair in special.items() if pair[0] is not None}
+    special = {"mask": mask, "segment_ids": segment_ids}
+    arguments = arguments | {name: value for name, value in special.items() if value is not None}
     backend = _backend(arguments)
-    kinds = {name: kind for name, (_, kind) in arguments.items()}
-    arrays, dtype = backend.convert({name: value for name, (value, _) in arguments.items()}, kinds)
+    kinds = {name: kinds.get(name, Kind.REAL) for name in arguments}
+    arrays, dtype = backend.convert(arguments, kinds)
     reference = next(iter(arrays))
     shape = tuple(arrays[reference].shape)
     axis = _axis(reference, shape, time_axis)
@@ -184,8 +199,8 @@ def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 def now_and_later(r_t: Array, values: Array, time_axis: int) -> tuple[Array, Array]:
     """values[0..T−1] and values[1..T] of an array with one step more than the rewards."""
-    rewards = read({"r_t": (r_t, Kind.REAL)}, time_axis)
-    given = read({"values": (values, Kind.REAL)}, time_axis)
+    rewards = read({"r_t": r_t}, time_axis)
+    given = read({"values": values}, time_axis)
     expected = tuple(length + (k == rewards.axis) for k, length in enumerate(rewards.shape))
     if given.shape != expected:
         raise ValueError(f"values: got shape {given.shape}, takes {expected}, one step more than r_t")
@@ -205,10 +220,10 @@ def along(array: Array, axis: int, start: int | None, stop: int | None) -> Array
     return array[(slice(None),) * axis + (slice(start, stop),)]
 
 
-def _backend(arguments: dict[str, tuple[Any, Kind]]) -> ModuleType:
+def _backend(arguments: dict[str, Any]) -> ModuleType:
     """The module for these arguments: that of the JAX arrays or Torch tensors among them, otherwise NumPy's."""
     owners: dict[str, str] = {}
-    for name, (value, _) in arguments.items():
+    for name, value in arguments.items():
         found = owner(value)
         if found is not None:
             owners.setdefault(found, name)

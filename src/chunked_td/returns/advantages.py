@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from chunked_td.returns._arguments import Array, Kind, Masked, along, now_and_later, owner, read
+from chunked_td.returns._arguments import Array, Masked, along, now_and_later, owner, read
 from chunked_td.returns._formulas import GAE, WORTH
 from chunked_td.returns.multistep import td_lambda
 
@@ -52,13 +52,13 @@ def gae(
     """
     given = read(
         {
-            "rewards": (rewards, Kind.REAL),
-            "values": (values, Kind.REAL),
-            "next_values": (next_values, Kind.READ),
-            "terminated": (terminated, Kind.FLAG),
-            "truncated": (truncated, Kind.FLAG),
-            "discount": (discount, Kind.UNIT),
-            "lambda_": (lambda_, Kind.UNIT),
+            "rewards": rewards,
+            "values": values,
+            "next_values": next_values,
+            "terminated": terminated,
+            "truncated": truncated,
+            "discount": discount,
+            "lambda_": lambda_,
         },
         time_axis,
         mask=mask,
@@ -121,15 +121,15 @@ def token_gae(
         if found is not None:
             return TokenAdvantages(*found)
     arguments = {
-        "rewards": (rewards, Kind.REAL),
-        "values": (values, Kind.REAL),
-        "discount": (discount, Kind.UNIT),
-        "lambda_policy": (lambda_policy, Kind.UNIT),
-        "lambda_value": (lambda_value, Kind.UNIT),
-        "last_values": (last_values, Kind.END),
+        "rewards": rewards,
+        "values": values,
+        "discount": discount,
+        "lambda_policy": lambda_policy,
+        "lambda_value": lambda_value,
+        "last_values": last_values,
     }
     if plain and owner(rewards) != "jax":
-        given = read(arguments | {"is_there": (True if mask is None else mask, Kind.FLAG)}, time_axis)
+        given = read(arguments | {"is_there": True if mask is None else mask}, time_axis)
         found = given.backend.token_gae(given)
         if found is not None:
             return TokenAdvantages(*found)
@@ -181,7 +181,7 @@ def truncated_generalized_advantage_estimation(
     """
     now, later = now_and_later(r_t, values, time_axis)
     errors = td_lambda(now, r_t, discount_t, later, lambda_, False, time_axis=time_axis)
-    return read({"errors": (errors, Kind.REAL)}, 0).backend.stop_gradient(errors) if stop_target_gradients else errors
+    return read({"errors": errors}, 0).backend.stop_gradient(errors) if stop_target_gradients else errors
 
 
 def masked_whiten(values: Array, mask: Array | None = None, shift_mean: bool = True, *, eps: float = 1e-8) -> Array:
@@ -192,7 +192,7 @@ def masked_whiten(values: Array, mask: Array | None = None, shift_mean: bool = T
       shift_mean: whether the mean becomes 0; it stays if not.
       eps: added to the variance (that of a sample: the sum of squares over n − 1).
     """
-    given = read({"values": (values, Kind.REAL)}, 0, mask=mask)
+    given = read({"values": values}, 0, mask=mask)
     given.backend.check(given)
     x, kept = given.arrays["values"], given.unmasked(given.backend.xp.ones_like(given.arrays["values"]))
     count = kept.sum()
@@ -204,6 +204,6 @@ def masked_whiten(values: Array, mask: Array | None = None, shift_mean: bool = T
 
 def length_mask(lengths: Array, steps: int) -> Array:
     """bool[..., steps] from int[...]: the mask of sequences that fill the first `lengths` of `steps` places."""
-    given = read({"lengths": (lengths, Kind.INDEX)}, 0)
+    given = read({"lengths": lengths}, 0)
     xp, ends = given.backend.xp, given.arrays["lengths"][..., None]
     return xp.cumsum(xp.ones_like(xp.broadcast_to(ends, (*given.shape, steps))), -1) <= ends

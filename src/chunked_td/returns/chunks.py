@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chunked_td.returns._arguments import Array, Kind, along, read, shaped
+from chunked_td.returns._arguments import Array, along, read, shaped
 from chunked_td.returns.multistep import lambda_returns
 
 
@@ -23,7 +23,7 @@ def sample_keep(lambda_t: Array, rng: Any, *, time_axis: int = 0) -> Array:
     Returns:
       bool[T, ...]: whether the states at 1..T are kept.
     """
-    given = read({"lambda_t": (lambda_t, Kind.UNIT)}, time_axis)
+    given = read({"lambda_t": lambda_t}, time_axis)
     given.backend.check(given)
     keep, xp = given.backend.sample(given.arrays["lambda_t"], rng), given.backend.xp
     last = xp.ones_like(along(keep, given.axis, -1, None))
@@ -54,7 +54,7 @@ def chunked_targets(
     Returns:
       float[T, ...]: targets for the states at 0..T−1.
     """
-    given = read({"r_t": (r_t, Kind.REAL), "keep_t": (keep_t, Kind.BOOL)}, time_axis)
+    given = read({"r_t": r_t, "keep_t": keep_t}, time_axis)
     dropped = ~shaped("keep_t", given.arrays["keep_t"], given.shape)
     return lambda_returns(
         r_t, discount_t, v_t, dropped, time_axis=time_axis, stop_target_gradients=stop_target_gradients

@@ -69,7 +69,7 @@ def discounted_returns(
       float[T, ...]: targets for the states at 0..T−1.
     """
     if mask is None and segment_ids is None:
-        given = read({"r_t": (r_t, Kind.REAL), "v_t": (v_t, Kind.READ)}, time_axis)
+        given = read({"r_t": r_t, "v_t": v_t}, time_axis, kinds={"v_t": Kind.READ})
         v_t = along(given.arrays["v_t"], given.axis, -1, None)
     given = _read(r_t, discount_t, v_t, 1.0, time_axis, mask, masked, segment_ids)
     return given.unmasked(given.backend.solve(given, LAMBDA_RETURNS, stop_target_gradients))
@@ -97,15 +97,7 @@ def n_step_bootstrapped_returns(
     Returns:
       float[T, ...]: targets for the states at 0..T−1.
     """
-    given = read(
-        {
-            "r_t": (r_t, Kind.REAL),
-            "discount_t": (discount_t, Kind.UNIT),
-            "v_t": (v_t, Kind.REAL),
-            "lambda_t": (lambda_t, Kind.UNIT),
-        },
-        time_axis,
-    )
+    given = read({"r_t": r_t, "discount_t": discount_t, "v_t": v_t, "lambda_t": lambda_t}, time_axis)
     return given.backend.n_step_returns(given, _positive(n), stop_target_gradients)
 
 
@@ -135,7 +127,7 @@ def td_lambda(
     Returns:
       float[T, ...]: errors of the states at 0..T−1; 0 where masked.
     """
-    given = _read(r_t, discount_t, v_t, lambda_, time_axis, mask, masked, segment_ids, v_tm1=(v_tm1, Kind.REAL))
+    given = _read(r_t, discount_t, v_t, lambda_, time_axis, mask, masked, segment_ids, v_tm1=v_tm1)
     given.backend.check(given.with_arrays(v_tm1=given.arrays["v_tm1"]))
     targets = given.backend.solve(given, LAMBDA_RETURNS, stop_target_gradients)
     return given.unmasked(targets - given.arrays["v_tm1"])
@@ -182,14 +174,9 @@ def _read(
     mask: Array | None,
     masked: Masked,
     segment_ids: Array | None,
-    **others: tuple[Array, Kind],
+    **others: Array,
 ) -> Given:
-    arguments = {
-        "r_t": (r_t, Kind.REAL),
-        "discount_t": (discount_t, Kind.UNIT),
-        "v_t": (v_t, Kind.REAL),
-        "lambda_": (lambda_, Kind.UNIT),
-    }
+    arguments = {"r_t": r_t, "discount_t": discount_t, "v_t": v_t, "lambda_": lambda_}
     return read(arguments | others, time_axis, mask=mask, masked=masked, segment_ids=segment_ids, bootstraps=True)
 
 

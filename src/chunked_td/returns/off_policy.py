@@ -10,7 +10,6 @@ from typing import NamedTuple
 from chunked_td.returns._arguments import (
     Array,
     Given,
-    Kind,
     Masked,
     along,
     following,
@@ -62,15 +61,15 @@ def retrace(
     """
     given = read(
         {
-            "r_t": (r_t, Kind.REAL),
-            "discount_t": (discount_t, Kind.UNIT),
-            "q_tm1": (q_tm1, Kind.REAL),
-            "q_t": (q_t, Kind.REAL),
-            "a_tm1": (a_tm1, Kind.INDEX),
-            "a_t": (a_t, Kind.INDEX),
-            "pi_t": (pi_t, Kind.UNIT),
-            "mu_t": (mu_t, Kind.POSITIVE),
-            "lambda_": (lambda_, Kind.UNIT),
+            "r_t": r_t,
+            "discount_t": discount_t,
+            "q_tm1": q_tm1,
+            "q_t": q_t,
+            "a_tm1": a_tm1,
+            "a_t": a_t,
+            "pi_t": pi_t,
+            "mu_t": mu_t,
+            "lambda_": lambda_,
         },
         time_axis,
         extra_axes=("q_tm1", "q_t", "pi_t"),
@@ -125,18 +124,8 @@ def retrace_continuous(
     Returns:
       float[T, ...]: errors at 0..T−1.
     """
-    given = read(
-        {
-            "r_t": (r_t, Kind.REAL),
-            "discount_t": (discount_t, Kind.UNIT),
-            "v_t": (v_t, Kind.REAL),
-            "q_tm1": (q_tm1, Kind.REAL),
-        },
-        time_axis,
-    )
-    inner = read(
-        {"q_t": (q_t, Kind.REAL), "log_rhos": (log_rhos, Kind.REAL), "lambda_": (lambda_, Kind.UNIT)}, time_axis
-    )
+    given = read({"r_t": r_t, "discount_t": discount_t, "v_t": v_t, "q_tm1": q_tm1}, time_axis)
+    inner = read({"q_t": q_t, "log_rhos": log_rhos, "lambda_": lambda_}, time_axis)
     backend, xp, axis, arrays = given.backend, given.backend.xp, given.axis, given.arrays
     backend.check(given)
     backend.check(inner)
@@ -232,7 +221,14 @@ def leaky_vtrace(
       float[T, ...]: errors at 0..T−1; 0 where masked.
     """
     _check_clip("clip_rho_threshold", clip_rho_threshold)
-    arguments = _vtrace_arguments(v_tm1, v_t, r_t, discount_t, rho_tm1, lambda_)
+    arguments = {
+        "r_t": r_t,
+        "discount_t": discount_t,
+        "v_t": v_t,
+        "v_tm1": v_tm1,
+        "rho_tm1": rho_tm1,
+        "lambda_": lambda_,
+    }
     given = read(arguments, time_axis, mask=sample_mask, masked=masked, segment_ids=segment_ids)
     return _vtrace(given, alpha_, clip_rho_threshold, stop_target_gradients)
 
@@ -276,7 +272,14 @@ def vtrace_td_error_and_advantage(
     """
     _check_clip("clip_rho_threshold", clip_rho_threshold)
     _check_clip("clip_pg_rho_threshold", clip_pg_rho_threshold)
-    arguments = _vtrace_arguments(v_tm1, v_t, r_t, discount_t, rho_tm1, lambda_)
+    arguments = {
+        "r_t": r_t,
+        "discount_t": discount_t,
+        "v_t": v_t,
+        "v_tm1": v_tm1,
+        "rho_tm1": rho_tm1,
+        "lambda_": lambda_,
+    }
     given = read(arguments, time_axis, mask=sample_mask, masked=masked, segment_ids=segment_ids, bootstraps=True)
     errors = _vtrace(given, 1.0, clip_rho_threshold, stop_target_gradients)
     r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_ = given.arrays.values()
@@ -321,19 +324,6 @@ def _vtrace(given: Given, alpha: float, clip_rho: float, stop: bool) -> Array:
     step = given.with_arrays(**(arrays | {"rho_tm1": weight, "c_t": arrays["lambda_"] * c}))
     errors = backend.solve(step, VTRACE, stop)
     return given.unmasked(backend.stop_gradient(errors + v_tm1) - v_tm1 if stop else errors)
-
-
-def _vtrace_arguments(
-    v_tm1: Array, v_t: Array, r_t: Array, discount_t: Array, rho_tm1: Array, lambda_: Array
-) -> dict[str, tuple[Array, Kind]]:
-    return {
-        "r_t": (r_t, Kind.REAL),
-        "discount_t": (discount_t, Kind.UNIT),
-        "v_t": (v_t, Kind.REAL),
-        "v_tm1": (v_tm1, Kind.REAL),
-        "rho_tm1": (rho_tm1, Kind.POSITIVE),
-        "lambda_": (lambda_, Kind.UNIT),
-    }
 
 
 def _check_clip(name: str, limit: float) -> None:

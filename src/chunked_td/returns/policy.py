@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
-from chunked_td.returns._arguments import Array, Kind, read, shaped
+from chunked_td.returns._arguments import Array, read, shaped
 
 PolicyLambda: TypeAlias = Literal["expected", "realised", "entropy"]
 
@@ -41,7 +41,7 @@ def log_probs_and_lambda(logits: Array, actions: Array, kind: PolicyLambda = "ex
     """
     if kind not in ("expected", "realised", "entropy"):
         raise ValueError(f"kind: got {kind!r}, takes 'expected', 'realised' or 'entropy'")
-    given = read({"logits": (logits, Kind.READ), "actions": (actions, Kind.INDEX)}, 0, extra_axes=("actions",))
+    given = read({"logits": logits, "actions": actions}, 0, extra_axes=("actions",))
     backend, xp = given.backend, given.backend.xp
     actions = shaped("actions", given.arrays["actions"], given.shape[:-1])
     x = given.widened("logits")
@@ -67,7 +67,7 @@ def length_lambda(mask: Array, alpha: float = 0.05, *, time_axis: int = -1) -> A
     Returns:
       float[B, 1]: one λ per sequence.
     """
-    given = read({"mask_": (mask, Kind.FLAG)}, time_axis)
+    given = read({"mask_": mask}, time_axis)
     lengths = given.arrays["mask_"].sum(given.axis)[(slice(None),) * given.axis + (None,)]
     return given.backend.xp.clip(1.0 - 1.0 / (alpha * given.backend.xp.clip(lengths, 1, None)), 0.0, None)
 

@@ -19,7 +19,12 @@ NO_STATE, NO_ACTIONS, NO_END, NO_DRAWS = 4, 8, 16, 32
 """What may be wrong with an environment's dynamics, as bits of `AgentState.watch`: a state outside `nvec`, a number of
 legal actions outside 1..A, an episode longer than `horizon`, more random numbers taken than `draws` says."""
 
-env_reset, env_step, env_legal, env_miss = by_type("reset"), by_type("step"), by_type("legal"), by_type("miss")
+env_reset, env_step, env_legal = by_type("reset"), by_type("step"), by_type("legal")
+
+
+@kernel
+def _no_miss(env, first_action, state):
+    return False
 
 
 @kernel
@@ -33,6 +38,7 @@ def _first_action(env, choices):
 
 
 time_limit, only_action = by_type("time_limit", _no_limit), by_type("only_action", _first_action)
+env_miss = by_type("miss", _no_miss)
 
 
 @kernel

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, NamedTuple
@@ -43,7 +44,7 @@ class Later(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """The λ sources of a fleet: for runs with one λ, and for runs with a λ per reward component."""
+    """The λ sources in lockstep: for runs with one λ, and for runs with a λ per reward component."""
 
     whole: Any
     parts: Any
@@ -121,7 +122,7 @@ def enter_lambda(agent, sources, reader, stage, turn, b):
         previous = state * A + action
 
 
-class Fleet:
+class LockstepRuns:
     """Runs of one environment and learner, with a seed and a step size each.
 
     Args:
@@ -297,3 +298,10 @@ class Fleet:
         else:
             for _ in self._pool.map(lambda bounds: work(*bounds), slices):
                 pass
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Fleet":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn("Fleet is now called LockstepRuns", DeprecationWarning, stacklevel=2)
+    return LockstepRuns

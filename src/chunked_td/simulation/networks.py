@@ -1,4 +1,4 @@
-"""Runs whose λ comes from networks: all runs of one or several arms as one fleet and one program on the device.
+"""Runs whose λ comes from networks: all runs of one or several arms in lockstep, and one program on the device.
 
 Per episode: every run plays (host, compiled), the networks train on what each has seen and answer (device), every run
 computes its λs and learns (host). Arms that share environment, learner and network travel together: the device takes
@@ -19,13 +19,20 @@ import numpy as np
 from chunked_td._numba import formed
 from chunked_td._numba.caching import elsewhere
 from chunked_td.bootstraps import BOOTSTRAPS
-from chunked_td.envs.protocol import independent_copy, legal_masks
+from chunked_td.envs.protocol import independent_copy, legal_masks, prepare
 from chunked_td.lambdas.base import COUNTED, LambdaSource, Needs
 from chunked_td.learners.count_models import component_parts
 from chunked_td.seeding import Draws
-from chunked_td.simulation.lockstep import Fleet, turn_many
+from chunked_td.simulation.lockstep import LockstepRuns, turn_many
 from chunked_td.simulation.readers import ChanceReader, NumberReader, OutcomeReader
-from chunked_td.simulation.simulate import check_settings, check_source, probe_rows, record_marks, warn_of_divergence
+from chunked_td.simulation.simulate import (
+    Runs,
+    check_settings,
+    check_source,
+    probe_rows,
+    record_marks,
+    warn_of_divergence,
+)
 
 PRECISION = "tf32"
 """Of matrix products on a GPU, unless told; `results/README.md` says what that does to results. CPUs use float32."""
@@ -38,73 +45,21 @@ NoisySteps = Callable[[Any, Any, int], np.ndarray]
 
 
 @dataclass(frozen=True)
-class NetworkRuns:
-    """What `chunked_td.simulation.simulate.Runs` has, of runs whose λ came from networks, and how the networks did.
-
-    Attributes:
-      diagnostics: float64[R, K] each: training loss, λ on predictable and on noisy steps, calibration by tenths of
-        predicted probability (`calibration_count_3`, `calibration_predicted_3`, `calibration_observed_3` hold the
-        predictions between 0.3 and 0.4), and `broken`, the transition at which the run's loss was not finite and
-        the run was stopped, 0 for none.
-    """
-
-    misses: np.ndarray
-    misses_at: np.ndarray
-    probes_at: np.ndarray
-    returns_at: np.ndarray
-    steps: np.ndarray
-    values: None
-    diverged: np.ndarray
-    diagnostics: dict[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Crew:
-    """The runs of one arm within a fleet."""
+class ArmRuns:
+    """The runs of one arm: its λ source, and a seed and a step size for each."""
 
     lambda_source: LambdaSource
     seeds: np.ndarray
     step_sizes: np.ndarray
 
-    def first(self) -> Crew:
+    def first(self) -> ArmRuns:
         """The first run alone."""
-        return Crew(self.lambda_source, self.seeds[:1], self.step_sizes[:1])
-
-
-def run_batch(
-    dynamics: Any,
-    *,
-    config: Config,
-    learner: str,
-    lambda_source: LambdaSource,
-    step_sizes: np.ndarray,
-    seeds: np.ndarray,
-    epsilon: float | np.ndarray,
-    discount: float,
-    episodes: int,
-    record_at: Sequence[int],
-    probes: Sequence[tuple[int, int]] = (),
-    noisy_steps: NoisySteps | None = None,
-) -> NetworkRuns:
-    """Runs of one arm; arguments as in `run_together` and `chunked_td.simulation.simulate`."""
-    crew = Crew(lambda_source, np.asarray(seeds), np.asarray(step_sizes, np.float64))
-    return run_together(
-        dynamics,
-        [crew],
-        config=config,
-        learner=learner,
-        epsilon=epsilon,
-        discount=discount,
-        episodes=episodes,
-        record_at=record_at,
-        probes=probes,
-        noisy_steps=noisy_steps,
-    )[0]
+        return ArmRuns(self.lambda_source, self.seeds[:1], self.step_sizes[:1])
 
 
 def run_together(
     dynamics: Any,
-    crews: Sequence[Crew],
+    arms: Sequence[ArmRuns],
     *,
     config: Config,
     learner: str,
@@ -116,45 +71,47 @@ def run_together(
     noisy_steps: NoisySteps | None = None,
     precision: str = PRECISION,
     report: Callable[[int], None] | None = None,
-) -> list[NetworkRuns]:
+) -> list[Runs]:
     """Runs of several arms as one program, or as several where the device has no room; a result for each arm.
 
+    Arguments that are not listed: as in `chunked_td.simulation.simulate`.
+
     Args:
-      crews: λ source, seeds and step sizes of each arm.
+      arms: λ source, seeds and step sizes of each arm.
       precision: of matrix products on a GPU, one of `chunked_td.models.neural.world.PRECISIONS`.
       report: called with the number of finished episodes at every record.
     """
     settings = check_settings(
-        dynamics, learner, crews[0].lambda_source, "counts", "offline", discount, epsilon, episodes
+        dynamics, learner, arms[0].lambda_source, "counts", "offline", discount, epsilon, episodes
     )
     check_source(settings["lambda_source"])
-    question = question_of([crew.lambda_source for crew in crews], learner, dynamics)
+    question = question_of([arm.lambda_source for arm in arms], learner, dynamics)
     marks = record_marks(record_at, episodes)
     rows = probe_rows(dynamics, learner, probes)
 
-    def run(crews: Sequence[Crew]) -> list[NetworkRuns]:
-        world, fleet = _assemble(dynamics, crews, config, question, settings, precision)
+    def run(arms: Sequence[ArmRuns]) -> list[Runs]:
+        world, fleet = _assemble(dynamics, arms, config, question, settings, precision)
         if noisy_steps is not None:
             world.mark_noisy(noisy_steps(dynamics, fleet.envs, fleet.size))
         records = _train(world, fleet, dynamics, marks, rows, report)
-        bounds = np.cumsum([0, *(len(crew.seeds) for crew in crews)])
+        bounds = np.cumsum([0, *(len(arm.seeds) for arm in arms)])
         parts = [slice(first, last) for first, last in pairwise(bounds)]
-        for crew, part in zip(crews, parts, strict=True):
+        for arm, part in zip(arms, parts, strict=True):
             lost = fleet.diverged[part], fleet.watch[part]
-            warn_of_divergence(*lost, crew.seeds, crew.step_sizes, crew.lambda_source)
+            warn_of_divergence(*lost, arm.seeds, arm.step_sizes, arm.lambda_source)
         return [_result(fleet, records, part) for part in parts]
 
     try:
-        return run(crews)
+        return run(arms)
     except NoRoom as problem:
         if problem.fit < 1:
             raise
         print(f"note: {problem}; {problem.fit} at a time, then", file=sys.stderr)
         fit = problem.fit
-    found: list[list[NetworkRuns]] = [[] for _ in crews]
-    for portion in portions([len(crew.seeds) for crew in crews], fit):
+    found: list[list[Runs]] = [[] for _ in arms]
+    for portion in portions([len(arm.seeds) for arm in arms], fit):
         parts = [
-            Crew(crews[i].lambda_source, crews[i].seeds[part], crews[i].step_sizes[part]) for i, part in portion.items()
+            ArmRuns(arms[i].lambda_source, arms[i].seeds[part], arms[i].step_sizes[part]) for i, part in portion.items()
         ]
         for i, runs in zip(portion, run(parts), strict=True):
             found[i].append(runs)
@@ -172,17 +129,17 @@ def portions(sizes: Sequence[int], most: int) -> list[dict[int, slice]]:
     return result
 
 
-def _joined(parts: Sequence[NetworkRuns]) -> NetworkRuns:
+def _joined(parts: Sequence[Runs]) -> Runs:
     """Runs of one arm that came from several programs."""
     names = ("misses", "misses_at", "probes_at", "returns_at", "steps", "diverged")
     arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     numbers = {name: np.concatenate([part.diagnostics[name] for part in parts]) for name in parts[0].diagnostics}
-    return NetworkRuns(**arrays, values=None, diagnostics=numbers)
+    return Runs(**arrays, values=None, diagnostics=numbers)
 
 
 def _train(
     world: Any,
-    fleet: Fleet,
+    fleet: LockstepRuns,
     dynamics: Any,
     marks: Sequence[int],
     rows: np.ndarray,
@@ -280,7 +237,7 @@ def _has_choices(dynamics: Any, episodes: int = 3) -> bool:
     env, rng = formed(independent_copy(dynamics)), np.random.default_rng(0)
     kind, draws, masks = type(env), Draws(rng), legal_masks(dynamics)
     state, reward = np.zeros(len(dynamics.nvec), np.int64), np.zeros(dynamics.n_rewards)
-    kind.prepare(env, draws.reserve(dynamics.draws))
+    prepare(env, draws.reserve(dynamics.draws))
     for _ in range(episodes):
         kind.reset(env, draws.reserve(dynamics.draws), state)
         legal = np.flatnonzero(masks[kind.legal(env, state)])
@@ -302,12 +259,12 @@ def _groups(source: LambdaSource, dynamics: Any) -> tuple[tuple[int, ...], ...] 
 
 
 def _assemble(
-    dynamics: Any, crews: Sequence[Crew], config: Config, question: Question, settings: dict[str, Any], precision: str
-) -> tuple[Any, Fleet]:
-    """The device's program and the host's fleet. Both compile at the same time, in a process each."""
-    seeds = np.concatenate([crew.seeds for crew in crews])
+    dynamics: Any, arms: Sequence[ArmRuns], config: Config, question: Question, settings: dict[str, Any], precision: str
+) -> tuple[Any, LockstepRuns]:
+    """The device's program and the host's runs. Both compile at the same time, in a process each."""
+    seeds = np.concatenate([arm.seeds for arm in arms])
     first = {**settings, "epsilons": settings["epsilons"][:1]}
-    with _elsewhere(warm_up, dynamics, [crew.first() for crew in crews], config, question, first):
+    with _elsewhere(warm_up, dynamics, [arm.first() for arm in arms], config, question, first):
         from chunked_td.lambdas.on_device import Reading
         from chunked_td.models.neural.world import World
 
@@ -317,7 +274,7 @@ def _assemble(
         numbers = [int(seed) for seed in seeds]
         world = World(config, numbers, dynamics.horizon, reading=reading, precision=precision)
         world.compile()
-        fleet = _fleet(dynamics, crews, config, question, settings)
+        fleet = _lockstep(dynamics, arms, config, question, settings)
     return world, fleet
 
 
@@ -325,8 +282,10 @@ def _resolved(config: Config, dynamics: Any) -> Any:
     return config(dynamics) if callable(config) else config
 
 
-def _fleet(dynamics: Any, crews: Sequence[Crew], config: Config, question: Question, settings: dict[str, Any]) -> Fleet:
-    sources = [crew.lambda_source for crew in crews]
+def _lockstep(
+    dynamics: Any, arms: Sequence[ArmRuns], config: Config, question: Question, settings: dict[str, Any]
+) -> LockstepRuns:
+    sources = [arm.lambda_source for arm in arms]
     whole = next((source for source in sources if not source.per_component), sources[0])
     parts = next((source for source in sources if source.per_component), None)
     reader: Any = NumberReader()
@@ -336,23 +295,25 @@ def _fleet(dynamics: Any, crews: Sequence[Crew], config: Config, question: Quest
         reader = ChanceReader.make(len(config.nvec), config.actions)
     elif question.name == "outcomes":
         reader = OutcomeReader.make(config, question.only_taken)
-    return Fleet(
+    return LockstepRuns(
         dynamics,
         learner=settings["learner"],
         lambda_source=whole,
         part_source=parts,
         discount=settings["discount"],
         epsilons=settings["epsilons"],
-        seeds=np.concatenate([crew.seeds for crew in crews]).tolist(),
-        step_sizes=np.concatenate([crew.step_sizes for crew in crews]).tolist(),
+        seeds=np.concatenate([arm.seeds for arm in arms]).tolist(),
+        step_sizes=np.concatenate([arm.step_sizes for arm in arms]).tolist(),
         reader=reader,
-        columns=[question.column(crew.lambda_source) for crew in crews for _ in crew.seeds],
+        columns=[question.column(arm.lambda_source) for arm in arms for _ in arm.seeds],
     )
 
 
-def warm_up(dynamics: Any, crews: Sequence[Crew], config: Config, question: Question, settings: dict[str, Any]) -> None:
-    """Compile what the fleet will call, into the cache on disk, with a throw-away run."""
-    _fleet(dynamics, crews, config, question, settings).roll_out()
+def warm_up(
+    dynamics: Any, arms: Sequence[ArmRuns], config: Config, question: Question, settings: dict[str, Any]
+) -> None:
+    """Compile what the runs will call, into the cache on disk, with a throw-away run."""
+    _lockstep(dynamics, arms, config, question, settings).roll_out()
 
 
 @contextmanager
@@ -398,7 +359,7 @@ def check_memory(config: Config, horizon: int, runs: int) -> None:
         print(f"note: {runs} networks on a CPU are slow; a GPU trains them together (extra: cuda)", file=sys.stderr)
 
 
-def _record(world: Any, fleet: Fleet, rows: np.ndarray, episode: int) -> tuple[Any, ...]:
+def _record(world: Any, fleet: LockstepRuns, rows: np.ndarray, episode: int) -> tuple[Any, ...]:
     """Where every run stands: misses, probed values, returns, and how its network did since the last record.
 
     Runs that diverged count as in `Runs`: a miss for every episode not played, NaN for the rest.
@@ -428,11 +389,11 @@ def _mean_lambda(lambdas: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return np.where(columns < 0, each.mean(axis=1), lambdas[np.arange(len(columns)), np.maximum(columns, 0)])
 
 
-def _result(fleet: Fleet, records: Sequence[Any], part: slice) -> NetworkRuns:
+def _result(fleet: LockstepRuns, records: Sequence[Any], part: slice) -> Runs:
     """The runs of one arm."""
     misses, probed, returned, numbers = zip(*records, strict=True)
     misses_at = np.stack(misses, axis=1)[part]
-    return NetworkRuns(
+    return Runs(
         misses_at[:, -1],
         misses_at,
         np.stack(probed, axis=1)[part],
@@ -440,8 +401,10 @@ def _result(fleet: Fleet, records: Sequence[Any], part: slice) -> NetworkRuns:
         fleet.totals.steps[part, 0].copy(),
         None,
         fleet.diverged[part].copy(),
-        {name: np.stack([np.asarray(n[name], np.float64) for n in numbers], axis=1)[part] for name in numbers[0]},
+        diagnostics={
+            name: np.stack([np.asarray(n[name], np.float64) for n in numbers], axis=1)[part] for name in numbers[0]
+        },
     )
 
 
-__all__ = ["Crew", "NetworkRuns", "NoRoom", "can_share", "run_batch", "run_together"]
+__all__ = ["ArmRuns", "NoRoom", "can_share", "run_together"]

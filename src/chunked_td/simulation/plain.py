@@ -40,7 +40,7 @@ class _FirstActionEnv(DynamicsEnv):
 
     def missed(self) -> int:
         """Whether the episode was regretful."""
-        return int(self._env.miss(self._env, self.first, self._state))
+        return int(hasattr(self._env, "miss") and self._env.miss(self._env, self.first, self._state))
 
 
 class PlainRun:

@@ -23,41 +23,36 @@ NEGLIGIBLE = 1e-4
 answers_at = by_type("answers_at")
 
 
-class Told(NamedTuple):
-    """Numbers that were computed elsewhere: each question has one answer."""
+@kernel
+def _number(step, part):
+    return step.model.numbers[part if part >= 0 else step.model.whole]
+
+
+class GivenNumbers(NamedTuple):
+    """Numbers that were computed elsewhere: the one question that the source asks has one answer, or one per part."""
 
     numbers: Annotated[np.ndarray, "float32[m]"]
     whole: int
 
+    mixture = expected_mixture = staticmethod(_number)
+
     @staticmethod
     @kernel
-    def chance(model, step, action, part):
+    def chance(step, action, part):
         """P̂(x'|x,a) of what came, for the action taken."""
-        return model.numbers[part if part >= 0 else model.whole]
+        return _number(step, part)
 
     @staticmethod
     @kernel
-    def mixture(model, step, part):
-        """Σ_a π(a|x) P̂(x'|x,a)."""
-        return model.numbers[part if part >= 0 else model.whole]
-
-    @staticmethod
-    @kernel
-    def overlap(model, step, a, b, part):
+    def overlap(step, a, b, part):
         """Σ_{x'} P̂(x'|x,a)², for the action taken."""
-        return model.numbers[model.whole]
+        return _number(step, -1)
 
     @staticmethod
     @kernel
-    def expected_mixture(model, step, part):
-        """Σ_{x'} P̂^π(x'|x)²."""
-        return model.numbers[part if part >= 0 else model.whole]
-
-    @staticmethod
-    @kernel
-    def expected_choice(model, step):
+    def expected_choice(step):
         """Σ_{x'} P̂(x'|x,a)², where the next states offer no choice."""
-        return model.numbers[model.whole]
+        return _number(step, -1)
 
 
 class NumberReader(NamedTuple):
@@ -69,7 +64,7 @@ class NumberReader(NamedTuple):
     @kernel
     def answers_at(reader, numbers, column, state):
         """The model of one step."""
-        return Told(numbers, column)
+        return GivenNumbers(numbers, column)
 
 
 class ChanceReader(NamedTuple):

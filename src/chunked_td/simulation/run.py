@@ -8,7 +8,7 @@ import numpy as np
 
 from chunked_td._numba import check_layout, formed, is_cacheable, static, static_if_small
 from chunked_td.bootstraps import BOOTSTRAPS
-from chunked_td.envs.protocol import Dynamics, independent_copy, legal_masks
+from chunked_td.envs.protocol import Dynamics, independent_copy, legal_masks, prepare
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.learners.count_models import pairs_per_step
 from chunked_td.learners.exploration import Exploration
@@ -125,7 +125,7 @@ class Run:
         sizes = max(_BLOCK, 4 * self.room.env), max(_BLOCK, 4 * self.room.policy), 4 * sampled
         self.draws = [Draws(generator(sequence), size) for sequence, size in zip(seeds[:3], sizes, strict=True)]
         stream = self.env_stream(self.draws[0].reserve(dynamics.draws))
-        type(self.env).prepare(self.env, stream)
+        prepare(self.env, stream)
         if stream.position[0] > stream.block.size:
             check_dynamics(self.name, NO_DRAWS, 0)
 

@@ -11,7 +11,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,10 @@ class Runs:
       diverged: int64[R], the episode (from 0) in which a run diverged and stopped; −1 where it did not.
       lambda_at: float64[R, K], mean λ of the steps since the previous record, or None unless asked for. The first step
         of an episode has none. NaN where there was no step.
+      diagnostics: of runs whose λ came from networks, float64[R, K] each: training loss, λ on predictable and on noisy
+        steps, calibration by tenths of predicted probability (`calibration_count_3`, `calibration_predicted_3`,
+        `calibration_observed_3` hold the predictions between 0.3 and 0.4), and `broken`, the transition at which the
+        run's loss was not finite and the run was stopped, 0 for none. Empty for other runs.
     """
 
     misses: np.ndarray
@@ -65,6 +69,7 @@ class Runs:
     values: np.ndarray | None
     diverged: np.ndarray
     lambda_at: np.ndarray | None = None
+    diagnostics: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 def simulate(
@@ -279,8 +284,7 @@ def check_settings(
     check_choice("learner", learner, BOOTSTRAPS)
     view = check_view(view)
     check_episodes(episodes, 1)
-    asked = ("_fields", "nvec", "n_actions", "n_rewards", "draws", "horizon")
-    asked += ("prepare", "reset", "step", "legal", "miss")
+    asked = ("_fields", "nvec", "n_actions", "n_rewards", "draws", "horizon", "reset", "step", "legal")
     lacking = [name for name in asked if not hasattr(dynamics, name)]
     if lacking or isinstance(dynamics, type):
         raise ValueError(

@@ -41,15 +41,15 @@ class LimitModel(NamedTuple):
 
     @staticmethod
     @kernel
-    def came_from(model, step):
+    def came_from(step):
         """P^π(x_{t−1}|x_t), or for SARSA P^π(x_{t−1},a_{t−1}|x_t,a_t)."""
-        return model.came[model.node[0]]
+        return step.model.came[step.model.node[0]]
 
     @staticmethod
     @kernel
-    def visits(model, step, state):
+    def visits(step, state):
         """n(state), after ever more episodes."""
-        return model.visited[state]
+        return step.model.visited[state]
 
 
 def state_visits(pairs: Chain) -> np.ndarray:

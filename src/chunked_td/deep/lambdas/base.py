@@ -109,29 +109,19 @@ class DeepLambda(Named):
 
     Where the idea is that of a tabular source (`like`), id, label, group, colour and formula are that source's.
     `SOURCES` has one object of each class, or one of each of its `forms`.
+
+    Attributes:
+      needs_draws: whether λ needs `Transitions.draws`.
+      needs_codes: whether it predicts the codes of percepts, and so learns only where the next percept is known.
+      needs_memory: whether λ needs more than one transition: a rollout, or an agent with a memory.
+      streaming_only: whether it learns in `after` only, so that rollouts teach it nothing.
     """
 
     forms: ClassVar[tuple[str, ...] | None] = None
-
-    @property
-    def needs_draws(self) -> bool:
-        """Whether λ needs `Transitions.draws`."""
-        return False
-
-    @property
-    def needs_codes(self) -> bool:
-        """Whether it predicts the codes of percepts, and so learns only where the next percept is known."""
-        return False
-
-    @property
-    def streaming_only(self) -> bool:
-        """Whether it learns in `after` only, so that rollouts teach it nothing."""
-        return False
-
-    @property
-    def needs_memory(self) -> bool:
-        """Whether λ needs more than one transition: a rollout, or an agent with a memory."""
-        return False
+    needs_draws: ClassVar[bool] = False
+    needs_codes: ClassVar[bool] = False
+    needs_memory: ClassVar[bool] = False
+    streaming_only: ClassVar[bool] = False
 
     def init(self, key: jax.Array, sizes: SourceSizes) -> Any:
         """A fresh state."""
@@ -168,6 +158,11 @@ class DeepLambda(Named):
     def check(self, state: Any, transitions: Transitions) -> tuple[jax.Array, jax.Array] | None:
         """(predicted, came true), each [T, B], equal on average where the model is right; None where there is none."""
         return None
+
+
+def with_bias(features: jax.Array, inputs: jax.Array) -> jax.Array:
+    """What linear heads read: the critic's features, the observation and 1."""
+    return jnp.concatenate([features, inputs, jnp.ones((*inputs.shape[:-1], 1))], -1)
 
 
 class ErrorScale(NamedTuple):

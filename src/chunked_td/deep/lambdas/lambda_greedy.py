@@ -11,13 +11,13 @@ the observation. It depends on the state alone: where the critic has action valu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from chunked_td._checks import check_positive
-from chunked_td.deep.lambdas.base import DeepLambda, SourceSizes, Transitions
+from chunked_td.deep.lambdas.base import DeepLambda, SourceSizes, Transitions, with_bias
 from chunked_td.lambdas.greedy import GreedyLambda
 
 
@@ -48,7 +48,7 @@ class DeepLambdaGreedy(DeepLambda):
     def learn(self, state: GreedyState, transitions: Transitions) -> GreedyState:
         """TD(1) for the return and TD(0) for its variance, one time step after the other."""
         t = transitions
-        phi, later = _features(t.features, t.inputs), _features(t.next_features, t.next_inputs)
+        phi, later = with_bias(t.features, t.inputs), with_bias(t.next_features, t.next_inputs)
 
         def one(state: GreedyState, now: tuple[jax.Array, ...]) -> tuple[GreedyState, None]:
             phi, later, reward, terminated, start, valid = now
@@ -76,12 +76,8 @@ class DeepLambdaGreedy(DeepLambda):
 
     def lambdas(self, state: GreedyState, transitions: Transitions) -> jax.Array:
         """e² / (e² + Var); 1 where both are 0."""
-        phi = _features(transitions.features, transitions.inputs)
+        phi = with_bias(transitions.features, transitions.inputs)
         value = transitions.value if transitions.state_value is None else transitions.state_value
         square = (phi @ state.mean - value) ** 2
         variance = jnp.maximum(phi @ state.variance, 0.0)
         return (square + 1e-8) / (square + variance + 1e-8)
-
-
-def _features(features: Any, inputs: Any) -> jax.Array:
-    return jnp.concatenate([features, inputs, jnp.ones((*inputs.shape[:-1], 1))], -1)

@@ -48,16 +48,12 @@ class DeepMetaGradient(DeepLambda):
     bound: float = 1e3
 
     like = MetaGradientLambda
+    streaming_only = True  # it learns from traces
 
     def __post_init__(self) -> None:
         check_unit("initial", self.initial)
         check_positive("rate", self.rate)
         check_positive("bound", self.bound)
-
-    @property
-    def streaming_only(self) -> bool:
-        """It learns from traces."""
-        return True
 
     def init(self, key: jax.Array, sizes: SourceSizes) -> MetaState:
         """λ as given; nothing derived yet."""

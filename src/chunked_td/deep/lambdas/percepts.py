@@ -52,6 +52,7 @@ class DeepPercepts(DeepLambda):
     batches: int = 8
 
     forms = FORMS
+    needs_codes = True
 
     def __post_init__(self) -> None:
         check_choice("form", self.form, FORMS)
@@ -59,11 +60,6 @@ class DeepPercepts(DeepLambda):
         check_whole("hidden", self.hidden, 1)
         check_whole("batches", self.batches, 1)
         check_positive("learning_rate", self.learning_rate)
-
-    @property
-    def needs_codes(self) -> bool:
-        """It predicts them."""
-        return True
 
     @property
     def _optimiser(self) -> optax.GradientTransformation:

@@ -198,22 +198,13 @@ class DeepRecurrent(DeepLambda):
     window: int = 16
 
     forms = FORMS
+    needs_codes = needs_memory = True  # a single transition holds no history
 
     def __post_init__(self) -> None:
         check_choice("form", self.form, FORMS)
         check_whole("window", self.window, 1)
         name, idea = "recurrent" if self.form == "expected" else f"recurrent-{self.form}", IDEAS[self.form]
         self.take_names(idea, id=name, label=f"{idea.label}, recurrent", color=color_of(name))
-
-    @property
-    def needs_codes(self) -> bool:
-        """It predicts them."""
-        return True
-
-    @property
-    def needs_memory(self) -> bool:
-        """A single transition holds no history."""
-        return True
 
     def init(self, key: jax.Array, sizes: SourceSizes) -> Any:
         """Nothing where the agent has a memory."""

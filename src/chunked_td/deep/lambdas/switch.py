@@ -28,20 +28,9 @@ class DeepSwitch(DeepLambda):
 
     forms = ()
 
-    @property
-    def needs_draws(self) -> bool:
-        """If any does."""
-        return any(source.needs_draws for source in self.sources)
-
-    @property
-    def needs_codes(self) -> bool:
-        """If any does."""
-        return any(source.needs_codes for source in self.sources)
-
-    @property
-    def needs_memory(self) -> bool:
-        """If any does."""
-        return any(source.needs_memory for source in self.sources)
+    def __post_init__(self) -> None:
+        for name in ("needs_draws", "needs_codes", "needs_memory"):
+            object.__setattr__(self, name, any(getattr(source, name) for source in self.sources))
 
     def init(self, key: jax.Array, sizes: SourceSizes) -> SwitchState:
         """Fixed λ 0.95, until `choose` says otherwise."""

@@ -49,6 +49,7 @@ class DeepTrueModel(DeepLambda):
     memory: float = 2_000.0
 
     forms = TRUE_FORMS
+    needs_draws = True
 
     def __post_init__(self) -> None:
         check_choice("form", self.form, TRUE_FORMS)
@@ -58,11 +59,6 @@ class DeepTrueModel(DeepLambda):
         name, idea = f"true-{self.form}", _IDEAS[self.form]
         label = f"{idea.label}{' per action' if self.form == 'per-action' else ''}, true model"
         self.take_names(idea, id=name, label=label, color=color_of(name))
-
-    @property
-    def needs_draws(self) -> bool:
-        """It is nothing but draws."""
-        return True
 
     def init(self, key: jax.Array, sizes: SourceSizes) -> ErrorScale:
         """Only the size of TD errors is learned."""

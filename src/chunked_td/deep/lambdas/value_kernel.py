@@ -27,6 +27,7 @@ from chunked_td.deep.lambdas.base import (
     kernel_lambda,
     root_mean_square,
     start_scale,
+    with_bias,
 )
 from chunked_td.lambdas.value import ValueLambda
 
@@ -69,7 +70,7 @@ class DeepValueKernel(DeepLambda):
     def learn(self, state: KernelState, transitions: Transitions) -> KernelState:
         """Move the head towards what came: once per transition, or in a few batches per rollout."""
         scale = follow_scale(state.scale, transitions, self.memory)
-        phi, y = _features(transitions), transitions.discount * transitions.next_value
+        phi, y = with_bias(transitions.features, transitions.inputs), transitions.discount * transitions.next_value
         weight = transitions.valid[..., None] * _heads(state, transitions)
         count = y.size
         chunks = next(n for n in range(min(_CHUNKS, count), 0, -1) if count % n == 0)
@@ -87,7 +88,7 @@ class DeepValueKernel(DeepLambda):
         if transitions.reward.size > 1:
             return super().step(state, transitions)
         scale = follow_scale(state.scale, transitions, self.memory)
-        phi = _features(transitions)[0, 0]
+        phi = with_bias(transitions.features, transitions.inputs)[0, 0]
         head = _heads(state, transitions)[0, 0]
         mean, variance = jnp.sum(state.weights * phi * head[:, None], (1, 2))
         error = transitions.discount * transitions.next_value[0, 0] - mean
@@ -98,7 +99,7 @@ class DeepValueKernel(DeepLambda):
 
     def moments(self, state: KernelState, transitions: Transitions) -> tuple[jax.Array, jax.Array]:
         """(m, v) of the states that transitions leave, [T, B] each."""
-        answers = _answers(state.weights, _features(transitions))
+        answers = _answers(state.weights, with_bias(transitions.features, transitions.inputs))
         chosen = jnp.sum(_heads(state, transitions)[..., None, :] * answers, -1)
         return chosen[..., 0], jnp.maximum(chosen[..., 1], 0.0)
 
@@ -111,12 +112,6 @@ class DeepValueKernel(DeepLambda):
         """v, and the squared error of m."""
         mean, variance = self.moments(state, transitions)
         return variance, (transitions.discount * transitions.next_value - mean) ** 2
-
-
-def _features(transitions: Transitions) -> jax.Array:
-    """Critic's features, observation and 1."""
-    one = jnp.ones((*transitions.inputs.shape[:-1], 1))
-    return jnp.concatenate([transitions.features, transitions.inputs, one], -1)
 
 
 def _heads(state: KernelState, transitions: Transitions) -> jax.Array:

@@ -80,11 +80,6 @@ class Blackjack(NamedTuple):
 
     @staticmethod
     @kernel
-    def prepare(env: Any, rng: Stream) -> None:
-        """Nothing is fixed by the seed."""
-
-    @staticmethod
-    @kernel
     def reset(env: Any, rng: Stream, state: np.ndarray) -> None:
         """Deal two cards to the player and one to the dealer."""
         first, second = draw_card(rng), draw_card(rng)

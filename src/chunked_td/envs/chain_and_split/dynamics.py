@@ -59,11 +59,6 @@ class ChainAndSplit(NamedTuple):
 
     @staticmethod
     @kernel
-    def prepare(env: Any, rng: Stream) -> None:
-        """Nothing is fixed by the seed."""
-
-    @staticmethod
-    @kernel
     def reset(env: Any, rng: Stream, state: np.ndarray) -> None:
         """Begin in state 0."""
         state[0] = 0

@@ -78,11 +78,6 @@ class KeyToDoor(NamedTuple):
 
     @staticmethod
     @kernel
-    def prepare(env: Any, rng: Stream) -> None:
-        """Nothing is fixed by the seed."""
-
-    @staticmethod
-    @kernel
     def reset(env: Any, rng: Stream, state: np.ndarray) -> None:
         """Begin at time 0 with everything off."""
         state[:] = 0

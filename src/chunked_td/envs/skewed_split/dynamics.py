@@ -67,11 +67,6 @@ class SkewedSplit(NamedTuple):
 
     @staticmethod
     @kernel
-    def prepare(env: Any, rng: Stream) -> None:
-        """Nothing is fixed by the seed."""
-
-    @staticmethod
-    @kernel
     def reset(env: Any, rng: Stream, state: np.ndarray) -> None:
         """Begin in state 0."""
         state[0] = 0
@@ -97,12 +92,6 @@ class SkewedSplit(NamedTuple):
     def legal(env: Any, state: np.ndarray) -> int:
         """Count the actions: always one."""
         return 1
-
-    @staticmethod
-    @kernel
-    def miss(env: Any, first_action: int, state: np.ndarray) -> bool:
-        """Nothing can be missed where nothing can be chosen."""
-        return False
 
     @staticmethod
     @kernel

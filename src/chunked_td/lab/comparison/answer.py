@@ -7,14 +7,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from chunked_td.lab.comparison.arms import BOOTSTRAPS, PLANS
+from chunked_td.lab.comparison.arms import BOOTSTRAPS, PLANS, VALUES
 from chunked_td.lab.comparison.ranking import LEAST, Gap, PairedFamily
 from chunked_td.lab.comparison.recipe import agent_line, command
 from chunked_td.lab.comparison.sweep import ArmOutcome, Comparison, Standing
 from chunked_td.lab.wording import list_text, seeds_text
 
-SCORE = "mean return of all training episodes, exploration included"
-"""What arms are ranked by."""
 NOT_LEARNED = "Is the state hidden, is exploration too weak, or are the episodes too few?"
 _NAMED = 5  # sources not worth trying that are named; more are counted
 
@@ -101,7 +99,7 @@ def direct_texts(found: Comparison) -> list[str]:
 def recipe_texts(found: Comparison) -> list[str]:
     """How to train the best, for the shell and in Python."""
     best = best_of(found) or best_of(found, plans=True)
-    if best is None:
+    if best is None or found.settings.question == VALUES:  # no policy is learned
         return []
     line, label = command(best.outcome, found.settings), best.arm.label
     first = [f"To train {label}: {line}"] if line else []
@@ -141,9 +139,7 @@ def bootstrap_texts(found: Comparison) -> list[str]:
 def caveats(found: Comparison) -> list[str]:
     """Bootstraps that differ, divergence, step sizes at the grid's edge, few seeds."""
     texts = bootstrap_texts(found)
-    texts += [
-        divergence_text(one) for one in found.outcomes if any(runs.diverged.any() for runs in one.curves.values())
-    ]
+    texts += [divergence_text(one) for one in found.outcomes if one.lost.any()]
     if found.at_edge:
         names = list_text([f"{one.arm.label} (α = {one.step_size_text})" for one in found.at_edge])
         texts.append(f"Warning: the best step size lies at the edge of the grid for {names}; it may lie beyond.")
@@ -158,8 +154,8 @@ def caveats(found: Comparison) -> list[str]:
 def divergence_text(one: ArmOutcome) -> str:
     """At which step sizes an arm diverged."""
     lost = [
-        f"α = {size:.4g} ({int(runs.diverged.sum())} of {runs.diverged.size} runs)"
-        for size, runs in sorted(one.curves.items())
-        if runs.diverged.any()
+        f"α = {size:.4g} ({int(runs.sum())} of {runs.size} runs)"
+        for size, runs in zip(one.step_sizes, one.lost, strict=True)
+        if runs.any()
     ]
     return f"{'Not ranked' if one.diverged else 'Diverged'}: {one.arm.label} at {list_text(lost)}."

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td import lambdas
-from chunked_td._checks import did_you_mean
+from chunked_td._checks import check_choice, did_you_mean
 from chunked_td.lab.gym_environments import make_indexer_for
 from chunked_td.lab.study import Arm, Environment, Protocol, Size
 from chunked_td.lambdas.base import MODEL, LambdaSource
@@ -43,6 +43,13 @@ BY_DEFAULT = tuple(id for id in SOURCES if id == DYNA or lambdas.SOURCES[id].by_
 
 PLANS = {DYNA: "at ten more updates a step, from a model"}
 """Sources that plan, and what that costs."""
+
+RETURNS, VALUES = "returns", "values"
+SCORES = {
+    RETURNS: "mean return of all training episodes, exploration included",
+    VALUES: "minus the root mean square error of the values of acting at random (0 is exact), mean over training",
+}
+"""Questions, and what arms are ranked by."""
 
 _WITH_VALUE = ("fixed", "watkins")
 _CHECKPOINTS = 50
@@ -81,6 +88,8 @@ class ComparisonSettings:
       indexer: "hash", or "module:function" from an environment to an indexer; see `gym_environments.make_indexer_for`.
       action_mask: obey `info["action_mask"]` where there is one.
       compiled: run compiled where that is possible.
+      question: "returns", or "values": every arm evaluates the policy that acts at random, from the same episodes for
+        a seed, and is scored by its distance to the exact values; the environment's table must be known.
     """
 
     env: str
@@ -106,6 +115,17 @@ class ComparisonSettings:
     indexer: str | None = None
     action_mask: bool = True
     compiled: bool = True
+    question: str = RETURNS
+
+    @property
+    def score(self) -> str:
+        """What arms are ranked by."""
+        return SCORES[self.question]
+
+    @property
+    def score_axis(self) -> str:
+        """The same for axes and columns."""
+        return "mean return" if self.question == RETURNS else "minus the error of values"
 
     @property
     def every(self) -> int:
@@ -118,13 +138,8 @@ class ComparisonSettings:
         return np.unique([*range(self.every, self.episodes, self.every), self.episodes])
 
     @property
-    def weights(self) -> np.ndarray:
-        """The share of all episodes that each checkpoint stands for."""
-        return np.diff(self.marks, prepend=0) / self.episodes
-
-    @property
     def ladder(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Every step size that may be tried, in order, and the places of those to begin with.
+        """Every step size that may be tried, in order, and the indices of those to begin with.
 
         The grid's first and last factors go on, `extend` times and not beyond 1; a single size goes on by factors of 2.
         """
@@ -142,7 +157,8 @@ def problem_arguments(settings: ComparisonSettings) -> dict[str, Any]:
     """What makes the environment and its states, as plain values."""
     plain = settings.wrappers or settings.bins or settings.indexer or settings.reward_weights
     compiled = settings.compiled and not plain and settings.step_size_schedule is None
-    return {name: getattr(settings, name) for name in _PROBLEM} | {"compiled": compiled}
+    found = {name: getattr(settings, name) for name in _PROBLEM} | {"compiled": compiled}
+    return found if settings.question == RETURNS else found | {"question": settings.question}
 
 
 @dataclass(frozen=True)
@@ -230,15 +246,16 @@ class LearnerArm:
         """Whether it makes more updates than its steps."""
         return self.source in PLANS
 
-    def in_lab(self, settings: ComparisonSettings, places: Iterable[int]) -> Arm:
-        """The arm as the lab runs it, with the step sizes at these places of the ladder."""
-        options: dict[str, Any] = {"epsilon": 1.0} if self.source == RANDOM else exploration_options(settings)
+    def in_lab(self, settings: ComparisonSettings, indices: Iterable[int]) -> Arm:
+        """The arm as the lab runs it, with these step sizes of the ladder."""
+        at_random = self.source == RANDOM or settings.question == VALUES
+        options: dict[str, Any] = {"epsilon": 1.0} if at_random else exploration_options(settings)
         if self.planner is not None:
             options["planner"] = self.planner
         options |= self.view_options
         source = self.lambda_source
         model = "counts" if source.needs & MODEL else None
-        sizes = tuple(-place for place in sorted(places))
+        sizes = tuple(-index for index in sorted(indices))
         return Arm(self.id, self.label, self.bootstrap, source, model, sizes, in_paper=False, options=options)
 
 
@@ -291,7 +308,7 @@ def protocol_of(settings: ComparisonSettings, arms: Sequence[Arm], seeds: int) -
         exponents=tuple(-place for place in grid),
         episodes=settings.episodes,
         scoring="chunked_td.lab.comparison.running:returns_and_lambda",
-        score_label="mean return of all episodes",
+        score_label="mean return of all episodes" if settings.question == RETURNS else settings.score_axis,
         smoke=Size(seeds=2, episodes=min(settings.episodes, 10), exponents=(-grid[0],)),
         record=((settings.episodes, settings.every),),
         exploration=EPSILON if settings.epsilon is None else settings.epsilon,
@@ -307,6 +324,13 @@ def arms_of(settings: ComparisonSettings) -> tuple[LearnerArm, ...]:
     for name in settings.bootstraps:
         if name not in BOOTSTRAPS:
             raise ValueError(f"bootstraps must be among {', '.join(BOOTSTRAPS)}, got {name!r}")
+    check_choice("question", settings.question, tuple(SCORES))
+    explores = settings.exploration is not None or settings.epsilon is not None
+    if settings.question == VALUES and ("q_learning" in settings.bootstraps or explores):
+        raise ValueError(
+            "question: values are those of acting at random, so it goes with the bootstraps sarsa and expected_sarsa "
+            f"and no exploration; got {', '.join(settings.bootstraps)}{' and exploration' if explores else ''}"
+        )
     sources = _sources_of(settings)
     arms = tuple(arm for name in dict.fromkeys(settings.bootstraps) for arm in _arms_with(name, settings, sources))
     if "watkins" in sources and not any(arm.source == "watkins" for arm in arms):

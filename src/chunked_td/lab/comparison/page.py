@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.comparison.answer import SCORE, best_of, caveats, direct_texts, headline
-from chunked_td.lab.comparison.arms import BOOTSTRAPS, ComparisonSettings
+from chunked_td.lab.comparison.answer import best_of, caveats, direct_texts, headline
+from chunked_td.lab.comparison.arms import BOOTSTRAPS, RETURNS, VALUES, ComparisonSettings
 from chunked_td.lab.comparison.ranking import LEAST
 from chunked_td.lab.comparison.recipe import command, script
 from chunked_td.lab.comparison.sweep import Comparison, Standing
@@ -31,7 +31,7 @@ _BANDS = "“intervals” off and on again shows those of all arms."
 
 def render_page(found: Comparison) -> str:
     """The page as text."""
-    best = best_of(found) or best_of(found, plans=True)
+    best = None if found.settings.question == VALUES else best_of(found) or best_of(found, plans=True)
     plain = [row for row in found.rows if not row.arm.plans]
     return render(
         "compare.html",
@@ -61,14 +61,14 @@ def apart_rows(found: Comparison) -> list[Standing]:
 def ranking_table(found: Comparison, rows: Sequence[Standing], name: str) -> Table:
     """Some rows of the ranking, fixed λs after λ sources, with the distance of each to the best λ."""
     captions = {
-        "ranking": f"Ranking by the {SCORE}, {found.seeds} seeds.",
+        "ranking": f"Ranking by the {found.settings.score}, {found.seeds} seeds.",
         "rest": "The other arms.",
         "apart": "For reference: planning makes more updates a step than the others; the random policy learns nothing.",
     }
     cells = [_cells(found, row) for row in rows]
     if name == "rest":
         cells += [(one.arm.label, "diverged", "–", "–", one.step_size_text) for one in found.diverged]
-    columns = ("learner", "", "mean return (95 %)", "behind the best λ", "step size α")
+    columns = ("learner", "", f"{found.settings.score_axis} (95 %)", "behind the best λ", "step size α")
     note = _NOTE if name == "ranking" and found.seeds >= LEAST else ""
     return Table(name, captions[name], columns, tuple(cells), note)
 
@@ -119,12 +119,13 @@ def ranking_plot(found: Comparison) -> Plot:
         "marker": {"size": 4, "color": "rgba(0,0,0,0.22)"},
     }  # fmt: skip
     more = {} if found.reference is None else _random_line(found.reference.mean)
-    form = layout(axis("mean return"), axis("", categoryorder="array", categoryarray=names), **more)
+    made = layout(axis(found.settings.score_axis), axis("", categoryorder="array", categoryarray=names), **more)
     caption = (
-        f"The {SCORE}: mean over {found.seeds} seeds with its 95 % interval; small dots are seeds, the dotted line is "
-        f"acting at random. {len(rows)} of {len(found.rows)} arms."
+        f"The {found.settings.score}: mean over {found.seeds} seeds with its 95 % interval; small dots are seeds"
+        f"{'' if found.reference is None else ', the dotted line is acting at random'}. "
+        f"{len(rows)} of {len(found.rows)} arms."
     )
-    return Plot("ranking", "Ranking", caption, [scattered, *traces], form, height=130 + 26 * len(rows))
+    return Plot("ranking", "Ranking", caption, [scattered, *traces], made, height=130 + 26 * len(rows))
 
 
 def _random_line(x: float) -> dict[str, Any]:
@@ -157,21 +158,21 @@ def at_first(traces: list[dict[str, Any]], shown: bool) -> list[dict[str, Any]]:
 
 def curves_plot(found: Comparison) -> Plot:
     """Learning curves, every seed at its chosen step size."""
-    form = layout(axis("episode"), axis("mean return since the last point"))
+    made = layout(axis("episode"), axis(f"{found.settings.score_axis} since the last point"))
     caption = f"The best of each kind, mean over {found.seeds} seeds with 95 % intervals; others: click in the legend."
     lines = _lines(found, "means", found.settings.marks)
-    return Plot("curves", "Learning curves", f"{caption} {_BANDS}", lines, form, ("bands", "logx"))
+    return Plot("curves", "Learning curves", f"{caption} {_BANDS}", lines, made, ("bands", "logx"))
 
 
 def lambda_plot(found: Comparison) -> Plot:
     """Mean λ over training."""
-    form = layout(axis("episode"), axis("mean λ since the last point", range=[-0.03, 1.03]))
+    made = layout(axis("episode"), axis("mean λ since the last point", range=[-0.03, 1.03]))
     caption = (
         f"Mean λ of the steps, over {found.seeds} seeds with 95 % intervals. Near 1, returns are passed back whole; "
         f"near 0, every step bootstraps. {_BANDS}"
     )
     lines = _lines(found, "lambdas", found.settings.marks)
-    return Plot("lambda", "λ over training", caption, lines, form, ("bands", "logx"))
+    return Plot("lambda", "λ over training", caption, lines, made, ("bands", "logx"))
 
 
 def step_size_plot(found: Comparison) -> Plot:
@@ -184,9 +185,9 @@ def step_size_plot(found: Comparison) -> Plot:
         sizes, look = np.array(row.outcome.step_sizes)[there], _look(row, place)
         some = line_with_band(row.arm.label, sizes, mean, interval, look, seeds=scores.shape[1], markers=True)
         traces += at_first(some, row in shown)
-    form = layout(axis("step size α", log=True), axis("mean return"))
-    caption = f"The {SCORE}, for every step size tried without diverging, {found.seeds} seeds. {_BANDS}"
-    return Plot("sizes", "Step sizes", caption, traces, form, ("bands",))
+    made = layout(axis("step size α", log=True), axis(found.settings.score_axis))
+    caption = f"The {found.settings.score}, for every step size tried without diverging, {found.seeds} seeds. {_BANDS}"
+    return Plot("sizes", "Step sizes", caption, traces, made, ("bands",))
 
 
 def method(found: Comparison) -> list[str]:
@@ -197,7 +198,7 @@ def method(found: Comparison) -> list[str]:
         seeds += f" (added until the answer was clear or the time used; judged {found.looks} times at most)"
     return [
         f"{len(found.outcomes)} arms, {seeds}, {settings.episodes:,} episodes per run, γ = {settings.discount:g}, "
-        f"exploration: {exploration_text(settings)}, values begin at {settings.initial_value:g}.",
+        f"{exploration_text(settings)}, values begin at {settings.initial_value:g}.",
         f"{how[0].upper()}{how[1:]}.",
         "Every λ source runs with every bootstrap, so that neither is taken for the other. Every arm sees the same "
         "seeds; arms are compared seed by seed.",
@@ -213,15 +214,17 @@ def method(found: Comparison) -> list[str]:
 
 def exploration_text(settings: ComparisonSettings) -> str:
     """How the learners explore, in words."""
+    if settings.question == VALUES:
+        return "all actions drawn at random: every arm learns from the same transitions of a seed"
     exploration = settings.exploration
     epsilon = f"ε = {_number(EPSILON if settings.epsilon is None else settings.epsilon)}"
     if exploration is None:
-        return f"ε-greedy, {epsilon}"
+        return f"exploration: ε-greedy, {epsilon}"
     if isinstance(exploration, Softmax):
-        return f"softmax, temperature {_number(exploration.temperature)}"
+        return f"exploration: softmax, temperature {_number(exploration.temperature)}"
     if isinstance(exploration, CountBonus):
-        return f"count bonus {exploration.scale:g}/√n, {epsilon}"
-    return f"{exploration!r}, {epsilon}"
+        return f"exploration: count bonus {exploration.scale:g}/√n, {epsilon}"
+    return f"exploration: {exploration!r}, {epsilon}"
 
 
 def _number(value: Any) -> str:
@@ -233,25 +236,26 @@ def frame_of(found: Comparison) -> Any:
     """The curves of all runs as a Polars table: one row per arm, step size, seed and checkpoint."""
     import polars as pl
 
-    marks, frames = found.settings.marks, []
+    frames = []
     for one in found.outcomes:
-        for place, size in enumerate(one.step_sizes):
-            runs = one.curves[size]
-            seeds, points = runs.means.shape
-            frames.append(
-                pl.DataFrame(
-                    {
-                        "arm": [one.arm.label] * (seeds * points),
-                        "bootstrap": [BOOTSTRAPS[one.arm.bootstrap]] * (seeds * points),
-                        "lambda_source": [one.arm.source_label] * (seeds * points),
-                        "step_size": np.full(seeds * points, size),
-                        "seed": np.repeat(np.arange(seeds), points),
-                        "episode": np.tile(marks, seeds),
-                        "mean_return": runs.means.ravel(),
-                        "mean_lambda": runs.lambdas.ravel(),
-                        "diverged": np.repeat(runs.diverged, points),
-                        "chosen": np.repeat(one.chosen == place, points),
-                    }
-                )
+        runs, (sizes, seeds, points) = one.runs, one.runs.columns["score"].shape
+        rows, chosen = sizes * seeds * points, one.chosen == np.arange(sizes)[:, None]
+        frames.append(
+            pl.DataFrame(
+                {
+                    "arm": [one.arm.label] * rows,
+                    "bootstrap": [BOOTSTRAPS[one.arm.bootstrap]] * rows,
+                    "lambda_source": [one.arm.source_label] * rows,
+                    "step_size": np.repeat(runs.step_sizes, seeds * points),
+                    "seed": np.tile(np.repeat(runs.seeds, points), sizes),
+                    "episode": np.tile(runs.episodes, sizes * seeds),
+                    "mean_return" if found.settings.question == RETURNS else "minus_error": one.column(
+                        "mean_return"
+                    ).ravel(),
+                    "mean_lambda": one.column("mean_lambda").ravel(),
+                    "diverged": np.repeat(one.lost.ravel(), points),
+                    "chosen": np.repeat(chosen.ravel(), points),
+                }
             )
+        )
     return pl.concat(frames)

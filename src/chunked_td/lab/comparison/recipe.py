@@ -92,7 +92,7 @@ def script(one: ArmOutcome, settings: ComparisonSettings) -> str:
     given = [f"{name}={value!r}" for name, value in settings.env_settings.items()]
     if is_file(settings.env):
         kind = class_in_file(settings.env)
-        imports.append(f"from {kind.__module__} import {kind.__name__}")
+        imports.append(f"from {Path(settings.env.partition('.py')[0]).name} import {kind.__name__}")
         made = f"gym.wrappers.TimeLimit({kind.__name__}({', '.join(given)}), {settings.max_steps})"
     else:
         limit = [f"max_episode_steps={settings.max_steps}"] if _unlimited(settings) else []

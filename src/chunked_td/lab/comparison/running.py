@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.comparison.arms import ComparisonSettings, learner_for, problem_arguments
+from chunked_td.lab.comparison.arms import VALUES, ComparisonSettings, learner_for, problem_arguments
 from chunked_td.lab.gym_environments import make_environment
 from chunked_td.lab.study import Scores
 from chunked_td.lambdas.base import LambdaSource
@@ -55,6 +55,15 @@ class ComparisonProblem:
         """The problem of a comparison."""
         found = cls.make(**problem_arguments(settings))
         return cls(settings, found.dynamics, _why_not(settings) or found.reason)
+
+    @functools.cached_property
+    def exact(self) -> Any:
+        """The exact model, for the question of values; an error where the environment's table is not known."""
+        from chunked_td.analysis.exact import ExactModel
+
+        if self.dynamics is None:
+            raise ValueError(f"question: exact values are not available here: {self.reason}")
+        return ExactModel(self.dynamics)
 
     def describe(self) -> str:
         """Where runs execute, and why."""
@@ -158,6 +167,8 @@ def play(
 ) -> Any:
     """Play a batch of runs; called as `chunked_td.simulation.simulate` is, with `problem` for the dynamics."""
     arm.pop("probes")
+    if problem.settings.question == VALUES:
+        return _play_values(problem, seeds, step_sizes, episodes, record_at, threads, **arm)
     if problem.dynamics is None or not arm["lambda_source"].is_compiled:
         marks = np.asarray(record_at)
         pairs = zip(step_sizes.tolist(), seeds.tolist(), strict=True)
@@ -166,6 +177,22 @@ def play(
         returns, lost, lambdas = map(np.array, zip(*rows, strict=True))
         return SimpleNamespace(returns_at=returns, diverged=lost, lambda_at=lambdas)
     return _play_compiled(problem, seeds, step_sizes, episodes, record_at, threads, **arm)
+
+
+def _play_values(
+    problem: ComparisonProblem, seeds: Any, step_sizes: Any, episodes: int, record_at: Any, *more: Any, **arm: Any
+) -> Any:
+    """As `play`; minus the root mean square error of V(s) = Σ_a Q(s,a)/|legal| at a checkpoint stands for returns."""
+    model = problem.exact
+    rows, actions = np.nonzero(model.mask)
+    probes = list(zip(model.ids[rows].tolist(), actions.tolist(), strict=True))
+    runs = _play_compiled(problem, seeds, step_sizes, episodes, record_at, *more, probes=probes, **arm)
+    states = np.flatnonzero(model.legal)
+    mean = (rows[:, None] == states) / model.legal[states]
+    truth = model.evaluate("uniform", arm["discount"]).v.sum(axis=1)[states]
+    errors = np.sqrt(((np.asarray(runs.probes_at) @ mean - truth) ** 2).mean(axis=-1))
+    returns = -errors * np.diff(np.asarray(record_at), prepend=0)
+    return SimpleNamespace(returns_at=returns, diverged=runs.diverged, lambda_at=runs.lambda_at)
 
 
 def _play_compiled(

@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from chunked_td._checks import check_whole
 from chunked_td.lab.comparison.arms import (
     LARGEST,
     RANDOM,
+    VALUES,
     ComparisonSettings,
     LearnerArm,
     arms_of,
@@ -26,6 +27,7 @@ from chunked_td.lab.comparison.arms import (
 from chunked_td.lab.comparison.ranking import ERROR, LOOKS, PairedFamily, chosen_sizes, own_interval
 from chunked_td.lab.comparison.running import ComparisonProblem, check_agents, end_workers, facts_of
 from chunked_td.lab.errors import DONE, DirectoryError, LabError
+from chunked_td.lab.results.runs import RunArrays, runs_of
 from chunked_td.lab.running.plan import SweepOptions, make_plan, record_request
 from chunked_td.lab.running.reproduce import RunOptions, run_planned
 from chunked_td.lab.store.batch_store import Store
@@ -36,52 +38,44 @@ from chunked_td.lab.study import Protocol
 
 
 @dataclass(frozen=True)
-class Curves:
-    """An arm with one step size.
-
-    Attributes:
-      means: float64[seeds, checkpoints], mean return since the last checkpoint; NaN once a run has diverged.
-      diverged: bool[seeds].
-      lambdas: float64[seeds, checkpoints], mean λ since the last checkpoint; NaN where no step had one.
-    """
-
-    means: np.ndarray
-    diverged: np.ndarray
-    lambdas: np.ndarray
-
-
-@dataclass(frozen=True)
 class ArmOutcome:
     """What an arm did.
 
     Attributes:
-      curves: by step size.
-      weights: the share of all episodes that each checkpoint stands for.
+      runs: by step size, smallest first, seed and checkpoint. Columns: "score", mean return of all episodes so far, −∞
+        for runs that diverged; "mean_return" and "mean_lambda" since the last checkpoint; "diverged", 0 or 1.
     """
 
     arm: LearnerArm
-    curves: dict[float, Curves]
-    weights: np.ndarray
+    runs: RunArrays
 
     @cached_property
     def step_sizes(self) -> tuple[float, ...]:
         """In order."""
-        return tuple(sorted(self.curves))
+        return tuple(self.runs.step_sizes.tolist())
 
     @cached_property
     def all_scores(self) -> np.ndarray:
         """float64[step sizes, seeds]: mean return over all episodes; −∞ for runs that diverged."""
-        rows = [self.curves[size] for size in self.step_sizes]
-        return np.array([np.where(row.diverged, -np.inf, row.means @ self.weights) for row in rows])
+        return self.runs.at()
+
+    @cached_property
+    def lost(self) -> np.ndarray:
+        """bool[step sizes, seeds]: which runs diverged."""
+        return self.runs.at(column="diverged") > 0
 
     @cached_property
     def chosen(self) -> np.ndarray:
         """int64[seeds]: the place among `step_sizes` for every seed, chosen on the other half of the seeds."""
         return chosen_sizes(self.all_scores)
 
+    def column(self, name: str) -> np.ndarray:
+        """float64[step sizes, seeds, checkpoints]; NaN where nothing was recorded."""
+        columns = self.runs.columns
+        return columns[name] if name in columns else np.full_like(columns["score"], np.nan)
+
     def _at_chosen(self, name: str) -> np.ndarray:
-        rows = [getattr(self.curves[size], name) for size in self.step_sizes]
-        return np.array([rows[place][seed] for seed, place in enumerate(self.chosen)])
+        return self.column(name)[self.chosen, np.arange(self.chosen.size)]
 
     @cached_property
     def scores(self) -> np.ndarray:
@@ -91,12 +85,12 @@ class ArmOutcome:
     @cached_property
     def means(self) -> np.ndarray:
         """float64[seeds, checkpoints] at the chosen step sizes."""
-        return self._at_chosen("means")
+        return self._at_chosen("mean_return")
 
     @cached_property
     def lambdas(self) -> np.ndarray:
         """float64[seeds, checkpoints] at the chosen step sizes: mean λ; NaN where no step had one."""
-        return self._at_chosen("lambdas")
+        return self._at_chosen("mean_lambda")
 
     @property
     def diverged(self) -> bool:
@@ -116,9 +110,9 @@ class ArmOutcome:
     @property
     def at_edge(self) -> tuple[bool, bool]:
         """Whether a half of the seeds prefers the smallest or the largest step size tried, and it is better."""
-        places = np.unique(self.chosen)
-        low = 0 in places and self._is_better(0, 1)
-        high = len(self.step_sizes) - 1 in places and self._is_better(-1, -2) and self.step_sizes[-1] < LARGEST
+        indices = np.unique(self.chosen)
+        low = 0 in indices and self._is_better(0, 1)
+        high = len(self.step_sizes) - 1 in indices and self._is_better(-1, -2) and self.step_sizes[-1] < LARGEST
         return low, high
 
     def _is_better(self, edge: int, neighbour: int) -> bool:
@@ -245,6 +239,8 @@ def compare(
         raise ValueError(f"minutes must be positive, got {minutes!r}")
     arms, begun = arms_of(settings), time.monotonic()
     problem = ComparisonProblem.of(settings)
+    if settings.question == VALUES:
+        _ = problem.exact  # what cannot be known is refused before anything runs
     sweep = _Sweep(settings, arms, problem, how or RunOptions(), say)
     first = sweep.protocol(looks[0])
     check_agents(problem, first.arms, settings.ladder[0])  # before the folder is made: what is refused leaves nothing
@@ -315,12 +311,12 @@ class _Sweep:
     store: Store = field(init=False)
 
     def __post_init__(self):
-        self.places: dict[LearnerArm, set[int]] = {arm: set(self.settings.ladder[1]) for arm in self.arms}
+        self.indices: dict[LearnerArm, set[int]] = {arm: set(self.settings.ladder[1]) for arm in self.arms}
         self.random = LearnerArm(self.arms[0].bootstrap, RANDOM)
 
     def protocol(self, seeds: int) -> Protocol:
         """The protocol with the step sizes that are asked for so far."""
-        arms = [arm.in_lab(self.settings, places) for arm, places in self.places.items()]
+        arms = [arm.in_lab(self.settings, indices) for arm, indices in self.indices.items()]
         first = self.settings.ladder[1][:1]
         return protocol_of(self.settings, [*arms, self.random.in_lab(self.settings, first)], seeds)
 
@@ -337,18 +333,19 @@ class _Sweep:
                 f"{', '.join(f'{size:.4g}' for size in sizes)} for them, too"
             )
         settings = replace(self.settings, seeds=seeds, step_sizes=tuple(sorted(map(float, self.settings.step_sizes))))
+        random = None if settings.question == VALUES else outcomes[-1]
         return Comparison(
-            settings, tuple(outcomes[:-1]), self.problem.describe(), outcomes[-1], looks, facts_of(self.problem)
+            settings, tuple(outcomes[:-1]), self.problem.describe(), random, looks, facts_of(self.problem)
         )
 
     def _widened(self, outcomes: Sequence[ArmOutcome]) -> set[int]:
         """Ask for step sizes beyond the edge of the grid, where an arm prefers it; returns the new ones."""
         found: set[int] = set()
         for one in outcomes:
-            places, (low, high) = self.places[one.arm], one.at_edge
-            more = ({min(places) - 1} if low else set()) | ({max(places) + 1} if high else set())
+            indices, (low, high) = self.indices[one.arm], one.at_edge
+            more = ({min(indices) - 1} if low else set()) | ({max(indices) + 1} if high else set())
             more &= set(range(len(self.settings.ladder[0])))
-            places |= more
+            indices |= more
             found |= more
         return found
 
@@ -365,12 +362,4 @@ class _Sweep:
         import polars as pl
 
         (wanted,) = (wanted for wanted in self.store.wanted("compare") if wanted.arm == arm.id)
-        frame = self.store.frame([wanted]).filter(pl.col("seed") < seeds)
-        curves = {}
-        for (size,), rows in frame.group_by("step_size", maintain_order=True):
-            columns: Mapping[str, np.ndarray] = {
-                name: rows[name].to_numpy().reshape(seeds, -1) for name in ("mean_return", "diverged", "mean_lambda")
-            }
-            lost = columns["diverged"][:, -1] > 0
-            curves[float(size)] = Curves(columns["mean_return"], lost, columns["mean_lambda"])  # type: ignore[arg-type]
-        return ArmOutcome(arm, curves, self.settings.weights)
+        return ArmOutcome(arm, runs_of(self.store.frame([wanted]).filter(pl.col("seed") < seeds)))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +35,6 @@ from chunked_td.lab.wording import seeds_text
 TITLE = "Chunked-TD: the paper's experiments, run again"
 SWITCHES = {"bands": "intervals", "logx": "logarithmic episodes", "logy": "logarithmic scores"}
 """What the page calls the switches of a plot."""
-
-
-@dataclass(frozen=True)
-class StudySection:
-    """What the page shows of one study. `figures`: {name of a figure for print: what it shows}."""
-
-    study: Results
-    published: str
-    claims: Sequence[JudgedClaim]
-    findings: Sequence[str]
-    tables: Sequence[Table]
-    plots: Sequence[Plot]
-    figures: Mapping[str, str]
 
 
 def build_study_page(study: Study, folder: Path, loaded: Any) -> Path | None:
@@ -111,7 +97,7 @@ def report_page(
     claims = linked(judged, shown, loaded.folders, folder)
     log = RunLog(loaded.path)
     sections = [
-        StudySection(
+        dict(  # what the page shows of one study; `figures`: {name of a figure for print: what it shows}
             study=study,
             published=part(name, "PUBLISHED", studies) or "",
             claims=[claim for claim in claims if claim.study == name],
@@ -143,26 +129,16 @@ def report_page(
     )
 
 
-@dataclass(frozen=True)
-class StudyPage:
-    """A page of a study with a table: its id, title and summary, and where it lies, as the report calls it."""
-
-    id: str
-    title: str
-    summary: str
-    link: str
-
-
-def study_pages(loaded: LoadedDirectory, studies: Mapping[str, Study], folder: Path) -> list[StudyPage]:
-    """The pages that studies have in folders of their own, seen from a page in `folder`."""
+def study_pages(loaded: LoadedDirectory, studies: Mapping[str, Study], folder: Path) -> list[dict[str, str]]:
+    """The pages that studies have in folders of their own: ids, titles, summaries, and links from `folder`."""
     files = {name: place / studies[name].page for name, place in loaded.folders.items() if studies[name].page}
     return [
-        StudyPage(
-            name,
-            studies[name].title,
-            part(name, "SUMMARY", studies) or "",
-            Path(os.path.relpath(file, folder)).as_posix(),
-        )
+        {
+            "id": name,
+            "title": studies[name].title,
+            "summary": part(name, "SUMMARY", studies) or "",
+            "link": Path(os.path.relpath(file, folder)).as_posix(),
+        }
         for name, file in files.items()
         if file.is_file()
     ]

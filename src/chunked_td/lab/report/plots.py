@@ -317,7 +317,7 @@ def mirror_plot(original: Results, control: Results) -> Plot:
     both = {arm.id for arm in original.present} & {arm.id for arm in control.present}
     models = [arm for arm in original.present if arm.id in both and arm.fixed_lambda is None]
     if any(arm.in_paper for arm in models):
-        models = [arm for arm in models if arm.in_paper or arm.about.kind == "oracle"]
+        models = [arm for arm in models if arm.in_paper or arm.kind == "oracle"]
     fixed = [arm for arm in original.present if arm.id in both and arm.fixed_lambda is not None]
     panels = []
     for study in (original, control):

@@ -87,7 +87,7 @@ class Style:
 def styles(arms: Sequence[ArmResults]) -> dict[str, Style]:
     """A style per arm id: fixed λ by its value, the others by where λ comes from (colour) and which model (dash)."""
     fixed = [arm.id for arm in arms if arm.fixed_lambda is not None]
-    networks = any(arm.about.kind == "network" for arm in arms)
+    networks = any(arm.kind == "network" for arm in arms)
     dashes = {"counts": "dash" if networks else "solid", "oracle": "dot"}
     found: dict[str, Style] = {}
     for place, arm in enumerate(arms):
@@ -95,10 +95,8 @@ def styles(arms: Sequence[ArmResults]) -> dict[str, Style]:
         if arm.fixed_lambda is not None:
             found[arm.id] = Style(_grid_color(fixed.index(arm.id), len(fixed)), "solid", marker, 1.0)
         else:
-            source = SOURCES.get(current_id(arm.about.lambda_source))
-            found[arm.id] = Style(
-                GREY if source is None else source.color, dashes.get(arm.about.kind, "solid"), marker, 1.8
-            )
+            source = SOURCES.get(current_id(arm.lambda_source))
+            found[arm.id] = Style(GREY if source is None else source.color, dashes.get(arm.kind, "solid"), marker, 1.8)
     return found
 
 

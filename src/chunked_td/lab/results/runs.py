@@ -24,31 +24,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ArmResults:
-    """An arm and its runs; `runs` is None where none are stored."""
+class ArmResults(ArmDescription):
+    """An arm with its runs; `runs` is None where none are stored."""
 
-    about: ArmDescription
-    runs: RunArrays | None
-
-    @property
-    def id(self) -> str:
-        """The arm's id."""
-        return self.about.id
-
-    @property
-    def label(self) -> str:
-        """What figures and tables call it."""
-        return self.about.label
-
-    @property
-    def in_paper(self) -> bool:
-        """Whether the paper has it."""
-        return self.about.in_paper
-
-    @property
-    def fixed_lambda(self) -> float | None:
-        """λ of an arm with a constant one."""
-        return self.about.fixed_lambda
+    runs: RunArrays | None = None
 
     def require_runs(self) -> RunArrays:
         """Its runs, of an arm that has some."""
@@ -98,10 +77,6 @@ class RunArrays:
         keep = np.isin(self.seeds, list(seeds))
         columns = {name: values[:, keep] for name, values in self.columns.items()}
         return replace(self, seeds=self.seeds[keep], columns=columns)
-
-    def step_size(self, exponent: int) -> float:
-        """The step size of an exponent."""
-        return float(self.step_sizes[int(np.flatnonzero(self.exponents == exponent)[0])])
 
 
 @dataclass(frozen=True)
@@ -178,11 +153,13 @@ class Results:
 
     def published(self, arm_id: str, quantity: str) -> Published | None:
         """The paper's number for an arm, if there is one."""
-        return self.about.published_number(arm_id, quantity)
+        return next((p for p in self.about.published if p.arm == arm_id and p.quantity == quantity), None)
 
     def with_seeds(self, count: int) -> Results:
         """The same with the first `count` seeds only."""
-        return replace(self, arms=tuple(_with_seeds(arm, count) for arm in self.arms))
+        return self.with_arms(
+            arm if arm.runs is None else replace(arm, runs=arm.runs.only(range(count))) for arm in self.arms
+        )
 
     def with_arms(self, arms: Iterable[ArmResults]) -> Results:
         """The same with these arms only."""
@@ -197,10 +174,6 @@ class Results:
                 columns = {name: values[:, :, inside] for name, values in arm.runs.columns.items()}
                 kept.append(replace(arm, runs=replace(arm.runs, episodes=arm.runs.episodes[inside], columns=columns)))
         return self.with_arms(kept)
-
-
-def _with_seeds(arm: ArmResults, count: int) -> ArmResults:
-    return arm if arm.runs is None else replace(arm, runs=arm.runs.only(range(count)))
 
 
 def load_results(store: Store) -> dict[str, Results]:
@@ -231,7 +204,7 @@ def stored_arms(
 def results_of(table: pl.DataFrame, about: Description) -> Results:
     """Results from a table as `Store.table` returns it."""
     by_arm = {str(key[0]): rows for key, rows in table.partition_by("arm", as_dict=True).items()}
-    arms = (ArmResults(arm, runs_of(by_arm[arm.id]) if arm.id in by_arm else None) for arm in about.arms)
+    arms = (ArmResults(**vars(arm), runs=runs_of(by_arm[arm.id]) if arm.id in by_arm else None) for arm in about.arms)
     return Results(about, tuple(arms))
 
 

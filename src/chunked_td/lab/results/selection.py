@@ -14,32 +14,6 @@ if TYPE_CHECKING:
     from chunked_td.lab.results.runs import RunArrays
 
 
-def select_step_size(scores: np.ndarray, *, rule: str, truth: float | None = None) -> np.ndarray:
-    """Index of the selected step size of each arm.
-
-    Args:
-      scores: float64[..., step sizes, seeds] at the checkpoint of selection.
-      rule: "least mean" of the score over seeds, or "least squared error" against `truth`,
-        averaged over seeds. "least error of mean" is the other reading of the paper's App. A.1: the
-        squared error of the mean over seeds.
-      truth: what the score should be.
-    Returns:
-      int64[...]; −1 where no step size has runs. Ties go to the first in the given order.
-    """
-    if rule == "least mean":
-        loss = mean_sd(scores)[0]
-    elif truth is None:
-        raise ValueError(f"rule {rule!r} needs truth=, the value that the score should have")
-    elif rule == "least squared error":
-        loss = mean_sd((np.asarray(scores, dtype=np.float64) - truth) ** 2)[0]
-    elif rule == "least error of mean":
-        loss = (mean_sd(scores)[0] - truth) ** 2
-    else:
-        raise ValueError(f"rule {rule!r}: it is 'least mean', 'least squared error' or 'least error of mean'")
-    loss = np.where(np.isnan(loss), np.inf, loss)
-    return np.where(np.isinf(loss).all(axis=-1), -1, np.argmin(loss, axis=-1))
-
-
 def scores_at_selection(runs: RunArrays, selection: Selection | None, arm_id: str) -> np.ndarray:
     """float64[E, S]: the scores that selection reads; the last ones where the runs lack its checkpoint."""
     at = None if selection is None else selection.episode(arm_id)
@@ -55,16 +29,18 @@ def selection_loss(runs: RunArrays, selection: Selection | None, arm_id: str) ->
 
 
 def selected_exponent(runs: RunArrays, selection: Selection | None, arm_id: str) -> int:
-    """The selected exponent of an arm: by the experiment's rule, or by least mean score where it has none."""
-    loss = selection_loss(runs, selection, arm_id)
-    return int(runs.exponents[int(select_step_size(loss, rule="least mean"))])
+    """The selected exponent of an arm: by the study's rule, or by least mean score where it has none."""
+    return _least(runs, mean_sd(selection_loss(runs, selection, arm_id))[0])
 
 
 def exponent_by_error_of_mean(runs: RunArrays, selection: Selection, arm_id: str) -> int:
-    """The exponent under the other reading of "least squared error": that of the mean over seeds."""
-    scores = scores_at_selection(runs, selection, arm_id)
-    index = select_step_size(scores, rule="least error of mean", truth=selection.truth)
-    return int(runs.exponents[int(index)])
+    """The exponent under the other reading of "least squared error" (App. A.1): that of the mean over seeds."""
+    return _least(runs, (mean_sd(scores_at_selection(runs, selection, arm_id))[0] - selection.truth) ** 2)
+
+
+def _least(runs: RunArrays, loss: np.ndarray) -> int:
+    """The exponent with the least loss, float64[E]; the first of several, NaN for step sizes without runs."""
+    return int(runs.exponents[int(np.argmin(np.where(np.isnan(loss), np.inf, loss)))])
 
 
 @dataclass(frozen=True)

@@ -162,12 +162,12 @@ class NetworkRunner(BatchRunner):
 
     def run(self, program: Sequence[Batch], threads: int | None, report: Callable[[str], None]) -> list[Columns]:
         """See `BatchRunner.run`."""
-        from chunked_td.simulation.networks import Crew, run_together
+        from chunked_td.simulation.networks import ArmRuns, run_together
 
         first, total = program[0], f"{program[0].episodes:,}"
         found = run_together(
             first.protocol.environment.build(),
-            [Crew(**_own_arguments(batch)) for batch in program],
+            [ArmRuns(**_own_arguments(batch)) for batch in program],
             config=first.arm.network.config,
             noisy_steps=first.arm.network.noisy_steps,
             report=lambda episode: report(f"{episode:,}/{total} episodes"),

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
-from chunked_td.lab.catalogue import USER_MODULES
+from chunked_td._loading import USER_MODULES
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.running.batches import Batch, NetworkRunner, execute, programs_of, run_program, silent
 from chunked_td.lab.study import Columns
@@ -278,7 +278,7 @@ def _wait(results: queue.Queue[BatchResult]) -> BatchResult:
 
 
 def _send_user_modules(ray: Any) -> None:
-    """Make Ray send the code of users' studies: other nodes do not have those files."""
+    """Make Ray send the code of users' files: other nodes do not have them."""
     for name, module in list(sys.modules.items()):
         if name.startswith(USER_MODULES):
             ray.cloudpickle.register_pickle_by_value(module)

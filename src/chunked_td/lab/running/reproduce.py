@@ -51,6 +51,7 @@ class RunOptions:
             print(text, flush=True)
 
 
+@guarded
 def reproduce(
     experiments: Sequence[str] = (),
     *,
@@ -88,28 +89,24 @@ def reproduce(
     Returns:
       exit code: 0 done, 1 some batches failed, 2 usage, 3 directory, 4 writing, 130 interrupted.
     """
-
-    def work() -> int:
-        studies = load_all(experiments)
-        options = SweepOptions(profile, tuple(arms), seeds, episodes, networks, tuple(cells))
-        if threads is not None and threads < 1:
-            raise UsageError(f"--threads must be a whole number from 1, got {threads}")
-        how = RunOptions(engine, address, threads, tuple(log), quiet)
-        whole = not (arms or cells or seeds or episodes) and profile != "smoke"  # all that there is
-        tables = [study for study in studies if study.table and (experiments or whole)]
-        plain = [protocol for study in studies if not study.table for protocol in study.protocols(profile)]
-        codes = [_run_or_show(plain, options, Path(out), how, dry_run)] if plain else []
-        for study in tables:
-            how.say(f"{study.title}:")
-            codes.append(_run_study(study, options, Path(out) / study.id, how, dry_run))
-            if codes[-1] not in (errors.DONE, errors.FAILED):
-                break
-        return max(codes, default=errors.DONE)
-
-    return guarded(work)
+    studies = load_all(experiments)
+    options = SweepOptions(profile, tuple(arms), seeds, episodes, networks, tuple(cells))
+    if threads is not None and threads < 1:
+        raise UsageError(f"--threads must be a whole number from 1, got {threads}")
+    how = RunOptions(engine, address, threads, tuple(log), quiet)
+    whole = not (arms or cells or seeds or episodes) and profile != "smoke"  # all that there is
+    tables = [study for study in studies if study.table and (experiments or whole)]
+    plain = [protocol for study in studies if not study.table for protocol in study.protocols(profile)]
+    codes = [_run_or_show(plain, options, Path(out), how, dry_run)] if plain else []
+    for study in tables:
+        how.say(f"{study.title}:")
+        codes.append(run_study(study, options, Path(out) / study.id, how, dry_run))
+        if codes[-1] not in (errors.DONE, errors.FAILED):
+            break
+    return max(codes, default=errors.DONE)
 
 
-def _run_study(study: Study, options: SweepOptions, folder: Path, how: RunOptions, dry_run: bool) -> int:
+def run_study(study: Study, options: SweepOptions, folder: Path, how: RunOptions, dry_run: bool) -> int:
     """Run a study with a table of its own, and make the table."""
     if (folder / study.table).is_file() and not (folder / "manifest.json").is_file():
         raise UsageError(
@@ -130,8 +127,9 @@ def _check_lengths(protocols: Sequence[Protocol], options: SweepOptions, folder:
         return
     stored = RunDirectory.for_reading(folder)
     for protocol in (protocol for protocol in protocols if protocol.id in stored.protocol_ids):
-        for arm, request in stored.request(protocol.id).arms.items():
-            size = size_of(protocol, protocol.arm(arm), options)
+        requests = stored.request(protocol.id).arms
+        for arm in (arm for arm in protocol.arms if arm.id in requests):
+            size, request = size_of(protocol, arm, options), requests[arm.id]
             if size is not None and size.episodes != request.episodes:
                 raise UsageError(
                     f"{folder} holds runs of {request.episodes:,} {protocol.unit}, asked for are {size.episodes:,}: "
@@ -142,14 +140,10 @@ def _check_lengths(protocols: Sequence[Protocol], options: SweepOptions, folder:
 def _run_or_show(
     protocols: Sequence[Protocol], options: SweepOptions, out: Path, how: RunOptions, dry_run: bool
 ) -> int:
-    if dry_run:
-        return _show(protocols, options, out, how.threads)
-    return run_protocols(protocols, options, out, how)
-
-
-def _show(protocols: Sequence[Protocol], options: SweepOptions, out: Path, threads: int | None) -> int:
+    if not dry_run:
+        return run_protocols(protocols, options, out, how)
     store = Store.read(out) if (out / "manifest.json").exists() else None
-    show_plan(make_plan(protocols, options, store), store.directory.log.batches() if store else [], threads)
+    show_plan(make_plan(protocols, options, store), store.directory.log.batches() if store else [], how.threads)
     return errors.DONE
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from chunked_td.lab.description import Description
 from chunked_td.lab.identity import check_id
-from chunked_td.lab.json_fields import JsonObject, read_fields
+from chunked_td.lab.json_fields import keyed, read_json
 
 FORMAT = 1
 
@@ -35,10 +35,9 @@ class ArmRequest:
     episodes: int
     record_at: tuple[int, ...]
 
-    @classmethod
-    def from_json(cls, values: Any) -> ArmRequest:
-        """Read it from a manifest."""
-        return read_fields(cls, "a request", values, episodes=lambda read: read.whole("episodes", 1))
+    def __post_init__(self):
+        if self.episodes < 1:
+            raise ValueError(f"episodes of a request must be a whole number from 1, got {self.episodes}")
 
 
 @dataclass(frozen=True)
@@ -57,9 +56,9 @@ class Request:
     @classmethod
     def from_json(cls, values: Any) -> Request:
         """Read it from a manifest."""
-        read = JsonObject("a protocol", values, ("description", "arms"))
-        arms = {check_id("id of an arm", key): ArmRequest.from_json(v) for key, v in read.object("arms").items()}
-        return cls(Description.from_json(read.object("description")), arms)
+        for name, _ in keyed(dict(keyed(values, "a protocol")).get("arms", {}), "arms of a protocol"):
+            check_id("id of an arm", name)
+        return read_json(cls, values, "a protocol", {Description: Description.from_json})
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class Manifest:
         if values["format"] != FORMAT:
             raise ValueError(f"its format must be {FORMAT}, got {values['format']!r}")
         found = {}
-        for name, value in JsonObject("protocols", values["protocols"]).values.items():
+        for name, value in keyed(values["protocols"], "protocols"):
             found[name] = Request.from_json(value)
             if found[name].description.id != name:
                 raise ValueError(f"protocol {name!r} must have its own description, got {found[name].description.id!r}")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td.lab.identity import check_id
-from chunked_td.lab.json_fields import JsonObject, is_whole
+from chunked_td.lab.json_fields import keyed, read_json
 from chunked_td.lab.study import Columns
 
 _RUNS = ("pairs", "episodes", "record_at")
@@ -77,20 +77,15 @@ class BatchSettings:
     @classmethod
     def from_json(cls, values: Any) -> BatchSettings:
         """Read them from a file; ValueError says what is wrong."""
-        read = JsonObject("settings of a batch", values)
-        check_id("protocol in the settings of a batch", read.text("protocol"))
-        check_id("arm in the settings of a batch", read.text("arm"))
-        family = {key: value for key, value in read.values.items() if key not in _RUNS}
-        pairs = read.items("pairs", _pair)
-        if not pairs:
-            raise ValueError("pairs of settings of a batch must not be empty")
-        return cls(family, pairs, read.whole("episodes", 1), read.wholes("record_at"))
-
-
-def _pair(value: Any) -> tuple[int, int]:
-    if isinstance(value, list) and len(value) == 2 and all(map(is_whole, value)):
-        return value[0], value[1]
-    raise ValueError(f"each of pairs of settings of a batch must be [seed, exponent], got {value!r}")
+        what = "settings of a batch"
+        given = dict(keyed(values, what))
+        runs = {name: given.pop(name, None) for name in _RUNS}
+        for name in ("protocol", "arm"):
+            check_id(f"{name} in the {what}", given.get(name))
+        found = read_json(cls, {"family": given, **runs}, what)
+        if not found.pairs or found.episodes < 1:
+            raise ValueError(f"{what} must have pairs and episodes from 1, got {found.pairs} and {found.episodes}")
+        return found
 
 
 def digest_of(values: Mapping[str, Any]) -> str:

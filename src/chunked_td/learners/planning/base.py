@@ -91,11 +91,6 @@ def _reward_as_it_came(source, planning, step, row, i):
 
 
 @kernel
-def _always(planner):
-    return True
-
-
-@kernel
 def _error_as_it_came(source, agent, row, epsilon):
     pass
 
@@ -114,71 +109,53 @@ class Planning(NamedTuple):
     rng: PlanningStream
     target: Annotated[np.ndarray, "float64[d]"]  # scratch: a backup
 
-    @staticmethod
-    @kernel
-    def count_transition(planning, row, seen, reward, terminated):
-        """Train the model; `seen` is the next state as the model sees it, or −1 if it does not look."""
+
+# In these kernels `planning` may be None, for a learner without a model of transitions.
+
+
+@kernel
+def count_transition(planning, row, seen, reward, terminated):
+    """Train the model; `seen` is the next state as the model sees it, or −1 if it does not look."""
+    if planning is not None:
         if seen >= 0:
             record(planning.world, row, seen, reward, terminated)
 
-    @staticmethod
-    @kernel
-    def reward_read(planning, step, row, i):
-        """Component i of the reward that the TD error uses."""
-        return _read_by(planning.reward_source, planning, step, row, i)
 
-    @staticmethod
-    @kernel
-    def expect_error(planning, agent, row, epsilon):
-        """Replace δ_t by what the model expects, where the reward source does."""
+@kernel
+def reward_read(planning, step, row, i):
+    """Component i of the reward that the TD error uses."""
+    if planning is None:
+        return step.reward[i]
+    return _read_by(planning.reward_source, planning, step, row, i)
+
+
+@kernel
+def expect_error(planning, agent, row, epsilon):
+    """Replace δ_t by what the model expects, where the reward source does."""
+    if planning is not None:
         _expect_by(planning.reward_source, agent, row, epsilon)
 
-    @staticmethod
-    @kernel
-    def learns_directly(planning):
-        """Whether the real step's own TD update is made."""
-        return planning.direct
 
-    @staticmethod
-    @kernel
-    def plan(planning, agent, row, epsilon, step_size, over):
-        """Let the planner run."""
+@kernel
+def learns_directly(planning):
+    """Whether the real step's own TD update is made."""
+    return True if planning is None else planning.direct
+
+
+@kernel
+def plan(planning, agent, row, epsilon, step_size, over):
+    """Let the planner run."""
+    if planning is not None:
         _plan_by(planning.planner, agent, row, epsilon, step_size, over)
 
-    @staticmethod
-    @kernel
-    def has_planning_room(planning, pairs, draws):
-        """Whether so many new pairs fit in, and so many random numbers are there."""
-        counts, rng = planning.world.counts, planning.rng
-        return counts.pairs.shape[0] - counts.size[0] >= pairs and rng.block.size - rng.position[0] >= draws
-
 
 @kernel
-def _count_nothing(planning, row, seen, reward, terminated):
-    pass
-
-
-@kernel
-def _plain_reward(planning, step, row, i):
-    return step.reward[i]
-
-
-@kernel
-def _expect_nothing(planning, agent, row, epsilon):
-    pass
-
-
-@kernel
-def _enough_room(planning, pairs, draws):
-    return True
-
-
-count_transition = by_type("count_transition", _count_nothing)
-reward_read = by_type("reward_read", _plain_reward)
-expect_error = by_type("expect_error", _expect_nothing)
-learns_directly = by_type("learns_directly", _always)
-plan = by_type("plan", _plan_nothing)
-has_planning_room = by_type("has_planning_room", _enough_room)
+def has_planning_room(planning, pairs, draws):
+    """Whether so many new pairs fit in, and so many random numbers are there."""
+    if planning is None:
+        return True
+    counts, rng = planning.world.counts, planning.rng
+    return counts.pairs.shape[0] - counts.size[0] >= pairs and rng.block.size - rng.position[0] >= draws
 
 
 @kernel

@@ -8,6 +8,9 @@ updates is our choice, too.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from chunked_td.lab.studies.atlas.families import FAMILIES, PREDICTION
 from chunked_td.lab.studies.atlas.methods import atlas_arm
 from chunked_td.lab.study import Arm
@@ -36,9 +39,13 @@ _SOLVED = CertaintyEquivalence(sweeps=50, tolerance=1e-6)
 _DYNA = Dyna(steps=5)
 
 
+_full = partial(atlas_arm, quick=False)
+"""A method that the quick profile leaves out."""
+
+
 def _averaged(method_id: str, label: str, source: float | str, text: str, view: str = "averaged") -> Arm:
     """A method with step sizes of 1/n, on the problems for which its authors made it."""
-    return atlas_arm(
+    return _full(
         method_id,
         label,
         TRACES,
@@ -48,7 +55,6 @@ def _averaged(method_id: str, label: str, source: float | str, text: str, view: 
         options={"view": view},
         note=text,
         exponents=AVERAGED,
-        quick=False,
     )
 
 
@@ -66,16 +72,15 @@ METHODS = (
         for cls in SOURCES.values()
         if not (cls.per_component or required_settings(cls))
     ),
-    atlas_arm(
+    _full(
         "forward-literal",
         "Chunked, literal",
         CHUNKED,
         ForwardLambda(literal=True),
         "counts",
         note="The same with actions never tried taken for impossible.",
-        quick=False,
     ),
-    atlas_arm(
+    _full(
         "forward-sarsa",
         "Chunked SARSA (the paper)",
         CHUNKED,
@@ -83,9 +88,8 @@ METHODS = (
         "counts",
         learner="sarsa",
         note="Algorithm 2.",
-        quick=False,
     ),
-    atlas_arm(
+    _full(
         "sampled-sarsa",
         "Sampled chunks",
         CHUNKED,
@@ -94,46 +98,41 @@ METHODS = (
         learner="sarsa",
         options={"view": "sampled"},
         note="§3.1: λ replaced by a coin.",
-        quick=False,
     ),
-    atlas_arm(
+    _full(
         "expected-free",
         "Expected chunking, policy left out",
         CHUNKED,
         ExpectedLambda(policy_noise=False),
         "counts",
         note="The policy's own randomness does not lower λ.",
-        quick=False,
     ),
-    atlas_arm(
+    _full(
         "watkins",
         "Watkins's Q(0.9)",
         TRACES,
         0.9,
         learner="q_learning",
         note="Cut where an action explores. Not on value problems: it learns the greedy policy's values.",
-        quick=False,
     ),
     atlas_arm(
         "replacing", "Replacing traces, λ = 0.9", TRACES, 0.9, options={"replacing": True}, note="Singh & Sutton 1996."
     ),
-    atlas_arm(
+    _full(
         "true-online",
         "True online, λ = 0.9",
         TRACES,
         0.9,
         options={"view": "true_online"},
         note="van Seijen et al. 2016.",
-        quick=False,
     ),
-    atlas_arm(
+    _full(
         "expected-traces",
         "Expected traces, λ = 0.9",
         TRACES,
         0.9,
         options={"view": "expected_traces"},
         note="van Hasselt et al. 2021.",
-        quick=False,
     ),
     _averaged("naive-td0", "Naive TD(0), 1/n", 0.0, "Sutton & Singh 1994: TD(0) with step sizes of 1/n."),
     _averaged("td-one-over-n", "TD(1/n)", "VisitLambda", "Sutton & Singh 1994: λ and step size 1/n."),
@@ -151,7 +150,7 @@ METHODS = (
         view="corrected",
     ),
     atlas_arm("dyna", "Dyna, 5 updates", PLANNING, 0.0, options={"planner": _DYNA}, note="Sutton 1990."),
-    atlas_arm(
+    _full(
         "sweeping",
         "Prioritised sweeping, 5",
         PLANNING,
@@ -159,9 +158,8 @@ METHODS = (
         options={"planner": PrioritisedSweeping(steps=5)},
         note="Moore & Atkeson 1993. It has no step size.",
         exponents=(0,),
-        quick=False,
     ),
-    atlas_arm(
+    _full(
         "solved",
         "Certainty equivalence",
         PLANNING,
@@ -169,9 +167,8 @@ METHODS = (
         options={"planner": _SOLVED},
         note="The learned model, solved after every episode.",
         exponents=(0,),
-        quick=False,
     ),
-    atlas_arm(
+    _full(
         "smoothed",
         "Expected chunking, mean rewards",
         PLANNING,
@@ -179,7 +176,6 @@ METHODS = (
         "counts",
         options={"reward_source": SmoothedReward()},
         note="Rewards replaced by their modelled mean.",
-        quick=False,
     ),
 )
 
@@ -192,31 +188,20 @@ _ERRORS = {
     "stale": (StaleModel(until=10), "counts frozen after ten episodes"),
 }
 
+_BY_ID = {arm.id: arm for arm in METHODS}
+_MISLED = {
+    "expected": "Expected chunking",
+    "forward": "Chunked (the paper)",
+    "dyna": "Dyna",
+    "solved": "Certainty equivalence",
+}
+
 WRONG_MODELS = tuple(
-    arm
-    for name, (error, text) in _ERRORS.items()
-    for arm in (
-        atlas_arm(
-            f"expected-{name}", f"Expected chunking, {name}", WRONG, "ExpectedLambda", error, note=text, quick=False
-        ),
-        atlas_arm(
-            f"forward-{name}", f"Chunked (the paper), {name}", WRONG, "ForwardLambda", error, note=text, quick=False
-        ),
-        atlas_arm(
-            f"dyna-{name}", f"Dyna, {name}", WRONG, 0.0, error, options={"planner": _DYNA}, note=text, quick=False
-        ),
-        atlas_arm(
-            f"solved-{name}",
-            f"Certainty equivalence, {name}",
-            WRONG,
-            0.0,
-            error,
-            options={"planner": _SOLVED},
-            exponents=(0,),
-            note=text,
-            quick=False,
-        ),
+    replace(
+        _BY_ID[base], id=f"{base}-{name}", label=f"{label}, {name}", group=WRONG, model=error, note=text, quick=False
     )
+    for name, (error, text) in _ERRORS.items()
+    for base, label in _MISLED.items()
 )
 
 

@@ -105,13 +105,8 @@ def _judge_fan_in(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
     pairs = [(atlas.cells[key, "backward"], atlas.cells[key, "forward"]) for key in keys]
     apart = sum(backward.low > forward.high for backward, forward in pairs)
     above = sum(backward.relative > forward.relative for backward, forward in pairs)
-    texts = [
-        f"{key.setting} starts: backward {ScoreEstimate(b.relative, b.low, b.high).text}, "
-        f"forward {ScoreEstimate(f.relative, f.low, f.high).text}."
-        for key, (b, f) in zip(keys, pairs, strict=True)
-    ]
     verdict = HOLDS if apart >= 2 else IN_PART if apart or above == len(keys) else FAILS
-    return Verdict(verdict, " ".join(texts))
+    return Verdict(verdict, " ".join(_texts(atlas, keys, {"backward": "backward", "forward": "forward"})))
 
 
 def _texts(atlas: CreditMap, keys: Sequence[ProblemKey], methods: Mapping[str, str]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from chunked_td.lab.report.style import (
 from chunked_td.lab.studies.atlas.families import FAMILIES
 from chunked_td.lab.studies.atlas.protocol import ProblemKey
 from chunked_td.lab.studies.atlas.ranking import RankedMethod, score_text
-from chunked_td.lab.studies.atlas.results import CreditMap
+from chunked_td.lab.studies.atlas.results import Cell, CreditMap
 from chunked_td.lab.study import Arm
 
 if TYPE_CHECKING:
@@ -66,6 +66,11 @@ def ink(color: str) -> str:
     """Black or white, whichever can be read on a colour."""
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     return "#FFFFFF" if 0.299 * red + 0.587 * green + 0.114 * blue < 140 else "#1A1A1A"
+
+
+def cell_text(cell: Cell) -> str:
+    """A relative score in the heat map; × where every step size diverged."""
+    return "×" if cell.relative == -np.inf else score_text(cell.relative)
 
 
 def plain(label: str) -> str:
@@ -158,7 +163,7 @@ def heat_figure(
                 cell = atlas.cells.get((key, method))
                 color = shade(cell.relative) if cell else "#EEEEEE"
                 colors[y][x] = to_rgb(color)
-                text = "–" if cell is None else "×" if cell.relative == -np.inf else score_text(cell.relative)
+                text = "–" if cell is None else cell_text(cell)
                 axes.text(x, y, text, ha="center", va="center", fontsize=5.5, color=ink(color))
         axes.imshow(colors, aspect="auto", interpolation="nearest")
         axes.set_yticks(range(len(listed)), [plain(methods[method].label) for method in listed])

@@ -11,11 +11,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from chunked_td._loading import load_file
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.study import Arm
 from chunked_td.lambdas.base import MODEL, LambdaSource
 from chunked_td.lambdas.names import FIXED as FIXED_GROUP
-from chunked_td.lambdas.reading import load_file, read_sources
+from chunked_td.lambdas.reading import read_sources
 
 FIXED = (0.0, 0.4, 0.8, 0.9, 0.95, 0.99, 1.0)
 """The fixed λs, among them the best and the worst in hindsight, which scores refer to."""

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from chunked_td._durations import duration_text
 from chunked_td._files import check_inside
@@ -25,10 +22,10 @@ from chunked_td.lab.results.tables import Table
 from chunked_td.lab.store.directory import refuse, write_or_explain
 from chunked_td.lab.store.log import RunLog
 from chunked_td.lab.studies.atlas import figures, text
-from chunked_td.lab.studies.atlas.claims import CLAIMS, ROBUSTNESS, ModelLoss, model_losses
+from chunked_td.lab.studies.atlas.claims import CLAIMS, ROBUSTNESS, model_losses
 from chunked_td.lab.studies.atlas.controls import ControlPair, control_pairs
 from chunked_td.lab.studies.atlas.cross_fitted import ranking_table
-from chunked_td.lab.studies.atlas.families import FAMILIES, Family
+from chunked_td.lab.studies.atlas.families import FAMILIES
 from chunked_td.lab.studies.atlas.methods import FIXED_GROUP, atlas_arm, builtin_methods
 from chunked_td.lab.studies.atlas.protocol import ProblemKey
 from chunked_td.lab.studies.atlas.ranking import (
@@ -45,6 +42,7 @@ from chunked_td.lab.studies.atlas.results import (
     SCORES,
     AtlasResults,
     CreditMap,
+    WrittenVerdict,
     make_atlas,
     read_scores,
     steps_in,
@@ -64,35 +62,6 @@ TWINS = (("forward", "forward-literal"), ("replacing", "fixed-0.9"), ("true-onli
 """Pairs of methods that differ on some problems only: where actions are not tried, or states come back."""
 GLYPHS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖", "<": "◀", ">": "▶"}
 """Markers of panels, as letters for the legend."""
-
-
-@dataclass(frozen=True)
-class HeatCell:
-    """One cell of the heat map: its text, its colours, and what hovering says."""
-
-    text: str
-    background: str
-    color: str
-    hint: str
-
-
-@dataclass(frozen=True)
-class FamilyPanel:
-    """One family: what it is, its problems, and its panel as a data address."""
-
-    family: Family
-    keys: tuple[ProblemKey, ...]
-    picture: str
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """The criterion applied to some problems."""
-
-    where: str
-    problems: int
-    reached: bool
-    text: str
 
 
 def build_page(folder: Path, methods: Sequence[Arm] | None = None, out: Path | None = None) -> Path:
@@ -134,7 +103,7 @@ class AtlasView:
     """Everything that the page shows, computed once from the table of runs.
 
     Args:
-      frame: the table that `results.collect` gives.
+      frame: the table that `results.COLLECT` gives.
       methods: for labels and groups.
     """
 
@@ -150,10 +119,10 @@ class AtlasView:
         self.claims = [(claim, claim.judge(results, {})) for claim in CLAIMS]
         self.losses = model_losses(self.atlas, self.bootstrap)
         self.pairs = control_pairs(self.atlas)
-        self.answer = text.answer(self.rows, self.atlas, self.bootstrap, self.methods, self.pairs)
         ours = {method.id for method in builtin_methods()}
         self.yours = [row.method for row in self.rows if row.method not in ours]
         self.unclear = unclear(self.atlas, self.problems)
+        self.answer = text.answer(self)
         self.candidate = text.candidate(self.atlas, self.methods)
 
     def label(self, method: str) -> str:
@@ -213,15 +182,11 @@ class AtlasView:
         }
         return {name: keys for name, keys in parts.items() if keys}
 
-    def judgements(self) -> list[Judgement]:
-        """The criterion on all problems, on those used for design and on those held out."""
+    def judgements(self) -> list[tuple[str, int, WrittenVerdict]]:
+        """The criterion on all problems, on those used for design and on those held out: (where, how many, verdict)."""
         if self.candidate is None:
             return []
-        found = []
-        for where, keys in self.parts().items():
-            judged = verdict(self.atlas, self.candidate, keys)
-            found.append(Judgement(where, len(keys), judged.reached, text.verdict_text(judged)))
-        return found
+        return [(where, len(keys), verdict(self.atlas, self.candidate, keys)) for where, keys in self.parts().items()]
 
     def figures(self) -> dict[str, Figure]:
         """The figures that are kept as files."""
@@ -234,36 +199,14 @@ class AtlasView:
             "families": figures.families_figure(self.atlas, self.families, self.looks, labels),
         }
 
-    def yours_text(self, method: str) -> str:
-        """A method of the user's, in three sentences."""
-        return text.yours(method, self.rows, self.atlas, self.bootstrap, self.methods, self.pairs)
-
     def yours_figure(self, method: str) -> Figure:
         """A method of the user's on every problem, beside its nearest relative and the best single fixed λ."""
-        near = text.nearest(method, self.atlas, self.methods)
-        others = {best_single_fixed(self.atlas, self.problems): "s", near: "D"}
+        others = {best_single_fixed(self.atlas, self.problems): "s", text.nearest(self, method): "D"}
         return figures.yours_figure(method, others, self.atlas, self.methods, self.problems)
 
-    def panels(self) -> list[FamilyPanel]:
-        """One panel per family."""
-        looks = self.looks
-        return [
-            FamilyPanel(FAMILIES[name], keys, picture(figures.family_figure(self.atlas, keys, looks)))
-            for name, keys in self.families.items()
-        ]
-
-    def heat_cell(self, key: ProblemKey, method: str) -> HeatCell:
-        """A method on a problem."""
-        cell = self.atlas.cells.get((key, method))
-        if cell is None:
-            return HeatCell("–", "#EEEEEE", "#5A5A5A", f"{self.label(method)}, {key.name}: not run")
-        background = figures.shade(cell.relative)
-        hint = (
-            f"{self.label(method)}, {key.name}: {score_text(cell.relative)} "
-            f"[{score_text(cell.low)}, {score_text(cell.high)}], score {cell.score:.4g}, step size 2^{cell.exponent}"
-        )
-        shown = "×" if cell.relative == -np.inf else score_text(cell.relative)
-        return HeatCell(shown, background, figures.ink(background), hint)
+    def panel(self, keys: Sequence[ProblemKey]) -> str:
+        """The panel of one family, as an address that holds it whole."""
+        return picture(figures.family_figure(self.atlas, keys, self.looks))
 
     def ranking_table(self) -> Table:
         """Every method that was run on all problems."""
@@ -315,15 +258,13 @@ class AtlasView:
 
     def loss_table(self) -> Table:
         """What wrong models cost."""
-        rows = tuple(self._loss_row(loss) for loss in self.losses)
-        columns = ("error of the model", "method", "right model", "wrong model", "loss", "problems")
-        return Table(
-            "model-errors", "Mean relative scores, and what the error costs, with 95 % intervals.", columns, rows
+        rows = tuple(
+            (it.error, self.label(it.method), it.right.text, it.wrong.text, it.loss.text, str(it.problems))
+            for it in self.losses
         )
-
-    def _loss_row(self, loss: ModelLoss) -> tuple[str, ...]:
-        values = (loss.right.text, loss.wrong.text, loss.loss.text)
-        return (loss.error, self.label(loss.method), *values, str(loss.problems))
+        columns = ("error of the model", "method", "right model", "wrong model", "loss", "problems")
+        caption = "Mean relative scores, and what the error costs, with 95 % intervals."
+        return Table("model-errors", caption, columns, rows)
 
     def claims_table(self) -> Table:
         """Every claim with its verdict."""
@@ -335,8 +276,8 @@ class AtlasView:
     def criterion_table(self) -> Table:
         """The criterion for one λ source, by families."""
         rows = tuple(
-            (part.where, str(part.problems), "met" if part.reached else "not met", part.text)
-            for part in self.judgements()
+            (where, str(count), "met" if judged.reached else "not met", text.verdict_text(judged))
+            for where, count, judged in self.judgements()
         )
         name = "" if self.candidate is None else self.label(self.candidate)
         return Table("criterion", f"{name}: {CRITERION}", ("problems", "number", "criterion", "parts"), rows)
@@ -372,10 +313,6 @@ class AtlasView:
         rows = tuple((FAMILIES[name].title, FAMILIES[name].control_text) for name in self.controlled)
         return Table("control-kinds", "What the controls change.", ("family", "its control"), rows)
 
-    def control_texts(self) -> list[str]:
-        """The same as sentences."""
-        return [f"{family}: {change}" for family, change in self.control_kinds_table().rows]
-
     def tables(self) -> list[Table]:
         """The tables that are kept as files."""
         return [
@@ -392,11 +329,11 @@ class AtlasView:
     def documents(self) -> dict[str, str]:
         """What is kept as text, by name: the tables, the answer and its headline."""
         answer = "\n\n".join([*self.answer, *self.method_text()])
-        headline = text.headline(self.rows, self.atlas, self.bootstrap, self.methods)
+        headline = text.headline(self)
         tables = {table.name: table.markdown() for table in self.tables()}
         chosen_elsewhere = ranking_table(self.frame, self.label)
         if self.yours:
-            tables["yours"] = "\n\n".join(map(self.yours_text, self.yours)) + "\n"
+            tables["yours"] = "\n\n".join(text.yours(self, name) for name in self.yours) + "\n"
         return {**tables, "answer": f"{answer}\n", "headline": f"{headline}\n", "cross-fitted": f"{chosen_elsewhere}\n"}
 
     @property
@@ -481,14 +418,13 @@ def page_text(view: AtlasView, log: RunLog) -> str:
         good_enough=GOOD_ENOUGH,
         score_text=score_text,
         count_text=text.count_text,
-        group_color=figures.group_color,
+        figures=figures,
         glyphs=GLYPHS,
-        shade=figures.shade,
-        ink=figures.ink,
         ranking_picture=picture(figures.ranking_figure(view.rows, view.methods, len(view.problems))),
-        panels=view.panels(),
         yours={name: picture(view.yours_figure(name)) for name in view.yours},
+        yours_text=text.yours,
         controls_of=text.controls_of,
+        verdict_text=text.verdict_text,
         control_findings=text.control_findings(view.pairs, view.methods),
         robustness=robustness,
         robustness_claim=ROBUSTNESS,

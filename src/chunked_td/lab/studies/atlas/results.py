@@ -37,7 +37,7 @@ FLOOR = -1.0
 """Relative scores below it (a method that diverges, say) count as this much."""
 
 
-def collect(store: Store, keys: Sequence[ProblemKey]) -> pl.DataFrame:
+def COLLECT(store: Store) -> pl.DataFrame:
     """One row per run: family, setting, control, method, exponent, seed, score and transitions of the whole run.
 
     Runs that were stored before transitions were counted have null for them.
@@ -45,7 +45,7 @@ def collect(store: Store, keys: Sequence[ProblemKey]) -> pl.DataFrame:
     import polars as pl
 
     frames = []
-    for key in keys:
+    for key in map(key_of, store.directory.protocol_ids):
         table = store.table(key.id)
         steps = pl.col("steps") if "steps" in table.columns else pl.lit(None)
         last = table.filter(pl.col("episode") == pl.col("episode").max().over("arm"))
@@ -62,11 +62,6 @@ def collect(store: Store, keys: Sequence[ProblemKey]) -> pl.DataFrame:
             )
         )
     return pl.concat(frames)
-
-
-def COLLECT(store: Store) -> pl.DataFrame:
-    """The table of all problems that were asked for in a run directory."""
-    return collect(store, [key_of(name) for name in store.directory.protocol_ids])
 
 
 def key_of(protocol_id: str) -> ProblemKey:
@@ -94,7 +89,7 @@ def LOAD(folder: Path) -> AtlasResults:
 
 
 def steps_in(frame: pl.DataFrame) -> int | None:
-    """Transitions of all runs of the table that `collect` gives; None if it does not have them all."""
+    """Transitions of all runs of the table that `COLLECT` gives; None if it does not have them all."""
     if "steps" not in frame.columns or frame["steps"].null_count():
         return None
     return int(frame["steps"].cast(int).sum())
@@ -192,7 +187,7 @@ def read_scores(path: Path) -> pl.DataFrame:
 
 
 def make_atlas(frame: pl.DataFrame) -> CreditMap:
-    """The map from the table of runs that `collect` gives."""
+    """The map from the table of runs that `COLLECT` gives."""
     import polars as pl
 
     problems = [_key_of(row) for row in frame.select("family", "setting", "control").unique(maintain_order=True).rows()]
@@ -278,16 +273,3 @@ def verdict(atlas: CreditMap, method: str, problems: Sequence[ProblemKey] | None
     chosen = atlas.main() if problems is None else problems
     fixed = max(atlas.mean(fixed_id(value), chosen) for value in FIXED if fixed_id(value) in atlas.methods)
     return WrittenVerdict(method, atlas.mean(method, chosen), atlas.worst(method, chosen), fixed)
-
-
-def save_scores(frame: pl.DataFrame, path: Path) -> None:
-    """Write the table of runs as one Parquet file; a file that has the same bytes already stays as it is."""
-    import io
-
-    from chunked_td._files import write_atomically
-
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer, compression="zstd", compression_level=19)
-    content = buffer.getvalue()
-    if not (path.is_file() and path.read_bytes() == content):
-        write_atomically(path, content)

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from chunked_td.lab import errors
-from chunked_td.lab.errors import UsageError, guarded
+from chunked_td.lab.errors import DONE, UsageError, guarded
 from chunked_td.lab.running.plan import SweepOptions
-from chunked_td.lab.running.reproduce import RunOptions, run_protocols
+from chunked_td.lab.running.reproduce import RunOptions, run_study
 from chunked_td.lab.studies.atlas.families import FAMILIES, read_families
 from chunked_td.lab.studies.atlas.methods import builtin_methods, methods_in
-from chunked_td.lab.studies.atlas.protocol import PROFILES, AtlasProfile, problems, protocol_of
-from chunked_td.lab.study import Arm, Protocol
+from chunked_td.lab.studies.atlas.protocol import PROFILES, STUDY, AtlasProfile, problems, protocol_of
+from chunked_td.lab.study import Arm
 
 
 def chosen_methods(profile: AtlasProfile, files: Sequence[str | Path] = ()) -> tuple[Arm, ...]:
@@ -30,6 +29,7 @@ def chosen_methods(profile: AtlasProfile, files: Sequence[str | Path] = ()) -> t
     return (*ours, *given)
 
 
+@guarded
 def atlas(
     *,
     out: str | Path,
@@ -57,39 +57,34 @@ def atlas(
     Returns:
       exit code, as in `reproduce`.
     """
+    for name in families:
+        if name not in FAMILIES and not name.endswith(".py"):
+            known = ", ".join(FAMILIES)
+            raise UsageError(f"--families must be among {known}, or a Python file with families, got {name!r}")
+    named = [found for name in families for found in (read_families(name) if name.endswith(".py") else [name])]
+    size = PROFILES[profile]
+    size = replace(size, families=tuple(named) or None, seeds=seeds or size.seeds, controls=bool(files))
+    methods, keys, folder = chosen_methods(size, files), problems(size), Path(out)
+    how = RunOptions(engine, address, threads, (), quiet)
+    how.say(f"{len(keys)} problems, {len(methods)} methods, {len(size.exponents)} step sizes, {size.seeds} seeds")
+    study = replace(STUDY, module=__package__, protocols=lambda _: [protocol_of(key, methods, size) for key in keys])
+    code = run_study(study, SweepOptions("paper"), folder, how, dry_run)
+    if code != DONE or dry_run:
+        return code
+    from chunked_td.lab.studies.atlas.report import build_page
+    from chunked_td.lab.studies.atlas.results import SCORES, read_scores, steps_in
 
-    def work() -> int:
-        for name in families:
-            if name not in FAMILIES and not name.endswith(".py"):
-                known = ", ".join(FAMILIES)
-                raise UsageError(f"--families must be among {known}, or a Python file with families, got {name!r}")
-        named = [found for name in families for found in (read_families(name) if name.endswith(".py") else [name])]
-        size = PROFILES[profile]
-        size = replace(size, families=tuple(named) or None, seeds=seeds or size.seeds, controls=bool(files))
-        methods, keys = chosen_methods(size, files), problems(size)
-        how = RunOptions(engine, address, threads, (), quiet)
-        how.say(f"{len(keys)} problems, {len(methods)} methods, {len(size.exponents)} step sizes, {size.seeds} seeds")
-        protocols = [protocol_of(key, methods, size) for key in keys]
-        if dry_run:
-            return _say_plan(protocols, Path(out))
-        code = run_protocols(protocols, SweepOptions("paper"), Path(out), how)
-        if code != errors.DONE:
-            return code
-        return draw(Path(out), methods, keys, how)
-
-    return guarded(work)
-
-
-def _say_plan(protocols: Sequence[Protocol], out: Path) -> int:
-    from chunked_td.lab.running.plan import make_plan
-    from chunked_td.lab.store.batch_store import Store
-
-    store = Store.read(out) if (out / "manifest.json").exists() else None
-    plan = make_plan(protocols, SweepOptions("paper"), store)
-    print(f"{plan.runs_left:,} of {plan.runs_wanted:,} runs to do in {len(plan.batches)} batches")
-    return errors.DONE
+    frame = read_scores(folder / SCORES)
+    steps = steps_in(frame)
+    how.say(f"{frame.height:,} runs" + ("" if steps is None else f", {steps:,} environment steps"))
+    page, yours = build_page(folder, methods), folder / "tables" / "yours.md"
+    if yours.is_file():
+        how.say(f"\n{yours.read_text(encoding='utf-8')}")
+    how.say(f"page: {page}")
+    return DONE
 
 
+@guarded
 def atlas_page(folder: str | Path, files: Sequence[str | Path] = ()) -> int:
     """Make the page anew from scores.parquet in a folder; runs nothing.
 
@@ -99,30 +94,7 @@ def atlas_page(folder: str | Path, files: Sequence[str | Path] = ()) -> int:
     Returns:
       exit code, as in `reproduce`.
     """
-
-    def work() -> int:
-        from chunked_td.lab.studies.atlas.report import build_page
-
-        path = build_page(Path(folder), chosen_methods(PROFILES["full"], files))
-        print(f"page: {path}", flush=True)
-        return errors.DONE
-
-    return guarded(work)
-
-
-def draw(out: Path, methods: Sequence[Arm], keys: Sequence, how: RunOptions) -> int:
-    """Write the table of scores and the page, from what is stored."""
-    from chunked_td.lab.store.batch_store import Store
     from chunked_td.lab.studies.atlas.report import build_page
-    from chunked_td.lab.studies.atlas.results import SCORES, collect, save_scores, steps_in
 
-    frame = collect(Store.read(out), keys)
-    save_scores(frame, out / SCORES)
-    steps = steps_in(frame)
-    how.say(f"{frame.height:,} runs" + ("" if steps is None else f", {steps:,} environment steps"))
-    how.say(f"saved: {out / SCORES}")
-    page, yours = build_page(out, methods), out / "tables" / "yours.md"
-    if yours.is_file():
-        how.say(f"\n{yours.read_text(encoding='utf-8')}")
-    how.say(f"page: {page}")
-    return errors.DONE
+    print(f"page: {build_page(Path(folder), chosen_methods(PROFILES['full'], files))}", flush=True)
+    return DONE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,9 +13,7 @@ from chunked_td.lab.studies.atlas.methods import FIXED_GROUP
 from chunked_td.lab.studies.atlas.protocol import ProblemKey
 from chunked_td.lab.studies.atlas.ranking import (
     GOOD_ENOUGH,
-    AtlasBootstrap,
     RankedMethod,
-    ScoreEstimate,
     best_single_fixed,
     score_text,
     unclear,
@@ -22,6 +21,9 @@ from chunked_td.lab.studies.atlas.ranking import (
 from chunked_td.lab.studies.atlas.results import CreditMap, WrittenVerdict
 from chunked_td.lab.study import Arm
 from chunked_td.lab.wording import list_text
+
+if TYPE_CHECKING:
+    from chunked_td.lab.studies.atlas.report import AtlasView
 
 CHUNKED, PLANNING, PAPER = "chunked", "planning", "forward"
 LAMBDA_GROUPS = (CHUNKED, "other λ", "yours")
@@ -34,7 +36,7 @@ def count_text(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else plural}"
 
 
-def places(keys: Sequence[ProblemKey]) -> str:
+def problems_text(keys: Sequence[ProblemKey]) -> str:
     """Problems in words, family by family: "Delay (16 and 64), Grid"."""
     texts = []
     for name in dict.fromkeys(key.family for key in keys):
@@ -44,157 +46,143 @@ def places(keys: Sequence[ProblemKey]) -> str:
     return ", ".join(texts)
 
 
-def answer(
-    rows: Sequence[RankedMethod],
-    atlas: CreditMap,
-    bootstrap: AtlasBootstrap,
-    methods: Mapping[str, Arm],
-    pairs: Sequence[ControlPair] = (),
-) -> list[str]:
+def answer(view: AtlasView) -> list[str]:
     """The answer in plain words, one paragraph each."""
-    problems = atlas.main()
-    found = [_best(rows, bootstrap, methods, problems)]
-    lead = _lead(rows, methods).method
+    rows, problems = view.rows, view.problems
+    found = [_best(view)]
+    lead = _lead(view).method
     for method in dict.fromkeys([rows[0].method, lead]):
-        found += _strength(method, rows, atlas, methods)
-    found += _held_out(lead, atlas, bootstrap, methods)
+        found += _strength(view, method)
+    found += _held_out(view, lead)
     by_id = {row.method: row for row in rows}
-    fixed = by_id[best_single_fixed(atlas, problems)]
+    fixed = by_id[best_single_fixed(view.atlas, problems)]
     found.append(
-        f"The best single fixed λ is {methods[fixed.method].label.removeprefix('λ = ')}: {fixed.mean.text} on average, "
+        f"The best single fixed λ is {_value(view, fixed.method)}: {fixed.mean.text} on average, "
         f"{score_text(fixed.worst)} at worst ({fixed.worst_at.name}). Choosing the best fixed λ for each problem would "
         "need a search over λ on each; that is what 1 stands for."
     )
-    chunked = [row for row in rows if methods[row.method].group == CHUNKED]
+    chunked = [row for row in rows if view.methods[row.method].group == CHUNKED]
     listed = [row for row in (by_id.get(PAPER), chunked[0] if chunked else None) if row is not None]
-    found += [
-        f"{_where(row, methods, len(problems))} {controls_of(row.method, pairs)}" for row in dict.fromkeys(listed)
-    ]
-    if vague := unclear(atlas, problems):
+    found += [f"{_where(view, row)} {controls_of(row.method, view.pairs)}" for row in dict.fromkeys(listed)]
+    if view.unclear:
         found.append(
-            f"On {count_text(len(vague), 'problem')} the intervals of the best and the worst fixed λ overlap, so "
-            f"relative scores there are mostly noise: {places(vague)}."
+            f"On {count_text(len(view.unclear), 'problem')} the intervals of the best and the worst fixed λ overlap, "
+            f"so relative scores there are mostly noise: {problems_text(view.unclear)}."
         )
-    planning = next((row for row in rows if methods[row.method].group == PLANNING), None)
+    planning = next((row for row in rows if view.methods[row.method].group == PLANNING), None)
     if planning is not None and chunked:
-        gap = bootstrap.difference(chunked[0].method, planning.method, problems)
+        gap = view.bootstrap.difference(chunked[0].method, planning.method, problems)
+        meaning = "not told apart" if gap.contains_zero else f"{'chunking' if gap.low > 0 else 'planning'} is ahead"
         found.append(
-            f"Planning with the same counts: {methods[planning.method].label} has {planning.mean.text} on average. "
-            f"{methods[chunked[0].method].label} minus it: {gap.text}{_meaning(gap)}."
+            f"Planning with the same counts: {view.label(planning.method)} has {planning.mean.text} on average. "
+            f"{view.label(chunked[0].method)} minus it: {gap.text}, {meaning}."
         )
     return found
 
 
-def headline(
-    rows: Sequence[RankedMethod], atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Arm]
-) -> str:
+def headline(view: AtlasView) -> str:
     """The highest means, of all methods and of the λ sources, and what the latter rests on, in a few sentences."""
-    problems, lead = atlas.main(), _lead(rows, methods)
+    rows, problems, lead = view.rows, view.problems, _lead(view)
     first, best = rows[0], lead.method
-    near = sum(bootstrap.difference(best, row.method, problems).contains_zero for row in rows if row is not lead)
+    others = [row.method for row in rows if row is not lead]
+    near = sum(view.bootstrap.difference(best, other, problems).contains_zero for other in others)
     text = f"Of {count_text(len(rows), 'method')} on {count_text(len(problems), 'problem')}, "
     if lead is not first:
-        text += f"{methods[first.method].label} has the highest mean, {first.mean.text}; of the λ sources, "
-    told = f"not told apart from {near} of the other methods" if near else "told apart from all other methods"
+        text += f"{view.label(first.method)} has the highest mean, {first.mean.text}; of the λ sources, "
+    apart = f"not told apart from {near} of the other methods" if near else "told apart from all other methods"
     text += (
-        f"{methods[best].label} has the highest mean, {lead.mean.text}, {told}. Where a score above 1 counts as 1, "
-        f"{_standing(best, _by_capped(rows, atlas), methods, atlas.capped, problems)}."
+        f"{view.label(best)} has the highest mean, {lead.mean.text}, {apart}. Where a score above 1 counts as 1, "
+        f"{_standing(view, best, _by_capped(view), view.atlas.capped, problems)}."
     )
-    if atlas.held_out(True) and atlas.held_out(False):
-        text += f" On families held out it has {_held_out_standing(best, atlas, bootstrap, methods)}."
+    if view.atlas.held_out(True) and view.atlas.held_out(False):
+        text += f" On families held out it has {_held_out_standing(view, best)}."
     return text
 
 
-def yours(
-    method: str,
-    rows: Sequence[RankedMethod],
-    atlas: CreditMap,
-    bootstrap: AtlasBootstrap,
-    methods: Mapping[str, Arm],
-    pairs: Sequence[ControlPair],
-) -> str:
+def yours(view: AtlasView, method: str) -> str:
     """A method of the user's in three sentences: rank; wins and losses; its nearest relative and what controls say."""
-    problems, place = atlas.main(), [row.method for row in rows].index(method)
-    row, fixed = rows[place], best_single_fixed(atlas, problems)
-    gap, many = bootstrap.difference(method, fixed, problems), len({key.family for key in problems}) > 1
-    told = "not told apart" if gap.contains_zero else "ahead" if gap.low > 0 else "behind"
-    against = f"minus {methods[fixed].label}, the best single fixed λ: {gap.text}, {told}"
-    if not many:  # families are the unit of the intervals
-        against = f"{methods[fixed].label}, the best single fixed λ, has {score_text(atlas.mean(fixed, problems))}"
-    mean = row.mean.text if many else score_text(row.mean.mean)
-    wins, losses = (f"{len(keys)}{f' ({places(keys)})' if keys else ''}" for keys in (row.wins, row.losses))
-    near = nearest(method, atlas, methods)
-    apart = float(np.abs(atlas.relative(method, problems) - atlas.relative(near, problems)).mean())
+    place, fixed = [row.method for row in view.rows].index(method), best_single_fixed(view.atlas, view.problems)
+    row, gap = view.rows[place], view.bootstrap.difference(method, fixed, view.problems)
+    apart = "not told apart" if gap.contains_zero else "ahead" if gap.low > 0 else "behind"
+    against = f"minus {view.label(fixed)}, the best single fixed λ: {gap.text}, {apart}"
+    mean = row.mean.text
+    if len(view.families) == 1:  # families are the unit of the intervals
+        level = score_text(view.atlas.mean(fixed, view.problems))
+        against, mean = f"{view.label(fixed)}, the best single fixed λ, has {level}", score_text(row.mean.mean)
+    wins, losses = (f"{len(keys)}{f' ({problems_text(keys)})' if keys else ''}" for keys in (row.wins, row.losses))
+    near = nearest(view, method)
     return (
-        f"{methods[method].label} is number {place + 1} of {count_text(len(rows), 'method')} on "
-        f"{count_text(len(problems), 'problem')}: mean {mean}; {against}. It wins (its interval lies above the best "
-        f"fixed λ of the problem) on {wins} and loses (below {GOOD_ENOUGH}) on {losses}. Its nearest relative is "
-        f"{methods[near].label}, {score_text(apart)} away on average; c{controls_of(method, pairs)[1:]}"
+        f"{view.label(method)} is number {place + 1} of {count_text(len(view.rows), 'method')} on "
+        f"{count_text(len(view.problems), 'problem')}: mean {mean}; {against}. It wins (its interval lies above the "
+        f"best fixed λ of the problem) on {wins} and loses (below {GOOD_ENOUGH}) on {losses}. Its nearest relative is "
+        f"{view.label(near)}, {score_text(_distance(view, method, near))} away on average; "
+        f"c{controls_of(method, view.pairs)[1:]}"
     )
 
 
-def nearest(method: str, atlas: CreditMap, methods: Mapping[str, Arm]) -> str:
+def nearest(view: AtlasView, method: str) -> str:
     """The other method whose relative scores differ least from this one's, in the mean over problems."""
-    problems = atlas.main()
-    others = [name for name in atlas.ranking(problems) if name != method]
-    mine = atlas.relative(method, problems)
-    return min(others, key=lambda name: float(np.abs(mine - atlas.relative(name, problems)).mean()))
+    others = [name for name in view.atlas.ranking(view.problems) if name != method]
+    return min(others, key=lambda name: _distance(view, method, name))
 
 
-def _lead(rows: Sequence[RankedMethod], methods: Mapping[str, Arm]) -> RankedMethod:
+def _distance(view: AtlasView, one: str, other: str) -> float:
+    """Mean over problems of how far the relative scores of two methods are apart."""
+    scores = (view.atlas.relative(method, view.problems) for method in (one, other))
+    return float(np.abs(np.subtract(*scores)).mean())
+
+
+def _value(view: AtlasView, method: str) -> str:
+    """The λ of a method with a fixed one."""
+    return view.label(method).removeprefix("λ = ")
+
+
+def _lead(view: AtlasView) -> RankedMethod:
     """The λ source with the highest mean; the first method if there is none."""
-    return next((row for row in rows if methods[row.method].group in LAMBDA_GROUPS), rows[0])
+    return next((row for row in view.rows if view.methods[row.method].group in LAMBDA_GROUPS), view.rows[0])
 
 
-def _by_capped(rows: Sequence[RankedMethod], atlas: CreditMap) -> list[str]:
-    return sorted((row.method for row in rows), key=lambda method: -atlas.capped(method, atlas.main()))
+def _by_capped(view: AtlasView) -> list[str]:
+    return sorted((row.method for row in view.rows), key=lambda method: -view.atlas.capped(method, view.problems))
 
 
-def _best(
-    rows: Sequence[RankedMethod],
-    bootstrap: AtlasBootstrap,
-    methods: Mapping[str, Arm],
-    problems: Sequence[ProblemKey],
-) -> str:
-    best, others = rows[0], rows[1:]
-    families = len({key.family for key in problems})
+def _best(view: AtlasView) -> str:
+    best, *others = view.rows
+    families = len({key.family for key in view.problems})
     text = (
-        f"Over {count_text(len(problems), 'problem')} of {count_text(families, 'family')}, "
-        f"{methods[best.method].label} has the highest mean relative score, {best.mean.text}, where 0 is the "
+        f"Over {count_text(len(view.problems), 'problem')} of {count_text(families, 'family')}, "
+        f"{view.label(best.method)} has the highest mean relative score, {best.mean.text}, where 0 is the "
         "worst and 1 the best fixed λ in hindsight on each problem."
     )
-    near = [row for row in others if bootstrap.difference(best.method, row.method, problems).contains_zero]
+    near = [r for r in others if view.bootstrap.difference(best.method, r.method, view.problems).contains_zero]
     if not others:
         return text
     if not near:
         return f"{text} The interval of its lead over every other method lies above 0."
-    names = "; ".join(methods[row.method].label for row in near)  # some labels have commas
+    names = "; ".join(view.label(row.method) for row in near)  # some labels have commas
     return f"{text} The interval of the difference contains 0, so these runs do not tell it apart from: {names}."
 
 
-def _strength(best: str, rows: Sequence[RankedMethod], atlas: CreditMap, methods: Mapping[str, Arm]) -> list[str]:
+def _strength(view: AtlasView, best: str) -> list[str]:
     """What becomes of a high mean if it is formed otherwise."""
-    problems = atlas.main()
-    families = dict.fromkeys(key.family for key in problems)
-    if len(rows) == 1 or len(families) == 1:
+    atlas, problems = view.atlas, view.problems
+    if len(view.rows) == 1 or len(view.families) == 1:
         return []
-    capped = _by_capped(rows, atlas)
-    texts = [f"Where a score above 1 counts as 1, {_standing(best, capped, methods, atlas.capped, problems)}."]
-    vague = unclear(atlas, problems)
-    if clear := [key for key in problems if key not in vague]:
+    texts = [f"Where a score above 1 counts as 1, {_standing(view, best, _by_capped(view), atlas.capped, problems)}."]
+    if clear := [key for key in problems if key not in view.unclear]:
         where = f"Over the {count_text(len(clear), 'problem')} that tell fixed λs apart"
-        texts.append(f"{where}, {_standing(best, atlas.ranking(clear), methods, atlas.mean, clear)}.")
-    without = {name: [key for key in problems if key.family != name] for name in families}
+        texts.append(f"{where}, {_standing(view, best, atlas.ranking(clear), atlas.mean, clear)}.")
+    without = {name: [key for key in problems if key.family != name] for name in view.families}
     lifts = min(without, key=lambda name: atlas.mean(best, without[name]))
     where, rest = f"Without {FAMILIES[lifts].title}, which lifts it most", without[lifts]
-    texts.append(f"{where}, {_standing(best, atlas.ranking(rest), methods, atlas.mean, rest)}.")
-    return [f"How {methods[best].label} stands if the mean is formed otherwise. {' '.join(texts)}"]
+    texts.append(f"{where}, {_standing(view, best, atlas.ranking(rest), atlas.mean, rest)}.")
+    return [f"How {view.label(best)} stands if the mean is formed otherwise. {' '.join(texts)}"]
 
 
 def _standing(
+    view: AtlasView,
     method: str,
     order: Sequence[str],
-    methods: Mapping[str, Arm],
     mean: Callable[[str, Sequence[ProblemKey]], float],
     problems: Sequence[ProblemKey],
 ) -> str:
@@ -202,61 +190,57 @@ def _standing(
     score, place = score_text(mean(method, problems)), order.index(method)
     others = order[:place] if place else order[1:2]
     scores = [score_text(mean(other, problems)) for other in others]
-    listed = [f"{methods[other].label} ({value})" for other, value in zip(others, scores, strict=True)]
+    listed = [f"{view.label(other)} ({value})" for other, value in zip(others, scores, strict=True)]
     more = f"; and {len(listed) - 4} more" if len(listed) > 4 else ""
     where = "level with" if set(scores) == {score} else "behind" if place else "ahead of"
     return f"it has {score}, {where} {'; '.join(listed[:4])}{more}"
 
 
-def _held_out(best: str, atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Arm]) -> list[str]:
+def _held_out(view: AtlasView, best: str) -> list[str]:
     """The same method on families used for design, and on those that were not."""
-    design, held = atlas.held_out(False), atlas.held_out(True)
+    atlas, design, held = view.atlas, view.atlas.held_out(False), view.atlas.held_out(True)
     if not (design and held):
         return []
-    order = atlas.ranking(held)
-    name, vague = methods[best].label, unclear(atlas, held)
+    order, name = atlas.ranking(held), view.label(best)
     text = (
         f"On the {count_text(len(design), 'problem')} of families used for design {name} has "
-        f"{bootstrap.mean(best, design).text}. On the {count_text(len(held), 'problem')} of families held out from it, "
-        f"{len(held) - len(vague)} of which tell fixed λs apart, {name} has "
-        f"{_held_out_standing(best, atlas, bootstrap, methods)}"
+        f"{view.bootstrap.mean(best, design).text}. On the {count_text(len(held), 'problem')} of families held out "
+        f"from it, {len(held) - len(unclear(atlas, held))} of which tell fixed λs apart, {name} has "
+        f"{_held_out_standing(view, best)}"
     )
     if best != PAPER and atlas.has(PAPER, held):
         same = [key for key in held if atlas.same_runs(best, PAPER, key)]
-        text += f". On {len(same)} of them its scores are those of {methods[PAPER].label}, bit for bit" if same else ""
-    ahead = [method for method in order[: order.index(best)] if methods[method].group in LAMBDA_GROUPS]
+        text += f". On {len(same)} of them its scores are those of {view.label(PAPER)}, bit for bit" if same else ""
+    ahead = [method for method in order[: order.index(best)] if view.methods[method].group in LAMBDA_GROUPS]
     if ahead:
-        listed = [f"{methods[method].label} ({score_text(atlas.mean(method, held))})" for method in ahead]
+        listed = [f"{view.label(method)} ({score_text(atlas.mean(method, held))})" for method in ahead]
         text += f". λ sources with a higher mean there: {'; '.join(listed)}"
     if best != order[0]:
-        text += f". The highest mean there has {methods[order[0]].label}, {bootstrap.mean(order[0], held).text}"
+        text += f". The highest mean there has {view.label(order[0])}, {view.bootstrap.mean(order[0], held).text}"
     return [f"{text}."]
 
 
-def _held_out_standing(method: str, atlas: CreditMap, bootstrap: AtlasBootstrap, methods: Mapping[str, Arm]) -> str:
+def _held_out_standing(view: AtlasView, method: str) -> str:
     """As "0.83 [0.60, 1.04], place 11 of 28; minus the best single fixed λ there (0.4): 0.01 [−0.17, 0.24], …"."""
-    held = atlas.held_out(True)
-    order, fixed = atlas.ranking(held), best_single_fixed(atlas, held)
-    text = f"{bootstrap.mean(method, held).text}, place {order.index(method) + 1} of {len(order)}"
+    held = view.atlas.held_out(True)
+    order, fixed = view.atlas.ranking(held), best_single_fixed(view.atlas, held)
+    text = f"{view.bootstrap.mean(method, held).text}, place {order.index(method) + 1} of {len(order)}"
     if method == fixed:
         return text
-    gap, value = bootstrap.difference(method, fixed, held), methods[fixed].label.removeprefix("λ = ")
-    told = "not told apart" if gap.contains_zero else "ahead" if gap.low > 0 else "behind"
-    return f"{text}; minus the best single fixed λ there ({value}): {gap.text}, {told}"
+    gap = view.bootstrap.difference(method, fixed, held)
+    apart = "not told apart" if gap.contains_zero else "ahead" if gap.low > 0 else "behind"
+    return f"{text}; minus the best single fixed λ there ({_value(view, fixed)}): {gap.text}, {apart}"
 
 
-def _where(row: RankedMethod, methods: Mapping[str, Arm], count: int) -> str:
-    wins = f"on {len(row.wins)} of {count_text(count, 'problem')}" + (f": {places(row.wins)}" if row.wins else "")
-    losses = f"on {len(row.losses)}" + (f": {places(row.losses)}" if row.losses else "")
+def _where(view: AtlasView, row: RankedMethod) -> str:
+    count = count_text(len(view.problems), "problem")
+    wins = f"on {len(row.wins)} of {count}" + (f": {problems_text(row.wins)}" if row.wins else "")
+    losses = f"on {len(row.losses)}" + (f": {problems_text(row.losses)}" if row.losses else "")
     return (
-        f"{methods[row.method].label}: {row.mean.text} on average, {score_text(row.worst)} at worst "
+        f"{view.label(row.method)}: {row.mean.text} on average, {score_text(row.worst)} at worst "
         f"({row.worst_at.name}). It wins (its interval lies above the best fixed λ) {wins}. It loses (its interval "
         f"lies below {GOOD_ENOUGH}) {losses}."
     )
-
-
-def _meaning(gap: ScoreEstimate) -> str:
-    return ", not told apart" if gap.contains_zero else ", chunking is ahead" if gap.low > 0 else ", planning is ahead"
 
 
 def candidate(atlas: CreditMap, methods: Mapping[str, Arm]) -> str | None:

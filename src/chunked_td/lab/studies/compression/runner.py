@@ -49,12 +49,9 @@ class CompressionRunner(BatchRunner):
         """JAX."""
         return ("jax",)
 
-    def programs(self, batches: Sequence[Batch]) -> list[list[Batch]]:
+    def program_key(self, batch: Batch) -> Any:
         """An arm on all tasks and lengths."""
-        found: dict[Any, list[Batch]] = {}
-        for batch in batches:
-            found.setdefault((batch.arm.id, batch.episodes, batch.record_at), []).append(batch)
-        return list(found.values())
+        return batch.arm.id, batch.episodes, batch.record_at
 
     def run(self, program: Sequence[Batch], threads: int | None, report: Callable[[str], None]) -> list[Columns]:
         """See `BatchRunner.run`: what every check found; NaN where a program stopped before it."""

@@ -46,13 +46,9 @@ class FleetRunner(BatchRunner):
         """The sources in the program of an arm."""
         return next((group for group in self.groups if arm.id in group), self.groups[0])
 
-    def programs(self, batches: Sequence[Batch]) -> list[list[Batch]]:
+    def program_key(self, batch: Batch) -> Any:
         """Arms of a group on one task."""
-        found: dict[Any, list[Batch]] = {}
-        for batch in batches:
-            key = (batch.protocol.id, self.group_of(batch.arm), batch.episodes, batch.record_at)
-            found.setdefault(key, []).append(batch)
-        return list(found.values())
+        return batch.protocol.id, self.group_of(batch.arm), batch.episodes, batch.record_at
 
     def run(self, program: Sequence[Batch], threads: int | None, report: Callable[[str], None]) -> list[Columns]:
         """See `BatchRunner.run`: scores, returns and λ per block."""

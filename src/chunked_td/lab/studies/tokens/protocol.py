@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chunked_td.lab.study import Arm, BatchRunner, Columns, Environment, Protocol, Size, Study
 
@@ -41,12 +41,9 @@ class GateRunner(BatchRunner):
         """See `BatchRunner.packages`."""
         return ("jax", "optax")
 
-    def programs(self, batches: Sequence[Batch]) -> list[list[Batch]]:
+    def program_key(self, batch: Batch) -> Any:
         """Batches of one task and the same seeds."""
-        groups: dict[tuple, list[Batch]] = {}
-        for batch in batches:
-            groups.setdefault((batch.protocol.id, batch.pairs), []).append(batch)
-        return list(groups.values())
+        return batch.protocol.id, batch.pairs
 
     def run(self, program: Sequence[Batch], threads: int | None, report: Callable[[str], None]) -> list[Columns]:
         """See `BatchRunner.run`."""

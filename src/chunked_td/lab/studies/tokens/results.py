@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chunked_td.lab.comparison.ranking import chosen_sizes
 from chunked_td.lab.statistics import IntervalEstimate, mean_and_interval
 from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.tokens.protocol import AGES, FIXED, TASKS
@@ -29,9 +30,7 @@ class Gate:
     def best_fixed(self, task: str) -> np.ndarray:
         """Score of the best fixed λ, float64[seeds], chosen for each seed on the half that it is not in."""
         fixed = np.stack([self.scores[task][arm] for arm in FIXED])
-        halves = np.arange(fixed.shape[1]) % 2
-        best = [int(np.argmax(fixed[:, halves != half].mean(axis=1))) for half in (0, 1)]
-        return fixed[np.array(best)[halves], np.arange(fixed.shape[1])]
+        return fixed[chosen_sizes(fixed), np.arange(fixed.shape[1])]
 
     def gain(self, task: str, arm: str) -> IntervalEstimate:
         """An arm's score minus that of the best fixed λ."""

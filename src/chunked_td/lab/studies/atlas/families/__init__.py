@@ -10,9 +10,9 @@ import importlib
 import pkgutil
 from types import ModuleType
 
+from chunked_td._loading import load_file
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.studies.atlas.families.family import CHOICE, CONTROL, PREDICTION, Family
-from chunked_td.lambdas.reading import load_file
 
 
 def _in_module(module: ModuleType) -> list[Family]:
