@@ -24,7 +24,7 @@ import tyro
 
 import chunked_td as ctd
 from chunked_td.cli._shared import keywords_of, schedule_of
-from chunked_td.cli.compare import Compare, write_comparison
+from chunked_td.cli.compare import Compare, print_ranking, write_comparison
 from chunked_td.cli.train import Train, learner_settings
 from chunked_td.lab.comparison import Comparison, ComparisonSettings, compare
 from chunked_td.lab.comparison.answer import (
@@ -40,7 +40,7 @@ from chunked_td.lab.comparison.page import TOP, curves_plot, ranking_table, rend
 from chunked_td.lab.comparison.ranking import LEAST, PairedFamily, chosen_sizes, own_interval
 from chunked_td.lab.comparison.recipe import agent_line, command, script
 from chunked_td.lab.comparison.running import ComparisonProblem, _one_run, _Run, play
-from chunked_td.lab.comparison.sweep import ArmOutcome
+from chunked_td.lab.comparison.sweep import ArmOutcome, _plain
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.identity import check_id
 from chunked_td.lab.results.runs import RunArrays
@@ -99,7 +99,7 @@ def test_values_are_judged_by_exact_ones_from_the_same_transitions():
     assert found.reference is None
     page = render_page(found)
     assert "chunked-td train" not in page
-    assert "minus the error of values" in page
+    assert "negated error of values" in page
 
 
 @pytest.mark.parametrize(
@@ -801,3 +801,23 @@ def test_an_interrupted_comparison_says_how_to_go_on(tmp_path, more, wait):
     assert started.returncode == 130
     assert said.strip().splitlines()[-1].startswith("interrupted; every finished batch is kept, the same command")
     assert "Traceback" not in said
+
+
+def test_a_narrow_terminal_breaks_no_number(lake, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    found = lake[1]
+    print_ranking(found)
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 40
+    for row in found.rows:
+        assert {f"{row.mean:.4g}", *row.arm.label.split()} <= set(shown.split())
+
+
+def test_arms_in_plain_python_are_not_called_compiled(tmp_path):
+    (tmp_path / "half.py").write_text(
+        "from dataclasses import dataclass\nimport chunked_td as ctd\n\n@dataclass(frozen=True)\n"
+        "class Half(ctd.LambdaSource):\n    def lambda_t(self, step):\n        return 0.5\n"
+    )
+    arm = LearnerArm("sarsa", f"{tmp_path / 'half.py'}:Half")
+    told = ComparisonProblem.of(LAKE).describe(_plain([LearnerArm("sarsa", "fixed", 0.5), arm]))
+    assert f"compiled, but those of {arm.label}, which are plain Python" in told

@@ -127,6 +127,11 @@ def test_the_page_opens_with_its_findings(text):
     headline = text.split('<p class="headline">')[1].split("</p>")[0]
     assert "regretful choices of 10,000 on Accumulated-Charge, where 950 is the best possible, and " in headline
     table = text.split('class="verdicts"')[1].split("</table>")[0]
+    theirs, ours = table.split('class="origin"')[1:]
+    for claim in (claim for experiment in catalogue().values() if not experiment.table for claim in experiment.claims):
+        assert f'href="#claim-{claim.id}"' in (theirs if claim.origin == "paper" else ours)
+    counts = [int(number) for number in re.findall(r"Of (\d+) claims of (?:the paper|ours)", text)]
+    assert counts == [theirs.count('class="pair"'), ours.count('class="pair"')]
     for claim in (claim for experiment in catalogue().values() if not experiment.table for claim in experiment.claims):
         assert f'href="#claim-{claim.id}"' in table
         assert len(claim.short) <= 40, claim.id

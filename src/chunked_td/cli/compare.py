@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from chunked_td.lab.comparison import Comparison, ComparisonSettings
     from chunked_td.lab.running.live_logging import ScalarLog
 
+NARROW = 70
+"""A terminal with fewer columns gets the ranking as a list."""
 Bootstrap = Literal["sarsa", "expected_sarsa", "q_learning"]
 
 
@@ -145,16 +147,22 @@ def print_ranking(found: Comparison) -> None:
 
     from chunked_td.lab.comparison.page import TOP, apart_rows, ranking_table
 
-    table = Table(title=f"{found.settings.env}, {found.seeds} seeds: {found.settings.score}", title_justify="left")
+    console, title = Console(), f"{found.settings.env}, {found.seeds} seeds: {found.settings.score}"
     plain = [row for row in found.rows if not row.arm.plans]
     parts = [ranking_table(found, plain[:TOP], "ranking"), ranking_table(found, apart_rows(found), "apart")]
-    for column in parts[0].columns:
-        table.add_column(column, justify="left" if column in ("learner", "") else "right", overflow="fold")
-    for part in parts:
-        for cells in part.rows:
-            table.add_row(*cells)
-        table.add_section()
-    Console().print(table)
+    if console.width < NARROW:  # columns would break numbers
+        rows = [dict(zip(part.columns, cells, strict=True)) for part in parts for cells in part.rows]
+        lines = [[f"{name}: {text}".removeprefix(": ") for name, text in row.items() if text] for row in rows]
+        console.print(title, *("\n  ".join(line) for line in lines), sep="\n", markup=False, highlight=False)
+    else:
+        table = Table(title=title, title_justify="left")
+        for column in parts[0].columns:
+            table.add_column(column, justify="left" if column in ("learner", "") else "right", overflow="fold")
+        for part in parts:
+            for cells in part.rows:
+                table.add_row(*cells)
+            table.add_section()
+        console.print(table)
     left = len(plain[TOP:]) + len(found.diverged)
     if left:
         print(f"{left} more in compare.html")

@@ -47,7 +47,7 @@ PLANS = {DYNA: "at ten more updates a step, from a model"}
 RETURNS, VALUES = "returns", "values"
 SCORES = {
     RETURNS: "mean return of all training episodes, exploration included",
-    VALUES: "minus the root mean square error of the values of acting at random (0 is exact), mean over training",
+    VALUES: "negated root mean square error of the values of acting at random (0 is exact), mean over training",
 }
 """Questions, and what arms are ranked by."""
 
@@ -125,7 +125,7 @@ class ComparisonSettings:
     @property
     def score_axis(self) -> str:
         """The same for axes and columns."""
-        return "mean return" if self.question == RETURNS else "minus the error of values"
+        return "mean return" if self.question == RETURNS else "negated error of values"
 
     @property
     def every(self) -> int:

@@ -65,11 +65,13 @@ class ComparisonProblem:
             raise ValueError(f"question: exact values are not available here: {self.reason}")
         return ExactModel(self.dynamics)
 
-    def describe(self) -> str:
-        """Where runs execute, and why."""
+    def describe(self, plain: Sequence[str] = ()) -> str:
+        """Where runs execute, and why. Args: plain: labels of arms whose λ source is plain Python."""
         if self.dynamics is None:
             return f"runs are played step by step in {os.cpu_count()} processes, not compiled: {self.reason}"
-        return "the environment's dynamics are known: runs are compiled. Episodes have the distribution of Gymnasium's"
+        but = f", but those of {', '.join(plain)}, which are plain Python" if plain else ""
+        known = f"the environment's dynamics are known: runs are compiled{but}"
+        return f"{known}. Episodes have the distribution of Gymnasium's"
 
 
 @functools.lru_cache(maxsize=2)

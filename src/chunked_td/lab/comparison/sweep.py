@@ -251,7 +251,7 @@ def compare(
         sizes = len(settings.ladder[1])
         say(
             f"{len(arms)} arms × {sizes} step sizes × {looks[0]} seeds, {settings.episodes:,} episodes each; "
-            f"{problem.describe()}"
+            f"{problem.describe(_plain(arms))}"
         )
         try:
             found = sweep.judged(looks[0], len(looks))
@@ -264,6 +264,10 @@ def compare(
         finally:
             end_workers()
     return found
+
+
+def _plain(arms: Sequence[LearnerArm]) -> list[str]:
+    return [arm.label for arm in arms if not arm.lambda_source.is_compiled]
 
 
 @contextlib.contextmanager
@@ -334,9 +338,8 @@ class _Sweep:
             )
         settings = replace(self.settings, seeds=seeds, step_sizes=tuple(sorted(map(float, self.settings.step_sizes))))
         random = None if settings.question == VALUES else outcomes[-1]
-        return Comparison(
-            settings, tuple(outcomes[:-1]), self.problem.describe(), random, looks, facts_of(self.problem)
-        )
+        how = self.problem.describe(_plain(self.arms))
+        return Comparison(settings, tuple(outcomes[:-1]), how, random, looks, facts_of(self.problem))
 
     def _widened(self, outcomes: Sequence[ArmOutcome]) -> set[int]:
         """Ask for step sizes beyond the edge of the grid, where an arm prefers it; returns the new ones."""

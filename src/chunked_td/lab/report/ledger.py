@@ -9,7 +9,7 @@ from pathlib import Path
 
 from chunked_td.lab.results.claims import JudgedClaim
 from chunked_td.lab.results.tables import Table
-from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, NOT_TESTABLE, PAPER
+from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, NOT_TESTABLE, OURS, PAPER
 from chunked_td.lab.wording import list_text
 
 MARKS = {HOLDS: "✓", IN_PART: "◐", FAILS: "✗", NOT_SHOWN: "?", NOT_TESTABLE: "∅", NOT_RUN: "–"}
@@ -44,6 +44,13 @@ def _link(claim: JudgedClaim, ids: Sequence[str], folders: Mapping[str, Path], p
         return Path(os.path.relpath(file, page)).as_posix() if file.is_file() else ""
     target = figure if figure in ids else next(iter(ids), "")
     return f"#{target}" if target else ""
+
+
+def by_origin(claims: Sequence[JudgedClaim]) -> dict[str, list[JudgedClaim]]:
+    """{"the paper" or "ours": its claims}; only those that there are."""
+    parts = {"the paper": PAPER, "ours": OURS}
+    found = {whose: [claim for claim in claims if claim.claim.origin == origin] for whose, origin in parts.items()}
+    return {whose: part for whose, part in found.items() if part}
 
 
 def by_study(claims: Iterable[JudgedClaim]) -> dict[str, list[JudgedClaim]]:

@@ -20,7 +20,7 @@ from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.report.choice import Plot, original_of, part
 from chunked_td.lab.report.figures import files_of, save_all
-from chunked_td.lab.report.ledger import MARKS, by_reason, by_study, linked, paper_claims, summary
+from chunked_td.lab.report.ledger import MARKS, by_origin, by_reason, by_study, linked, paper_claims, summary
 from chunked_td.lab.report.plots import mirror_plot, plots_of
 from chunked_td.lab.report.style import FORMATS
 from chunked_td.lab.report.text import PAPER, findings, not_run
@@ -114,11 +114,12 @@ def report_page(
         title=TITLE,
         paper=PAPER,
         headline=headline(results, studies),
-        summary=summary(claims),
+        summaries=[summary(part, f"of {whose}") for whose, part in by_origin(claims).items()],
+        titles=list(by_study(claims)),
         introduction=introduction(results),
         opening=opening,
         not_run=not_run(results),
-        verdicts=by_study(claims),
+        verdicts={f"{len(part)} claims of {whose}": by_study(part) for whose, part in by_origin(claims).items()},
         claims=[claim for claim in claims if claim.status != NOT_RUN],
         unrun=by_reason(claims),
         sections=sections,

@@ -20,6 +20,7 @@ from typing import Any
 from chunked_td.lab.errors import DirectoryError, LabError
 from chunked_td.lab.results.runs import Results, load_results
 from chunked_td.lab.store.batch_store import Store
+from chunked_td.lab.store.tables import check_table
 from chunked_td.lab.study import FAILS, HOLDS, NOT_RUN, Claim, Study, Verdict
 from chunked_td.lab.wording import seeds_text
 
@@ -110,6 +111,7 @@ def load_directory(directory: str | Path, studies: Mapping[str, Study]) -> Loade
         folder = next((place for place in places if study.table and (place / study.table).is_file()), None)
         if folder is not None:
             try:
+                check_table(folder / study.table)  # whatever a study's own LOAD reads it with
                 results[study.id] = study.load(folder)
                 found.folders[study.id] = folder
             except LabError as error:

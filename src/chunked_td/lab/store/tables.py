@@ -34,15 +34,21 @@ def load_table(path: Path) -> pl.DataFrame:
     """
     import polars as pl
 
+    content, known = check_table(path)
+    try:
+        if not known and (reason := next(certify([path], "table"))[2]):
+            raise LabError(reason)
+        return parsed(lambda: pl.read_parquet(io.BytesIO(content)))
+    except LabError as error:
+        raise LabError(f"{path}: {error}") from error
+
+
+def check_table(path: Path) -> tuple[bytes, bool]:
+    """The bytes of a table and whether their digest is recorded; LabError where they are not those recorded."""
     try:
         content, recorded = read_regular(path, links=False), Digests(path.parent).of(path)
     except (ValueError, OSError) as error:
         raise LabError(f"{path}: {error}") from error
     if recorded and sha256(content) not in recorded:
         raise LabError(f"{path}: its bytes do not match its recorded digest")
-    try:
-        if not recorded and (reason := next(certify([path], "table"))[2]):
-            raise LabError(reason)
-        return parsed(lambda: pl.read_parquet(io.BytesIO(content)))
-    except LabError as error:
-        raise LabError(f"{path}: {error}") from error
+    return content, bool(recorded)

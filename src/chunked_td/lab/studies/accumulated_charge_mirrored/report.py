@@ -42,7 +42,7 @@ def headline(study: Results, original: Results | None) -> str:
         f"Chunked SARSA makes {plain:,.0f} regretful choices of {episodes:,} on Accumulated-Charge{best} and "
         f"{mirrored:,.0f} on its mirror image, which differs in one sign and in no expected return"
     )
-    text += f": {WHY}" if mirrored - plain > SIGN_MARGIN * episodes / study.about.episodes else ""
+    text += f", {WHY}" if mirrored - plain > SIGN_MARGIN * episodes / study.about.episodes else ""
     return f"{text}." if whole else f"{text} ({seeds_text(min(map(len, ends)))} of reduced length)."
 
 

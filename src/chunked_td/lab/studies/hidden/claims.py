@@ -10,7 +10,7 @@ from typing import Any
 from chunked_td.lab.studies.deep.results import best_arms
 from chunked_td.lab.studies.hidden.protocol import AGENTS, MEMORIES
 from chunked_td.lab.studies.hidden.results import HiddenResults
-from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, Claim, Verdict
+from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_TESTABLE, Claim, Verdict
 
 _STATUS = {"holds": HOLDS, "in part": IN_PART, "fails": FAILS}
 
@@ -32,6 +32,8 @@ def with_memory(agent: str, memory: str, claim: str, results: HiddenResults, _: 
     if claim == "reach":
         reaches = (f"{task}: {r['recurrent']} against {r['best fixed']}" for task, r in judged["reach"].items())
         evidence = "greatest N against that of the best fixed λ: " + "; ".join(reaches)
+        if not any(r["recurrent"] or r["best fixed"] for r in judged["reach"].values()):
+            return Verdict(NOT_TESTABLE, f"{evidence}; no arm solves any length, so none can reach farther")
     else:
         means = judged["moonshot"]["means"]
         source, rival = best_arms(means)

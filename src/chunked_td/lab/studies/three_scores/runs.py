@@ -30,7 +30,7 @@ PART = 10
 """Runs that a thread takes at a time."""
 
 
-class Chain(NamedTuple):
+class GreedyChain(NamedTuple):
     """Transitions under one policy, by state; scratch of `greedy_return`."""
 
     first: Annotated[np.ndarray, "int64[S + 1]"]
@@ -55,7 +55,7 @@ class RunState(NamedTuple):
     policy: Annotated[np.ndarray, "float64[A]"]
     scratch: Annotated[np.ndarray, "float64[A]"]
     greedy: Annotated[np.ndarray, "float64[rows]"]  # scratch of `greedy_return`, as are `chain` and `returns`
-    chain: Chain
+    chain: GreedyChain
     returns: Annotated[np.ndarray, "float64[3, S]"]  # in `solve`: V, and whether to compute it again
     numbers: Annotated[np.ndarray, "float64[8]"]
 
@@ -79,7 +79,7 @@ def new_state(problem: SolvedProblem, method: CreditMethod) -> RunState:
         policy=np.zeros(A),
         scratch=np.zeros(A),
         greedy=np.zeros(S * A),
-        chain=Chain(np.zeros(S + 1, np.int64), np.zeros_like(problem.target), np.zeros(problem.target.size)),
+        chain=GreedyChain(np.zeros(S + 1, np.int64), np.zeros_like(problem.target), np.zeros(problem.target.size)),
         returns=np.zeros((3, S)),
         numbers=np.zeros(8),
     )
