@@ -12,7 +12,7 @@ from chunked_td.lab.studies.three_scores.protocol import family_called
 from chunked_td.lab.studies.three_scores.results import Scored
 from chunked_td.lab.study import Verdict
 
-PUBLISHED = "Nothing: a study of ours, on problems of ours. docs/experiments/credit-registered.md holds what was registered."
+PUBLISHED = "Nothing: a study of ours, on problems of ours (docs/experiments/credit-registered.md)."
 
 QUESTIONS = {
     "values": "Values: whose Q is nearest to the truth, on the same transitions?",
