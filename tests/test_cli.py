@@ -106,8 +106,8 @@ def test_a_saved_agent_is_explained_beside_copies_of_itself(tmp_path, capsys):
     why = ["explain", "FrozenLake-v1", "--agent", str(tmp_path / "agent.ctd"), "--out", str(tmp_path / "why")]
     assert run(*why, "--against", "0.9") == 0
     said = capsys.readouterr().out
-    assert "SarsaLambda, λ = 0.3: the " in said
-    assert "SarsaLambda, λ = 0.9: the " in said
+    assert "SarsaLambda, λ = 0.3: " in said
+    assert "SarsaLambda, λ = 0.9: " in said
     assert run(*why, "--step-size", "0.9") == 2
     assert "--step-size says what to train; --agent brings its own" in capsys.readouterr().err
     assert run("explain", "FrozenLake-v1", "--agent", "nowhere.ctd") == 2

@@ -18,7 +18,7 @@ from gymnasium import spaces
 import chunked_td as ctd
 from chunked_td import cli
 from chunked_td.lab.comparison import running
-from chunked_td.lab.comparison.answer import SCORE
+from chunked_td.lab.comparison.arms import SCORES
 from helpers.stand_ins import Catch, MemoryChain
 
 MASK = "info['action_mask'] is obeyed"
@@ -116,7 +116,7 @@ def test_compare_where_many_episodes_have_one_step(tmp_path, capsys, monkeypatch
     out = compared(tmp_path, capsys, monkeypatch, *SEA, *settings, "--bootstraps", "expected_sarsa")
     assert "No verdict: 2 seeds are too few" in out
     assert "inf …" not in out
-    assert SCORE in " ".join(out.split())
+    assert SCORES["returns"] in " ".join(out.split())
     chosen = pl.read_parquet(tmp_path / "compare.parquet").filter(pl.col("chosen"))
     by_episode = chosen.group_by("arm", "episode").agg(pl.col("mean_lambda").is_nan().all())
     assert by_episode["mean_lambda"].any()  # where all episodes are one step long, there is no λ
@@ -182,7 +182,7 @@ def test_explain_writes_what_it_says(tmp_path, capsys):
     assert run("explain", "FrozenLake-v1", *settings) == 0
     out = capsys.readouterr().out
     for label in ("Forward λ", "λ = 0.5", "Expected λ"):
-        assert f"ChunkedExpectedSarsa, {label}: the " in out
+        assert f"ChunkedExpectedSarsa, {label}: " in out
     for name in ("explain.html", "explain.png", "explain.csv", "traces.csv", "over_training.csv"):
         assert str(tmp_path / name) in out
         assert (tmp_path / name).stat().st_size > 100
@@ -194,7 +194,7 @@ def test_a_saved_agent_is_explained(tmp_path, capsys):
     assert run("train", "FrozenLake-v1", "--episodes", "20", "--out", str(tmp_path)) == 0
     command = ["explain", "FrozenLake-v1", "--agent", str(tmp_path / "agent.ctd"), "--out", str(tmp_path / "why")]
     assert run(*command) == 0
-    assert "ChunkedSarsa, Forward λ: the " in capsys.readouterr().out
+    assert "ChunkedSarsa, Forward λ: " in capsys.readouterr().out
     assert not (tmp_path / "why" / "over_training.csv").exists()
 
 

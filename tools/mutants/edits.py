@@ -413,8 +413,8 @@ EDITS = (
     Edit(
         "selection takes the largest loss",
         "lab/results/selection.py",
-        "np.argmin(loss, axis=-1))",
-        "np.argmax(loss, axis=-1))",
+        "np.argmin(weights @ loss.T, axis=1)",
+        "np.argmax(weights @ loss.T, axis=1)",
         ("tests/lab/test_statistics.py",),
     ),
     Edit(
