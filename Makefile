@@ -63,7 +63,7 @@ format: $(READY)
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-wheel: $(READY)
+wheel: $(EXTRA)
 	env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(BIN)/uv sync --locked --inexact --quiet $(EXTRAS) --group release --python $(BIN)/python
 	UV_PYTHON_DOWNLOADS=never $(BIN)/python tools/check_wheel.py
 
