@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from chunked_td.deep.lambdas import (
         DeepConstant,
         DeepLambdaGreedy,
+        DeepMature,
         DeepMetaGradient,
         DeepPercepts,
         DeepRecurrent,
@@ -41,6 +42,7 @@ _HOMES = {
     "chunked_td.deep.lambdas": (
         "DeepConstant",
         "DeepLambdaGreedy",
+        "DeepMature",
         "DeepMetaGradient",
         "DeepPercepts",
         "DeepRecurrent",
@@ -56,6 +58,7 @@ __all__ = [
     "Continuous",
     "DeepConstant",
     "DeepLambdaGreedy",
+    "DeepMature",
     "DeepMetaGradient",
     "DeepPercepts",
     "DeepRecurrent",

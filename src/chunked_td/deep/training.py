@@ -178,10 +178,13 @@ class DeepTraining:
 
     def _about(self) -> dict[str, Any]:
         """What must be the same where training is resumed."""
+        settings = asdict(self.agent.settings)
+        if settings["luck"] == 1:
+            del settings["luck"]  # states saved before there was luck have none
         return {
             "agent": self.name or type(self.agent.task).__name__,
             "task": re.sub(r" at 0x[0-9a-f]+", "", repr(self.agent.task)),
-            "settings": asdict(self.agent.settings),
+            "settings": settings,
             "source": repr(self.agent.source),
             "step_size": self.step_size,
             "seeds": self.seeds.tolist(),

@@ -7,6 +7,8 @@ source is the only difference between arms.
 With a memory (`chunked_td.deep.memory`) policy and values read what it remembers beside the percept. Its percept model
 is the same for all environments and learns after every rollout, window by window. What was remembered while the rollout
 was collected is taken as it was, in the updates too.
+
+With `luck` M > 1 every TD error is a mean over M draws from the same state and action, as in `streaming`.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ import jax.numpy as jnp
 import optax
 
 from chunked_td._checks import check_not_negative, check_positive, check_unit, check_whole
-from chunked_td.deep.agents.streaming import draw_groups, max_samples
+from chunked_td.deep.agents.streaming import draw_groups, max_samples, start_luck
 from chunked_td.deep.agents.tallies import RunTally, count, new_tally
 from chunked_td.deep.lambdas.base import DeepLambda, NextDraws, SourceSizes, Transitions, V
 from chunked_td.deep.lambdas.recurrent import PerceptWindow
 from chunked_td.deep.memory import RecurrentMemory, check_memory
 from chunked_td.deep.networks import Mlp, apply_mlp, make_mlp
-from chunked_td.envs.jax_task import JaxTask
+from chunked_td.envs.jax_task import JaxTask, TaskStep
 from chunked_td.returns import gae
 
 
@@ -38,6 +40,7 @@ class PpoSettings:
       hidden: units of the layers of either network. discount: γ. environments: B. steps: T, per rollout.
       epochs, minibatches: of the updates after a rollout. clip: of the probability ratio. entropy: weight of the
       policy's entropy. max_norm: of the gradient. memory: what is read beside the percept; None is nothing.
+      luck: M, draws per TD error.
     """
 
     hidden: tuple[int, ...] = (64, 64)
@@ -50,11 +53,12 @@ class PpoSettings:
     entropy: float = 0.01
     max_norm: float = 0.5
     memory: RecurrentMemory | None = None
+    luck: int = 1
 
     def __post_init__(self) -> None:
         for units in self.hidden:
             check_whole("hidden", units, 1)
-        for name in ("environments", "steps", "epochs", "minibatches"):
+        for name in ("environments", "steps", "epochs", "minibatches", "luck"):
             check_whole(name, getattr(self, name), 1)
         check_unit("discount", self.discount)
         for name in ("clip", "max_norm"):
@@ -91,6 +95,7 @@ class PpoState(NamedTuple):
     key: jax.Array
     model: Any = ()  # of the memory
     recall: Any = ()  # a `Recall` [B, ...] where there is a memory
+    luck: Any = ()  # as in `StreamState`
 
 
 class _Moment(NamedTuple):
@@ -111,6 +116,7 @@ class _Moment(NamedTuple):
     length: jax.Array
     draws: Any
     recall: Any  # in the states that steps leave, without the kept percepts
+    further: Any  # sum of r + γ V(x') over further draws, where there are any
 
 
 def _optimiser(settings: PpoSettings) -> optax.GradientTransformation:
@@ -149,6 +155,7 @@ def start_ppo(settings: PpoSettings, task: JaxTask, source: DeepLambda, seed: ja
         key,
         model,
         recall,
+        start_luck(settings.luck),
     )
 
 
@@ -178,7 +185,8 @@ def collect(settings: PpoSettings, task: JaxTask, source: DeepLambda, now: PpoSt
     rollout_key = jax.random.fold_in(now.key, 4 + 2 * now.clock)
 
     def step(carry: PpoState, number: jax.Array) -> tuple[PpoState, _Moment]:
-        act, move, begin, draw = jax.random.split(jax.random.fold_in(rollout_key, number), 4)
+        key = jax.random.fold_in(rollout_key, number)
+        act, move, begin, draw = jax.random.split(key, 4)
         logits = apply_mlp(carry.networks.actor, carry.inputs)[0]
         action = jax.random.categorical(act, logits)
         done = jax.vmap(task.step)(jax.random.split(move, settings.environments), carry.task, action)
@@ -204,6 +212,7 @@ def collect(settings: PpoSettings, task: JaxTask, source: DeepLambda, now: PpoSt
             length,
             _draws(settings, task, source, carry, logits, draw),
             carry.recall._replace(kept=()) if carry.recall else (),
+            _further(settings, task, carry, action, jax.random.fold_in(key, 4)),
         )
 
         def pick(new: jax.Array, old: jax.Array) -> jax.Array:
@@ -232,7 +241,9 @@ def ppo_update(
     next_outputs, next_features = apply_mlp(now.networks.critic, r.next_inputs)
     values = outputs[..., 0]
     next_values = jnp.where(r.terminated, 0.0, next_outputs[..., 0])
-    errors = r.reward + settings.discount * next_values - values
+    came = r.reward + settings.discount * next_values
+    target = (came + r.further) / now.luck if settings.luck > 1 else came
+    errors = target - values
     transitions = Transitions(
         inputs=r.inputs,
         next_inputs=r.next_inputs,
@@ -256,8 +267,9 @@ def ppo_update(
         said = settings.memory.model.forms(now.model, r.recall.hidden, transitions, r.recall.inputs)
         transitions = transitions._replace(recalled=said)
     state, lambdas = source.step(now.source, transitions)
+    reward = r.reward + (target - came) if settings.luck > 1 else r.reward
     advantages = gae(
-        r.reward, values, next_values, r.terminated, r.truncated, settings.discount, jnp.clip(lambdas, 0.0, 1.0)
+        reward, values, next_values, r.terminated, r.truncated, settings.discount, jnp.clip(lambdas, 0.0, 1.0)
     )
     logs = _log_probability(r.logits, r.action)
     flat = [x.reshape(-1, *x.shape[2:]) for x in (r.inputs, r.action, logs, advantages, advantages + values)]
@@ -344,10 +356,25 @@ def _draws(
     act, move = jax.random.split(key)
     group = draw_groups(V, samples)
     actions = jax.random.categorical(act, logits[:, None], shape=(batch, samples))[:, group]
-    keys = jax.random.split(move, (batch, samples))
-    drawn = jax.vmap(jax.vmap(task.step, (0, None, 0)))(keys, now.task, actions)
+    drawn, values = _stepped(settings, task, now, actions, move)
+    return NextDraws(task.space.codes(drawn.observation), values, jnp.broadcast_to(group, actions.shape))
+
+
+def _further(settings: PpoSettings, task: JaxTask, now: PpoState, action: jax.Array, key: jax.Array) -> Any:
+    """The sum of r + γ V(x') over further draws after the actions that were taken, [B]; () where there are none."""
+    if settings.luck == 1:
+        return ()
+    count = settings.luck - 1
+    drawn, values = _stepped(settings, task, now, jnp.repeat(action[:, None], count, 1), key)
+    return jnp.sum(drawn.reward + settings.discount * values, 1, where=jnp.arange(count) < now.luck - 1)
+
+
+def _stepped(
+    settings: PpoSettings, task: JaxTask, now: PpoState, actions: jax.Array, key: jax.Array
+) -> tuple[TaskStep, jax.Array]:
+    """Further steps from the present states, with actions [B, K], and the values that they lead to."""
+    drawn = jax.vmap(jax.vmap(task.step, (0, None, 0)))(jax.random.split(key, actions.shape), now.task, actions)
     one = functools.partial(_arrive, settings, task, now)
     inputs = jax.vmap(lambda a, x: one(a, x)[0], 1, 1)(actions, drawn.observation)
     values = apply_mlp(now.networks.critic, inputs)[0][..., 0]
-    values = jnp.where(drawn.terminated, 0.0, values)
-    return NextDraws(task.space.codes(drawn.observation), values, jnp.broadcast_to(group, actions.shape))
+    return drawn, jnp.where(drawn.terminated, 0.0, values)

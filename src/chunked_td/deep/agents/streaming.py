@@ -13,6 +13,10 @@ algorithm of the library.
 With a memory (`chunked_td.deep.memory`) values read what it remembers beside the percept, and its percept model learns
 after every window of transitions.
 
+With `luck` M > 1 the task is stepped again from the same state and action, and δ is its mean over what came and M − 1
+further draws: credit for chance is taken out, the path is the one that was taken. It needs a task that can be stepped
+from any state, as tasks in JAX can.
+
 A run is a function of its seed. Settings are fixed at compile time; step size and λ are numbers of the run.
 """
 
@@ -32,7 +36,7 @@ from chunked_td.deep.lambdas.base import DeepLambda, NextDraws, Q, SourceSizes, 
 from chunked_td.deep.lambdas.recurrent import PerceptWindow
 from chunked_td.deep.memory import RecurrentMemory, check_memory
 from chunked_td.deep.networks import Mlp, apply_mlp, make_mlp
-from chunked_td.envs.jax_task import JaxTask
+from chunked_td.envs.jax_task import JaxTask, TaskStep
 
 RULES = ("sarsa", "q", "actor-critic")
 
@@ -45,7 +49,7 @@ class StreamingSettings:
       rule: "sarsa", "q" or "actor-critic". hidden: units of the layers. discount: γ.
       sparsity: share of first weights that are zero. bounded, kappa, kappa_actor: of the step size.
       entropy: weight of the policy's entropy. epsilon: exploration of "sarsa" and "q", from 1 to this value in
-      `explore` steps. memory: what values read beside the percept; None is nothing.
+      `explore` steps. memory: what values read beside the percept; None is nothing. luck: M, draws per TD error.
     """
 
     rule: str = "sarsa"
@@ -59,6 +63,7 @@ class StreamingSettings:
     epsilon: float = 0.05
     explore: int = 10_000
     memory: RecurrentMemory | None = None
+    luck: int = 1
 
     def __post_init__(self) -> None:
         check_choice("rule", self.rule, RULES)
@@ -69,7 +74,8 @@ class StreamingSettings:
         for name in ("kappa", "kappa_actor"):
             check_positive(name, getattr(self, name))
         check_not_negative("entropy", self.entropy)
-        check_whole("explore", self.explore, 1)
+        for name in ("explore", "luck"):
+            check_whole(name, getattr(self, name), 1)
         check_flag("bounded", self.bounded)
         check_memory(self.memory)
 
@@ -105,6 +111,7 @@ class StreamState(NamedTuple):
     tally: RunTally
     model: Any = ()  # of the memory
     recall: Any = ()  # a `Recall` where there is a memory
+    luck: Any = ()  # int32[], draws per TD error where there may be several, at most `settings.luck`
 
 
 def make_learned(settings: StreamingSettings, inputs: int, n_actions: int, key: jax.Array) -> Learned:
@@ -204,7 +211,13 @@ def start_run(settings: StreamingSettings, task: JaxTask, source: DeepLambda, se
         new_tally(),
         model,
         recall,
+        start_luck(settings.luck),
     )
+
+
+def start_luck(luck: int) -> Any:
+    """The number of draws per TD error as a number of the run; nothing where there is one."""
+    return jnp.asarray(luck, jnp.int32) if luck > 1 else ()
 
 
 def source_sizes(settings: StreamingSettings, task: JaxTask) -> SourceSizes:
@@ -252,7 +265,10 @@ def _transition(
     alive = jnp.where(done.terminated, 0.0, 1.0)
     expected = alive * _expected(settings, outputs[0], policies[0])
     sampled = alive * outputs[0][actions[0]] if settings.rule == "sarsa" else expected
-    td_error = done.reward + settings.discount * sampled - value
+    target = done.reward + settings.discount * sampled
+    if settings.luck > 1:
+        target = _expected_target(settings, task, now, target, epsilon, jax.random.fold_in(key, 4))
+    td_error = target - value
 
     def one(x: Any) -> jax.Array:
         return jnp.asarray(x)[None, None]
@@ -282,6 +298,8 @@ def _transition(
         discount=jnp.asarray(settings.discount, jnp.float32),
         draws=draws,
         state_value=one(state_value),
+        mix=one(_mix(settings, here, _behaviour(here, epsilon))),
+        next_mix=one(_mix(settings, outputs[0], policies[0])),
     )
     if settings.memory is not None:
         transitions = transitions._replace(recalled=settings.memory.forms(now.model, now.recall, transitions))
@@ -310,6 +328,7 @@ def _transition(
         tally,
         now.model,
         jax.tree.map(pick, recalls[1], recalls[0]) if recalls else (),
+        now.luck,
     )
     return after, seen
 
@@ -363,6 +382,26 @@ def _expected(settings: StreamingSettings, outputs: jax.Array, policy: jax.Array
     return jnp.max(outputs, -1) if settings.rule == "q" else jnp.sum(policy * outputs, -1)
 
 
+def _mix(settings: StreamingSettings, outputs: jax.Array, policy: jax.Array) -> jax.Array:
+    """The weights of outputs in `_expected`."""
+    if settings.rule == "actor-critic":
+        return jnp.ones(1)
+    return jax.nn.one_hot(jnp.argmax(outputs), outputs.size) if settings.rule == "q" else policy
+
+
+def _expected_target(
+    settings: StreamingSettings, task: JaxTask, now: StreamState, came: jax.Array, epsilon: jax.Array, key: jax.Array
+) -> jax.Array:
+    """The mean of r + γ B(x') over what came and further draws from the same state and action."""
+    actions = jnp.full(settings.luck - 1, now.action)
+    drawn, _, outputs, chosen, policies = _stepped(settings, task, now, actions, epsilon, *jax.random.split(key))
+    values = _expected(settings, outputs, policies)
+    if settings.rule == "sarsa":
+        values = jnp.take_along_axis(outputs, chosen[:, None], 1)[:, 0]
+    targets = drawn.reward + settings.discount * jnp.where(drawn.terminated, 0.0, values)
+    return (came + jnp.sum(targets, where=jnp.arange(len(targets)) < now.luck - 1)) / now.luck
+
+
 def _draws(
     settings: StreamingSettings,
     task: JaxTask,
@@ -379,17 +418,30 @@ def _draws(
     act, move, pick = jax.random.split(key, 3)
     group = draw_groups(settings.bootstrap, samples)
     actions = jax.random.categorical(act, jnp.log(policy), shape=(samples,))[group]
-    drawn = jax.vmap(task.step, (0, None, 0))(jax.random.split(move, samples), now.task, actions)
+    drawn, codes, outputs, _, policies = _stepped(settings, task, now, actions, epsilon, move, pick)
+    values = jnp.where(drawn.terminated, 0.0, _expected(settings, outputs, policies))
+    return NextDraws(codes[None, None], values[None, None], group[None, None])
+
+
+def _stepped(
+    settings: StreamingSettings,
+    task: JaxTask,
+    now: StreamState,
+    actions: jax.Array,
+    epsilon: jax.Array,
+    move: jax.Array,
+    pick: jax.Array,
+) -> tuple[TaskStep, jax.Array, jax.Array, jax.Array, jax.Array]:
+    """What further steps from the present state lead to: their codes, the critic's outputs, next actions, policies."""
+    drawn = jax.vmap(task.step, (0, None, 0))(jax.random.split(move, len(actions)), now.task, actions)
     inputs, codes = task.space.inputs(drawn.observation), task.space.codes(drawn.observation)
     if settings.memory is not None:
         arrive = jax.vmap(settings.memory.arrive, (None, None, 0, 0, 0))
         inputs = settings.memory.read(arrive(now.model, now.recall, actions, inputs, codes))
-    _, policies = jax.vmap(functools.partial(_choose, settings, now.learned), (0, None, 0))(
-        inputs, epsilon, jax.random.split(pick, samples)
+    chosen, policies = jax.vmap(functools.partial(_choose, settings, now.learned), (0, None, 0))(
+        inputs, epsilon, jax.random.split(pick, len(actions))
     )
-    values = _expected(settings, apply_mlp(now.learned.critic, inputs)[0], policies)
-    values = jnp.where(drawn.terminated, 0.0, values)
-    return NextDraws(codes[None, None], values[None, None], group[None, None])
+    return drawn, codes, apply_mlp(now.learned.critic, inputs)[0], chosen, policies
 
 
 def draw_groups(bootstrap: str, samples: int) -> jax.Array:

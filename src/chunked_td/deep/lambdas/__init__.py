@@ -10,6 +10,7 @@
 | recurrent-realised | realised, given the whole history         | history and what came | a recurrent network |
 | greedy          | e²/(e² + Var)                                | the state        | two linear heads     |
 | meta-gradient   | one number, moved by a gradient              | nothing          | one number           |
+| NAME+mature     | 1 − (1 − λ)(1 − I), λ of any of these        | as NAME          | one linear head      |
 
 "The state" holds in the limit: what learns does so from a transition before it says λ of it (see `base`).
 """
@@ -23,6 +24,7 @@ from chunked_td._checks import did_you_mean
 from chunked_td.deep.lambdas.base import DeepLambda, NextDraws, SourceSizes, StreamCredit, Transitions
 from chunked_td.deep.lambdas.constant import DeepConstant
 from chunked_td.deep.lambdas.lambda_greedy import DeepLambdaGreedy
+from chunked_td.deep.lambdas.maturity import DeepMature
 from chunked_td.deep.lambdas.meta_gradient import DeepMetaGradient
 from chunked_td.deep.lambdas.percepts import DeepPercepts
 from chunked_td.deep.lambdas.recurrent import DeepRecurrent, RecurrentPercepts
@@ -30,6 +32,7 @@ from chunked_td.deep.lambdas.switch import DeepSwitch
 from chunked_td.deep.lambdas.true_model import DeepTrueModel
 from chunked_td.deep.lambdas.value_kernel import DeepValueKernel
 from chunked_td.lambdas.names import classes_in, current_id
+from chunked_td.lambdas.reading import MATURE
 
 _FOUND: list[Any] = classes_in(__name__, __path__, DeepLambda)
 SOURCES: dict[str, DeepLambda] = {
@@ -41,7 +44,9 @@ SOURCES: dict[str, DeepLambda] = {
 
 
 def read_source(text: str) -> DeepLambda:
-    """A source by its id, or a fixed λ from a number."""
+    """A source by its id, or a fixed λ from a number; with "+mature", `DeepMature` of it."""
+    if text.endswith(MATURE):
+        return DeepMature(read_source(text.removesuffix(MATURE)))
     try:
         number = float(text)
     except ValueError:
@@ -62,6 +67,7 @@ __all__ = [
     "DeepConstant",
     "DeepLambda",
     "DeepLambdaGreedy",
+    "DeepMature",
     "DeepMetaGradient",
     "DeepPercepts",
     "DeepRecurrent",

@@ -84,6 +84,10 @@ class Transitions(NamedTuple):
     state_value: jax.Array | None = None  # float32[T, B], V(x_t) where `value` is Q(x_t, a_t)
     recalled: tuple[jax.Array, jax.Array] | None = None  # (realised, expected) [T, B], from the agent's own memory
     seen: jax.Array | None = None  # float32[T, B], 0 where also the next percept is not known; None: as `valid`
+    mix: jax.Array | None = (
+        None  # float32[T, B, A'], weights with which B(x_t) reads the critic; streaming learners only
+    )
+    next_mix: jax.Array | None = None  # the same for B(x_{t+1})
 
     @property
     def percept_known(self) -> jax.Array:

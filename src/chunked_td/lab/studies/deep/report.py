@@ -17,14 +17,14 @@ def PAGE(folder: Path, results: DeepResults) -> Path:
     for agent, tasks in results.scores.items():
         texts |= {f"{agent}-{name}": text for name, text in tables.score_tables(tasks).items()}
     texts |= summaries.summary_tables(results.frame, results.chosen, results.scores, judged)
-    texts |= _cost_tables(folder / "costs.json")
+    texts |= cost_tables(folder / "costs.json")
     write_texts(folder, judged, texts)
     for agent in judged:
         tables.draw_scores(judged, agent, folder / "figures" / f"deep-{agent}.svg")
     return folder / "tables" / "moonshot.md"
 
 
-def _cost_tables(path: Path) -> dict[str, str]:
+def cost_tables(path: Path) -> dict[str, str]:
     """The tables of measured costs; none where the file is missing or damaged, which is said."""
     try:
         measured = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -37,10 +37,15 @@ Scores = dict[str, dict[str, dict[str, np.ndarray]]]
 
 def COLLECT(store: Store) -> pl.DataFrame:
     """One row per run."""
+    return collect_runs(store, deep_protocols)
+
+
+def collect_runs(store: Store, protocols: Callable[[str], Sequence[Protocol]]) -> pl.DataFrame:
+    """One row per run of agents on tasks."""
     import polars as pl
 
     frames = []
-    for protocol, arm, runs, curve in fleet_curves(store, deep_protocols):
+    for protocol, arm, runs, curve in fleet_curves(store, protocols):
         task = protocol.environment.arguments["name"]
         named = {"agent": protocol.arms[0].learner, "task": task, "arm": arm}
         final = {"final": curve["score"][:, -5:], "return": curve["returns"][:, -5:]}
@@ -88,19 +93,22 @@ class FleetResults:
 class DeepResults(FleetResults):
     """Results of the study of deep learners."""
 
+    needed: ClassVar[frozenset[str]] = frozenset({*map(str, FIXED), *GATE})
+
     @cached_property
     def chosen(self) -> Chosen:
         """The judged runs of every arm at the step size that its tuning seeds choose; tasks of ours first.
 
-        Tasks on which an agent lacks a fixed λ or an arm of the gate are left out.
+        Tasks on which an agent lacks an arm that is needed, a fixed λ or one of the gate, are left out.
         """
         found: Chosen = {}
         for (agent, task, arm), rows in self.frame.group_by("agent", "task", "arm", maintain_order=True):
             columns = chosen_columns(rows, ("score", "final", "step_size"))
             found.setdefault(agent, {}).setdefault(task, {})[arm] = columns
-        needed = {*map(str, FIXED), *GATE}
         order = [task for tasks in SETS.values() for task in tasks]
-        whole = {a: {t: tasks[t] for t in order if needed <= tasks.get(t, {}).keys()} for a, tasks in found.items()}
+        whole = {
+            a: {t: tasks[t] for t in order if self.needed <= tasks.get(t, {}).keys()} for a, tasks in found.items()
+        }
         return {agent: tasks for agent, tasks in whole.items() if tasks}
 
     @cached_property

@@ -1,6 +1,7 @@
 """Runs of deep agents: arms of a group, all step sizes and all seeds are one JAX program.
 
-Every run asks all sources of its group and uses one (`DeepSwitch`).
+Every run asks all sources of its group and uses one (`DeepSwitch`). An arm "NAME-luck-M" has the λ of NAME, and TD
+errors that are means over M draws.
 """
 
 from __future__ import annotations
@@ -63,11 +64,14 @@ class FleetRunner(BatchRunner):
         if self.memory:
             steps = steps // made.unit * made.unit
         arms = [batch.arm for batch in program for _ in batch.pairs]
-        which = [1 + names.index(arm.id) if arm.id in names else 0 for arm in arms]
-        fixed = [0.0 if arm.id in names else float(arm.lambda_source) for arm in arms]
+        sources, parts = sources_in(names), [parts_of(arm.id) for arm in arms]
+        which = [1 + sources.index(name) if name in sources else 0 for name, _ in parts]
+        fixed = [0.0 if name in sources else float(name) for name, _ in parts]
         states = start_fleet(made, jnp.asarray(np.concatenate([batch.seeds for batch in program]), jnp.int32))
         chosen = states.source._replace(which=jnp.asarray(which, jnp.int32), fixed=jnp.asarray(fixed, jnp.float32))
         states = states._replace(source=chosen)
+        if made.settings.luck > 1:
+            states = states._replace(luck=jnp.asarray([draws for _, draws in parts], jnp.int32))
         rates = jnp.asarray(np.concatenate([batch.step_sizes for batch in program]), jnp.float32)
         report("compiling")
         compiled = train_curve.lower(made, rates, states, steps, blocks).compile()
@@ -89,7 +93,10 @@ class FleetRunner(BatchRunner):
         settings: dict[str, Any] = {} if agent == "ppo" else {"explore": max(1, self.explore)}
         if self.memory:
             settings["memory"] = RecurrentMemory(self.memory)
-        switch = DeepSwitch(tuple(source_of(name) for name in names))
+        luck = max((draws for _, draws in map(parts_of, names)), default=1)
+        if luck > 1:
+            settings["luck"] = luck
+        switch = DeepSwitch(tuple(source_of(name) for name in sources_in(names)))
         return DeepAgent(resolve(task.dynamics)(**task.arguments), switch, make_settings(agent, **settings))
 
     def _judged(self, batch: Batch) -> np.ndarray:
@@ -106,10 +113,25 @@ def _curves(tally: Any) -> dict[str, np.ndarray]:
     return curves | {f"lambda_{k}": steps for k, steps in enumerate(shares)}
 
 
+def parts_of(name: str) -> tuple[str, int]:
+    """The source of an arm and the number of draws per TD error: ("0.95", 4) of "0.95-luck-4"."""
+    source, _, draws = name.partition("-luck-")
+    return source, int(draws or 1)
+
+
+def sources_in(names: Sequence[str]) -> list[str]:
+    """The sources of arms, each once; fixed λ are none."""
+    found = (parts_of(name)[0] for name in names)
+    return list(dict.fromkeys(name for name in found if not name.replace(".", "").isdigit()))
+
+
 def source_of(name: str) -> Any:
     """A source of the study by the name of its arm; those that end in "-1" have c = 1."""
-    from chunked_td.deep.lambdas import SOURCES, DeepTrueModel, DeepValueKernel
+    from chunked_td.deep.lambdas import SOURCES, DeepTrueModel, DeepValueKernel, read_source
     from chunked_td.lambdas.names import current_id
+    from chunked_td.lambdas.reading import MATURE
 
+    if name.endswith("-mature"):
+        return read_source(name.removesuffix("-mature") + MATURE)
     own = {"value-kernel-1": DeepValueKernel(c=1.0), "true-kernel-1": DeepTrueModel("kernel", c=1.0)}
     return own.get(name) or SOURCES.get(name) or SOURCES[current_id(name)]

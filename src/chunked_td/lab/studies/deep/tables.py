@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from chunked_td.lab.studies.deep.criteria import FIXED, GATE, USUAL, best_fixed,
 from chunked_td.lab.studies.deep.results import LEARNED, SETS, TRUE
 from chunked_td.lab.studies.deep.summaries import estimates_of, mean_over_tasks, shown, table
 
+COLOURS = {"value-kernel": "#0072B2", "expected": "#009E73", "realised": "#D55E00", "true-kernel": "#CC79A7"}
+"""Arms beside the line of fixed λ."""
 SIGNS = {"better": " ▲", "worse": " ▼", "no difference": ""}
 """How tables show a verdict against λ = 0.95."""
 _FIXED = tuple(str(x) for x in FIXED)
@@ -81,7 +84,7 @@ def repeated_cost_table(repeats: list[list[dict[str, Any]]]) -> str:
     return table(("agent", "source", "steps per second, at best", "time / fixed λ", "range"), rows)
 
 
-def draw_scores(judged: dict[str, Any], agent: str, path: Path) -> None:
+def draw_scores(judged: dict[str, Any], agent: str, path: Path, colours: Mapping[str, str] = COLOURS) -> None:
     """A panel per task: score of every fixed λ as a line with its interval, sources as levels."""
     import matplotlib as mpl
 
@@ -93,7 +96,6 @@ def draw_scores(judged: dict[str, Any], agent: str, path: Path) -> None:
     rows = -(-len(tasks) // columns)
     figure = Figure(figsize=(3.0 * columns, 2.4 * rows), layout="constrained")
     axes = np.ravel(figure.subplots(rows, columns, squeeze=False))
-    colours = {"value-kernel": "#0072B2", "expected": "#009E73", "realised": "#D55E00", "true-kernel": "#CC79A7"}
     for ax, (task, s) in zip(axes, tasks.items(), strict=False):
         places = np.arange(len(_FIXED))
         ax.fill_between(places, [s[a].low for a in _FIXED], [s[a].high for a in _FIXED], color="0.85", lw=0)
