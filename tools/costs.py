@@ -49,7 +49,7 @@ def deep(
     """
 
     def named(agent: str) -> dict[str, DeepLambda]:
-        sources = {name: source_of(name) for group in groups_of(agent) for name in group}
+        sources: dict[str, DeepLambda] = {name: source_of(name) for group in groups_of(agent) for name in group}
         sources = {name: source for name, source in sources.items() if not source.needs_draws}
         return sources | {"expected-32": DeepPercepts("expected", hidden=32)}  # half the units of the study's model
 

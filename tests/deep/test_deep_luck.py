@@ -1,4 +1,4 @@
-"""Maturity and luck in networks against their definitions: the tabular algorithm, a loop over a rollout, exact means."""
+"""Maturity and luck in networks against their definitions: the tabular algorithm, a loop, exact means."""
 
 from __future__ import annotations
 

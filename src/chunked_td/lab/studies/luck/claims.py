@@ -78,8 +78,8 @@ def _of(agent: str) -> tuple[Claim, ...]:
             f"luck-fixed-{agent}",
             "ours",
             f"An arm with luck or maturity beats every fixed λ for {agent}.",
-            "One has a mean over tasks above that of every fixed λ, intervals disjoint, and is no worse than 5 % on any "
-            "task.",
+            "One has a mean over tasks above that of every fixed λ, intervals disjoint, and is no worse than 5 % on "
+            "any task.",
             (),
             partial(beats_fixed, agent),
             f"{agent}: luck or maturity beats every fixed λ",
