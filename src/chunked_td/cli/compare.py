@@ -216,6 +216,7 @@ def draw_ranking(path: Path, found: Comparison) -> None:
         axes.axvline(found.reference.mean, color="#666666", ls=":", lw=1)
     axes.set_yticks(range(len(rows)), [f"{row.arm.label}, α = {row.outcome.step_size_text}" for row in rows])
     dotted = "" if found.reference is None else ", dotted: acting at random"
-    title = found.settings.env if len(rows) == len(found.rows) else f"{found.settings.env}: the best of {len(found.rows)}"
-    axes.set(xlabel=f"{found.settings.score_axis} (bar: 95 %, dots: {found.seeds} seeds{dotted})", title=title)
+    best = "" if len(rows) == len(found.rows) else f": the best of {len(found.rows)}"
+    axes.set(xlabel=f"{found.settings.score_axis} (bar: 95 %, dots: {found.seeds} seeds{dotted})")
+    axes.set_title(f"{found.settings.env}{best}")
     figure.savefig(path, dpi=150)
