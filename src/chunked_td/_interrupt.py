@@ -38,5 +38,10 @@ def _unraisable(unraisable: "sys.UnraisableHookArgs") -> None:
     threading.Timer(0.01, _thread.interrupt_main).start()  # at once, it would be raised inside this function
 
 
+def is_behind(error: BaseException) -> bool:
+    """Whether Ctrl-C caused an error: while a class is made, Python 3.11 turns it into a RuntimeError."""
+    return isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)
+
+
 if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, _end)
