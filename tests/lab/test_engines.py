@@ -67,7 +67,7 @@ def _begin_cluster():
 
 @pytest.fixture(scope="module")
 def two_nodes():
-    """Two Ray nodes on this machine; the second can be killed. Ray lets a node start for 30 s, few on a busy machine."""
+    """Two Ray nodes on this machine; the second can be killed. A busy machine starts none in the 30 s Ray allows."""
     for tries_left in (2, 1, 0):
         try:
             cluster, worker = _begin_cluster()
