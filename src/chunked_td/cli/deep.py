@@ -29,7 +29,7 @@ class Deep:
     """A task, such as charge, cart-pole or t-maze; gymnax:ID and xland:ID where those packages are installed."""
     lambda_: Annotated[str, tyro.conf.arg(name="lambda", metavar="X|NAME")] = "value"
     """A number, or the id of a source: value, expected, forward, greedy, meta-gradient, recurrent …; a wrong one lists
-    all."""
+    all. "+mature" raises it to 1 while values are guesses: value+mature."""
     agent: Literal["sarsa", "q", "actor-critic", "ppo"] = "sarsa"
     """What learns."""
     memory: Literal["none", "kept", "state"] = "none"
@@ -42,6 +42,8 @@ class Deep:
     """Of updates; default: 0.3, and 0.001 for ppo."""
     discount: float = 0.99
     """γ."""
+    luck: int = 1
+    """Draws per TD error: the task is stepped again from the same state and action, and the mean is learned from."""
     seeds: int = 10
     """Runs side by side."""
     seed: int = 0
@@ -96,16 +98,17 @@ class Deep:
         from chunked_td.deep.training import MOST_SEED, DeepAgent, DeepTraining, make_settings
         from chunked_td.envs.tasks import make_task_by_name
 
-        for name in ("steps", "seeds", "blocks"):
+        for name in ("steps", "seeds", "blocks", "luck"):
             check_at_least_one(name, getattr(self, name))
         if not 0 <= self.seed <= MOST_SEED - self.seeds + 1:
             raise ValueError(f"--seed must be a whole number from 0, with all seeds up to {MOST_SEED}, got {self.seed}")
         if self.resume and self.overwrite:
             raise ValueError("--resume goes on with what --overwrite would replace; give one of the two")
         memory = self._memory()
-        settings = make_settings(self.agent, discount=self.discount, **({} if memory is None else {"memory": memory}))
+        settings = make_settings(self.agent, discount=self.discount, memory=memory, luck=self.luck)
         agent = DeepAgent(make_task_by_name(self.env), read_source(self.lambda_), settings)
-        named = (self.env, self.agent, self.lambda_, *([] if self.memory == "none" else [self.memory]))
+        extra = [*([] if self.memory == "none" else [self.memory]), *([f"luck-{self.luck}"] if self.luck > 1 else [])]
+        named = (self.env, self.agent, self.lambda_, *extra)
         out = self.out or Path("runs/deep") / folder_name(*named)
         saved = out / "states.npz"
         if saved.exists() and not (self.resume or self.overwrite):
