@@ -36,4 +36,4 @@ def luck_protocols(profile: str) -> list[Protocol]:
     ]
 
 
-STUDY = Study("luck", "Networks: maturity and luck", luck_protocols, order=64, table="runs.parquet", by_default=False)
+STUDY = Study("luck", "Networks: maturity and luck", luck_protocols, order=65, table="runs.parquet", by_default=False)
