@@ -3,6 +3,7 @@
     python tools/benchmarks/returns_tokens.py            # all shapes; on a CUDA device too, where one is found
     python tools/benchmarks/returns_tokens.py --quick
     python tools/benchmarks/returns_tokens.py --no-cpu   # on a GPU alone
+    python tools/benchmarks/returns_tokens.py --host     # what Torch's calls for a GPU do in Python, without a GPU
 
 Needs this package, numpy and numba. JAX, PyTorch, verl, OpenRLHF (its file is read, not imported), TorchRL and rlax
 take part where they are installed. Ours has a mask and two λ: 0.95 for the policy, 1 for the critic. The last word of a
@@ -18,6 +19,7 @@ import ast
 import importlib.util
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -150,6 +152,40 @@ def report(title: str, shape: tuple[int, int], programs: Programs, seconds: floa
     return rows
 
 
+def host_work() -> None:
+    """Print the processor time of a call for a GPU before its launch, which is left out; tensors are small."""
+    import torch
+
+    from chunked_td.returns import _torch
+    from chunked_td.returns._arguments import read
+
+    class Allocate:
+        @staticmethod
+        def token_gae(rewards: Any, *_: Any) -> tuple[Any, Any]:
+            return torch.empty_like(rewards), torch.empty_like(rewards)
+
+    _torch._kernels = lambda tensors: Allocate  # type: ignore[assignment]
+    r, v = torch.zeros(2, 4, 8)
+    yes, token = torch.ones(4, 8, dtype=torch.bool), torch.full((4, 8), LAMBDA)
+    names = ("rewards", "values", "next_values", "terminated", "truncated", "discount", "lambda_")
+    given = dict(zip(names, (r, v, v, yes, yes, 0.99, token), strict=True))
+    calls = {
+        "a sum of two tensors": lambda: r + v,
+        "token_gae, two numbers": lambda: _torch.token_gae_on_gpu(r, v, yes, LAMBDA, 1.0, 1.0, 0.0, -1),
+        "token_gae, λ per token": lambda: _torch.token_gae_on_gpu(r, v, yes, token, 1.0, 1.0, 0.0, -1),
+        "of which two results are made": lambda: Allocate.token_gae(r),
+        "gae, arguments read": lambda: read(given, 0),
+    }
+    for name, call in calls.items():
+        turns = []
+        for _ in range(40):
+            began = time.process_time()
+            for _ in range(200):
+                call()
+            turns.append((time.process_time() - began) / 200)
+        print(f"    {name:44} {min(turns) * 1e6:10.2f} µs")
+
+
 def main() -> None:
     """Print a table per shape, backend and device."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -157,7 +193,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="per table")
     parser.add_argument("--no-cpu", action="store_true", help="GPUs alone")
     parser.add_argument("--out", type=Path, help="a JSON file")
+    parser.add_argument("--host", action="store_true", help="Torch's work in Python before a launch, alone")
     options = parser.parse_args()
+    if options.host:
+        host_work()
+        return
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; the last number is the time divided by ours")
     rows = []
     for shape in QUICK if options.quick else SHAPES:

@@ -273,6 +273,8 @@ def _axis(name: str, shape: tuple[int, ...], time_axis: int) -> int:
 def _fit(name: str, array: Array, reference: str, shape: tuple[int, ...], axis: int) -> Array:
     """`array` with as many axes as `shape`, by the rules in the docstring of the package."""
     got, rank = tuple(array.shape), len(shape)
+    if got == shape:
+        return array
     if len(got) == 1 and rank > 1:
         wide = (1,) * axis + got + (1,) * (rank - axis - 1)
     else:

@@ -51,7 +51,7 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, t
             value = torch.as_tensor(host, device=device)
         if kind in (Kind.FLAG, Kind.BOOL):
             value = value != 0 if value.dtype != torch.bool else value
-        elif kind is not Kind.INDEX:
+        elif kind is not Kind.INDEX and value.dtype != dtype:
             value = value.to(dtype)
         arrays[name] = value.to(device) if value.ndim == 0 else value
     return arrays, dtype
@@ -230,6 +230,8 @@ def _check_flags(name: str, tensor: torch.Tensor) -> None:
 
 
 def _check_dtype(name: str, tensor: torch.Tensor, kind: Kind) -> None:
+    if kind not in (Kind.INDEX, Kind.BOOL) and (tensor.dtype == torch.bool or tensor.is_floating_point()):
+        return
     is_bool, is_number = tensor.dtype == torch.bool, tensor.is_floating_point() or tensor.is_complex()
     unfit = (kind is Kind.INDEX and (is_bool or is_number)) or (kind is Kind.BOOL and not is_bool)
     if unfit or tensor.is_complex():
