@@ -2,7 +2,7 @@
 
     build_page(Path("runs/atlas"))      # reads scores.parquet, writes atlas.html, figures/*.png and tables/*.md
 
-One file that works without a network. Its HTML and CSS are in `templates/`, with those of the report.
+One file that works without a network. Its HTML and CSS are with those of the report.
 """
 
 from __future__ import annotations
@@ -409,26 +409,29 @@ def page_text(view: AtlasView, log: RunLog) -> str:
     """The page as text."""
     batches = log.batches()
     robustness = next(found for claim, found in view.claims if claim is ROBUSTNESS)
-    environment = templates("chunked_td.lab.studies.atlas", "chunked_td.lab.report")
-    return environment.get_template("atlas.html").render(
-        title=TITLE,
-        view=view,
-        criterion=CRITERION,
-        floor=score_text(FLOOR),
-        good_enough=GOOD_ENOUGH,
-        score_text=score_text,
-        count_text=text.count_text,
-        figures=figures,
-        glyphs=GLYPHS,
-        ranking_picture=picture(figures.ranking_figure(view.rows, view.methods, len(view.problems))),
-        yours={name: picture(view.yours_figure(name)) for name in view.yours},
-        yours_text=text.yours,
-        controls_of=text.controls_of,
-        verdict_text=text.verdict_text,
-        control_findings=text.control_findings(view.pairs, view.methods),
-        robustness=robustness,
-        robustness_claim=ROBUSTNESS,
-        families=FAMILIES,
-        time=duration_text(sum(record.seconds for record in batches)) if batches else "",
-        sessions=distinct(log.sessions()),
+    return (
+        templates()
+        .get_template("atlas.html")
+        .render(
+            title=TITLE,
+            view=view,
+            criterion=CRITERION,
+            floor=score_text(FLOOR),
+            good_enough=GOOD_ENOUGH,
+            score_text=score_text,
+            count_text=text.count_text,
+            figures=figures,
+            glyphs=GLYPHS,
+            ranking_picture=picture(figures.ranking_figure(view.rows, view.methods, len(view.problems))),
+            yours={name: picture(view.yours_figure(name)) for name in view.yours},
+            yours_text=text.yours,
+            controls_of=text.controls_of,
+            verdict_text=text.verdict_text,
+            control_findings=text.control_findings(view.pairs, view.methods),
+            robustness=robustness,
+            robustness_claim=ROBUSTNESS,
+            families=FAMILIES,
+            time=duration_text(sum(record.seconds for record in batches)) if batches else "",
+            sessions=distinct(log.sessions()),
+        )
     )
