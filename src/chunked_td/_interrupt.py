@@ -26,5 +26,10 @@ def restore() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def is_behind(error: BaseException) -> bool:
+    """Whether Ctrl-C caused an error: while a class is made, Python 3.11 turns it into a RuntimeError."""
+    return isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)
+
+
 if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, _end)

@@ -17,7 +17,7 @@ from chunked_td._archives import pack
 from chunked_td._files import write_atomically
 from chunked_td.cli.claims import Claims
 from chunked_td.cli.report import build
-from chunked_td.lab.errors import DirectoryError, LabError
+from chunked_td.lab.errors import DirectoryError, LabError, guarded
 from chunked_td.lab.report.page import build_report
 from chunked_td.lab.store import certify
 from chunked_td.lab.store.batch_store import METADATA_KEY, Store
@@ -393,3 +393,20 @@ def test_an_interrupt_ends_in_a_sentence(run, tmp_path, delay):
     _, said = process.communicate(timeout=60)
     assert process.returncode in (0, 130), said
     assert "Traceback" not in said
+
+
+def test_an_interrupt_that_python_turned_into_another_error_is_one(capsys):
+    """Python 3.11 raises RuntimeError from the KeyboardInterrupt that comes while a class is made."""
+
+    @guarded
+    def loads():
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
+
+    @guarded
+    def fails():
+        raise RuntimeError("something else") from ValueError()
+
+    assert loads() == 130
+    assert capsys.readouterr().err.startswith("interrupted; every finished batch is kept")
+    with pytest.raises(RuntimeError, match="something else"):
+        fails()
