@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 FILE = "atlas.html"
 TITLE = "Atlas: which way of assigning credit works where"
 GROUP_ORDER = ("yours", "chunked", FIXED_GROUP, "other λ", "other updates", "planning", "wrong model")
-TWINS = (("forward", "forward-literal"), ("replacing", "fixed-0.9"), ("true-online", "fixed-0.9"))
+RELATED = (("forward", "forward-literal"), ("replacing", "fixed-0.9"), ("true-online", "fixed-0.9"))
 """Pairs of methods that differ on some problems only: where actions are not tried, or states come back."""
 GLYPHS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖", "<": "◀", ">": "▶"}
 """Markers of panels, as letters for the legend."""
@@ -369,13 +369,13 @@ class AtlasView:
             f"{text.count_text(controls, 'control')}, {text.count_text(len(self.methods), 'method')}, "
             f"{len(exponents)} step sizes from 2^{exponents[0]} to 2^{exponents[-1]}, {many} for each.",
             self._edge_text(),
-            *self._twin_text(),
+            *self._equal_text(),
         ]
 
-    def _twin_text(self) -> list[str]:
+    def _equal_text(self) -> list[str]:
         """Methods that are another one on some problems, so that their difference is one of the other problems."""
         texts = []
-        for one, other in TWINS:
+        for one, other in RELATED:
             if self.atlas.has(one, self.problems) and self.atlas.has(other, self.problems):
                 count = sum(self.atlas.same_runs(one, other, key) for key in self.problems)
                 texts.append(f"{self.label(one)} and {self.label(other)} on {count} of {len(self.problems)}")
