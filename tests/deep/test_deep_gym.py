@@ -86,6 +86,8 @@ def vector(make, copies=1, mode=AutoresetMode.NEXT_STEP, kind=SyncVectorEnv):
 
 def same(first, second, exactly=True):
     for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
+        if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+            a, b = jax.random.key_data(a), jax.random.key_data(b)
         (np.testing.assert_array_equal if exactly else lambda x, y: np.testing.assert_allclose(x, y, atol=1e-5))(a, b)
 
 
@@ -164,9 +166,19 @@ def test_steps_that_only_begin_an_episode_teach_ppo_nothing():
     given = [rng.normal(size=(12, 3)), rng.integers(2, size=12), *rng.normal(size=(3, 12))]
     given = [np.asarray(x, np.float32 if x.dtype == np.float64 else np.int32) for x in given]
     valid = rng.random(12) < 0.6
-    masked = ppo_loss(PpoSettings(), networks, *given, valid.astype(np.float32))
-    plain = ppo_loss(PpoSettings(), networks, *(x[valid] for x in given))
+    loss = jax.jit(ppo_loss, static_argnums=0)
+    masked = loss(PpoSettings(), networks, *given, valid.astype(np.float32))
+    plain = loss(PpoSettings(), networks, *(x[valid] for x in given))
     assert float(masked) == pytest.approx(float(plain), rel=1e-5)
+
+
+def test_ppo_learns_in_the_vector_environments_that_gymnasium_makes_by_default():
+    env = gym.make_vec("CartPole-v1", num_envs=2)  # not a SyncVectorEnv; episodes begin with the next step
+    learner = DeepLearner(env, "ppo", steps=32, **SMALL)
+    history = learner.learn(env, 64)
+    assert history.returns.size > 0
+    assert (history.returns == history.lengths).all()  # 1 per step, and steps that begin episodes do not count
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(learner.states.networks))
 
 
 def test_the_gaussian_policy_has_the_plain_formula():
@@ -334,9 +346,9 @@ def test_the_command_trains_saves_resumes_and_evaluates(tmp_path, capsys):
     assert curves[0].equals(curves[1])
     assert curves[0].equals(pl.read_csv(tmp_path / "whole/curve.csv"))
     assert list((tmp_path / "whole/tensorboard").iterdir())
-    stored = [np.load(tmp_path / name / "agent.npz") for name in ("whole", "parts")]
-    for k in range(12):  # weights, biases and traces of three layers
-        np.testing.assert_array_equal(*(arrays[f"leaf_{k}"] for arrays in stored))
+    with np.load(tmp_path / "whole/agent.npz") as whole, np.load(tmp_path / "parts/agent.npz") as parts:
+        for k in range(12):  # weights, biases and traces of three layers
+            np.testing.assert_array_equal(whole[f"leaf_{k}"], parts[f"leaf_{k}"])
     capsys.readouterr()
     cases = [
         ((*command, "--out", str(tmp_path / "whole")), "holds an agent: --resume"),

@@ -74,8 +74,8 @@ class ActionScale:
         if self.reals:
             low, high = (np.ravel(x).astype(np.float64) for x in (space.low, space.high))
             self.bounded = np.isfinite(low) & np.isfinite(high)
-            self.middle = np.where(self.bounded, (low + high) / 2, 0.0)
-            self.half = np.where(self.bounded, (high - low) / 2, 1.0)
+            low, high = np.where(self.bounded, low, -1.0), np.where(self.bounded, high, 1.0)
+            self.middle, self.half = (low + high) / 2, (high - low) / 2
 
     def __call__(self, action: np.ndarray) -> Any:
         """Actions [B] or [B, n] for the copies, or one for one."""

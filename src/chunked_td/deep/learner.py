@@ -31,6 +31,7 @@ from chunked_td.deep.networks import apply_mlp
 from chunked_td.deep.policies import policy_of
 from chunked_td.deep.training import MOST_SEED, DeepAgent, diverged_runs, load_states, make_settings, save_states
 from chunked_td.envs.jax_task import TaskStep
+from chunked_td.envs.spaces import Categories, Grid
 from chunked_td.learners.divergence import DivergenceWarning
 from chunked_td.learners.inputs import refuse_vector_environment
 from chunked_td.learners.loop import History, check_amount, progress_bar, reset, step
@@ -239,8 +240,9 @@ class DeepLearner:
         again, unseen. Where that is not so, and in vector environments other than SyncVectorEnv, a warning says that
         new episodes begin.
         """
-        shape = (self.copies, *self.agent.task.space.shape)
-        like = start_learning(self.agent, self.seed, np.zeros(shape, np.float32))
+        space = self.agent.task.space
+        blank = np.zeros((self.copies, *space.shape), np.int32 if isinstance(space, Categories | Grid) else np.float32)
+        like = start_learning(self.agent, self.seed, blank + np.asarray(getattr(space, "start", 0), blank.dtype))
         about, states = load_states(path, self._about(), like)
         try:
             steps, left, normaliser = int(about["steps"]), about["environment"], about.get("normaliser")
@@ -276,6 +278,8 @@ class _Play:
         self.advance: Callable[[float, int], None] = lambda value, amount: None
 
     def __call__(self, actions: np.ndarray) -> Round:
+        if not np.isfinite(actions).all():
+            raise ValueError("actions are not finite: learning has diverged; try a smaller step_size or normalise=True")
         given = self.environments.step(actions)
         ended = given.terminated | given.truncated
         self.shown = np.where(ended.reshape(-1, *(1,) * (given.fresh.ndim - 1)), given.fresh, given.observation)
