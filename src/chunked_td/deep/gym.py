@@ -179,7 +179,8 @@ class Environments:
                 observation = reset(one)[0]
             for action in saved["actions"]:
                 observation, reward, *_ = step(one, self.scale(np.asarray([action]))[0])
-                self.totals[:, k] += np.float32(reward), 1
+                self.totals[0, k] += np.float32(reward)
+                self.totals[1, k] += 1
             self.begun[k], self.actions[k] = saved["random"], list(saved["actions"])
             last.append(observation)
         return self._read(last)

@@ -245,9 +245,9 @@ class DeepLearner:
         like = start_learning(self.agent, self.seed, blank + np.asarray(getattr(space, "start", 0), blank.dtype))
         about, states = load_states(path, self._about(), like)
         try:
-            steps, left, normaliser = int(about["steps"]), about["environment"], about.get("normaliser")
+            steps, left = int(about["steps"]), about["environment"]
             if self.normaliser is not None:
-                self.normaliser.restore(normaliser)
+                self.normaliser.restore(about["normaliser"])
         except (KeyError, TypeError, ValueError):
             raise ValueError(f"{path}: is damaged, or was not written by DeepLearner.save") from None
         self.states, self.steps, self._left, self._environments = states, steps, left, None
@@ -306,7 +306,7 @@ def _default_size(agent: str) -> float:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def start_learning(agent: DeepAgent, seed: int, observations: jax.Array) -> Any:
+def start_learning(agent: DeepAgent, seed: Any, observations: Any) -> Any:
     """States before the first transition, from first observations [B, ...]."""
     if isinstance(agent.settings, PpoSettings):
         return agent.start(seed, ((), observations))
@@ -323,11 +323,12 @@ def stream_round(agent: DeepAgent, step_size: float, states: StreamState, given:
         done = TaskStep((), r.observation, r.reward, r.terminated, r.truncated, jnp.zeros(()))  # type: ignore[arg-type]
         settings: Any = agent.settings
         after, _ = learn_transition(settings, agent.task, agent.source, step_size, now, done, ((), r.fresh))  # type: ignore[arg-type]
-        if r.valid is None:
+        valid: Any = r.valid
+        if valid is None:
             return after
         empty = {name: jax.tree.map(jnp.zeros_like, getattr(now.learned, name)) for name in ("trace", "actor_trace")}
         kept = after._replace(learned=now.learned._replace(**empty), source=now.source, tally=now.tally)
-        return jax.tree.map(lambda new, old: jax.lax.select(r.valid, new, old), after, kept)
+        return jax.tree.map(lambda new, old: jax.lax.select(valid, new, old), after, kept)
 
     states = jax.vmap(one)(states, given)
     learned = states.learned
