@@ -34,7 +34,6 @@ class Train(ProblemOptions):
     """Train a learner on a Gymnasium environment; saves agent, learning curve and its numbers.
 
     For example:
-        chunked-td train FrozenLake-v1
         chunked-td train my_maze.py --learner SarsaLambda --lambda 0.9 --episodes 500
         chunked-td train CartPole-v1 --network ppo --steps 50000
     """
