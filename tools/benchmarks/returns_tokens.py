@@ -168,7 +168,7 @@ def host_work() -> None:
     r, v = torch.zeros(2, 4, 8)
     yes, token = torch.ones(4, 8, dtype=torch.bool), torch.full((4, 8), LAMBDA)
     names = ("rewards", "values", "next_values", "terminated", "truncated", "discount", "lambda_")
-    given = dict(zip(names, (r, v, v, yes, yes, 0.99, token), strict=True))
+    given: dict[str, Any] = dict(zip(names, (r, v, v, yes, yes, 0.99, token), strict=True))
     calls = {
         "a sum of two tensors": lambda: r + v,
         "token_gae, two numbers": lambda: _torch.token_gae_on_gpu(r, v, yes, LAMBDA, 1.0, 1.0, 0.0, -1),
