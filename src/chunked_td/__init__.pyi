@@ -23,7 +23,7 @@ from chunked_td.lambdas.forward import ForwardLambda as ForwardLambda
 from chunked_td.lambdas.greedy import GreedyLambda as GreedyLambda
 from chunked_td.lambdas.junction import JunctionLambda as JunctionLambda
 from chunked_td.lambdas.likelihood import LikelihoodLambda as LikelihoodLambda
-from chunked_td.lambdas.likelihood import calibration as calibration
+from chunked_td.lambdas.maturity import LinearMature as LinearMature
 from chunked_td.lambdas.maturity import Mature as Mature
 from chunked_td.lambdas.meta_gradient import MetaGradientLambda as MetaGradientLambda
 from chunked_td.lambdas.signal import SignalLambda as SignalLambda

@@ -84,7 +84,7 @@ def test_fourier_basis_is_that_of_the_definition():
     [
         (lambda: ctd.TileCoding(None, 8, 0, 0.0, 1.0), "tilings"),
         (lambda: ctd.FourierBasis(None, 9, low=[0] * 6, high=[1] * 6), "100,000 at most"),
-        (lambda: ctd.OwnFeatures(*[3, 4]), "function must be"),
+        (lambda: ctd.OwnFeatures("f", 4), "function must be"),  # type: ignore[arg-type]
         (lambda: ctd.TileCoding(None, 2, 2, 0.0, 1.0).vector([np.nan]), "finite"),
         (lambda: ctd.TDLambda(Line(), indexer=ctd.TileCoding(Line()), view="offline"), "features go with view"),
         (lambda: ctd.DynaQ(Line(), indexer=ctd.TileCoding(Line())), "planner goes with tables"),
@@ -269,7 +269,7 @@ def test_forecasts_are_calibrated_and_give_the_overlap_of_the_definition():
     source = ctd.LikelihoodLambda(rate=0.02)
     agent = ctd.TDLambda(env, lambda_source=source, indexer=ctd.TileCoding(env, bins=8, tilings=4), step_size=0.05)
     agent.learn(env, 100, progress=False)
-    for chance, share in ctd.calibration(agent).items():
+    for chance, share in source.calibration(agent).items():
         assert share[0] == pytest.approx(chance, abs=0.03)
     h, found = 1.0, {}
     agent.start(np.array([-1.0]))

@@ -19,6 +19,7 @@ COVERAGE = {0.5: 0.6744897501960817, 0.8: 1.2815515655446004, 0.95: 1.9599639845
 """Central intervals of the normal distribution: their chance, and how many standard deviations they reach."""
 
 _Z50, _Z80, _Z95 = COVERAGE.values()
+_PACE, _FAR = 0.02, 10.0  # step size and largest size of log s²
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,9 @@ class LikelihoodLambda(LambdaSource):
 
     The paper's suggestion to turn prediction error into λ, as an expected overlap: two draws of x' are alike with
     exp(−Σ_j (x'_j − y'_j)²/2h_j²). λ depends on x_t (and a_t) alone, so the fixed point is that of ordinary TD. m_j and
-    v_j are linear in the features and learned from the errors (x'_j − x_j − m_j) and their squares. s_j² is the running
-    mean of squared errors over v_j: it calibrates the variance as a whole, see `calibration`. Forecasts are made before
-    the model learns from the transition.
+    log v_j are linear in the features and follow the gradient of the log likelihood. s_j calibrates v_j: it rises where
+    an error lies outside the central interval that should hold 80 %, and falls where one lies inside, so that 80 % do;
+    see `calibration`. Forecasts are made before the model learns from the transition.
 
     Args:
       resolution: h_j as a multiple of the features' own resolution (the width of a tile).
@@ -50,8 +51,8 @@ class LikelihoodLambda(LambdaSource):
     needs = Needs.FEATURES | Needs.POLICY
     arrays: ClassVar[dict[str, str]] = {
         "drift": "float64[weights, numbers]",  # m
-        "spread": "float64[weights, numbers]",  # v − h², so that v = h² at first
-        "scale": "float64[numbers]",  # s² − 1
+        "spread": "float64[weights, numbers]",  # log v/h², so that v = h² at first
+        "scale": "float64[numbers]",  # log s²
         "covered": "float64[numbers, 3]",  # how many errors lay within each interval of `COVERAGE`
         "seen": "float64[1]",  # of how many
         "mean": "float64[A, numbers]",  # scratch: m of every action
@@ -71,6 +72,23 @@ class LikelihoodLambda(LambdaSource):
         return [LikelihoodLambda.write_surprise]
 
     @staticmethod
+    def calibration(agent: Any) -> dict[float, np.ndarray]:
+        """How often what came lay within the forecast's central intervals, over all of training.
+
+        Args:
+          agent: a learner with this λ source.
+
+        Returns:
+          by the chance that an interval should have (0.5, 0.8, 0.95), the share that it had, float[numbers]. Of a
+          calibrated forecast of normal noise the two agree.
+        """
+        if not isinstance(agent.lambda_source, LikelihoodLambda):
+            raise ValueError(f"agent must have lambda_source LikelihoodLambda(), got {agent.lambda_source!r}")
+        learned = agent.learned
+        share = learned["covered"] / max(learned["seen"][0], 1.0)
+        return {chance: share[:, k] for k, chance in enumerate(COVERAGE)}
+
+    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """As `write_surprise` has left it."""
@@ -86,7 +104,7 @@ class LikelihoodLambda(LambdaSource):
             if a == taken or not alone:
                 for j in range(trace.here.size):
                     source.mean[a, j] = dot(source.drift, trace, NOW, a, j)
-                    source.variance[a, j] = (1.0 + source.scale[j]) * _raw_variance(source, trace, a, j)
+                    source.variance[a, j] = math.exp(source.scale[j]) * _raw_variance(source, trace, a, j)
         if alone:
             source.guess[0] = alike(source, trace, taken, taken)
         else:
@@ -101,9 +119,9 @@ class LikelihoodLambda(LambdaSource):
 
 @kernel
 def _raw_variance(source, trace, a, j):
-    """v_j(x_t, a); it stays above a millionth of h²."""
+    """v_j(x_t, a), between a millionth and a million of h²."""
     h = source.resolution * trace.resolution[j]
-    return max(h * h + dot(source.spread, trace, NOW, a, j), 1.0e-6 * h * h)
+    return h * h * math.exp(min(max(dot(source.spread, trace, NOW, a, j), -14.0), 14.0))
 
 
 @kernel
@@ -132,24 +150,7 @@ def _learn(source, trace, a):
             source.covered[j, 1] += 1.0
         if z <= _Z95:
             source.covered[j, 2] += 1.0
-        step = 1.0 / min(source.seen[0], 1000.0)
-        source.scale[j] = max(source.scale[j] + step * (error * error / raw - 1.0 - source.scale[j]), -0.999999)
+        outside = 1.0 if z > _Z80 else 0.0
+        source.scale[j] = min(max(source.scale[j] + _PACE * (outside - 0.2), -_FAR), _FAR)
         learn_linear(source.drift, trace, a, j, source.rate * error)
-        learn_linear(source.spread, trace, a, j, source.rate * (error * error - raw))
-
-
-def calibration(agent: Any) -> dict[float, np.ndarray]:
-    """How often what came lay within the forecast's central intervals, over all of training.
-
-    Args:
-      agent: a learner whose λ source is `LikelihoodLambda`.
-
-    Returns:
-      by the chance that an interval should have (0.5, 0.8, 0.95), the share that it had, float[numbers]. Of a
-      calibrated forecast of normal noise the two agree.
-    """
-    if not isinstance(agent.lambda_source, LikelihoodLambda):
-        raise ValueError(f"agent must have lambda_source LikelihoodLambda(), got {agent.lambda_source!r}")
-    learned = agent.learned
-    share = learned["covered"] / max(learned["seen"][0], 1.0)
-    return {chance: share[:, k] for k, chance in enumerate(COVERAGE)}
+        learn_linear(source.spread, trace, a, j, source.rate * min(error * error / raw - 1.0, 10.0))

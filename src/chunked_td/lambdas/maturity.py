@@ -227,12 +227,12 @@ class LinearMature(Mature):
     @kernel
     def mature(source, entries, step_size):
         """1 − I moves with the traces as Q does; `entries` is a `LinearTrace`."""
-        trace, entries = entries, entries.entries
-        for k in range(entries.count[0]):
-            row = entries.rows[k]
+        live = entries.entries
+        for k in range(live.count[0]):
+            row = live.rows[k]
             for j in range(source.surprise.size):
-                rate = step_size * trace.rates[row]
-                source.maturity[row, j] += rate * source.surprise[j] * entries.weight[k, j]
+                rate = step_size * entries.rates[row]
+                source.maturity[row, j] += rate * source.surprise[j] * live.weight[k, j]
 
 
 @functools.cache
