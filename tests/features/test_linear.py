@@ -162,7 +162,6 @@ def replay(agent, episodes):
     ("kind", "view", "features", "replacing"),
     [
         ("sarsa", "traces", "tiles", False),
-        ("sarsa", "true_online", "fourier", False),
         *(
             uncompiled(kind, view, features, replacing)
             for kind, view, features, replacing in [
@@ -170,6 +169,7 @@ def replay(agent, episodes):
                 ("td", "true_online", "tiles", False),
                 ("expected", "traces", "fourier", False),
                 ("sarsa", "true_online", "tiles", False),
+                ("sarsa", "true_online", "fourier", False),
             ]
         ),
     ],

@@ -48,8 +48,8 @@ class Mature(LambdaSource):
     def __post_init__(self) -> None:
         inner = as_lambda_source(self.source, self.source)
         if not inner.is_compiled or isinstance(inner, Mature) or inner.features_only:
-            accepted = "a number or a compiled λ source that is not Mature and goes with tables"
-            raise ValueError(f"source must be {accepted}, got {self.source!r}")
+            why = "needs no features" if inner.features_only else "is not Mature"
+            raise ValueError(f"source must be a number or a compiled λ source that {why}, got {self.source!r}")
         object.__setattr__(self, "source", inner)
         fixed = isinstance(inner, ConstantLambda)
         name, label = (f"{inner.value:g}", f"λ = {inner.value:g}") if fixed else (inner.id, inner.label)
