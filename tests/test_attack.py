@@ -29,5 +29,5 @@ def test_every_bad_outcome_is_seen_and_belongs_to_its_case(tmp_path):
 def test_a_short_attack_finds_nothing(monkeypatch):
     """Without compilation, which would take most of the time; an index out of bounds is an error there too."""
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    done = attack("--minutes", SECONDS / 60)
+    done = attack("--minutes", SECONDS / 60, "--least", 1)
     assert done.returncode == 0, done.stdout + done.stderr
