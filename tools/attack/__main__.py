@@ -19,6 +19,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2, help="child processes")
     parser.add_argument("--only", default="*", help="attacks whose names match this pattern")
     parser.add_argument("--least", type=int, default=20, help="tries of each attack below which this fails")
+    parser.add_argument("--tries", type=int, default=None, help="at most so many tries of each attack")
     parser.add_argument("--case", type=int, default=None, help="try this one case of each attack")
     parser.add_argument("--table", type=Path, default=None, help="write the table to this file too")
     options = parser.parse_args(arguments)
@@ -30,14 +31,14 @@ def main(arguments: list[str] | None = None) -> int:
     if not attacks:
         parser.error(f"--only {options.only!r} matches none of {sorted(registry.ATTACKS)}")
     one = options.case is not None
-    least = 1 if one else options.least
+    least = 1 if one else min(options.least, options.tries or options.least)
     began = time.monotonic()
     tally = harness.run(
         attacks,
         options.seed,
         60 * options.minutes,
         workers=options.workers,
-        tries=1 if one else None,
+        tries=1 if one else options.tries,
         first=options.case if one else 0,
         least=least,
     )
