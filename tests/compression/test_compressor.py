@@ -73,9 +73,7 @@ def test_description_length_is_the_cross_entropy_of_what_was_kept_and_of_its_tim
 def test_a_broken_model_has_no_description_length():
     compressor = ctd.HistoryCompressor(hidden=4, alphabet="ab")
     compressor._levels = jax.tree.map(lambda array: array * np.nan, compressor._levels)
-    with pytest.raises(
-        ValueError, match=r"predictions are not finite .* learning_rate 0\.01"
-    ):
+    with pytest.raises(ValueError, match=r"predictions are not finite .* learning_rate 0\.01"):
         compressor.compress("abba")
 
 

@@ -145,4 +145,5 @@ class TimedTMazeEnv(DynamicsEnv):
         threshold: float = 0.75,
         render_mode: str | None = None,
     ):
-        super().__init__(TimedTMaze.make(corridor, active, slots, clock, threshold), render_mode=render_mode)
+        maze: Any = TimedTMaze.make(corridor, active, slots, clock, threshold)  # no true model: its state is hidden
+        super().__init__(maze, render_mode=render_mode)

@@ -24,7 +24,7 @@ def PAGE(folder: Path, results: MemoryMarks) -> Path:
 
 def reach_table(results: MemoryMarks) -> str:
     """The longest corridor per arm and maze, beside the longest published."""
-    rows = [("published: transformer with DQN", f"{PUBLISHED['passive']:,}", "does not help")]
+    rows: list[tuple[str, ...]] = [("published: transformer with DQN", f"{PUBLISHED['passive']:,}", "does not help")]
     for arm in ARMS:
         reach = (results.reach(maze, arm.id) for maze in BUDGETS)
         rows.append((arm.label, *(f"{length:,}" if length else "none" for length in reach)))
