@@ -8,13 +8,13 @@ import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from helpers.compilation import COMPILED
 
 # The first call of a kernel compiles it, so a deadline per example would fail at random. The examples are the same
-# in every run: a red test stays red until the code changes.
-settings.register_profile("chunked-td", deadline=None, derandomize=True)
+# in every run: a red test stays red until the code changes. How long they take to make says how busy the machine is.
+settings.register_profile("chunked-td", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("chunked-td")
 
 # A shell without job control ignores SIGINT in what it starts in the background, and so do all children: those that a

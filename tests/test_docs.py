@@ -42,14 +42,14 @@ def site(tmp_path):
     (tmp_path / "docs" / "guide" / "one.md").write_text("# One\n\nAbout the JunctionLambda of the world.\n")
     (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump(settings, allow_unicode=True), encoding="utf-8")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-f", str(tmp_path / "mkdocs.yml")]
-    subprocess.run(command, check=True, timeout=120, capture_output=True)
+    subprocess.run(command, check=True, timeout=300, capture_output=True)
     return tmp_path / "site"
 
 
 @pytest.mark.skipif(browser.find() is None, reason="needs Chromium (apt-get install chromium)")
 def test_the_search_works_from_disk(site, tmp_path):
     """A word inside a name of a class finds its page, and nothing is asked of the network."""
-    with browser.Browser(tmp_path / "profile", timeout=60.0) as page:
+    with browser.Browser(tmp_path / "profile") as page:
         page.size(1280)
         page.open(site / "index.html")
         page.ask(

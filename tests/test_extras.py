@@ -71,7 +71,7 @@ def test_environments_are_registered_whichever_is_imported_first(first):
         "assert 'ChunkedTD/KeyToDoor-v0' in gymnasium.registry; "
         "assert not any('chunked_td' in type(finder).__module__ for finder in sys.meta_path)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
 def run_without(blocked, code, **environment):

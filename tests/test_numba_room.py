@@ -14,7 +14,7 @@ import pytest
 
 import chunked_td as ctd
 from chunked_td._numba import Packed, check_layout, code, entry, kernel, on_stack, read, static
-from helpers.compilation import COMPILED
+from helpers.compilation import COMPILED, AtOnce
 
 
 class Sizes(NamedTuple):
@@ -171,7 +171,7 @@ def test_long_compilations_are_announced(monkeypatch, capsys):
     from chunked_td._numba import caching
 
     monkeypatch.setattr(caching, "_watched", lambda: True)
-    monkeypatch.setattr(caching.Notice, "patience", 0.0)
+    monkeypatch.setattr(caching.threading, "Timer", AtOnce)
     before = caching.NOTICE._depth
     kernel(lambda x: x + 1).for_python(cached=False)(2)
     assert caching.NOTICE._depth == before == 0

@@ -21,9 +21,26 @@ def _is_command() -> bool:
 
 
 def restore() -> None:
-    """From here on Ctrl-C raises KeyboardInterrupt, as usual."""
+    """From here on Ctrl-C raises KeyboardInterrupt, as usual; where Python would swallow it, it is raised again."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.unraisablehook = _unraisable
+
+
+def _unraisable(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Called where an error cannot be raised, as in the callback with which an import gives back its lock."""
+    if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(unraisable)
+        return
+    import _thread
+    import threading
+
+    threading.Timer(0.01, _thread.interrupt_main).start()  # at once, it would be raised inside this function
+
+
+def is_behind(error: BaseException) -> bool:
+    """Whether Ctrl-C caused an error: while a class is made, Python 3.11 turns it into a RuntimeError."""
+    return isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)
 
 
 if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:

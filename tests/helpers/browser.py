@@ -51,7 +51,7 @@ class Browser:
       requests: addresses that the page asked for, itself included.
     """
 
-    def __init__(self, profile: Path, timeout: float = 120.0):
+    def __init__(self, profile: Path, timeout: float = 300.0):
         executable = find()
         assert executable is not None
         self.timeout = timeout
@@ -72,7 +72,9 @@ class Browser:
         )
         os.close(theirs_in)
         os.close(theirs_out)
-        target = next(t for t in self._targets() if t["type"] == "page")
+        while not (pages := [target for target in self._targets() if target["type"] == "page"]):
+            time.sleep(0.1)  # it answers before its first page is there
+        target = pages[0]
         attached = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
         self.session: str | None = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):

@@ -49,5 +49,5 @@ def contents(out: Path) -> dict[str, bytes]:
 
 def finish(process: subprocess.Popen) -> tuple[int, str, str]:
     """Exit code and what was said, once it has ended."""
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=300)
     return process.returncode, out, err

@@ -1,7 +1,7 @@
 """A protocol in a file of its own, as a user would write one, with a runner that needs neither Numba nor time.
 
 Environment variables make it misbehave: TOY_SLEEP (seconds per batch), TOY_FAIL (the λ whose batches raise),
-TOY_KILL (a file: whoever removes it dies by SIGKILL, once).
+TOY_HOLD (the λ whose batches do not end), TOY_KILL (a file: whoever removes it dies by SIGKILL, once).
 """
 
 import os
@@ -39,6 +39,8 @@ def run(dynamics, *, lambda_source, seeds, step_sizes, episodes, record_at, epsi
     time.sleep(float(os.environ.get("TOY_SLEEP", "0")))
     if str(lambda_source) == os.environ.get("TOY_FAIL"):
         raise ValueError(f"asked to fail at λ = {lambda_source}")
+    if str(lambda_source) == os.environ.get("TOY_HOLD"):
+        time.sleep(3_600)
     fuse = os.environ.get("TOY_KILL")
     if fuse:
         try:

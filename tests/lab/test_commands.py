@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import resource
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -15,14 +13,10 @@ from helpers.lab_helpers import TOY, contents, finish, start
 
 
 def test_the_second_time_there_is_nothing_to_do(tmp_path):
-    """In under three seconds of processor time: the clock on the wall also measures the neighbours."""
     assert finish(start(tmp_path / "run"))[0] == 0
     before = contents(tmp_path / "run")
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    code, said, _ = finish(start(tmp_path / "run"))
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_utime + after.ru_stime - spent.ru_utime - spent.ru_stime < 3
-    assert code == 0
+    code, said, _ = finish(start(tmp_path / "run", environment={"TOY_FAIL": "0.5", "TOY_HOLD": "0.0"}))
+    assert code == 0  # no batch was asked for
     assert "nothing to do: all 120 runs" in said
     assert contents(tmp_path / "run") == before
 
@@ -134,18 +128,16 @@ def test_adding_an_arm_to_a_file_keeps_what_is_there(tmp_path, capsys):
 
 
 def test_ctrl_c_stops_soon_and_keeps_what_is_finished(tmp_path, reproduce):
-    process = start(tmp_path / "run", environment={"TOY_SLEEP": "0.4"})
+    process = start(tmp_path / "run", environment={"TOY_HOLD": "0.5"})
     assert process.stderr is not None
-    process.stderr.readline()  # the first batch is done
-    time.sleep(0.1)
-    begun = time.monotonic()
+    process.stderr.readline()
+    process.stderr.readline()  # the batches before are done, and that of λ = 0.5 lasts an hour
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert time.monotonic() - begun < 2
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "interrupted; every finished batch is kept" in said
     kept = contents(tmp_path / "run")
-    assert 1 <= len(kept) < 6
+    assert 1 <= len(kept) <= 2
     assert reproduce() == 0
     assert kept.items() <= contents(tmp_path / "run").items()
 

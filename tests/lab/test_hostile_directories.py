@@ -17,7 +17,7 @@ from chunked_td._archives import pack
 from chunked_td._files import write_atomically
 from chunked_td.cli.claims import Claims
 from chunked_td.cli.report import build
-from chunked_td.lab.errors import DirectoryError, LabError
+from chunked_td.lab.errors import DirectoryError, LabError, guarded
 from chunked_td.lab.report.page import build_report
 from chunked_td.lab.store import certify
 from chunked_td.lab.store.batch_store import METADATA_KEY, Store
@@ -380,16 +380,47 @@ def test_malformed_logs_do_not_stop_anything(run, tmp_path, reproduce):
     build_report(run)
 
 
-@pytest.mark.parametrize("delay", [0.05, 0.4, 1.2])
+COMMAND = """
+from chunked_td import cli
+
+def ready(restore=cli.restore):
+    restore()
+    print("ready", flush=True)
+
+cli.restore = ready
+cli.main()
+"""
+"""The command, which says when Ctrl-C begins to raise KeyboardInterrupt."""
+
+
+@pytest.mark.parametrize("delay", [0, 0.05, 0.4, 1.2])  # any will do: wherever it falls, there is no traceback
 def test_an_interrupt_ends_in_a_sentence(run, tmp_path, delay):
     """While modules load, and while results are imported."""
     source = npz(tmp_path / "from" / "x.npz", run, {"version": 2})
-    code = "from chunked_td.cli import main; print('ready', flush=True); main()"
-    command = [sys.executable, "-c", code, "reproduce", TOY, "--import", str(source.parent), "--out", str(run)]
+    script = tmp_path / "chunked-td"
+    script.write_text(COMMAND)
+    command = [sys.executable, script, "reproduce", TOY, "--import", str(source.parent), "--out", str(run)]
     process = subprocess.Popen([*command, "--no-networks"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"
     time.sleep(delay)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode in (0, 130), said
     assert "Traceback" not in said
+
+
+def test_an_interrupt_that_python_turned_into_another_error_is_one(capsys):
+    """Python 3.11 raises RuntimeError from the KeyboardInterrupt that comes while a class is made."""
+
+    @guarded
+    def loads():
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
+
+    @guarded
+    def fails():
+        raise RuntimeError("something else") from ValueError()
+
+    assert loads() == 130
+    assert capsys.readouterr().err.startswith("interrupted; every finished batch is kept")
+    with pytest.raises(RuntimeError, match="something else"):
+        fails()

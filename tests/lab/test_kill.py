@@ -63,7 +63,7 @@ def test_death_in_the_middle_of_a_write(tmp_path, reproduce, point):
         f"{target}.{name} = die\n"
         f"reproduce([{TOY!r}], out={str(tmp_path / 'run')!r}, networks=False)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=300, check=False)
     assert done.returncode == -signal.SIGKILL
     leftovers = list((tmp_path / "run").rglob("*.unfinished"))
     assert len(leftovers) == (point == "before the rename")

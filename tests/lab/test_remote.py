@@ -28,7 +28,7 @@ sys.exit(remote.main(sys.argv[1:]))
 
 def on_a_bare_host(*arguments):
     command = [sys.executable, "-c", BARE, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_results_come_home(tmp_path, reproduce, capsys):

@@ -143,7 +143,7 @@ def test_a_table_holds_what_was_last_asked_for(reproduce, tmp_path):
 def test_a_second_process_is_turned_away(reproduce, tmp_path):
     with RunDirectory.for_writing(tmp_path / "run"):
         process = start(tmp_path / "run")
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=300)
     assert process.returncode == 3
     assert f"in use by process {os.getpid()} on" in said
     assert reproduce() == 0
@@ -232,7 +232,7 @@ def test_a_full_disk_stops_the_sweep_and_keeps_what_is_done(tmp_path, reproduce)
     import subprocess
     import sys
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 4, done.stderr
     assert "File too large" in done.stderr
     assert "everything finished so far is kept" in done.stderr

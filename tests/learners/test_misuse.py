@@ -33,7 +33,7 @@ class Slow:
 
     def observe(self, *_):
         self.inside.set()
-        self.go.wait(20)
+        self.go.wait(300)
 
     def probabilities(self, *_):
         return np.full(4, 0.5)
@@ -45,7 +45,7 @@ def test_a_second_thread_is_turned_away():
     agent.start(0)
     other = threading.Thread(target=agent.step, args=(1.0, 1, False))
     other.start()
-    assert model.inside.wait(20)
+    assert model.inside.wait(300)  # the first step compiles
     for call in (lambda: agent.step(1.0, 2, False), lambda: agent.start(0), lambda: copy.copy(agent)):
         with pytest.raises(RuntimeError, match="is in use"):
             call()

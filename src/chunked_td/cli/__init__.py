@@ -13,7 +13,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from chunked_td._interrupt import restore
+from chunked_td._interrupt import is_behind, restore
 
 COMMANDS = ("reproduce", "report", "claims", "train", "compare", "explain", "atlas", "deep", "bench")
 """Each is a class of the same name in its own file."""
@@ -38,7 +38,9 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:  # the reader, such as head, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, RuntimeError) as error:
+        if not is_behind(error):
+            raise
         print("interrupted", file=sys.stderr)
     except ModuleNotFoundError as error:
         from chunked_td._loading import with_extra

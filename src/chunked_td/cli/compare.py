@@ -197,11 +197,13 @@ def log_curves(log: ScalarLog, found: Comparison) -> None:
 
 
 def draw_ranking(path: Path, found: Comparison) -> None:
-    """Mean return of every arm with its interval and seeds; acting at random as a line."""
+    """Mean return of the first ten arms with its interval and seeds; acting at random as a line."""
     import numpy as np
     from matplotlib.figure import Figure
 
-    rows = found.rows[::-1]
+    from chunked_td.lab.comparison.page import ranked_rows
+
+    rows = ranked_rows(found)[::-1]
     figure = Figure(figsize=(6.4, 1.6 + 0.2 * len(rows)), layout="constrained")
     axes = figure.subplots()
     axes.spines[["top", "right"]].set_visible(False)
@@ -214,7 +216,7 @@ def draw_ranking(path: Path, found: Comparison) -> None:
         axes.axvline(found.reference.mean, color="#666666", ls=":", lw=1)
     axes.set_yticks(range(len(rows)), [f"{row.arm.label}, α = {row.outcome.step_size_text}" for row in rows])
     dotted = "" if found.reference is None else ", dotted: acting at random"
-    axes.set(
-        xlabel=f"{found.settings.score_axis} (bar: 95 %, dots: {found.seeds} seeds{dotted})", title=found.settings.env
-    )
+    best = "" if len(rows) == len(found.rows) else f": the best of {len(found.rows)}"
+    axes.set(xlabel=f"{found.settings.score_axis} (bar: 95 %, dots: {found.seeds} seeds{dotted})")
+    axes.set_title(f"{found.settings.env}{best}")
     figure.savefig(path, dpi=150)

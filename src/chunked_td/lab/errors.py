@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn, ParamSpec
 
+from chunked_td._interrupt import is_behind
+
 P = ParamSpec("P")
 
 DONE, FAILED, USAGE, DIRECTORY, WRITE, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -60,7 +62,9 @@ def guarded(work: Callable[P, int], kept: str = KEPT) -> Callable[P, int]:
         except LabError as error:
             print(f"error: {error}", file=sys.stderr, flush=True)
             return error.code
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, RuntimeError) as error:
+            if not is_behind(error):
+                raise
             print(f"interrupted{kept}", file=sys.stderr, flush=True)
             return INTERRUPTED
 

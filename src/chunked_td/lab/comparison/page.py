@@ -92,6 +92,11 @@ def shown_rows(found: Comparison) -> list[Standing]:
     return [row for row in found.rows if row in wanted.values()]
 
 
+def ranked_rows(found: Comparison) -> list[Standing]:
+    """Rows of the picture of the ranking: the first ten, and the best of each kind."""
+    return [row for place, row in enumerate(found.rows) if place < TOP or row in shown_rows(found)]
+
+
 def _look(row: Standing, place: int) -> Style:
     fixed = row.arm.source == "fixed"
     return Style(row.arm.color, "dash" if fixed else "solid", MARKERS[place % len(MARKERS)], 1.0 if fixed else 1.3)
@@ -99,7 +104,7 @@ def _look(row: Standing, place: int) -> Style:
 
 def ranking_plot(found: Comparison) -> Plot:
     """Mean return of the first ten with its interval, best on top; acting at random as a line."""
-    rows = [*found.rows[:TOP], *(row for row in shown_rows(found) if row not in found.rows[:TOP])][::-1]
+    rows = ranked_rows(found)[::-1]
     names = [row.arm.label for row in rows]
     traces: list[dict[str, Any]] = []
     for row, name in zip(rows, names, strict=True):

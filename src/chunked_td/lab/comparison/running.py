@@ -6,6 +6,7 @@ both ways give the same episodes; for others the compiled ones have the same dis
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import multiprocessing
@@ -14,7 +15,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from types import SimpleNamespace
@@ -316,7 +317,10 @@ class _LambdaWatch:
 
 
 _POOL: list[Any] = []
-_MAKING, _BUSY = threading.Lock(), threading.Lock()
+_MAKING, _BUSY, _ENDED = threading.Lock(), threading.Lock(), threading.Event()
+
+
+_NO_MORE = "the processes that play runs were ended"
 
 
 def _in_workers(runs: Sequence[_Run]) -> list[tuple[np.ndarray, int, np.ndarray]]:
@@ -326,7 +330,7 @@ def _in_workers(runs: Sequence[_Run]) -> list[tuple[np.ndarray, int, np.ndarray]
         try:
             while not result.ready():
                 if not _POOL:
-                    raise RuntimeError("the processes that play runs were ended")
+                    raise RuntimeError(_NO_MORE)
                 result.wait(0.1)
             return result.get()
         finally:
@@ -334,23 +338,45 @@ def _in_workers(runs: Sequence[_Run]) -> list[tuple[np.ndarray, int, np.ndarray]
 
 
 def _workers() -> Any:
-    """A pool of processes, kept until `end_workers`.
-
-    It is made in the thread that runs batches. That thread lets no Ctrl-C through, and neither do processes begun in
-    it: the main thread sees it and ends them.
-    """
+    """A pool of processes, kept until `no_workers_left` ends."""
     with _MAKING:
+        if _ENDED.is_set():
+            raise RuntimeError(_NO_MORE)
         if not _POOL:
-            if threading.current_thread() is not threading.main_thread() and hasattr(signal, "pthread_sigmask"):
-                resource_tracker.ensure_running()  # its start, otherwise in `Pool`, lets Ctrl-C through again
-                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             fresh = multiprocessing.get_context("spawn")  # a fork would inherit the threads of JAX or BLAS half-alive
-            _POOL.append(fresh.Pool(os.cpu_count()))
+            with _deaf_to_interrupts():
+                _POOL.append(fresh.Pool(os.cpu_count()))
         return _POOL[0]
 
 
-def end_workers() -> None:
-    """End the processes that play runs, if there are any."""
+@contextlib.contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Threads and processes begun here never see Ctrl-C, from their first instruction on: the main thread ends them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # its start, otherwise in `Pool`, lets Ctrl-C through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def no_workers_left() -> Iterator[None]:
+    """Afterwards the processes that play runs are ended; after Ctrl-C a thread that is late begins no others."""
+    _ENDED.clear()
+    try:
+        yield
+    except BaseException:
+        _ENDED.set()
+        raise
+    finally:
+        _end_workers()
+
+
+def _end_workers() -> None:
     with _MAKING:
         pool = _POOL.pop() if _POOL else None
     if pool is not None:

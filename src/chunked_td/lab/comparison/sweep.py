@@ -25,7 +25,7 @@ from chunked_td.lab.comparison.arms import (
     protocol_of,
 )
 from chunked_td.lab.comparison.ranking import ERROR, LOOKS, PairedFamily, chosen_sizes, own_interval
-from chunked_td.lab.comparison.running import ComparisonProblem, check_agents, end_workers, facts_of
+from chunked_td.lab.comparison.running import ComparisonProblem, check_agents, facts_of, no_workers_left
 from chunked_td.lab.errors import DONE, DirectoryError, LabError
 from chunked_td.lab.results.runs import RunArrays, runs_of
 from chunked_td.lab.running.plan import SweepOptions, make_plan, record_request
@@ -253,7 +253,7 @@ def compare(
             f"{len(arms)} arms × {sizes} step sizes × {looks[0]} seeds, {settings.episodes:,} episodes each; "
             f"{problem.describe(_plain(arms))}"
         )
-        try:
+        with no_workers_left():
             found = sweep.judged(looks[0], len(looks))
             for seeds in looks[1:]:
                 used = (time.monotonic() - begun) / 60
@@ -261,8 +261,6 @@ def compare(
                     break
                 say(f"not clear with {found.seeds} seeds: going on to {seeds}")
                 found = sweep.judged(seeds, len(looks))
-        finally:
-            end_workers()
     return found
 
 

@@ -156,8 +156,8 @@ class LocalEngine:
                         for result in attempt(program, self.threads, report, self.networks):
                             results.put(result)
 
-        threading.Thread(target=work, name="batches", daemon=True).start()
         try:
+            threading.Thread(target=work, name="batches", daemon=True).start()
             for _ in batches:
                 yield _wait(results)
         except BaseException:  # Ctrl-C, or nobody asks for more
