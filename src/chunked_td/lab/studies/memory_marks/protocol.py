@@ -11,9 +11,8 @@ from chunked_td.learners.schedule import Schedule
 BUDGETS = {
     "passive": {
         50: 20_000, 100: 20_000, 250: 16_000, 500: 8_000, 750: 8_000, 1_000: 8_000, 1_250: 8_000, 1_500: 6_700,
-        3_000: 3_350, 6_000: 1_675,
     },
-    "active": {20: 40_000, 50: 40_000, 100: 40_000, 250: 32_000, 500: 16_000, 1_000: 8_000, 1_500: 5_333},
+    "active": {20: 40_000, 50: 40_000, 100: 40_000, 250: 32_000, 500: 16_000},
 }  # fmt: skip
 """Episodes, by maze and L."""
 PUBLISHED = {"passive": 1_500, "active": 500}
@@ -22,8 +21,9 @@ BLIND = 50
 """L of the control without a memory."""
 LAST = 100
 """Episodes at the end that are scored."""
-JUDGED, TUNING = 20, 10
-STEP_SIZES = (0.1, 0.05, 0.02)
+SEEN, JUDGED = 4, 20
+"""Seeds that trials had seen; seeds after them."""
+STEP_SIZES = (0.05, 0.02)
 
 _LAMBDAS = {
     "sarsa-0": ("SARSA(0)", 0.0),
@@ -39,7 +39,8 @@ def _arms() -> tuple[Arm, ...]:
         for name, (label, source) in _LAMBDAS.items():
             arm = Arm(f"{name}-{way}", f"{label}, {text}", "sarsa", source, in_paper=False, group=text)
             model = "counts" if name == "chunked" else None
-            found.append(replace(arm, model=model, options={**traces, **options}))
+            exponent = 0 if way == "bonus" else -1
+            found.append(replace(arm, model=model, exponents=(exponent,), options={**traces, **options}))
     return tuple(found)
 
 
@@ -58,17 +59,17 @@ def protocol_of(maze: str, corridor: int, memory: bool = True, tiny: bool = Fals
             {"corridor": corridor, "active": maze == "active", "slots": 2 if memory else 0},
         ),
         arms=ARMS,
-        exponents=(0, -1, -2),
+        exponents=(0, -1),
         episodes=episodes,
         scoring=misses_and_returns,
         score_label="episodes that missed the goal",
-        smoke=Size(seeds=2, episodes=episodes, exponents=(0,)),
+        smoke=Size(seeds=2, episodes=episodes),
         record=((episodes - LAST, episodes - LAST), (episodes, LAST)),
         exploration=Schedule(
             ((0, 1.0), (episodes // 5, 1 / horizon), (episodes - LAST - 1, 1 / horizon), (episodes - LAST, 0.0))
         ),
-        seeds=JUDGED + TUNING,
-        seeds_per_batch=JUDGED + TUNING,
+        seeds=SEEN + JUDGED,
+        seeds_per_batch=SEEN + JUDGED,
         step_sizes=STEP_SIZES,
         steps_per_episode=float(horizon),
         best=1.0,

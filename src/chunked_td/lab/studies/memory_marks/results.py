@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from chunked_td.lab.results.runs import stored_arms
 from chunked_td.lab.store.tables import load_table
-from chunked_td.lab.studies.memory_marks.protocol import ARMS, BUDGETS, JUDGED, TUNING, protocols
+from chunked_td.lab.studies.memory_marks.protocol import BUDGETS, JUDGED, SEEN, protocols
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,24 +49,17 @@ class MemoryMarks:
 
     frame: Any
 
-    @cached_property
-    def full(self) -> bool:
-        """Whether every published length of both mazes has its full budget and enough judged seeds."""
-        here = self._mean_returns(True)
-        return all(
-            (maze, L, arm.id) in here and here[maze, L, arm.id][1].shape[1] == JUDGED
-            for maze, lengths in BUDGETS.items()
-            for L in lengths
-            for arm in ARMS
-        )
-
     def shares(self, maze: str, arm: str, memory: bool = True) -> dict[int, float]:
-        """{L: share of judged seeds that solved it}, at the step size that the other seeds chose."""
-        here = {L: found for (m, L, a), found in self._mean_returns(memory).items() if (m, a) == (maze, arm)}
-        if not here:
-            return {}
-        k = int(np.argmax(np.mean([(t >= SOLVED).mean(1) + 1e-6 * t.mean(1) for t, _ in here.values()], 0)))
-        return {L: float((judged[k] >= SOLVED).mean()) for L, (_, judged) in sorted(here.items())}
+        """{L: share of judged seeds that solved it}, of the lengths that were run at full size."""
+        import polars as pl
+
+        rows = self.frame.filter(maze=maze, arm=arm, memory=memory).filter(pl.col("seed") >= SEEN)
+        found = {}
+        for (length,), some in rows.group_by("corridor", maintain_order=True):
+            full = len(some) == JUDGED and some["episodes"][0] == BUDGETS[maze].get(length)
+            if full:
+                found[int(length)] = float((some["mean_return"].fill_nan(-1.0) >= SOLVED).mean())
+        return dict(sorted(found.items()))
 
     def reach(self, maze: str, arm: str) -> int:
         """The greatest L up to which enough seeds solve the maze at every length; 0 for none."""
@@ -77,17 +69,3 @@ class MemoryMarks:
                 break
             longest = length
         return longest
-
-    def _mean_returns(self, memory: bool) -> dict[tuple[str, int, str], tuple[np.ndarray, np.ndarray]]:
-        """{(maze, L, arm): mean returns of the seeds that tune and of those judged, each [step sizes, seeds]}."""
-        import polars as pl
-
-        found = {}
-        rows = self.frame.filter(pl.col("memory") == memory)
-        for (maze, length, arm), some in rows.group_by("maze", "corridor", "arm", maintain_order=True):
-            each = [part["mean_return"].to_numpy() for _, part in some.group_by("step_size", maintain_order=True)]
-            means = np.nan_to_num(np.array(each), nan=-1.0)  # a run that diverged
-            some_judged = means.shape[1] > TUNING
-            tuning, judged = (means[:, :TUNING], means[:, TUNING:]) if some_judged else (means, means)
-            found[str(maze), int(length), str(arm)] = (tuning, judged)
-        return found
