@@ -87,10 +87,10 @@ def test_a_tree_of_tuples_is_read_by_address():
     packed = Packed(tree)
     form = packed.form
 
-    def call(places):
-        return add_one(read(places, form))
+    def call(addresses):
+        return add_one(read(addresses, form))
 
-    assert entry(call)(packed.places) == 3
+    assert entry(call)(packed.addresses) == 3
     leaf = tree.leaf
     assert (leaf.floats[1], leaf.rows[1, 2], leaf.whole[0], leaf.short[2], leaf.flags[1, 0]) == (0.25, 3.0, 7, 1, True)
     assert [int(a.astype(bool).sum()) for a in leaf] == [1] * 5

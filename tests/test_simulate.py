@@ -290,9 +290,9 @@ def test_records_are_what_shorter_runs_give():
 
 @pytest.mark.parametrize("learner", [name for name in CLASSES if name != "td"])
 def test_lambda_from_outside(learner):
-    """A fleet handed the true probabilities gives what the oracle gives; the formula adds SARSA's policy factor."""
+    """Runs handed the true probabilities give what the oracle gives; the formula adds SARSA's policy factor."""
     dynamics, source = ENVS["key-scalar"], ctd.ForwardLambda()  # two actions everywhere: the factor matters
-    fleet = LockstepRuns(
+    lockstep = LockstepRuns(
         dynamics,
         learner=learner,
         lambda_source=source,
@@ -303,20 +303,20 @@ def test_lambda_from_outside(learner):
     )
     oracle = Oracle(dynamics)
     for _ in range(EPISODES):
-        fleet.roll_out()
-        ids = (fleet.states[0].astype(np.int64) @ fleet.stages.strides[0]).tolist()
+        lockstep.roll_out()
+        ids = (lockstep.states[0].astype(np.int64) @ lockstep.stages.strides[0]).tolist()
         lambdas = np.zeros((1, len(ids) - 1))
         for t in range(len(ids) - 1):
-            chances, policy = oracle.probabilities(ids[t], ids[t + 1], None), fleet.policies[0, t]
-            lambdas[0, t] = chances[fleet.actions[0, t]] if learner == "sarsa" else min(policy @ chances, 1.0)
-        fleet.learn(lambdas)
+            chances, policy = oracle.probabilities(ids[t], ids[t + 1], None), lockstep.policies[0, t]
+            lambdas[0, t] = chances[lockstep.actions[0, t]] if learner == "sarsa" else min(policy @ chances, 1.0)
+        lockstep.learn(lambdas)
     runs = fused(dynamics, learner, source, "oracle", "offline", [6])
-    np.testing.assert_allclose(fleet.values[0], runs.values[0], rtol=1e-5, atol=1e-7)  # λ travels as float32
-    assert fleet.totals.misses[0, 0] == runs.misses[0]
+    np.testing.assert_allclose(lockstep.values[0], runs.values[0], rtol=1e-5, atol=1e-7)  # λ travels as float32
+    assert lockstep.totals.misses[0, 0] == runs.misses[0]
 
 
 def test_lambda_from_outside_is_checked():
-    fleet = LockstepRuns(
+    lockstep = LockstepRuns(
         ENVS["key"],
         learner="expected_sarsa",
         lambda_source=ctd.FactoredLambda(),
@@ -326,14 +326,14 @@ def test_lambda_from_outside_is_checked():
         step_sizes=[0.3],
         columns=[-1],
     )
-    fleet.roll_out()
-    steps, rewards = fleet.actions.shape[1], ENVS["key"].n_rewards
+    lockstep.roll_out()
+    steps, rewards = lockstep.actions.shape[1], ENVS["key"].n_rewards
     for shape in ((1, 3, rewards), (1, steps), (2, steps, rewards), (1, steps, rewards - 1), (1, steps, 1, 1)):
         with pytest.raises(ValueError, match=rf"answers must have the shape .* m at least {rewards}"):
-            fleet.learn(np.zeros(shape))
+            lockstep.learn(np.zeros(shape))
     with pytest.raises(ValueError, match="answers must be finite"):
-        fleet.learn(np.full((1, steps, rewards), np.nan))
-    fleet.learn(np.zeros((1, steps, rewards)))
+        lockstep.learn(np.full((1, steps, rewards), np.nan))
+    lockstep.learn(np.zeros((1, steps, rewards)))
 
 
 class Maze(NamedTuple):

@@ -11,11 +11,11 @@ still during the episode.
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import by_type, kernel
+from chunked_td._numba import by_type, kernel, layouts
 
 LIMIT = 1.0e100
 """The largest update, |α δ_t| or |α u_t|, that counts as learning.
@@ -90,6 +90,30 @@ def clear(trace):
     for k in range(trace.count[0]):
         trace.slot[trace.rows[k]] = -1
     trace.count[0] = 0
+
+
+@kernel
+def clear_entries(trace, agent, coins, step_size):
+    """`end` of a kind of trace: no update waits for the end of an episode."""
+    clear(trace.entries)
+
+
+def clear_in_python(trace: Any) -> None:
+    """`clear` of a kind of trace: forget the episode, for the end of one that Python plays; what was learned stays."""
+    trace.entries.clear()
+
+
+def grown_rows(trace: Any, rows: int, capacity: int) -> Any:
+    """`grown` of a kind of trace: the same with room for more table rows, which begin at zero, and live entries."""
+    larger = {}
+    for name, (_, dims) in layouts(type(trace)).items():
+        if "rows" in dims:
+            old = getattr(trace, name)
+            larger[name] = np.zeros(
+                [rows if dim == "rows" else n for dim, n in zip(dims, old.shape, strict=True)], old.dtype
+            )
+            larger[name][tuple(map(slice, old.shape))] = old
+    return trace._replace(entries=trace.entries.grown(rows, capacity), **larger)
 
 
 @kernel

@@ -187,7 +187,7 @@ class Packed:
 
     Attributes:
       value: the tree; it keeps the arrays alive.
-      form: the types in it. places: int64, what `read` reads; without compilation, this object.
+      form: the types in it. addresses: int64, what `read` reads; without compilation, this object.
       entries: what the owner compiled for this form.
     """
 
@@ -196,7 +196,7 @@ class Packed:
     def __init__(self, value: Any) -> None:
         self.value = check_layout(value)
         self.form = Form(_structure(value))
-        self.places: Any = self if DISABLED else np.array(_numbers(value), np.int64)
+        self.addresses: Any = self if DISABLED else np.array(_numbers(value), np.int64)
 
     def __reduce__(self) -> Any:
         """A copy has arrays of its own, which lie elsewhere: it starts with nothing written down."""
@@ -204,7 +204,7 @@ class Packed:
 
 
 def entry(function: Callable[..., Any], cached: bool = True) -> Any:
-    """Compile a function that Python calls with the `places` of a `Packed`. Its `Form` may be a variable around it."""
+    """Compile a function that Python calls with a `Packed`'s `addresses`. Its `Form` may be a variable around it."""
     return function if DISABLED else compiled_for_python(function, cached)
 
 
@@ -255,12 +255,12 @@ def _type_of(structure: Any) -> Any:
     return types.BaseTuple.from_types(tuple(_type_of(part) for part in structure[2:]), structure[1])
 
 
-def _read_plainly(places: Any, form: Any) -> Any:
-    return places.value
+def _read_plainly(addresses: Any, form: Any) -> Any:
+    return addresses.value
 
 
 @intrinsic
-def _read_compiled(typingctx, places, form):
+def _read_compiled(typingctx, addresses, form):
     kind = _type_of(form.structure)
 
     def build(context, builder, signature, arguments):
@@ -274,11 +274,11 @@ def _read_compiled(typingctx, places, form):
 
         return _rebuild(context, builder, form.structure, load)
 
-    return kind(places, form), build
+    return kind(addresses, form), build
 
 
 read: Any = _read_plainly if DISABLED else _read_compiled
-"""read(places, form): the tree of a `Packed`, put together from its `places`."""
+"""read(addresses, form): the tree of a `Packed`, put together from its `addresses`."""
 
 
 def _rebuild(context, builder, structure, load):

@@ -138,8 +138,8 @@ class Credit:
             return f"no step of {len(self.factors)} cuts credit."
         if len(kinds) == 1:
             return f"credit stops at {next(iter(kinds))} ({len(cut)} of {len(self.factors)} steps)."
-        told = ", ".join(f"{number} at {kind}" for kind, number in kinds.most_common())
-        return f"credit stops at {len(cut)} of {len(self.factors)} steps: {told}."
+        listed = ", ".join(f"{number} at {kind}" for kind, number in kinds.most_common())
+        return f"credit stops at {len(cut)} of {len(self.factors)} steps: {listed}."
 
 
 @dataclass(frozen=True)
@@ -263,11 +263,11 @@ def _csv(frame: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _reach(told: Explanation, one: Credit, t: int, i: int) -> str:
+def _reach(explanation: Explanation, one: Credit, t: int, i: int) -> str:
     """How far the reward at step t reaches back, and what stops it."""
-    e, reward = one.trace_at(t)[:, i], told.rewards[t, i]
+    e, reward = one.trace_at(t)[:, i], explanation.rewards[t, i]
     what = f"The reward {reward:+.3g}" if reward else f"The TD error {one.td_errors[t, i]:+.3g}"
-    which = f" (component {i})" if told.rewards.shape[1] > 1 else ""
+    which = f" (component {i})" if explanation.rewards.shape[1] > 1 else ""
     far = t
     while far > 0 and e[far - 1] >= REACH:
         far -= 1
@@ -310,8 +310,8 @@ def explain(agent: Learner, env: Any, seed: int = 0, *, against: Any = (), max_s
         rewards.append(first._reward.copy())
         for player in players[1:]:
             player.step(reward, observation, bool(terminated), last, info, next_action=action)
-    told = tuple(player.credit() for player in _with_labels(players))
-    return Explanation(_name(env), tuple(places), np.array(actions), np.array(rewards), ended, told)
+    credits = tuple(player.credit() for player in _with_labels(players))
+    return Explanation(_name(env), tuple(places), np.array(actions), np.array(rewards), ended, credits)
 
 
 def _name(env: Any) -> str:

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -34,8 +34,8 @@ class Train(ProblemOptions):
     """Train a learner on a Gymnasium environment; saves agent, learning curve and its numbers.
 
     For example:
-        chunked-td train FrozenLake-v1
         chunked-td train my_maze.py --learner SarsaLambda --lambda 0.9 --episodes 500
+        chunked-td train CartPole-v1 --network ppo --steps 50000
     """
 
     env: Annotated[tyro.conf.Positional[str], ENV]
@@ -43,12 +43,20 @@ class Train(ProblemOptions):
     learner: Annotated[str | None, LEARNER, tyro.conf.arg(help=_LEARNERS)] = None
     episodes: int = 5_000
     """Episodes to train for."""
+    network: Literal["ppo", "sarsa", "q", "actor-critic"] | None = None
+    """Learn with networks, which read real numbers as they are, not with a table; needs the extra jax."""
+    steps: int | None = None
+    """With --network: transitions to train for, instead of episodes; default: 50,000. ppo trains whole rollouts."""
+    copies: int | None = None
+    """With --network: copies of the environment to learn in; default: 8 for ppo, else 1."""
+    normalise: bool = False
+    """With --network: normalise observations and rewards by running means and deviations."""
     step_size: float | None = None
-    """α; default: 0.1."""
+    """α; default: 0.1; with networks 0.001 for ppo, else 0.3."""
     discount: float | None = None
     """γ; default: 0.99."""
     lambda_: Annotated[float | None, tyro.conf.arg(name="lambda")] = None
-    """λ of the fixed-λ learners."""
+    """λ of the fixed-λ learners; networks: default 0.95 for ppo, else 0.8."""
     lambda_source: str | None = None
     """Where λ comes from: an id such as expected or value, a number, or a Python file of yours (mine.py or
     mine.py:MyLambda); default: the learner's own. With +mature, +lineage or +luck behind it: see the guide's Rivals."""
@@ -65,6 +73,11 @@ class Train(ProblemOptions):
 
     def run(self) -> int:
         """Train, save, and print how it went."""
+        if self.network is not None:
+            from chunked_td.cli._networks import train_networks
+
+            return train_networks(self)
+        _refuse({name: getattr(self, name) or None for name in ("steps", "copies", "normalise")}, "goes with --network")
         from chunked_td.cli._shared import check_at_least_one
         from chunked_td.lab.running.live_logging import listeners
 
@@ -72,7 +85,7 @@ class Train(ProblemOptions):
             check_at_least_one(name, getattr(self, name))
         parts = (self.env, *self.env_kwargs, self.learner or DEFAULT, self.seed or 0)
         out = self.out or Path("runs/train") / folder_name(*parts)
-        options = self._with_saved_environment(out) if self.resume else self
+        options = self.with_saved_environment(out) if self.resume else self
         env = options.make_env(self.env)
         agent = self._agent(env, out)
         print(described(agent))
@@ -110,7 +123,7 @@ class Train(ProblemOptions):
         print(f"saved: {', '.join(map(str, (out / 'agent.ctd', *files)))}", flush=True)
         if not stopped and agent.bootstrap != STATE:
             greedy = agent.evaluate(env, EVALUATION, seed=agent.seed + 1, max_steps=self.max_steps)
-            print(f"greedy policy, {EVALUATION} episodes: mean return {_mean(greedy.returns)}")
+            print(f"greedy policy, {EVALUATION} episodes: mean return {mean_text(greedy.returns)}")
         if stopped:
             print(
                 f"interrupted after {history.returns.size:,} of {self.episodes:,} episodes; --resume goes on from here"
@@ -124,7 +137,7 @@ class Train(ProblemOptions):
         kept = {name: getattr(self, name) for name in _ENVIRONMENT}
         write_atomically(out / "environment.json", json.dumps({"env": self.env, **kept}, indent=1).encode())
 
-    def _with_saved_environment(self, out: Path) -> Train:
+    def with_saved_environment(self, out: Path) -> Train:
         """With the environment's settings of the run in the folder; others are refused."""
         path = out / "environment.json"
         if not path.exists():  # of before these were written
@@ -132,7 +145,7 @@ class Train(ProblemOptions):
         saved = json.loads(path.read_text())
         if saved.get("env", self.env) != self.env:
             raise ValueError(
-                f"--resume: the agent in {out / 'agent.ctd'} was trained in {saved['env']}, got {self.env}; name that "
+                f"--resume: the agent in {out} was trained in {saved['env']}, got {self.env}; name that "
                 f"environment, or another folder with --out"
             )
         found: dict[str, Any] = {}
@@ -140,7 +153,7 @@ class Train(ProblemOptions):
             asked, theirs = getattr(self, name), saved.get(name, default)
             theirs = tuple(theirs) if isinstance(theirs, list) else theirs
             if asked not in (default, theirs):
-                raise different(out / "agent.ctd", name, theirs, asked)
+                raise different(out, name, theirs, asked)
             found[name] = theirs
         return replace(self, **found)
 
@@ -267,7 +280,7 @@ def described(agent: Learner) -> str:
     return ", ".join(parts)
 
 
-def _mean(values: Any) -> str:
+def mean_text(values: Any) -> str:
     """A mean with its standard error."""
     return f"{values.mean():.4g} ± {values.std(ddof=1) / len(values) ** 0.5:.2g} (standard error)"
 

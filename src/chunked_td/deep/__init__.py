@@ -6,6 +6,8 @@
     reading     rollouts as others give them, checked
     rollouts    `RolloutLambda`: λ [T, B] for anybody's rollouts
     agents      streaming learners with eligibility traces, and PPO; a whole training run is one compiled program
+    policies    what a policy network's outputs mean: discrete actions, or a Gaussian
+    learner     `DeepLearner`: the same agents on a Gymnasium environment, which `gym` steps in Python
     training    many runs side by side, in blocks; saving and resuming
 
 Tasks are in `chunked_td.envs.tasks`; the studies in `chunked_td.lab.studies`, `deep` and `hidden`.
@@ -30,11 +32,13 @@ if TYPE_CHECKING:
         DeepValueKernel,
         RecurrentPercepts,
     )
+    from chunked_td.deep.learner import DeepLearner
     from chunked_td.deep.memory import RecurrentMemory
     from chunked_td.deep.rollouts import DeepRollout, RolloutLambda
     from chunked_td.envs.spaces import Categories, Continuous, Grid
 
 _HOMES = {
+    "chunked_td.deep.learner": ("DeepLearner",),
     "chunked_td.deep.memory": ("RecurrentMemory",),
     "chunked_td.deep.rollouts": ("DeepRollout", "RolloutLambda"),
     "chunked_td.envs.spaces": ("Categories", "Continuous", "Grid"),
@@ -56,6 +60,7 @@ __all__ = [
     "Continuous",
     "DeepConstant",
     "DeepLambdaGreedy",
+    "DeepLearner",
     "DeepMetaGradient",
     "DeepPercepts",
     "DeepRecurrent",

@@ -56,10 +56,10 @@ class DeepAgent:
             return self.settings.environments * self.settings.steps
         return 1 if self.settings.memory is None else self.settings.memory.window
 
-    def start(self, seed: jax.Array) -> Any:
-        """The state of one run before it begins."""
+    def start(self, seed: jax.Array, first: Any = None) -> Any:
+        """The state of one run before it begins; `first` is (state, observation) of a task that is not in JAX."""
         begin = start_ppo if isinstance(self.settings, PpoSettings) else start_run
-        return begin(self.settings, self.task, self.source, seed)  # type: ignore[arg-type]
+        return begin(self.settings, self.task, self.source, seed, first)  # type: ignore[arg-type]
 
     def block(self, step_size: jax.Array, state: Any, steps: int) -> tuple[Any, RunTally]:
         """So many transitions of one run."""
@@ -150,31 +150,12 @@ class DeepTraining:
 
     def save(self, path: str | Path) -> None:
         """Write states and log to one .npz file."""
-        leaves = [_plain(leaf) for leaf in jax.tree.leaves(self.states)]
-        buffer = io.BytesIO()
-        about = {**self._about(), "log": self.log}
-        np.savez(buffer, about=json.dumps(about), **{f"leaf_{k}": leaf for k, leaf in enumerate(leaves)})  # type: ignore[arg-type]
-        write_atomically(path, buffer.getvalue())
+        save_states(path, {**self._about(), "log": self.log}, self.states)
 
     def resume(self, path: str | Path) -> None:
         """Take up the states and the log of a file that `save` wrote for the same agent."""
-        named, tree = jax.tree_util.tree_flatten_with_path(self.states)
-        about, stored = _read_states(path)
-        for field, value in json.loads(json.dumps(self._about())).items():
-            if about.get(field, value) != value:
-                raise ValueError(f"{field}: {path} was trained with {about[field]}, this agent has {value}")
-        if len(stored) != len(named):
-            raise ValueError(f"{path}: got {len(stored)} arrays, takes {len(named)}; this agent has other states")
-        loaded = []
-        for array, (place, leaf) in zip(stored, named, strict=True):
-            wanted = _plain(leaf)
-            if (array.shape, array.dtype) != (wanted.shape, wanted.dtype):
-                raise ValueError(
-                    f"{path}: {jax.tree_util.keystr(place)} must be {wanted.dtype}{list(wanted.shape)}, got "
-                    f"{array.dtype}{list(array.shape)}"
-                )
-            loaded.append(_like(array, leaf))
-        self.states, self.log = jax.tree.unflatten(tree, loaded), about["log"]
+        about, self.states = load_states(path, self._about(), self.states)
+        self.log = about["log"]
 
     def _about(self) -> dict[str, Any]:
         """What must be the same where training is resumed."""
@@ -186,6 +167,38 @@ class DeepTraining:
             "step_size": self.step_size,
             "seeds": self.seeds.tolist(),
         }
+
+
+def save_states(path: str | Path, about: dict[str, Any], states: Any) -> None:
+    """Write states, and what is to be known about them, to one .npz file."""
+    leaves = [_plain(leaf) for leaf in jax.tree.leaves(states)]
+    buffer = io.BytesIO()
+    np.savez(buffer, about=json.dumps(about), **{f"leaf_{k}": leaf for k, leaf in enumerate(leaves)})  # type: ignore[arg-type]
+    write_atomically(path, buffer.getvalue())
+
+
+def load_states(path: str | Path, about: dict[str, Any], like: Any) -> tuple[dict[str, Any], Any]:
+    """What a file of `save_states` says about itself, and its states, which must be `like` those of this agent.
+
+    What `about` says must be the same in the file.
+    """
+    named, tree = jax.tree_util.tree_flatten_with_path(like)
+    found, stored = _read_states(path)
+    for field, value in json.loads(json.dumps(about)).items():
+        if found.get(field, value) != value:
+            raise ValueError(f"{field}: {path} was trained with {found[field]}, this agent has {value}")
+    if len(stored) != len(named):
+        raise ValueError(f"{path}: got {len(stored)} arrays, takes {len(named)}; this agent has other states")
+    loaded = []
+    for array, (place, leaf) in zip(stored, named, strict=True):
+        wanted = _plain(leaf)
+        if (array.shape, array.dtype) != (wanted.shape, wanted.dtype):
+            raise ValueError(
+                f"{path}: {jax.tree_util.keystr(place)} must be {wanted.dtype}{list(wanted.shape)}, got "
+                f"{array.dtype}{list(array.shape)}"
+            )
+        loaded.append(_like(array, leaf))
+    return found, jax.tree.unflatten(tree, loaded)
 
 
 def _read_states(path: str | Path) -> tuple[dict[str, Any], list[np.ndarray]]:

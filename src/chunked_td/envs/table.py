@@ -197,15 +197,8 @@ class TransitionTable(_Arrays):
 
     # ---- what dynamics offer
 
-    @property
-    def is_fixed(self) -> bool:
-        """Nothing is drawn when an environment is prepared, so that runs may share the arrays."""
-        return True
-
-    @property
-    def one_loop(self) -> bool:
-        """One compiled loop serves tables with any number of actions."""
-        return True
+    is_fixed = True  # nothing is drawn when an environment is prepared, so that runs may share the arrays
+    one_loop = True  # one compiled loop serves tables with any number of actions
 
     @property
     def nvec(self) -> tuple[int, ...]:
@@ -227,10 +220,7 @@ class TransitionTable(_Arrays):
         """Length of the reward vector."""
         return self.reward.shape[1]
 
-    @property
-    def draws(self) -> int:
-        """A start, or an outcome, takes one number."""
-        return 1
+    draws = 1  # a start, or an outcome, takes one number
 
     @property
     def horizon(self) -> int:

@@ -29,7 +29,7 @@ import numpy as np
 from chunked_td._numba import code, kernel
 from chunked_td.bootstraps import STATE
 from chunked_td.models.counts import NUMBER, TARGET, Counts, increment
-from chunked_td.traces import Trace, clear, decay, mark
+from chunked_td.traces import Trace, clear, clear_entries, clear_in_python, decay, grown_rows, mark
 
 
 class AveragedTrace(NamedTuple):
@@ -38,32 +38,18 @@ class AveragedTrace(NamedTuple):
     entries: Trace
     number: Annotated[np.ndarray, "float64[rows]"]  # visits
 
+    clear, grown, end = clear_in_python, grown_rows, staticmethod(clear_entries)
+
     @classmethod
     def empty(cls, rows: int, components: int, capacity: int = 64) -> AveragedTrace:
         """No live entry and no visit."""
         return cls(Trace.empty(rows, components, capacity), np.zeros(rows))
-
-    def clear(self) -> None:
-        """Set every trace to zero, for the end of an episode that Python plays; visits stay."""
-        self.entries.clear()
-
-    def grown(self, rows: int, capacity: int) -> AveragedTrace:
-        """The same traces with room for more table rows and more live entries."""
-        number = np.zeros(rows)
-        number[: self.number.size] = self.number
-        return AveragedTrace(self.entries.grown(rows, capacity), number)
 
     @staticmethod
     @kernel
     def update(trace, agent, step, row, step_size, ended):
         """The update of the module's text."""
         average(trace, agent, row, step_size)
-
-    @staticmethod
-    @kernel
-    def end(trace, agent, coins, step_size):
-        """No update waits for the end of an episode."""
-        clear(trace.entries)
 
 
 class CorrectedTrace(NamedTuple):

@@ -21,7 +21,7 @@ import numpy as np
 
 from chunked_td._checks import check_unit
 from chunked_td._numba import kernel
-from chunked_td.traces import Trace, clear, decay, mark
+from chunked_td.traces import Trace, clear, decay, grown_rows, mark
 
 MOST = 1 << 27
 """The most numbers that a table of expected traces may have (1 GiB)."""
@@ -45,11 +45,7 @@ class ExpectedTraces:
 
     def empty(self, rows: int, components: int, capacity: int) -> ExpectedTrace:
         """Traces of this kind before the first episode."""
-        if rows * rows * components > MOST:
-            raise ValueError(
-                f"view 'expected_traces' keeps rows × rows × rewards numbers, at most {MOST:,}; the table of "
-                f"values has {rows:,} rows and {components} rewards"
-            )
+        check_size(rows, components)
         return ExpectedTrace(
             Trace.empty(rows, components, capacity),
             np.zeros((rows, rows, components)),
@@ -57,6 +53,15 @@ class ExpectedTraces:
             np.zeros(rows),
             self.mix,
             self.trace_step_size,
+        )
+
+
+def check_size(rows: int, components: int) -> None:
+    """Refuse a table of z that is too large."""
+    if rows * rows * components > MOST:
+        raise ValueError(
+            f"view 'expected_traces' keeps rows × rows × rewards numbers, at most {MOST:,}; the table of values has "
+            f"{rows:,} rows and {components} rewards"
         )
 
 
@@ -77,12 +82,8 @@ class ExpectedTrace(NamedTuple):
 
     def grown(self, rows: int, capacity: int) -> ExpectedTrace:
         """The same traces with room for more table rows and more live entries."""
-        larger = ExpectedTraces(self.mix, self.trace_step_size).empty(rows, self.mixed.shape[1], 1)
-        old = self.number.size
-        larger.expected[:old, :old] = self.expected
-        larger.mixed[:old] = self.mixed
-        larger.number[:old] = self.number
-        return larger._replace(entries=self.entries.grown(rows, capacity))
+        check_size(rows, self.mixed.shape[1])
+        return grown_rows(self, rows, capacity)
 
     @staticmethod
     @kernel

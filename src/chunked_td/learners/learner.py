@@ -348,17 +348,17 @@ class Learner:
         self._abandon()
         self._rates[:] = at_episode(self.exploring_rate, self.episode), at_episode(self.step_size, self.episode)
         self.policy_draws.reserve(1)
-        places, entries = self._entries()
+        addresses, entries = self._entries()
         if given is None:
-            self.state, self.action = state, self._first_action(places, entries, state, legal)
+            self.state, self.action = state, self._first_action(addresses, entries, state, legal)
             return self.action + self.action_start
-        entries.select(places, state, legal, False)  # the policy's probabilities, and no draw
+        entries.select(addresses, state, legal, False)  # the policy's probabilities, and no draw
         self.memory.policy[:] = self.memory.next_policy if self.rule.keeps_policy.value else np.nan
         self.state, self.action = state, given
         return given + self.action_start
 
-    def _first_action(self, places: Any, entries: Entries, state: int, legal: np.ndarray) -> int:
-        return int(entries.step(places, -1, -1, state, 0, legal, ONGOING))
+    def _first_action(self, addresses: Any, entries: Entries, state: int, legal: np.ndarray) -> int:
+        return int(entries.step(addresses, -1, -1, state, 0, legal, ONGOING))
 
     def step(
         self,
@@ -430,11 +430,11 @@ class Learner:
         in_python = self._state.source is None or type(self._state.model) is Answers
         if in_python or given is not None or self._cut != 1.0:
             return advance_in_python(self, state, percept, legal, ended, given)
-        places, entries = self._entries()
-        action = entries.step(places, self.state, self.action, state, percept, legal, ended)
+        addresses, entries = self._entries()
+        action = entries.step(addresses, self.state, self.action, state, percept, legal, ended)
         if action == EMPTY:
             self.policy_draws.reserve(1)
-            action = entries.step(places, self.state, self.action, state, percept, legal, ended)
+            action = entries.step(addresses, self.state, self.action, state, percept, legal, ended)
         return action
 
     def _finish(self) -> None:
@@ -443,8 +443,8 @@ class Learner:
             coins = self.chunk_draws.stream
             if self.view == "sampled" and self.chunk_draws.reserve(int(self.memory.length[0])) is not coins:
                 self._packed = None
-            places, entries = self._entries()
-            entries.finish(places, self._rates[1])
+            addresses, entries = self._entries()
+            entries.finish(addresses, self._rates[1])
         self._check_watch()
         self._forget()
 
@@ -606,7 +606,7 @@ class Learner:
             outside = self._state.source, self.tables.exploration, *(self._state.planning or ())
             packed.entries = entries_for(packed.form, is_cacheable(*outside))
             self._packed = packed
-        return self._packed.places, self._packed.entries
+        return self._packed.addresses, self._packed.entries
 
     # ---- read-only queries
 

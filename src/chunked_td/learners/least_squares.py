@@ -22,7 +22,7 @@ from chunked_td._checks import check_positive
 from chunked_td._numba import code, kernel
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.learners.expected_traces import MOST
-from chunked_td.traces import Trace, clear, decay, mark
+from chunked_td.traces import Trace, clear_entries, clear_in_python, decay, mark
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,7 @@ class LeastSquaresTrace(NamedTuple):
     scratch: Annotated[np.ndarray, "float64[3, rows]"]  # φ − γφ', A⁻¹ e, (φ − γφ')ᵀ A⁻¹
     ridge: float
 
-    def clear(self) -> None:
-        """Forget the episode, for the end of one that Python plays."""
-        self.entries.clear()
+    clear, end = clear_in_python, staticmethod(clear_entries)
 
     def grown(self, rows: int, capacity: int) -> LeastSquaresTrace:
         """The same with room for more table rows and more live entries."""
@@ -94,12 +92,6 @@ class LeastSquaresTrace(NamedTuple):
                     agent.tables.values[i, c] += gain[i] / total * memory.delta_t[c]
                 for j in range(n):
                     inverse[i, j] -= gain[i] / total * ahead[j]
-
-    @staticmethod
-    @kernel
-    def end(trace, agent, coins, step_size):
-        """No update waits for the end of an episode."""
-        clear(trace.entries)
 
 
 @kernel

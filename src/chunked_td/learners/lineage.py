@@ -28,7 +28,7 @@ import numpy as np
 
 from chunked_td._checks import check_choice, check_not_negative
 from chunked_td._numba import by_type, kernel
-from chunked_td.traces import Trace, clear, mark, mature, reinforce
+from chunked_td.traces import Trace, clear_entries, clear_in_python, grown_rows, mark, mature, reinforce
 
 RETURNS = ("share", "zero")
 
@@ -76,16 +76,7 @@ class LineageTrace(NamedTuple):
     prior: float
     zero: bool  # whether nothing passes a return
 
-    def clear(self) -> None:
-        """Forget the episode, for the end of one that Python plays; the counts stay."""
-        self.entries.clear()
-
-    def grown(self, rows: int, capacity: int) -> LineageTrace:
-        """The same traces with room for more table rows and more live entries."""
-        larger = Lineage(self.prior, RETURNS[self.zero]).empty(rows, self.entries.weight.shape[1], 1)
-        for name in ("faded", "visited", "arrivals"):
-            getattr(larger, name)[: self.visited.size] = getattr(self, name)
-        return larger._replace(entries=self.entries.grown(rows, capacity), shared=self.shared, clock=self.clock)
+    clear, grown, end = clear_in_python, grown_rows, staticmethod(clear_entries)
 
     def with_room(self, steps: int) -> LineageTrace:
         """The same traces with room for the pairs of this many more steps."""
@@ -124,12 +115,6 @@ class LineageTrace(NamedTuple):
         trace.visited[row] = trace.clock[0]
         mature(agent.source, trace.entries, step_size)
         reinforce(agent.tables.values, trace.entries, step_size, memory.delta_t)
-
-    @staticmethod
-    @kernel
-    def end(trace, agent, coins, step_size):
-        """No update waits for the end of an episode."""
-        clear(trace.entries)
 
 
 @kernel

@@ -49,32 +49,32 @@ def advance_in_python(
     rng, memory, action = agent.policy_draws.reserve(1), agent.memory, -1
     late = bool(agent.rule.chooses_late.value) and ended == ONGOING
     position, policy = int(rng.position[0]), memory.next_policy.copy()
-    places, entries = agent._entries()
+    addresses, entries = agent._entries()
     try:
         count_action(agent.tables.exploration, agent.state, agent.action, agent.n_actions)
         if ended != TERMINATED:
-            action = int(entries.select(places, state, legal, ended == ONGOING and given is None and not late))
+            action = int(entries.select(addresses, state, legal, ended == ONGOING and given is None and not late))
             assert action != EMPTY
             action = action if given is None else given
         here = agent.state, agent.action, state, percept, action
         if type(agent._state.model) is Answers:
             _ask(agent, state, ended)
-            places, entries = agent._entries()  # the outcomes may have needed more room
-        entries.observe(places, *here, ended)
+            addresses, entries = agent._entries()  # the outcomes may have needed more room
+        entries.observe(addresses, *here, ended)
         if agent._state.source is None:
             step = _plain_step(agent, state, percept, action, ended)
             lambda_t = agent.lambda_source.lambda_t(step)
             memory.lambda_t[:] = checked_lambda(agent.lambda_source, lambda_t, agent.n_rewards)
         else:
-            entries.write_lambda(places, *here)
+            entries.write_lambda(addresses, *here)
         memory.lambda_t[:] *= agent._cut
     except BaseException:
         rng.position[0] = position
         memory.next_policy[:] = policy
         raise
-    entries.use_lambda(places, *here, ended)
+    entries.use_lambda(addresses, *here, ended)
     if late:
-        chosen = int(entries.select(places, state, legal, given is None))
+        chosen = int(entries.select(addresses, state, legal, given is None))
         action = chosen if given is None else given
         if agent.rule.keeps_policy.value:
             memory.policy[:] = memory.next_policy

@@ -11,6 +11,7 @@ no digest; all else is checked in them too.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,18 +32,13 @@ from chunked_td.learners.reward_sources import REWARD_SOURCES
 from chunked_td.learners.schedule import Schedule
 from chunked_td.learners.schema import (
     LARGEST,
-    arrays_of,
     check_arrays,
     check_finite,
     check_percepts,
     check_progress,
     check_size,
-    division_arrays,
-    episode_arrays,
-    own_arrays,
-    reward_arrays,
+    saved_parts,
 )
-from chunked_td.learners.state import Memory
 from chunked_td.learners.sutton_singh import SuttonSingh
 from chunked_td.learners.views import view_from, view_settings
 from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts, rehash
@@ -93,10 +89,10 @@ def save(agent: Learner, path: Any) -> None:
         | {"view": view_settings(agent.view)},
         "step_size": _number_out(agent.step_size),
         "epsilon": None if _has_no_epsilon(agent) else _number_out(agent.epsilon),
-        "exploration": None if agent.exploration is None else _exploration_out(agent.exploration),
+        "exploration": _named_out(agent.exploration, EXPLORATIONS),
         "lambda_source": _named_out(agent.lambda_source, CLASSES),
-        "planner": None if agent.planner is None else _named_out(agent.planner, PLANNERS),
-        "reward_source": None if agent.reward_source is None else _named_out(agent.reward_source, REWARD_SOURCES),
+        "planner": _named_out(agent.planner, PLANNERS),
+        "reward_source": _named_out(agent.reward_source, REWARD_SOURCES),
         "policy": _policy_out(agent, arrays),
         "indexer": _pack(agent.indexer.state(), arrays, "indexer"),
         "model": _model_out(agent, arrays),
@@ -233,7 +229,7 @@ def _rebuild(
         space,
         step_size=_number_in(header["step_size"]),
         epsilon=_number_in(header["epsilon"]),
-        exploration=_exploration_in(header.get("exploration"), exploration),
+        exploration=_named_in("exploration", header.get("exploration"), exploration, EXPLORATIONS),
         lambda_source=_named_in("lambda_source", header["lambda_source"], source, CLASSES),
         planner=_named_in("planner", header.get("planner"), planner, PLANNERS),
         reward_source=reward_source,
@@ -251,23 +247,19 @@ def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
     counts, trace = agent.counts, agent.trace
     counts = Counts.empty(0) if counts is None else counts
     trace = Trace.empty(0, agent.n_rewards, 0) if trace is None else trace
-    for name in own_arrays(trace):
-        arrays[f"trace_{name}"] = getattr(trace, name)
     trace = getattr(trace, "entries", trace)
     live = int(trace.count[0])
-    arrays["values"], arrays["legal"] = agent.tables.values, agent.tables.legal
     arrays["capacity"] = np.array([agent._capacity, counts.head.size])
     _counts_out(counts, arrays, "counts")
-    _planning_out(agent, arrays)
+    if agent._state.planning is not None:
+        world = agent._state.planning.world
+        _counts_out(world.counts, arrays, "world")
+        size = int(world.counts.size[0])
+        arrays["world_rewards"], arrays["world_ends"] = world.rewards[:size], world.ends[:size]
     arrays["trace_rows"], arrays["trace_weight"] = trace.rows[:live], trace.weight[:live]
-    for name, field in zip(Memory._fields, agent.memory, strict=True):
-        arrays[f"memory_{name}"] = field
-    for name in episode_arrays(agent):
-        arrays[f"episode_{name}"] = getattr(agent._state.episode, name)
-    for name in agent.lambda_source.arrays:
-        arrays[f"lambda_{name}"] = getattr(agent._state.source, name)
-    for name in agent.exploration.arrays if agent.exploration is not None else ():
-        arrays[f"exploration_{name}"] = getattr(agent.tables.exploration, name)
+    for prefix, path, names in saved_parts(agent):
+        part = functools.reduce(getattr, path, agent._state)
+        arrays.update({f"{prefix}{name}": getattr(part, name) for name in names})
     if isinstance(agent, SuttonSingh):
         arrays["stale"] = agent.stale[: int(counts.size[0])]
         arrays["visited"] = np.array(agent.visited, np.int64).reshape(-1, 2)
@@ -281,43 +273,22 @@ def _counts_out(counts: Counts, arrays: dict[str, np.ndarray], prefix: str) -> N
         arrays[f"{prefix}_{name}"] = getattr(counts, name)
 
 
-def _planning_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
-    """The planner's model, and what the planner, an error of the models and the division of the reward keep."""
-    planning, error = agent._state.planning, agent._state.error
-    if planning is not None:
-        _counts_out(planning.world.counts, arrays, "world")
-        size = int(planning.world.counts.size[0])
-        arrays["world_rewards"], arrays["world_ends"] = planning.world.rewards[:size], planning.world.ends[:size]
-        for name in agent.planner.arrays if agent.planner is not None else ():
-            arrays[f"planner_{name}"] = getattr(planning.planner, name)
-        for name in reward_arrays(agent):
-            arrays[f"reward_{name}"] = getattr(planning.reward_source, name)
-    if error is not None:
-        arrays.update({f"error_{name}": field for name, field in arrays_of(error).items()})
-    for name in division_arrays(agent):
-        arrays[f"division_{name}"] = getattr(agent._state.division, name)
-
-
 def _tables_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
     check_arrays(agent, arrays)
     agent._capacity, origins = (int(n) for n in arrays["capacity"])
-    agent._replace(
-        tables=agent.tables._replace(values=arrays["values"], legal=arrays["legal"]),
-        memory=Memory(*(arrays[f"memory_{name}"] for name in Memory._fields)),
-    )
-    if agent.exploration is not None and agent.exploration.arrays:
-        kept = {name: arrays[f"exploration_{name}"] for name in agent.exploration.arrays}
-        agent._replace(tables=agent.tables._replace(exploration=agent.tables.exploration._replace(**kept)))
+    for prefix, path, names in saved_parts(agent):
+        agent._state = _replaced(agent._state, path, {name: arrays[f"{prefix}{name}"] for name in names})
     if agent.trace is not None:
-        agent._replace(trace=_trace_in(agent, arrays))
-    if episode_arrays(agent):
-        kept = {name: arrays[f"episode_{name}"] for name in episode_arrays(agent)}
-        agent._replace(episode=agent._state.episode._replace(**kept))
-    if agent.lambda_source.arrays:
-        learned = {name: arrays[f"lambda_{name}"] for name in agent.lambda_source.arrays}
-        agent._replace(source=agent._state.source._replace(**learned))
-    agent._room = 0
-    _planning_in(agent, arrays)
+        entries = _entries_in(agent, arrays)
+        whole = not hasattr(agent.trace, "entries")
+        agent._replace(trace=entries if whole else agent.trace._replace(entries=entries))
+    planning = agent._state.planning
+    if planning is not None:
+        counts = _counts_in(arrays, agent._rows(agent._capacity), "world")
+        rewards, ends = arrays["world_rewards"], arrays["world_ends"]
+        world = TransitionCounts.restored(counts, rewards, ends, agent._capacity)
+        agent._replace(planning=planning._replace(world=world))
+    agent._room, agent._packed = 0, None
     if isinstance(agent, SuttonSingh):
         agent._counts = _counts_in(arrays, origins)
         agent.stale = np.zeros(agent.counts.pairs.shape[0])
@@ -327,24 +298,11 @@ def _tables_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
         agent._replace_counts(_counts_in(arrays, origins))
 
 
-def _planning_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
-    planning, error = agent._state.planning, agent._state.error
-    if planning is not None:
-        counts = _counts_in(arrays, agent._rows(agent._capacity), "world")
-        rewards, ends = arrays["world_rewards"], arrays["world_ends"]
-        planning = planning._replace(world=TransitionCounts.restored(counts, rewards, ends, agent._capacity))
-        if agent.planner is not None and agent.planner.arrays:
-            kept = {name: arrays[f"planner_{name}"] for name in agent.planner.arrays}
-            planning = planning._replace(planner=planning.planner._replace(**kept))
-        if reward_arrays(agent):
-            kept = {name: arrays[f"reward_{name}"] for name in reward_arrays(agent)}
-            planning = planning._replace(reward_source=planning.reward_source._replace(**kept))
-        agent._replace(planning=planning)
-    if error is not None:
-        agent._replace(error=error._replace(**{name: arrays[f"error_{name}"] for name in arrays_of(error)}))
-    if division_arrays(agent):
-        learned = {name: arrays[f"division_{name}"] for name in division_arrays(agent)}
-        agent._replace(division=agent._state.division._replace(**learned))
+def _replaced(tree: Any, path: tuple[str, ...], given: dict[str, np.ndarray]) -> Any:
+    """A tree of tuples with other arrays in the tuple at `path`."""
+    if not path:
+        return tree._replace(**given)
+    return tree._replace(**{path[0]: _replaced(getattr(tree, path[0]), path[1:], given)})
 
 
 def _counts_in(arrays: Mapping[str, np.ndarray], origins: int, prefix: str = "counts") -> Counts:
@@ -361,15 +319,13 @@ def _counts_in(arrays: Mapping[str, np.ndarray], origins: int, prefix: str = "co
     return counts
 
 
-def _trace_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> Any:
+def _entries_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> Trace:
     live = arrays["trace_rows"].size
     trace = Trace.empty(agent.tables.values.shape[0], agent.n_rewards, max(2 * live, 256))
     trace.rows[:live], trace.weight[:live] = arrays["trace_rows"], arrays["trace_weight"]
     trace.slot[arrays["trace_rows"]] = np.arange(live)
     trace.count[0] = live
-    if not hasattr(agent.trace, "entries"):
-        return trace
-    return agent.trace._replace(entries=trace, **{name: arrays[f"trace_{name}"] for name in own_arrays(agent.trace)})
+    return trace
 
 
 # ---- settings
@@ -379,7 +335,8 @@ def _number_out(value: float | Schedule) -> Any:
     return dataclasses.asdict(value) if isinstance(value, Schedule) else value
 
 
-def _number_in(value: Any) -> float | Schedule:
+def _number_in(value: Any) -> Any:
+    """A schedule where it is one, anything else as it is."""
     if not isinstance(value, dict):
         return value
     for episode, _ in value["points"]:
@@ -391,31 +348,17 @@ def _has_no_epsilon(agent: Learner) -> bool:
     return agent.exploration is not None and not agent.exploration.uses_epsilon
 
 
-def _exploration_out(exploration: Exploration) -> dict[str, Any]:
-    """Its name and settings; numbers may be schedules."""
-    named = _named_out(exploration, EXPLORATIONS)
-    return named | {name: _number_out(getattr(exploration, name)) for name in exploration.settings()}
-
-
-def _exploration_in(value: dict[str, Any] | None, given: Any) -> Any:
-    if given is not None:
-        mine = json.loads(json.dumps(_exploration_out(given)))
-        if mine != value:
-            raise _Unfit(f"exploration: the saved learner uses {value}, got {mine}")
-        return given
-    numbers = {name: _number_in(number) for name, number in (value or {}).items()}
-    return _named_in("exploration", value and numbers, None, EXPLORATIONS)
-
-
-def _named_out(thing: Any, ours: Mapping[str, type]) -> dict[str, Any]:
-    """The name and the settings of a λ source or planner: its class, with its module where it is not one of `ours`."""
+def _named_out(thing: Any, ours: Mapping[str, type]) -> dict[str, Any] | None:
+    """The name and the settings of a λ source or its like: its class, with its module where it is not one of `ours`."""
+    if thing is None:
+        return None
     cls = type(thing)
     name = cls.__name__ if ours.get(cls.__name__) is cls else f"{cls.__module__}.{cls.__qualname__}"
     return {"name": name, **thing.settings()}
 
 
 def _named_in(argument: str, value: dict[str, Any] | None, given: Any, ours: Mapping[str, type]) -> Any:
-    """The λ source or planner of a file: the one given as `argument`, or built from its settings."""
+    """The λ source, or its like, of a file: the one given as `argument`, or built from its settings."""
     if given is not None:
         mine = json.loads(json.dumps(_named_out(given, ours)))
         later = {f.name: f.default for f in dataclasses.fields(given) if not f.repr}  # options that older files lack
@@ -435,7 +378,7 @@ def _named_in(argument: str, value: dict[str, Any] | None, given: Any, ours: Map
         settings.setdefault("literal", True)  # version 0.1 took actions never tried for impossible
     for key, setting in settings.items():
         inner = isinstance(setting, dict) and "name" in setting  # a λ source in another
-        settings[key] = _named_in(argument, setting, None, ours) if inner else _as_tuples(setting)
+        settings[key] = _named_in(argument, setting, None, ours) if inner else _number_in(_as_tuples(setting))
     return ours[name](**settings)
 
 

@@ -18,7 +18,6 @@ from chunked_td._numba import Layout, layouts
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.episode import Episode
 from chunked_td.learners.count_models import count_origins
-from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.learner import Learner
 from chunked_td.learners.state import Memory, Tables
 from chunked_td.learners.sutton_singh import SuttonSingh
@@ -46,33 +45,56 @@ def _saved(layout: str, least: int = 0, below: int = LARGEST) -> Saved:
     return Saved(Layout(np.dtype(dtype), tuple(dim.strip() for dim in dims.split(","))), least, below)
 
 
-def _declared(cls: type, fields: Any, prefix: str = "", **renamed: str) -> dict[str, Saved]:
+def _declared(cls: type, fields: Any, **renamed: str) -> dict[str, Saved]:
     """Fields of a tuple of compiled code, as it declares them; dimensions may have other names in a file."""
     found = {}
     for name in fields:
         dtype, dims = layouts(cls)[name]
-        found[f"{prefix}{name}"] = Saved(Layout(dtype, tuple(renamed.get(dim, dim) for dim in dims)))
+        found[name] = Saved(Layout(dtype, tuple(renamed.get(dim, dim) for dim in dims)))
     return found
 
 
-def own_arrays(trace: Any) -> list[str]:
-    """What a kind of trace (`learners.views`) has besides the entries that all have."""
-    return list(layouts(type(trace))) if hasattr(trace, "entries") else []
+def _prefixed(prefix: str, arrays: Mapping[str, Saved]) -> dict[str, Saved]:
+    return {f"{prefix}{name}": saved for name, saved in arrays.items()}
 
 
-def episode_arrays(agent: Learner) -> list[str]:
-    """The arrays of the episode under way, where the λ source is shown it."""
-    return [] if agent._state.episode is None else list(layouts(Episode))
+class Part(NamedTuple):
+    """A part of the compiled state whose arrays are written as they are."""
+
+    prefix: str  # of their names in a file
+    path: tuple[str, ...]  # where it stands in `AgentState`
+    arrays: Mapping[str, Saved]  # by their names in the part
 
 
-def division_arrays(agent: Learner) -> Mapping[str, str]:
-    """What is learned of the division of the reward, as a layout by name."""
-    return {} if agent._state.division is None else LearnedComponents.arrays
+def saved_parts(agent: Learner) -> list[Part]:
+    """Every such part; the counts and the entries of a trace are written in another form."""
+    state, trace, reward_source = agent._state, agent.trace, agent.reward_source
+    own = layouts(type(trace)) if hasattr(trace, "entries") else {}
+    parts = [
+        Part("", ("tables",), _declared(Tables, ("values", "legal"))),
+        Part("memory_", ("memory",), _declared(Memory, Memory._fields)),
+        Part("trace_", ("trace",), _declared(type(trace), own, k="d")),
+        Part("lambda_", ("source",), _learned(agent.lambda_source)),
+        Part("exploration_", ("tables", "exploration"), _learned(agent.exploration)),
+        Part("planner_", ("planning", "planner"), _learned(agent.planner)),
+    ]
+    if state.episode is not None:
+        episode = _declared(Episode, layouts(Episode), k="d", T="transitions")
+        parts.append(Part("episode_", ("episode",), episode))
+    if getattr(reward_source, "guard", 0.0):
+        parts.append(Part("reward_", ("planning", "reward_source"), _learned(reward_source)))
+    if state.division is not None:
+        parts.append(Part("division_", ("division",), _learned(reward_source)))
+    if state.error is not None:
+        fields = {name: field for name, field in state.error._asdict().items() if isinstance(field, np.ndarray)}
+        shapes = {name: Layout(field.dtype, tuple(map(str, field.shape))) for name, field in fields.items()}
+        parts.append(Part("error_", ("error",), {name: Saved(layout, -1) for name, layout in shapes.items()}))
+    return [part for part in parts if part.arrays]
 
 
-def reward_arrays(agent: Learner) -> Mapping[str, str]:
-    """What `ExpectedError` with a guard keeps, as a layout by name."""
-    return agent.reward_source.arrays if getattr(agent.reward_source, "guard", 0.0) else {}  # type: ignore[union-attr]
+def _learned(settings: Any) -> dict[str, Saved]:
+    """The `arrays` of a λ source and its like; None has none."""
+    return {} if settings is None else {name: _saved(layout, -LARGEST) for name, layout in settings.arrays.items()}
 
 
 def saved_arrays(agent: Learner) -> dict[str, Saved]:
@@ -81,32 +103,21 @@ def saved_arrays(agent: Learner) -> dict[str, Saved]:
     pairs, rows = states * agent.n_actions, states if agent.bootstrap == STATE else states * agent.n_actions
     schema = {
         "capacity": _saved("int64[2]", 0, LARGEST),
-        **_declared(Tables, ("values", "legal")),
-        **_declared(Trace, ("rows", "weight"), "trace_", capacity="live"),
-        **_declared(Memory, Memory._fields, "memory_"),
-        **_declared(Counts, ("head", "total", "prior"), "counts_"),
+        **_prefixed("trace_", _declared(Trace, ("rows", "weight"), capacity="live")),
+        **_prefixed("counts_", _declared(Counts, ("head", "total", "prior"))),
         "counts_origin": _saved("int64[pairs]", 0, _origins(agent, states)),
         "counts_target": _saved("int64[pairs]", *_targets(agent, states)),
         "counts_number": _saved("int64[pairs]", 1),
         "counts_following": _saved("int64[pairs]", -1),
     }
-    schema |= _declared(type(agent.trace), own_arrays(agent.trace), "trace_", k="d")
-    schema |= _declared(Episode, episode_arrays(agent), "episode_", k="d", T="transitions")
+    for part in saved_parts(agent):
+        schema |= _prefixed(part.prefix, part.arrays)
     ranges = {"trace_rows": (0, rows), "memory_rows": (0, rows), "memory_previous": (-1, pairs), "counts_head": (-1,)}
-    if episode_arrays(agent):
-        ranges |= {"episode_states": (0, states), "episode_actions": (0, agent.n_actions)}
-    for name, limits in ranges.items():
-        schema[name] = Saved(schema[name].layout, *limits)
-    for name, layout in agent.lambda_source.arrays.items():
-        schema[f"lambda_{name}"] = _saved(layout, -LARGEST)
-    for name, layout in agent.exploration.arrays.items() if agent.exploration is not None else ():
-        schema[f"exploration_{name}"] = _saved(layout, -LARGEST)
+    ranges |= {"episode_states": (0, states), "episode_actions": (0, agent.n_actions)}
+    for name in ranges.keys() & schema.keys():
+        schema[name] = Saved(schema[name].layout, *ranges[name])
     if agent._state.planning is not None:
         schema |= _world_arrays(rows, states)
-        schema |= {f"reward_{name}": _saved(layout) for name, layout in reward_arrays(agent).items()}
-    for name, layout in agent.planner.arrays.items() if agent.planner is not None else ():
-        schema[f"planner_{name}"] = _saved(layout, -LARGEST)
-    schema |= {f"division_{name}": _saved(layout) for name, layout in division_arrays(agent).items()}
     if isinstance(agent, SuttonSingh):
         schema |= {"stale": _saved("float64[pairs]"), "visited": _saved("int64[visits, 2]")}
     return schema
@@ -115,7 +126,7 @@ def saved_arrays(agent: Learner) -> dict[str, Saved]:
 def _world_arrays(rows: int, states: int) -> dict[str, Saved]:
     """The planner's model; its pairs have a number of their own."""
     return {
-        **_declared(Counts, ("total", "prior"), "world_", origins="rows", k="world_prior"),
+        **_prefixed("world_", _declared(Counts, ("total", "prior"), origins="rows", k="world_prior")),
         "world_head": _saved("int64[rows]", -1),
         "world_origin": _saved("int64[world]", 0, rows),
         "world_target": _saved("int64[world]", 0, states),
@@ -124,11 +135,6 @@ def _world_arrays(rows: int, states: int) -> dict[str, Saved]:
         "world_rewards": _saved("float64[world, d]"),
         "world_ends": _saved("int64[world]"),
     }
-
-
-def arrays_of(form: Any) -> dict[str, np.ndarray]:
-    """The arrays of a compiled form."""
-    return {name: field for name, field in form._asdict().items() if isinstance(field, np.ndarray)}
 
 
 def _origins(agent: Learner, states: int) -> int:
@@ -189,9 +195,10 @@ def check_arrays(agent: Learner, arrays: Arrays) -> None:
     _check_trace(agent, arrays)
     _check_counts(arrays, "counts", Counts.empty(0).prior if agent.counts is None else agent.counts.prior)
     _check_planning(agent, arrays)
-    agent.lambda_source.check_saved({name: arrays[f"lambda_{name}"] for name in agent.lambda_source.arrays})
-    if agent.exploration is not None:
-        agent.exploration.check_saved({name: arrays[f"exploration_{name}"] for name in agent.exploration.arrays})
+    owners = {"lambda": agent.lambda_source, "exploration": agent.exploration, "planner": agent.planner}
+    for prefix, owner in owners.items():
+        if owner is not None:
+            owner.check_saved({name: arrays[f"{prefix}_{name}"] for name in owner.arrays})
     if isinstance(agent, SuttonSingh):
         limits = arrays["counts_origin"].size, max(agent.indexer.size, 1)
         if ((arrays["visited"] < 0) | (arrays["visited"] >= limits)).any():
@@ -248,8 +255,8 @@ def _check_trace(agent: Learner, arrays: Arrays) -> None:
     policy = arrays["memory_policy"]
     if agent.state >= 0 and agent.rule.keeps_policy.value and not ((policy >= 0) & (policy <= 1)).all():
         raise ValueError(f"memory_policy must be probabilities, got {policy}")
-    steps = arrays["episode_length"][0] if episode_arrays(agent) else 0
-    if steps > (arrays["episode_states"].size if episode_arrays(agent) else 0):
+    steps = 0 if agent._state.episode is None else arrays["episode_length"][0]
+    if steps and steps > arrays["episode_states"].size:
         raise ValueError(f"episode_length must be at most {arrays['episode_states'].size}, got {steps}")
     if agent.state < 0 and (steps or rows.size or length[0] or arrays["memory_previous"][0] >= 0):
         raise ValueError("progress: no episode is under way, but the memory holds one")
@@ -262,12 +269,8 @@ def _check_planning(agent: Learner, arrays: Arrays) -> None:
         _check_counts(arrays, "world", planning.world.counts.prior)
         if (arrays["world_ends"] > arrays["world_number"]).any():
             raise ValueError("world_ends must be at most world_number")
-    if agent.planner is not None:
-        agent.planner.check_saved({name: arrays[f"planner_{name}"] for name in agent.planner.arrays})
-    for name, own in arrays_of(error).items() if error is not None else ():
-        given = arrays[f"error_{name}"]
-        if given.dtype != own.dtype or given.shape != own.shape:
-            raise ValueError(f"error_{name} must be {own.dtype}{list(own.shape)}, got {given.dtype}{list(given.shape)}")
+    for name, own in error._asdict().items() if error is not None else ():
+        given = arrays[f"error_{name}"] if isinstance(own, np.ndarray) else own
         counted = name in ("visits", "episodes")  # the rest follows from the settings
         good = (given >= 0).all() if counted else np.array_equal(given, own)
         if name == "seen":

@@ -117,15 +117,15 @@ class SuttonSingh(Learner):
         self._counts = self._counts.grown(origins, capacity)
         self.stale = np.concatenate([self.stale, np.zeros(capacity - self.stale.size)])
 
-    def _first_action(self, places: Any, entries: Any, state: int, legal: np.ndarray) -> int:
-        return int(entries.select(places, state, legal, True))
+    def _first_action(self, addresses: Any, entries: Any, state: int, legal: np.ndarray) -> int:
+        return int(entries.select(addresses, state, legal, True))
 
     def _update(self, state: int, percept: int, legal: np.ndarray, ended: int, given: int | None) -> int:
         action = -1 if given is None else given
         if ended != TERMINATED and given is None:
             self.policy_draws.reserve(1)
-            places, entries = self._entries()
-            action = entries.select(places, state, legal, ended == ONGOING)
+            addresses, entries = self._entries()
+            action = entries.select(addresses, state, legal, ended == ONGOING)
         learned = self.tables.values, self.trace, self._counts, self.stale
         averages = Averages(*learned, self._scratch, self._state.watch)  # type: ignore[arg-type]
         terminated = ended == TERMINATED

@@ -24,7 +24,7 @@ import numpy as np
 
 from chunked_td._numba import code, kernel
 from chunked_td.bootstraps import STATE
-from chunked_td.traces import Trace, clear, decay, mark
+from chunked_td.traces import Trace, clear_entries, clear_in_python, decay, grown_rows, mark
 
 
 class DutchTrace(NamedTuple):
@@ -33,18 +33,12 @@ class DutchTrace(NamedTuple):
     entries: Trace
     old: Annotated[np.ndarray, "float64[d]"]  # the value of the row of time t, before the update at t − 1
 
+    clear, grown, end = clear_in_python, grown_rows, staticmethod(clear_entries)
+
     @classmethod
     def empty(cls, rows: int, components: int, capacity: int = 64) -> DutchTrace:
         """A trace with no live entry."""
         return cls(Trace.empty(rows, components, capacity), np.zeros(components))
-
-    def clear(self) -> None:
-        """Set every trace to zero, for the end of an episode that Python plays."""
-        self.entries.clear()
-
-    def grown(self, rows: int, capacity: int) -> DutchTrace:
-        """The same trace with room for more table rows and more live entries."""
-        return self._replace(entries=self.entries.grown(rows, capacity))
 
     @staticmethod
     @kernel
@@ -63,12 +57,6 @@ class DutchTrace(NamedTuple):
             values[row, i] -= step_size * change
             for k in range(entries.count[0]):
                 values[entries.rows[k], i] += step_size * (memory.delta_t[i] + change) * entries.weight[k, i]
-
-    @staticmethod
-    @kernel
-    def end(trace, agent, coins, step_size):
-        """No update waits for the end of an episode."""
-        clear(trace.entries)
 
 
 @kernel

@@ -403,13 +403,13 @@ class Entries:
 
     @_entry_point
     def step(form):
-        """step(places, state, action, next_state, percept, legal, ended): learn; the next action, −1 or EMPTY.
+        """step(addresses, state, action, next_state, percept, legal, ended): learn; the next action, −1 or EMPTY.
 
         With state −1 nothing is learned: an episode begins in `next_state`.
         """
 
-        def step(places, state, action, next_state, percept, legal, ended):
-            work = read(places, form)
+        def step(addresses, state, action, next_state, percept, legal, ended):
+            work = read(addresses, form)
             if work.rng.position[0] >= work.rng.block.size:
                 return EMPTY
             if state < 0:
@@ -421,10 +421,10 @@ class Entries:
 
     @_entry_point
     def finish(form):
-        """finish(places, step_size): the end of an episode."""
+        """finish(addresses, step_size): the end of an episode."""
 
-        def finish_episode(places, step_size):
-            work = read(places, form)
+        def finish_episode(addresses, step_size):
+            work = read(addresses, form)
             finish(work.agent, work.coins, step_size)
 
         return finish_episode
@@ -433,10 +433,10 @@ class Entries:
 
     @_entry_point
     def select(form):
-        """select(places, state, legal, acting): the next action, −1 or EMPTY."""
+        """select(addresses, state, legal, acting): the next action, −1 or EMPTY."""
 
-        def select(places, state, legal, acting):
-            work = read(places, form)
+        def select(addresses, state, legal, acting):
+            work = read(addresses, form)
             if work.rng.position[0] >= work.rng.block.size:
                 return EMPTY
             return select_action(work.agent, work.rng, state, legal, only_legal(legal), work.rates[0], acting)
@@ -445,10 +445,10 @@ class Entries:
 
     @_entry_point
     def observe(form):
-        """observe(places, state, action, next_state, percept, next_action, ended): train count models, write δ_t."""
+        """observe(addresses, state, action, next_state, percept, next_action, ended): train count models, write δ_t."""
 
-        def observe_step(places, state, action, next_state, percept, next_action, ended):
-            work = read(places, form)
+        def observe_step(addresses, state, action, next_state, percept, next_action, ended):
+            work = read(addresses, form)
             step = known_step(work, state, action, next_state, percept, next_action)
             observe(work.agent, step, work.reward, ended)
 
@@ -456,20 +456,20 @@ class Entries:
 
     @_entry_point
     def write_lambda(form):
-        """write_lambda(places, state, action, next_state, percept, next_action): λ_t into the memory."""
+        """write_lambda(addresses, state, action, next_state, percept, next_action): λ_t into the memory."""
 
-        def lambda_of_step(places, state, action, next_state, percept, next_action):
-            work = read(places, form)
+        def lambda_of_step(addresses, state, action, next_state, percept, next_action):
+            work = read(addresses, form)
             write_lambda(work.agent, known_step(work, state, action, next_state, percept, next_action))
 
         return lambda_of_step
 
     @_entry_point
     def use_lambda(form):
-        """use_lambda(places, state, action, next_state, percept, next_action, ended): learn from λ_t and δ_t."""
+        """use_lambda(addresses, state, action, next_state, percept, next_action, ended): learn from λ_t and δ_t."""
 
-        def learn_from_step(places, state, action, next_state, percept, next_action, ended):
-            work = read(places, form)
+        def learn_from_step(addresses, state, action, next_state, percept, next_action, ended):
+            work = read(addresses, form)
             step = known_step(work, state, action, next_state, percept, next_action)
             use_lambda(work.agent, step, ended, work.rates[1])
 

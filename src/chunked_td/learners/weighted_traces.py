@@ -17,7 +17,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from chunked_td._numba import kernel
-from chunked_td.traces import Trace, clear, decay, mark, reinforce
+from chunked_td.traces import Trace, clear_entries, clear_in_python, decay, grown_rows, mark, reinforce
 
 
 class WeightedTrace(NamedTuple):
@@ -27,18 +27,12 @@ class WeightedTrace(NamedTuple):
     followed: Annotated[np.ndarray, "float64[one]"]  # F
     emphatic: bool
 
+    clear, grown, end = clear_in_python, grown_rows, staticmethod(clear_entries)
+
     @classmethod
     def empty(cls, rows: int, components: int, capacity: int = 64, *, emphatic: bool = True) -> WeightedTrace:
         """A trace with no live entry."""
         return cls(Trace.empty(rows, components, capacity), np.zeros(1), emphatic)
-
-    def clear(self) -> None:
-        """Set every trace to zero, for the end of an episode that Python plays."""
-        self.entries.clear()
-
-    def grown(self, rows: int, capacity: int) -> WeightedTrace:
-        """The same trace with room for more table rows and more live entries."""
-        return self._replace(entries=self.entries.grown(rows, capacity))
 
     @staticmethod
     @kernel
@@ -54,9 +48,3 @@ class WeightedTrace(NamedTuple):
             weight = 1.0 + bootstraps * (trace.followed[0] - 1.0) if trace.emphatic else bootstraps
             entries.weight[entries.slot[row], i] += weight - 1.0  # `mark` has added 1
         reinforce(agent.tables.values, entries, step_size, memory.delta_t)
-
-    @staticmethod
-    @kernel
-    def end(trace, agent, coins, step_size):
-        """No update waits for the end of an episode."""
-        clear(trace.entries)

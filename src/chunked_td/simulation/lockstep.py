@@ -1,8 +1,8 @@
 """Many runs in lockstep, one episode at a time: for λ that networks compute for all runs together.
 
-    fleet.roll_out()              # every run plays an episode; nothing is learned yet
-    answers = …                   # of fleet.states, fleet.actions, fleet.policies: what a reading makes of the episodes
-    fleet.learn(answers)          # every run computes its λs and makes its updates (Prop. 1)
+    lockstep.roll_out()       # every run plays an episode; nothing is learned yet
+    answers = …               # of its states, actions and policies: what a reading makes of the episodes
+    lockstep.learn(answers)   # every run computes its λs and makes its updates (Prop. 1)
 
 The runs are those of `chunked_td.simulation.run.Run`, laid side by side in memory so that one compiled call serves all.
 λ is computed by the same formula as everywhere, from what the networks answered (`readers`).

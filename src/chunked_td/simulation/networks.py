@@ -90,16 +90,16 @@ def run_together(
     rows = probe_rows(dynamics, learner, probes)
 
     def run(arms: Sequence[ArmRuns]) -> list[Runs]:
-        world, fleet = _assemble(dynamics, arms, config, question, settings, precision)
+        world, lockstep = _assemble(dynamics, arms, config, question, settings, precision)
         if noisy_steps is not None:
-            world.mark_noisy(noisy_steps(dynamics, fleet.envs, fleet.size))
-        records = _train(world, fleet, dynamics, marks, rows, report)
+            world.mark_noisy(noisy_steps(dynamics, lockstep.envs, lockstep.size))
+        records = _train(world, lockstep, dynamics, marks, rows, report)
         bounds = np.cumsum([0, *(len(arm.seeds) for arm in arms)])
         parts = [slice(first, last) for first, last in pairwise(bounds)]
         for arm, part in zip(arms, parts, strict=True):
-            lost = fleet.diverged[part], fleet.watch[part]
+            lost = lockstep.diverged[part], lockstep.watch[part]
             warn_of_divergence(*lost, arm.seeds, arm.step_sizes, arm.lambda_source)
-        return [_result(fleet, records, part) for part in parts]
+        return [_result(lockstep, records, part) for part in parts]
 
     try:
         return run(arms)
@@ -139,7 +139,7 @@ def _joined(parts: Sequence[Runs]) -> Runs:
 
 def _train(
     world: Any,
-    fleet: LockstepRuns,
+    lockstep: LockstepRuns,
     dynamics: Any,
     marks: Sequence[int],
     rows: np.ndarray,
@@ -147,22 +147,22 @@ def _train(
 ) -> list[Any]:
     """Play up to the last of `marks`; a record at each."""
     records: list[Any] = []
-    fleet.roll_out()
+    lockstep.roll_out()
     for episode in range(1, marks[-1] + 1):
-        if ((fleet.lengths != dynamics.horizon) & (fleet.diverged < 0)).any():
+        if ((lockstep.lengths != dynamics.horizon) & (lockstep.diverged < 0)).any():
             raise ValueError(f"networks in lockstep need episodes of one length, {dynamics.horizon}, got other lengths")
-        answer = world.episode(fleet.states, fleet.actions, fleet.policies)
+        answer = world.episode(lockstep.states, lockstep.actions, lockstep.policies)
         answer.copy_to_host_async()
         due = episode == marks[len(records)]
         if not due:
-            fleet.draw_ahead()  # while the device is at work
-        fleet.learn(np.asarray(answer), roll_on=not due)
+            lockstep.draw_ahead()  # while the device is at work
+        lockstep.learn(np.asarray(answer), roll_on=not due)
         if due:
-            records.append(_record(world, fleet, rows, episode))
+            records.append(_record(world, lockstep, rows, episode))
             if report is not None:
                 report(episode)
             if episode < marks[-1]:
-                fleet.roll_out()
+                lockstep.roll_out()
     return records
 
 
@@ -274,8 +274,8 @@ def _assemble(
         numbers = [int(seed) for seed in seeds]
         world = World(config, numbers, dynamics.horizon, reading=reading, precision=precision)
         world.compile()
-        fleet = _lockstep(dynamics, arms, config, question, settings)
-    return world, fleet
+        lockstep = _lockstep(dynamics, arms, config, question, settings)
+    return world, lockstep
 
 
 def _resolved(config: Config, dynamics: Any) -> Any:
@@ -359,7 +359,7 @@ def check_memory(config: Config, horizon: int, runs: int) -> None:
         print(f"note: {runs} networks on a CPU are slow; a GPU trains them together (extra: cuda)", file=sys.stderr)
 
 
-def _record(world: Any, fleet: LockstepRuns, rows: np.ndarray, episode: int) -> tuple[Any, ...]:
+def _record(world: Any, lockstep: LockstepRuns, rows: np.ndarray, episode: int) -> tuple[Any, ...]:
     """Where every run stands: misses, probed values, returns, and how its network did since the last record.
 
     Runs that diverged count as in `Runs`: a miss for every episode not played, NaN for the rest.
@@ -367,18 +367,18 @@ def _record(world: Any, fleet: LockstepRuns, rows: np.ndarray, episode: int) -> 
     seen = world.diagnostics()
     numbers = {
         "loss": seen.loss,
-        "lambda_predictable": _mean_lambda(seen.lambda_predictable, fleet.columns),
-        "lambda_noisy": _mean_lambda(seen.lambda_noisy, fleet.columns),
+        "lambda_predictable": _mean_lambda(seen.lambda_predictable, lockstep.columns),
+        "lambda_noisy": _mean_lambda(seen.lambda_noisy, lockstep.columns),
         "broken": world.broken_at.astype(float),
     }
     for k in range(seen.counted.shape[1]):
         numbers[f"calibration_count_{k}"] = seen.counted[:, k]
         numbers[f"calibration_predicted_{k}"] = seen.predicted[:, k]
         numbers[f"calibration_observed_{k}"] = seen.observed[:, k]
-    misses, returned = fleet.totals.misses[:, 0].copy(), fleet.totals.returned[:, 0].copy()
-    fleet.totals.returned[:] = 0.0
-    probed, lost = fleet.values[:, rows].sum(axis=2), fleet.diverged >= 0
-    misses[lost] += episode - 1 - fleet.diverged[lost]
+    misses, returned = lockstep.totals.misses[:, 0].copy(), lockstep.totals.returned[:, 0].copy()
+    lockstep.totals.returned[:] = 0.0
+    probed, lost = lockstep.values[:, rows].sum(axis=2), lockstep.diverged >= 0
+    misses[lost] += episode - 1 - lockstep.diverged[lost]
     probed[lost], returned[lost] = np.nan, np.nan
     return misses, probed, returned, numbers
 
@@ -389,7 +389,7 @@ def _mean_lambda(lambdas: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return np.where(columns < 0, each.mean(axis=1), lambdas[np.arange(len(columns)), np.maximum(columns, 0)])
 
 
-def _result(fleet: LockstepRuns, records: Sequence[Any], part: slice) -> Runs:
+def _result(lockstep: LockstepRuns, records: Sequence[Any], part: slice) -> Runs:
     """The runs of one arm."""
     misses, probed, returned, numbers = zip(*records, strict=True)
     misses_at = np.stack(misses, axis=1)[part]
@@ -398,9 +398,9 @@ def _result(fleet: LockstepRuns, records: Sequence[Any], part: slice) -> Runs:
         misses_at,
         np.stack(probed, axis=1)[part],
         np.stack(returned, axis=1)[part],
-        fleet.totals.steps[part, 0].copy(),
+        lockstep.totals.steps[part, 0].copy(),
         None,
-        fleet.diverged[part].copy(),
+        lockstep.diverged[part].copy(),
         diagnostics={
             name: np.stack([np.asarray(n[name], np.float64) for n in numbers], axis=1)[part] for name in numbers[0]
         },

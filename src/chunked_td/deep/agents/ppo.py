@@ -26,7 +26,8 @@ from chunked_td.deep.lambdas.base import DeepLambda, NextDraws, SourceSizes, Tra
 from chunked_td.deep.lambdas.recurrent import PerceptWindow
 from chunked_td.deep.memory import RecurrentMemory, check_memory
 from chunked_td.deep.networks import Mlp, apply_mlp, make_mlp
-from chunked_td.envs.jax_task import JaxTask
+from chunked_td.deep.policies import policy_behind, policy_of
+from chunked_td.envs.jax_task import JaxTask, TaskStep
 from chunked_td.returns import gae
 
 
@@ -101,7 +102,7 @@ class _Moment(NamedTuple):
     next_inputs: jax.Array
     next_codes: jax.Array
     action: jax.Array
-    logits: jax.Array
+    logits: jax.Array  # or means and deviations of a Gaussian
     reward: jax.Array
     terminated: jax.Array
     truncated: jax.Array
@@ -111,14 +112,15 @@ class _Moment(NamedTuple):
     length: jax.Array
     draws: Any
     recall: Any  # in the states that steps leave, without the kept percepts
+    valid: Any = None  # bool[T, B], False where the environment only began an episode; None: all steps count
 
 
 def _optimiser(settings: PpoSettings) -> optax.GradientTransformation:
     return optax.chain(optax.clip_by_global_norm(settings.max_norm), optax.scale_by_adam(eps=1e-5))
 
 
-def start_ppo(settings: PpoSettings, task: JaxTask, source: DeepLambda, seed: jax.Array) -> PpoState:
-    """A run before its first rollout."""
+def start_ppo(settings: PpoSettings, task: JaxTask, source: DeepLambda, seed: jax.Array, first: Any = None) -> PpoState:
+    """A run before its first rollout; `first` is (states, observations [B]), where the task is not in JAX."""
     key = jax.random.key(seed)
     actor, critic, begin, lambdas = (jax.random.fold_in(key, k) for k in range(4))
     memory, n, model = settings.memory, task.space.n_inputs, ()
@@ -126,13 +128,14 @@ def start_ppo(settings: PpoSettings, task: JaxTask, source: DeepLambda, seed: ja
         percepts = SourceSizes(n, 0, task.space.nvec, task.n_actions, V)
         model, n = memory.init(jax.random.fold_in(lambdas, 1), percepts), memory.n_inputs(n)
     networks = PpoNetworks(
-        make_mlp(actor, (n, *settings.hidden, task.n_actions)), make_mlp(critic, (n, *settings.hidden, 1))
+        make_mlp(actor, (n, *settings.hidden, policy_of(task).n_outputs)), make_mlp(critic, (n, *settings.hidden, 1))
     )
     features = settings.hidden[-1] if settings.hidden else n
     sizes = SourceSizes(
         n, features, task.space.nvec, task.n_actions, V, settings.environments, memory=memory is not None
     )
-    world, observation = jax.vmap(task.reset)(jax.random.split(begin, settings.environments))
+    keys = jax.random.split(begin, settings.environments)
+    world, observation = jax.vmap(task.reset)(keys) if first is None else first
     inputs, recall = _begin(settings, task, model, observation)
     zeros = jnp.zeros(settings.environments)
     return PpoState(
@@ -175,52 +178,82 @@ def _arrive(
 
 def collect(settings: PpoSettings, task: JaxTask, source: DeepLambda, now: PpoState) -> tuple[PpoState, _Moment]:
     """One rollout: arrays [T, B, ...]."""
-    rollout_key = jax.random.fold_in(now.key, 4 + 2 * now.clock)
 
     def step(carry: PpoState, number: jax.Array) -> tuple[PpoState, _Moment]:
-        act, move, begin, draw = jax.random.split(jax.random.fold_in(rollout_key, number), 4)
-        logits = apply_mlp(carry.networks.actor, carry.inputs)[0]
-        action = jax.random.categorical(act, logits)
-        done = jax.vmap(task.step)(jax.random.split(move, settings.environments), carry.task, action)
-        fresh, observation = jax.vmap(task.reset)(jax.random.split(begin, settings.environments))
-        ended = done.terminated | done.truncated
-        inputs, recall = _arrive(settings, task, carry, action, done.observation)
-        first_inputs, first_recall = _begin(settings, task, carry.model, observation)
-        codes = task.space.codes(done.observation)
-        returns, length = carry.returns + done.reward, carry.length + 1
-        moment = _Moment(
-            carry.inputs,
-            carry.codes,
-            inputs,
-            codes,
-            action,
-            logits,
-            done.reward,
-            done.terminated,
-            done.truncated,
-            carry.start,
-            done.score,
-            returns,
-            length,
-            _draws(settings, task, source, carry, logits, draw),
-            carry.recall._replace(kept=()) if carry.recall else (),
-        )
-
-        def pick(new: jax.Array, old: jax.Array) -> jax.Array:
-            return jnp.where(ended.reshape(-1, *(1,) * (old.ndim - 1)), new, old)
-
-        after = carry._replace(
-            task=jax.tree.map(pick, fresh, done.state),
-            inputs=pick(first_inputs, inputs),
-            codes=pick(task.space.codes(observation), codes),
-            start=ended,
-            returns=jnp.where(ended, 0.0, returns),
-            length=jnp.where(ended, 0.0, length),
-            recall=jax.tree.map(pick, first_recall, recall),
-        )
-        return after, moment
+        act, move, begin, draw = step_keys(carry, number)
+        chosen = choose(task, carry, act)
+        done = jax.vmap(task.step)(jax.random.split(move, settings.environments), carry.task, chosen[1])
+        fresh = jax.vmap(task.reset)(jax.random.split(begin, settings.environments))
+        draws = _draws(settings, task, source, carry, chosen[0], draw)
+        return record(settings, task, carry, chosen, done, fresh, draws)
 
     return jax.lax.scan(step, now, jnp.arange(settings.steps))
+
+
+def step_keys(now: PpoState, number: jax.Array) -> jax.Array:
+    """Of a step of the present rollout: to act, to move, to begin episodes, and to draw next states."""
+    return jax.random.split(jax.random.fold_in(jax.random.fold_in(now.key, 4 + 2 * now.clock), number), 4)
+
+
+def choose(task: JaxTask, now: PpoState, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Outputs of the policy in the present states, and actions: [B, ...]."""
+    outputs = apply_mlp(now.networks.actor, now.inputs)[0]
+    return outputs, policy_of(task).sample(key, outputs)
+
+
+def record(
+    settings: PpoSettings,
+    task: JaxTask,
+    now: PpoState,
+    chosen: tuple[jax.Array, jax.Array],
+    done: TaskStep,
+    fresh: tuple[Any, jax.Array],
+    draws: Any = None,
+    valid: Any = None,
+) -> tuple[PpoState, _Moment]:
+    """One step of all environments, wherever it was made.
+
+    `fresh` are states and observations of new episodes; they are read where an episode ended.
+    """
+    outputs, action = chosen
+    observation = fresh[1]
+    ended = done.terminated | done.truncated
+    inputs, recall = _arrive(settings, task, now, action, done.observation)
+    first_inputs, first_recall = _begin(settings, task, now.model, observation)
+    codes = task.space.codes(done.observation)
+    returns, length = now.returns + done.reward, now.length + 1
+    moment = _Moment(
+        now.inputs,
+        now.codes,
+        inputs,
+        codes,
+        action,
+        outputs,
+        done.reward,
+        done.terminated,
+        done.truncated,
+        now.start,
+        done.score,
+        returns,
+        length,
+        draws,
+        now.recall._replace(kept=()) if now.recall else (),
+        valid,
+    )
+
+    def pick(new: jax.Array, old: jax.Array) -> jax.Array:
+        return jnp.where(ended.reshape(-1, *(1,) * (old.ndim - 1)), new, old)
+
+    after = now._replace(
+        task=jax.tree.map(pick, fresh[0], done.state),
+        inputs=pick(first_inputs, inputs),
+        codes=pick(task.space.codes(observation), codes),
+        start=ended,
+        returns=jnp.where(ended, 0.0, returns),
+        length=jnp.where(ended, 0.0, length),
+        recall=jax.tree.map(pick, first_recall, recall),
+    )
+    return after, moment
 
 
 def ppo_update(
@@ -233,6 +266,10 @@ def ppo_update(
     values = outputs[..., 0]
     next_values = jnp.where(r.terminated, 0.0, next_outputs[..., 0])
     errors = r.reward + settings.discount * next_values - values
+    policy, valid = policy_behind(r.logits, r.action), jnp.ones_like(r.reward)
+    if r.valid is not None:
+        valid = r.valid.astype(jnp.float32)
+        errors = errors * valid
     transitions = Transitions(
         inputs=r.inputs,
         next_inputs=r.next_inputs,
@@ -240,15 +277,15 @@ def ppo_update(
         next_features=next_features,
         codes=r.codes,
         next_codes=r.next_codes,
-        action=r.action,
-        policy=jax.nn.softmax(r.logits),
+        action=policy.index(r.action),
+        policy=policy.chances(r.logits),
         reward=r.reward,
         next_value=next_values,
         value=values,
         td_error=errors,
         start=r.start,
         terminated=r.terminated,
-        valid=jnp.ones_like(r.reward),
+        valid=valid,
         discount=jnp.asarray(settings.discount, jnp.float32),
         draws=r.draws,
     )
@@ -259,8 +296,9 @@ def ppo_update(
     advantages = gae(
         r.reward, values, next_values, r.terminated, r.truncated, settings.discount, jnp.clip(lambdas, 0.0, 1.0)
     )
-    logs = _log_probability(r.logits, r.action)
-    flat = [x.reshape(-1, *x.shape[2:]) for x in (r.inputs, r.action, logs, advantages, advantages + values)]
+    logs = policy.log_probability(r.logits, r.action)
+    parts = (r.inputs, r.action, logs, advantages, advantages + values, *([] if r.valid is None else [valid]))
+    flat = [x.reshape(-1, *x.shape[2:]) for x in parts]
     key = jax.random.fold_in(now.key, 5 + 2 * now.clock)
     size = len(flat[1])
 
@@ -301,17 +339,25 @@ def ppo_loss(
     old_log: jax.Array,
     advantage: jax.Array,
     target: jax.Array,
+    valid: jax.Array | None = None,
 ) -> jax.Array:
-    """Clipped surrogate, half the squared error of values, and the entropy, on one minibatch."""
-    logits = apply_mlp(networks.actor, inputs)[0]
-    logs = jax.nn.log_softmax(logits)
-    ratio = jnp.exp(_log_probability(logits, action) - old_log)
-    advantage = (advantage - jnp.mean(advantage)) / (jnp.std(advantage) + 1e-8)
+    """Clipped surrogate, half the squared error of values, and the entropy, on one minibatch.
+
+    Means are over the transitions that are valid (1, not 0); None: all are.
+    """
+
+    def mean(x: jax.Array) -> jax.Array:
+        return jnp.mean(x) if valid is None else jnp.sum(valid * x) / jnp.maximum(jnp.sum(valid), 1.0)
+
+    outputs = apply_mlp(networks.actor, inputs)[0]
+    policy = policy_behind(outputs, action)
+    ratio = jnp.exp(policy.log_probability(outputs, action) - old_log)
+    deviation = jnp.std(advantage) if valid is None else jnp.sqrt(mean((advantage - mean(advantage)) ** 2))
+    advantage = (advantage - mean(advantage)) / (deviation + 1e-8)
     clipped = jnp.clip(ratio, 1 - settings.clip, 1 + settings.clip)
-    surrogate = jnp.mean(jnp.minimum(ratio * advantage, clipped * advantage))
-    miss = jnp.mean((apply_mlp(networks.critic, inputs)[0][..., 0] - target) ** 2)
-    entropy = -jnp.mean(jnp.sum(jnp.exp(logs) * logs, -1))
-    return -surrogate + 0.5 * miss - settings.entropy * entropy
+    surrogate = mean(jnp.minimum(ratio * advantage, clipped * advantage))
+    miss = mean((apply_mlp(networks.critic, inputs)[0][..., 0] - target) ** 2)
+    return -surrogate + 0.5 * miss - settings.entropy * mean(policy.entropy(outputs))
 
 
 def ppo_block(
@@ -328,10 +374,6 @@ def ppo_block(
 
     rollouts = max(1, steps // (settings.environments * settings.steps))
     return jax.lax.fori_loop(0, rollouts, one, (now, new_tally()))
-
-
-def _log_probability(logits: jax.Array, action: jax.Array) -> jax.Array:
-    return jnp.take_along_axis(jax.nn.log_softmax(logits), action[..., None], -1)[..., 0]
 
 
 def _draws(

@@ -32,7 +32,8 @@ from chunked_td.deep.lambdas.base import DeepLambda, NextDraws, Q, SourceSizes, 
 from chunked_td.deep.lambdas.recurrent import PerceptWindow
 from chunked_td.deep.memory import RecurrentMemory, check_memory
 from chunked_td.deep.networks import Mlp, apply_mlp, make_mlp
-from chunked_td.envs.jax_task import JaxTask
+from chunked_td.deep.policies import Policy, policy_behind, policy_of
+from chunked_td.envs.jax_task import JaxTask, TaskStep
 
 RULES = ("sarsa", "q", "actor-critic")
 
@@ -107,14 +108,13 @@ class StreamState(NamedTuple):
     recall: Any = ()  # a `Recall` where there is a memory
 
 
-def make_learned(settings: StreamingSettings, inputs: int, n_actions: int, key: jax.Array) -> Learned:
-    """Fresh networks with empty traces."""
-    outputs = 1 if settings.bootstrap == V else n_actions
-    critic = make_mlp(key, (inputs, *settings.hidden, outputs), settings.sparsity)
+def make_learned(settings: StreamingSettings, inputs: int, outputs: int, key: jax.Array) -> Learned:
+    """Fresh networks with empty traces; `outputs` of the policy, or action values."""
+    critic = make_mlp(key, (inputs, *settings.hidden, 1 if settings.bootstrap == V else outputs), settings.sparsity)
     trace = jax.tree.map(jnp.zeros_like, critic)
     if settings.bootstrap == Q:
         return Learned(critic, trace, None, None)
-    actor = make_mlp(jax.random.fold_in(key, 1), (inputs, *settings.hidden, n_actions), settings.sparsity)
+    actor = make_mlp(jax.random.fold_in(key, 1), (inputs, *settings.hidden, outputs), settings.sparsity)
     return Learned(critic, trace, actor, jax.tree.map(jnp.zeros_like, actor))
 
 
@@ -145,8 +145,10 @@ def learn_step(
     if actor is not None:
 
         def objective(w: Mlp) -> jax.Array:
-            logs = jax.nn.log_softmax(apply_mlp(w, inputs)[0])
-            return logs[action] - settings.entropy * jnp.sign(td_error) * jnp.sum(jnp.exp(logs) * logs)
+            outputs = apply_mlp(w, inputs)[0]
+            policy = policy_behind(outputs, action)
+            entropy = settings.entropy * jnp.sign(td_error) * policy.entropy(outputs)
+            return policy.log_probability(outputs, action) + entropy
 
         actor_trace = jax.tree.map(lambda z, g: decay * z + g, actor_trace, jax.grad(objective)(actor))
         bound = step_bound(settings, actor_trace, td_error, settings.kappa_actor)
@@ -171,23 +173,25 @@ def _cleared(trace: Any, ended: jax.Array) -> Any:
     return jax.tree.map(lambda z: jnp.where(ended, 0.0, z), trace)
 
 
-def start_run(settings: StreamingSettings, task: JaxTask, source: DeepLambda, seed: jax.Array) -> StreamState:
-    """A run before its first transition."""
+def start_run(
+    settings: StreamingSettings, task: JaxTask, source: DeepLambda, seed: jax.Array, first: Any = None
+) -> StreamState:
+    """A run before its first transition; `first` is its (state, observation), where the task is not in JAX."""
     key = jax.random.key(seed)
     network, begin, lambdas, draw = (jax.random.fold_in(key, k) for k in range(4))
     if settings.memory is None and source.needs_memory:
         raise ValueError("memory: got None, but λ from a recurrent model needs an agent with a RecurrentMemory")
     sizes = source_sizes(settings, task)
-    learned = make_learned(settings, sizes.inputs, task.n_actions, network)
+    learned = make_learned(settings, sizes.inputs, policy_of(task).n_outputs, network)
     state = source.with_parameters(source.init(lambdas, sizes), learned.critic)
-    world, observation = task.reset(begin)
+    world, observation = task.reset(begin) if first is None else first
     inputs, model, recall = task.space.inputs(observation), (), ()
     if settings.memory is not None:
         percepts = dataclasses.replace(sizes, inputs=task.space.n_inputs)
         model = settings.memory.init(jax.random.fold_in(lambdas, 1), percepts)
         recall = settings.memory.begin(model, inputs, task.n_actions)
         inputs = settings.memory.read(recall)
-    action, _ = _choose(settings, learned, inputs, jnp.ones(()), draw)
+    action, _ = _choose(settings, policy_of(task), learned, inputs, jnp.ones(()), draw)
     zero = jnp.zeros(())
     return StreamState(
         learned,
@@ -226,12 +230,34 @@ def _transition(
     settings: StreamingSettings, task: JaxTask, source: DeepLambda, step_size: jax.Array, now: StreamState
 ) -> tuple[StreamState, Any]:
     """One transition, and what the memory's model may learn from it."""
-    key = jax.random.fold_in(now.key, 4 + now.clock)
-    act, begin, draw, move = jax.random.split(key, 4)
+    _, begin, _, move = _keys(now)
     done = task.step(move, now.task, now.action)
+    return learn_transition(settings, task, source, step_size, now, done, task.reset(begin))
+
+
+def _keys(now: StreamState) -> jax.Array:
+    """Of this transition: to act, to begin an episode, to draw next states, and to move."""
+    return jax.random.split(jax.random.fold_in(now.key, 4 + now.clock), 4)
+
+
+def learn_transition(
+    settings: StreamingSettings,
+    task: JaxTask,
+    source: DeepLambda,
+    step_size: jax.Array,
+    now: StreamState,
+    done: TaskStep,
+    fresh: tuple[Any, jax.Array],
+) -> tuple[StreamState, Any]:
+    """What is learned from a transition, wherever it was made, and what the memory's model may learn from it.
+
+    `fresh` is (state, observation) of a new episode; it is read where this one ended.
+    """
+    act, _, draw, _ = _keys(now)
+    chooser = policy_of(task)
     ended = done.terminated | done.truncated
     epsilon = jnp.maximum(settings.epsilon, 1.0 - now.clock / settings.explore)
-    new_task, new_observation = task.reset(begin)
+    new_task, new_observation = fresh
     both = jnp.stack([task.space.inputs(o) for o in (done.observation, new_observation)])
     next_codes = task.space.codes(done.observation)
     recalls, seen = (), ()
@@ -246,7 +272,7 @@ def _transition(
     here, features = apply_mlp(now.learned.critic, now.inputs)
     value = here[_output(settings, now.action)]
     outputs, hidden = apply_mlp(now.learned.critic, both)
-    actions, policies = jax.vmap(functools.partial(_choose, settings, now.learned), (0, None, 0))(
+    actions, policies = jax.vmap(functools.partial(_choose, settings, chooser, now.learned), (0, None, 0))(
         both, epsilon, jax.random.split(act)
     )
     alive = jnp.where(done.terminated, 0.0, 1.0)
@@ -260,7 +286,7 @@ def _transition(
     if settings.bootstrap == Q:
         policy = jax.nn.one_hot(now.action, task.n_actions)
     else:
-        policy = jax.nn.softmax(apply_mlp(now.learned.actor, now.inputs)[0])
+        policy = chooser.chances(apply_mlp(now.learned.actor, now.inputs)[0])
     draws = _draws(settings, task, source, now, policy, epsilon, draw)
     state_value = value if settings.bootstrap == V else _expected(settings, here, _behaviour(here, epsilon))
     transitions = Transitions(
@@ -270,7 +296,7 @@ def _transition(
         next_features=one(hidden[0]),
         codes=one(now.codes),
         next_codes=one(next_codes),
-        action=one(now.action),
+        action=one(chooser.index(now.action)),
         policy=one(policy),
         reward=one(done.reward),
         next_value=one(expected),
@@ -336,16 +362,21 @@ def stream_block(
 
 def _output(settings: StreamingSettings, action: jax.Array) -> jax.Array:
     """Which output of the critic is updated."""
-    return 0 * action if settings.bootstrap == V else action
+    return jnp.zeros((), jnp.int32) if settings.bootstrap == V else action
 
 
 def _choose(
-    settings: StreamingSettings, learned: Learned, inputs: jax.Array, epsilon: jax.Array, key: jax.Array
+    settings: StreamingSettings,
+    chooser: Policy,
+    learned: Learned,
+    inputs: jax.Array,
+    epsilon: jax.Array,
+    key: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
     """An action of the behaviour policy, and the policy."""
     if settings.bootstrap == V:
-        logits = apply_mlp(learned.actor, inputs)[0]
-        return jax.random.categorical(key, logits), jax.nn.softmax(logits)
+        outputs = apply_mlp(learned.actor, inputs)[0]
+        return chooser.sample(key, outputs), chooser.chances(outputs)
     policy = _behaviour(apply_mlp(learned.critic, inputs)[0], epsilon)
     return jax.random.categorical(key, jnp.log(policy)), policy
 
@@ -384,7 +415,7 @@ def _draws(
     if settings.memory is not None:
         arrive = jax.vmap(settings.memory.arrive, (None, None, 0, 0, 0))
         inputs = settings.memory.read(arrive(now.model, now.recall, actions, inputs, codes))
-    _, policies = jax.vmap(functools.partial(_choose, settings, now.learned), (0, None, 0))(
+    _, policies = jax.vmap(functools.partial(_choose, settings, policy_of(task), now.learned), (0, None, 0))(
         inputs, epsilon, jax.random.split(pick, samples)
     )
     values = _expected(settings, apply_mlp(now.learned.critic, inputs)[0], policies)

@@ -72,15 +72,8 @@ class AccumulatedCharge(NamedTuple):
         """First action, charge, time."""
         return (2, self.horizon + 1, self.horizon + 1)
 
-    @property
-    def n_actions(self) -> int:
-        """Two at time 0, one afterwards."""
-        return 2
-
-    @property
-    def n_rewards(self) -> int:
-        """A scalar reward."""
-        return 1
+    n_actions = 2  # two at time 0, one afterwards
+    n_rewards = 1  # a scalar reward
 
     @property
     def draws(self) -> int:

@@ -46,10 +46,7 @@ class ChargeTask:
         """Chosen, charge, time."""
         return Categories((3, self.horizon + 1, self.horizon + 1))
 
-    @property
-    def n_actions(self) -> int:
-        """a₁ and a₂."""
-        return 2
+    n_actions = 2  # a₁ and a₂
 
     def reset(self, key: jax.Array) -> tuple[ChargeState, jax.Array]:
         """Begin without charge."""

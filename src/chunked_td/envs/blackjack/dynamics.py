@@ -40,30 +40,11 @@ class Blackjack(NamedTuple):
         """
         return cls(check_flag("sab", sab), check_flag("natural", natural), np.zeros(1, bool))
 
-    @property
-    def nvec(self) -> tuple[int, ...]:
-        """As Gymnasium's observation space."""
-        return (32, 11, 2)
-
-    @property
-    def n_actions(self) -> int:
-        """Stick and hit."""
-        return 2
-
-    @property
-    def n_rewards(self) -> int:
-        """A scalar reward."""
-        return 1
-
-    @property
-    def draws(self) -> int:
-        """The dealer's cards: each adds at least 1, and 17 is enough."""
-        return 17
-
-    @property
-    def horizon(self) -> int:
-        """A player with two aces can hit nineteen times without going over 21."""
-        return 20
+    nvec = (32, 11, 2)  # as Gymnasium's observation space
+    n_actions = 2  # stick and hit
+    n_rewards = 1  # a scalar reward
+    draws = 17  # the dealer's cards: each adds at least 1, and 17 is enough
+    horizon = 20  # a player with two aces can hit nineteen times without going over 21
 
     @property
     def starts(self) -> list[tuple[float, tuple[int, ...]]]:

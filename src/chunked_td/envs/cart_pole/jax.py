@@ -37,10 +37,7 @@ class CartPoleTask:
         """Bounds of what is seen in balancing; values beyond them are read all the same."""
         return Continuous((-2.4, -3.0, -0.21, -3.0), (2.4, 3.0, 0.21, 3.0), self.bins)
 
-    @property
-    def n_actions(self) -> int:
-        """Left, right."""
-        return 2
+    n_actions = 2  # left, right
 
     def reset(self, key: jax.Array) -> tuple[CartPoleState, jax.Array]:
         """Near the upright."""

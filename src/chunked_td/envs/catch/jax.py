@@ -44,10 +44,7 @@ class CatchTask:
     def _counter_rows(self) -> int:
         return -(-self.delay // self.columns)
 
-    @property
-    def n_actions(self) -> int:
-        """Left, stay, right."""
-        return 3
+    n_actions = 3  # left, stay, right
 
     def reset(self, key: jax.Array) -> tuple[CatchState, jax.Array]:
         """Ball in a random column of the first row, paddle in the middle."""

@@ -47,15 +47,8 @@ class ChainAndSplit(NamedTuple):
         """One component."""
         return (self.horizon + 2 + self.width,)
 
-    @property
-    def n_rewards(self) -> int:
-        """A scalar reward."""
-        return 1
-
-    @property
-    def draws(self) -> int:
-        """The split takes one number."""
-        return 1
+    n_rewards = 1  # a scalar reward
+    draws = 1  # the split takes one number
 
     @staticmethod
     @kernel

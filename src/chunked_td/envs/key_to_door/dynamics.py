@@ -61,20 +61,14 @@ class KeyToDoor(NamedTuple):
         """Key, door, distractors, treasure, time."""
         return (2,) * (self.distractors + 3) + (self.horizon + 1,)
 
-    @property
-    def n_actions(self) -> int:
-        """Pick key (0) and unlock (1)."""
-        return 2
+    n_actions = 2  # pick key (0) and unlock (1)
 
     @property
     def n_rewards(self) -> int:
         """One per state component, or their sum."""
         return 1 if self.scalar_reward else self.distractors + 4
 
-    @property
-    def draws(self) -> int:
-        """The leading bits of one number are the coins of a step."""
-        return 1
+    draws = 1  # the leading bits of one number are the coins of a step
 
     @staticmethod
     @kernel

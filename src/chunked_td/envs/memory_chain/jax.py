@@ -35,10 +35,7 @@ class MemoryTask:
         """Cue and time."""
         return Categories((3, self.length + 1))
 
-    @property
-    def n_actions(self) -> int:
-        """One per cue."""
-        return 2
+    n_actions = 2  # one per cue
 
     def reset(self, key: jax.Array) -> tuple[MemoryState, jax.Array]:
         """Draw the cue."""

@@ -45,20 +45,9 @@ class SkewedSplit(NamedTuple):
         """One component."""
         return (self.length + 3,)
 
-    @property
-    def n_actions(self) -> int:
-        """One action everywhere."""
-        return 1
-
-    @property
-    def n_rewards(self) -> int:
-        """A scalar reward."""
-        return 1
-
-    @property
-    def draws(self) -> int:
-        """The branch takes one number."""
-        return 1
+    n_actions = 1  # one action everywhere
+    n_rewards = 1  # a scalar reward
+    draws = 1  # the branch takes one number
 
     @property
     def horizon(self) -> int:

@@ -63,10 +63,7 @@ class TMaze:
         for name in ("numbered", "look", "walls"):
             check_flag(name, getattr(self, name))
 
-    @property
-    def n_actions(self) -> int:
-        """Forward, up, down."""
-        return 3
+    n_actions = 3  # forward, up, down
 
     @property
     def limit(self) -> int:

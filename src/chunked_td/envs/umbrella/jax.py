@@ -40,10 +40,7 @@ class UmbrellaTask:
         """Weather, taken, time, coins."""
         return Categories((2, 3, self.length + 1, *(2,) * self.distractors))
 
-    @property
-    def n_actions(self) -> int:
-        """Leave it, take it."""
-        return 2
+    n_actions = 2  # leave it, take it
 
     def reset(self, key: jax.Array) -> tuple[UmbrellaState, jax.Array]:
         """Draw the weather."""
