@@ -61,8 +61,8 @@ def pytest_collection_finish():
     gc.set_threshold(100_000, 20, 20)
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m chooses
-def pytest_collection_modifyitems(items):
+@pytest.hookimpl(wrapper=True)  # around -m, which chooses
+def pytest_collection_modifyitems(config, items):
     """Compiled, what is marked `uncompiled` is long; `test_uncompiled.py` runs it as plain Python.
 
     The files of this folder come first: workers are handed files in this order, and the last ones should be short.
@@ -72,3 +72,19 @@ def pytest_collection_modifyitems(items):
             if item.get_closest_marker("uncompiled"):
                 item.add_marker(pytest.mark.long)
     items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
+    yield
+    _tell_once(config, items)
+
+
+def _tell_once(config, items):
+    """Of tests that are skipped for one reason the first is shown, with their number; the others are left out."""
+    skipped: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        reason = next((mark.kwargs["reason"] for mark in item.iter_markers("skipif") if mark.args[0]), None)
+        if reason is not None:
+            skipped.setdefault(reason, []).append(item)
+    for reason, (first, *others) in skipped.items():
+        if others:
+            first.add_marker(pytest.mark.skipif(True, reason=f"{reason} ({1 + len(others)} tests)"), append=False)
+            config.hook.pytest_deselected(items=others)
+            items[:] = [item for item in items if item not in others]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import chunked_td as ctd
-from chunked_td.cli.bench import NAMES, bench_command
+from chunked_td.cli.bench import Bench
 from chunked_td.traces import backward_pass
 
 FOLDER = Path(__file__).parents[1] / "tools" / "benchmarks"
@@ -18,6 +18,7 @@ sys.path.insert(0, str(FOLDER))
 
 import agent_step  # noqa: E402
 import backward_pass as backward_benchmark  # noqa: E402
+import bench  # noqa: E402
 import c_rivals  # noqa: E402
 import fused  # noqa: E402
 from python_rivals import DictSarsa, dense_sarsa  # noqa: E402
@@ -83,23 +84,22 @@ def test_sarsa_with_dictionaries_gives_the_same_values_up_to_rounding(lambda_):
 
 
 def test_bench_refuses_an_unknown_name(capsys):
-    assert bench_command(("fuzed",), True) == 2
+    assert Bench(("fuzed",), quick=True).run() == 2
     message = capsys.readouterr().err
-    assert all(name in message for name in ("fuzed", *NAMES))
+    assert all(name in message for name in ("fuzed", *bench.NAMES))
 
 
 def test_bench_without_the_repository_says_where_the_benchmarks_are(capsys, monkeypatch):
     monkeypatch.setattr("chunked_td.cli.bench._folder", lambda: None)
-    assert bench_command((), True) == 1
+    assert Bench().run() == 1
     assert "source repository" in capsys.readouterr().err
 
 
 @needs_c
-def test_bench_prints_ratios_and_writes_them_down(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr("chunked_td.cli.bench._folder", lambda: tmp_path / "benchmarks")
-    assert bench_command(("backward_pass",), True) == 0
+def test_bench_prints_ratios_and_writes_them_down(capsys, tmp_path):
+    assert bench.run(("backward_pass",), True, tmp_path) == 0
     assert "backward pass, 8 component(s)" in capsys.readouterr().out
-    assert '"benchmark": "backward_pass"' in (tmp_path / "build" / "bench.json").read_text()
+    assert '"benchmark": "backward_pass"' in (tmp_path / "bench.json").read_text()
 
 
 def test_the_page_on_planning_has_the_numbers_that_were_printed():

@@ -46,7 +46,7 @@ def site(tmp_path):
     return tmp_path / "site"
 
 
-@pytest.mark.skipif(browser.find() is None, reason="needs Chromium (apt-get install chromium)")
+@browser.needed
 def test_the_search_works_from_disk(site, tmp_path):
     """A word inside a name of a class finds its page, and nothing is asked of the network."""
     with browser.Browser(tmp_path / "profile") as page:

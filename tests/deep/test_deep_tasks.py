@@ -29,17 +29,14 @@ from chunked_td.envs.tasks import (
     make_other,
     make_task_by_name,
 )
+from helpers.optional import needs
+
+by_others = [pytest.param(name, marks=needs("xminigrid" if name.startswith("xland") else "gymnax")) for name in OTHERS]
 
 
-def other(name):
-    """A task written by others, where its package is installed."""
-    pytest.importorskip("xminigrid" if name.startswith("xland") else "gymnax", reason="package of the task not there")
-    return make_other(name)
-
-
-@pytest.mark.parametrize("name", [*TASKS, *OTHERS])
+@pytest.mark.parametrize("name", [*TASKS, *by_others])
 def test_tasks_keep_to_their_space_and_end(name):
-    task = TASKS[name] if name in TASKS else other(name)
+    task = TASKS[name] if name in TASKS else make_other(name)
 
     def one(carry, key):
         state, _ = carry
@@ -143,9 +140,10 @@ def test_gymnax_environments_are_read_through_their_own_step():
     assert float(last.score) == 0.5
 
 
+@needs("gymnax")
 def test_gymnaxs_cart_pole_is_ours():
     """Two implementations of one task, step by step until the pole falls."""
-    theirs, ours = other("gymnax-cart-pole"), TASKS["cart-pole"]
+    theirs, ours = make_other("gymnax-cart-pole"), TASKS["cart-pole"]
     (inner, total), seen = theirs.reset(jax.random.key(3))
     state, step = ours.reset(jax.random.key(3))[0]._replace(body=seen), [jax.jit(t.step) for t in (theirs, ours)]
     assert theirs.space == ours.space
@@ -160,9 +158,10 @@ def test_gymnaxs_cart_pole_is_ours():
     assert bool(a.terminated)
 
 
+@needs("gymnax")
 @pytest.mark.parametrize("name", ["gymnax-umbrella", "gymnax-umbrella-distractors"])
 def test_gymnaxs_umbrella_is_scored_by_what_suits_the_weather(name):
-    task = other(name)
+    task = make_other(name)
     step = jax.jit(task.step)
     for seed in range(4):
         state, seen = task.reset(jax.random.key(seed))
@@ -177,8 +176,9 @@ def test_gymnaxs_umbrella_is_scored_by_what_suits_the_weather(name):
     assert task.space.nvec == (2, 2, 21) + (2,) * (20 if "distractors" in name else 0)
 
 
+@needs("gymnax")
 def test_gymnaxs_catch_pays_where_the_episode_ends():
-    task = other("gymnax-catch")
+    task = make_other("gymnax-catch")
     assert task.space.nvec == (2,) * 50
     step = jax.jit(task.step)
     state, seen = task.reset(jax.random.key(0))
@@ -235,8 +235,9 @@ def test_xland_environments_end_at_the_goal_or_at_the_time_limit():
     assert (bool(cut.terminated), bool(cut.truncated), float(cut.score)) == (False, True, 0.0)
 
 
+@needs("xminigrid")
 def test_door_key_pays_at_the_goal():
-    task = other("xland-door-key")
+    task = make_other("xland-door-key")
     from xminigrid.core.constants import NUM_COLORS, NUM_TILES, Tiles
 
     assert task.symbols == NUM_TILES >= NUM_COLORS

@@ -12,6 +12,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -41,6 +43,9 @@ def find() -> str | None:
     return next(
         (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
     )
+
+
+needed = pytest.mark.skipif(find() is None, reason="needs Chromium (apt-get install chromium)")
 
 
 class Browser:

@@ -10,13 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from helpers.optional import needs
+
 try:
     import torch
 except ImportError:
     torch: Any = None
 
 
-needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+needs_torch = needs("torch")
 
 
 class Backend(NamedTuple):

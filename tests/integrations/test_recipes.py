@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import chunked_td as ctd
+from helpers.optional import needs
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "other-libraries.md"
 BLOCK = re.compile(r'^```py title="(\w+)"\n(.*?)^```', re.MULTILINE | re.DOTALL)
@@ -44,7 +45,7 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-@pytest.mark.parametrize("name", NEEDS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=needs(NEEDS[name].split(".")[0])) for name in NEEDS])
 def test_the_recipe_runs(name):
     load(NEEDS[name])
     space = {"__name__": "__main__"}
@@ -62,6 +63,7 @@ def test_every_recipe_is_run():
     assert "```python" not in PAGE.read_text(encoding="utf-8")
 
 
+@needs("torchrl")
 def test_torchrl_agrees():
     functional = load("torchrl.objectives.value.functional")
     rng = np.random.default_rng(0)
@@ -85,10 +87,10 @@ def test_torchrl_agrees():
 
 
 def source_of(module, path):
-    """The syntax tree of a file of an installed package, which need not be importable here; skips where it is not."""
+    """The syntax tree of a file of an installed package, which need not be importable here."""
     spec = importlib.util.find_spec(module)
-    if spec is None or not spec.submodule_search_locations:
-        pytest.skip(f"{module} is not installed")
+    assert spec is not None
+    assert spec.submodule_search_locations
     return ast.parse((Path(spec.submodule_search_locations[0]) / path).read_text(encoding="utf-8"))
 
 
@@ -108,6 +110,7 @@ def defined(name):
     return next(x for x in space.values() if isinstance(x, types.FunctionType))
 
 
+@needs("verl")
 def test_verl_agrees():
     theirs = load("verl.trainer.ppo.core_algos").compute_gae_advantage_return
     rewards, values, mask = tokens()
@@ -117,6 +120,7 @@ def test_verl_agrees():
         torch.testing.assert_close(ours[mask], reference[mask], rtol=0.0, atol=1e-8)  # they add 1e-8 to counts
 
 
+@needs("openrlhf")
 def test_openrlhf_agrees():
     tree = source_of("openrlhf", "trainer/ppo_utils/experience_maker.py")
     name = "get_advantages_and_returns"
@@ -129,6 +133,7 @@ def test_openrlhf_agrees():
         torch.testing.assert_close(ours[mask], theirs[mask], rtol=1e-12, atol=1e-12)
 
 
+@needs("trl")
 def test_trl_agrees():
     utils = load("trl.trainer.utils")
     logits, taken = torch.randn(2, 8, 50, dtype=torch.float64), torch.randint(50, (2, 8))
@@ -137,6 +142,7 @@ def test_trl_agrees():
     torch.testing.assert_close(-lambdas.log(), utils.entropy_from_logits(logits), rtol=1e-10, atol=1e-10)
 
 
+@needs("cleanrl")
 def test_cleanrl_agrees():
     """The loop of its script, cut out of the file as it is installed."""
     tree = source_of("cleanrl", "ppo.py")

@@ -434,7 +434,7 @@ def test_the_stored_tables_are_those_of_the_stored_scores():
     assert view.documents() == stored
 
 
-@pytest.mark.skipif(browser.find() is None, reason="no Chromium here")
+@browser.needed
 def test_the_page_in_a_browser(page, tmp_path):
     with browser.Browser(tmp_path / "profile") as window:
         for width in (1280, 390):

@@ -730,7 +730,7 @@ def test_the_first_table_has_ten_rows_and_the_others_are_folded_away():
     assert "<details><summary>The other arms" in text[first:rest]
 
 
-@pytest.mark.skipif(browser.find() is None, reason="needs Chromium (apt-get install chromium)")
+@browser.needed
 def test_the_page_in_a_browser(lake, tmp_path):
     folder, found = lake
     with browser.Browser(tmp_path / "profile") as page:

@@ -24,9 +24,8 @@ from chunked_td.lab.store.batch_store import METADATA_KEY, Store
 from chunked_td.lab.store.digests import sha256
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.log import RunLog
-from chunked_td.lab.store.manifest import _checksum
 from chunked_td.lab.store.npz import load_npz
-from chunked_td.lab.store.settings import digest_columns
+from chunked_td.lab.store.settings import digest_columns, digest_of
 from helpers.lab_helpers import TOY, contents, import_batches
 
 
@@ -315,7 +314,7 @@ def rewrite_manifest(run, change):
     values = json.loads((run / "manifest.json").read_text())
     values.pop("checksum")
     values = change(values)
-    (run / "manifest.json").write_text(json.dumps({**values, "checksum": _checksum(values)}))
+    (run / "manifest.json").write_text(json.dumps({**values, "checksum": digest_of(values)}))
 
 
 @pytest.mark.parametrize("name", ["../../outside/x", "/tmp/x", "..", 'x"><script>alert(1)</script>', "x" * 101])

@@ -322,7 +322,7 @@ def test_a_template_that_names_something_unknown_is_an_error(monkeypatch):
         render("page.html", title="nothing else")
 
 
-@pytest.mark.skipif(browser.find() is None, reason="needs Chromium (apt-get install chromium)")
+@browser.needed
 def test_in_a_browser(path, tmp_path):
     """No errors, no requests but for the page, every plot drawn, no sideways scrolling; pictures under build/."""
     with browser.Browser(tmp_path / "profile") as page:

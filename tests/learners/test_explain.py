@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import shutil
 from pathlib import Path
 
 import gymnasium as gym
@@ -13,6 +12,7 @@ import pytest
 import chunked_td as ctd
 from chunked_td.analysis.credit import watch_training
 from chunked_td.learners.loop import train
+from helpers import browser
 
 
 def trained(cls, env, episodes, **settings):
@@ -170,12 +170,10 @@ def test_tables_and_files(tmp_path):
     assert "https://" not in page
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium (apt-get install chromium)")
+@browser.needed
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_in_a_browser(width, tmp_path):
     """No errors, nothing loaded, no sideways scrolling, and the traces of the page are those of the learner."""
-    from helpers import browser
-
     env = gym.make("ChunkedTD/KeyToDoor-v0", horizon=40)
     agent = trained(ctd.FactoredChunkedExpectedSarsa, env, 30, replacing=True)
     told = agent.explain(env, 0, against=0.9)

@@ -18,6 +18,7 @@ from hypothesis.extra import numpy as hnp
 
 from chunked_td import returns
 from helpers import return_definitions as definitions
+from helpers.optional import needs
 from helpers.return_backends import BACKENDS, close, needs_torch, torch
 
 LAYOUTS = [((1,), 0), ((7,), 0), ((5, 5), 0), ((5, 5), 1), ((4, 3, 2), 1), ((6, 2, 2), 0)]
@@ -390,18 +391,16 @@ for shape in ((1, 1), (37, 5), (5, 40)):
 """
 
 
-@needs_torch
+@needs("triton")
 def test_the_kernel_of_torch_as_its_interpreter_runs_it():
-    pytest.importorskip("triton")
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": path}
     subprocess.run([sys.executable, "-c", IN_THE_INTERPRETER], env=environment, check=True, timeout=300)
 
 
-@needs_torch
+@needs("triton")
 def test_the_kernel_for_tokens_compiles_for_a_gpu():
     """To machine code of an H100, which needs no GPU: as Triton's compiler, not its interpreter, reads it."""
-    pytest.importorskip("triton")
     path = os.pathsep.join(sys.path)
     subprocess.run([sys.executable, "-W", "ignore", "-c", COMPILE], env={**os.environ, "PYTHONPATH": path}, check=True)
 

@@ -12,12 +12,14 @@ from tools.attack import harness, registry
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code: 0 if nothing bad was found, 1 if something was."""
+    """Exit code: 0 if nothing bad was found, 1 if something was or an attack was hardly tried."""
     parser = argparse.ArgumentParser(prog="python -m tools.attack", description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0, help="budget of time")
     parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same cases")
     parser.add_argument("--workers", type=int, default=2, help="child processes")
     parser.add_argument("--only", default="*", help="attacks whose names match this pattern")
+    parser.add_argument("--least", type=int, default=20, help="tries of each attack below which this fails")
+    parser.add_argument("--tries", type=int, default=None, help="at most so many tries of each attack")
     parser.add_argument("--case", type=int, default=None, help="try this one case of each attack")
     parser.add_argument("--table", type=Path, default=None, help="write the table to this file too")
     options = parser.parse_args(arguments)
@@ -29,14 +31,16 @@ def main(arguments: list[str] | None = None) -> int:
     if not attacks:
         parser.error(f"--only {options.only!r} matches none of {sorted(registry.ATTACKS)}")
     one = options.case is not None
+    least = 1 if one else min(options.least, options.tries or options.least)
     began = time.monotonic()
     tally = harness.run(
         attacks,
         options.seed,
         60 * options.minutes,
         workers=options.workers,
-        tries=1 if one else None,
+        tries=1 if one else options.tries,
         first=options.case if one else 0,
+        least=least,
     )
     minutes = (time.monotonic() - began) / 60
     head = f"{tally.tries:,} tries in {minutes:.1f} minutes, seed {options.seed}, {len(tally.findings)} findings"
@@ -44,9 +48,12 @@ def main(arguments: list[str] | None = None) -> int:
     print(text)
     for finding in tally.findings[:50]:
         print(f"{finding.outcome}: {finding.attack!r} --case {finding.number}: {finding.text}\n")
+    too_few = tally.too_few(attacks, least)
+    if too_few:
+        print(f"fewer than {least} tries: {', '.join(too_few)}")
     if options.table is not None:
         options.table.write_text(text, encoding="utf-8")
-    return 1 if tally.findings else 0
+    return 1 if tally.findings or too_few else 0
 
 
 if __name__ == "__main__":

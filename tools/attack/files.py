@@ -26,6 +26,10 @@ def agents() -> dict[str, bytes]:
         "backward": ctd.ChunkedSarsa(gym.make("FrozenLake-v1"), seed=1, lambda_source=ctd.BackwardLambda()),
         "sampled": ctd.NStepChunkedTD(gym.make("FrozenLake-v1"), seed=1, percept="reward-state"),
         "tdc": ctd.CorrectedTD(gym.make("FrozenLake-v1"), seed=1),
+        "planner": ctd.ChunkedExpectedSarsa(gym.make("FrozenLake-v1"), seed=1, planner=ctd.Dyna()),
+        "bonus": ctd.SarsaLambda(gym.make("FrozenLake-v1"), seed=1, exploration=ctd.CountBonus()),
+        "lineage": ctd.ExpectedSarsaLambda(gym.make("FrozenLake-v1"), seed=1, lambda_=1.0, view="lineage"),
+        "mature": ctd.ChunkedSarsa(gym.make("FrozenLake-v1"), seed=1, lambda_source=ctd.Mature(ctd.ForwardLambda())),
         "hashed": ctd.ChunkedSarsa(gym.make("FrozenLake-v1"), seed=1, indexer=ctd.make_indexer(None)),
     }
     found = {}

@@ -29,6 +29,7 @@ from typing import Any
 from tools.attack.registry import Attack, Case, Found, Outcome, load
 
 PREPARING = 300.0  # seconds for an attack's preparation, which may compile
+GRACE = 1_800.0  # seconds after the time is over for attacks that have had too few tries
 PATIENCE = 10  # how many times a case may take, by the clock, what it may take of the processor
 HARD_LIMIT = 6 << 30  # bytes of data of a child
 
@@ -52,6 +53,13 @@ class Tally:
     outcomes: dict[str, Counter[Outcome]] = field(default_factory=lambda: defaultdict(Counter))
     seconds: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
+    ended: set[str] = field(default_factory=set)
+    """Attacks that have no further cases."""
+
+    def too_few(self, attacks: Sequence[Attack], least: int) -> list[str]:
+        """Attacks that were tried less often than this though they have more cases."""
+        tried = {attack.name: sum(self.outcomes[attack.name].values()) for attack in attacks}
+        return [f"{name} ({tried[name]})" for name in tried if tried[name] < least and name not in self.ended]
 
     def add(self, name: str, number: int, outcome: Outcome, text: str, seconds: float) -> None:
         """Count a case."""
@@ -207,7 +215,14 @@ class _Worker:
 
 
 def run(
-    attacks: Sequence[Attack], seed: int, seconds: float, *, workers: int = 2, tries: int | None = None, first: int = 0
+    attacks: Sequence[Attack],
+    seed: int,
+    seconds: float,
+    *,
+    workers: int = 2,
+    tries: int | None = None,
+    first: int = 0,
+    least: int = 0,
 ) -> Tally:
     """Try cases until the time is over.
 
@@ -216,6 +231,8 @@ def run(
       workers: how many children at a time.
       tries: at most so many cases of each attack; None is no limit.
       first: number of the first case.
+      least: so many cases of each attack are tried even if the time, which a cold start eats, is over; but not for more
+        than `GRACE` seconds.
     """
     tally, numbers, open_ = Tally(), dict.fromkeys((a.name for a in attacks), first), {a.name: a for a in attacks}
     spent: Counter[str] = Counter()
@@ -226,8 +243,10 @@ def run(
     try:
         while True:
             for worker in pool:
-                if worker.task is None and open_ and time.monotonic() < end:
-                    name = min(open_, key=lambda n: (spent[n] / (open_[n].share or 1.0), n))
+                late = time.monotonic() - end
+                left = open_ if late < 0 else [n for n in open_ if late < GRACE and numbers[n] - first < least]
+                if worker.task is None and left:
+                    name = min(left, key=lambda n: (spent[n] / (open_[n].share or 1.0), n))
                     spent[name] += 1e-3  # type: ignore[assignment]  # so that the children take turns
                     worker.give((name, seed, numbers[name]))
                     numbers[name] += 1
@@ -274,5 +293,6 @@ def _listen(
         spent[name] += taken  # type: ignore[assignment]
         if outcome is None:
             open_.pop(name, None)
+            tally.ended.add(name)
         else:
             tally.add(name, number, outcome, text, taken)

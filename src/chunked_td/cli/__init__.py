@@ -45,10 +45,10 @@ def main(arguments: list[str] | None = None) -> None:
     except ModuleNotFoundError as error:
         from chunked_td._loading import with_extra
 
-        told = with_extra("this command", error)
-        if "pip install" not in str(told):
+        message = with_extra("this command", error)
+        if "pip install" not in str(message):
             raise
-        print(f"error: {told}", file=sys.stderr)
+        print(f"error: {message}", file=sys.stderr)
         code = 1
     from chunked_td.lab.errors import leave
 

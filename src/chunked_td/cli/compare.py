@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -112,32 +113,18 @@ class Compare(ProblemOptions):
         for name in ("episodes", "seeds", "max_steps"):
             check_at_least_one(name, 1 if getattr(self, name) is None else getattr(self, name))
         check_indexing(self.bins, self.low, self.high, self.indexer)
-        return ComparisonSettings(
-            env=self.env,
-            episodes=self.episodes,
-            max_steps=self.max_steps,
-            seeds=self.seeds,
-            lambdas=self.lambdas,
-            step_sizes=self.step_sizes,
-            bootstraps=self.bootstraps,
-            sources=(*(BY_DEFAULT if self.sources is None else self.sources), *self.lambda_source),
-            discount=self.discount,
-            epsilon=self.chosen_epsilon(),
-            exploration=self.chosen_exploration(),
-            extend=self.extend,
-            step_size_schedule=self.step_size_factors(),
-            initial_value=self.initial_value or 0.0,
-            reward_weights=self.reward_weights,
-            env_settings=keywords_of("env-kwargs", self.env_kwargs),
-            wrappers=self.wrappers,
-            bins=self.bins,
-            low=self.low,
-            high=self.high,
-            indexer=self.indexer,
-            action_mask=self.action_mask,
-            compiled=self.compiled,
-            question=self.question,
-        )
+        same = {
+            field.name: getattr(self, field.name) for field in fields(ComparisonSettings) if hasattr(self, field.name)
+        }
+        own: dict[str, Any] = {
+            "sources": (*(BY_DEFAULT if self.sources is None else self.sources), *self.lambda_source),
+            "epsilon": self.chosen_epsilon(),
+            "exploration": self.chosen_exploration(),
+            "step_size_schedule": self.step_size_factors(),
+            "initial_value": self.initial_value or 0.0,
+            "env_settings": keywords_of("env-kwargs", self.env_kwargs),
+        }
+        return ComparisonSettings(**same | own)
 
 
 def print_ranking(found: Comparison) -> None:

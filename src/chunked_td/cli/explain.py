@@ -68,13 +68,13 @@ class Explain(EnvironmentOptions):
             check_at_least_one(name, getattr(self, name))
         env = self.make_env(self.env)
         agents = self._agents(env)
-        watched = [None if trained else self._train(agent) for agent, trained in agents]
+        histories = [None if trained else self._train(agent) for agent, trained in agents]
         (agent, _), *others = agents
-        told = explain(
+        explanation = explain(
             agent, env, self.episode_seed, against=[other for other, _ in others], max_steps=self.max_steps
-        ).with_training(*watched)
-        files = told.save(self.out or Path("runs/explain") / folder_name(self.env, *self.env_kwargs))
-        print(told)
+        ).with_training(*histories)
+        files = explanation.save(self.out or Path("runs/explain") / folder_name(self.env, *self.env_kwargs))
+        print(explanation)
         print(f"saved: {', '.join(map(str, files))}")
         if self.open:
             import webbrowser
@@ -137,8 +137,8 @@ class Explain(EnvironmentOptions):
         from chunked_td.analysis.credit import watch_training
         from chunked_td.lambdas.constant import ConstantLambda
 
-        watched = watch_training(agent, self.make_env(self.env), self.episodes)
-        return None if isinstance(agent.lambda_source, ConstantLambda) else watched
+        history = watch_training(agent, self.make_env(self.env), self.episodes)
+        return None if isinstance(agent.lambda_source, ConstantLambda) else history
 
 
 def _source(text: str) -> Any:

@@ -98,9 +98,9 @@ class Reproduce:
 
         named = load_all(self.experiments) if self.experiments else tuple(known().values())
         tables = [study for study in named if study.table] if self.experiments else []
-        places = {study.id: self.out / study.id for study in tables} or {"": self.out}
+        folders = {study.id: self.out / study.id for study in tables} or {"": self.out}
         codes = []
-        for name, folder in places.items():
+        for name, folder in folders.items():
             studies = [study for study in named if study.id == name or not (name or study.table)]
             protocols = {protocol.id: protocol for study in studies for protocol in study.protocols("paper")}
             codes.append(import_batches(source, folder, protocols))

@@ -243,11 +243,6 @@ class Arm:
         named = isinstance(self.lambda_source, str)
         return resolve(f"chunked_td.lambdas:{self.lambda_source}")() if named else self.lambda_source
 
-    @property
-    def source_name(self) -> str:
-        """How stored settings name its λ source."""
-        return identity(self.lambda_source)
-
 
 @dataclass(frozen=True)
 class Selection:

@@ -73,7 +73,10 @@ def _made(cls: type[LambdaSource], argument: str, text: str) -> LambdaSource:
             f"{argument} must name a λ source whose settings have defaults, got {text}: {cls.__name__} needs "
             f"{', '.join(lacking)}"
         )
-    return as_lambda_source(cls(), cls())
+    try:
+        return as_lambda_source(cls(), cls())
+    except Exception as error:  # it is the user's code
+        raise ValueError(f"{argument}: {text}: {type(error).__name__}: {error}") from error
 
 
 def required_settings(cls: type[LambdaSource]) -> list[str]:

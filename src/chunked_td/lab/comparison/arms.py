@@ -260,7 +260,7 @@ class LearnerArm:
 
 
 def exploration_options(settings: ComparisonSettings) -> dict[str, Any]:
-    """What `running.play` is told beside the problem, where it is not the default; ε always."""
+    """Arguments of `running.play` beside the problem, where they are not the default; ε always."""
     found: dict[str, Any] = {"epsilon": settings.epsilon}
     for name in ("exploration", "step_size_schedule"):
         if getattr(settings, name) is not None:

@@ -35,7 +35,6 @@ def render_page(found: Comparison) -> str:
     plain = [row for row in found.rows if not row.arm.plans]
     return render(
         "compare.html",
-        packages=("chunked_td.lab.comparison",),
         title=f"{found.settings.env}: which λ?",
         headline=headline(found),
         direct=[*direct_texts(found), *found.facts],

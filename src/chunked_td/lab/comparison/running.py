@@ -284,17 +284,17 @@ def _one_run(run: _Run) -> tuple[np.ndarray, int, np.ndarray]:
         warnings.simplefilter("ignore", DivergenceWarning)
         warnings.filterwarnings("ignore", module="gymnasium")  # `check_agents` has shown them once
         env, agent = _environment_and_agent(run)
-        watch, episodes = _LambdaWatch(agent, run.marks), int(run.marks[-1])
-        history = train(agent, env, episodes, progress=False, watch=watch)
+        means, episodes = _MeanLambda(agent, run.marks), int(run.marks[-1])
+        history = train(agent, env, episodes, progress=False, watch=means)
     env.close()
     returns = np.full(episodes, np.nan)
     played = history.returns.size if history.diverged is None else history.diverged
     returns[:played] = history.returns[:played]
     lost = -1 if history.diverged is None else int(history.diverged)
-    return np.add.reduceat(returns, np.append(0, run.marks[:-1])), lost, watch.means
+    return np.add.reduceat(returns, np.append(0, run.marks[:-1])), lost, means.means
 
 
-class _LambdaWatch:
+class _MeanLambda:
     """Adds up λ step by step, between checkpoints."""
 
     def __init__(self, agent: Any, marks: np.ndarray):

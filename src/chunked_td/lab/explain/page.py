@@ -20,17 +20,20 @@ _CHIPS = 6  # rewards to choose from at a click
 
 def render_page(explanation: Explanation) -> str:
     """The page as text."""
-    environment = templates("chunked_td.lab.report")
-    return environment.get_template("explain.html").render(
-        title=f"{explanation.env}: where the credit of one episode goes",
-        explanation=explanation,
-        sentences=explanation.sentences(),
-        chips=[_chip(explanation, t, i) for t, i in explanation.arrivals[:_CHIPS]],
-        more=len(explanation.arrivals) - _CHIPS,
-        data=page_data(explanation),
-        watched=[one for one in explanation.learners if one.watched is not None],
-        certain=CERTAIN,
-        component=explanation.arrivals[0][1],
+    return (
+        templates()
+        .get_template("explain.html")
+        .render(
+            title=f"{explanation.env}: where the credit of one episode goes",
+            explanation=explanation,
+            sentences=explanation.sentences(),
+            chips=[_chip(explanation, t, i) for t, i in explanation.arrivals[:_CHIPS]],
+            more=len(explanation.arrivals) - _CHIPS,
+            data=page_data(explanation),
+            watched=[one for one in explanation.learners if one.watched is not None],
+            certain=CERTAIN,
+            component=explanation.arrivals[0][1],
+        )
     )
 
 

@@ -145,16 +145,12 @@ def study_pages(loaded: LoadedDirectory, studies: Mapping[str, Study], folder: P
     ]
 
 
-def render(template: str, packages: Sequence[str] = (), **values: Any) -> str:
-    """Fill in one of `templates/`. Text is escaped everywhere; only our own CSS and JavaScript go in as they are.
-
-    Args:
-      packages: whose `templates/` are searched before those of the report.
-    """
+def render(template: str, **values: Any) -> str:
+    """Fill in one of `templates/`. Text is escaped everywhere; only our own CSS and JavaScript go in as they are."""
     from markupsafe import Markup
     from plotly.offline import get_plotlyjs
 
-    environment = templates(*packages, "chunked_td.lab.report")
+    environment = templates()
     environment.globals.update(
         seeds_text=seeds_text,
         switches=SWITCHES,
@@ -169,12 +165,12 @@ def render(template: str, packages: Sequence[str] = (), **values: Any) -> str:
     return environment.get_template(template).render(**values)
 
 
-def templates(*packages: str) -> Any:
-    """A Jinja environment over the folders `templates/` of some packages; `source(name)` is a file of ours as it is."""
-    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+def templates() -> Any:
+    """The Jinja environment of all pages; `source(name)` is a file of ours as it is."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    loader = ChoiceLoader([PackageLoader(package) for package in packages])
+    loader = PackageLoader("chunked_td.lab.report")
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

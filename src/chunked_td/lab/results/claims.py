@@ -107,8 +107,8 @@ def load_directory(directory: str | Path, studies: Mapping[str, Study]) -> Loade
     results: dict[str, Any] = dict(load_results(store)) if store else {}
     found = LoadedDirectory(path, store, results, {})
     for study in studies.values():
-        places = (path / study.id, path.parent / study.id)
-        folder = next((place for place in places if study.table and (place / study.table).is_file()), None)
+        folders = (path / study.id, path.parent / study.id)
+        folder = next((each for each in folders if study.table and (each / study.table).is_file()), None)
         if folder is not None:
             try:
                 check_table(folder / study.table)  # whatever a study's own LOAD reads it with

@@ -12,7 +12,6 @@ import numpy as np
 
 from chunked_td.lab.results.runs import Results, RunArrays
 from chunked_td.lab.results.selection import replay_selection, selection_loss
-from chunked_td.lab.results.tables import selected_scores
 from chunked_td.lab.statistics import (
     detectable_mean,
     holm,
@@ -76,10 +75,7 @@ def runs_of(study: Results, arm_id: str) -> RunArrays:
 
 def scores_of(study: Results, arm_id: str) -> np.ndarray:
     """Scores [S] at the selected (or best) step size."""
-    scores = selected_scores(study, arm_id)
-    if scores is None:
-        raise ValueError(f"arm {arm_id!r} of {study.id} has no runs of full length")
-    return scores
+    return runs_of(study, arm_id).of(study.selected[arm_id])[:, -1]
 
 
 def interval_text(values: np.ndarray) -> tuple[float, float, str]:

@@ -41,6 +41,19 @@ class BatchResult:
     seconds: float = 0.0
     host: str = ""
 
+    def log_line(self, engine: str) -> dict[str, Any]:
+        """The log's line about a finished batch; `BatchRecord` reads it."""
+        return {
+            "protocol": self.batch.protocol.id,
+            "arm": self.batch.arm.id,
+            "kind": self.batch.kind,
+            "runs": len(self.batch.pairs),
+            "steps": self.batch.steps,
+            "seconds": round(self.seconds, 3),
+            "host": self.host,
+            "engine": engine,
+        }
+
 
 class Engine(Protocol):
     """Runs batches."""

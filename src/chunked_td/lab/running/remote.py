@@ -21,7 +21,6 @@ from chunked_td.lab.errors import DONE, FAILED, LabError, UsageError
 from chunked_td.lab.running.batches import Batch, NetworkRunner
 from chunked_td.lab.running.engines import BatchResult, LocalEngine
 from chunked_td.lab.running.plan import SweepOptions, make_plan
-from chunked_td.lab.running.sweep import log_entry
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.npz import load_npz, save_npz
 from chunked_td.lab.store.provenance import provenance
@@ -61,7 +60,7 @@ def _keep(result: BatchResult, directory: RunDirectory, engine: LocalEngine, pre
     name = f"{batch.name}.npz"
     directory.write(directory.path / name, save_npz(result.columns, batch.settings))
     how = _device(precision) if batch.kind == "network" else {}
-    directory.log.write("batch", file=name, **log_entry(result, engine), **how)
+    directory.log.write("batch", file=name, **result.log_line(engine.name), **how)
     print(f"{name}: {len(batch.pairs)} runs in {result.seconds:.1f} s", flush=True)
     return True
 

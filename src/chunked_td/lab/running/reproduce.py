@@ -26,7 +26,6 @@ from chunked_td.lab.running.plan import (
     size_of,
 )
 from chunked_td.lab.running.progress import SweepProgress
-from chunked_td.lab.running.sweep import run_plan
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.log import BatchRecord
@@ -163,31 +162,46 @@ def run_protocols(protocols: Sequence[Protocol], options: SweepOptions, out: Pat
 
 
 def run_planned(plan: SweepPlan, store: Store, how: RunOptions) -> int:
-    """Run the batches of a plan and store them; returns an exit code as `reproduce` does."""
+    """Run the batches of a plan and store each as it comes; returns an exit code as `reproduce` does.
+
+    A batch that fails does not stop the others.
+    """
     from chunked_td.lab.running.engines import make_engine
     from chunked_td.lab.running.live_logging import listeners
 
     directory = store.directory
     engine = make_engine(how.engine, address=how.address, threads=how.threads)
-    watching = listeners(how.log, directory.path)
+    logs = listeners(how.log, directory.path)
     estimate = partial(expected_seconds, log=directory.log.batches(), threads=how.threads)
     known = plan.runs_wanted - plan.runs_left
     how.say(f"{plan.runs_left:,} runs in {len(plan.batches)} batches, {known:,} runs are there already")
     directory.log.write("session", **provenance(), engine=engine.name, threads=how.threads, runs=plan.runs_left)
     start = time.perf_counter()
     progress = SweepProgress(plan.batches, estimate, quiet=how.quiet)
+    finished, failures = 0, []
     try:
-        outcome = run_plan(plan, store, engine, progress, watching)
+        for result in engine.run(plan.batches):
+            if result.columns is None:
+                failures.append(result)
+                directory.log.write("failure", batch=result.batch.name, error=result.error)
+            else:
+                path = store.write(result.batch.settings, result.columns)
+                finished += 1
+                file = str(path.relative_to(directory.path))
+                directory.log.write("batch", file=file, **result.log_line(engine.name))
+                for log in logs:
+                    log.batch_done(result)
+            progress.batch_done(result)
     finally:
         progress.close()
-        for listener in watching:
-            listener.close()
+        for log in logs:
+            log.close()
         engine.close()
     seconds = time.perf_counter() - start
-    directory.log.write("end", seconds=round(seconds, 3), finished=outcome.finished, failed=len(outcome.failures))
-    if outcome.failures:
-        print(f"{len(outcome.failures)} of {len(plan.batches)} batches failed:", file=sys.stderr)
-        for result in outcome.failures:
+    directory.log.write("end", seconds=round(seconds, 3), finished=finished, failed=len(failures))
+    if failures:
+        print(f"{len(failures)} of {len(plan.batches)} batches failed:", file=sys.stderr)
+        for result in failures:
             print(f"  {result.batch.name}: {result.error}", file=sys.stderr)
         return errors.FAILED
     how.say(f"done: {plan.runs_left:,} runs in {duration_text(seconds)}; stored in {directory.path}")

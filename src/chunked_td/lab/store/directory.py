@@ -127,11 +127,11 @@ def _check_own_files(path: Path) -> None:
 
 
 def _leftovers(path: Path) -> Iterator[Path]:
-    """Temporary files that a process of ours left when it was killed, in the places where it writes."""
-    places = {path: (*OURS, "report.html"), path / "figures": None, path / "tables": None}
+    """Temporary files that a process of ours left when it was killed, in the folders where it writes."""
+    folders = {path: (*OURS, "report.html"), path / "figures": None, path / "tables": None}
     if (path / "batches").is_dir() and not (path / "batches").is_symlink():
-        places |= {folder: None for folder in (path / "batches").iterdir()}
-    for folder, names in places.items():
+        folders |= {folder: None for folder in (path / "batches").iterdir()}
+    for folder, names in folders.items():
         if folder.is_dir() and (folder == path or not folder.is_symlink()):
             for file in folder.iterdir():
                 whole = unfinished(file.name)

@@ -23,7 +23,7 @@ def family_of(protocol: Protocol, arm: Arm) -> dict[str, Any]:
         "environment": identity(protocol.environment.dynamics),
         "arguments": json.loads(json.dumps(dict(protocol.environment.arguments), sort_keys=True)),
         "learner": arm.learner,
-        "lambda_source": arm.source_name,
+        "lambda_source": identity(arm.lambda_source),
         "model": arm.stored_model,
         "step_size_base": protocol.step_size_base,
         "discount": protocol.discount,

@@ -5,7 +5,6 @@ A report needs nothing else beside the batches. A checksum tells a file that was
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 from chunked_td.lab.description import Description
 from chunked_td.lab.identity import check_id
 from chunked_td.lab.json_fields import keyed, read_json
+from chunked_td.lab.store.settings import digest_of
 
 FORMAT = 1
 
@@ -77,7 +77,7 @@ class Manifest:
     def to_text(self) -> str:
         """The content of the file."""
         values = {"format": FORMAT, "protocols": {name: r.to_json() for name, r in self.protocols.items()}}
-        return json.dumps({**values, "checksum": _checksum(values)}, indent=1, ensure_ascii=False)
+        return json.dumps({**values, "checksum": digest_of(values)}, indent=1, ensure_ascii=False)
 
     @classmethod
     def from_text(cls, text: str) -> Manifest:
@@ -85,7 +85,7 @@ class Manifest:
         values = json.loads(text)
         if not isinstance(values, dict) or not {"checksum", "format", "protocols"} <= values.keys():
             raise ValueError("it must be a JSON object with the keys checksum, format and protocols")
-        if values.pop("checksum") != _checksum(values):
+        if values.pop("checksum") != digest_of(values):
             raise ValueError("it was edited: its checksum does not match")
         if values["format"] != FORMAT:
             raise ValueError(f"its format must be {FORMAT}, got {values['format']!r}")
@@ -95,7 +95,3 @@ class Manifest:
             if found[name].description.id != name:
                 raise ValueError(f"protocol {name!r} must have its own description, got {found[name].description.id!r}")
         return cls(found)
-
-
-def _checksum(values: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

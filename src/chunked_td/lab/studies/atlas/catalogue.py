@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from chunked_td.lab.studies.atlas.families import FAMILIES, PREDICTION
 from chunked_td.lab.studies.atlas.methods import atlas_arm
 from chunked_td.lab.study import Arm
 from chunked_td.lambdas import SOURCES
-from chunked_td.lambdas.base import MODEL
+from chunked_td.lambdas.base import MODEL, LambdaSource
 from chunked_td.lambdas.expected import ExpectedLambda
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.lambdas.names import CHUNKED
@@ -35,104 +36,63 @@ FAN_IN = ("fan-in",)
 AVERAGED = (-11,)
 """The least step size of averages: 1/n is larger as long as the runs last."""
 
-_SOLVED = CertaintyEquivalence(sweeps=50, tolerance=1e-6)
-_DYNA = Dyna(steps=5)
+
+def _full(group: str, id: str, label: str, source: Any, note: str, **more: Any) -> Arm:
+    """A method that the quick profile leaves out; its model is counts unless λ is a number."""
+    model = None if isinstance(source, float) else "counts"
+    return atlas_arm(id, label, group, source, model, note=note, quick=False, **more)
 
 
-_full = partial(atlas_arm, quick=False)
-"""A method that the quick profile leaves out."""
+def _of_source(cls: type[LambdaSource]) -> Arm:
+    """A λ source of the package."""
+    model = "counts" if cls.needs & MODEL else None
+    return atlas_arm(cls.id, cls.label, cls.group, cls.__name__, model, note=cls.formula, quick=cls.by_default)
 
 
-def _averaged(method_id: str, label: str, source: float | str, text: str, view: str = "averaged") -> Arm:
-    """A method with step sizes of 1/n, on the problems for which its authors made it."""
-    return _full(
-        method_id,
-        label,
-        TRACES,
-        source,
-        "counts" if isinstance(source, str) else None,
-        learner="sarsa",
-        options={"view": view},
-        note=text,
-        exponents=AVERAGED,
-    )
-
+_chunked, _traces, _planned = (partial(_full, group) for group in (CHUNKED, TRACES, PLANNING))
+_averaged = partial(_traces, learner="sarsa", exponents=AVERAGED, options={"view": "averaged"})
+"""A method with step sizes of 1/n, on the problems for which its authors made it."""
 
 METHODS = (
-    *(
-        atlas_arm(
-            cls.id,
-            cls.label,
-            cls.group,
-            cls.__name__,
-            "counts" if cls.needs & MODEL else None,
-            note=cls.formula,
-            quick=cls.by_default,
-        )
-        for cls in SOURCES.values()
-        if not (cls.per_component or required_settings(cls))
-    ),
-    _full(
+    *(_of_source(cls) for cls in SOURCES.values() if not (cls.per_component or required_settings(cls))),
+    _chunked(
         "forward-literal",
         "Chunked, literal",
-        CHUNKED,
         ForwardLambda(literal=True),
-        "counts",
-        note="The same with actions never tried taken for impossible.",
+        "The same with actions never tried taken for impossible.",
     ),
-    _full(
-        "forward-sarsa",
-        "Chunked SARSA (the paper)",
-        CHUNKED,
-        "ForwardLambda",
-        "counts",
-        learner="sarsa",
-        note="Algorithm 2.",
-    ),
-    _full(
+    _chunked("forward-sarsa", "Chunked SARSA (the paper)", "ForwardLambda", "Algorithm 2.", learner="sarsa"),
+    _chunked(
         "sampled-sarsa",
         "Sampled chunks",
-        CHUNKED,
         "ForwardLambda",
-        "counts",
+        "§3.1: λ replaced by a coin.",
         learner="sarsa",
         options={"view": "sampled"},
-        note="§3.1: λ replaced by a coin.",
     ),
-    _full(
+    _chunked(
         "expected-free",
         "Expected chunking, policy left out",
-        CHUNKED,
         ExpectedLambda(policy_noise=False),
-        "counts",
-        note="The policy's own randomness does not lower λ.",
+        "The policy's own randomness does not lower λ.",
     ),
-    _full(
+    _traces(
         "watkins",
         "Watkins's Q(0.9)",
-        TRACES,
         0.9,
+        "Cut where an action explores. Not on value problems: it learns the greedy policy's values.",
         learner="q_learning",
-        note="Cut where an action explores. Not on value problems: it learns the greedy policy's values.",
     ),
     atlas_arm(
         "replacing", "Replacing traces, λ = 0.9", TRACES, 0.9, options={"replacing": True}, note="Singh & Sutton 1996."
     ),
-    _full(
-        "true-online",
-        "True online, λ = 0.9",
-        TRACES,
-        0.9,
-        options={"view": "true_online"},
-        note="van Seijen et al. 2016.",
-    ),
-    _full(
+    _traces("true-online", "True online, λ = 0.9", 0.9, "van Seijen et al. 2016.", options={"view": "true_online"}),
+    _traces(
         "expected-traces",
         "Expected traces, λ = 0.9",
-        TRACES,
         0.9,
+        "van Hasselt et al. 2021.",
         options={"view": "expected_traces"},
-        note="van Hasselt et al. 2021.",
     ),
     _averaged("naive-td0", "Naive TD(0), 1/n", 0.0, "Sutton & Singh 1994: TD(0) with step sizes of 1/n."),
     _averaged("td-one-over-n", "TD(1/n)", "VisitLambda", "Sutton & Singh 1994: λ and step size 1/n."),
@@ -147,35 +107,31 @@ METHODS = (
         "TDC",
         "BackwardLambda",
         "Sutton & Singh 1994: the same, and values that past targets used are brought up to date.",
-        view="corrected",
+        options={"view": "corrected"},
     ),
-    atlas_arm("dyna", "Dyna, 5 updates", PLANNING, 0.0, options={"planner": _DYNA}, note="Sutton 1990."),
-    _full(
+    atlas_arm("dyna", "Dyna, 5 updates", PLANNING, 0.0, options={"planner": Dyna(steps=5)}, note="Sutton 1990."),
+    _planned(
         "sweeping",
         "Prioritised sweeping, 5",
-        PLANNING,
         0.0,
+        "Moore & Atkeson 1993. It has no step size.",
         options={"planner": PrioritisedSweeping(steps=5)},
-        note="Moore & Atkeson 1993. It has no step size.",
         exponents=(0,),
     ),
-    _full(
+    _planned(
         "solved",
         "Certainty equivalence",
-        PLANNING,
         0.0,
-        options={"planner": _SOLVED},
-        note="The learned model, solved after every episode.",
+        "The learned model, solved after every episode.",
+        options={"planner": CertaintyEquivalence(sweeps=50, tolerance=1e-6)},
         exponents=(0,),
     ),
-    _full(
+    _planned(
         "smoothed",
         "Expected chunking, mean rewards",
-        PLANNING,
         "ExpectedLambda",
-        "counts",
+        "Rewards replaced by their modelled mean.",
         options={"reward_source": SmoothedReward()},
-        note="Rewards replaced by their modelled mean.",
     ),
 )
 

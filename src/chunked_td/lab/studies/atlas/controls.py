@@ -41,10 +41,10 @@ def control_pairs(atlas: CreditMap) -> list[ControlPair]:
     """Every method on every problem that has a control, where both were run."""
     found = []
     for key in atlas.main():
-        twin = replace(key, control=True)
+        control = replace(key, control=True)
         found += [
-            ControlPair(method, key, atlas.cells[key, method], atlas.cells[twin, method])
+            ControlPair(method, key, atlas.cells[key, method], atlas.cells[control, method])
             for method in atlas.methods
-            if atlas.has(method, [key]) and (twin, method) in atlas.cells
+            if atlas.has(method, [key]) and (control, method) in atlas.cells
         ]
     return found

@@ -2,7 +2,7 @@
 
     build_page(Path("runs/atlas"))      # reads scores.parquet, writes atlas.html, figures/*.png and tables/*.md
 
-One file that works without a network. Its HTML and CSS are in `templates/`, with those of the report.
+One file that works without a network. Its HTML and CSS are with those of the report.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 FILE = "atlas.html"
 TITLE = "Atlas: which way of assigning credit works where"
 GROUP_ORDER = ("yours", "chunked", FIXED_GROUP, "other λ", "other updates", "planning", "wrong model")
-TWINS = (("forward", "forward-literal"), ("replacing", "fixed-0.9"), ("true-online", "fixed-0.9"))
+RELATED = (("forward", "forward-literal"), ("replacing", "fixed-0.9"), ("true-online", "fixed-0.9"))
 """Pairs of methods that differ on some problems only: where actions are not tried, or states come back."""
 GLYPHS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼", "P": "✚", "X": "✖", "<": "◀", ">": "▶"}
 """Markers of panels, as letters for the legend."""
@@ -369,13 +369,13 @@ class AtlasView:
             f"{text.count_text(controls, 'control')}, {text.count_text(len(self.methods), 'method')}, "
             f"{len(exponents)} step sizes from 2^{exponents[0]} to 2^{exponents[-1]}, {many} for each.",
             self._edge_text(),
-            *self._twin_text(),
+            *self._equal_text(),
         ]
 
-    def _twin_text(self) -> list[str]:
+    def _equal_text(self) -> list[str]:
         """Methods that are another one on some problems, so that their difference is one of the other problems."""
         texts = []
-        for one, other in TWINS:
+        for one, other in RELATED:
             if self.atlas.has(one, self.problems) and self.atlas.has(other, self.problems):
                 count = sum(self.atlas.same_runs(one, other, key) for key in self.problems)
                 texts.append(f"{self.label(one)} and {self.label(other)} on {count} of {len(self.problems)}")
@@ -409,26 +409,29 @@ def page_text(view: AtlasView, log: RunLog) -> str:
     """The page as text."""
     batches = log.batches()
     robustness = next(found for claim, found in view.claims if claim is ROBUSTNESS)
-    environment = templates("chunked_td.lab.studies.atlas", "chunked_td.lab.report")
-    return environment.get_template("atlas.html").render(
-        title=TITLE,
-        view=view,
-        criterion=CRITERION,
-        floor=score_text(FLOOR),
-        good_enough=GOOD_ENOUGH,
-        score_text=score_text,
-        count_text=text.count_text,
-        figures=figures,
-        glyphs=GLYPHS,
-        ranking_picture=picture(figures.ranking_figure(view.rows, view.methods, len(view.problems))),
-        yours={name: picture(view.yours_figure(name)) for name in view.yours},
-        yours_text=text.yours,
-        controls_of=text.controls_of,
-        verdict_text=text.verdict_text,
-        control_findings=text.control_findings(view.pairs, view.methods),
-        robustness=robustness,
-        robustness_claim=ROBUSTNESS,
-        families=FAMILIES,
-        time=duration_text(sum(record.seconds for record in batches)) if batches else "",
-        sessions=distinct(log.sessions()),
+    return (
+        templates()
+        .get_template("atlas.html")
+        .render(
+            title=TITLE,
+            view=view,
+            criterion=CRITERION,
+            floor=score_text(FLOOR),
+            good_enough=GOOD_ENOUGH,
+            score_text=score_text,
+            count_text=text.count_text,
+            figures=figures,
+            glyphs=GLYPHS,
+            ranking_picture=picture(figures.ranking_figure(view.rows, view.methods, len(view.problems))),
+            yours={name: picture(view.yours_figure(name)) for name in view.yours},
+            yours_text=text.yours,
+            controls_of=text.controls_of,
+            verdict_text=text.verdict_text,
+            control_findings=text.control_findings(view.pairs, view.methods),
+            robustness=robustness,
+            robustness_claim=ROBUSTNESS,
+            families=FAMILIES,
+            time=duration_text(sum(record.seconds for record in batches)) if batches else "",
+            sessions=distinct(log.sessions()),
+        )
     )

@@ -100,13 +100,9 @@ def _easy_at(rows: Table) -> str:
     enough = {n: _select(rows, n=n)["solved"].mean() >= EASY_RATE for n in ns}
     if not all(enough.values()):
         return "in part" if all(enough[n] for n in ns if n <= HARD_FROM) else "fails"
-    needed = [np.median(_solved_sequences(_select(rows, n=n))) for n in (ns[0], ns[-1])]
+    sequences = np.where(rows["solved"], rows["sequences"], np.inf)  # a run that does not solve it needs ever more
+    needed = [np.median(sequences[rows["n"] == n]) for n in (ns[0], ns[-1])]
     return "holds" if needed[1] <= EASY_GROWTH * needed[0] else "in part"
-
-
-def _solved_sequences(rows: Table) -> np.ndarray:
-    """Sequences needed; a run that did not solve its task needs infinitely many."""
-    return np.where(rows["solved"], rows["sequences"], np.inf)
 
 
 def _best_rate(rows: Table) -> float:

@@ -153,7 +153,7 @@ def write_page(
     """
     several = {"sequence": compressed} if isinstance(compressed, Compressed) else compressed
     data = {name: figure_data(one, around=one.length) for name, one in several.items()}
-    page = templates("chunked_td.lab.report").get_template("compression.html").render(title=title, data=data)
+    page = templates().get_template("compression.html").render(title=title, data=data)
     Path(path).write_text(page, "utf-8")
     return Path(path)
 

@@ -23,6 +23,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from chunked_td._checks import check_choice
+
 TASKS = ("known", "distinct", "noise", "half-noise", "distractors", "learned")
 
 LABELS = (0, 1)
@@ -69,12 +71,11 @@ def make_task(name: str, n: int, room: int, alphabet: int) -> Task:
     Args:
       room: length of the arrays, at least n + 2. alphabet: the number that `end` has.
     """
-    if name not in TASKS:
-        raise ValueError(f"name is {name!r}; it takes one of {', '.join(TASKS)}")
+    check_choice("name", name, TASKS)
     least = alphabet_of(name, n)
     if n < 2 or room < n + 2 or alphabet < least:
-        got = f"n is {n}, room {room}, alphabet {alphabet}"
-        raise ValueError(f"{got}; they take n from 2, room from n + 2, alphabet from {least}")
+        wanted = f"n, room and alphabet must be from 2, from n + 2 and from {least}"
+        raise ValueError(f"{wanted}, got {n}, {room} and {alphabet}")
     kinds = np.full((_KINDS, room), alphabet, np.int32)
     for kind in range(_KINDS):
         first, middle, last = _parts(name, kind, n)
