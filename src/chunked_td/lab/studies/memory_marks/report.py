@@ -26,14 +26,20 @@ def reach_table(results: MemoryMarks) -> str:
     """The longest corridor per arm and maze, beside the longest published."""
     rows: list[tuple[str, ...]] = [("published: transformer with DQN", f"{PUBLISHED['passive']:,}", "does not help")]
     for arm in ARMS:
-        reach = (results.reach(maze, arm.id) for maze in BUDGETS)
-        rows.append((arm.label, *(f"{length:,}" if length else "none" for length in reach)))
+        cells = []
+        for maze in BUDGETS:
+            tried = results.shares(maze, arm.id)
+            reach = results.reach(maze, arm.id)
+            cells.append(f"{f'{reach:,}' if reach else 'none'}; tried up to {max(tried):,}" if tried else "not run")
+        if set(cells) != {"not run"}:
+            rows.append((arm.label, *cells))
     return table(("", *BUDGETS), rows)
 
 
 def solved_table(results: MemoryMarks, maze: str) -> str:
     """The share of judged seeds that solved each length, an arm per row."""
-    shares = {arm.label: results.shares(maze, arm.id) for arm in ARMS}
+    every = {arm.label: results.shares(maze, arm.id) for arm in ARMS}
+    shares = {label: found for label, found in every.items() if found}
     lengths = sorted({length for found in shares.values() for length in found})
     rows = [
         (label, *(f"{100 * found[n]:.0f} %" if n in found else "" for n in lengths)) for label, found in shares.items()
@@ -51,7 +57,8 @@ def _draw(results: MemoryMarks, path: Path) -> None:
     for axis, maze in zip(figure.subplots(1, 2, sharey=True), BUDGETS, strict=True):
         for arm in ARMS:
             name, way = arm.id.rsplit("-", 1)
-            found = results.shares(maze, arm.id)
+            if not (found := results.shares(maze, arm.id)):
+                continue
             style = "o-" if way == "bonus" else "s--"
             axis.plot(list(found), list(found.values()), style, color=colours[name], ms=4, label=arm.label)
         axis.axhline(SHARE, color="0.8", lw=0.8)
