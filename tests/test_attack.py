@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 SECONDS = float(os.environ.get("ATTACK_SECONDS", "15"))
 """How long the attack runs among the tests; by hand: `make attack`."""
@@ -15,6 +17,14 @@ SECONDS = float(os.environ.get("ATTACK_SECONDS", "15"))
 def attack(*arguments):
     command = [sys.executable, "-m", "tools.attack", *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
+
+
+@pytest.mark.long
+def test_memory_stays_flat():
+    """Steps, saves, loads and threads for a minute; by hand for an hour: `python -m tools.soak`."""
+    command = [sys.executable, "-m", "tools.soak", "--minutes", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_bad_outcome_is_seen_and_belongs_to_its_case(tmp_path):

@@ -145,6 +145,8 @@ def test_wandb_offline(command, tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
+    for patience in ("WANDB_X_SERVICE_WAIT", "WANDB_INIT_TIMEOUT"):
+        monkeypatch.setenv(patience, "300")
     assert run(*SMALL[command], "--out", str(tmp_path), "--log", "wandb") == 0
     (log,) = (tmp_path / "wandb").glob("offline-run-*/run-*.wandb")
     words = (b"return", b"length") if command == "train" else (b"mean_return", b"mean_lambda")
