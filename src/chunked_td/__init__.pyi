@@ -5,6 +5,10 @@ from chunked_td.analysis.fixed_points import fixed_point as fixed_point
 from chunked_td.compression import HistoryCompressor as HistoryCompressor
 from chunked_td.envs.compiled import dynamics_of as dynamics_of
 from chunked_td.envs.table import TransitionTable as TransitionTable
+from chunked_td.features import Features as Features
+from chunked_td.features import FourierBasis as FourierBasis
+from chunked_td.features import OwnFeatures as OwnFeatures
+from chunked_td.features import TileCoding as TileCoding
 from chunked_td.indexing import Discretise as Discretise
 from chunked_td.indexing import indexer_from_state as indexer_from_state
 from chunked_td.indexing import make_indexer as make_indexer
@@ -18,10 +22,13 @@ from chunked_td.lambdas.factored import FactoredLambda as FactoredLambda
 from chunked_td.lambdas.forward import ForwardLambda as ForwardLambda
 from chunked_td.lambdas.greedy import GreedyLambda as GreedyLambda
 from chunked_td.lambdas.junction import JunctionLambda as JunctionLambda
+from chunked_td.lambdas.likelihood import LikelihoodLambda as LikelihoodLambda
+from chunked_td.lambdas.maturity import LinearMature as LinearMature
 from chunked_td.lambdas.maturity import Mature as Mature
 from chunked_td.lambdas.meta_gradient import MetaGradientLambda as MetaGradientLambda
 from chunked_td.lambdas.signal import SignalLambda as SignalLambda
 from chunked_td.lambdas.value import ValueLambda as ValueLambda
+from chunked_td.lambdas.variance import VarianceLambda as VarianceLambda
 from chunked_td.lambdas.visit import VisitLambda as VisitLambda
 from chunked_td.lambdas.watkins import WatkinsLambda as WatkinsLambda
 from chunked_td.learners.divergence import Diverged as Diverged

@@ -6,7 +6,8 @@ A TD error δ_t at step t changes the value of an earlier step k by α δ_t e_{k
 
 so credit reaches back as far as no λ_j in between is small. A small λ_j is where a chunk breaks. The update that step k
 receives in an episode is Σ_{t≥k} α δ_t e_{k,t}, and all of them together are the change of the table. Lineage traces
-are read off the learner: they belong to the latest visit of their row.
+are read off the learner: they belong to the latest visit of their row. With features, step k has its trace for itself,
+though observations that share features share what is learned; replacing is not shown.
 
 `explain` plays an episode with a copy of a learner, reads λ_t and δ_t off every update it makes, and divides the update
 among the steps. `watch_training` trains a learner and keeps λ by state. Pictures and pages are made in
@@ -447,7 +448,7 @@ class _Player:
             td_errors=np.array(self.td_errors),
             step_size=float(self.rates[1]),
             discount=agent.discount,
-            replacing=agent.replacing and agent.trace is not None,
+            replacing=agent.replacing and agent.trace is not None and agent.features is None,
             cutoff=agent.cutoff if agent.trace is not None else 0.0,
             causes=tuple(self.causes),
             touched=touched,

@@ -106,18 +106,24 @@ class Compare(ProblemOptions):
     def settings(self) -> ComparisonSettings:
         """The settings, checked."""
         from chunked_td.cli._shared import check_at_least_one, keywords_of
+        from chunked_td.features.maps import Features
         from chunked_td.lab.comparison import ComparisonSettings
-        from chunked_td.lab.comparison.arms import BY_DEFAULT
+        from chunked_td.lab.comparison.arms import BY_DEFAULT, WITH_FEATURES
         from chunked_td.lab.gym_environments import check_indexing
 
         for name in ("episodes", "seeds", "max_steps"):
             check_at_least_one(name, 1 if getattr(self, name) is None else getattr(self, name))
         check_indexing(self.bins, self.low, self.high, self.indexer)
+        sources = self.sources
+        if sources is None:
+            env = self.make_env(self.env)
+            sources = WITH_FEATURES if isinstance(self.make_indexer(env), Features) else BY_DEFAULT
+            env.close()
         same = {
             field.name: getattr(self, field.name) for field in fields(ComparisonSettings) if hasattr(self, field.name)
         }
         own: dict[str, Any] = {
-            "sources": (*(BY_DEFAULT if self.sources is None else self.sources), *self.lambda_source),
+            "sources": (*sources, *self.lambda_source),
             "epsilon": self.chosen_epsilon(),
             "exploration": self.chosen_exploration(),
             "step_size_schedule": self.step_size_factors(),

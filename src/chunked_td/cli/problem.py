@@ -32,14 +32,16 @@ class EnvironmentOptions:
     wrappers: Annotated[tuple[str, ...], NAMED] = ()
     """Wrappers to put around the environment, innermost first, such as gymnasium.wrappers:FlattenObservation."""
     bins: tuple[int, ...] = ()
-    """Bins for real-valued observations: one number for all dimensions, or one each."""
+    """Bins for real-valued observations, or tiles of --indexer tiles: one number for all dimensions, or one each. With
+    --indexer fourier, the order."""
     low: Annotated[tuple[float | None, ...], BOUNDS] = ()
     """Lower bounds of the bins, where the observation space has none; None takes that of the space."""
     high: Annotated[tuple[float | None, ...], BOUNDS] = ()
     """Upper bounds of the bins."""
     indexer: str | None = None
-    """How observations become states: hash gives each an id on first sight, also arrays of real numbers;
-    module:function is called with the environment and returns a chunked_td.indexing.Indexer."""
+    """How observations become states: hash gives each an id on first sight, also arrays of real numbers; tiles (tile
+    coding) and fourier learn linear values of real numbers, tiles by default where they have bounds; module:function is
+    called with the environment and returns a chunked_td.indexing.Indexer or features."""
 
     def make_env(self, name: str) -> Any:
         """The environment."""

@@ -10,7 +10,7 @@ Spaces are told by their class names, so nothing here needs Gymnasium to be inst
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,10 @@ from chunked_td.indexing.indexers import DiscreteIndexer, GridIndexer, HashedInd
 
 LIMIT = 10_000_000
 """Largest number of states that is indexed by arithmetic; beyond it only states that are seen get an id."""
+
+
+KINDS: dict[str, Callable[[Mapping[str, Any]], Indexer]] = {}
+"""Indexers of other rooms by their kind: how each is rebuilt from its `state()`."""
 
 
 def make_indexer(space: Any = None, *, limit: int = LIMIT) -> Indexer:
@@ -61,9 +65,11 @@ def _refuse_continuous(space: Any, path: str) -> None:
             f"{path}: a continuous Box of shape {space.shape} has no finite table of states. Cut it into bins:\n"
             f"    indexer = chunked_td.Discretise(env, bins=8, low=…, high=…)   # per dimension, or one for all\n"
             f"    agent = chunked_td.ChunkedSarsa(env, indexer=indexer, …)\n"
+            f"Or learn linear values of features, without a table:\n"
+            f"    agent = chunked_td.ChunkedSarsa(env, indexer=chunked_td.TileCoding(env, low=…, high=…), …)\n"
             f"Where only finitely many different arrays are shown (as in bsuite), give each an id on first sight:\n"
             f"    agent = chunked_td.ChunkedSarsa(env, indexer=chunked_td.make_indexer(), …)\n"
-            f"On the command line: --bins 8 --low … --high …, or --indexer hash"
+            f"On the command line: --bins 8 or --indexer tiles, with --low … --high …; or --indexer hash"
         )
 
 
@@ -129,6 +135,8 @@ def indexer_from_state(state: Mapping[str, Any]) -> Indexer:
             return HashedIndexer.from_state(state)
         if kind == "discretise":
             return Discretise.from_state(state)
+        if kind in KINDS:
+            return KINDS[kind](state)
     except (KeyError, TypeError) as problem:
         raise ValueError(f"state: not the state of an indexer ({problem!r})") from problem
     raise ValueError(f"state: got an indexer of kind {kind!r}, which this version does not know")

@@ -7,10 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from chunked_td._checks import check_choice
 from chunked_td._loading import load_file
 from chunked_td.lab.identity import resolve
 from chunked_td.lambdas.names import classes_of
+
+FEATURES = ("tiles", "fourier")
+"""What `make_indexer_for` calls features."""
 
 
 def make_environment(
@@ -78,11 +83,16 @@ def make_indexer_for(
 
     Args:
       bins, low, high: bins of a Box, see `chunked_td.Discretise`; one number for all dimensions, or one each.
-      name: "hash" gives every observation an id on first sight; "module:function" is called with the environment.
+      name: "hash" gives every observation an id on first sight; "tiles" and "fourier" are features for linear values,
+        "fourier" of the order `bins`; "module:function" is called with the environment.
     """
     import chunked_td
 
     check_indexing(bins, low, high, name)
+    if name == "tiles" or (name is None and not bins and has_features(env)):
+        return chunked_td.TileCoding(env, one_or_all(bins or (8,)), 8, *map(one_or_all, (low, high)))
+    if name == "fourier":
+        return chunked_td.FourierBasis(env, bins[0] if bins else 3, *map(one_or_all, (low, high)))
     if bins:
         return chunked_td.Discretise(env, one_or_all(bins), *map(one_or_all, (low, high)))
     if name is None:
@@ -94,10 +104,22 @@ def make_indexer_for(
 
 def check_indexing(bins: Sequence[int], low: Sequence[Any], high: Sequence[Any], name: str | None) -> None:
     """Refuse options for `make_indexer_for` that contradict each other."""
+    if name in FEATURES:
+        if name == "fourier" and len(bins) > 1:
+            raise ValueError(f"--bins is the order of --indexer fourier, one number; got {bins}")
+        return
     if bins and name is not None:
         raise ValueError(f"--bins and --indexer both say how observations become ids; got {name!r} and {bins}")
     if (low or high) and not bins:
-        raise ValueError("--low and --high are bounds of --bins, which were not given")
+        raise ValueError("--low and --high are bounds of --bins or --indexer tiles, which were not given")
+
+
+def has_features(env: Any) -> bool:
+    """Whether an environment is learned with features unless told otherwise: its observations are a bounded Box."""
+    space = env.observation_space
+    bounds = [getattr(space, name, np.inf) for name in ("low", "high")]
+    kind = np.dtype(getattr(space, "dtype", None) or int).kind
+    return kind == "f" and hasattr(space, "low") and all(bool((np.abs(bound) < 1e30).all()) for bound in bounds)
 
 
 def one_or_all(values: Sequence[Any]) -> Any:

@@ -34,6 +34,8 @@ class Needs(enum.Flag):
     """P̂ of where we came from, from a backward model."""
     VISITS = enum.auto()
     """How often each state was visited."""
+    FEATURES = enum.auto()
+    """The features of x_t and x_{t+1}; values must be linear in features."""
 
 
 MODEL = Needs.OUTCOME | Needs.PARTS | Needs.OUTCOMES | Needs.PREDECESSORS | Needs.VISITS
@@ -77,6 +79,7 @@ class LambdaSource(Named):
       per_component: whether each reward component has a λ of its own.
       follows_episode: whether the arrays hold the episode under way, besides what was learned. Then the source cannot
         serve several copies of an environment at once.
+      features_only: whether it needs `Needs.FEATURES` with every bootstrap.
       arrays: what the source learns, as a layout by name, e.g. {"mean": "float64[S]"}: S states, A actions, d reward
         components, rows of the table of values (states, or pairs of state and action). The arrays start at zero, grow
         with the tables and are saved with the learner.
@@ -104,6 +107,7 @@ class LambdaSource(Named):
     needs: ClassVar[Needs] = Needs.NOTHING
     per_component: ClassVar[bool] = False
     follows_episode: ClassVar[bool] = False
+    features_only: ClassVar[bool] = False
     arrays: ClassVar[Mapping[str, str]] = {}
 
     def needs_with(self, bootstrap: int) -> Needs:

@@ -11,6 +11,7 @@ import numpy as np
 
 from chunked_td._numba import by_type, code, form, kernel
 from chunked_td.bootstraps import SARSA, STATE
+from chunked_td.features.linear import NEXT, NOW, column, dot, linear_bootstrap
 from chunked_td.lambdas.base import LambdaSource, Needs, Settled, as_lambda_source, new_array
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.lambdas.names import OTHER, color_of
@@ -46,8 +47,9 @@ class Mature(LambdaSource):
 
     def __post_init__(self) -> None:
         inner = as_lambda_source(self.source, self.source)
-        if not inner.is_compiled or isinstance(inner, Mature):
-            raise ValueError(f"source must be a number or a compiled λ source that is not Mature, got {self.source!r}")
+        if not inner.is_compiled or isinstance(inner, Mature) or inner.features_only:
+            why = "needs no features" if inner.features_only else "is not Mature"
+            raise ValueError(f"source must be a number or a compiled λ source that {why}, got {self.source!r}")
         object.__setattr__(self, "source", inner)
         fixed = isinstance(inner, ConstantLambda)
         name, label = (f"{inner.value:g}", f"λ = {inner.value:g}") if fixed else (inner.id, inner.label)
@@ -109,7 +111,7 @@ class Mature(LambdaSource):
         """The source's own form with more arrays, so that its kernels read theirs by name as before."""
         inner = self.source.compiled(sizes)._asdict()
         fields = inner | {name: new_array(layout, sizes) for name, layout in self.arrays.items() if name not in inner}
-        return form(_kernels(type(self.source)), tuple(fields))(*fields.values())
+        return form(_kernels(type(self), type(self.source)), tuple(fields))(*fields.values())
 
     @staticmethod
     @kernel
@@ -175,15 +177,73 @@ class Mature(LambdaSource):
                 source.maturity[row, j] = min(max(moved, 0.0), 1.0)
 
 
+@dataclass(frozen=True, repr=False)
+class LinearMature(Mature):
+    """`Mature` where values are linear in features: 1 − I is linear in the same features.
+
+        λ'_t = 1 − (1 − λ_t)(1 − I(x_t)),   1 − I(x, a) = Σ_f m(f, a) φ_f(x)
+        m ← m + α r e_t ((1 − γ I(x_{t+1})) − (1 − I(x_t, a_t))),   I read within [0, 1]
+
+    A learner with features takes it in place of `Mature`.
+    """
+
+    like, by_default, features_only = Mature, False, True
+
+    @property
+    def needs(self) -> Needs:  # type: ignore[override]
+        """And features."""
+        return super().needs | Needs.FEATURES
+
+    def needs_with(self, bootstrap: int) -> Needs:
+        """And features."""
+        return super().needs_with(bootstrap) | Needs.FEATURES
+
+    @property
+    def arrays(self) -> Mapping[str, str]:  # type: ignore[override]
+        """As many numbers as there are weights."""
+        return {**super().arrays, "maturity": f"float64[weights, {'d' if self.per_component else '1'}]"}
+
+    @staticmethod
+    @kernel
+    def lambda_t(source, step, i):
+        """1 − (1 − λ)(1 − I(x_t))."""
+        guess = source.guess[min(i, source.guess.size - 1)]
+        return guess + (1.0 - guess) * _inner_lambda(source, step, i)
+
+    @staticmethod
+    @kernel
+    def write_surprise(source, agent, step, row, terminated):
+        """I(x_t), and the TD error of 1 − I."""
+        a = column(agent.trace, step.action)
+        for j in range(source.surprise.size):
+            learned = linear_bootstrap(source.maturity, agent, NOW, step.action, step.policy, j)
+            source.guess[j] = min(max(1.0 - learned, 0.0), 1.0)
+            source.surprise[j] = 1.0 - dot(source.maturity, agent.trace, NOW, a, j)
+            if not terminated:
+                ahead = linear_bootstrap(source.maturity, agent, NEXT, step.next_action, step.next_policy, j)
+                source.surprise[j] -= agent.rule.discount * min(max(1.0 - ahead, 0.0), 1.0)
+
+    @staticmethod
+    @kernel
+    def mature(source, entries, step_size):
+        """1 − I moves with the traces as Q does; `entries` is a `LinearTrace`."""
+        live = entries.entries
+        for k in range(live.count[0]):
+            row = live.rows[k]
+            for j in range(source.surprise.size):
+                rate = step_size * entries.rates[row]
+                source.maturity[row, j] += rate * source.surprise[j] * live.weight[k, j]
+
+
 @functools.cache
-def _kernels(inner: type) -> type:
+def _kernels(own: type, inner: type) -> type:
     """The kernels of `Mature` and those by which the source learns, as one class.
 
     It counts as the source's own: for a source of the user's, the cache on disk goes by the file that defines it.
     """
     names = ("lambda_t", "guess_at", "write_surprise", "expect_surprise", "mature")
-    found = {name: getattr(Mature, name) for name in names} | {"inner_lambda_t": inner.lambda_t}  # type: ignore[attr-defined]
+    found = {name: getattr(own, name) for name in names} | {"inner_lambda_t": inner.lambda_t}  # type: ignore[attr-defined]
     found |= {name: getattr(inner, name) for name in ("after_step", "after_episode", "recall") if hasattr(inner, name)}
-    made = type(f"Mature{inner.__name__}", (), {name: staticmethod(one) for name, one in found.items()})
+    made = type(f"{own.__name__}{inner.__name__}", (), {name: staticmethod(one) for name, one in found.items()})
     made.__module__ = inner.__module__
     return made

@@ -119,6 +119,8 @@ def check_sharing(agent: Any, copies: int) -> None:
     reason = ""
     if source.follows_episode:
         reason = f"{type(source).__name__} keeps the episode under way in its own arrays"
+    elif agent.features is not None:
+        reason = "features keep the observation of one episode"
     elif agent.view not in ("traces", "offline", "sampled"):
         reason = f"view {agent.view!r} needs the values to be still between the steps of an episode, or keeps it itself"
     if reason:

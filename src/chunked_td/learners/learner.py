@@ -17,9 +17,12 @@ import numpy as np
 from chunked_td._checks import check_choice, check_finite, check_flag, check_not_negative, check_seed, check_unit
 from chunked_td._numba import Packed, is_cacheable
 from chunked_td.bootstraps import SARSA, STATE
+from chunked_td.features.linear import VIEWS
+from chunked_td.features.maps import Features, write_features
 from chunked_td.indexing import Indexer, make_indexer
 from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source, new_array
 from chunked_td.lambdas.forward import ForwardLambda
+from chunked_td.lambdas.maturity import LinearMature, Mature
 from chunked_td.learners.copies import one_copy
 from chunked_td.learners.divergence import Diverged, divergence_text
 from chunked_td.learners.exploration import Exploration, check_exploration
@@ -88,7 +91,7 @@ class LearnerSettings(TypedDict, total=False):
     view: View | None
     percept: str
     prior: float
-    replacing: bool
+    replacing: bool | None
     cutoff: float
     indexer: Indexer | None
     action_mask: bool | None
@@ -122,9 +125,11 @@ class Learner:
         "sampled" (§3.1).
       percept: what the count model predicts: "state" or "reward-state".
       prior: Dirichlet pseudo-count per outcome of the count model.
-      replacing: replacing instead of accumulating traces.
+      replacing: replacing instead of accumulating traces; None is True for tile coding, where they pile up while an
+        observation stays in a tile, and False elsewhere.
       cutoff: traces at or below it are dropped. 0 is exact.
-      indexer: how observations become ids; by default chosen from `env.observation_space`.
+      indexer: how observations become ids; by default chosen from `env.observation_space`. Or features, for values that
+        are linear in them: `TileCoding`, `FourierBasis`, `OwnFeatures`.
       action_mask: whether to take only the actions that `info["action_mask"]` allows, where an environment gives one.
         None obeys it too, and says so the first time that an action is forbidden.
       reward_weights: float[d], a factor for every reward component; all 1 by default. Values are then those of the
@@ -137,6 +142,7 @@ class Learner:
     default_source: ClassVar[LambdaSource] = ForwardLambda()
     default_view: ClassVar[str] = "traces"
     default_planner: ClassVar[Planner | None] = None
+    takes_features: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -155,7 +161,7 @@ class Learner:
         view: View | None = None,
         percept: str = "state",
         prior: float = 0.0,
-        replacing: bool = False,
+        replacing: bool | None = None,
         cutoff: float = 0.0,
         indexer: Indexer | None = None,
         action_mask: bool | None = None,
@@ -173,13 +179,16 @@ class Learner:
         self.percept = check_choice("percept", percept, ("state", "reward-state"))
         self.prior = check_not_negative("prior", prior)
         self.cutoff = check_not_negative("cutoff", cutoff)
-        self.replacing = check_flag("replacing", replacing)
         self.initial_value = check_finite("initial_value", initial_value)
         self.action_mask = None if action_mask is None else check_flag("action_mask", action_mask)
         self.planner = check_planner(self.default_planner if planner is None else planner)
         self.exploration, self.epsilon = check_exploration(exploration, epsilon, self.bootstrap, self.planner)
         self.reward_source = check_reward_source(reward_source)
         self._read_spaces(env, indexer)
+        binary = self.features is not None and self.features.binary and self.view == "traces"
+        self.replacing = binary if replacing is None else check_flag("replacing", replacing)
+        if self.features is not None and isinstance(self.lambda_source, Mature):
+            self.lambda_source = LinearMature(self.lambda_source.source)
         self.reward_weights = check_reward_weights(reward_weights, self.n_paid)
         self.model, self.policy = model, self._check_policy(policy)
         self._check_combination()
@@ -208,8 +217,31 @@ class Learner:
         self.n_paid, per_component = count_rewards(env), self.lambda_source.per_component
         self.n_rewards = reward_components(self.reward_source, self.indexer.nvec, self.n_paid, per_component)
 
+    @property
+    def features(self) -> Features | None:
+        """The features that values are linear in; None for tables."""
+        return self.indexer if isinstance(self.indexer, Features) else None
+
+    def _check_features(self, needs: Needs) -> None:
+        """Refuse what does not go with features, or not without."""
+        name, features = f"lambda_source {type(self.lambda_source).__name__}()", self.features
+        if features is None:
+            if Needs.FEATURES in needs:
+                raise ValueError(f"{name} goes with features, as in indexer=chunked_td.TileCoding(env)")
+            return
+        if not self.takes_features:
+            raise ValueError(f"indexer: {type(self).__name__} learns a table; it does not go with features")
+        if self.view not in VIEWS:
+            raise ValueError(f"features go with view {' or '.join(map(repr, VIEWS))}, got view {self.view!r}")
+        for argument in ("planner", "reward_source"):
+            if getattr(self, argument) is not None:
+                raise ValueError(f"{argument} goes with tables, not with features; got {getattr(self, argument)!r}")
+        if needs & MODEL and not features.has_codes:
+            raise ValueError(f"{name} asks a model: give the features codes to count, as in codes=Discretise(env)")
+
     def _check_combination(self) -> None:
         source, needs = self.lambda_source, self.lambda_source.needs_with(self.bootstrap)
+        self._check_features(needs)
         if Needs.PARTS in needs and self.indexer.nvec is None:
             raise ValueError(f"lambda_source {type(source).__name__}() needs observations with countable components")
         if self.percept == "reward-state" and needs & (Needs.PREDECESSORS | Needs.PARTS):
@@ -296,6 +328,7 @@ class Learner:
             policy=policy,
             cutoff=self.cutoff,
             replacing=self.replacing,
+            features=self.features,
         )
 
     def _allocate(self) -> None:
@@ -508,7 +541,9 @@ class Learner:
         return policy_row(row, legal)
 
     def _index(self, observation: Any) -> int:
-        state = self.indexer(observation)
+        state = (
+            self.indexer(observation) if self.features is None else self.features.read(observation, self.trace.shown)
+        )
         if type(state) is int and 0 <= state < self._capacity:
             return state
         state = check_id(state, self.indexer)
@@ -551,7 +586,7 @@ class Learner:
     def learned(self) -> dict[str, np.ndarray]:
         """What the λ source has learned: its arrays by name, as copies, for the states that have an id."""
         states, found = self.indexer.size, {}
-        sizes = table_sizes(self.bootstrap, states, self.n_actions, self.n_rewards)
+        sizes = table_sizes(self.bootstrap, states, self.n_actions, self.n_rewards) | getattr(self.trace, "sizes", {})
         for name, layout in self.lambda_source.arrays.items():
             shape = new_array(layout, sizes).shape
             found[name] = getattr(self._state.source, name)[tuple(map(slice, shape))].copy()
@@ -665,6 +700,9 @@ class Learner:
         """Q(observation, ·), float[A]; with `components`, float[A, d], one number per reward component."""
         if self.bootstrap == STATE:
             raise TypeError(f"{type(self).__name__} learns state values: ask for values(observation)")
+        if self.features is not None:
+            rows = self._linear_rows(observation)
+            return rows if components else rows.sum(axis=1)
         state = self.indexer.find(observation)
         if not self._has_row(state):
             rows = np.full((self.n_actions, self.n_rewards), self.initial_value)
@@ -681,6 +719,8 @@ class Learner:
         """
         if self.bootstrap != STATE:
             row = self.policy_probabilities(observation) @ self.q_values(observation, components=True)
+        elif self.features is not None:
+            row = self._linear_rows(observation)[0]
         else:
             state = self.indexer.find(observation)
             row = (
@@ -689,6 +729,14 @@ class Learner:
                 else np.full(self.n_rewards, self.initial_value)
             )
         return row if components else float(row.sum())
+
+    def _linear_rows(self, observation: Any) -> np.ndarray:
+        """Σ_f φ_f(observation) w(f, ·), float[A, d], or float[1, d] of state values."""
+        trace, shown = self.trace, np.array(self.indexer.show(observation), np.float64)  # type: ignore[attr-defined]
+        index, value = np.zeros(trace.which.shape[1], np.int64), np.zeros(trace.which.shape[1])
+        n = write_features(trace.map, shown, index, value)
+        weights = trace.weights.reshape(-1, trace.width, self.n_rewards)
+        return (value[:n, None, None] * weights[index[:n]]).sum(axis=0)
 
     def _has_row(self, state: int) -> bool:
         """Whether a state has a place in the tables (one just seen may not have it yet)."""

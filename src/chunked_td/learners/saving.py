@@ -22,6 +22,8 @@ import numpy as np
 from chunked_td._archives import Archive, pack
 from chunked_td._checks import check_flag, check_whole
 from chunked_td._files import read_regular, write_atomically
+from chunked_td.bootstraps import STATE
+from chunked_td.features.maps import Features, OwnFeatures
 from chunked_td.indexing import indexer_from_state
 from chunked_td.lambdas import CLASSES, LambdaSource
 from chunked_td.learners.exploration import EXPLORATIONS, Exploration
@@ -130,6 +132,7 @@ def load(
     max_bytes: int | None = None,
     planner: Planner | None = None,
     exploration: Exploration | None = None,
+    features: Any = None,
 ) -> Learner:
     """Read a learner that `save` wrote; it continues bit for bit as the saved one would have.
 
@@ -143,6 +146,7 @@ def load(
       max_bytes: what the file may unpack to; by default 1 GiB, or 100 times the file where that is more.
       planner: the planner, where the learner was built with one of your own.
       exploration: the exploration, where the learner was built with one of your own.
+      features: the function, where the learner was built with `OwnFeatures`.
 
     Raises:
       ValueError: if the file is not a saved learner, was cut short or changed, or holds what no learner can have.
@@ -152,6 +156,12 @@ def load(
         arrays = Archive(content, max_bytes)
         agent = _learner(arrays, lambda_source, model, policy, planner, exploration)
         arrays.check_all_read()
+        if isinstance(agent.indexer, OwnFeatures):
+            if features is None:
+                raise _Unfit(
+                    "features: the saved learner has features of a function, which a file cannot hold; pass it"
+                )
+            agent.indexer.function = features
         return agent
     except _Unfit as problem:
         raise ValueError(f"{path}: {problem}") from None
@@ -221,6 +231,12 @@ def _rebuild(
     divided = isinstance(reward_source, LearnedComponents)
     components = len(indexer.nvec or ()) + 1 if divided else rewards
     check_size(arrays, cls.bootstrap, indexer.size, actions, components)
+    if isinstance(indexer, Features):
+        width = 1 if cls.bootstrap == STATE else actions
+        if arrays["trace_weights"].shape[:1] != (indexer.count * width,):
+            raise ValueError(
+                f"trace_weights must have {indexer.count * width} rows, got {arrays['trace_weights'].shape}"
+            )
     policy = _policy_in(header["policy"], arrays, policy)
     if issubclass(cls, SuttonSingh):
         kept: dict[str, Any] = {name: settings.get(name) for name in ("discount", "seed", "action_mask")}
@@ -320,8 +336,9 @@ def _counts_in(arrays: Mapping[str, np.ndarray], origins: int, prefix: str = "co
 
 
 def _entries_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> Trace:
-    live = arrays["trace_rows"].size
-    trace = Trace.empty(agent.tables.values.shape[0], agent.n_rewards, max(2 * live, 256))
+    live, linear = arrays["trace_rows"].size, agent.features is not None
+    rows = agent.trace.rates.size if linear else agent.tables.values.shape[0]
+    trace = Trace.empty(rows, agent.n_rewards, rows if linear else max(2 * live, 256))
     trace.rows[:live], trace.weight[:live] = arrays["trace_rows"], arrays["trace_weight"]
     trace.slot[arrays["trace_rows"]] = np.arange(live)
     trace.count[0] = live

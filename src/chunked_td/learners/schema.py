@@ -114,6 +114,8 @@ def saved_arrays(agent: Learner) -> dict[str, Saved]:
         schema |= _prefixed(part.prefix, part.arrays)
     ranges = {"trace_rows": (0, rows), "memory_rows": (0, rows), "memory_previous": (-1, pairs), "counts_head": (-1,)}
     ranges |= {"episode_states": (0, states), "episode_actions": (0, agent.n_actions)}
+    if agent.features is not None:
+        ranges["trace_rows"] = (0, agent.trace.rates.size)
     for name in ranges.keys() & schema.keys():
         schema[name] = Saved(schema[name].layout, *ranges[name])
     if agent._state.planning is not None:
@@ -185,6 +187,7 @@ def check_arrays(agent: Learner, arrays: Arrays) -> None:
     sizes = {"S": capacity if agent.tables.legal.shape[0] else 0, "A": agent.n_actions, "d": agent.n_rewards, "one": 1}
     sizes |= {"rows": agent._rows(capacity), "origins": _room_for_origins(agent, capacity)}
     sizes |= {"features": int(agent.tables.nvec.sum())}
+    sizes |= getattr(agent.trace, "sizes", {})
     if origins != sizes["origins"]:
         raise ValueError(f"capacity must have room for {sizes['origins']} origins, got {origins}")
     for name, saved in schema.items():

@@ -9,6 +9,8 @@ import numpy as np
 
 from chunked_td._numba import code, static
 from chunked_td.bootstraps import EXPECTED_SARSA, Q_LEARNING, SARSA, STATE
+from chunked_td.features.linear import LinearTrace
+from chunked_td.features.maps import Features
 from chunked_td.lambdas.base import LambdaSource, Needs, grown_arrays
 from chunked_td.lambdas.episode import Episode
 from chunked_td.lambdas.maturity import Mature
@@ -212,6 +214,7 @@ def build_state(
     policy: int | None = None,
     cutoff: float = 0.0,
     replacing: bool = False,
+    features: Features | None = None,
 ) -> AgentState:
     """The compiled side of a learner before its first step, for `Learner` and for the simulation.
 
@@ -224,6 +227,7 @@ def build_state(
       compiled_source: the compiled λ source where it is not the source's own.
       error_states: how many states a model error knows of. known_states: how many a prior is spread over.
       policy: GREEDY, UNIFORM or GIVEN; by default the first for action values, the second for state values.
+      features: where values are linear in features.
     """
     A, d = code(n_actions), reward_components(reward_source, nvec, paid, source.per_component)
     sizes_of_components = np.array(nvec if nvec is not None and len(nvec) else (1,), np.int64)
@@ -239,7 +243,11 @@ def build_state(
         values[:] = initial_value
     legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
     explored = None if exploration is None else exploration.compiled(sizes)
-    trace = empty_trace(view, sizes["rows"], d, min(sizes["rows"], room))
+    if features is None:
+        trace = empty_trace(view, sizes["rows"], d, min(sizes["rows"], room))
+    else:
+        trace = LinearTrace.of(features, view, 1 if bootstrap == STATE else A, d, initial_value)
+        sizes |= trace.sizes
     if isinstance(model, str):
         model = make_counts(
             kind_of_counts(source, bootstrap), bootstrap, states, A, parts, sizes_of_components, prior=prior,
@@ -296,7 +304,7 @@ def with_states(
 ) -> AgentState:
     """The same with room for more states."""
     tables, bootstrap, A = agent.tables, agent.rule.bootstrap.value, code(agent.rule.n_actions)
-    sizes = table_sizes(bootstrap, states, A, tables.values.shape[1])
+    sizes = table_sizes(bootstrap, states, A, tables.values.shape[1]) | getattr(agent.trace, "sizes", {})
     values = np.full((sizes["rows"], sizes["d"]), initial_value)
     values[: tables.values.shape[0]] = tables.values
     legal = np.zeros((states if tables.legal.shape[0] else 0, A), bool)

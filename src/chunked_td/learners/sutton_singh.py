@@ -76,6 +76,7 @@ class SuttonSingh(Learner):
 
     bootstrap = STATE
     default_source = ConstantLambda(0.0)
+    takes_features = False
     algorithm: ClassVar[int] = NAIVE
 
     def __init__(

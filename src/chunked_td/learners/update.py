@@ -40,6 +40,7 @@ import numpy as np
 
 from chunked_td._numba import Form, by_type, code, entry, kernel, read
 from chunked_td.bootstraps import SARSA, STATE
+from chunked_td.features.linear import arrive, value_of
 from chunked_td.lambdas.episode import add_transition
 from chunked_td.lambdas.step import Transition, bootstrap_value, make_step
 from chunked_td.learners.planning.base import count_transition, expect_error, learns_directly, plan, reward_read
@@ -118,6 +119,7 @@ def select_action(agent, rng, state, legal, only, epsilon, acting):
       acting: False on truncation, where only the probabilities are needed.
     """
     rule, memory, A = agent.rule, agent.memory, code(agent.rule.n_actions)
+    arrive(agent.trace, agent, state)
     if code(rule.keeps_legal):
         for a in range(A):
             agent.tables.legal[state, a] = legal[a]
@@ -316,7 +318,8 @@ def write_td_error(agent, step, row, terminated):
         if not terminated:
             s, a = step.next_state, step.next_action
             ahead = bootstrap_value(rule.bootstrap, rule.n_actions, values, s, a, memory.next_policy, i)
-        memory.delta_t[i] = reward_read(agent.planning, step, row, i) + rule.discount * ahead - values[row, i]
+        now = value_of(agent.trace, agent, step, row, i)
+        memory.delta_t[i] = reward_read(agent.planning, step, row, i) + rule.discount * ahead - now
     write_surprise(agent.source, agent, step, row, terminated)
     expect_error(agent.planning, agent, row, step.epsilon)
 

@@ -41,6 +41,10 @@ grid."""
 BY_DEFAULT = tuple(id for id in SOURCES if id == DYNA or lambdas.SOURCES[id].by_default)
 """Sources compared by default; each further one has to be compiled for every bootstrap."""
 
+WITH_FEATURES = tuple(id for id in BY_DEFAULT if id != DYNA)
+"""The same where values are linear in features, without those that plan; and the sources that need features."""
+WITH_FEATURES += tuple(id for id, cls in lambdas.FEATURE_SOURCES.items() if cls.by_default)
+
 PLANS = {DYNA: "at ten more updates a step, from a model"}
 """Sources that plan, and what that costs."""
 
@@ -349,7 +353,7 @@ def _sources_of(settings: ComparisonSettings) -> list[str]:
     found: dict[str, str] = {}  # by id: two sources of one name could not be told apart in tables
     for text in settings.sources:
         known = current_id(text)
-        if known in SOURCES and ".py" not in text:
+        if (known in SOURCES or known in lambdas.FEATURE_SOURCES) and ".py" not in text:
             found[known] = known
             continue
         if "+" in text or text in PARTS:

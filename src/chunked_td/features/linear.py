@@ -1,0 +1,264 @@
+"""Linear values, Q(x, a) = Σ_f w(f, a) φ_f(x), and the traces that learn their weights.
+
+The update is that of tables (`chunked_td.learners.update`) with features in place of rows; Sutton and Barto (2018),
+§12.2 and §12.7:
+
+    e ← γ λ_t e;   e(f, a_t) ← e(f, a_t) + φ_f(x_t);   w(f, a) ← w(f, a) + α r_f δ_t e(f, a)
+
+r_f is the feature's rate (`Features.rates`). Replacing traces set e(f, a_t) to φ_f(x_t) where that is not zero. True
+online (Sutton and Barto, §12.5; van Seijen et al. 2016), with α_f = α r_f and Q_old as in `learners.true_online`:
+
+    e ← γ λ_t e;   e(f, a_t) ← e(f, a_t) + (1 − Σ_g α_g e(g, a_t) φ_g) φ_f
+    w(f, a) ← w(f, a) + α_f (δ_t + Q(x_t, a_t) − Q_old) e(f, a) − α_f (Q(x_t, a_t) − Q_old) φ_f [a = a_t]
+
+The table of values is a cache: `arrive` writes Q(x_{t+1}, ·) into the rows of the code of x_{t+1}, and `value_of` reads
+Q(x_t, a_t) off the weights, since x_t may have the same code.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from chunked_td._numba import by_type, code, kernel
+from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
+from chunked_td.features.maps import Features, write_features
+from chunked_td.traces import Trace, clear, decay, mature
+
+NOW, NEXT = 0, 1
+"""x_t and x_{t+1}."""
+
+VIEWS = ("traces", "true_online")
+"""Views that have a form with features."""
+
+
+class LinearTrace(NamedTuple):
+    """Weights, their traces, and the features of two observations. A row is f·A + a, or f for state values."""
+
+    entries: Trace
+    weights: Annotated[np.ndarray, "float64[weights, d]"]
+    old: Annotated[np.ndarray, "float64[d]"]  # of true online: Q(x_t, a_t) before update t − 1
+    shown: Annotated[np.ndarray, "float64[numbers]"]  # x_{t+1}, as the features take it
+    here: Annotated[np.ndarray, "float64[numbers]"]  # x_t
+    which: Annotated[np.ndarray, "int64[2, active]"]  # the features that are not zero, and their values
+    value: Annotated[np.ndarray, "float64[2, active]"]
+    found: Annotated[np.ndarray, "int64[2]"]  # how many features are not zero
+    begun: Annotated[np.ndarray, "int64[1]"]  # 1 once the features of x_t are there
+    rates: np.ndarray  # float64[weights]
+    resolution: np.ndarray  # float64[numbers]
+    map: Any  # the compiled form of `Features`
+    width: int  # rows per feature: A, or 1 for state values
+    true_online: bool
+
+    @classmethod
+    def of(cls, features: Features, view: Any, width: int, components: int, initial_value: float) -> LinearTrace:
+        """No live entry, and weights that give every observation the initial value.
+
+        Args:
+          width: rows per feature, A or 1. components: d.
+        """
+        if view not in VIEWS:
+            raise ValueError(f"features go with view {' or '.join(map(repr, VIEWS))}, got view {view!r}")
+        rows, active = features.count * width, features.active
+        start = np.repeat(features.initial_weights(initial_value), width)
+        return cls(
+            entries=Trace.empty(rows, components, rows),
+            weights=np.repeat(start[:, None], components, axis=1),
+            old=np.zeros(components),
+            shown=np.zeros(features.numbers),
+            here=np.zeros(features.numbers),
+            which=np.zeros((2, active), np.int64),
+            value=np.zeros((2, active)),
+            found=np.zeros(2, np.int64),
+            begun=np.zeros(1, np.int64),
+            rates=np.repeat(features.rates, width),
+            resolution=features.resolution,
+            map=features.compiled(),
+            width=width,
+            true_online=view == "true_online",
+        )
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Dimensions of arrays that λ sources may have besides those of tables."""
+        return {"weights": self.weights.shape[0], "numbers": self.shown.size, "active": self.which.shape[1]}
+
+    def clear(self) -> None:
+        """Forget the episode, for the end of one that Python plays."""
+        self.entries.clear()
+        self.begun[0] = 0
+
+    def grown(self, rows: int, capacity: int) -> LinearTrace:
+        """Itself: the number of weights does not depend on the codes seen."""
+        return self
+
+    def check_saved(self, arrays: Any) -> None:
+        """Refuse places of features that there are not."""
+        most, features = self.which.shape[1], self.rates.size // self.width
+        if (arrays["trace_which"] >= features).any() or (arrays["trace_found"] > most).any():
+            raise ValueError(f"trace_which, trace_found must name at most {most} of {features} features")
+
+    @staticmethod
+    @kernel
+    def arrive(trace, agent, state):
+        """Find the features of the observation shown, and write its values into the rows of its code."""
+        place = NEXT if trace.begun[0] == 1 else NOW
+        trace.found[place] = write_features(trace.map, trace.shown, trace.which[place], trace.value[place])
+        if place == NOW:
+            trace.begun[0] = 1
+            for j in range(trace.here.size):
+                trace.here[j] = trace.shown[j]
+        for a in range(trace.width):
+            for i in range(trace.weights.shape[1]):
+                agent.tables.values[state * trace.width + a, i] = dot(trace.weights, trace, place, a, i)
+
+    @staticmethod
+    @kernel
+    def value_of(trace, agent, step, row, i):
+        """Q^i(x_t, a_t)."""
+        return dot(trace.weights, trace, NOW, column(trace, step.action), i)
+
+    @staticmethod
+    @kernel
+    def update(trace, agent, step, row, step_size, ended):
+        """The update of the module's text; then x_{t+1} becomes x_t."""
+        entries, memory = trace.entries, agent.memory
+        decay(entries, agent.rule.discount, memory.lambda_t, agent.rule.cutoff)
+        if trace.true_online:
+            _update_online(trace, agent, step, step_size)
+        else:
+            width, a = trace.width, column(trace, step.action)
+            for k in range(trace.found[NOW]):
+                slot = _slot(entries, trace.which[NOW, k] * width + a)
+                for i in range(memory.delta_t.size):
+                    before = 0.0 if agent.rule.replacing else entries.weight[slot, i]
+                    entries.weight[slot, i] = before + trace.value[NOW, k]
+            mature(agent.source, trace, step_size)
+            for k in range(entries.count[0]):
+                row = entries.rows[k]
+                for i in range(memory.delta_t.size):
+                    rate = step_size * trace.rates[row]
+                    trace.weights[row, i] += rate * memory.delta_t[i] * entries.weight[k, i]
+        _move_on(trace)
+
+    @staticmethod
+    @kernel
+    def end(trace, agent, coins, step_size):
+        """No update waits for the end of an episode."""
+        clear(trace.entries)
+        trace.begun[0] = 0
+
+
+@kernel
+def column(trace, action):
+    """The column of an action among the rows of a feature."""
+    return action if trace.width > 1 else 0
+
+
+@kernel
+def dot(table, trace, place, a, i):
+    """Σ_f φ_f table(f, a), with the features of x_t or x_{t+1}.
+
+    Args:
+      table: float64[weights, ≥ i], in the order of the weights. place: NOW or NEXT.
+    """
+    total = 0.0
+    for k in range(trace.found[place]):
+        total += trace.value[place, k] * table[trace.which[place, k] * trace.width + a, i]
+    return total
+
+
+@kernel
+def linear_bootstrap(table, agent, place, action, policy, i):
+    """What `table` has where the weights have B(x), as `lambdas.step.bootstrap_from` has it for tables."""
+    trace, kind = agent.trace, code(agent.rule.bootstrap)
+    if kind == STATE:
+        return dot(table, trace, place, 0, i)
+    if kind == SARSA and action >= 0:
+        return dot(table, trace, place, action, i)
+    best, most, total = -1, 0.0, 0.0
+    for a in range(trace.width):
+        if policy[a] > 0.0:
+            if kind == Q_LEARNING:
+                value = 0.0
+                for j in range(trace.weights.shape[1]):
+                    value += dot(trace.weights, trace, place, a, j)
+                if best < 0 or value > most:
+                    best, most = a, value
+            else:
+                total += policy[a] * dot(table, trace, place, a, i)
+    return dot(table, trace, place, best, i) if kind == Q_LEARNING and best >= 0 else total
+
+
+@kernel
+def learn_linear(table, trace, a, i, change):
+    """table(f, a) ← table(f, a) + r_f φ_f(x_t) change: move a linear function at x_t."""
+    for k in range(trace.found[NOW]):
+        row = trace.which[NOW, k] * trace.width + a
+        table[row, i] += trace.rates[row] * trace.value[NOW, k] * change
+
+
+@kernel
+def _slot(entries, row):
+    """The place of a row among the live entries, a new one with weight 0 where it had none."""
+    k = entries.slot[row]
+    if k < 0:
+        k = entries.count[0]
+        entries.count[0] = k + 1
+        entries.rows[k] = row
+        entries.slot[row] = k
+        for i in range(entries.weight.shape[1]):
+            entries.weight[k, i] = 0.0
+    return k
+
+
+@kernel
+def _update_online(trace, agent, step, step_size):
+    """True online; the traces have been decayed."""
+    entries, memory, width, a = trace.entries, agent.memory, trace.width, column(trace, step.action)
+    next_row = step.next_state * width + column(trace, step.next_action)
+    for k in range(trace.found[NOW]):
+        _slot(entries, trace.which[NOW, k] * width + a)
+    for i in range(memory.delta_t.size):
+        change = 0.0
+        if memory.previous[0] >= 0:
+            change = dot(trace.weights, trace, NOW, a, i) - trace.old[i]
+        trace.old[i] = 0.0 if step.next_action < 0 else agent.tables.values[next_row, i]
+        overlap = 0.0
+        for k in range(trace.found[NOW]):
+            row = trace.which[NOW, k] * width + a
+            overlap += step_size * trace.rates[row] * entries.weight[entries.slot[row], i] * trace.value[NOW, k]
+        for k in range(trace.found[NOW]):
+            row = trace.which[NOW, k] * width + a
+            entries.weight[entries.slot[row], i] += (1.0 - overlap) * trace.value[NOW, k]
+            trace.weights[row, i] -= step_size * trace.rates[row] * change * trace.value[NOW, k]
+        for k in range(entries.count[0]):
+            row = entries.rows[k]
+            trace.weights[row, i] += step_size * trace.rates[row] * (memory.delta_t[i] + change) * entries.weight[k, i]
+
+
+@kernel
+def _move_on(trace):
+    """x_{t+1} becomes x_t."""
+    trace.found[NOW] = trace.found[NEXT]
+    for k in range(trace.found[NEXT]):
+        trace.which[NOW, k] = trace.which[NEXT, k]
+        trace.value[NOW, k] = trace.value[NEXT, k]
+    for j in range(trace.here.size):
+        trace.here[j] = trace.shown[j]
+
+
+@kernel
+def _nothing_arrives(trace, agent, state):
+    pass
+
+
+@kernel
+def _value_in_table(trace, agent, step, row, i):
+    return agent.tables.values[row, i]
+
+
+arrive, value_of = by_type("arrive", _nothing_arrives), by_type("value_of", _value_in_table)
+"""arrive(trace, agent, state): an observation has come in, of this code. value_of(trace, agent, step, row, i): Q^i of
+the row that transition t left."""

@@ -1,0 +1,378 @@
+"""From an observation to features: tile coding, the Fourier basis, and functions of the user's.
+
+Sutton and Barto (2018), "Reinforcement Learning", §9.5; Konidaris, Osentoski and Thomas (2011), "Value function
+approximation in reinforcement learning using the Fourier basis".
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from chunked_td._checks import check_whole
+from chunked_td._numba import by_type, kernel
+from chunked_td.indexing.discretise import Discretise
+from chunked_td.indexing.indexers import DiscreteIndexer, Indexer
+from chunked_td.indexing.spaces import KINDS, indexer_from_state
+
+MOST = 10_000_000
+"""The largest number of features."""
+
+Bounds = float | Sequence[float | None] | None
+
+
+class Features(Indexer):
+    """Base of the features: an indexer that also says which features an observation has.
+
+    Attributes:
+      codes: an Indexer, from observations to ids, for models and λ sources.
+      count: number of features. active: the most features of one observation that are not zero.
+      numbers: how many numbers compiled code is shown of an observation.
+      rates: float64[count], the step size of every weight as a share of α. They are chosen such that α = 1 moves the
+        value of an observation all the way to its target, at most.
+      binary: whether features are 0 or 1 and few are active.
+      resolution: float64[numbers], the differences between two observations that count as one step of the grid.
+    """
+
+    kind: str
+    codes: Any
+    count: int
+    active: int
+    numbers: int
+    rates: np.ndarray
+    resolution: np.ndarray
+    has_codes = True
+    binary = False
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Saved features are found by their kind."""
+        super().__init_subclass__(**arguments)
+        if "kind" in vars(cls):
+            KINDS[cls.kind] = cls.from_state
+
+    @property
+    def size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Number of codes known now."""
+        return self.codes.size
+
+    @property
+    def fixed(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether all codes are known in advance."""
+        return self.codes.fixed
+
+    @property
+    def nvec(self) -> tuple[int, ...] | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Sizes of the components of codes."""
+        return self.codes.nvec
+
+    @abstractmethod
+    def show(self, observation: Any) -> Any:
+        """The numbers of an observation that compiled code is shown, float[numbers]; an error if they are none."""
+
+    @abstractmethod
+    def compiled(self) -> Any:
+        """What kernels see: a NamedTuple with a kernel `write(map, shown, index, value)`, which returns how many."""
+
+    @abstractmethod
+    def initial_weights(self, value: float) -> np.ndarray:
+        """float64[count], weights with which every observation has this value."""
+
+    @classmethod
+    @abstractmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Features:
+        """Rebuild from `state()`."""
+
+    def read(self, observation: Any, shown: np.ndarray) -> int:
+        """Write the observation's numbers into `shown`; returns its code, a new one where codes grow."""
+        shown[:] = self.show(observation)
+        return self.codes(observation) if self.has_codes else 0
+
+    def __call__(self, observation: Any) -> int:
+        """The code of an observation."""
+        return self.codes(observation) if self.has_codes else 0
+
+    def find(self, observation: Any) -> int:
+        """The code of an observation, or −1 where it has none yet."""
+        return self.codes.find(observation) if self.has_codes else 0
+
+    def decode(self, state: int) -> Any:
+        """The observation in the middle of a code."""
+        return self.codes.decode(state)
+
+    def vector(self, observation: Any) -> np.ndarray:
+        """φ(observation), float64[count]."""
+        index, value = np.zeros(self.active, np.int64), np.zeros(self.active)
+        shown = np.array(self.show(observation), np.float64)
+        n = write_features(self.compiled(), shown, index, value)
+        found = np.zeros(self.count)
+        np.add.at(found, index[:n], value[:n])
+        return found
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.count} features, {self.codes!r})"
+
+
+write_features = by_type("write")
+"""write_features(map, shown, index, value): the features of the numbers shown; returns how many are not zero."""
+
+
+class TileMap(NamedTuple):
+    """Tile coding, for kernels."""
+
+    low: Annotated[np.ndarray, "float64[n]"]
+    high: Annotated[np.ndarray, "float64[n]"]
+    scale: Annotated[np.ndarray, "float64[n]"]  # tiles per unit
+    tiles: Annotated[np.ndarray, "int64[n]"]  # per tiling: one more than `bins`, for the shift
+    offset: Annotated[np.ndarray, "float64[tilings, n]"]  # in tiles
+    memory: int  # number of features
+    hashed: bool
+
+    @staticmethod
+    @kernel
+    def write(tiling, shown, index, value):
+        """One tile of every tiling; tiles share memory places by chance where they are `hashed`."""
+        for t in range(tiling.offset.shape[0]):
+            place = t
+            for j in range(shown.size):
+                x = min(max(shown[j], tiling.low[j]), tiling.high[j])
+                tile = int((x - tiling.low[j]) * tiling.scale[j] + tiling.offset[t, j])
+                if tiling.hashed:
+                    place = (place * 1_000_003 + tile + 1) % 2_147_483_647
+                else:
+                    place = place * tiling.tiles[j] + min(tile, tiling.tiles[j] - 1)
+            index[t] = place % tiling.memory if tiling.hashed else place
+            value[t] = 1.0
+        return tiling.offset.shape[0]
+
+
+class _Grid(Features):
+    """Features of a Box, with the cells of a grid as codes."""
+
+    def _take_grid(self, space: Any, bins: Any, low: Bounds, high: Bounds) -> None:
+        self.codes = Discretise(space, bins, low, high)
+        self.low, self.high = np.array(self.codes.low), np.array(self.codes.high)
+        self.resolution = (self.high - self.low) / np.array(self.codes.bins)
+        self.numbers = self.low.size
+
+    def show(self, observation: Any) -> Any:
+        """The observation, flat; values outside the bounds stay as they are."""
+        given = np.asarray(observation)
+        if given.size != self.numbers or given.dtype.kind not in "fiub":
+            raise ValueError(f"observation: got {observation!r}, takes an array of {self.numbers} numbers")
+        if not np.isfinite(given).all():
+            raise ValueError(f"observation: got {observation!r}, takes finite numbers")
+        return given.ravel()
+
+
+class TileCoding(_Grid):
+    """Tile coding: several grids over the observations, each shifted against the others; one tile of each is active.
+
+        φ(x) has a 1 for the tile of every tiling that x lies in:   ⌊(x_j − low_j)/width_j + shift_{t,j}⌋
+
+    Tiling t of n is shifted by (t(2j + 1) mod n)/n tiles in dimension j. α is divided by the number of tilings.
+
+    Args:
+      space: a Box, or an environment that shows one. None if `low` and `high` say everything.
+      bins: tiles per dimension that the bounds are wide, or one number for all. The cells of the first tiling are the
+        codes that models count.
+      tilings: number of tilings; a power of two is usual.
+      low, high: bounds of each dimension, or one for all, where the space has none; see `Discretise`.
+      memory: the most features; where there are more tiles, tiles share features at random (hashing).
+    """
+
+    kind = "tiles"
+    binary = True
+
+    def __init__(
+        self,
+        space: Any = None,
+        bins: int | Sequence[int] = 8,
+        tilings: int = 8,
+        low: Bounds = None,
+        high: Bounds = None,
+        memory: int = 65_536,
+    ):
+        self._take_grid(space, bins, low, high)
+        self.tilings, self.memory = check_whole("tilings", tilings, 1, 4096), check_whole("memory", memory, 1, MOST)
+        self._tiles = np.array(self.codes.bins, np.int64) + 1
+        every = self.tilings * math.prod(self._tiles.tolist())
+        self.hashed = every > self.memory
+        self.count, self.active = min(every, self.memory), self.tilings
+        self.rates = np.full(self.count, 1.0 / self.tilings)
+
+    def compiled(self) -> TileMap:
+        """What kernels see."""
+        t, j = np.meshgrid(np.arange(self.tilings), np.arange(self.numbers), indexing="ij")
+        offset = (t * (2 * j + 1)) % self.tilings / self.tilings
+        return TileMap(self.low, self.high, 1.0 / self.resolution, self._tiles, offset, self.count, self.hashed)
+
+    def initial_weights(self, value: float) -> np.ndarray:
+        """An equal share for every tiling."""
+        return np.full(self.count, value / self.tilings)
+
+    def state(self) -> dict[str, Any]:
+        """JSON values and arrays for `indexer_from_state`."""
+        return {"kind": self.kind, "codes": self.codes.state(), "tilings": self.tilings, "memory": self.memory}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> TileCoding:
+        """Rebuild from `state()`."""
+        codes = Discretise.from_state(state["codes"])
+        made = cls(None, list(codes.bins), state["tilings"], list(codes.low), list(codes.high), state["memory"])
+        made.codes = codes
+        return made
+
+
+class FourierMap(NamedTuple):
+    """The Fourier basis, for kernels."""
+
+    low: Annotated[np.ndarray, "float64[n]"]
+    scale: Annotated[np.ndarray, "float64[n]"]
+    frequency: Annotated[np.ndarray, "float64[features, n]"]
+
+    @staticmethod
+    @kernel
+    def write(basis, shown, index, value):
+        """φ_f = cos(π c_f · s), with s the observation scaled to [0, 1]."""
+        for f in range(basis.frequency.shape[0]):
+            angle = 0.0
+            for j in range(shown.size):
+                angle += basis.frequency[f, j] * min(max((shown[j] - basis.low[j]) * basis.scale[j], 0.0), 1.0)
+            index[f] = f
+            value[f] = math.cos(math.pi * angle)
+        return basis.frequency.shape[0]
+
+
+class FourierBasis(_Grid):
+    """The Fourier basis: smooth features that all are active.
+
+        φ_c(x) = cos(π c · s),   s = (x − low)/(high − low),   c in {0..order}ⁿ
+
+    Weight c learns with α/‖c‖ (α for c = 0), divided by the sum of these over all c.
+
+    Args:
+      space: a Box, or an environment that shows one. None if `low` and `high` say everything.
+      order: the highest frequency per dimension; there are (order + 1)ⁿ features.
+      low, high: bounds of each dimension, or one for all, where the space has none; see `Discretise`.
+      bins: cells per dimension of the codes that models count.
+    """
+
+    kind = "fourier"
+
+    def __init__(
+        self, space: Any = None, order: int = 3, low: Bounds = None, high: Bounds = None, bins: int | Sequence[int] = 8
+    ):
+        self._take_grid(space, bins, low, high)
+        self.order = check_whole("order", order, 1, 1000)
+        self.count = self.active = (self.order + 1) ** self.numbers
+        if self.count > 100_000:
+            raise ValueError(
+                f"order: got {order}, which makes {self.count:,} features in {self.numbers} dimensions; 100,000 at most"
+            )
+        self._frequency = np.array(list(itertools.product(range(self.order + 1), repeat=self.numbers)), np.float64)
+        norm = np.sqrt((self._frequency**2).sum(axis=1))
+        share = 1.0 / np.where(norm == 0.0, 1.0, norm)
+        self.rates = share / share.sum()
+
+    def compiled(self) -> FourierMap:
+        """What kernels see."""
+        return FourierMap(self.low, 1.0 / (self.high - self.low), self._frequency)
+
+    def initial_weights(self, value: float) -> np.ndarray:
+        """All of it on c = 0, whose feature is 1 everywhere."""
+        weights = np.zeros(self.count)
+        weights[0] = value
+        return weights
+
+    def state(self) -> dict[str, Any]:
+        """JSON values and arrays for `indexer_from_state`."""
+        return {"kind": self.kind, "codes": self.codes.state(), "order": self.order}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> FourierBasis:
+        """Rebuild from `state()`."""
+        codes = Discretise.from_state(state["codes"])
+        made = cls(None, state["order"], list(codes.low), list(codes.high), list(codes.bins))
+        made.codes = codes
+        return made
+
+
+class OwnMap(NamedTuple):
+    """Features that Python has computed, for kernels."""
+
+    features: int
+
+    @staticmethod
+    @kernel
+    def write(own, shown, index, value):
+        """Those that are not zero."""
+        n = 0
+        for f in range(own.features):
+            if shown[f] != 0.0:
+                index[n] = f
+                value[n] = shown[f]
+                n += 1
+        return n
+
+
+class OwnFeatures(Features):
+    """Features from a function of yours.
+
+    Args:
+      function: from an observation to float[count].
+      count: number of features.
+      codes: an indexer, such as `Discretise`, for λ sources that ask a model; None where λ needs none.
+      rate: the step size of every weight as a share of α; by default 1/count, which is safe while features lie in
+        [−1, 1]. Take 1 for features that are one-hot.
+    """
+
+    kind = "own"
+
+    def __init__(
+        self, function: Callable[[Any], Any], count: int, codes: Indexer | None = None, rate: float | None = None
+    ):
+        if function is not None and not callable(function):
+            raise ValueError(f"function must be a function from an observation to features, got {function!r}")
+        self.function, self.count = function, check_whole("count", count, 1, MOST)
+        self.active = self.numbers = self.count
+        self.has_codes = codes is not None
+        self.codes = DiscreteIndexer(1) if codes is None else codes
+        self.rates = np.full(self.count, 1.0 / self.count if rate is None else float(rate))
+        self.resolution = np.ones(self.count)
+        if not (np.isfinite(self.rates).all() and (self.rates > 0.0).all()):
+            raise ValueError(f"rate must be a finite number above 0, got {rate!r}")
+
+    def show(self, observation: Any) -> Any:
+        """φ(observation), checked."""
+        if self.function is None:
+            raise ValueError("features: this learner was built with a function of yours; load(…, features=function)")
+        given = np.asarray(self.function(observation), np.float64)
+        if given.shape != (self.count,) or not np.isfinite(given).all():
+            raise ValueError(f"features: function must give {self.count} finite numbers, got {given!r}")
+        return given
+
+    def compiled(self) -> OwnMap:
+        """What kernels see."""
+        return OwnMap(self.count)
+
+    def initial_weights(self, value: float) -> np.ndarray:
+        """Zeros: only the user knows which features make a constant."""
+        if value:
+            raise ValueError(f"initial_value must be 0 with features of your own, got {value!r}")
+        return np.zeros(self.count)
+
+    def state(self) -> dict[str, Any]:
+        """JSON values and arrays for `indexer_from_state`; the function is not in it."""
+        codes = self.codes.state() if self.has_codes else None
+        return {"kind": self.kind, "codes": codes, "count": self.count, "rate": float(self.rates[0])}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> OwnFeatures:
+        """Rebuild from `state()`; `function` has to be put in."""
+        codes = None if state["codes"] is None else indexer_from_state(state["codes"])
+        return cls(None, state["count"], codes, state["rate"])  # type: ignore[arg-type]
