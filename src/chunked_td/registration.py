@@ -17,6 +17,7 @@ ENVIRONMENTS = {
     "ChunkedTD/LinearKeyToDoor-v0": "chunked_td.envs.linear_key_to_door.gym:LinearKeyToDoorEnv",
     "ChunkedTD/SkewedSplit-v0": "chunked_td.envs.skewed_split.gym:SkewedSplitEnv",
     "ChunkedTD/TMaze-v0": "chunked_td.envs.t_maze.gym:TMazeEnv",
+    "ChunkedTD/TimedTMaze-v0": "chunked_td.envs.t_maze.gym:TimedTMazeEnv",
 }
 """Gymnasium ids and the classes behind them."""
 

@@ -70,6 +70,13 @@ def test_description_length_is_the_cross_entropy_of_what_was_kept_and_of_its_tim
         assert kept.bits == kept.symbol_bits + kept.time_bits
 
 
+def test_a_broken_model_has_no_description_length():
+    compressor = ctd.HistoryCompressor(hidden=4, alphabet="ab")
+    compressor._levels = jax.tree.map(lambda array: array * np.nan, compressor._levels)
+    with pytest.raises(ValueError, match=r"predictions are not finite .* learning_rate 0\.01"):
+        compressor.compress("abba")
+
+
 def test_with_one_level_everything_is_kept_and_the_bits_are_the_cross_entropy():
     compressor = ctd.HistoryCompressor(1, hidden=4, alphabet="ab")
     kept = compressor.compress("abba")
@@ -213,6 +220,7 @@ class TestInput:
             ("threshold", 1.0),
             ("learning_rate", 0),
             ("automatize", -1),
+            ("settled", 1),
             ("time_bits", 40),
             ("seed", -1),
         ],

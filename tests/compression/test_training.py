@@ -184,3 +184,18 @@ def test_levels_see_what_the_level_below_failed_to_predict():
     assert outcomes[0].items == sum(map(len, MIXED))
     assert outcomes[1].items == outcomes[0].kept
     assert len(MIXED) <= outcomes[1].items < outcomes[0].items
+
+
+def test_what_goes_up_settled_is_what_the_trained_level_fails_on():
+    """The level above is trained on the stream that the level makes once its updates are done; else it need not be."""
+    plan = two_levels()
+    levels = jax.tree.map(lambda x: x[0], start_runs(plan, jax.random.key(1)[None]))
+    items, counts = padded(MIXED)
+    kept = {}
+    for settled in (False, True):
+        now = plan._replace(settled=settled)
+        trained, outcomes = train_batch(now, levels, items, counts, jnp.asarray(0.1), jax.random.key(0))
+        made = read_batch(now, trained, items, counts, jax.random.key(0))[0].keep.sum()
+        kept[settled] = int(outcomes[1].items), int(made)
+    assert kept[True][0] == kept[True][1]
+    assert kept[False][0] != kept[False][1]

@@ -37,6 +37,7 @@ OPTIONS = {
     "ChunkedTD/LinearKeyToDoor-v0": [{}, {"length": 9, "apples": 0.9, "seed": 2}],
     "ChunkedTD/SkewedSplit-v0": [{}, {"probability": 0.5, "reward": -1, "length": 0}],
     "ChunkedTD/TMaze-v0": [{}, {"corridor": 3, "numbered": True, "look": True, "prizes": 2, "hidden": False}],
+    "ChunkedTD/TimedTMaze-v0": [{"corridor": 3}, {"corridor": 4, "active": True, "slots": 2}],
 }
 VECTOR: list[dict[str, Any]] = [{}, {"horizon": 5, "distractors": 2, "treasure_reward": 1.0, "distractor_reward": -0.5}]
 SCALAR = [(name, options) for name, several in OPTIONS.items() for options in several]

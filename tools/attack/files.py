@@ -470,7 +470,7 @@ def crafted_report(case: Case) -> Outcome:
 def try_manifest(case: Case, what: str) -> Outcome:
     import json
 
-    from chunked_td.lab.store.manifest import _checksum
+    from chunked_td.lab.store.settings import digest_of
 
     box = Sandbox(case)
     path = box.run / "manifest.json"
@@ -481,7 +481,7 @@ def try_manifest(case: Case, what: str) -> Outcome:
         name = str(case.rng.choice(["../../outside/x", str(box.outside / "x"), '"><script>', "a/b", "..", ""]))
         values = json.loads(json.dumps(values).replace('"toy"', json.dumps(name)))
     case.say(json.dumps(values)[:3000])
-    path.write_text(json.dumps({**values, "checksum": _checksum(values)}))
+    path.write_text(json.dumps({**values, "checksum": digest_of(values)}))
     code, said = command(what, str(box.run))
     box.check()
     if code == 0:

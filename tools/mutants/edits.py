@@ -56,13 +56,11 @@ EDITS = (
     Edit(
         "td error without discount",
         "learners/update.py",
-        "i) + rule.discount * ahead - values",
-        "i) + ahead - values",
+        "i) + rule.discount * ahead - now",
+        "i) + ahead - now",
         TRACES,
     ),
-    Edit(
-        "td error adds the value", "learners/update.py", "* ahead - values[row, i]", "* ahead + values[row, i]", TRACES
-    ),
+    Edit("td error adds the value", "learners/update.py", "discount * ahead - now", "discount * ahead + now", TRACES),
     Edit(
         "bootstrap on termination", "learners/update.py", "        if not terminated:\n", "        if True:\n", TRACES
     ),

@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from chunked_td._checks import check_choice, check_not_negative, check_positive, check_unit, check_whole
+from chunked_td._checks import check_choice, check_flag, check_not_negative, check_positive, check_unit, check_whole
 from chunked_td.compression.criteria import CRITERIA, Criterion, put_back, take_up
 from chunked_td.compression.predictor import CELLS, Shape
 from chunked_td.compression.replay import Replayed, replay
@@ -98,6 +98,8 @@ class HistoryCompressor:
       criterion: what goes up: "threshold", "hard" or "sampled" (see `criteria`).
       threshold: for "threshold", the probability below which an item goes up in any case.
       window: items per gradient. online: an update per window, or one per batch (see `training`).
+      settled: train each level on what the level below fails to predict after its updates, which is what `compress`
+        passes up; False for what it failed on while it learned, as the study has it (see `training`).
       learning_rate: of Adam.
       automatize: weight of the loss by which a level learns to predict the state of the level above; 0 for none.
       time_bits: binary digits of a time.
@@ -115,6 +117,7 @@ class HistoryCompressor:
         threshold: float = 0.75,
         window: int = 10,
         online: bool = True,
+        settled: bool = True,
         learning_rate: float = 0.01,
         automatize: float = 0.0,
         time_bits: int = 16,
@@ -134,6 +137,7 @@ class HistoryCompressor:
         check_not_negative("automatize", automatize)
         self.levels, self.hidden, self.cell, self.time_bits = levels, hidden, cell, time_bits
         self.criterion, self.window, self.online = Criterion(criterion, float(threshold)), window, bool(online)
+        self.settled = check_flag("settled", settled)
         self.learning_rate, self.automatize, self.seed = float(learning_rate), float(automatize), seed
         self.alphabet: list[Any] | None = None
         self.batches_seen = 0
@@ -158,7 +162,7 @@ class HistoryCompressor:
             for level in range(self.levels)
         )
         foresight = self.automatize if self.levels > 1 else 0.0
-        self._plan = Plan(shapes, self.criterion, self.window, self.online, foresight)
+        self._plan = Plan(shapes, self.criterion, self.window, self.online, foresight, settled=self.settled)
         self._levels = start_runs(self._plan, self._key()[None])
 
     def _key(self) -> jax.Array:
@@ -171,6 +175,7 @@ class HistoryCompressor:
         epochs: int = 1,
         batch_size: int = 1,
         shuffle: bool = True,
+        anneal: bool = True,
     ) -> HistoryCompressor:
         """Trains all levels; a further call goes on where the last one ended.
 
@@ -180,6 +185,8 @@ class HistoryCompressor:
           epochs: how often each sequence is read.
           batch_size: sequences that are trained on together; the last batch of an epoch is filled with its first.
           shuffle: a new order in every epoch.
+          anneal: let the learning rate fall over the epochs of this call, in a straight line, to a tenth: late updates
+            then no longer undo what earlier ones taught.
         """
         if isinstance(sequences, (str, bytes)):
             raise ValueError(f"sequences is {sequences!r}; it takes a list of sequences, such as [{sequences!r}]")
@@ -193,16 +200,17 @@ class HistoryCompressor:
         numbered = [self._numbers(sequence, f"sequences[{i}]") for i, sequence in enumerate(sequences)]
         items, counts = _stacked(numbered)
         generator = np.random.default_rng([self.seed, self.batches_seen])
-        for _ in range(epochs):
+        for epoch in range(epochs):
             order = generator.permutation(len(items)) if shuffle else np.arange(len(items))
             rows = np.resize(order, (-(-len(order) // batch_size), batch_size))
-            self._train(items[rows], counts[rows])
+            fallen = 0.9 * epoch / max(epochs - 1, 1) if check_flag("anneal", anneal) else 0.0
+            self._train(items[rows], counts[rows], self.learning_rate * (1.0 - fallen))
         return self
 
-    def _train(self, items: np.ndarray, counts: np.ndarray) -> None:
+    def _train(self, items: np.ndarray, counts: np.ndarray, learning_rate: float) -> None:
         """One epoch: items int32[batches, S, n, 1], counts int32[batches, S]."""
         key = jax.random.fold_in(self._key(), 1 + self.batches_seen)[None]
-        rate = jnp.full(1, self.learning_rate)
+        rate = jnp.full(1, learning_rate)
         self._levels, _ = train_runs(self._plan, self._levels, items[None], counts[None], rate, key)
         self.batches_seen += len(items)
 
@@ -219,6 +227,11 @@ class HistoryCompressor:
             if number < self.levels - 1:
                 items, positions = take_up(items, said.keep), positions[said.keep]
         top, lowest = replays[-1], readings[0]
+        if not all(np.isfinite(said.log_symbol).all() and np.isfinite(said.log_times).all() for said in replays):
+            raise ValueError(
+                f"the compressor's predictions are not finite numbers: training diverged with learning_rate "
+                f"{self.learning_rate!r}; train another with a smaller one"
+            )
         return Compressed(
             positions=positions[:-1],
             symbols=readings[-1].symbols[:-1],

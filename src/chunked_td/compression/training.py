@@ -13,6 +13,10 @@ over the items of all sequences of the batch in the window; the second sum is th
              window = 1 that is one update per symbol.
     batch    the gradients of all windows are added up, and the parameters change once, by the mean over all items.
 
+What goes up is judged by the parameters as they change within the batch. So the level above may be trained on another
+stream than the one that the level, once trained, makes of the same sequences: online it lags behind by all windows that
+follow. With `settled` the level reads the batch again after its updates, and what goes up is what it fails on then.
+
 A window at least as long as the sequence makes this full back-propagation through time. An update is Adam's after
 the gradient was scaled to a norm of at most 1.
 
@@ -51,6 +55,7 @@ class Plan(NamedTuple):
       online: an update per window, or one per batch.
       foresight: weight of the automatizer's loss; 0 for none.
       unroll: steps per iteration of the compiled loops, for speed only.
+      settled: whether what goes up is judged after the updates of a batch, rather than during them.
     """
 
     shapes: tuple[Shape, ...]
@@ -59,6 +64,7 @@ class Plan(NamedTuple):
     online: bool = True
     foresight: float = 0.0
     unroll: int = 1
+    settled: bool = False
 
 
 class Level(NamedTuple):
@@ -114,6 +120,8 @@ def train_batch(
     for level, target in zip(levels, targets, strict=True):
         noise = _noise(plan, level.predictor.shape, items, key)
         level, keep, nats = train_level(plan, level, items, counts, target, noise, learning_rate)
+        if plan.settled and len(trained) < len(levels) - 1:
+            keep = read_level(plan, level.predictor, items, counts, noise).keep
         trained.append(level)
         outcomes.append(TrainingOutcome(nats, jnp.sum(counts), jnp.sum(keep, dtype=jnp.int32)))
         items, counts = jax.vmap(pass_up)(items, keep)

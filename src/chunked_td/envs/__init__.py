@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from chunked_td.envs.key_to_door.gym import KeyToDoorEnv
     from chunked_td.envs.linear_key_to_door.gym import LinearKeyToDoorEnv
     from chunked_td.envs.skewed_split.gym import SkewedSplitEnv
-    from chunked_td.envs.t_maze.gym import TMazeEnv
+    from chunked_td.envs.t_maze.gym import TimedTMazeEnv, TMazeEnv
 
 __all__ = [
     "AccumulatedChargeEnv",
@@ -29,6 +29,7 @@ __all__ = [
     "LinearKeyToDoorEnv",
     "SkewedSplitEnv",
     "TMazeEnv",
+    "TimedTMazeEnv",
     "dynamics",
 ]
 
@@ -41,6 +42,7 @@ _CLASSES = {
     "LinearKeyToDoorEnv": "chunked_td.envs.linear_key_to_door.gym",
     "SkewedSplitEnv": "chunked_td.envs.skewed_split.gym",
     "TMazeEnv": "chunked_td.envs.t_maze.gym",
+    "TimedTMazeEnv": "chunked_td.envs.t_maze.gym",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _CLASSES)

@@ -12,6 +12,7 @@ from chunked_td.envs.linear_key_to_door.dynamics import linear_key_to_door
 from chunked_td.envs.protocol import Dynamics, Outcome, independent_copy, legal_masks, start_states
 from chunked_td.envs.skewed_split.dynamics import SkewedSplit
 from chunked_td.envs.t_maze.dynamics import MazeState, t_maze
+from chunked_td.envs.t_maze.timed import TimedTMaze
 from chunked_td.envs.table import TransitionTable
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "MazeState",
     "Outcome",
     "SkewedSplit",
+    "TimedTMaze",
     "TransitionTable",
     "independent_copy",
     "legal_masks",

@@ -26,7 +26,9 @@ class KeptPercepts(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorA
     over episodes; the memory starts anew with each.
 
     Observations are `MultiDiscrete([n] + [n + 1] * slots)`, where n is the number of percepts: the percept, and then
-    what was kept, newest first, each as 1 + its number; 0 is an empty slot.
+    what was kept, newest first, each as 1 + its number; 0 is an empty slot. With a `clock` there is one component more:
+    the steps since a percept was last kept, at most so many. `clock=1` tells a percept that was just kept from one that
+    looks the same later on.
 
     Where k percepts look alike in a row, each is predicted with probability (k − 1)/k. Near the threshold such percepts
     are sometimes kept and push out what matters: for 0.75 that is k = 4.
@@ -35,24 +37,26 @@ class KeptPercepts(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorA
       env: an environment whose percepts can be counted (discrete spaces), with `Discrete` actions.
       slots: how many percepts are remembered.
       threshold: a percept is kept if its probability was below this.
+      clock: up to how many steps since the latest kept percept are counted; 0 for no clock.
 
     Attributes:
       learning: whether transitions are counted. While they are, the same seed need not give the same observations,
         because a seed does not forget the counts; set it to False to look at what was learned.
     """
 
-    def __init__(self, env: gym.Env[Any, Any], slots: int = 4, threshold: float = 0.75):
-        gym.utils.RecordConstructorArgs.__init__(self, slots=slots, threshold=threshold)
+    def __init__(self, env: gym.Env[Any, Any], slots: int = 4, threshold: float = 0.75, clock: int = 0):
+        gym.utils.RecordConstructorArgs.__init__(self, slots=slots, threshold=threshold, clock=clock)
         super().__init__(env)
         self.learning = True
         self._slots, self._threshold = check_whole("slots", slots, 1), check_unit("threshold", threshold)
+        self._clock, self._since = check_whole("clock", clock, 0), 0
         if not isinstance(env.action_space, spaces.Discrete):
             raise ValueError(f"env must have a Discrete action space, got {env.action_space}")
         self._indexer = make_indexer(env.observation_space)
         if not self._indexer.fixed:
             raise ValueError(f"env must have a space of percepts that can be counted, got {env.observation_space}")
         n = self._indexer.size
-        self.observation_space = spaces.MultiDiscrete([n] + [n + 1] * self._slots)
+        self.observation_space = spaces.MultiDiscrete([n] + [n + 1] * self._slots + [clock + 1] * (clock > 0))
         self._n_actions, self._first_action = int(env.action_space.n), int(env.action_space.start)
         self._counts = Counts.empty(n * self._n_actions)
         self._percept = 0
@@ -63,7 +67,7 @@ class KeptPercepts(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorA
         percept, info = self.env.reset(seed=seed, options=options)
         self._percept = self._indexer(percept)
         self._kept[:] = 0
-        self._kept[0] = 1 + self._percept
+        self._kept[0], self._since = 1 + self._percept, 0
         return self._observation(), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -73,13 +77,14 @@ class KeptPercepts(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorA
         if self._counts.room < 1:
             self._counts = self._counts.grown(self._counts.head.size, 2 * self._counts.pairs.shape[0])
         origin = self._percept * self._n_actions + int(action) - self._first_action
+        self._since = min(self._since + 1, self._clock)
         if probability(self._counts, origin, arrived) < self._threshold:
             self._kept[1:] = self._kept[:-1].copy()
-            self._kept[0] = 1 + arrived
+            self._kept[0], self._since = 1 + arrived, 0
         if self.learning:
             increment(self._counts, origin, arrived)
         self._percept = arrived
         return self._observation(), reward, terminated, truncated, info
 
     def _observation(self) -> np.ndarray:
-        return np.concatenate([[self._percept], self._kept])
+        return np.concatenate([[self._percept], self._kept, [self._since] * (self._clock > 0)]).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The T-maze as a Gymnasium environment that hides its state."""
+"""T-mazes as Gymnasium environments that hide their state."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from gymnasium import spaces
 from chunked_td._checks import check_flag
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.envs.t_maze.dynamics import TMaze
+from chunked_td.envs.t_maze.timed import TimedTMaze
 
 
 class TMazeEnv(DynamicsEnv):
@@ -87,3 +88,62 @@ class TMazeEnv(DynamicsEnv):
 
     def _observation(self) -> Any:
         return self._percepts[self._state[0]].copy() if self.hidden else super()._observation()
+
+
+class TimedTMazeEnv(DynamicsEnv):
+    """The passive and the active T-maze of Ni et al.: no step to lose, and the goal is shown once.
+
+    ## Description
+    A corridor of L steps leads from the start to a junction; the goal is the upper or the lower end there. It is shown
+    once, on the first visit to the oracle: the start itself, or, if `active`, the cell to the left of the start. An
+    episode has just as many steps as the best policy needs.
+
+    ## Action space
+    `Discrete(4)`: 0 right, 1 up, 2 left, 3 down. To run into a wall changes nothing.
+
+    ## Observation space
+    `Discrete(6)`: what is seen. With `slots`, `MultiDiscrete([6] + [7] * slots + [clock + 1])`: also what
+    `chunked_td.envs.KeptPercepts` would keep, and the steps since it kept something.
+
+    | percept | in the paper | meaning |
+    |---|---|---|
+    | 0 | [0, 0] | start, corridor, or an oracle that was visited before |
+    | 1, 2 | [0, −1], [0, 1] | the oracle, first visit: the goal is down, up |
+    | 3 | [1, 0] | junction |
+    | 4, 5 | [1, −1], [1, 1] | lower end, upper end |
+
+    ## Rewards
+    The last step pays 1 at the goal and 0 elsewhere. Every step before pays −1/L if the agent is behind schedule: left
+    of where the best policy would be at that time. The best return is 1; without a memory it is ½ on average.
+
+    ## Starting state
+    The start; either goal in half of the episodes.
+
+    ## End of an episode
+    After L + 1 steps, or L + 3 if `active`.
+
+    ## Arguments
+    * `corridor` (10): L, at least 1.
+    * `active` (False): whether the oracle must be visited first.
+    * `slots` (0): percepts that are remembered; `clock` (1), `threshold` (0.75): of that memory.
+    * `render_mode`: "ansi" or "rgb_array".
+
+    ## References
+    T. Ni, M. Ma, B. Eysenbach, P.-L. Bacon: "When Do Transformers Shine in RL? Decoupling Memory from Credit
+    Assignment", NeurIPS 2023.
+
+    ## Version history
+    * v0: first release.
+    """
+
+    def __init__(
+        self,
+        corridor: int = 10,
+        active: bool = False,
+        slots: int = 0,
+        clock: int = 1,
+        threshold: float = 0.75,
+        render_mode: str | None = None,
+    ):
+        maze: Any = TimedTMaze.make(corridor, active, slots, clock, threshold)  # no true model: its state is hidden
+        super().__init__(maze, render_mode=render_mode)

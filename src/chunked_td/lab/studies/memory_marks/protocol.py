@@ -1,0 +1,95 @@
+"""A protocol is a maze with its length L, with the memory or, as a control, without."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from chunked_td.lab.study import Arm, Environment, Protocol, Size, Study, misses_and_returns
+from chunked_td.learners.exploration import CountBonus
+from chunked_td.learners.schedule import Schedule
+
+BUDGETS = {
+    "passive": {
+        50: 20_000, 100: 20_000, 250: 16_000, 500: 8_000, 750: 8_000, 1_000: 8_000, 1_250: 8_000, 1_500: 6_700,
+    },
+    "active": {20: 40_000, 50: 40_000, 100: 40_000, 250: 32_000, 500: 16_000},
+}  # fmt: skip
+"""Episodes, by maze and L."""
+PUBLISHED = {"passive": 1_500, "active": 500}
+"""The longest corridors that were published."""
+BLIND = 50
+"""L of the control without a memory."""
+LAST = 100
+"""Episodes at the end that are scored."""
+SEEN, JUDGED = 4, 20
+"""Seeds that trials had seen; seeds after them."""
+STEP_SIZES = (0.05, 0.02)
+
+_LAMBDAS = {
+    "sarsa-0": ("SARSA(0)", 0.0),
+    "sarsa-0.9": ("SARSA(0.9)", 0.9),
+    "chunked": ("Chunked SARSA", "ForwardLambda"),
+}
+
+
+def _arms() -> tuple[Arm, ...]:
+    found, traces = [], {"view": "traces", "replacing": True}
+    ways = {"falling": ("ε falling", {}), "bonus": ("count bonus", {"exploration": CountBonus(10.0), "epsilon": 0.0})}
+    for way, (text, options) in ways.items():
+        for name, (label, source) in _LAMBDAS.items():
+            arm = Arm(f"{name}-{way}", f"{label}, {text}", "sarsa", source, in_paper=False, group=text)
+            model = "counts" if name == "chunked" else None
+            exponent = 0 if way == "bonus" else -1
+            found.append(replace(arm, model=model, exponents=(exponent,), options={**traces, **options}))
+    return tuple(found)
+
+
+ARMS = _arms()
+
+
+def protocol_of(maze: str, corridor: int, memory: bool = True, tiny: bool = False) -> Protocol:
+    """The protocol of one maze and length."""
+    episodes = 400 if tiny else BUDGETS[maze][corridor]
+    horizon = corridor + (3 if maze == "active" else 1)
+    return Protocol(
+        id=f"memory-marks-{maze}-{corridor}{'' if memory else '-blind'}",
+        title=f"{maze} T-maze, L = {corridor:,}{'' if memory else ', no memory'}",
+        environment=Environment(
+            "chunked_td.envs.t_maze.timed:TimedTMaze",
+            {"corridor": corridor, "active": maze == "active", "slots": 2 if memory else 0},
+        ),
+        arms=ARMS,
+        exponents=(0, -1),
+        episodes=episodes,
+        scoring=misses_and_returns,
+        score_label="episodes that missed the goal",
+        smoke=Size(seeds=2, episodes=episodes),
+        record=((episodes - LAST, episodes - LAST), (episodes, LAST)),
+        exploration=Schedule(
+            ((0, 1.0), (episodes // 5, 1 / horizon), (episodes - LAST - 1, 1 / horizon), (episodes - LAST, 0.0))
+        ),
+        seeds=SEEN + JUDGED,
+        seeds_per_batch=SEEN + JUDGED,
+        step_sizes=STEP_SIZES,
+        steps_per_episode=float(horizon),
+        best=1.0,
+        best_label="return with the goal known",
+    )
+
+
+def protocols(profile: str) -> list[Protocol]:
+    """All lengths, and the controls; one short maze each where the profile is not "paper"."""
+    if profile != "paper":
+        return [protocol_of(maze, 5, tiny=True) for maze in BUDGETS]
+    found = [protocol_of(maze, corridor) for maze, lengths in BUDGETS.items() for corridor in lengths]
+    return found + [protocol_of(maze, BLIND, memory=False) for maze in BUDGETS]
+
+
+STUDY = Study(
+    "memory-marks",
+    "Very long memory: published T-mazes",
+    protocols,
+    order=64,
+    table="runs.parquet",
+    by_default=False,
+)

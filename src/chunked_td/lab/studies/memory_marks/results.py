@@ -1,0 +1,71 @@
+"""Stored runs as one table, and the longest corridors that arms solve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chunked_td.lab.results.runs import stored_arms
+from chunked_td.lab.store.tables import load_table
+from chunked_td.lab.studies.memory_marks.protocol import BUDGETS, JUDGED, SEEN, protocols
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from chunked_td.lab.store.batch_store import Store
+
+SOLVED, SHARE = 0.95, 0.9
+"""The mean return from which a run has solved its maze; the share of seeds from which a length counts."""
+
+
+def COLLECT(store: Store) -> pl.DataFrame:
+    """One row per run: the mean return of its last episodes."""
+    import polars as pl
+
+    frames = []
+    for protocol, arm, runs in stored_arms(store, protocols):
+        about = protocol.environment.arguments
+        last = runs.columns["mean_return"][:, :, -1]
+        named = {"maze": "active" if about["active"] else "passive", "corridor": about["corridor"]}
+        named |= {"memory": about["slots"] > 0, "arm": arm, "episodes": int(runs.episodes[-1])}
+        columns = {name: np.full(last.size, value) for name, value in named.items()}
+        columns["step_size"] = np.repeat(runs.step_sizes, len(runs.seeds))
+        columns["seed"] = np.tile(runs.seeds, len(runs.step_sizes))
+        frames.append(pl.DataFrame({**columns, "mean_return": last.reshape(-1)}))
+    return pl.concat(frames).sort("memory", "maze", "corridor", "arm", "step_size", "seed")
+
+
+def LOAD(folder: Path) -> MemoryMarks:
+    """The results in a folder with runs.parquet."""
+    return MemoryMarks(load_table(folder / "runs.parquet"))
+
+
+@dataclass(frozen=True)
+class MemoryMarks:
+    """Results of the study. Args: frame: runs.parquet."""
+
+    frame: Any
+
+    def shares(self, maze: str, arm: str, memory: bool = True) -> dict[int, float]:
+        """{L: share of judged seeds that solved it}, of the lengths that were run at full size."""
+        import polars as pl
+
+        rows = self.frame.filter(maze=maze, arm=arm, memory=memory).filter(pl.col("seed") >= SEEN)
+        found = {}
+        for (length,), some in rows.group_by("corridor", maintain_order=True):
+            full = len(some) == JUDGED and some["episodes"][0] == BUDGETS[maze].get(length)
+            if full:
+                found[int(length)] = float((some["mean_return"].fill_nan(-1.0) >= SOLVED).mean())
+        return dict(sorted(found.items()))
+
+    def reach(self, maze: str, arm: str) -> int:
+        """The greatest L up to which enough seeds solve the maze at every length; 0 for none."""
+        longest = 0
+        for length, share in self.shares(maze, arm).items():
+            if share < SHARE:
+                break
+            longest = length
+        return longest
