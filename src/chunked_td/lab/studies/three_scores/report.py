@@ -71,7 +71,8 @@ def _minus(text: str) -> str:
 
 def _table(name: str, found: Scored, held_out: bool) -> str:
     fixed = found.best_fixed(held_out)
-    methods = sorted({*OTHERS, fixed}, key=lambda method: -found.mean(method, held_out))
+    run = found.methods(held_out)
+    methods = sorted(run & {*OTHERS, fixed}, key=lambda method: -found.mean(method, held_out))
     count = len(found.by_family(fixed, held_out))
     head = (f"{name}, {count} {KINDS[held_out]} families", "mean", "median", f"mean, capped at {CAP}", "worst family",
             "less the best single fixed λ")  # fmt: skip

@@ -48,6 +48,11 @@ class Scored:
             if name in wanted
         }
 
+    def methods(self, held_out: bool) -> set[str]:
+        """Those that were run on every problem."""
+        wanted = families(held_out)
+        return set.intersection(*(set(one) for name, each in self.cells.items() if name in wanted for one in each.values()))
+
     def mean(self, method: str, held_out: bool) -> float:
         """Mean over families; NaN if there are none."""
         found = list(self.by_family(method, held_out).values())
@@ -93,8 +98,9 @@ def COLLECT(store: Store) -> pl.DataFrame:
             for setting in family.settings:
                 for behaviour in BEHAVIOURS:
                     name = problem_id(family.id, setting, behaviour)
-                    if name in store.directory.protocol_ids:
-                        frames.append(_one_row_each(store.table(name), family.id, str(setting), behaviour))
+                    runs = store.table(name) if name in store.directory.protocol_ids else None
+                    if runs is not None and "decision" in runs.columns:  # none where the run was stopped before it
+                        frames.append(_one_row_each(runs, family.id, str(setting), behaviour))
     return pl.concat(frames)
 
 
@@ -122,16 +128,22 @@ def LOAD(folder: Path) -> dict[str, Scored] | Verdict:
 
 def all_scores(table: Any) -> dict[str, Scored]:
     """Every score by its name, of those that were run."""
+    return {name: scored(runs) for name, runs in raw_scores(table).items()}
+
+
+def raw_scores(table: Any) -> dict[str, Runs]:
+    """The runs of every score by its name, of those that were run."""
     where = {"values": ("given", "score"), "decisions": ("given", "decision"), "control": ("bonus", "score")}
     where |= {f"control-{name}": (name, "score") for name in ("greedy", "error-bonus")}
-    found = {}
+    found: dict[str, Runs] = {}
     for name, (behaviour, column) in where.items():
         runs: Runs = {}
-        part = table.filter(table["behaviour"] == behaviour).sort("exponent", "seed", descending=[True, False])
+        part = table.filter(table["behaviour"] == behaviour)
+        part = part.sort("exponent", "seed", descending=[True, False], maintain_order=True)
         for (family, setting, method), rows in part.group_by("family", "setting", "method", maintain_order=True):
             seeds = rows["seed"].n_unique()
             each = rows[column].to_numpy().astype(np.float64).reshape(-1, seeds)
             runs.setdefault((family, setting), {})[method] = np.maximum(each, -1e30)
         if runs:
-            found[name] = scored(runs)
+            found[name] = runs
     return found
