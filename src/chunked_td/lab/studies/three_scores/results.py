@@ -51,7 +51,9 @@ class Scored:
     def methods(self, held_out: bool) -> set[str]:
         """Those that were run on every problem."""
         wanted = families(held_out)
-        return set.intersection(*(set(one) for name, each in self.cells.items() if name in wanted for one in each.values()))
+        return set.intersection(
+            *(set(one) for name, each in self.cells.items() if name in wanted for one in each.values())
+        )
 
     def mean(self, method: str, held_out: bool) -> float:
         """Mean over families; NaN if there are none."""
