@@ -227,9 +227,9 @@ def test_learners_without_a_choice_say_so(learner, options, message, tmp_path, c
 
 
 def test_exploration_in_words():
-    settings = Compare("X", exploration="count-bonus", bonus=2.0, epsilon=0.0).settings()
+    settings = Compare("FrozenLake-v1", exploration="count-bonus", bonus=2.0, epsilon=0.0).settings()
     assert exploration_text(settings) == "exploration: count bonus 2/√n, ε = 0"
-    assert exploration_text(Compare("X").settings()) == "exploration: ε-greedy, ε = 0.1"
+    assert exploration_text(Compare("FrozenLake-v1").settings()) == "exploration: ε-greedy, ε = 0.1"
 
 
 def test_initial_values_hold_for_states_that_come_later(tmp_path):
