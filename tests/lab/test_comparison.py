@@ -363,7 +363,7 @@ def test_seeds_are_added_until_the_answer_is_clear():
 
 
 def test_rivals_are_compared_where_they_are_named():
-    assert Compare("x").settings().sources == ComparisonSettings("x", 1).sources
+    assert Compare("FrozenLake-v1").settings().sources == ComparisonSettings("FrozenLake-v1", 1).sources
     by_default = {arm.source for arm in arms_of(replace(LAKE, sources=ComparisonSettings("x", 1).sources))}
     apart = {"watkins", "mature"}
     rivals = tuple(cls.id for cls in ctd.lambdas.SOURCES.values() if not cls.by_default and cls.id not in apart)
