@@ -6,7 +6,7 @@
 rejax takes part where it is installed (0.1.3 needs gymnax below 1). All train on CartPole with 16 environments, 64
 steps, 4 epochs of 4 minibatches and two hidden layers of 64, each fleet as one compiled program. Programs take turns,
 the fastest turn counts. They differ in detail: our layers are normalised, theirs are not; we count λ and errors. Ours
-without normalisation takes part, too: that is where the difference comes from.
+without normalisation takes part, too: it saves about as much time as rejax does.
 """
 
 from __future__ import annotations
