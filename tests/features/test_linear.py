@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import chunked_td as ctd
+from chunked_td.simulation import simulate
 from helpers.compilation import uncompiled
 
 GAMMA, ALPHA, LAMBDA = 0.95, 0.3, 0.8
@@ -408,3 +409,17 @@ def test_vector_environments_are_refused():
     agent = ctd.SarsaLambda(Line(), indexer=ctd.TileCoding(Line()))
     with pytest.raises(ValueError, match="features keep the observation"):
         agent.learn(envs, 2, progress=False)
+
+
+@pytest.mark.parametrize("source", [ctd.VarianceLambda(), ctd.LikelihoodLambda()], ids=str)
+def test_sources_for_features_say_so_where_there_are_tables(source):
+    table = ctd.TransitionTable.from_outcomes([[[(1.0, 0, 1.0, True)]]], starts=[0])
+    for ask in (
+        lambda: ctd.ExpectedSarsaLambda(gym.make("FrozenLake-v1"), lambda_source=source),
+        lambda: simulate(
+            table, learner="expected_sarsa", lambda_source=source, seeds=[0], step_sizes=[0.1], episodes=1
+        ),
+        lambda: ctd.fixed_point(table, source, learner="expected_sarsa"),
+    ):
+        with pytest.raises(ValueError, match="goes with features"):
+            ask()

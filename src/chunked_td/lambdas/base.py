@@ -185,7 +185,16 @@ class LambdaSource(Named):
 
     def compiled(self, sizes: Mapping[str, int]) -> Any:
         """What kernels see: a NamedTuple of the numbers among the settings and of the arrays, all zero."""
+        if self.features_only and "weights" not in sizes:
+            raise without_features(self)
         return form_of(self, {name: new_array(layout, sizes) for name, layout in self.arrays.items()})
+
+
+def without_features(source: LambdaSource) -> ValueError:
+    """The error for a source that needs features and has none."""
+    return ValueError(
+        f"lambda_source {type(source).__name__}() goes with features, as in indexer=chunked_td.TileCoding(env)"
+    )
 
 
 def new_array(layout: str, sizes: Mapping[str, int]) -> np.ndarray:

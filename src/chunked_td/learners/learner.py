@@ -20,7 +20,7 @@ from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.features.linear import VIEWS
 from chunked_td.features.maps import Features, write_features
 from chunked_td.indexing import Indexer, make_indexer
-from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source, new_array
+from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source, new_array, without_features
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.lambdas.maturity import LinearMature, Mature
 from chunked_td.learners.copies import one_copy
@@ -227,7 +227,7 @@ class Learner:
         name, features = f"lambda_source {type(self.lambda_source).__name__}()", self.features
         if features is None:
             if Needs.FEATURES in needs:
-                raise ValueError(f"{name} goes with features, as in indexer=chunked_td.TileCoding(env)")
+                raise without_features(self.lambda_source)
             return
         if not self.takes_features:
             raise ValueError(f"indexer: {type(self).__name__} learns a table; it does not go with features")
