@@ -106,7 +106,7 @@ def test_a_streaming_learner_fed_from_python_is_that_of_the_jax_loop(rule):
 
 def test_ppo_fed_from_python_is_that_of_the_jax_loop():
     env = vector(Walk, 2)
-    learner = DeepLearner(env, "ppo", lambda_=0.9, seed=1, steps=16, **SMALL)
+    learner = DeepLearner(env, "ppo", lambda_=0.9, seed=1, steps=16, normalise=False, **SMALL)
     history = learner.learn(env, 50)
     assert learner.steps == 64  # whole rollouts
     settings = make_settings("ppo", environments=2, steps=16, **SMALL)
@@ -226,10 +226,23 @@ def test_the_normaliser_has_the_moments_of_what_it_saw():
         seen.append(totals)
     flat = rows.reshape(-1, 2).astype(np.float64)
     np.testing.assert_allclose(last.observation, (rows[-1] - flat.mean(0)) / flat.std(0, ddof=1), rtol=1e-4)
-    np.testing.assert_allclose(last.reward, reward / np.std(seen, ddof=1), rtol=1e-4)
+    np.testing.assert_allclose(last.reward, reward / np.sqrt(np.var(seen, ddof=1) + np.mean(seen) ** 2), rtol=1e-4)
     copy = Normaliser(2, 3, 0.9)
     copy.restore(normaliser.state())
     np.testing.assert_array_equal(copy.apply(rows[3]), normaliser.apply(rows[3]))
+
+
+def test_ppo_normalises_unless_told_otherwise():
+    """Rewards always, real numbers where no model predicts them. Where every step pays −1, returns have no spread."""
+    cart, bounds = gym.make("CartPole-v1"), Continuous((-3.0,) * 4, (3.0,) * 4)
+    learners = [DeepLearner(cart), DeepLearner(Walk()), DeepLearner(cart, lambda_="expected", space=bounds)]
+    assert [learner.agent.task.normalised for learner in learners] == [True, False, False]
+    assert DeepLearner(cart, "sarsa").normaliser is DeepLearner(cart, normalise=False).normaliser is None
+    shown, no = np.array([[4], [2]]), np.zeros(2, bool)
+    paid = [learners[1].normaliser.follow(Round(shown, -np.ones(2), no, no, shown)) for _ in range(3)]
+    assert paid[0].reward.tolist() == pytest.approx([-1.0, -1.0])
+    assert -1.0 < paid[2].reward[0] < -0.4
+    assert paid[2].observation is shown
 
 
 def pendulums():

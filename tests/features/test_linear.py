@@ -387,12 +387,31 @@ def test_a_damaged_file_is_refused(tmp_path):
             check_arrays(agent, arrays)
 
 
-def test_mountain_car_is_learned():
-    """The best policies need about 100 steps; random ones never arrive within 200."""
-    env = gym.make("MountainCar-v0")
-    agent = ctd.SarsaLambda(env, lambda_=0.9, step_size=0.3, discount=1.0, epsilon=0.0, indexer=ctd.TileCoding(env))
-    agent.learn(env, 150, progress=False)
-    assert agent.evaluate(env, 10).returns.mean() > -150
+@pytest.mark.parametrize(
+    ("task", "features", "options", "episodes", "score"),
+    [
+        ("MountainCar-v0", {}, {"step_size": 0.3}, 150, -150),  # the best need 100 steps; random ones use all 200
+        (
+            "CartPole-v1",
+            {"bins": 6, "low": (-2.4, -2.5, -0.21, -3), "high": (2.4, 2.5, 0.21, 3)},
+            {"step_size": 0.3, "discount": 0.99, "initial_value": 100.0},
+            60,
+            150,  # random ones have 22
+        ),
+        (
+            "Acrobot-v1",
+            {"bins": 3, "low": (-1, -1, -1, -1, -6, -9), "high": (1, 1, 1, 1, 6, 9)},
+            {"step_size": 0.2},
+            45,
+            -350,  # random ones have −500
+        ),
+    ],
+)
+def test_classic_problems_are_learned(task, features, options, episodes, score):
+    env = gym.make(task)
+    options = {"lambda_": 0.9, "discount": 1.0, "epsilon": 0.0} | options
+    agent = ctd.SarsaLambda(env, indexer=ctd.TileCoding(env, **features), seed=0, **options)
+    assert agent.learn(env, episodes, progress=False).returns[-20:].mean() > score
 
 
 @pytest.mark.uncompiled

@@ -3,8 +3,9 @@
     python tools/benchmarks/gym_ppo.py                     # CartPole-v1, Acrobot-v1, Pendulum-v1: 30,000 steps each
     python tools/benchmarks/gym_ppo.py --steps 100000 --seeds 5
 
-Ours has its defaults (λ 0.95), eight copies in one process, with and without `normalise`. Theirs has the defaults of
-`PPO("MlpPolicy", env)`: one environment, rollouts of 2,048. Neither was tuned to these tasks. The score is the mean
+Ours has its defaults (λ 0.95), eight copies in one process, with normalised numbers and as they come. Theirs has the
+defaults of `PPO("MlpPolicy", env)`: one environment, rollouts of 2,048. Neither was tuned to these tasks. Runs are kept
+in `--out`, with a table; the same command goes on where it stopped. The score is the mean
 return of 20 greedy episodes after training. Time is processor time of training with everything in it (compiling, too),
 on one thread for Torch; JAX takes what it finds.
 """
@@ -12,6 +13,8 @@ on one thread for Torch; JAX takes what it finds.
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
 import sys
 import time
 from pathlib import Path
@@ -38,7 +41,7 @@ def greedy_return(act: Any, task: str, seed: int) -> float:
     return float(np.mean(totals))
 
 
-def ours(task: str, steps: int, seed: int, normalise: bool) -> tuple[float, float]:
+def ours(task: str, steps: int, seed: int, normalise: bool | None) -> tuple[float, float]:
     """Score and seconds."""
     from chunked_td.deep import DeepLearner
 
@@ -63,25 +66,48 @@ def theirs(task: str, steps: int, seed: int) -> tuple[float, float]:
     return greedy_return(lambda x: agent.predict(x, deterministic=True)[0], task, seed), seconds
 
 
+PROGRAMS = {
+    "ours": lambda *given: ours(*given, normalise=None),
+    "ours, as it comes": lambda *given: ours(*given, normalise=False),
+    "Stable-Baselines3": theirs,
+}
+
+
+def write_table(runs: list[dict[str, Any]], path: Path) -> None:
+    """A task per row, a program per column: mean and worst score over seeds, how many there are, processor time."""
+    lines = ["| task | steps | " + " | ".join(PROGRAMS) + " |", "|---|---|" + "---|" * len(PROGRAMS)]
+    for task, steps in dict.fromkeys((run["task"], run["steps"]) for run in runs):
+        cells = []
+        for name in PROGRAMS:
+            found = [r for r in runs if (r["task"], r["steps"], r["program"]) == (task, steps, name)]
+            scores, seconds = [r["score"] for r in found], [r["seconds"] for r in found]
+            worst = f" (worst of {len(found)}: {min(scores):.0f})" if len(found) > 1 else ""
+            text = f"{np.mean(scores):.0f}{worst}, {np.mean(seconds):.0f} s" if found else "not run"
+            cells.append(text.replace("-", "−"))
+        lines.append(f"| {task} | {steps:,} | {' | '.join(cells)} |")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def main() -> None:
-    """Print a line per task and program."""
+    """Run what is not in the file yet, a line per run; then write the table beside it."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--steps", type=int, default=30_000)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--tasks", nargs="+", default=["CartPole-v1", "Acrobot-v1", "Pendulum-v1"])
+    parser.add_argument("--programs", nargs="+", default=list(PROGRAMS), choices=PROGRAMS)
+    parser.add_argument("--out", type=Path, default=Path("results/gym-ppo/runs.json"))
     options = parser.parse_args()
-    programs = {
-        "ours": lambda *given: ours(*given, normalise=False),
-        "ours, normalise": lambda *given: ours(*given, normalise=True),
-        "Stable-Baselines3": theirs,
-    }
-    print(f"{options.steps:,} steps, {options.seeds} seeds; mean return of {EPISODES} greedy episodes of each seed")
-    for task in options.tasks:
-        for name, program in programs.items():
-            found = [program(task, options.steps, seed) for seed in range(options.seeds)]
-            scores, seconds = zip(*found, strict=True)
-            each = " ".join(f"{score:.0f}" for score in scores)
-            print(f"{task:14} {name:20} {np.mean(scores):9.1f}   {np.mean(seconds):6.1f} s   ({each})", flush=True)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    for seed, task, name in itertools.product(range(options.seeds), options.tasks, options.programs):
+        runs = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else []
+        settings = {"task": task, "steps": options.steps, "program": name, "seed": seed}
+        if any(settings.items() <= run.items() for run in runs):
+            continue
+        score, seconds = PROGRAMS[name](task, options.steps, seed)
+        print(f"{task:24} {name:20} seed {seed} {score:9.1f}   {seconds:6.1f} s", flush=True)
+        runs.append({**settings, "score": round(score, 2), "seconds": round(seconds, 2)})
+        options.out.write_text("[\n" + ",\n".join(map(json.dumps, runs)) + "\n]\n", encoding="utf-8")
+        write_table(runs, options.out.with_name("table.md"))
 
 
 if __name__ == "__main__":

@@ -49,8 +49,8 @@ class Train(ProblemOptions):
     """With --network: transitions to train for, instead of episodes; default: 50,000. ppo trains whole rollouts."""
     copies: int | None = None
     """With --network: copies of the environment to learn in; default: 8 for ppo, else 1."""
-    normalise: bool = False
-    """With --network: normalise observations and rewards by running means and deviations."""
+    normalise: bool | None = None
+    """With --network: normalise observations and rewards by running means and deviations; default: with ppo."""
     step_size: float | None = None
     """α; default: 0.1; with networks 0.001 for ppo, else 0.3."""
     discount: float | None = None
@@ -77,7 +77,7 @@ class Train(ProblemOptions):
             from chunked_td.cli._networks import train_networks
 
             return train_networks(self)
-        _refuse({name: getattr(self, name) or None for name in ("steps", "copies", "normalise")}, "goes with --network")
+        _refuse({name: getattr(self, name) for name in ("steps", "copies", "normalise")}, "goes with --network")
         from chunked_td.cli._shared import check_at_least_one
         from chunked_td.lab.running.live_logging import listeners
 

@@ -27,6 +27,7 @@ class GymTask:
     space: Any
     n_actions: int = 0
     n_reals: int = 0
+    normalised: bool = False  # observations come normalised
 
 
 class Round(NamedTuple):
@@ -40,8 +41,13 @@ class Round(NamedTuple):
     valid: np.ndarray | None = None  # False where a copy only began an episode; None: nowhere
 
 
-def read_task(env: Any, *, codes: bool, space: Any = None, normalise: bool = False) -> GymTask:
-    """The task of an environment. Args: codes: percept models predict its observations; space: instead of its own."""
+def read_task(env: Any, *, codes: bool, space: Any = None, normalise: bool | None = False) -> GymTask:
+    """The task of an environment.
+
+    Args:
+      codes: percept models predict its observations. space: instead of its own.
+      normalise: whether observations will come normalised; None: if they are real numbers that nothing predicts.
+    """
     one = one_copy(env)
     if count_rewards(one) > 1:
         raise ValueError(f"env: it pays {count_rewards(one)} rewards a step; networks learn from one number")
@@ -51,16 +57,18 @@ def read_task(env: Any, *, codes: bool, space: Any = None, normalise: bool = Fal
     except ValueError as problem:
         hint = "gymnasium.wrappers.FlattenObservation makes one row of numbers of other spaces"
         raise ValueError(f"{problem}; {hint}") from None
-    if normalise:
-        if codes or isinstance(found, Categories | Grid):
+    predicted = codes or isinstance(found, Categories | Grid)
+    normalised = normalise is True or (normalise is None and not predicted and space is None)
+    if normalised:
+        if predicted:
             raise ValueError("normalise: goes with observations of real numbers and a λ source without percept model")
         far = (np.inf,) * found.shape[0]
         found = Unbounded(tuple(-x for x in far), far)
     actions = one.action_space
     if isinstance(getattr(actions, "n", None), int | np.integer) and not actions.shape:
-        return GymTask(found, n_actions=int(actions.n))
+        return GymTask(found, n_actions=int(actions.n), normalised=normalised)
     if hasattr(actions, "low") and np.issubdtype(actions.dtype, np.floating):
-        return GymTask(found, n_reals=int(np.prod(actions.shape)))
+        return GymTask(found, n_reals=int(np.prod(actions.shape)), normalised=normalised)
     raise ValueError(f"env: its actions must be Discrete or a Box of real numbers, got {actions}")
 
 
@@ -199,9 +207,14 @@ def _plain(value: Any) -> Any:
 
 
 class Normaliser:
-    """Observations less their mean over their standard deviation so far; rewards over that of discounted returns.
+    """Observations less their mean over their standard deviation so far; rewards over the size of discounted returns.
 
-    As is usual with PPO, and in streaming learners after Elsayed, Vasan and Mahmood (2024).
+    As is usual with PPO, and in streaming learners after Elsayed, Vasan and Mahmood (2024). Others divide rewards by
+    the standard deviation of discounted returns. It is near 0 at first where every step pays the same; their root
+    mean square is not.
+
+    Args:
+      size: numbers of an observation; 0 leaves observations as they are. copies, discount: of the rewards.
     """
 
     def __init__(self, size: int, copies: int, discount: float):
@@ -212,23 +225,29 @@ class Normaliser:
 
     def first(self, observations: np.ndarray) -> np.ndarray:
         """Observations at the beginning, counted."""
-        _count(self.seen, observations)
+        self._see(observations)
         return self.apply(observations)
+
+    def _see(self, observations: np.ndarray) -> None:
+        if self.seen["mean"].size:
+            _count(self.seen, observations)
 
     def follow(self, given: Round) -> Round:
         """A round with normalised numbers, after counting it."""
         valid = np.ones(len(given.reward), bool) if given.valid is None else given.valid
         if valid.any():
             self.returns = np.where(valid, self.discount * self.returns + given.reward, self.returns)
-            _count(self.seen, given.observation[valid])
+            self._see(given.observation[valid])
             _count(self.paid, self.returns[valid][:, None])
         self.returns[given.terminated | given.truncated] = 0.0
-        scale = np.sqrt(_variance(self.paid)[0] + 1e-8)
+        scale = np.sqrt(_variance(self.paid)[0] + self.paid["mean"][0] ** 2 + 1e-8)
         reward = np.clip(given.reward / scale, -_FARTHEST, _FARTHEST).astype(np.float32)
         return given._replace(observation=self.apply(given.observation), fresh=self.apply(given.fresh), reward=reward)
 
     def apply(self, observations: np.ndarray) -> np.ndarray:
         """Without counting."""
+        if not self.seen["mean"].size:
+            return observations
         apart = (observations - self.seen["mean"]) / np.sqrt(_variance(self.seen) + 1e-8)
         return np.clip(apart, -_FARTHEST, _FARTHEST).astype(np.float32)
 

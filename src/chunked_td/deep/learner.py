@@ -51,7 +51,8 @@ class DeepLearner:
       agent: "sarsa", "q", "actor-critic" or "ppo".
       lambda_: a number, the id of a source ("value"), or a `DeepLambda`; default: 0.95 for "ppo", else 0.8.
       step_size: default: 0.001 for "ppo", else 0.3. discount: γ. seed: of networks, actions and environment.
-      normalise: observations by their running mean and deviation, rewards by the deviation of discounted returns.
+      normalise: observations by their running mean and deviation, rewards by the size of discounted returns. Default:
+        with "ppo" rewards, and observations of real numbers unless the λ source predicts them.
       space: of observations, instead of the environment's; percept models need bounds (`Continuous(low, high)`).
       settings: of `PpoSettings` or `StreamingSettings`.
     """
@@ -65,7 +66,7 @@ class DeepLearner:
         step_size: float | None = None,
         discount: float = 0.99,
         seed: int = 0,
-        normalise: bool = False,
+        normalise: bool | None = None,
         space: Any = None,
         **settings: Any,
     ):
@@ -78,7 +79,8 @@ class DeepLearner:
             raise ValueError("memory: got one; agents with a memory take tasks written in JAX")
         if settings.get("luck", 1) != 1:
             raise ValueError(f"luck: got {settings['luck']}, takes 1; only tasks written in JAX can be stepped again")
-        task = read_task(env, codes=source.needs_codes, space=space, normalise=normalise)
+        scaled = agent == "ppo" if normalise is None else normalise
+        task = read_task(env, codes=source.needs_codes, space=space, normalise=normalise if scaled else False)
         if task.n_reals and agent in ("sarsa", "q"):
             raise ValueError(f"agent: {agent} takes Discrete actions, got {env.action_space}; ppo and actor-critic do")
         self._scale = ActionScale(env)
@@ -87,7 +89,8 @@ class DeepLearner:
             settings = {"steps": max(8, _ROLLOUT // self.copies // 8 * 8)} | settings | {"environments": self.copies}
         self.agent = DeepAgent(task, source, make_settings(agent, discount=discount, **settings))
         self.step_size = check_positive("step_size", _default_size(agent) if step_size is None else step_size)
-        self.normaliser = Normaliser(task.space.shape[0], self.copies, discount) if normalise else None
+        size = task.space.shape[0] if task.normalised else 0
+        self.normaliser = Normaliser(size, self.copies, discount) if scaled else None
         self.steps = 0
         self.states: Any = None
         self._environments: Environments | None = None

@@ -1,0 +1,99 @@
+"""Draw docs/figures/continuous.png: linear values on MountainCar, λ along an episode, and learning curves; and a table.
+
+Run: python docs/figures/make_continuous.py            # from results/compare/mountain-car.parquet and mountain-car.npz
+     python docs/figures/make_continuous.py --train    # makes mountain-car.npz anew, some ten seconds
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from chunked_td.lab.statistics import mean_and_interval
+
+FOLDER = Path(__file__).parents[2] / "results" / "compare"
+SHOWN = {"λ = 0": "0.7", "λ = 0.95": "0.2", "Calibrated likelihood": "#0072B2", "Value variance": "#D55E00"}
+
+
+def train() -> None:
+    """One agent with λ from the variance of values: its values on a grid, and λ along one more episode."""
+    import gymnasium as gym
+
+    import chunked_td as ctd
+
+    class Recorded(gym.Wrapper):
+        """Keeps what was observed since the latest reset."""
+
+        def reset(self, **options):
+            observation, info = super().reset(**options)
+            self.seen = [observation]
+            return observation, info
+
+        def step(self, action):
+            given = super().step(action)
+            self.seen.append(given[0])
+            return given
+
+    env = Recorded(gym.make("MountainCar-v0"))
+    settings = {"step_size": 0.3, "discount": 1.0, "epsilon": 0.0, "indexer": ctd.TileCoding(env), "seed": 0}
+    agent = ctd.SarsaLambda(env, lambda_source=ctd.VarianceLambda(), **settings)
+    agent.learn(env, episodes=200, progress=False)
+    told = agent.explain(env, seed=0)
+    low, high = env.observation_space.low, env.observation_space.high
+    x, v = (np.linspace(low[k], high[k], 61) for k in range(2))
+    values = np.array([[agent.q_values(np.array([a, b])).max() for a in x] for b in v])
+    lambdas = told.learners[0].lambdas[:, 0]
+    path = np.array(env.seen[: len(lambdas)])
+    np.savez_compressed(FOLDER / "mountain-car.npz", x=x, v=v, values=values, seen=path, lambdas=lambdas)
+
+
+def draw() -> None:
+    """Both panels, and the table of all arms."""
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    from matplotlib.figure import Figure
+
+    stored = np.load(FOLDER / "mountain-car.npz")
+    figure = Figure(figsize=(10, 3.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    mesh = left.pcolormesh(stored["x"], stored["v"], -stored["values"], cmap="Greys", shading="gouraud")
+    figure.colorbar(mesh, ax=left, label="steps to the goal, as learned")
+    dots = left.scatter(*stored["seen"].T, c=stored["lambdas"], cmap="plasma", s=14, vmin=0, vmax=1)
+    figure.colorbar(dots, ax=left, label="λ")
+    left.set(xlabel="position", ylabel="velocity", title="Values, and λ along one episode")
+    runs = pl.read_parquet(FOLDER / "mountain-car.parquet").filter(pl.col("chosen"))
+    lines = {}
+    for (source,), rows in runs.sort("seed", "episode").group_by("lambda_source"):
+        episodes = rows["episode"].unique().sort().to_numpy()
+        curves = rows["mean_return"].to_numpy().reshape(-1, len(episodes))
+        mean, interval = mean_and_interval(curves)
+        if source in SHOWN:
+            right.fill_between(episodes, interval.low, interval.high, color=SHOWN[source], alpha=0.2, lw=0)
+            right.plot(episodes, mean, color=SHOWN[source], label=source)
+        score, (low, high) = _of_runs(curves, episodes)
+        sizes = " and ".join(f"{size:g}" for size in rows["step_size"].unique().sort())
+        lines[score] = f"| {source} | {sizes} | {score:.1f} ({low:.1f} to {high:.1f}) |".replace("-", "−")
+    head = ["| λ | α | mean return (95 %) |", "| --- | --- | --- |"]
+    text = "\n".join([*head, *(lines[score] for score in sorted(lines, reverse=True))]) + "\n"
+    (FOLDER / "mountain-car.md").write_text(text, encoding="utf-8")
+    right.set(xlabel="episode", ylabel="return", title="SARSA(λ), 10 seeds, 95 % intervals")
+    right.legend(frameon=False)
+    right.spines[["top", "right"]].set_visible(False)
+    figure.savefig(Path(__file__).with_name("continuous.png"), dpi=110, metadata={"Software": None})
+
+
+def _of_runs(curves: np.ndarray, episodes: np.ndarray) -> tuple[float, tuple[float, float]]:
+    """Mean return of all training episodes over runs, and its interval."""
+    scores = (curves * np.diff(episodes, prepend=0)).sum(1) / episodes[-1]
+    mean, interval = mean_and_interval(scores)
+    return float(mean), (float(interval.low), float(interval.high))
+
+
+if __name__ == "__main__":
+    if "--train" in sys.argv[1:]:
+        train()
+    draw()
