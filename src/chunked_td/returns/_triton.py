@@ -251,7 +251,7 @@ def one_pass(
       arrays: the formula's arguments: tensors of the rank of `shape`, the first of that shape, or floats.
       start: of length 1 along the axis.
     """
-    tables = [x if isinstance(x, float) else _table(x, axis, shape) for x in arrays]
+    tables: list[Any] = [x if isinstance(x, float) else _table(x, axis, shape) for x in arrays]
     steps, width = tables[0].shape
     out = torch.empty((steps, width), dtype=arrays[0].dtype, device=arrays[0].device)
     end = None
