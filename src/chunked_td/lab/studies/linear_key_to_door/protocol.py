@@ -98,7 +98,7 @@ STUDY = Study(
     "linear-key-to-door",
     "The linear key-to-door of the COCOA paper",
     protocols,
-    order=63,
+    order=67,
     table="runs.parquet",
     by_default=False,
 )
