@@ -134,7 +134,9 @@ def pairs(rows: list[dict[str, str]]) -> str:
     """Runs of all families that succeed only before or only annealed, with the two-sided sign test."""
     lines = []
     for mode in MODES:
-        named = {(r["family"], r["seed"], r["variant"]): float(r["predicted"]) >= 0.95 for r in rows if r["mode"] == mode}
+        named = {
+            (r["family"], r["seed"], r["variant"]): float(r["predicted"]) >= 0.95 for r in rows if r["mode"] == mode
+        }
         both = [(named[f, s, "before"], done) for (f, s, v), done in named.items() if v == "annealed"]
         only = both.count((True, False)), both.count((False, True))
         tail = sum(math.comb(sum(only), k) for k in range(min(only) + 1)) / 2 ** sum(only)
