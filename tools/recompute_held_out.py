@@ -100,7 +100,7 @@ def main() -> None:
         print(f"{name}: rule {numbers[0]}, {best} {numbers[1]}, difference {numbers[2]} [{low:.2f}, {high:.2f}], "
               f"ahead on {numbers[3]}, worst {numbers[4]}")  # fmt: skip
         missing = [number for number in numbers if number not in text]
-        theirs_low, theirs_high = (float(x) for x in re.search(r"\[(.+), (.+)\]", text).groups())
+        theirs_low, theirs_high = map(float, re.findall(r"\[(.+), (.+)\]", text)[0])
         if missing or max(abs(low - theirs_low), abs(high - theirs_high)) > 0.03:
             raise SystemExit(f"{name}: {missing or (low, high)} not in: {text}")
 
