@@ -25,12 +25,7 @@ limit: nothing else has to be looked at to notice that learning diverges.
 """
 
 
-@kernel
-def _nothing(source, entries, step_size):
-    pass
-
-
-mature = by_type("mature", _nothing)
+mature = by_type("mature", None)
 """What a λ source learns with the traces of the present step (`chunked_td.lambdas.maturity`)."""
 
 

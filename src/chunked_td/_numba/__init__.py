@@ -21,9 +21,10 @@ check every index.
 from chunked_td._numba.compiler import is_kernel, kernel
 from chunked_td._numba.forms import form, form_of, formed, is_cacheable
 from chunked_td._numba.layouts import Form, Layout, Packed, at, check_layout, entry, layouts, on_stack, read, stacked
-from chunked_td._numba.static import by_type, code, static, static_if_small
+from chunked_td._numba.static import REQUIRED, by_type, code, static, static_if_small
 
 __all__ = [
+    "REQUIRED",
     "Form",
     "Layout",
     "Packed",

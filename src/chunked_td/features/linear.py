@@ -250,15 +250,10 @@ def _move_on(trace):
 
 
 @kernel
-def _nothing_arrives(trace, agent, state):
-    pass
-
-
-@kernel
 def _value_in_table(trace, agent, step, row, i):
     return agent.tables.values[row, i]
 
 
-arrive, value_of = by_type("arrive", _nothing_arrives), by_type("value_of", _value_in_table)
+arrive, value_of = by_type("arrive", None), by_type("value_of", _value_in_table)
 """arrive(trace, agent, state): an observation has come in, of this code. value_of(trace, agent, step, row, i): Q^i of
 the row that transition t left."""

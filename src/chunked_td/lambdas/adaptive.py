@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from chunked_td._checks import check_not_negative, check_unit
 from chunked_td._numba import kernel
@@ -41,9 +41,7 @@ class AdaptiveLambda(LambdaSource):
 
     arrays = MOMENTS
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "standard_errors", check_not_negative("standard_errors", self.standard_errors))
-        object.__setattr__(self, "least_weight", check_unit("least_weight", self.least_weight))
+    checks: ClassVar = {"standard_errors": check_not_negative, "least_weight": check_unit}
 
     def needs_with(self, bootstrap: int) -> Needs:
         """B(x) may have the policy in it."""

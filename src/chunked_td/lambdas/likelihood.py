@@ -60,9 +60,7 @@ class LikelihoodLambda(LambdaSource):
         "guess": "float64[1]",  # λ_t
     }
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "resolution", check_positive("resolution", self.resolution))
-        object.__setattr__(self, "rate", check_unit("rate", self.rate))
+    checks: ClassVar = {"resolution": check_positive, "rate": check_unit}
 
     def needs_with(self, bootstrap: int) -> Needs:
         """The policy is asked for where actions are mixed."""

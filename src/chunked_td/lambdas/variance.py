@@ -44,9 +44,7 @@ class VarianceLambda(LambdaSource):
         "guess": "float64[1]",  # λ_t
     }
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "width", check_positive("width", self.width))
-        object.__setattr__(self, "rate", check_unit("rate", self.rate))
+    checks: ClassVar = {"width": check_positive, "rate": check_unit}
 
     def needs_with(self, bootstrap: int) -> Needs:
         """The policy is asked for where actions are mixed."""

@@ -16,11 +16,12 @@ import numpy as np
 
 from chunked_td._checks import check_choice, check_finite, check_flag, check_not_negative, check_seed, check_unit
 from chunked_td._numba import Packed, is_cacheable
+from chunked_td._settings import new_array
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.features.linear import VIEWS
 from chunked_td.features.maps import Features, write_features
 from chunked_td.indexing import Indexer, make_indexer
-from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source, new_array, without_features
+from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source, without_features
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.lambdas.maturity import LinearMature, Mature
 from chunked_td.learners.copies import one_copy

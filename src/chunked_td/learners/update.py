@@ -75,38 +75,17 @@ class Rates(NamedTuple):
 
 
 @kernel
-def _nothing(item, argument):
-    pass
-
-
-@kernel
-def _learn_nothing(source, step, reward, td_error, ended):
-    pass
-
-
-@kernel
 def _next_state(error, step):
     return step.next_state
 
 
-@kernel
-def _no_surprise(source, agent, step, row, terminated):
-    pass
-
-
-count, look_up = by_type("observe", _nothing), by_type("look_up", _nothing)
+count, look_up = by_type("observe", None), by_type("look_up", None)
 misread, seen_state = by_type("misread"), by_type("seen_state", _next_state)
 
 
-@kernel
-def _written_by_python(no_source, step, i):
-    """λ of a source that is plain Python is written by `python_steps`; this code only begins its episodes."""
-    return np.nan
-
-
-lambda_of = by_type("lambda_t", _written_by_python)
-after_step, after_episode = by_type("after_step", _learn_nothing), by_type("after_episode", _nothing)
-write_surprise = by_type("write_surprise", _no_surprise)
+lambda_of = by_type("lambda_t", np.nan)  # λ of a source that is plain Python is written by `python_steps`
+after_step, after_episode = by_type("after_step", None), by_type("after_episode", None)
+write_surprise = by_type("write_surprise", None)
 divide = by_type("divide")
 
 

@@ -23,35 +23,13 @@ env_reset, env_step, env_legal = by_type("reset"), by_type("step"), by_type("leg
 
 
 @kernel
-def _no_miss(env, first_action, state):
-    return False
-
-
-@kernel
-def _no_limit(env):
-    return -1
-
-
-@kernel
 def _first_action(env, choices):
     return 0 if choices == 1 else -1
 
 
-time_limit, only_action = by_type("time_limit", _no_limit), by_type("only_action", _first_action)
-env_miss = by_type("miss", _no_miss)
-
-
-@kernel
-def _no_scene(model, env, before, after):
-    return None
-
-
-@kernel
-def _leave_nothing(model, state, before):
-    pass
-
-
-scene_for, leave = by_type("scene", _no_scene), by_type("leave", _leave_nothing)
+time_limit, only_action = by_type("time_limit", -1), by_type("only_action", _first_action)
+env_miss = by_type("miss", False)
+scene_for, leave = by_type("scene", None), by_type("leave", None)
 
 
 class Sizes(NamedTuple):
@@ -293,12 +271,7 @@ def _unread(stream):
     return stream.block.size - stream.position[0]
 
 
-@kernel
-def _always(model, pairs):
-    return True
-
-
-room_for = by_type("has_room", _always)
+room_for = by_type("has_room", True)
 
 
 @kernel

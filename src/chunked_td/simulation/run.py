@@ -78,7 +78,8 @@ class Run:
         A, T = dynamics.n_actions, dynamics.horizon
         nvec, bootstrap = np.array(dynamics.nvec, np.int64), BOOTSTRAPS[learner]
         states, seeds = int(nvec.prod()), split_seed(seed)
-        n_actions = A if getattr(dynamics, "one_loop", False) else static_if_small(A)
+        one_loop = getattr(dynamics, "one_loop", False)
+        n_actions = A if one_loop else static_if_small(A)
         draws = 0 if planner is None else planner.draws * T
         self.plan_draws = Draws(generator(seeds.planning), max(_BLOCK, 2 * draws) if draws else 0)
         self.agent = build_state(
@@ -100,6 +101,7 @@ class Run:
             error=error,
             error_states=states,
             replacing=replacing,
+            one_loop=one_loop,
         )
         if source is not None:  # λ is computed after the episode, from the policies as they were
             self.agent = self.agent._replace(rule=self.agent.rule._replace(keeps_policy=static(1)))

@@ -42,12 +42,7 @@ def places_for(source: LambdaSource | LambdaFunction, problem: Problem) -> Place
     return None
 
 
-@kernel
-def _recall_nothing(source, step, left):
-    pass
-
-
-_lambda_of, _recall = by_type("lambda_t"), by_type("recall", _recall_nothing)
+_lambda_of, _recall = by_type("lambda_t"), by_type("recall", None)
 
 
 class Choices(NamedTuple):
