@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from chunked_td._numba import form_of
+from chunked_td._numba import Layout, form_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,12 +57,10 @@ class Settings:
 
 def new_array(layout: str, sizes: Mapping[str, int]) -> np.ndarray:
     """Zeros for a layout such as "float64[S, A]"; dimensions are names in `sizes` or numbers."""
-    dtype, _, dims = layout.rstrip("]").partition("[")
-    shape = [dim.strip() for dim in dims.split(",")]
-    for dim in shape:
-        if dim not in sizes and not dim.isdigit():
-            raise ValueError(f"arrays: dimensions must be numbers or one of {', '.join(sizes)}, got {layout!r}")
-    return np.zeros([sizes[dim] if dim in sizes else int(dim) for dim in shape], dtype)
+    dtype, dims = Layout.of(layout)
+    if not all(dim in sizes or dim.isdigit() for dim in dims):
+        raise ValueError(f"arrays: dimensions must be numbers or one of {', '.join(sizes)}, got {layout!r}")
+    return np.zeros([sizes[dim] if dim in sizes else int(dim) for dim in dims], dtype)
 
 
 def grown_arrays(form: Any, layouts: Mapping[str, str], sizes: Mapping[str, int]) -> Any:

@@ -21,7 +21,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import by_type, code, kernel
+from chunked_td._numba import by_type, code, kernel, zeros
 from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
 from chunked_td.features.maps import Features, write_features
 from chunked_td.traces import Trace, clear, decay, mature
@@ -60,18 +60,13 @@ class LinearTrace(NamedTuple):
         """
         if view not in VIEWS:
             raise ValueError(f"features go with view {' or '.join(map(repr, VIEWS))}, got view {view!r}")
-        rows, active = features.count * width, features.active
+        rows = features.count * width
         start = np.repeat(features.initial_weights(initial_value), width)
-        return cls(
+        return zeros(
+            cls,
+            {"d": components, "numbers": features.numbers, "active": features.active},
             entries=Trace.empty(rows, components, rows),
             weights=np.repeat(start[:, None], components, axis=1),
-            old=np.zeros(components),
-            shown=np.zeros(features.numbers),
-            here=np.zeros(features.numbers),
-            which=np.zeros((2, active), np.int64),
-            value=np.zeros((2, active)),
-            found=np.zeros(2, np.int64),
-            begun=np.zeros(1, np.int64),
             rates=np.repeat(features.rates, width),
             resolution=features.resolution,
             map=features.compiled(),

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 from chunked_td._checks import check_not_negative, check_unit
 from chunked_td._numba import kernel
-from chunked_td.bootstraps import SARSA, STATE
-from chunked_td.lambdas.base import LambdaSource, Needs, Settled
+from chunked_td.lambdas.base import LambdaSource, Settled
 from chunked_td.lambdas.moments import MOMENTS, add_returns, column_of
 from chunked_td.lambdas.names import OTHER
 from chunked_td.lambdas.step import present_value
@@ -40,12 +39,8 @@ class AdaptiveLambda(LambdaSource):
     least_weight: float = 0.0
 
     arrays = MOMENTS
-
+    mixes = True  # B(x) may have the policy in it
     checks: ClassVar = {"standard_errors": check_not_negative, "least_weight": check_unit}
-
-    def needs_with(self, bootstrap: int) -> Needs:
-        """B(x) may have the policy in it."""
-        return Needs.NOTHING if bootstrap in (STATE, SARSA) else Needs.POLICY
 
     def settled(self, known: Settled) -> Mapping[str, Any]:
         """None: the interval shrinks as fast as m − B(x) does, so λ goes on changing between 0 and 1."""

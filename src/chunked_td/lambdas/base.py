@@ -13,6 +13,7 @@ import numpy as np
 from chunked_td._checks import check_unit
 from chunked_td._numba import is_kernel
 from chunked_td._settings import Settings
+from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.names import Named
 
 
@@ -80,6 +81,7 @@ class LambdaSource(Settings, Named):
       follows_episode: whether the arrays hold the episode under way, besides what was learned. Then the source cannot
         serve several copies of an environment at once.
       features_only: whether it needs `Needs.FEATURES` with every bootstrap.
+      mixes: whether the policy is needed, too, where the bootstrap mixes actions (Expected-SARSA, Q-learning).
 
     `lambda_t` is one of two things:
 
@@ -102,10 +104,11 @@ class LambdaSource(Settings, Named):
     per_component: ClassVar[bool] = False
     follows_episode: ClassVar[bool] = False
     features_only: ClassVar[bool] = False
+    mixes: ClassVar[bool] = False
 
     def needs_with(self, bootstrap: int) -> Needs:
         """What this source needs with a bootstrap (`chunked_td.bootstraps`)."""
-        return self.needs
+        return self.needs | Needs.POLICY if self.mixes and bootstrap not in (STATE, SARSA) else self.needs
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """A class with a formula of its own does not inherit the question that belongs to another."""
@@ -137,7 +140,8 @@ class LambdaSource(Settings, Named):
 
     def _lessons(self) -> list[Any]:
         """The functions by which the source learns."""
-        return [getattr(type(self), name) for name in ("after_step", "after_episode") if hasattr(type(self), name)]
+        names = ("after_step", "after_episode", "write_surprise")
+        return [getattr(type(self), name) for name in names if hasattr(type(self), name)]
 
     @property
     def is_compiled(self) -> bool:

@@ -20,7 +20,7 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_unit
-from chunked_td._numba import kernel
+from chunked_td._numba import kernel, zeros
 from chunked_td._settings import Settings
 from chunked_td.traces import Trace, clear, decay, grown_rows, mark
 
@@ -45,14 +45,8 @@ class ExpectedTraces(Settings):
     def empty(self, rows: int, components: int, capacity: int) -> ExpectedTrace:
         """Traces of this kind before the first episode."""
         check_size(rows, components)
-        return ExpectedTrace(
-            Trace.empty(rows, components, capacity),
-            np.zeros((rows, rows, components)),
-            np.zeros((rows, components)),
-            np.zeros(rows),
-            self.mix,
-            self.trace_step_size,
-        )
+        entries = Trace.empty(rows, components, capacity)
+        return zeros(ExpectedTrace, {"rows": rows, "k": components}, entries=entries, **self.settings())
 
 
 def check_size(rows: int, components: int) -> None:

@@ -28,7 +28,7 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_choice, check_not_negative
-from chunked_td._numba import by_type, kernel
+from chunked_td._numba import by_type, kernel, zeros
 from chunked_td._settings import Settings
 from chunked_td.traces import Trace, clear_entries, clear_in_python, grown_rows, mark, mature, reinforce
 
@@ -52,16 +52,8 @@ class Lineage(Settings):
 
     def empty(self, rows: int, components: int, capacity: int) -> LineageTrace:
         """Traces of this kind before the first episode."""
-        return LineageTrace(
-            Trace.empty(rows, components, capacity),
-            np.zeros(rows),
-            np.zeros(rows, np.int64),
-            np.zeros((rows, 2), np.int64),
-            np.zeros((1024, 2), np.int64),
-            np.zeros(2, np.int64),
-            self.prior,
-            self.returns == "zero",
-        )
+        entries, zero = Trace.empty(rows, components, capacity), self.returns == "zero"
+        return zeros(LineageTrace, {"rows": rows, "slots": 1024}, entries=entries, prior=self.prior, zero=zero)
 
 
 class LineageTrace(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import code, static
+from chunked_td._numba import code, enlarged, static, zeros
 from chunked_td._settings import grown_arrays
 from chunked_td.bootstraps import EXPECTED_SARSA, Q_LEARNING, SARSA, STATE
 from chunked_td.features.linear import LinearTrace
@@ -89,25 +89,8 @@ class Memory(NamedTuple):
     @classmethod
     def empty(cls, n_actions: int, components: int, capacity: int) -> Memory:
         """No episode under way."""
-        return cls(
-            policy=np.zeros(n_actions),
-            next_policy=np.zeros(n_actions),
-            scratch=np.zeros(n_actions),
-            lambda_t=np.zeros(components),
-            delta_t=np.zeros(components),
-            previous=np.full(1, -1, np.int64),
-            rows=np.zeros(capacity, np.int64),
-            delta=np.zeros((capacity, components)),
-            lambda_=np.zeros((capacity, components)),
-            length=np.zeros(1, np.int64),
-        )
-
-    def grown(self, capacity: int) -> Memory:
-        """The same memory with room for a longer episode."""
-        larger = Memory.empty(self.policy.size, self.lambda_t.size, capacity)
-        for old, new in zip(self, larger, strict=True):
-            new[: old.shape[0]] = old
-        return larger
+        sizes = {"A": n_actions, "d": components, "T": capacity, "one": 1}
+        return zeros(cls, sizes, previous=np.full(1, -1, np.int64))
 
 
 class AgentState(NamedTuple):
@@ -261,7 +244,9 @@ def build_state(
             kind_of_counts(source, bootstrap), bootstrap, states, A, parts, sizes_of_components, prior=prior,
             known_states=known_states, capacity=max(room, min(4 * states * A, _PAIRS)),
         )  # fmt: skip
-    episode = Episode.empty(d, room, rule.discount, rule.bootstrap) if source.learns_from_episodes else None
+    episode = None
+    if source.learns_from_episodes:
+        episode = zeros(Episode, {"T": room, "k": d}, discount=rule.discount, bootstrap=rule.bootstrap)
     if compiled_source is None and source.is_compiled:
         compiled_source = source.compiled(sizes)
     return AgentState(
@@ -292,9 +277,9 @@ def with_room(agent: AgentState, steps: int) -> AgentState:
     if agent.trace is not None:
         new["trace"] = trace_with_room(agent.trace, agent.tables.values.shape[0], steps)
     elif memory.rows.size - memory.length[0] < steps:
-        new["memory"] = memory.grown(2 * memory.rows.size + steps)
+        new["memory"] = enlarged(memory, T=2 * memory.rows.size + steps)
     if episode is not None and episode.states.size - episode.length[0] < steps:
-        new["episode"] = episode.grown(2 * episode.states.size + steps)
+        new["episode"] = enlarged(episode, T=2 * episode.states.size + steps)
     pairs = steps * pairs_per_step(model)
     if pairs and model.counts.room < pairs:
         counts = model.counts.grown(model.counts.head.size, 2 * model.counts.pairs.shape[0] + pairs)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import by_type, code, kernel, on_stack, static, static_if_small
+from chunked_td._numba import by_type, code, kernel, on_stack, static, static_if_small, zeros
 from chunked_td.learners.planning.base import has_planning_room
 from chunked_td.learners.update import ONGOING, TERMINATED, TRUNCATED, Arrival, Rates, advance, finish, select_action
 
@@ -50,27 +50,12 @@ class Record(NamedTuple):
     policies: Annotated[np.ndarray, "float64[k, A]"]  # π(·|x_t)
     rewards: Annotated[np.ndarray, "float64[T, p]"]
 
-    @classmethod
-    def empty(cls, components: int, n_actions: int, rewards: int, horizon: int) -> Record:
-        """Before the first episode."""
-        return cls(
-            np.zeros((horizon + 1, components), np.int16),
-            np.zeros(horizon, np.int16),
-            np.zeros((horizon + 1, n_actions)),
-            np.zeros((horizon, rewards)),
-        )
-
 
 class LambdaSums(NamedTuple):
     """λ since the latest record, summed over steps; a mean over reward components where each has its own."""
 
-    total: Annotated[np.ndarray, "float64[m]"]
-    steps: Annotated[np.ndarray, "int64[m]"]  # the first step of an episode has no λ
-
-    @classmethod
-    def zero(cls) -> LambdaSums:
-        """Before the first step."""
-        return cls(np.zeros(1), np.zeros(1, np.int64))
+    total: Annotated[np.ndarray, "float64[1]"]
+    steps: Annotated[np.ndarray, "int64[1]"]  # the first step of an episode has no λ
 
 
 class Stage(NamedTuple):
@@ -94,11 +79,10 @@ class Stage(NamedTuple):
     ) -> Stage:  # fmt: skip
         """Before the first episode; the environment pays `paid` numbers, the learner has `rewards` components."""
         c = nvec.size
-        return cls(
+        return zeros(
+            cls,
+            {"c": c, "p": paid},
             sizes=Sizes(static_if_small(c), n_actions, static_if_small(paid), static_if_small(rewards), static(1)),
-            state=np.zeros(c, np.int64),
-            before=np.zeros(c, np.int64),
-            reward=np.zeros(paid),
             strides=np.append(np.cumprod(nvec[:0:-1])[::-1], 1).astype(np.int64),
             legal=masks,
             horizon=horizon,
@@ -130,11 +114,6 @@ class Totals(NamedTuple):
     misses: Annotated[np.ndarray, "int64[1]"]
     returned: Annotated[np.ndarray, "float64[1]"]  # since the latest record
     steps: Annotated[np.ndarray, "int64[1]"]
-
-    @classmethod
-    def zero(cls) -> Totals:
-        """Before the first episode."""
-        return cls(np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64))
 
 
 @kernel

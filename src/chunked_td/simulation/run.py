@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td._numba import check_layout, formed, is_cacheable, static, static_if_small
+from chunked_td._numba import check_layout, formed, is_cacheable, static, static_if_small, zeros
 from chunked_td.bootstraps import BOOTSTRAPS
 from chunked_td.envs.protocol import Dynamics, independent_copy, legal_masks, prepare
 from chunked_td.lambdas.base import LambdaSource, Needs
@@ -106,15 +106,15 @@ class Run:
         if source is not None:  # λ is computed after the episode, from the policies as they were
             self.agent = self.agent._replace(rule=self.agent.rule._replace(keeps_policy=static(1)))
         check_layout(self.agent)
-        kept = Record.empty(nvec.size, A, dynamics.n_rewards, T) if record else None
+        kept = zeros(Record, {"k": T + 1, "T": T, "c": nvec.size, "A": A, "p": dynamics.n_rewards}) if record else None
         trusted = type(dynamics).__module__.startswith("chunked_td.")
-        masks, sums = legal_masks(dynamics), LambdaSums.zero() if sum_lambda else None
+        masks, sums = legal_masks(dynamics), zeros(LambdaSums, {}) if sum_lambda else None
         d = self.agent.tables.values.shape[1]
         self.stage = Stage.empty(nvec, n_actions, dynamics.n_rewards, d, masks, T, trusted, kept, sums)
         self._prepare(dynamics, seeds, view, draws)
         planned = () if self.agent.planning is None else (self.agent.planning.planner,)
         self.loop = compiled_for(play_block, self.env, self.agent.source, self.agent.tables.exploration, *planned)
-        self.totals = Totals.zero()
+        self.totals = zeros(Totals, {})
         self.episode, self.diverged = 0, -1
 
     def _prepare(self, dynamics: Dynamics, seeds: SeedSequences, view: View, planning: int) -> None:
