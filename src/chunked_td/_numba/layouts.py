@@ -76,14 +76,14 @@ def check_layout(value: Any) -> Any:
     return value
 
 
-def zeros(cls: Any, sizes: Mapping[str, int], **given: Any) -> Any:
+def zeros(cls: Any, sizes: Mapping[str, int], /, **given: Any) -> Any:
     """A NamedTuple of this class: zeros for the arrays that it declares, of these sizes, but for what is `given`."""
     declared = {name: layout for name, layout in layouts(cls).items() if name not in given}
     shapes = {name: [sizes[dim] if dim in sizes else int(dim) for dim in dims] for name, (_, dims) in declared.items()}
     return cls(**{name: np.zeros(shape, declared[name].dtype) for name, shape in shapes.items()}, **given)
 
 
-def enlarged(value: Any, **sizes: int) -> Any:
+def enlarged(value: Any, /, **sizes: int) -> Any:
     """The NamedTuple `value` with other lengths of some dimensions; what its arrays hold stays, and zeros are added."""
     larger = {}
     for name, (dtype, dims) in layouts(type(value)).items():
