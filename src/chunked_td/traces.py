@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import by_type, enlarged, kernel, zeros
+from chunked_td._numba import dispatch, enlarged, kernel, zeros
 
 LIMIT = 1.0e100
 """The largest update, |α δ_t| or |α u_t|, that counts as learning.
@@ -25,7 +25,7 @@ limit: nothing else has to be looked at to notice that learning diverges.
 """
 
 
-mature = by_type("mature", None)
+mature = dispatch("mature", None)
 """What a λ source learns with the traces of the present step (`chunked_td.lambdas.maturity`)."""
 
 

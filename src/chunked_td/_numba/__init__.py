@@ -34,7 +34,7 @@ from chunked_td._numba.layouts import (
     stacked,
     zeros,
 )
-from chunked_td._numba.static import REQUIRED, by_type, code, static, static_if_small
+from chunked_td._numba.static import REQUIRED, code, dispatch, static, static_if_small
 
 __all__ = [
     "REQUIRED",
@@ -42,9 +42,9 @@ __all__ = [
     "Layout",
     "Packed",
     "at",
-    "by_type",
     "check_layout",
     "code",
+    "dispatch",
     "enlarged",
     "entry",
     "form",

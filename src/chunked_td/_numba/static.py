@@ -54,7 +54,7 @@ def _make_code(context, builder, signature, arguments):
 
 
 REQUIRED: Any = object()
-"""The default of `by_type` where there is none."""
+"""The default of `dispatch` where there is none."""
 
 
 @functools.lru_cache(maxsize=None, typed=True)
@@ -65,8 +65,8 @@ def _constant(value: Any, arguments: int) -> Any:
     return kernel(space["constant"])
 
 
-class ByType:
-    """A function that calls the static kernel of its first argument's class; see `by_type`."""
+class Dispatch:
+    """A function that calls the static kernel of its first argument's class; see `dispatch`."""
 
     def __init__(self, name: str, default: Any, missing: str, of: str) -> None:
         self.name, self.default, self.of = name, default, of
@@ -95,16 +95,16 @@ class ByType:
         return target._numba_type_
 
     @property
-    def _numba_type_(self) -> ByTypeType:
-        return ByTypeType(self)
+    def _numba_type_(self) -> DispatchType:
+        return DispatchType(self)
 
 
-class ByTypeType(types.Callable, types.Opaque):
-    """Numba's type of a `ByType`: calls are resolved to the chosen kernel, without a function in between."""
+class DispatchType(types.Callable, types.Opaque):
+    """Numba's type of a `Dispatch`: calls are resolved to the chosen kernel, without a function in between."""
 
-    def __init__(self, function: ByType) -> None:
+    def __init__(self, function: Dispatch) -> None:
         self.function = function
-        super().__init__(name=f"by_type({function.name}, {id(function)})")
+        super().__init__(name=f"dispatch({function.name}, {id(function)})")
 
     def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
         """The signature of the chosen kernel."""
@@ -119,15 +119,15 @@ class ByTypeType(types.Callable, types.Opaque):
         return self.function.chosen(sig.args).get_impl_key(sig)
 
 
-register_model(ByTypeType)(models.OpaqueModel)
+register_model(DispatchType)(models.OpaqueModel)
 
 
-@lower_constant(ByTypeType)
-def _constant_by_type(context, builder, kind, value):
+@lower_constant(DispatchType)
+def _constant_dispatch(context, builder, kind, value):
     return context.get_dummy_value()
 
 
-def by_type(name: str, default: Any = REQUIRED, missing: str = "", of: str = "") -> Callable[..., Any]:
+def dispatch(name: str, default: Any = REQUIRED, missing: str = "", of: str = "") -> Callable[..., Any]:
     """A function that calls the static kernel `name` of its first argument's class, compiled or not.
 
     Args:
@@ -137,4 +137,4 @@ def by_type(name: str, default: Any = REQUIRED, missing: str = "", of: str = "")
       missing: the text of that error.
       of: the field of the first argument whose class has the kernel, instead of the argument itself.
     """
-    return ByType(name, default, missing, of)
+    return Dispatch(name, default, missing, of)

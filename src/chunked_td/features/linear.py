@@ -21,7 +21,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import by_type, code, kernel, zeros
+from chunked_td._numba import code, dispatch, kernel, zeros
 from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
 from chunked_td.features.maps import Features, write_features
 from chunked_td.traces import Trace, clear, decay, mature
@@ -249,6 +249,6 @@ def _value_in_table(trace, agent, step, row, i):
     return agent.tables.values[row, i]
 
 
-arrive, value_of = by_type("arrive", None), by_type("value_of", _value_in_table)
+arrive, value_of = dispatch("arrive", None), dispatch("value_of", _value_in_table)
 """arrive(trace, agent, state): an observation has come in, of this code. value_of(trace, agent, step, row, i): Q^i of
 the row that transition t left."""

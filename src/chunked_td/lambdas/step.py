@@ -33,7 +33,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import REQUIRED, by_type, code, kernel
+from chunked_td._numba import REQUIRED, code, dispatch, kernel
 from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
 from chunked_td.models.components import WHOLE
 from chunked_td.policies import write_policy
@@ -102,11 +102,11 @@ class Step(NamedTuple):
     discount: float  # γ
     tables: Any  # values, legal actions, sizes and parts of the state components
     model: Any
-    scene: Any  # environment, state before, state after: where the simulation plays, else None
+    truth: Any  # environment, state before, state after: where the simulation plays, else None
 
 
 @kernel
-def make_step(transition, policies, td_error, scratch, epsilon, rule, tables, model, scene):
+def make_step(transition, policies, td_error, scratch, epsilon, rule, tables, model, truth):
     """The one place where a `Step` is put together.
 
     Args:
@@ -131,7 +131,7 @@ def make_step(transition, policies, td_error, scratch, epsilon, rule, tables, mo
         discount=rule.discount,
         tables=tables,
         model=model,
-        scene=scene,
+        truth=truth,
     )
 
 
@@ -185,7 +185,7 @@ def present_value(step, i):
 
 def _question(name: str, default: Any = REQUIRED, needed: str = "") -> Any:
     """A question that the model's kernel of this name answers; a source that asks without saying so gets an error."""
-    return by_type(name, default, f"lambda_source asks {name}(), for which its `needs` must have {needed}", of="model")
+    return dispatch(name, default, f"lambda_source asks {name}(), for which its `needs` must have {needed}", of="model")
 
 
 chance = _question("chance", needed="Needs.OUTCOME or Needs.PARTS")

@@ -59,9 +59,9 @@ from chunked_td.learners.state import (
 )
 from chunked_td.learners.update import EMPTY, ONGOING, TERMINATED, TRUNCATED, Entries, Workspace, entries_for
 from chunked_td.learners.views import View, check_view
-from chunked_td.models.asked import Answers
 from chunked_td.models.counts import Counts
 from chunked_td.models.errors import ModelError
+from chunked_td.models.predictions import Predictions
 from chunked_td.policies import GIVEN, UNIFORM, write_policy
 from chunked_td.seeding import Draws, generator, split_seed
 
@@ -302,7 +302,7 @@ class Learner:
         model: Any = "counts"
         if self._asks_model():
             parts = Needs.PARTS in self.lambda_source.needs_with(self.bootstrap)
-            model = Answers.empty(self.n_actions, len(self.indexer.nvec or (1,)) if parts else 1)
+            model = Predictions.empty(self.n_actions, len(self.indexer.nvec or (1,)) if parts else 1)
         policy = None
         if self.bootstrap == STATE:
             policy = UNIFORM if isinstance(self.policy, str) else GIVEN
@@ -461,7 +461,7 @@ class Learner:
 
     def _update(self, state: int, percept: int, legal: np.ndarray, ended: int, given: int | None) -> int:
         """Learn from the transition to `state`; returns the next action, or −1."""
-        in_python = self._state.source is None or type(self._state.model) is Answers
+        in_python = self._state.source is None or type(self._state.model) is Predictions
         if in_python or given is not None or self._cut != 1.0:
             return advance_in_python(self, state, percept, legal, ended, given)
         addresses, entries = self._entries()

@@ -28,7 +28,7 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_choice, check_not_negative
-from chunked_td._numba import by_type, kernel, zeros
+from chunked_td._numba import dispatch, kernel, zeros
 from chunked_td._settings import Settings
 from chunked_td.traces import Trace, clear_entries, clear_in_python, grown_rows, mark, mature, reinforce
 
@@ -109,7 +109,7 @@ class LineageTrace(NamedTuple):
         reinforce(agent.tables.values, trace.entries, step_size, memory.delta_t)
 
 
-guess_at = by_type("guess_at", 0.0)
+guess_at = dispatch("guess_at", 0.0)
 """I(x_t), where the source has it (`chunked_td.lambdas.maturity`)."""
 
 

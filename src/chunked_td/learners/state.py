@@ -98,7 +98,7 @@ class AgentState(NamedTuple):
 
     rule: Rule
     source: Any  # the compiled form of a λ source
-    model: Any  # ForwardCounts, PartCounts, BackwardCounts, Oracle, Answers, or None
+    model: Any  # ForwardCounts, PartCounts, BackwardCounts, Oracle, Predictions, or None
     tables: Tables
     trace: Any  # a kind of trace (`learners.views`), or None for updates at the end of an episode
     memory: Memory

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import by_type, code, kernel, on_stack, static, static_if_small, zeros
+from chunked_td._numba import code, dispatch, kernel, on_stack, static, static_if_small, zeros
 from chunked_td.learners.planning.base import has_planning_room
 from chunked_td.learners.update import ONGOING, TERMINATED, TRUNCATED, Arrival, Rates, advance, finish, select_action
 
@@ -19,7 +19,7 @@ NO_STATE, NO_ACTIONS, NO_END, NO_DRAWS = 4, 8, 16, 32
 """What may be wrong with an environment's dynamics, as bits of `AgentState.watch`: a state outside `nvec`, a number of
 legal actions outside 1..A, an episode longer than `horizon`, more random numbers taken than `draws` says."""
 
-env_reset, env_step, env_legal = by_type("reset"), by_type("step"), by_type("legal")
+env_reset, env_step, env_legal = dispatch("reset"), dispatch("step"), dispatch("legal")
 
 
 @kernel
@@ -27,9 +27,9 @@ def _first_action(env, choices):
     return 0 if choices == 1 else -1
 
 
-time_limit, only_action = by_type("time_limit", -1), by_type("only_action", _first_action)
-env_miss = by_type("miss", False)
-scene_for, leave = by_type("scene", None), by_type("leave", None)
+time_limit, only_action = dispatch("time_limit", -1), dispatch("only_action", _first_action)
+env_miss = dispatch("miss", False)
+truth_for, leave = dispatch("truth", None), dispatch("leave", None)
 
 
 class Sizes(NamedTuple):
@@ -216,7 +216,7 @@ def _play(env, agent, stage, env_rng, policy_rng, rates):
         s2 = encode(state, stage.strides)
         end, only = TERMINATED if ended else TRUNCATED if t == limit else ONGOING, only_action(env, choices)
         arrival = Arrival(s, a, stage.reward, s2, state, s2, stage.legal[choices], only, end)
-        a2 = advance(agent, policy_rng, arrival, rates, scene_for(agent.model, env, stage.before, state))
+        a2 = advance(agent, policy_rng, arrival, rates, truth_for(agent.model, env, stage.before, state))
         for i in range(stage.reward.size):
             total += stage.reward[i]
         _write_record(stage.record, stage, memory, t, a)
@@ -250,7 +250,7 @@ def _unread(stream):
     return stream.block.size - stream.position[0]
 
 
-room_for = by_type("has_room", True)
+room_for = dispatch("has_room", True)
 
 
 @kernel

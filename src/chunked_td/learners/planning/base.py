@@ -20,7 +20,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import by_type, code, is_kernel, kernel
+from chunked_td._numba import code, dispatch, is_kernel, kernel
 from chunked_td._settings import Settings, grown_arrays
 from chunked_td.bootstraps import STATE
 from chunked_td.learners.planning.expected_error import ExpectedError
@@ -71,8 +71,8 @@ def _reward_as_it_came(source, planning, step, row, i):
     return step.reward[i]
 
 
-_plan_by, _read_by = by_type("plan", None), by_type("read", _reward_as_it_came)
-_expect_by = by_type("expect", None)
+_plan_by, _read_by = dispatch("plan", None), dispatch("read", _reward_as_it_came)
+_expect_by = dispatch("expect", None)
 
 
 class Planning(NamedTuple):

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from chunked_td._checks import check_not_negative, check_unit
-from chunked_td._numba import by_type, kernel
+from chunked_td._numba import dispatch, kernel
 from chunked_td._settings import Settings
 from chunked_td.learners.planning.backups import expected_backup
 
-expect_surprise = by_type("expect_surprise", None)
+expect_surprise = dispatch("expect_surprise", None)
 """The TD error of a maturity (`chunked_td.lambdas.maturity`)."""
 
 

@@ -12,7 +12,7 @@ from chunked_td._numba import kernel, zeros
 from chunked_td.models.components import part_chance
 
 
-class Answers(NamedTuple):
+class Predictions(NamedTuple):
     """What a model object answered about one transition."""
 
     chances: Annotated[np.ndarray, "float64[A, k]"]  # P̂(x'^j|x,a) of what came; one column for the whole percept
@@ -22,7 +22,7 @@ class Answers(NamedTuple):
     start: Annotated[np.ndarray, "int64[m]"]  # outcomes of action a begin at start[a]; m = A + 1
 
     @classmethod
-    def empty(cls, n_actions: int, columns: int = 1, outcomes: int = 0) -> Answers:
+    def empty(cls, n_actions: int, columns: int = 1, outcomes: int = 0) -> Predictions:
         """Nothing answered yet."""
         return zeros(cls, {"A": n_actions, "k": columns, "n": outcomes, "m": n_actions + 1})
 
