@@ -89,7 +89,7 @@ def enlarged(value: Any, /, **sizes: int) -> Any:
     for name, (dtype, dims) in layouts(type(value)).items():
         if not sizes.keys().isdisjoint(dims):
             old = getattr(value, name)
-            shape = [sizes[dim] if dim in sizes else n for dim, n in zip(dims, old.shape, strict=True)]
+            shape: Any = [sizes.get(dim, n) for dim, n in zip(dims, old.shape, strict=True)]
             larger[name] = np.zeros(shape, dtype)
             larger[name][tuple(map(slice, old.shape))] = old
     return value._replace(**larger)

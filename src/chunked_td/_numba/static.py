@@ -72,27 +72,22 @@ class Dispatch:
         self.name, self.default, self.of = name, default, of
         self.missing = missing or f"no kernel {name!r}"
 
-    def _target(self, cls: Any, arguments: int) -> Any:
-        """The kernel for a first argument of this class; `REQUIRED` if there is none."""
-        target = getattr(cls, self.name, None) or self.default
-        return target if target is REQUIRED or is_kernel(target) else _constant(target, arguments)
-
     def __call__(self, *arguments: Any) -> Any:
         item = getattr(arguments[0], self.of) if self.of else arguments[0]
-        target = self._target(type(item), len(arguments))
+        target = getattr(type(item), self.name, None) or self.default
         if target is REQUIRED:
             raise ValueError(self.missing)
-        return target(*arguments)
+        return target(*arguments) if callable(target) else target
 
     def chosen(self, arguments: Any) -> Any:
         """Numba's type of the kernel for arguments of these types."""
         kind = arguments[0]
         if self.of:
             kind = kind.types[kind.fields.index(self.of)]
-        target = self._target(getattr(kind, "instance_class", None), len(arguments))
-        if target is REQUIRED:
+        target: Any = getattr(getattr(kind, "instance_class", None), self.name, None) or self.default
+        if target is REQUIRED or (callable(target) and not is_kernel(target)):
             raise TypingError(f"{OURS[0]}{self.missing}{OURS[1]} for a first argument of type {kind}")
-        return target._numba_type_
+        return (target if callable(target) else _constant(target, len(arguments)))._numba_type_
 
     @property
     def _numba_type_(self) -> DispatchType:
