@@ -84,10 +84,11 @@ class Dispatch:
         kind = arguments[0]
         if self.of:
             kind = kind.types[kind.fields.index(self.of)]
-        target: Any = getattr(getattr(kind, "instance_class", None), self.name, None) or self.default
+        target = getattr(getattr(kind, "instance_class", None), self.name, None) or self.default
         if target is REQUIRED or (callable(target) and not is_kernel(target)):
             raise TypingError(f"{OURS[0]}{self.missing}{OURS[1]} for a first argument of type {kind}")
-        return (target if callable(target) else _constant(target, len(arguments)))._numba_type_
+        made: Any = target if callable(target) else _constant(target, len(arguments))
+        return made._numba_type_
 
     @property
     def _numba_type_(self) -> DispatchType:
