@@ -1,4 +1,4 @@
-"""Settings that compiled code reads: checked numbers, and arrays that change while a learner learns."""
+"""KernelSettings that compiled code reads: checked numbers, and arrays that change while a learner learns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chunked_td._numba import Layout, form_of
 
 
 @dataclass(frozen=True, repr=False)
-class Settings:
+class KernelSettings:
     """Base of λ sources, planners, explorations, reward sources, views and model errors: a frozen dataclass.
 
     A field with `field(default=…, repr=False)` is shown only where it differs from its default: stored results know

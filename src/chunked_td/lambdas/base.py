@@ -12,7 +12,7 @@ import numpy as np
 
 from chunked_td._checks import check_unit
 from chunked_td._numba import is_kernel
-from chunked_td._settings import Settings
+from chunked_td._settings import KernelSettings
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.names import Named
 
@@ -72,8 +72,8 @@ class Settled(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class LambdaSource(Settings, Named):
-    """Base of the λ sources: a frozen dataclass with the members of `Settings`, of `Named` and these.
+class LambdaSource(KernelSettings, Named):
+    """Base of the λ sources: a frozen dataclass with the members of `KernelSettings`, of `Named` and these.
 
     Attributes:
       needs: what has to be known of a transition.

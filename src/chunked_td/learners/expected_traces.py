@@ -21,7 +21,7 @@ import numpy as np
 
 from chunked_td._checks import check_unit
 from chunked_td._numba import kernel, zeros
-from chunked_td._settings import Settings
+from chunked_td._settings import KernelSettings
 from chunked_td.traces import Trace, clear, decay, grown_rows, mark
 
 MOST = 1 << 27
@@ -29,7 +29,7 @@ MOST = 1 << 27
 
 
 @dataclass(frozen=True)
-class ExpectedTraces(Settings):
+class ExpectedTraces(KernelSettings):
     """The view of expected eligibility traces, with its settings: `view=ExpectedTraces(…)`, or "expected_traces".
 
     Args:

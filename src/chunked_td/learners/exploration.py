@@ -21,7 +21,7 @@ import numpy as np
 
 from chunked_td._checks import check_positive
 from chunked_td._numba import form, is_kernel, kernel
-from chunked_td._settings import Settings
+from chunked_td._settings import KernelSettings
 from chunked_td.bootstraps import Q_LEARNING, STATE
 from chunked_td.learners.schedule import Schedule, check_schedule
 from chunked_td.policies import optimistic_greedy, softmax
@@ -31,7 +31,7 @@ EPSILON = 0.1
 
 
 @dataclass(frozen=True)
-class Exploration(Settings):
+class Exploration(KernelSettings):
     """Base of the ways to explore: settings with kernels as static methods.
 
         probabilities(exploration, q, state, legal, rate, out)    writes π(·|state) into out, float64[A]

@@ -10,11 +10,11 @@ import numpy as np
 
 from chunked_td._checks import check_positive
 from chunked_td._numba import form_of, kernel
-from chunked_td._settings import Settings
+from chunked_td._settings import KernelSettings
 
 
 @dataclass(frozen=True)
-class LearnedComponents(Settings):
+class LearnedComponents(KernelSettings):
     """The reward as a sum over the components of the next state, learned online, and what is left over.
 
         r_{t+1} = Σ_i f_i(x_{t+1}^i) + rest,   f = argmin Σ_{k ≤ t+1} (r_k − Σ_i f_i(x_k^i))² + ridge Σ f²

@@ -20,14 +20,14 @@ import numpy as np
 
 from chunked_td._checks import check_positive
 from chunked_td._numba import code, kernel
-from chunked_td._settings import Settings
+from chunked_td._settings import KernelSettings
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.learners.expected_traces import MOST
 from chunked_td.traces import Trace, clear_entries, clear_in_python, decay, mark
 
 
 @dataclass(frozen=True)
-class LeastSquares(Settings):
+class LeastSquares(KernelSettings):
     """The view of LSTD(λ), with its settings: `view=LeastSquares(…)`, or "least_squares".
 
     Args:

@@ -29,14 +29,14 @@ import numpy as np
 
 from chunked_td._checks import check_choice, check_not_negative
 from chunked_td._numba import dispatch, kernel, zeros
-from chunked_td._settings import Settings
+from chunked_td._settings import KernelSettings
 from chunked_td.traces import Trace, clear_entries, clear_in_python, grown_rows, mark, mature, reinforce
 
 RETURNS = ("share", "zero")
 
 
 @dataclass(frozen=True)
-class Lineage(Settings):
+class Lineage(KernelSettings):
     """The view of lineage traces, with its settings: `view=Lineage(…)`, or "lineage".
 
     Args:

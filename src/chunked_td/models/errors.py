@@ -16,11 +16,11 @@ import numpy as np
 
 from chunked_td._checks import check_probability, check_seed, check_whole
 from chunked_td._numba import code, form_of, kernel
-from chunked_td._settings import Settings
+from chunked_td._settings import KernelSettings
 
 
 @dataclass(frozen=True)
-class ModelError(Settings):
+class ModelError(KernelSettings):
     """Base of the model errors: settings with a kernel `misread(error, step)`, a static method.
 
     The kernel is called once per transition and returns the next state that the model sees, or −1 if it does not look.

@@ -21,7 +21,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from chunked_td._numba import code, dispatch, is_kernel, kernel
-from chunked_td._settings import Settings, grown_arrays
+from chunked_td._settings import KernelSettings, grown_arrays
 from chunked_td.bootstraps import STATE
 from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.learners.planning.smoothed_reward import SmoothedReward
@@ -30,7 +30,7 @@ from chunked_td.seeding import Stream
 
 
 @dataclass(frozen=True)
-class Planner(Settings):
+class Planner(KernelSettings):
     """Base of the planners: settings with a kernel `plan`, a static method.
 
         plan(planner, agent, row, epsilon, step_size, over)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from chunked_td._checks import check_not_negative, check_unit
 from chunked_td._numba import dispatch, kernel
-from chunked_td._settings import Settings
+from chunked_td._settings import KernelSettings
 from chunked_td.learners.planning.backups import expected_backup
 
 expect_surprise = dispatch("expect_surprise", None)
@@ -15,7 +15,7 @@ expect_surprise = dispatch("expect_surprise", None)
 
 
 @dataclass(frozen=True, repr=False)
-class ExpectedError(Settings):
+class ExpectedError(KernelSettings):
     """The TD error replaced, in part, by its expectation under the count model, along the episode as it goes.
 
         δ̄_t = Σ_{s'} P̂(s'|s_t,a_t) [r̂(s_t,a_t,s') + γ B(s')] − Q(s_t,a_t)

@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from chunked_td._checks import check_flag
 from chunked_td._numba import kernel
-from chunked_td._settings import Settings
+from chunked_td._settings import KernelSettings
 from chunked_td.models.counts import FOLLOWING, NUMBER, find
 
 
 @dataclass(frozen=True)
-class SmoothedReward(Settings):
+class SmoothedReward(KernelSettings):
     """The mean reward so far, the present one included, in place of the reward that came.
 
         δ_t = r̂(s_t,a_t,s_{t+1}) + γ B(x_{t+1}) − Q(s_t,a_t),   or with r̂(s_t,a_t)
