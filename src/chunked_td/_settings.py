@@ -1,4 +1,4 @@
-"""KernelSettings that compiled code reads: checked numbers, and arrays that change while a learner learns."""
+"""Settings that compiled code reads: checked numbers, and arrays that change while a learner learns."""
 
 from __future__ import annotations
 
