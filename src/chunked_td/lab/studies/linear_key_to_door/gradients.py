@@ -53,8 +53,8 @@ def problem_of(table: TransitionTable) -> GradientProblem:
     reward = np.round(np.asarray(table.reward).sum(1), 12)
     kinds = np.unique(reward[reward != 0.0])
     kind = np.where(reward != 0.0, np.searchsorted(kinds, reward), -1)
-    arrays = (np.asarray(array) for array in (table.first, table.target, table.chance))
-    return GradientProblem(*arrays, reward, kind, np.asarray(table.bad_end), int(table.start[0]))
+    first, target, chance = (np.asarray(array) for array in (table.first, table.target, table.chance))
+    return GradientProblem(first, target, chance, reward, kind, np.asarray(table.bad_end), int(table.start[0]))
 
 
 def new_state(table: TransitionTable, form: int, kinds: int) -> GradientState:
