@@ -482,8 +482,8 @@ def test_the_screen_says_what_is_compiled_also_when_piped(monkeypatch, capsys):
     batches = make_plan([protocol], SweepOptions("paper")).batches
     list(engines.LocalEngine().run(batches))
     shown = capsys.readouterr().err
-    assert "chunked_td: compiling 1 of 4: SARSA, λ = 0 …" in shown
-    assert "chunked_td: compiling 4 of 4: Expected-SARSA, Junctions …" in shown
+    assert "chunked_td: compiling 1 of 2: SARSA, λ = 0 …" in shown
+    assert "chunked_td: compiling 2 of 2: Expected-SARSA, Junctions …" in shown
     assert "play_block" not in shown
 
 
