@@ -15,10 +15,9 @@ from chunked_td.lab.errors import UsageError
 from chunked_td.lab.running.batches import execute
 from chunked_td.lab.running.plan import Size, batches_of
 from chunked_td.lab.store.family import family_of
-from chunked_td.lab.studies.atlas.catalogue import ONLY_ON
 from chunked_td.lab.studies.atlas.families import CHOICE, FAMILIES, PREDICTION
 from chunked_td.lab.studies.atlas.families.corridors import corridor
-from chunked_td.lab.studies.atlas.methods import FIXED_GROUP, FIXED_METHODS, builtin_methods, methods_in
+from chunked_td.lab.studies.atlas.methods import FIXED_GROUP, FIXED_METHODS, ONLY_ON, builtin_methods, methods_in
 from chunked_td.lab.studies.atlas.protocol import PROFILES, ProblemKey, problems, protocol_of
 from chunked_td.lab.studies.atlas.results import key_of, make_atlas, steps_in, verdict
 from chunked_td.lab.studies.atlas.run import atlas as run_atlas
@@ -173,7 +172,6 @@ def test_relative_scores_take_each_method_at_its_best_step_size():
     table |= {(two, "fixed-1", -1): [0.5, 0.5], (two, "mine", 0): [2.0, 2.0], (two, "mine", -1): [np.nan, 9.0]}
     atlas = make_atlas(rows(table))
     first, second = atlas.problems
-    assert atlas.span[first] == (2.0, 6.0)
     assert atlas.cells[first, "mine"].relative == pytest.approx(0.5)
     assert atlas.cells[first, "mine"].exponent == 0
     assert atlas.best_fixed == {first: "fixed-1", second: "fixed-0"}

@@ -10,7 +10,7 @@ import pytest
 
 from chunked_td.deep.agents.ppo import PpoSettings
 from chunked_td.lab.running.batches import Batch, programs_of, run_program
-from chunked_td.lab.statistics import IntervalEstimate
+from chunked_td.lab.statistics import Estimate
 from chunked_td.lab.statistics import interquartile_estimate as estimate
 from chunked_td.lab.studies.deep import summaries, tables
 from chunked_td.lab.studies.deep.claims import CLAIMS
@@ -132,14 +132,14 @@ def test_stored_tables_and_verdicts_are_those_of_the_stored_runs(monkeypatch, tm
 
 def test_the_criteria_say_what_they_say():
     rng = np.random.default_rng(0)
-    low, high = IntervalEstimate(0.5, 0.4, 0.6), IntervalEstimate(0.9, 0.8, 1.0)
+    low, high = Estimate(0.5, 0.4, 0.6), Estimate(0.9, 0.8, 1.0)
     assert [compared(*pair) for pair in ((high, low), (low, high), (low, low))] == ["better", "worse", "no difference"]
-    middle = IntervalEstimate(0.7, 0.65, 0.75)
+    middle = Estimate(0.7, 0.65, 0.75)
     fixed = {str(x): low for x in FIXED} | {"0.5": middle}
     assert gate(fixed | {"true-kernel": high, "true-expected": low}) == "passed"
     assert gate(fixed | {"true-kernel": middle, "true-expected": low}) == "half"
     assert gate(fixed | {"true-kernel": low, "true-expected": low}) == "closed"
-    assert estimate(np.full(5, 0.3)) == IntervalEstimate(*[pytest.approx(0.3)] * 3)
+    assert estimate(np.full(5, 0.3)) == Estimate(*[pytest.approx(0.3)] * 3)
     runs = {str(x): 0.5 + 0.01 * rng.random(20) for x in FIXED}
     good, bad = 0.8 + 0.01 * rng.random(20), 0.4 + 0.01 * rng.random(20)
     assert moonshot({"a": runs | {"s": good}, "b": runs | {"s": good}}, ("s",))["by"] == ["s"]

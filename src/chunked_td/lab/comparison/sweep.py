@@ -30,6 +30,7 @@ from chunked_td.lab.errors import DONE, DirectoryError, LabError
 from chunked_td.lab.results.runs import RunArrays, runs_of
 from chunked_td.lab.running.plan import SweepOptions, make_plan, record_request
 from chunked_td.lab.running.reproduce import RunOptions, run_planned
+from chunked_td.lab.statistics import Estimate
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.family import family_of
@@ -151,7 +152,7 @@ class Comparison:
     @cached_property
     def rows(self) -> list[Standing]:
         """The ranking, best first. Arms that diverged are not in it."""
-        return sorted((self._standing(k) for k in range(self.family.ranked)), key=lambda row: -row.mean)
+        return sorted((self._standing(k) for k in range(self.family.ranked)), key=lambda row: -row.score.value)
 
     @property
     def reference(self) -> Standing | None:
@@ -160,10 +161,10 @@ class Comparison:
 
     def _standing(self, place: int) -> Standing:
         scores = self.family.scores
-        interval = own_interval(scores[place], float(scores.min()), float(scores.max()))
+        score = own_interval(scores[place], float(scores.min()), float(scores.max()))
         outcome = self._ranked[place] if place < len(self._ranked) else self.random
         assert outcome is not None
-        return Standing(outcome, float(scores[place].mean()), *interval, place)
+        return Standing(outcome, score, place)
 
     @cached_property
     def _ranked(self) -> list[ArmOutcome]:
@@ -193,14 +194,11 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Standing:
-    """An arm in a ranking: mean return with its 95 % bootstrap interval (NaN where there are too few seeds)."""
+    """An arm in a ranking, with its mean score. Args: place: among the rows of the family."""
 
     outcome: ArmOutcome
-    mean: float
-    low: float
-    high: float
+    score: Estimate
     place: int
-    """Among the rows of the family."""
 
     @property
     def arm(self) -> LearnerArm:
@@ -210,7 +208,7 @@ class Standing:
     @property
     def text(self) -> str:
         """Mean and interval."""
-        return f"{self.mean:.4g}" if np.isnan(self.low) else f"{self.mean:.4g} ({self.low:.4g} to {self.high:.4g})"
+        return self.score.span(".4g")
 
 
 def compare(

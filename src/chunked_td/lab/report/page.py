@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chunked_td._durations import duration_text
 from chunked_td._files import check_inside
@@ -23,6 +23,7 @@ from chunked_td.lab.report.figures import files_of, save_all
 from chunked_td.lab.report.ledger import MARKS, by_origin, by_reason, by_study, linked, paper_claims, summary
 from chunked_td.lab.report.plots import mirror_plot, plots_of
 from chunked_td.lab.report.style import FORMATS
+from chunked_td.lab.report.style import render as render_figure
 from chunked_td.lab.report.text import PAPER, findings, not_run
 from chunked_td.lab.results.claims import JudgedClaim, LoadedDirectory, judge_all, load_directory
 from chunked_td.lab.results.runs import Results
@@ -31,6 +32,9 @@ from chunked_td.lab.store.directory import refuse, write_or_explain
 from chunked_td.lab.store.log import BatchRecord, RunLog, SessionRecord
 from chunked_td.lab.study import NOT_RUN, Study, Verdict
 from chunked_td.lab.wording import seeds_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TITLE = "Chunked-TD: the paper's experiments, run again"
 SWITCHES = {"bands": "intervals", "logx": "logarithmic episodes", "logy": "logarithmic scores"}
@@ -65,21 +69,30 @@ def build_report(
     if not results:
         raise DirectoryError(f"{loaded.path} has no finished runs yet, so there is nothing to report")
     folder = loaded.path if out is None else Path(out)
-    for name in ("figures", "tables"):
-        with refuse(DirectoryError):
-            check_inside(folder, folder / name)
     plots = {name: plots_of(study, results, known) for name, study in results.items()}
     tables = {name: tables_of(study) for name, study in results.items()}
     opening = opening_plot(results, known)
     published = {name: found for name, found in tables.items() if results[name].about.published}
-    save_all({**plots, "": [opening] if opening else []}, published, folder / "figures")
-    for table in (table for found in tables.values() for table in found):
-        write_or_explain(folder / "tables" / f"{table.name}.md", table.markdown().encode())
     judged = judge_all(loaded.results, known)
-    write_or_explain(folder / "tables" / "paper-claims.md", paper_claims(judged).encode())
+    texts = {table.name: table.markdown() for found in tables.values() for table in found}
+    write_parts(folder, {**texts, "paper-claims": paper_claims(judged)})
+    save_all({**plots, "": [opening] if opening else []}, published, folder / "figures")
     text = report_page(loaded, results, known, judged, plots, tables, opening, folder)
     write_or_explain(folder / "report.html", text.encode())
     return folder / "report.html"
+
+
+def write_parts(
+    folder: Path, texts: Mapping[str, str], figures: Mapping[str, Figure] | None = None, kind: str = "svg"
+) -> None:
+    """Write tables/NAME.md, with one newline at the end, and figures/NAME.svg (or another `kind`) into a folder."""
+    for name in ("figures", "tables"):
+        with refuse(DirectoryError):
+            check_inside(folder, folder / name)
+    for name, text in texts.items():
+        write_or_explain(folder / "tables" / f"{name}.md", (text.rstrip("\n") + "\n").encode())
+    for name, figure in (figures or {}).items():
+        write_or_explain(folder / "figures" / f"{name}.{kind}", render_figure(figure, kind))
 
 
 def report_page(

@@ -80,9 +80,8 @@ def scores_of(study: Results, arm_id: str) -> np.ndarray:
 
 def interval_text(values: np.ndarray) -> tuple[float, float, str]:
     """Ends of the 95 % interval of the mean over seeds, and "mean [low, high]"."""
-    mean, interval = mean_and_interval(values)
-    low, high = float(interval.low), float(interval.high)
-    numbers = [number_text(x, float(mean)) for x in (float(mean), low, high)]
+    mean, low, high = map(float, mean_and_interval(values))
+    numbers = [number_text(x, mean) for x in (mean, low, high)]
     return low, high, f"{numbers[0]} [{numbers[1]}, {numbers[2]}]"
 
 
@@ -231,8 +230,8 @@ def low_at_several_step_sizes(study: Results, arm_id: str, factor: float) -> Ver
     """Whether an arm's mean is below `factor` times the best possible score at several step sizes."""
     runs = runs_of(study, arm_id)
     limit = factor * _best(study)
-    mean, interval = mean_and_interval(runs.at().T)
-    shown, possible = int(np.sum(interval.high < limit)), int(np.sum(interval.low < limit))
+    mean, low, high = mean_and_interval(runs.at().T)
+    shown, possible = int(np.sum(high < limit)), int(np.sum(low < limit))
     status = HOLDS if shown >= SEVERAL else FAILS if possible < SEVERAL else NOT_SHOWN
     widest = max(detectable_mean(values) for values in runs.at())
     seen = f"a mean {number_text(widest)} below the limit" if status == NOT_SHOWN else ""

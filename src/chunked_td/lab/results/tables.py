@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,8 +29,13 @@ class Table:
 
     def markdown(self) -> str:
         """The table as Markdown."""
-        lines = [self.columns, tuple("---" for _ in self.columns), *self.rows]
-        return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+        return markdown(self.columns, self.rows) + "\n"
+
+
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table as Markdown, without a last newline."""
+    lines = [columns, ("---",) * len(columns), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def tables_of(study: Results) -> list[Table]:
@@ -108,8 +114,8 @@ def interval_cells(study: Results, arm_id: str) -> list[str]:
     values = selected_scores(study, arm_id)
     if values is None:
         return ["–", "–"]
-    _, interval = mean_and_interval(values)
-    ends = f"{number_text(float(interval.low))} to {number_text(float(interval.high))}"
+    _, low, high = map(float, mean_and_interval(values))
+    ends = f"{number_text(low)} to {number_text(high)}"
     return [ends, number_text(float(interquartile_mean(values)))]
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.statistics import IntervalEstimate
+from chunked_td.lab.results.tables import markdown
+from chunked_td.lab.statistics import Estimate
 from chunked_td.lab.statistics import interquartile_estimate as estimate
 from chunked_td.lab.studies.deep.criteria import (
     ALL_OR_NOTHING,
@@ -38,18 +39,12 @@ _FIXED = tuple(str(x) for x in FIXED)
 _USUAL = str(USUAL)
 
 
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    """Markdown."""
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
-
-
-def estimates_of(judged: dict[str, Any]) -> dict[str, dict[str, IntervalEstimate]]:
+def estimates_of(judged: dict[str, Any]) -> dict[str, dict[str, Estimate]]:
     """task → arm → estimate, from one agent's verdicts."""
-    return {t: {arm: IntervalEstimate(**e) for arm, e in v["scores"].items()} for t, v in judged["tasks"].items()}
+    return {t: {arm: Estimate(**e) for arm, e in v["scores"].items()} for t, v in judged["tasks"].items()}
 
 
-def mean_over_tasks(arm: str, estimates: dict[str, dict[str, IntervalEstimate]]) -> float:
+def mean_over_tasks(arm: str, estimates: dict[str, dict[str, Estimate]]) -> float:
     """An arm's mean over tasks but `TWIN`; NaN where it was not run on one of them. Args: estimates: per task."""
     runs = [found for task, found in estimates.items() if task != TWIN]
     if not runs or any(arm not in found for found in runs):
@@ -92,7 +87,7 @@ def kinds_table(judged: dict[str, Any]) -> str:
                 )
             )
     head = ("kind of task", "agent", "best fixed λ of each task", "fixed λ near the best on all", "fixed λ ▲")
-    return table((*head, "sources ▲", "sources ▼"), rows)
+    return markdown((*head, "sources ▲", "sources ▼"), rows)
 
 
 def _listed(counts: dict[str, int], tasks: int) -> str:
@@ -118,7 +113,7 @@ def counts_table(judged: dict[str, Any]) -> str:
             cells.append(" ".join(f"{n} {sign}" for sign, n in counts.items() if n) or ("none" if found else ""))
         if any(cells) and arm != _USUAL:
             rows.append((arm, *cells))
-    return table(("λ", *judged), rows)
+    return markdown(("λ", *judged), rows)
 
 
 def means_table(judged: dict[str, Any]) -> str:
@@ -131,7 +126,7 @@ def means_table(judged: dict[str, Any]) -> str:
         cells = [f"**{shown(means[a, arm])}**" if (a, arm) in best else shown(means[a, arm]) for a in found]
         if any(cells):
             rows.append((arm, *cells))
-    return table(("λ", *found), rows)
+    return markdown(("λ", *found), rows)
 
 
 def moonshot_table(judged: dict[str, Any]) -> str:
@@ -140,14 +135,13 @@ def moonshot_table(judged: dict[str, Any]) -> str:
     for agent, verdicts in judged.items():
         parts = {"all": verdicts, **{name: verdicts["sets"][name] for name in reversed(verdicts["sets"])}}
         for name, part in parts.items():
-            means = {arm: IntervalEstimate(**e) for arm, e in part["moonshot"]["means"].items()}
+            means = {arm: Estimate(**e) for arm, e in part["moonshot"]["means"].items()}
             cells = []
             for arms in (_FIXED, tuple(arm for arm in means if arm not in _FIXED)):
                 arm = max(arms, key=lambda a: means[a].value)
-                e = means[arm]
-                cells.append(f"{arm}: {e.value:.3f} [{e.low:.3f}, {e.high:.3f}]")
+                cells.append(f"{arm}: {means[arm].text('.3f')}")
             rows.append((agent, name, str(len(part["moonshot over"])), *cells, part["moonshot"]["verdict"]))
-    return table(("agent", "tasks", "number", "best fixed λ", "best source", "moonshot"), rows)
+    return markdown(("agent", "tasks", "number", "best fixed λ", "best source", "moonshot"), rows)
 
 
 def edge_table(chosen: Mapping[str, Mapping[Any, Any]], grids: dict[str, tuple[float, ...]]) -> str:
@@ -170,7 +164,7 @@ def edge_table(chosen: Mapping[str, Mapping[Any, Any]], grids: dict[str, tuple[f
             cells += [f"{sum(np.isclose(s, edge) for s in sizes)} of {len(sizes)}" for edge in (grid[0], grid[-1])]
         rows.append(tuple(cells))
     head = ("agent", "grid", "fixed λ: largest", "fixed λ: smallest", "sources: largest", "sources: smallest")
-    return table(head, rows)
+    return markdown(head, rows)
 
 
 def success_table(chosen: Chosen) -> str:
@@ -185,7 +179,7 @@ def success_table(chosen: Chosen) -> str:
             shares = {arm: np.mean(runs["final"] >= SOLVED) for arm, runs in tasks[task].items()}
             if any(shares.values()):
                 rows.append((agent, task, *(f"{100 * shares[arm]:.0f}" if arm in shares else "" for arm in arms)))
-    return table(("agent", "task", *(f"{float(x):g}" for x in _FIXED), *LEARNED), rows)
+    return markdown(("agent", "task", *(f"{float(x):g}" for x in _FIXED), *LEARNED), rows)
 
 
 def twin_table(frame: Any, judged: dict[str, Any]) -> str:
@@ -205,7 +199,7 @@ def twin_table(frame: Any, judged: dict[str, Any]) -> str:
         moved = {arm: abs(e.value - found[TWIN][arm].value) for arm, e in found["cart-pole"].items()}
         arm = max(moved, key=lambda name: moved[name])
         rows.append((agent, f"{same:.0%}", f"{moved[arm]:.3f}" + (f" ({arm})" if moved[arm] else "")))
-    return table(("agent", "runs with the same score", "greatest difference of an arm's score"), rows)
+    return markdown(("agent", "runs with the same score", "greatest difference of an arm's score"), rows)
 
 
 def gate_luck_table(found: Scores) -> str:
@@ -232,7 +226,7 @@ def gate_luck_table(found: Scores) -> str:
         totals += counts
     rows.append(("all", *_luck(totals)))
     head = ("agent", "gate passed", "half", "comparisons with the best fixed λ", "passed")
-    return table((*head, "would pass if nothing differed"), rows)
+    return markdown((*head, "would pass if nothing differed"), rows)
 
 
 def _luck(counts: np.ndarray) -> tuple[str, ...]:
@@ -254,7 +248,8 @@ def draw_table(found: Scores) -> str:
                     agree = sum(verdict == said[0] for verdict in said)
                     near.append(f"{task}/{arm} ({said[0]}: {agree} of {BOOTSTRAPS})")
         rows.append((agent, str(counts[0]), str(counts[1]), str(len(near)), ", ".join(near)))
-    return table(("agent", "verdicts", "better or worse", "depend on the draw", "which, and how often as shown"), rows)
+    head = ("agent", "verdicts", "better or worse", "depend on the draw", "which, and how often as shown")
+    return markdown(head, rows)
 
 
 def summary_tables(frame: Any, chosen: Chosen, found: Scores, judged: dict[str, Any]) -> dict[str, str]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.statistics import IntervalEstimate, interquartile_estimate
+from chunked_td.lab.results.tables import markdown
+from chunked_td.lab.statistics import Estimate, interquartile_estimate
 from chunked_td.lab.studies.deep.criteria import FIXED, GATE, USUAL, best_fixed, compared
 from chunked_td.lab.studies.deep.results import LEARNED, SETS, TRUE
-from chunked_td.lab.studies.deep.summaries import estimates_of, mean_over_tasks, shown, table
+from chunked_td.lab.studies.deep.summaries import estimates_of, mean_over_tasks, shown
 
 COLOURS = {"value-kernel": "#0072B2", "expected": "#009E73", "realised": "#D55E00", "true-kernel": "#CC79A7"}
 """Arms beside the line of fixed λ."""
@@ -37,10 +37,10 @@ def score_table(found: dict[str, dict[str, np.ndarray]], arms: tuple[str, ...] =
         for arm in arms
         if any(arm in runs for runs in found.values())
     ]
-    return table(("λ", *found, "mean"), rows)
+    return markdown(("λ", *found, "mean"), rows)
 
 
-def _cell(arm: str, estimates: dict[str, IntervalEstimate]) -> str:
+def _cell(arm: str, estimates: dict[str, Estimate]) -> str:
     if arm not in estimates:
         return "not run"
     text = f"{estimates[arm].value:.3f}"
@@ -57,11 +57,11 @@ def gate_table(judged: dict[str, Any], members: tuple[str, ...]) -> str:
                 best, stood = (found["tasks"][task][name] for name in ("best fixed", "gate"))
                 first, *cells = (_interval(s[arm], s[str(USUAL)]) for arm in (best, str(USUAL), *GATE))
                 rows.append((agent, task, stood, f"{best}: {first}", *cells))
-    return table(("agent", "task", "gate", "best fixed λ", "λ = 0.95", "true kernel", "true expected"), rows)
+    return markdown(("agent", "task", "gate", "best fixed λ", "λ = 0.95", "true kernel", "true expected"), rows)
 
 
-def _interval(e: IntervalEstimate, usual: IntervalEstimate) -> str:
-    return f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]{SIGNS[compared(e, usual)]}"
+def _interval(e: Estimate, usual: Estimate) -> str:
+    return f"{e.text('.3f')}{SIGNS[compared(e, usual)]}"
 
 
 def cost_table(costs: list[dict[str, Any]]) -> str:
@@ -70,7 +70,7 @@ def cost_table(costs: list[dict[str, Any]]) -> str:
         (row["agent"], row["source"], f"{row['steps_per_second'] / 1e6:.2f} million", f"{row['ratio']:.2f}")
         for row in costs
     ]
-    return table(("agent", "source", "steps per second", "time / fixed λ"), rows)
+    return markdown(("agent", "source", "steps per second", "time / fixed λ"), rows)
 
 
 def repeated_cost_table(repeats: list[list[dict[str, Any]]]) -> str:
@@ -81,14 +81,11 @@ def repeated_cost_table(repeats: list[list[dict[str, Any]]]) -> str:
         speed = max(row["steps_per_second"] for row in measured)
         span = f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
         rows.append((measured[0]["agent"], measured[0]["source"], f"{speed:,.0f}", f"{np.median(ratios):.2f}", span))
-    return table(("agent", "source", "steps per second, at best", "time / fixed λ", "range"), rows)
+    return markdown(("agent", "source", "steps per second, at best", "time / fixed λ", "range"), rows)
 
 
-def draw_scores(judged: dict[str, Any], agent: str, path: Path, colours: Mapping[str, str] = COLOURS) -> None:
+def draw_scores(judged: dict[str, Any], agent: str, colours: Mapping[str, str] = COLOURS) -> Any:
     """A panel per task: score of every fixed λ as a line with its interval, sources as levels."""
-    import matplotlib as mpl
-
-    mpl.use("agg")
     from matplotlib.figure import Figure
 
     tasks = estimates_of(judged[agent])
@@ -115,4 +112,4 @@ def draw_scores(judged: dict[str, Any], agent: str, path: Path, colours: Mapping
     figure.supylabel("score", fontsize=9)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False, fontsize=8)
-    figure.savefig(path, metadata={"Date": None})
+    return figure

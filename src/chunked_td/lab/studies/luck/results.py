@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chunked_td.lab.statistics import (
-    IntervalEstimate,
+    Estimate,
     bootstrap_interquartile_means,
     estimate_from,
     interquartile_estimate,
@@ -31,8 +31,8 @@ class Pair(NamedTuple):
     """An arm beside the same λ without luck or maturity: means over tasks, and on how many it is better or worse."""
 
     status: str
-    ours: IntervalEstimate
-    theirs: IntervalEstimate
+    ours: Estimate
+    theirs: Estimate
     better: int
     worse: int
 
@@ -44,7 +44,7 @@ class Pair(NamedTuple):
     @property
     def visible(self) -> float:
         """The difference that intervals of this width would show."""
-        return sum((e.high - e.low) / 2 for e in (self.ours, self.theirs))
+        return self.ours.half_width + self.theirs.half_width
 
 
 def COLLECT(store: Store) -> pl.DataFrame:
@@ -97,7 +97,7 @@ def judge_pair(tasks: dict[str, dict[str, np.ndarray]], arm: str) -> Pair:
     return Pair(status, ours, theirs, better, worse)
 
 
-def _mean(tasks: dict[str, dict[str, np.ndarray]], arm: str) -> IntervalEstimate:
+def _mean(tasks: dict[str, dict[str, np.ndarray]], arm: str) -> Estimate:
     """An arm's mean over tasks; seeds are resampled within tasks."""
     value = np.mean([interquartile_mean(runs[arm]) for runs in tasks.values()])
     return estimate_from(float(value), np.mean([bootstrap_interquartile_means(r[arm]) for r in tasks.values()], 0))

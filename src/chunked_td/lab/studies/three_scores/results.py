@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunked_td.lab.statistics import IntervalEstimate, cross_fitted, nested_estimate
+from chunked_td.lab.statistics import LEAST_SEEDS, Estimate, nested_estimate, normalised
 from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.three_scores.methods import FIXED
 from chunked_td.lab.studies.three_scores.protocol import BEHAVIOURS, families, problem_id
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from chunked_td.lab.store.batch_store import Store
 
 SCORES = ("values", "decisions", "control", "control-greedy", "control-error-bonus")
-TOLD_APART = 4.0
-"""Standard errors by which the best and the worst fixed λ of a problem must differ."""
-LEAST_SEEDS = 20
-
 Runs = dict[tuple[str, str], dict[str, np.ndarray]]
 """{(family, setting): {method: float64[step sizes, seeds]}} of one score."""
 
@@ -64,7 +60,7 @@ class Scored:
         """The single fixed λ with the largest mean."""
         return max(FIXED, key=lambda name: self.mean(name, held_out))
 
-    def difference(self, method: str, other: str, held_out: bool) -> IntervalEstimate:
+    def difference(self, method: str, other: str, held_out: bool) -> Estimate:
         """Mean difference of two methods; the interval is over families, their settings and seeds."""
         wanted = families(held_out)
         gaps = [
@@ -80,13 +76,10 @@ def scored(runs: Runs) -> Scored:
     cells: dict[str, dict[str, dict[str, np.ndarray]]] = {}
     untold = []
     for (family, setting), methods in runs.items():
-        found, best, worst = cross_fitted(methods, list(FIXED))
-        gap = best - worst
-        if not gap.mean() > TOLD_APART * gap.std(ddof=1) / np.sqrt(gap.size):
+        if (found := normalised(methods, list(FIXED))) is None:
             untold.append(f"{family} {setting}")
-            continue
-        normal = {name: (each - worst) / gap.mean() for name, each in found.items()}
-        cells.setdefault(family, {})[setting] = normal
+        else:
+            cells.setdefault(family, {})[setting] = found
     return Scored(cells, tuple(untold))
 
 
