@@ -182,7 +182,7 @@ def log_curves(log: ScalarLog, found: Comparison) -> None:
     import numpy as np
 
     for one in found.outcomes:
-        returns, lambdas = one.means.mean(axis=0), one.lambdas.mean(axis=0)
+        returns, lambdas = (one.at_chosen(name).mean(axis=0) for name in ("mean_return", "mean_lambda"))
         for k, episode in enumerate(found.settings.marks.tolist()):
             numbers = {f"{one.arm.id}/mean_return": returns[k], f"{one.arm.id}/mean_lambda": lambdas[k]}
             log.add({name: float(number) for name, number in numbers.items() if np.isfinite(number)}, episode)

@@ -42,14 +42,14 @@ class Estimate(NamedTuple):
         """The difference from 0 that an interval of this width would have shown."""
         return (self.high - self.low) / 2
 
-    def text(self, form: str = ".2f") -> str:
-        """As "0.93 [0.88, 0.97]". Args: form: how numbers are written."""
-        return f"{self.value:{form}} [{self.low:{form}}, {self.high:{form}}]".replace("-", "−")
+    def text(self, spec: str = ".2f") -> str:
+        """As "0.93 [0.88, 0.97]". Args: spec: how numbers are written."""
+        return f"{self.value:{spec}} [{self.low:{spec}}, {self.high:{spec}}]".replace("-", "−")
 
-    def span(self, form: str) -> str:
+    def span(self, spec: str) -> str:
         """As "0.93 (0.88 to 0.97)"; the number alone where there is no interval."""
-        ends = "" if np.isnan(self.low) else f" ({self.low:{form}} to {self.high:{form}})"
-        return f"{self.value:{form}}{ends}"
+        ends = "" if np.isnan(self.low) else f" ({self.low:{spec}} to {self.high:{spec}})"
+        return f"{self.value:{spec}}{ends}"
 
     def __neg__(self) -> Estimate:
         return Estimate(-self.value, -self.high, -self.low)
@@ -201,6 +201,16 @@ def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
         largest = max(largest, min(1.0, (len(order) - rank) * p[i]))
         adjusted[i] = largest
     return adjusted
+
+
+def reach(shares: Mapping[int, float], least: float) -> int:
+    """The greatest length up to which the share of solved runs is enough at every length tried; 0 if there is none."""
+    longest = 0
+    for length in sorted(shares):
+        if shares[length] < least:
+            break
+        longest = length
+    return longest
 
 
 def _halves(seeds: int) -> list[tuple[slice, slice]]:

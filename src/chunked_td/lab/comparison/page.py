@@ -143,7 +143,7 @@ def _lines(found: Comparison, name: str, x: Any) -> list[dict[str, Any]]:
     """One line per arm with its band; the best of each kind are visible at first."""
     traces, shown = [], shown_rows(found)
     for place, row in enumerate(found.rows):
-        values = getattr(row.outcome, name)
+        values = row.outcome.at_chosen(name)
         there = np.isfinite(values).any(axis=0)
         mean, look = mean_and_interval(values[:, there]), _look(row, place)
         some = line_with_band(row.arm.label, x[there], mean, look, seeds=found.seeds, markers=False)
@@ -162,7 +162,7 @@ def curves_plot(found: Comparison) -> Plot:
     """Learning curves, every seed at its chosen step size."""
     made = layout(axis("episode"), axis(f"{found.settings.score_axis} since the last point"))
     caption = f"The best of each kind, mean over {found.seeds} seeds with 95 % intervals; others: click in the legend."
-    lines = _lines(found, "means", found.settings.marks)
+    lines = _lines(found, "mean_return", found.settings.marks)
     return Plot("curves", "Learning curves", f"{caption} {_BANDS}", lines, made, ("bands", "logx"))
 
 
@@ -173,7 +173,7 @@ def lambda_plot(found: Comparison) -> Plot:
         f"Mean λ of the steps, over {found.seeds} seeds with 95 % intervals. Near 1, returns are passed back whole; "
         f"near 0, every step bootstraps. {_BANDS}"
     )
-    lines = _lines(found, "lambdas", found.settings.marks)
+    lines = _lines(found, "mean_lambda", found.settings.marks)
     return Plot("lambda", "λ over training", caption, lines, made, ("bands", "logx"))
 
 

@@ -75,23 +75,14 @@ class ArmOutcome:
         columns = self.runs.columns
         return columns[name] if name in columns else np.full_like(columns["score"], np.nan)
 
-    def _at_chosen(self, name: str) -> np.ndarray:
+    def at_chosen(self, name: str) -> np.ndarray:
+        """The same at the chosen step sizes, float64[seeds, checkpoints]."""
         return self.column(name)[self.chosen, np.arange(self.chosen.size)]
 
     @cached_property
     def scores(self) -> np.ndarray:
         """float64[seeds] at the chosen step sizes."""
         return self.all_scores[self.chosen, np.arange(self.chosen.size)]
-
-    @cached_property
-    def means(self) -> np.ndarray:
-        """float64[seeds, checkpoints] at the chosen step sizes."""
-        return self._at_chosen("mean_return")
-
-    @cached_property
-    def lambdas(self) -> np.ndarray:
-        """float64[seeds, checkpoints] at the chosen step sizes: mean λ; NaN where no step had one."""
-        return self._at_chosen("mean_lambda")
 
     @property
     def diverged(self) -> bool:

@@ -20,7 +20,7 @@ from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.report.choice import Plot, original_of, part
 from chunked_td.lab.report.figures import files_of, save_all
-from chunked_td.lab.report.ledger import MARKS, by_origin, by_reason, by_study, linked, paper_claims, summary
+from chunked_td.lab.report.ledger import MARKS, by_origin, grouped, linked, paper_claims, summary
 from chunked_td.lab.report.plots import mirror_plot, plots_of
 from chunked_td.lab.report.style import FORMATS
 from chunked_td.lab.report.style import render as render_figure
@@ -108,7 +108,7 @@ def report_page(
     """The page as text; `folder` is where it will lie, for links to the studies beside the run directory."""
     shown = {name: [it.id for it in plots[name]] + [f"table-{it.name}" for it in tables[name]] for name in results}
     claims = linked(judged, shown, loaded.folders, folder)
-    log = RunLog(loaded.path)
+    log, parts = RunLog(loaded.path), by_origin(claims)
     sections = [
         dict(  # what the page shows of one study; `figures`: {name of a figure for print: what it shows}
             study=study,
@@ -127,14 +127,14 @@ def report_page(
         title=TITLE,
         paper=PAPER,
         headline=headline(results, studies),
-        summaries=[summary(part, f"of {whose}") for whose, part in by_origin(claims).items()],
-        titles=list(by_study(claims)),
+        summaries=[summary(some, f"of {whose}") for whose, some in parts.items()],
+        titles=list(grouped(claims, "title")),
         introduction=introduction(results),
         opening=opening,
         not_run=not_run(results),
-        verdicts={f"{len(part)} claims of {whose}": by_study(part) for whose, part in by_origin(claims).items()},
+        verdicts={f"{len(some)} claims of {whose}": grouped(some, "title") for whose, some in parts.items()},
         claims=[claim for claim in claims if claim.status != NOT_RUN],
-        unrun=by_reason(claims),
+        unrun=grouped([claim for claim in claims if claim.status == NOT_RUN], "evidence"),
         sections=sections,
         time_table=time_table(log.batches()),
         sessions=distinct(log.sessions()),
@@ -158,28 +158,13 @@ def study_pages(loaded: LoadedDirectory, studies: Mapping[str, Study], folder: P
     ]
 
 
-def render(template: str, **values: Any) -> str:
-    """Fill in one of `templates/`. Text is escaped everywhere; only our own CSS and JavaScript go in as they are."""
-    from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
+def render(template: str, *, with_plotly: bool = True, **values: Any) -> str:
+    """Fill in one of `templates/`. Text is escaped everywhere; only our own CSS and JavaScript go in as they are.
 
-    environment = templates()
-    environment.globals.update(
-        seeds_text=seeds_text,
-        switches=SWITCHES,
-        formats=FORMATS,
-        statuses=tuple(MARKS),
-        marks=MARKS,
-        claims_script=environment.globals["source"]("claims.js"),
-        style=environment.globals["source"]("page.css"),
-        script=environment.globals["source"]("plots.js"),
-        plotly=Markup(get_plotlyjs().replace("</script", "<\\/script")),
-    )
-    return environment.get_template(template).render(**values)
-
-
-def templates() -> Any:
-    """The Jinja environment of all pages; `source(name)` is a file of ours as it is."""
+    Args:
+      with_plotly: whether the page has plots, with their switches and the look of the report; `source(name)` is a file of
+        ours as it is.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -188,8 +173,26 @@ def templates() -> Any:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
-    environment.globals["source"] = lambda name: Markup(loader.get_source(environment, name)[0])
-    return environment
+
+    def source(name: str) -> Markup:
+        return Markup(loader.get_source(environment, name)[0])
+
+    environment.globals["source"] = source
+    if with_plotly:
+        from plotly.offline import get_plotlyjs
+
+        environment.globals.update(
+            seeds_text=seeds_text,
+            switches=SWITCHES,
+            formats=FORMATS,
+            statuses=tuple(MARKS),
+            marks=MARKS,
+            claims_script=source("claims.js"),
+            style=source("page.css"),
+            script=source("plots.js"),
+            plotly=Markup(get_plotlyjs().replace("</script", "<\\/script")),
+        )
+    return environment.get_template(template).render(**values)
 
 
 def headline(results: Mapping[str, Results], studies: Mapping[str, Study]) -> str:

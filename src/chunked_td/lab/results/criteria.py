@@ -21,7 +21,7 @@ from chunked_td.lab.statistics import (
     probability_of_improvement,
 )
 from chunked_td.lab.study import FAILS, HOLDS, NOT_SHOWN, Verdict
-from chunked_td.lab.wording import number_text, step_size_text
+from chunked_td.lab.wording import number_text, spread_text, step_size_text
 
 LEVEL = 0.05
 RELIABLE = 0.9  # a learner is reliable if at least this share of its runs learns
@@ -182,10 +182,9 @@ def best_across_step_sizes(study: Results, arm_id: str) -> Verdict:
     shown = sum(gap < 0 and value < LEVEL for gap, value in zip(gaps, p, strict=True))
     status = HOLDS if shown >= SEVERAL else FAILS if lowest < SEVERAL else NOT_SHOWN
     easiest = sorted((values for values in unclear), key=lambda values: detectable_mean(values))[:SEVERAL]
-    mean, sd = mean_sd(scores_of(study, arm_id))
     evidence = (
         f"least mean of all at {lowest} of {len(gaps)} step sizes, shown against the best fixed λ there at {shown}; "
-        f"at its best step size {number_text(float(mean))} ± {number_text(float(sd), float(mean))}"
+        f"at its best step size {spread_text(*map(float, mean_sd(scores_of(study, arm_id))))}"
     )
     seen = _seen(status, easiest, len(gaps))
     return Verdict(status, evidence, f"{seen} at {SEVERAL} step sizes" if seen else "")

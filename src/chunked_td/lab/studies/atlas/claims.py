@@ -91,17 +91,23 @@ def _robustness(losses: Mapping[tuple[str, str], Estimate], method: str) -> str:
     return HOLDS if whole else IN_PART if smaller else FAILS
 
 
-def _of_family(atlas: CreditMap, family: str, methods: Sequence[str]) -> list[ProblemKey]:
-    """The problems of a family, if they are all there for these methods; otherwise none."""
-    keys = [key for key in atlas.main() if key.family == family]
-    return keys if len(keys) == 3 and all(atlas.has(method, keys) for method in methods) else []
+def _on_family(family: str, missing: str, methods: Sequence[str]) -> Callable[[Any], Callable[..., Verdict]]:
+    """A decorator: a judge of the map and a family's problems, not run unless all have these methods."""
+
+    def decorate(judge: Callable[[CreditMap, list[ProblemKey]], Verdict]) -> Callable[..., Verdict]:
+        def judged(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
+            keys = [key for key in results.atlas.main() if key.family == family]
+            there = len(keys) == 3 and all(results.atlas.has(method, keys) for method in methods)
+            needed = f"Needs all three settings of {family}{missing}."
+            return judge(results.atlas, keys) if there else Verdict(NOT_RUN, needed)
+
+        return judged
+
+    return decorate
 
 
-def _judge_fan_in(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
-    atlas = results.atlas
-    keys = _of_family(atlas, "fan-in", ("backward", "forward"))
-    if not keys:
-        return Verdict(NOT_RUN, "Needs all three settings of fan-in with both methods.")
+@_on_family("fan-in", " with both methods", ("backward", "forward"))
+def _judge_fan_in(atlas: CreditMap, keys: list[ProblemKey]) -> Verdict:
     pairs = [(atlas.cells[key, "backward"], atlas.cells[key, "forward"]) for key in keys]
     apart = sum(backward.low > forward.high for backward, forward in pairs)
     above = sum(backward.relative > forward.relative for backward, forward in pairs)
@@ -130,11 +136,8 @@ def _handicap(atlas: CreditMap, keys: Sequence[ProblemKey]) -> tuple[str, ...]:
     )
 
 
-def _judge_sutton_singh(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
-    atlas = results.atlas
-    keys = _of_family(atlas, "fan-in", ("forward", *SUTTON_SINGH))
-    if not keys:
-        return Verdict(NOT_RUN, "Needs all three settings of fan-in with TD(n/n), TDC and chunking.")
+@_on_family("fan-in", " with TD(n/n), TDC and chunking", ("forward", *SUTTON_SINGH))
+def _judge_sutton_singh(atlas: CreditMap, keys: list[ProblemKey]) -> Verdict:
     above = [
         sum(atlas.cells[key, method].low > atlas.cells[key, "forward"].high for key in keys) for method in SUTTON_SINGH
     ]
@@ -143,22 +146,16 @@ def _judge_sutton_singh(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
     return Verdict(verdict, " ".join((*texts, *_handicap(atlas, keys))))
 
 
-def _judge_correction(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
-    atlas = results.atlas
-    keys = _of_family(atlas, "fan-in", ("backward", "tdc"))
-    if not keys:
-        return Verdict(NOT_RUN, "Needs all three settings of fan-in with TDC and backward chunking.")
+@_on_family("fan-in", " with TDC and backward chunking", ("backward", "tdc"))
+def _judge_correction(atlas: CreditMap, keys: list[ProblemKey]) -> Verdict:
     level = sum(atlas.cells[key, "tdc"].relative >= atlas.cells[key, "backward"].low for key in keys)
     verdict = HOLDS if level == len(keys) else IN_PART if level else FAILS
     texts = _texts(atlas, keys, {"tdc": "TDC", "backward": "backward"})
     return Verdict(verdict, " ".join((*texts, *_handicap(atlas, keys))))
 
 
-def _judge_same_next(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
-    atlas = results.atlas
-    keys = _of_family(atlas, "policy", ("forward",))
-    if not keys:
-        return Verdict(NOT_RUN, "Needs all three settings of policy.")
+@_on_family("policy", "", ("forward",))
+def _judge_same_next(atlas: CreditMap, keys: list[ProblemKey]) -> Verdict:
     cells = [atlas.cells[key, "forward"] for key in keys]
     high = sum(cell.relative >= HIGH for cell in cells)
     texts = [

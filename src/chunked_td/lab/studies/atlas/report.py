@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from chunked_td._durations import duration_text
 from chunked_td.lab.errors import DirectoryError
-from chunked_td.lab.report.page import distinct, templates, write_parts
+from chunked_td.lab.report.page import distinct, render, write_parts
 from chunked_td.lab.report.style import Style
 from chunked_td.lab.report.style import render as render_figure
 from chunked_td.lab.results.tables import Table
@@ -404,29 +404,27 @@ def page_text(view: AtlasView, log: RunLog) -> str:
     """The page as text."""
     batches = log.batches()
     robustness = next(found for claim, found in view.claims if claim is ROBUSTNESS)
-    return (
-        templates()
-        .get_template("atlas.html")
-        .render(
-            title=TITLE,
-            view=view,
-            criterion=CRITERION,
-            floor=score_text(FLOOR),
-            good_enough=GOOD_ENOUGH,
-            score_text=score_text,
-            count_text=text.count_text,
-            figures=figures,
-            glyphs=GLYPHS,
-            ranking_picture=picture(figures.ranking_figure(view.rows, view.methods, len(view.problems))),
-            yours={name: picture(view.yours_figure(name)) for name in view.yours},
-            yours_text=text.yours,
-            controls_of=text.controls_of,
-            verdict_text=text.verdict_text,
-            control_findings=text.control_findings(view.pairs, view.methods),
-            robustness=robustness,
-            robustness_claim=ROBUSTNESS,
-            families=FAMILIES,
-            time=duration_text(sum(record.seconds for record in batches)) if batches else "",
-            sessions=distinct(log.sessions()),
-        )
+    return render(
+        "atlas.html",
+        with_plotly=False,
+        title=TITLE,
+        view=view,
+        criterion=CRITERION,
+        floor=score_text(FLOOR),
+        good_enough=GOOD_ENOUGH,
+        score_text=score_text,
+        count_text=text.count_text,
+        figures=figures,
+        glyphs=GLYPHS,
+        ranking_picture=picture(figures.ranking_figure(view.rows, view.methods, len(view.problems))),
+        yours={name: picture(view.yours_figure(name)) for name in view.yours},
+        yours_text=text.yours,
+        controls_of=text.controls_of,
+        verdict_text=text.verdict_text,
+        control_findings=text.control_findings(view.pairs, view.methods),
+        robustness=robustness,
+        robustness_claim=ROBUSTNESS,
+        families=FAMILIES,
+        time=duration_text(sum(record.seconds for record in batches)) if batches else "",
+        sessions=distinct(log.sessions()),
     )

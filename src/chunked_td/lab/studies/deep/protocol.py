@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from chunked_td.lab.studies.deep.criteria import FIXED
-from chunked_td.lab.studies.deep.runner import FleetRunner
+from chunked_td.lab.studies.deep.runner import AgentRunner
 from chunked_td.lab.study import Arm, Environment, Protocol, Size, Study
 
 TASKS = (
@@ -53,7 +53,7 @@ def deep_protocols(profile: str) -> list[Protocol]:
     tasks = (*TASKS, *OTHERS) if profile == "paper" else ("charge",)
     steps = {**dict.fromkeys(STREAMING, 60_000), "ppo": 160_000}
     return [
-        fleet_protocol(
+        agent_protocol(
             f"deep-{agent}-{task}",
             f"{agent} on {task}",
             Environment("chunked_td.envs.tasks:make_task_by_name", {"name": task}),
@@ -74,7 +74,7 @@ def groups_of(agent: str) -> tuple[tuple[str, ...], ...]:
     return tuple(group for group in groups if group)
 
 
-def fleet_protocol(
+def agent_protocol(
     name: str,
     title: str,
     task: Environment,
@@ -113,7 +113,7 @@ def fleet_protocol(
         seeds=seeds,
         seeds_per_batch=seeds,
         steps_per_episode=1.0,
-        runner=FleetRunner(groups, steps // 10 if explore is None else explore[tiny], tuning, memory),
+        runner=AgentRunner(groups, steps // 10 if explore is None else explore[tiny], tuning, memory),
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from chunked_td.lab.report.page import write_parts
-from chunked_td.lab.studies.deep import summaries, tables
+from chunked_td.lab.studies.deep import tables
 from chunked_td.lab.studies.deep.results import SETS, DeepResults
 
 
@@ -19,7 +19,7 @@ def PAGE(folder: Path, results: DeepResults) -> Path:
     texts = {f"gate-{name}": tables.gate_table(judged, members) for name, members in SETS.items()}
     for agent, tasks in results.scores.items():
         texts |= {f"{agent}-{name}": text for name, text in tables.score_tables(tasks).items()}
-    texts |= summaries.summary_tables(results.frame, results.chosen, results.scores, judged)
+    texts |= tables.summary_tables(results.frame, results.chosen, results.scores, judged)
     texts |= cost_tables(folder / "costs.json")
     write_verdicts(folder, judged, texts, {f"deep-{agent}": tables.draw_scores(judged, agent) for agent in judged})
     return folder / "tables" / "moonshot.md"

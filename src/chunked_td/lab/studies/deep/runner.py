@@ -7,7 +7,7 @@ errors that are means over M draws.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +22,8 @@ _PACKAGES = {"gymnax": "gymnax", "memory-chain": "gymnax", "xland": "xminigrid"}
 """What tasks come from, by their name or how it begins."""
 
 
-@dataclass(frozen=True)
-class FleetRunner(BatchRunner):
+@dataclass(frozen=True, repr=False)
+class AgentRunner(BatchRunner):
     """Deep agents.
 
     Args:
@@ -36,6 +36,10 @@ class FleetRunner(BatchRunner):
     explore: int
     tuning: int
     memory: str = ""
+
+    def __repr__(self) -> str:
+        """Under its first name, which stored settings have."""
+        return f"FleetRunner({', '.join(f'{field.name}={getattr(self, field.name)!r}' for field in fields(self))})"
 
     def packages(self, batch: Batch) -> tuple[str, ...]:
         """JAX, and what the task comes from."""

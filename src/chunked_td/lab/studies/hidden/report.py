@@ -6,8 +6,7 @@ from pathlib import Path
 
 from chunked_td.lab.studies.deep.criteria import FIXED
 from chunked_td.lab.studies.deep.report import write_verdicts
-from chunked_td.lab.studies.deep.summaries import edge_table
-from chunked_td.lab.studies.deep.tables import score_table
+from chunked_td.lab.studies.deep.tables import edge_table, score_table
 from chunked_td.lab.studies.hidden import tables
 from chunked_td.lab.studies.hidden.protocol import ARMS
 from chunked_td.lab.studies.hidden.results import HiddenResults

@@ -3,7 +3,7 @@ task."""
 
 from __future__ import annotations
 
-from chunked_td.lab.studies.deep.protocol import GRIDS, fleet_protocol
+from chunked_td.lab.studies.deep.protocol import GRIDS, agent_protocol
 from chunked_td.lab.study import Environment, Protocol, Study
 
 TASKS = ("umbrella", "umbrella-distractors", "catch-wind", "charge", "charge-mirrored")
@@ -22,7 +22,7 @@ STEPS = {"sarsa": 60_000, "q": 60_000, "actor-critic": 60_000, "ppo": 160_000}
 def luck_protocols(profile: str) -> list[Protocol]:
     """Every agent on every task; on one task and tiny where the profile is not "paper"."""
     return [
-        fleet_protocol(
+        agent_protocol(
             f"luck-{agent}-{task}",
             f"{agent} on {task}, maturity and luck",
             Environment("chunked_td.envs.tasks:make_task_by_name", {"name": task}),

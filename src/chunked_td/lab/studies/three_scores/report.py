@@ -39,7 +39,7 @@ def PAGE(folder: Path, results: dict[str, Scored] | Verdict) -> Path:
     for held_out, kind in KINDS.items():
         there = {name: found for name, found in results.items() if found.by_family(RULE, held_out)}
         texts = {
-            kind: [*(_table(name, found, held_out) for name, found in there.items()), _untold(there, held_out)],
+            kind: [*(_table(name, found, held_out) for name, found in there.items()), _unclear(there, held_out)],
             f"{kind}-answers": [answer(name, found, held_out) for name, found in there.items()],
         }
         texts = {file: "\n\n".join(parts) if there else f"No {kind} family was run." for file, parts in texts.items()}
@@ -84,10 +84,10 @@ def _table(name: str, found: Scored, held_out: bool) -> str:
     return _minus(markdown(head, rows)).replace("| −--", "| ---")
 
 
-def _untold(results: dict[str, Scored], held_out: bool) -> str:
+def _unclear(results: dict[str, Scored], held_out: bool) -> str:
     lines = []
     for score, found in results.items():
-        names = [name for name in found.untold if family_called(name.split()[0]).held_out == held_out]
+        names = [name for name in found.unclear if family_called(name.split()[0]).held_out == held_out]
         lines.append(f"- {score}: {', '.join(names) or 'none'}")
     return "Problems whose fixed λs are not told apart, left out:\n\n" + "\n".join(lines)
 

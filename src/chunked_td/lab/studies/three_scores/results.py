@@ -30,10 +30,10 @@ Runs = dict[tuple[str, str], dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Scored:
-    """One score: {family: {setting: {method: float64[seeds]}}}, normalised, and the problems not told apart."""
+    """One score: {family: {setting: {method: float64[seeds]}}}, normalised; `unclear`: problems that were left out."""
 
     cells: dict[str, dict[str, dict[str, np.ndarray]]]
-    untold: tuple[str, ...]
+    unclear: tuple[str, ...]
 
     def by_family(self, method: str, held_out: bool) -> dict[str, float]:
         """Mean over the settings of every family."""
@@ -74,13 +74,13 @@ class Scored:
 def scored(runs: Runs) -> Scored:
     """Normalise one score."""
     cells: dict[str, dict[str, dict[str, np.ndarray]]] = {}
-    untold = []
+    unclear = []
     for (family, setting), methods in runs.items():
         if (found := normalised(methods, list(FIXED))) is None:
-            untold.append(f"{family} {setting}")
+            unclear.append(f"{family} {setting}")
         else:
             cells.setdefault(family, {})[setting] = found
-    return Scored(cells, tuple(untold))
+    return Scored(cells, tuple(unclear))
 
 
 def COLLECT(store: Store) -> pl.DataFrame:
