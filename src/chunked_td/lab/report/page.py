@@ -159,11 +159,10 @@ def study_pages(loaded: LoadedDirectory, studies: Mapping[str, Study], folder: P
 
 
 def render(template: str, *, with_plotly: bool = True, **values: Any) -> str:
-    """Fill in one of `templates/`. Text is escaped everywhere; only our own CSS and JavaScript go in as they are.
+    """Fill in one of `templates/`. Text is escaped everywhere; only our own CSS and JavaScript go in as they are (`source`).
 
     Args:
-      with_plotly: whether the page has plots, with their switches and the look of the report; `source(name)` is a file of
-        ours as it is.
+      with_plotly: whether the page has plots, with their switches and the look of the report.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
