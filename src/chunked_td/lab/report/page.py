@@ -159,7 +159,7 @@ def study_pages(loaded: LoadedDirectory, studies: Mapping[str, Study], folder: P
 
 
 def render(template: str, *, with_plotly: bool = True, **values: Any) -> str:
-    """Fill in one of `templates/`. Text is escaped everywhere; only our own CSS and JavaScript go in as they are (`source`).
+    """Fill in one of `templates/`. Text is escaped; only our own CSS and JavaScript (`source`) go in as they are.
 
     Args:
       with_plotly: whether the page has plots, with their switches and the look of the report.
