@@ -14,6 +14,7 @@ from chunked_td.cli import main
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.running.batches import execute
 from chunked_td.lab.running.plan import Size, batches_of
+from chunked_td.lab.running.reproduce import RunOptions
 from chunked_td.lab.store.family import family_of
 from chunked_td.lab.studies.atlas.families import CHOICE, FAMILIES, PREDICTION
 from chunked_td.lab.studies.atlas.families.corridors import corridor
@@ -239,7 +240,10 @@ def test_a_family_of_ones_own_is_one_file(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("chunked_td.lab.studies.atlas.run.builtin_methods", lambda: some)  # fewer to compile
     (tmp_path / "ways.py").write_text(FAMILY)
     try:
-        assert run_atlas(out=tmp_path / "map", families=[str(tmp_path / "ways.py")], seeds=1, quiet=True) == 0
+        assert (
+            run_atlas(out=tmp_path / "map", families=[str(tmp_path / "ways.py")], seeds=1, how=RunOptions(quiet=True))
+            == 0
+        )
         frame = pl.read_parquet(tmp_path / "map" / "scores.parquet")
         assert set(frame["family"]) == {"two-ways"}
         assert "Two ways" in (tmp_path / "map" / "atlas.html").read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from chunked_td.deep.agents.ppo import PpoSettings
 from chunked_td.lab.running.batches import Batch, programs_of, run_program
@@ -121,7 +122,7 @@ def test_stored_tables_and_verdicts_are_those_of_the_stored_runs(monkeypatch, tm
     """All but the tables with bootstraps of their own."""
     for slow in ("gate_luck_table", "draw_table"):
         monkeypatch.setattr(tables, slow, lambda _: "")
-    monkeypatch.setattr(tables, "draw_scores", lambda *_: None)
+    monkeypatch.setattr(tables, "draw_scores", lambda *_: Figure())
     (tmp_path / "costs.json").write_bytes((FOLDER / "costs.json").read_bytes())
     PAGE(tmp_path, LOAD(FOLDER))
     assert (tmp_path / "verdicts.json").read_bytes() == (FOLDER / "verdicts.json").read_bytes()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chunked_td.lab.statistics import Estimate
 from chunked_td.lab.studies.atlas.families import FAMILIES
 from chunked_td.lab.studies.atlas.methods import FIXED_GROUP
 from chunked_td.lab.studies.atlas.protocol import ProblemKey
@@ -103,8 +104,7 @@ def yours(view: AtlasView, method: str) -> str:
     """A method of the user's in three sentences: rank; wins and losses; its nearest relative and what controls say."""
     place, fixed = [row.method for row in view.rows].index(method), best_single_fixed(view.atlas, view.problems)
     row, gap = view.rows[place], view.bootstrap.difference(method, fixed, view.problems)
-    apart = "not told apart" if not gap.shown else "ahead" if gap.low > 0 else "behind"
-    against = f"minus {view.label(fixed)}, the best single fixed λ: {estimate_text(gap)}, {apart}"
+    against = f"minus {view.label(fixed)}, the best single fixed λ: {_difference_text(gap)}"
     mean = estimate_text(row.mean)
     if len(view.families) == 1:  # families are the unit of the intervals
         level = score_text(view.atlas.mean(fixed, view.problems))
@@ -230,8 +230,12 @@ def _held_out_standing(view: AtlasView, method: str) -> str:
     if method == fixed:
         return text
     gap = view.bootstrap.difference(method, fixed, held)
-    apart = "not told apart" if not gap.shown else "ahead" if gap.low > 0 else "behind"
-    return f"{text}; minus the best single fixed λ there ({_value(view, fixed)}): {estimate_text(gap)}, {apart}"
+    return f"{text}; minus the best single fixed λ there ({_value(view, fixed)}): {_difference_text(gap)}"
+
+
+def _difference_text(gap: Estimate) -> str:
+    """As "0.01 [−0.17, 0.24], not told apart"."""
+    return f"{estimate_text(gap)}, {'not told apart' if not gap.shown else 'ahead' if gap.low > 0 else 'behind'}"
 
 
 def _where(view: AtlasView, row: RankedMethod) -> str:
