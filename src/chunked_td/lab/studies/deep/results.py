@@ -94,6 +94,7 @@ class DeepResults(AgentResults):
     """Results of the study of deep learners."""
 
     needed: ClassVar[frozenset[str]] = frozenset({*map(str, FIXED), *GATE})
+    tasks: ClassVar[tuple[str, ...]] = tuple(task for members in SETS.values() for task in members)
 
     @cached_property
     def chosen(self) -> Chosen:
@@ -105,9 +106,8 @@ class DeepResults(AgentResults):
         for (agent, task, arm), rows in self.frame.group_by("agent", "task", "arm", maintain_order=True):
             columns = chosen_columns(rows, ("score", "final", "step_size"))
             found.setdefault(agent, {}).setdefault(task, {})[arm] = columns
-        order = [task for tasks in SETS.values() for task in tasks]
         whole = {
-            a: {t: tasks[t] for t in order if self.needed <= tasks.get(t, {}).keys()} for a, tasks in found.items()
+            a: {t: tasks[t] for t in self.tasks if self.needed <= tasks.get(t, {}).keys()} for a, tasks in found.items()
         }
         return {agent: tasks for agent, tasks in whole.items() if tasks}
 

@@ -83,9 +83,9 @@ class LuckResults(DeepResults):
         }
 
 
-def judge_pair(tasks: dict[str, dict[str, np.ndarray]], arm: str) -> Pair:
-    """The rule for a pair. Args: tasks: task → arm → scores."""
-    plain = arm.partition("-")[0]
+def judge_pair(tasks: dict[str, dict[str, np.ndarray]], arm: str, plain: str = "") -> Pair:
+    """The rule for a pair. Args: tasks: task → arm → scores. plain: the other arm; by default the λ without more."""
+    plain = plain or arm.partition("-")[0]
     ours, theirs = _mean(tasks, arm), _mean(tasks, plain)
     said = [compared(*(interquartile_estimate(runs[name]) for name in (arm, plain))) for runs in tasks.values()]
     better, worse = said.count("better"), said.count("worse")
