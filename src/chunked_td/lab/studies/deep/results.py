@@ -162,6 +162,14 @@ def judge_cell(runs: dict[str, np.ndarray], sources: tuple[str, ...], true: tupl
     }
 
 
+def task_estimates(tasks: dict[str, dict[str, np.ndarray]]) -> dict[str, Any]:
+    """task → "scores" → arm → its estimate, as JSON values."""
+    return {
+        task: {"scores": {arm: interquartile_estimate(values)._asdict() for arm, values in runs.items()}}
+        for task, runs in tasks.items()
+    }
+
+
 def best_arms(means: dict[str, dict[str, float]]) -> tuple[str, str]:
     """The best source and the best fixed λ by their means over tasks, as text."""
     values = {arm: estimate["value"] for arm, estimate in means.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chunked_td.lab.studies.deep.protocol import fleet_protocol
+from chunked_td.lab.studies.deep.protocol import agent_protocol
 from chunked_td.lab.study import Environment, Protocol, Study
 
 TASKS = ("fan-in", "fan-in-32")
@@ -13,7 +13,7 @@ BACKWARD, FORWARD = "backward", ("realised", "expected")
 def fan_in_protocols(profile: str) -> list[Protocol]:
     """Every agent on both tasks; on one and tiny where the profile is not "paper"."""
     return [
-        fleet_protocol(
+        agent_protocol(
             f"backward-{agent}-{task}",
             f"{agent} on {task}, backward and forward models",
             Environment("chunked_td.envs.tasks:make_task_by_name", {"name": task}),

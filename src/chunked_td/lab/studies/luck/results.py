@@ -17,7 +17,7 @@ from chunked_td.lab.statistics import (
 )
 from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.deep.criteria import FIXED, compared, moonshot
-from chunked_td.lab.studies.deep.results import DeepResults, collect_runs
+from chunked_td.lab.studies.deep.results import DeepResults, collect_runs, task_estimates
 from chunked_td.lab.studies.luck.protocol import ADDED, PLAIN, luck_protocols
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_SHOWN
 
@@ -72,10 +72,7 @@ class LuckResults(DeepResults):
         """Scores, pairs and moonshot of every agent."""
         return {
             agent: {
-                "tasks": {
-                    task: {"scores": {arm: interquartile_estimate(x)._asdict() for arm, x in runs.items()}}
-                    for task, runs in tasks.items()
-                },
+                "tasks": task_estimates(tasks),
                 "pairs": {arm: pair._asdict() for arm, pair in self.pairs[agent].items()},
                 "moonshot": moonshot(tasks, ADDED),
             }
