@@ -437,7 +437,7 @@ def test_a_method_of_ones_own_is_in_every_panel():
 def test_the_stored_tables_are_those_of_the_stored_scores():
     view = AtlasView(read_scores(RESULTS / "scores.parquet"), builtin_methods())
     stored = {file.stem: file.read_text(encoding="utf-8") for file in (RESULTS / "tables").iterdir()}
-    assert view.documents() == stored
+    assert {name: text.rstrip("\n") + "\n" for name, text in view.documents().items()} == stored
 
 
 @browser.needed
