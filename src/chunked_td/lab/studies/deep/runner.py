@@ -61,6 +61,7 @@ class AgentRunner(BatchRunner):
         import jax.numpy as jnp
 
         from chunked_td.deep.training import start_fleet, train_curve
+        from chunked_td.lab.running.batches import split_columns
 
         first, names = program[0], self.group_of(program[0].arm)
         made, blocks = self._agent(first, names), len(first.record_at)
@@ -81,12 +82,9 @@ class AgentRunner(BatchRunner):
         compiled = train_curve.lower(made, rates, states, steps, blocks).compile()
         report(f"{len(arms)} runs of {steps * blocks:,} steps")
         tally = jax.tree.map(np.asarray, compiled(rates, states)[1])
-        cuts = np.cumsum([len(batch.pairs) for batch in program])[:-1]
-        parts = {name: np.split(values.T, cuts) for name, values in _curves(tally).items()}
-        return [
-            batch.columns({**{name: part[k] for name, part in parts.items()}, "judged": self._judged(batch)})
-            for k, batch in enumerate(program)
-        ]
+        judged = np.concatenate([batch.seeds for batch in program]) >= self.tuning
+        found = {name: values.T for name, values in _curves(tally).items()}
+        return split_columns(program, {**found, "judged": np.repeat(judged[:, None], blocks, 1)})
 
     def _agent(self, batch: Batch, names: Sequence[str]) -> Any:
         from chunked_td.deep.lambdas import DeepSwitch
@@ -102,10 +100,6 @@ class AgentRunner(BatchRunner):
             settings["luck"] = luck
         switch = DeepSwitch(tuple(source_of(name) for name in sources_in(names)))
         return DeepAgent(resolve(task.dynamics)(**task.arguments), switch, make_settings(agent, **settings))
-
-    def _judged(self, batch: Batch) -> np.ndarray:
-        judged = (batch.seeds >= self.tuning).astype(np.float64)
-        return np.repeat(judged[:, None], len(batch.record_at), 1)
 
 
 def _curves(tally: Any) -> dict[str, np.ndarray]:
