@@ -259,8 +259,8 @@ EDITS = (
     Edit(
         "the last transition has a policy factor",
         "lambdas/step.py",
-        "if step.next_action >= 0 else 1.0\n\n\n@kernel\ndef _all_known",
-        "if step.next_action >= 0 else 0.5\n\n\n@kernel\ndef _all_known",
+        "if step.next_action >= 0 else 1.0\n\n\n_knows",
+        "if step.next_action >= 0 else 0.5\n\n\n_knows",
         TRACES,
     ),
     Edit(
