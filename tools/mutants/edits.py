@@ -599,8 +599,8 @@ EDITS = (
     Edit(
         "intervals go beyond what scores can differ by",
         "lab/comparison/ranking.py",
-        "Gap(mean, max(mean - half, -self.spread), min(mean + half, self.spread))",
-        "Gap(mean, mean - half, mean + half)",
+        "Estimate(mean, max(mean - half, -self.spread), min(mean + half, self.spread))",
+        "Estimate(mean, mean - half, mean + half)",
         RANKING,
     ),
     Edit(
