@@ -31,7 +31,7 @@ def runs_of(table: pl.DataFrame, behaviour: str, column: str) -> dict:
     """{(family, setting): {method: float64[step sizes, seeds]}}."""
     found: dict = defaultdict(dict)
     rows = table.filter((pl.col("behaviour") == behaviour) & pl.col("family").is_in(FAMILIES))
-    for (family, setting, method), some in rows.group_by("family", "setting", "method"):
+    for (family, setting, method), some in rows.group_by("family", "setting", "method", maintain_order=True):
         size, seed = -some["exponent"].to_numpy().astype(int), some["seed"].to_numpy().astype(int)
         numbers = np.full((size.max() + 1, seed.max() + 1), np.nan)
         numbers[size, seed] = some[column].to_numpy()
