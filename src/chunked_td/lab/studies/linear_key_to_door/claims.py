@@ -47,7 +47,10 @@ def _above_fixed(results: Treasures) -> Verdict:
 
 
 def _gradients(results: Treasures) -> Verdict:
-    gaps = {other: results.difference(LENGTHS[-1], "reward", other) for other in ("reinforce", "state")}
+    forms = "reward", "reinforce", "state"
+    if any((LENGTHS[-1], False, form) not in results.runs for form in forms):
+        return Verdict(NOT_RUN, "not all policy gradients were run at L = 103")
+    gaps = {other: results.difference(LENGTHS[-1], forms[0], other) for other in forms[1:]}
     evidence = ", ".join(f"{gap.text('+.2f')} against {other}" for other, gap in gaps.items())
     return Verdict(_status([gap.low > 0 for gap in gaps.values()]), f"the reward form at L = 103: {evidence}")
 
