@@ -16,9 +16,6 @@ from typing import NamedTuple
 from tools.mutants.edits import EDITS, Edit
 
 ROOT = Path(__file__).parents[2]
-LIMIT = 600
-"""Seconds for the tests of one mistake; one that makes them hang is caught too."""
-
 CAUGHT, HANGS, SURVIVED, BROKEN = "caught", "caught (hangs)", "SURVIVED", "TESTS BROKEN"
 
 
@@ -28,6 +25,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", default="*", help="mistakes whose names or files match this pattern")
     parser.add_argument("--table", type=Path, default=None, help="write to this table, too; it keeps its other rows")
     parser.add_argument("--missing", action="store_true", help="only mistakes that the table does not have yet")
+    limit = "seconds for the tests of one mistake; one that makes them hang is caught too"
+    parser.add_argument("--limit", type=float, default=600.0, help=limit)
     options = parser.parse_args(arguments)
     before = read_rows(options.table)
     edits = [e for e in EDITS if fnmatch.fnmatch(e.name, options.only) or fnmatch.fnmatch(e.file, options.only)]
@@ -40,8 +39,10 @@ def main(arguments: list[str] | None = None) -> int:
         copy_tree(place)
         for edit in edits:
             if (edit.tests, edit.compiled) not in sound:  # tests that fail anyway would catch everything
-                sound[edit.tests, edit.compiled] = run_tests(place, edit) == SURVIVED
-            outcome, seconds = try_edit(place, edit) if sound[edit.tests, edit.compiled] else (BROKEN, 0.0)
+                sound[edit.tests, edit.compiled] = run_tests(place, edit, options.limit) == SURVIVED
+            outcome, seconds = (
+                try_edit(place, edit, options.limit) if sound[edit.tests, edit.compiled] else (BROKEN, 0.0)
+            )
             rows[edit.name] = Row(edit.name, edit.file, outcome, f"{seconds:.0f}", commit)
             print(line_of(rows[edit.name]), flush=True)
             if options.table is not None:
@@ -62,7 +63,7 @@ def copy_tree(place: Path) -> None:
             shutil.copy(source, place / name)
 
 
-def try_edit(place: Path, edit: Edit) -> tuple[str, float]:
+def try_edit(place: Path, edit: Edit, limit: float) -> tuple[str, float]:
     """Plant a mistake, run its tests, and take it out again; what came of it, and in how many seconds."""
     path = place / "src" / "chunked_td" / edit.file
     text = path.read_text(encoding="utf-8")
@@ -71,19 +72,19 @@ def try_edit(place: Path, edit: Edit) -> tuple[str, float]:
     path.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
     began = time.monotonic()
     try:
-        return run_tests(place, edit), time.monotonic() - began
+        return run_tests(place, edit, limit), time.monotonic() - began
     finally:
         path.write_text(text, encoding="utf-8")
 
 
-def run_tests(place: Path, edit: Edit) -> str:
+def run_tests(place: Path, edit: Edit, limit: float) -> str:
     """What came of the tests of a mistake, in the tree as it is."""
     inside = {"PYTHONPATH": str(place / "src"), "PYTHONDONTWRITEBYTECODE": "1", "NUMBA_CACHE_DIR": str(place / "cache")}
     inside["NUMBA_DISABLE_JIT"] = "0" if edit.compiled else "1"
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *edit.tests]
     try:
         done = subprocess.run(
-            command, cwd=place, env={**os.environ, **inside}, capture_output=True, text=True, timeout=LIMIT, check=False
+            command, cwd=place, env={**os.environ, **inside}, capture_output=True, text=True, timeout=limit, check=False
         )
     except subprocess.TimeoutExpired:
         return HANGS
