@@ -112,8 +112,8 @@ def report_page(*labels: str) -> str:
     about = replace(study.about, deviations=(labels[1],), references=(labels[0],), **texts)
     changed = {study.id: replace(study, about=about, arms=arms)}
     with contextlib.ExitStack() as stack, tempfile.TemporaryDirectory() as out:
-        stack.enter_context(mock.patch.object(page, "save_all", lambda *_: []))
-        stack.enter_context(mock.patch.object(claims, "load_results", lambda _: changed))
+        stack.enter_context(mock.patch.object(page, "save_all", return_value=[]))
+        stack.enter_context(mock.patch.object(claims, "load_results", return_value=changed))
         return page.build_report(filled(), Path(out)).read_text(encoding="utf-8")
 
 
