@@ -29,6 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same cases")
     parser.add_argument("--workers", type=int, default=2, help="child processes")
     parser.add_argument("--only", default="*", help="attacks whose names match this pattern")
+    parser.add_argument("--without", nargs="*", default=(), help="but not those whose names match these")
     parser.add_argument("--least", type=int, default=20, help="tries of each attack below which this fails")
     parser.add_argument("--tries", type=int, default=None, help="at most so many tries of each attack")
     parser.add_argument("--case", type=int, default=None, help="try this one case of each attack")
@@ -38,6 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         found
         for name, found in sorted(registry.load().items())
         if name == options.only or (found.share > 0 and fnmatch.fnmatch(name, options.only))
+        if not any(fnmatch.fnmatch(name, pattern) for pattern in options.without)
     ]
     if not attacks:
         parser.error(f"--only {options.only!r} matches none of {sorted(registry.ATTACKS)}")
