@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import csv
 import itertools
+import math
 import multiprocessing
 import os
 from pathlib import Path
@@ -115,16 +116,31 @@ def _predicted(said, sequence: list[str], place: int) -> bool:
 
 
 def table(rows: list[dict[str, str]]) -> str:
-    """The share of runs that succeeded, a row per family."""
+    """The share of runs that succeeded, a row per family and one for all."""
     columns = list(itertools.product(MODES, VARIANTS))
     lines = ["| family | " + " | ".join(f"{m}, {v}" for m, v in columns) + " |", "|---|" + "---|" * len(columns)]
-    for family in FAMILIES:
+    for family in (*FAMILIES, "all"):
         cells = []
         for mode, variant in columns:
-            some = [row for row in rows if (row["family"], row["mode"], row["variant"]) == (family, mode, variant)]
+            some = [row for row in rows if row["family"] in (family, *(FAMILIES if family == "all" else ()))]
+            some = [row for row in some if (row["mode"], row["variant"]) == (mode, variant)]
             done = np.array([float(row["predicted"]) >= 0.95 for row in some])
             cells.append(f"{100 * done.mean():.0f} %" if len(some) else "")
         lines.append(f"| {family} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def pairs(rows: list[dict[str, str]]) -> str:
+    """Runs of all families that succeed only before or only annealed, with the two-sided sign test."""
+    lines = []
+    for mode in MODES:
+        named = {
+            (r["family"], r["seed"], r["variant"]): float(r["predicted"]) >= 0.95 for r in rows if r["mode"] == mode
+        }
+        both = [(named[f, s, "before"], done) for (f, s, v), done in named.items() if v == "annealed"]
+        only = both.count((True, False)), both.count((False, True))
+        tail = sum(math.comb(sum(only), k) for k in range(min(only) + 1)) / 2 ** sum(only)
+        lines.append(f"{mode}: {only[0]} only before, {only[1]} only annealed, p = {min(1.0, 2 * tail):.2f}")
     return "\n".join(lines)
 
 
@@ -141,7 +157,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.table:
         with given.table.open(encoding="utf-8") as file:
-            print(table(list(csv.DictReader(file))))
+            rows = list(csv.DictReader(file))
+        print(table(rows), pairs(rows), sep="\n\n")
         return
     os.environ.update(JAX_PLATFORMS="cpu", XLA_FLAGS="--xla_cpu_multi_thread_eigen=false", OMP_NUM_THREADS="1")
     cells = itertools.product(MODES, given.variants, FAMILIES)

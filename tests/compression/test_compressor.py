@@ -49,6 +49,21 @@ def test_something_is_dropped_at_every_level_below_the_top(trained, kind):
         np.testing.assert_array_equal(lower.positions[lower.keep], upper.positions)
 
 
+@pytest.mark.usefixtures("trained")  # whose program it runs
+def test_each_of_three_levels_reads_less_and_the_top_knows_the_answer():
+    compressor = ctd.HistoryCompressor(3, hidden=6, cell="tanh", alphabet=ALPHABET, time_bits=3, seed=2)
+    compressor.fit(PAIR, epochs=400, batch_size=2)
+    answers = []
+    for sequence in PAIR:
+        kept = compressor.compress(sequence)
+        assert [len(level.symbols) for level in kept.readings] == [13, 4, 3]
+        assert kept.symbols == [sequence[0], sequence[-1]]
+        answers.append([level.predicted[-2] for level in kept.readings])
+        assert compressor.decompress(kept) == list(sequence)
+    assert [level[2] for level in answers] == ["0", "1"]
+    assert [level[0] for level in answers] != ["0", "1"]
+
+
 def test_times_that_do_not_fit_their_digits_go_up(trained):
     """With 3 digits at most 7 items can be dropped in a row."""
     compressor = trained["hard"]

@@ -13,6 +13,7 @@ from chunked_td import lambdas
 from chunked_td.deep import (
     Categories,
     Continuous,
+    DeepBackward,
     DeepConstant,
     DeepLambdaGreedy,
     DeepMetaGradient,
@@ -253,6 +254,38 @@ def test_bad_settings_are_refused(make, message):
         make()
 
 
+@pytest.mark.parametrize("bootstrap", ["v", "q"])
+def test_the_backward_model_finds_where_episodes_came_from(bootstrap):
+    """Exact on a small table: states 0 and 1 begin (chances 0.25, 0.75), both lead to 2 or 3, whence back to the start.
+
+    Action 1 (chance 0.8) leads from 0 to 2 and from 1 to 3, action 0 the other way round.
+    """
+    source, rng = DeepBackward(hidden=16, learning_rate=5e-3), np.random.default_rng(0)
+    policy = np.array([0.2, 0.8])
+    state = source.init(jax.random.key(0), SourceSizes(4, 0, (4,), 2, bootstrap, 32))
+    step = jax.jit(source.step)
+    for _ in range(150):
+        first, action = (rng.random((8, 32)) >= 0.25).astype(int), (rng.random((16, 32)) >= 0.2).astype(int)
+        codes = np.empty((16, 32), int)
+        codes[0::2], codes[1::2] = first, 2 + (first ^ (action[0::2] == 0))
+        chances = np.eye(2)[action] if bootstrap == "q" else np.broadcast_to(policy, (16, 32, 2))
+        starts = np.broadcast_to((np.arange(16) % 2 == 0)[:, None], codes.shape)
+        zeros = jnp.zeros(codes.shape)
+        given = Transitions(
+            jnp.eye(4)[codes], zeros, zeros, zeros, jnp.asarray(codes)[..., None], zeros, jnp.asarray(action),
+            jnp.asarray(chances, jnp.float32), zeros, zeros, zeros, zeros, jnp.asarray(starts), zeros > 0,
+            zeros + 1, 1.0
+        )  # fmt: skip
+        state, lambdas = step(state, given)
+    joint = np.array([[0.25 * 0.8, 0.75 * 0.2], [0.25 * 0.2, 0.75 * 0.8]])  # of arriving in 2 or 3, from 0 or 1
+    exact = joint / joint.sum(1, keepdims=True)  # the action follows from both, so the forms for V and Q agree
+    found, arrived = np.asarray(lambdas), codes[1::2] - 2
+    assert (found[0::2] == 0).all()  # nothing comes before a start
+    np.testing.assert_allclose(found[1::2], exact[arrived, first], atol=0.06)
+    expected, realised = source.check(state, given)
+    assert abs(float(jnp.mean(expected) - jnp.mean(realised))) < 0.03
+
+
 def test_a_model_is_not_asked_before_training():
     model = RolloutLambda(DeepPercepts(), Categories((3, 2)))
     for ask in (lambda: model.lambdas(known_rollout(np.random.default_rng(0))), model.calibration, model.histogram):
@@ -261,7 +294,7 @@ def test_a_model_is_not_asked_before_training():
 
 
 def test_a_source_with_the_idea_of_a_tabular_one_has_its_names():
-    shared = {"value", "expected", "forward", "greedy", "meta-gradient"}
+    shared = {"value", "expected", "forward", "backward", "greedy", "meta-gradient"}
     assert shared == set(SOURCES) & set(lambdas.SOURCES)
     for name, attribute in itertools.product(shared, ("id", "label", "group", "color", "formula")):
         assert getattr(SOURCES[name], attribute) == getattr(lambdas.SOURCES[name], attribute)

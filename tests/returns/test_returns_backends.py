@@ -345,6 +345,19 @@ def compare_with_numpy(bring, shape, time_axis):
         assert np.abs(found - expected).max() <= 2e-6 * np.abs(expected).max() + 1e-6
 
 
+def compare_gae(function, bring, shape, time_axis):
+    """With λ and discount per step, and as numbers."""
+    rng = np.random.default_rng(0)
+    shape = shape if time_axis == 0 else shape[::-1]
+    r, v, following, lambda_, discount = rng.random((5, *shape)).astype(np.float32)
+    ends = rng.random((2, *shape)) < 0.05
+    for coefficients in ((0.99, lambda_), (discount, 1), (discount, lambda_)):
+        arguments = (r, v, following, *ends, *coefficients)
+        found = function(*(bring(x) if isinstance(x, np.ndarray) else x for x in arguments), time_axis=time_axis)
+        expected = returns.gae(*arguments, time_axis=time_axis)
+        assert np.abs(np.asarray(found.tolist()) - expected).max() <= 2e-6 * np.abs(expected).max() + 1e-6
+
+
 def compare_tokens(function, bring, shape, time_axis):
     """Masked tokens with two λ, as numbers, per token and per sequence; NaN where masked."""
     rng = np.random.default_rng(0)
@@ -375,6 +388,7 @@ def test_gpus_score_tokens_as_numpy_does(bring, shape, time_axis):
         return returns.token_gae(*first, discount=discount, last_values=last, time_axis=axis)
 
     compare_tokens(score, bring, shape, time_axis)
+    compare_gae(returns.gae, bring, shape, time_axis)
 
 
 IN_THE_INTERPRETER = """
@@ -384,10 +398,17 @@ import test_returns_backends as tests
 from chunked_td.returns import _torch, _triton
 _torch._compiled_loops_fit = lambda given, stop: False
 _torch._kernels = lambda tensors: _triton
+
+def in_one_launch(*arguments, time_axis):
+    found = _torch.gae_on_gpu(arguments, time_axis)
+    assert found is not None
+    return found
+
 for shape in ((1, 1), (37, 5), (5, 40)):
     for time_axis in (0, 1):
         tests.compare_with_numpy(torch.as_tensor, shape, time_axis)
         tests.compare_tokens(lambda *arguments: _torch.token_gae_on_gpu(*arguments), torch.as_tensor, shape, time_axis)
+        tests.compare_gae(in_one_launch, torch.as_tensor, shape, time_axis)
 """
 
 

@@ -23,6 +23,7 @@ from chunked_td._loading import lazy_names
 
 if TYPE_CHECKING:
     from chunked_td.deep.lambdas import (
+        DeepBackward,
         DeepConstant,
         DeepLambdaGreedy,
         DeepMature,
@@ -44,6 +45,7 @@ _HOMES = {
     "chunked_td.deep.rollouts": ("DeepRollout", "RolloutLambda"),
     "chunked_td.envs.spaces": ("Categories", "Continuous", "Grid"),
     "chunked_td.deep.lambdas": (
+        "DeepBackward",
         "DeepConstant",
         "DeepLambdaGreedy",
         "DeepMature",
@@ -60,6 +62,7 @@ _NAMES = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "Categories",
     "Continuous",
+    "DeepBackward",
     "DeepConstant",
     "DeepLambdaGreedy",
     "DeepLearner",

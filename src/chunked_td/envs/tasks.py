@@ -1,6 +1,7 @@
 """Tasks as pure JAX functions, by name.
 
 umbrella, umbrella-distractors   a choice at the start, noisy rewards, a verdict at the end
+fan-in, fan-in-32                many first states, two corridors, noise at the end
 catch, catch-wind                a grid of symbols, the reward is delayed
 memory                           a cue to remember (the last percepts are the observation)
 t-maze                           a signal to remember through a corridor whose cells look alike; agents need a memory
@@ -19,6 +20,7 @@ from chunked_td._checks import check_choice
 from chunked_td.envs.accumulated_charge.jax import ChargeTask
 from chunked_td.envs.cart_pole.jax import CartPoleTask
 from chunked_td.envs.catch.jax import CatchTask
+from chunked_td.envs.fan_in.jax import FanInTask
 from chunked_td.envs.foreign import OTHERS, GymnaxTask, XLandTask, make_foreign, make_other
 from chunked_td.envs.jax_task import CodedPercepts, JaxTask, RecentPercepts, TaskStep
 from chunked_td.envs.memory_chain.jax import MemoryTask
@@ -34,6 +36,8 @@ TASKS: dict[str, JaxTask] = {
     "charge": ChargeTask(),
     "charge-mirrored": ChargeTask(mirrored=True),
     "cart-pole": CartPoleTask(),
+    "fan-in": FanInTask(),
+    "fan-in-32": FanInTask(starts=32),
 }
 """Tasks whose observations tell the state."""
 
@@ -64,6 +68,7 @@ __all__ = [
     "CatchTask",
     "ChargeTask",
     "CodedPercepts",
+    "FanInTask",
     "GymnaxTask",
     "JaxTask",
     "MemoryTask",

@@ -103,20 +103,13 @@ def token_gae_on_gpu(
     time_axis: int,
 ) -> tuple[torch.Tensor, torch.Tensor] | None:
     """One launch and nothing else, where everything is a number or lies on the GPU as the rewards do; else None."""
-    kernels = _kernels([rewards])
-    if kernels is None or rewards.dtype != torch.float32 or rewards.ndim != 2 or time_axis not in (-1, 0, 1):
-        return None
     coefficients = []
     for x in (lambda_policy, lambda_value, discount):
         if isinstance(x, torch.Tensor) and x.ndim == 2 and x.shape != rewards.shape:
             x = torch.empty_like(rewards).copy_(x) if 1 in x.shape else None
-        elif isinstance(x, int | float) and not 0.0 <= x <= 1.0:
-            return None
         coefficients.append(x)
-    for x in (values, *coefficients):
-        if not isinstance(x, float | int) and not (_alike(x, rewards) and x.dtype == torch.float32):
-            return None
-    if mask is not None and not (_alike(mask, rewards) and mask.dtype == torch.bool):
+    kernels = _one_launch(rewards, (values,), (mask,) if mask is not None else (), coefficients, time_axis)
+    if kernels is None:
         return None
     if isinstance(last_values, torch.Tensor):
         if last_values.numel() != rewards.shape[1 if time_axis == 0 else 0] or last_values.dtype != torch.float32:
@@ -125,13 +118,35 @@ def token_gae_on_gpu(
     return kernels.token_gae(rewards, values, mask, *coefficients, last_values, 0 if time_axis == 0 else 1)
 
 
-def _alike(x: Any, reference: torch.Tensor) -> bool:
-    return (
-        isinstance(x, torch.Tensor)
-        and x.shape == reference.shape
-        and x.stride() == reference.stride()
-        and x.device == reference.device
-    )
+def gae_on_gpu(arguments: tuple[Any, ...], time_axis: int) -> torch.Tensor | None:
+    """One launch and nothing else for `advantages.gae`, where its arguments allow it; else None."""
+    rewards, values, next_values, terminated, truncated, *coefficients = arguments
+    kernels = _one_launch(rewards, (values, next_values), (terminated, truncated), coefficients, time_axis)
+    if kernels is None:
+        return None
+    numbers = (x if isinstance(x, torch.Tensor) else float(x) for x in coefficients)
+    arrays = (*arguments[:5], *numbers)
+    return kernels.one_pass(kernels.gae, arrays, None, 0 if time_axis == 0 else 1, rewards.shape)
+
+
+def _one_launch(
+    reference: torch.Tensor, reals: Sequence[Any], flags: Sequence[Any], coefficients: Sequence[Any], time_axis: int
+) -> ModuleType | None:
+    """The room of kernels, where tensors lie on the GPU as `reference` does and numbers are in [0, 1]; else None."""
+    if reference.dtype != torch.float32 or reference.ndim != 2 or time_axis not in (-1, 0, 1):
+        return None
+    numbers = [x for x in coefficients if isinstance(x, int | float)]
+    if not all(0.0 <= x <= 1.0 for x in numbers):
+        return None
+    shape, stride, device = reference.shape, reference.stride(), reference.device
+    for kind, tensors in ((torch.float32, reals), (torch.float32, coefficients), (torch.bool, flags)):
+        for x in tensors:
+            if isinstance(x, torch.Tensor):
+                if x.dtype != kind or x.shape != shape or x.stride() != stride or x.device != device:
+                    return None
+            elif tensors is not coefficients or not isinstance(x, int | float):
+                return None
+    return _kernels([reference])
 
 
 def n_step_returns(given: Given, n: int, stop: bool) -> torch.Tensor:

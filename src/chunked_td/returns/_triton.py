@@ -23,8 +23,11 @@ COLUMNS, PARTS, TURN = 32, 4, 8
 
 @triton.jit
 def _read(array, strides, row, column, inside):
-    """The numbers of one step of every part; 0 outside."""
-    return tl.load(array + row.to(tl.int64) * strides[0] + column.to(tl.int64) * strides[1], inside, 0)
+    """The numbers of one step of every part, 0 outside; a number is that of every step."""
+    if len(strides) == 2:
+        return tl.load(array + row.to(tl.int64) * strides[0] + column.to(tl.int64) * strides[1], inside, 0)
+    else:
+        return array
 
 
 @triton.jit
@@ -92,7 +95,9 @@ def _follow(
     thread = tl.arange(0, PARTS * COLUMNS)
     column = tl.program_id(0) * COLUMNS + thread % COLUMNS
     part = tl.arange(0, PARTS)[:, None]
-    x = tl.load(start + column, (thread < COLUMNS) & (column < width), 0.0)
+    x = tl.zeros((PARTS * COLUMNS,), out.dtype.element_ty)
+    if start is not None:
+        x = tl.load(start + column, (thread < COLUMNS) & (column < width), 0.0)
     x = tl.sum(tl.reshape(x, (PARTS, COLUMNS)), 0)
     row = (steps - 1) // (PARTS * TURN) * (PARTS * TURN) + thread // COLUMNS * TURN
     bs, slopes = _turn(arrays, strides, row, column, steps, width, FORMULA, TURN)
@@ -210,7 +215,7 @@ def token_gae(
     step_stride, column_stride = rewards.stride(axis), rewards.stride(1 - axis)
     advantages, targets = torch.empty_like(rewards), torch.empty_like(rewards)
     if step_stride == 1:
-        block = (min(triton.next_power_of_2(steps), 1024), 1)
+        block = (min(1 << (steps - 1).bit_length(), 1024), 1)  # Triton's own next_power_of_2 takes microseconds
     else:
         block = (64, 16)
     options = (lambda_policy, lambda_value, discount, last_values)
@@ -233,35 +238,41 @@ def token_gae(
     )
     if rewards.numel():
         with torch.cuda.device(rewards.device):
-            _tokens[(triton.cdiv(columns, block[1]),)](*arguments, num_warps=4)  # pyright: ignore[reportIndexIssue]
+            _tokens[(-(-columns // block[1]),)](*arguments, num_warps=4)  # pyright: ignore[reportIndexIssue]
     return advantages, targets
 
 
 def one_pass(
-    formula: Any, arrays: Sequence[torch.Tensor], start: torch.Tensor | None, axis: int, shape: Sequence[int]
+    formula: Any, arrays: Sequence[Any], start: torch.Tensor | None, axis: int, shape: Sequence[int]
 ) -> torch.Tensor:
     """xₜ₋₁ = bₜ + aₜxₜ along an axis, (bₜ, aₜ) by one of the formulas of this module; x_T = start, or 0.
 
     Args:
-      arrays: the formula's arguments, of the rank of `shape`. start: of length 1 along the axis.
+      arrays: the formula's arguments: tensors of the rank of `shape`, the first of that shape, or floats.
+      start: of length 1 along the axis.
     """
-    tables = [_table(x, axis, shape) for x in arrays]
+    tables: list[Any] = [x if isinstance(x, float) else _table(x, axis, shape) for x in arrays]
     steps, width = tables[0].shape
     out = torch.empty((steps, width), dtype=arrays[0].dtype, device=arrays[0].device)
-    last = [1 if k == axis else length for k, length in enumerate(shape)]
-    end = out.new_zeros(width) if start is None else start.expand(last).reshape(-1).contiguous()
+    end = None
+    if start is not None:
+        end = start.expand([1 if k == axis else length for k, length in enumerate(shape)]).reshape(-1).contiguous()
     if out.numel():
-        strides = tuple(tuple(x.stride()) for x in tables)
-        views = tuple(x.view(torch.uint8) if x.dtype == torch.bool else x for x in tables)
+        strides = tuple((0,) if isinstance(x, float) else x.stride() for x in tables)
+        views = tuple(x if isinstance(x, float) or x.dtype != torch.bool else x.view(torch.uint8) for x in tables)
         with torch.cuda.device(out.device):
-            _follow[(triton.cdiv(width, COLUMNS),)](  # pyright: ignore[reportIndexIssue]
+            _follow[(-(-width // COLUMNS),)](  # pyright: ignore[reportIndexIssue]
                 views, strides, end, out, steps, width, formula, COLUMNS, PARTS, TURN, num_warps=COLUMNS * PARTS // 32
             )
+    if len(shape) == 2:
+        return out.T if axis else out
     others = [length for k, length in enumerate(shape) if k != axis]
     return torch.movedim(out.reshape([steps, *others]), 0, axis)
 
 
 def _table(array: torch.Tensor, axis: int, shape: Sequence[int]) -> torch.Tensor:
     """[T, columns]; a view where there is at most one other axis, with strides of 0 where it is broadcast."""
+    if len(shape) == 2 and array.shape == shape:
+        return array.T if axis else array
     moved = torch.movedim(array.expand(*shape), axis, 0)
     return moved[:, None] if moved.ndim == 1 else moved if moved.ndim == 2 else moved.reshape(len(moved), -1)

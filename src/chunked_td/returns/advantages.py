@@ -50,6 +50,13 @@ def gae(
     Returns:
       float[T, ...]: advantages of steps 0..T−1; 0 where masked.
     """
+    if getattr(rewards, "is_cuda", False) and mask is None and segment_ids is None and stop_target_gradients:
+        from chunked_td.returns import _torch
+
+        first = (rewards, values, next_values, terminated, truncated, discount, lambda_)
+        found = _torch.gae_on_gpu(first, time_axis)
+        if found is not None:
+            return found
     given = read(
         {
             "rewards": rewards,

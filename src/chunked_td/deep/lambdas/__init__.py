@@ -8,6 +8,7 @@
 | forward         | probability of the percept that came         | what came        | a network            |
 | recurrent       | expected, given the whole history            | the history      | a recurrent network  |
 | recurrent-realised | realised, given the whole history         | history and what came | a recurrent network |
+| backward        | probability of the percept before            | state and the one before | a network    |
 | greedy          | e²/(e² + Var)                                | the state        | two linear heads     |
 | meta-gradient   | one number, moved by a gradient              | nothing          | one number           |
 | NAME+mature     | 1 − (1 − λ)(1 − I), λ of any of these        | as NAME          | one linear head      |
@@ -21,6 +22,7 @@ import warnings
 from typing import Any
 
 from chunked_td._checks import did_you_mean
+from chunked_td.deep.lambdas.backward import DeepBackward
 from chunked_td.deep.lambdas.base import DeepLambda, NextDraws, SourceSizes, StreamCredit, Transitions
 from chunked_td.deep.lambdas.constant import DeepConstant
 from chunked_td.deep.lambdas.lambda_greedy import DeepLambdaGreedy
@@ -64,6 +66,7 @@ def read_source(text: str) -> DeepLambda:
 
 __all__ = [
     "SOURCES",
+    "DeepBackward",
     "DeepConstant",
     "DeepLambda",
     "DeepLambdaGreedy",

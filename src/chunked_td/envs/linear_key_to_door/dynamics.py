@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from chunked_td._checks import check_seed, check_unit, check_whole
@@ -21,7 +23,9 @@ def apples_of(length: int, apples: float, seed: int) -> np.ndarray:
     return grid
 
 
-def linear_key_to_door(length: int = 23, apples: float = 0.8, seed: int = 0) -> TransitionTable:
+def linear_key_to_door(
+    length: int = 23, apples: float = 0.8, seed: int = 0, worth: Sequence[float] = APPLES
+) -> TransitionTable:
     """The problem as a table whose states are (cell, key, treasure); an episode without treasure counts as a miss.
 
     One cell per step. "Pick key" in cell 0 takes the key; "open" in cell length − 2 with the key puts the treasure into
@@ -31,6 +35,7 @@ def linear_key_to_door(length: int = 23, apples: float = 0.8, seed: int = 0) -> 
       length: L, cells, and steps of an episode. Rewards are multiplied by 23/L, so that returns stay comparable.
       apples: probability that a cell between key and door has an apple.
       seed: of the places of the apples, which are part of the problem.
+      worth: what an apple pays in a problem of 23 cells; each number is as likely as the others.
     """
     L, scale = check_whole("length", length, 4), REFERENCE / length
     grid = apples_of(L, check_unit("apples", apples), check_seed(seed))
@@ -42,7 +47,7 @@ def linear_key_to_door(length: int = 23, apples: float = 0.8, seed: int = 0) -> 
         if cell == L - 2:
             treasure = int(key and action == OPEN)
         picked = action in (LEFT, RIGHT) and grid[cell] == action
-        paid = APPLES if picked else (TREASURE * (cell == L - 1 and treasure),)
+        paid = tuple(worth) if picked else (TREASURE * (cell == L - 1 and treasure),)
         return [(1.0 / len(paid), (cell + 1, key, treasure), (scale * one,), cell == L - 1) for one in paid]
 
     missed = [(L, key, 0) for key in (0, 1)]

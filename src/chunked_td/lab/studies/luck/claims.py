@@ -32,7 +32,7 @@ def beats_fixed(agent: str, results: LuckResults, _: Mapping[str, Any]) -> Verdi
     return Verdict(HOLDS if found["verdict"] == "holds" else FAILS, f"best arm {arm}, best fixed λ {rival}")
 
 
-def together(results: LuckResults, agent: str, arms: tuple[str, ...]) -> Verdict:
+def together(results: Any, agent: str, arms: tuple[str, ...]) -> Verdict:
     """The verdict on several pairs."""
     pairs = {arm: results.pairs[agent][arm] for arm in arms}
     found = [pair.status for pair in pairs.values()]

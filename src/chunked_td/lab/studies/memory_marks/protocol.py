@@ -11,10 +11,11 @@ from chunked_td.learners.schedule import Schedule
 BUDGETS = {
     "passive": {
         50: 20_000, 100: 20_000, 250: 16_000, 500: 8_000, 750: 8_000, 1_000: 8_000, 1_250: 8_000, 1_500: 6_700,
+        2_000: 6_700, 3_000: 6_700,
     },
     "active": {20: 40_000, 50: 40_000, 100: 40_000, 250: 32_000, 500: 16_000},
 }  # fmt: skip
-"""Episodes, by maze and L."""
+"""Episodes, by maze and L; as published up to `PUBLISHED`, beyond as at its end."""
 PUBLISHED = {"passive": 1_500, "active": 500}
 """The longest corridors that were published."""
 BLIND = 50
@@ -41,7 +42,10 @@ def _arms() -> tuple[Arm, ...]:
             model = "counts" if name == "chunked" else None
             exponent = 0 if way == "bonus" else -1
             found.append(replace(arm, model=model, exponents=(exponent,), options={**traces, **options}))
-    return tuple(found)
+    strong = replace(
+        found[-1], id="chunked-strong", label="Chunked SARSA, strong count bonus", group="strong count bonus"
+    )
+    return (*found, replace(strong, options={**strong.options, "exploration": CountBonus(20.0)}))
 
 
 ARMS = _arms()
