@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from chunked_td.lab.study import Arm, Environment, Protocol, Size, Study, misses_and_returns
-from chunked_td.learners.exploration import CountBonus
+from chunked_td.learners.exploration import CountBonus, EpsilonPerStay
 from chunked_td.learners.schedule import Schedule
 
 BUDGETS = {
@@ -42,10 +42,10 @@ def _arms() -> tuple[Arm, ...]:
             model = "counts" if name == "chunked" else None
             exponent = 0 if way == "bonus" else -1
             found.append(replace(arm, model=model, exponents=(exponent,), options={**traces, **options}))
-    strong = replace(
-        found[-1], id="chunked-strong", label="Chunked SARSA, strong count bonus", group="strong count bonus"
-    )
-    return (*found, replace(strong, options={**strong.options, "exploration": CountBonus(20.0)}))
+    strong = replace(found[-1], id="chunked-strong", label="Chunked SARSA, strong bonus", group="strong bonus")
+    found.append(replace(strong, options={**strong.options, "exploration": CountBonus(20.0)}))
+    label, options = "Chunked SARSA, ε per stay", {**traces, "exploration": EpsilonPerStay(1.0), "epsilon": None}
+    return (*found, replace(strong, id="chunked-stay", label=label, group="ε per stay", options=options))
 
 
 ARMS = _arms()
@@ -55,6 +55,8 @@ def protocol_of(maze: str, corridor: int, memory: bool = True, tiny: bool = Fals
     """The protocol of one maze and length."""
     episodes = 400 if tiny else BUDGETS[maze][corridor]
     horizon = corridor + (3 if maze == "active" else 1)
+    falling = EpsilonPerStay(Schedule(((0, 1.0), (episodes - LAST, 0.0))))
+    stay = replace(ARMS[-1], options={**ARMS[-1].options, "exploration": falling})
     return Protocol(
         id=f"memory-marks-{maze}-{corridor}{'' if memory else '-blind'}",
         title=f"{maze} T-maze, L = {corridor:,}{'' if memory else ', no memory'}",
@@ -62,7 +64,7 @@ def protocol_of(maze: str, corridor: int, memory: bool = True, tiny: bool = Fals
             "chunked_td.envs.t_maze.timed:TimedTMaze",
             {"corridor": corridor, "active": maze == "active", "slots": 2 if memory else 0},
         ),
-        arms=ARMS,
+        arms=(*ARMS[:-1], stay),
         exponents=(0, -1),
         episodes=episodes,
         scoring=misses_and_returns,
