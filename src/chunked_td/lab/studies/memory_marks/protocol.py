@@ -31,6 +31,11 @@ _LAMBDAS = {
     "sarsa-0.9": ("SARSA(0.9)", 0.9),
     "chunked": ("Chunked SARSA", "ForwardLambda"),
 }
+_STAYS = {
+    "chunked-stay": ("Chunked SARSA, ε per stay from 1", 1.0),
+    "chunked-quarter": ("Chunked SARSA, ε per stay from ¼", 0.25),
+}
+"""Arms with ε per stay: label, and ε at the start."""
 
 
 def _arms() -> tuple[Arm, ...]:
@@ -44,8 +49,10 @@ def _arms() -> tuple[Arm, ...]:
             found.append(replace(arm, model=model, exponents=(exponent,), options={**traces, **options}))
     strong = replace(found[-1], id="chunked-strong", label="Chunked SARSA, strong bonus", group="strong bonus")
     found.append(replace(strong, options={**strong.options, "exploration": CountBonus(20.0)}))
-    label, options = "Chunked SARSA, ε per stay", {**traces, "exploration": EpsilonPerStay(1.0), "epsilon": None}
-    return (*found, replace(strong, id="chunked-stay", label=label, group="ε per stay", options=options))
+    for name, (label, _) in _STAYS.items():
+        options = {**traces, "exploration": EpsilonPerStay(), "epsilon": None}
+        found.append(replace(strong, id=name, label=label, group="ε per stay", options=options))
+    return tuple(found)
 
 
 ARMS = _arms()
@@ -55,8 +62,13 @@ def protocol_of(maze: str, corridor: int, memory: bool = True, tiny: bool = Fals
     """The protocol of one maze and length."""
     episodes = 400 if tiny else BUDGETS[maze][corridor]
     horizon = corridor + (3 if maze == "active" else 1)
-    falling = EpsilonPerStay(Schedule(((0, 1.0), (episodes - LAST, 0.0))))
-    stay = replace(ARMS[-1], options={**ARMS[-1].options, "exploration": falling})
+    falling = {
+        name: EpsilonPerStay(Schedule(((0, start), (episodes - LAST, 0.0)))) for name, (_, start) in _STAYS.items()
+    }
+    arms = [
+        replace(arm, options={**arm.options, "exploration": falling[arm.id]}) if arm.id in falling else arm
+        for arm in ARMS
+    ]
     return Protocol(
         id=f"memory-marks-{maze}-{corridor}{'' if memory else '-blind'}",
         title=f"{maze} T-maze, L = {corridor:,}{'' if memory else ', no memory'}",
@@ -64,7 +76,7 @@ def protocol_of(maze: str, corridor: int, memory: bool = True, tiny: bool = Fals
             "chunked_td.envs.t_maze.timed:TimedTMaze",
             {"corridor": corridor, "active": maze == "active", "slots": 2 if memory else 0},
         ),
-        arms=(*ARMS[:-1], stay),
+        arms=tuple(arms),
         exponents=(0, -1),
         episodes=episodes,
         scoring=misses_and_returns,

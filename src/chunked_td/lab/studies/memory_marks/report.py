@@ -59,7 +59,7 @@ def _draw(results: MemoryMarks, path: Path) -> None:
             name, way = arm.id.rsplit("-", 1)
             if not (found := results.shares(maze, arm.id)):
                 continue
-            style = {"bonus": "o-", "strong": "^-", "stay": "D-"}.get(way, "s--")
+            style = {"bonus": "o-", "strong": "^-", "stay": "D-", "quarter": "v-"}.get(way, "s--")
             axis.plot(list(found), list(found.values()), style, color=colours[name], ms=4, label=arm.label)
         axis.axhline(SHARE, color="0.8", lw=0.8)
         axis.axvline(PUBLISHED[maze], color="#D55E00", lw=0.8, ls=":")
