@@ -17,14 +17,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from chunked_td._files import write_table
 from chunked_td.lab.running.plan import SweepOptions
 from chunked_td.lab.running.reproduce import RunOptions, run_protocols
 from chunked_td.lab.store.batch_store import Store
-from chunked_td.lab.studies.atlas.catalogue import WRONG_FAMILIES
-from chunked_td.lab.studies.atlas.methods import FIXED_METHODS, atlas_arm
+from chunked_td.lab.studies.atlas.methods import FIXED_METHODS, WRONG_FAMILIES, atlas_arm
 from chunked_td.lab.studies.atlas.protocol import AtlasProfile, problems, protocol_of
-from chunked_td.lab.studies.atlas.ranking import AtlasBootstrap
-from chunked_td.lab.studies.atlas.results import collect, make_atlas, read_scores, save_scores
+from chunked_td.lab.studies.atlas.ranking import AtlasBootstrap, estimate_text
+from chunked_td.lab.studies.atlas.results import COLLECT, make_atlas, read_scores
 from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.models.errors import CorruptedModel, PermutedModel, StaleModel
@@ -49,7 +49,7 @@ def run(out: Path) -> None:
     protocols = [protocol_of(key, methods, SIZE) for key in keys]
     if run_protocols(protocols, SweepOptions("paper"), out, RunOptions("local", None, 1, (), False)):
         sys.exit("the runs did not finish")
-    save_scores(collect(Store.read(out), keys), DATA)
+    write_table(DATA, COLLECT(Store.read(out)))
 
 
 def table() -> list[str]:
@@ -58,13 +58,14 @@ def table() -> list[str]:
     bootstrap, keys = AtlasBootstrap(atlas), atlas.main()
     lines = [f"{len(keys)} problems, {SIZE.seeds} seeds; relative scores; criterion: loss at most 0.3 with ρ = ½", ""]
     for name, rule in RULES.items():
-        lines.append(f"{rule}, right model: {bootstrap.mean(name, keys).text}")
+        lines.append(f"{rule}, right model: {estimate_text(bootstrap.mean(name, keys))}")
         for error in ERRORS:
             wrong, loss = f"{name}-{error}", bootstrap.difference(name, f"{name}-{error}", keys)
             losses = {key: atlas.cells[key, name].relative - atlas.cells[key, wrong].relative for key in keys}
             worst = max(keys, key=losses.__getitem__)
-            text = f"{bootstrap.mean(wrong, keys).text}, loss {loss.text}, most {losses[worst]:.2f} ({worst.name})"
-            lines.append(f"  {error}: {text}: {'met' if loss.mean <= 0.3 else 'missed'}")
+            mean, lost = estimate_text(bootstrap.mean(wrong, keys)), estimate_text(loss)
+            text = f"{mean}, loss {lost}, most {losses[worst]:.2f} ({worst.name})"
+            lines.append(f"  {error}: {text}: {'met' if loss.value <= 0.3 else 'missed'}")
     return lines
 
 

@@ -84,8 +84,7 @@ def main() -> None:
                 [[share_of_right_choices(noise, arm, alpha, s) for s in range(SEEDS)] for alpha in STEP_SIZES]
             )
             best = scores[scores.mean(axis=1).argmax()]
-            mean, interval = mean_and_interval(best)
-            cells.append(f"{float(mean):.2f} [{float(interval.low):.2f}, {float(interval.high):.2f}]")
+            cells.append("{:.2f} [{:.2f}, {:.2f}]".format(*map(float, mean_and_interval(best))))
         lines.append(f"| {arm} | " + " | ".join(cells) + " |")
         print(lines[-1], flush=True)
     path = Path(__file__).parents[2] / "results" / "percepts.md"

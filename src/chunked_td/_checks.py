@@ -92,6 +92,11 @@ def check_whole(name: str, value: Any, least: int, most: int | None = None) -> i
     return number
 
 
+def check_count(name: str, value: Any) -> int:
+    """Return a whole number from 1 as an int."""
+    return check_whole(name, value, 1)
+
+
 def check_finite(name: str, value: Any) -> float:
     """Return a finite number as a float."""
     if isinstance(value, bool) or not isinstance(value, Real):

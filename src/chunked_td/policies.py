@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from chunked_td._numba import by_type, kernel
+from chunked_td._numba import dispatch, kernel
 from chunked_td.seeding import uniform
 
 GREEDY, UNIFORM, GIVEN = 0, 1, 2
@@ -153,12 +153,7 @@ def _epsilon_greedy(no_exploration, q, state, legal, rate, out):
     epsilon_greedy(q, legal, rate, out)
 
 
-@kernel
-def _count_nothing(exploration, state, action, n_actions):
-    pass
-
-
-write_policy, count_action = by_type("probabilities", _epsilon_greedy), by_type("count_action", _count_nothing)
+write_policy, count_action = dispatch("probabilities", _epsilon_greedy), dispatch("count_action", None)
 """write_policy(exploration, q, state, legal, rate, out): π(·|state) of the compiled form of an `Exploration`, or of the
 ε-greedy policy for None. count_action(exploration, state, action, n_actions): an action has been taken."""
 

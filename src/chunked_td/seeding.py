@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import by_type, kernel
+from chunked_td._numba import dispatch, kernel
 
 
 class SeedSequences(NamedTuple):
@@ -56,7 +56,7 @@ def _take(rng):
     return rng.block[i]
 
 
-uniform: Any = by_type("take", _take)
+uniform: Any = dispatch("take", _take)
 """uniform(rng): take the next number in [0, 1) from a `Stream`."""
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import by_type, kernel, layouts
+from chunked_td._numba import dispatch, enlarged, kernel, zeros
 
 LIMIT = 1.0e100
 """The largest update, |α δ_t| or |α u_t|, that counts as learning.
@@ -25,12 +25,7 @@ limit: nothing else has to be looked at to notice that learning diverges.
 """
 
 
-@kernel
-def _nothing(source, entries, step_size):
-    pass
-
-
-mature = by_type("mature", _nothing)
+mature = dispatch("mature", None)
 """What a λ source learns with the traces of the present step (`chunked_td.lambdas.maturity`)."""
 
 
@@ -45,12 +40,7 @@ class Trace(NamedTuple):
     @classmethod
     def empty(cls, rows: int, components: int, capacity: int = 64) -> Trace:
         """A trace with no live entry."""
-        return cls(
-            np.zeros(capacity, np.int64),
-            np.zeros((capacity, components)),
-            np.full(rows, -1, np.int32),
-            np.zeros(1, np.int64),
-        )
+        return zeros(cls, {"capacity": capacity, "d": components}, slot=np.full(rows, -1, np.int32))
 
     @staticmethod
     @kernel
@@ -75,13 +65,9 @@ class Trace(NamedTuple):
 
     def grown(self, rows: int, capacity: int) -> Trace:
         """The same trace with room for more table rows and more live entries."""
-        larger = Trace.empty(rows, self.weight.shape[1], capacity)
-        count = int(self.count[0])
-        larger.rows[:count] = self.rows[:count]
-        larger.weight[:count] = self.weight[:count]
-        larger.slot[: self.slot.size] = self.slot
-        larger.count[0] = count
-        return larger
+        slot = np.full(rows, -1, np.int32)
+        slot[: self.slot.size] = self.slot
+        return enlarged(self, capacity=capacity)._replace(slot=slot)
 
 
 @kernel
@@ -105,15 +91,7 @@ def clear_in_python(trace: Any) -> None:
 
 def grown_rows(trace: Any, rows: int, capacity: int) -> Any:
     """`grown` of a kind of trace: the same with room for more table rows, which begin at zero, and live entries."""
-    larger = {}
-    for name, (_, dims) in layouts(type(trace)).items():
-        if "rows" in dims:
-            old = getattr(trace, name)
-            larger[name] = np.zeros(
-                [rows if dim == "rows" else n for dim, n in zip(dims, old.shape, strict=True)], old.dtype
-            )
-            larger[name][tuple(map(slice, old.shape))] = old
-    return trace._replace(entries=trace.entries.grown(rows, capacity), **larger)
+    return enlarged(trace, rows=rows)._replace(entries=trace.entries.grown(rows, capacity))
 
 
 @kernel

@@ -167,7 +167,7 @@ def test_misses():
 
 
 def test_one_loop_for_all_tables():
-    """Tables of other sizes and numbers of actions are played by the loop that is there already."""
+    """Tables of other sizes and numbers of actions, and other bootstraps, are played by the loop that is there."""
     from chunked_td.simulation.kernels import play_block
 
     if not hasattr(play_block, "for_python"):
@@ -177,6 +177,8 @@ def test_one_loop_for_all_tables():
     compiled = len(play_block.for_python(True).signatures)
     simulate(random_table(1, states=9, actions=2, horizon=4, starts=5), **common)
     simulate(random_table(1, states=3, actions=1, masks=False), **common)
+    simulate(random_table(0), learner="expected_sarsa", **common)
+    simulate(random_table(0), learner="q_learning", **common)
     assert len(play_block.for_python(True).signatures) == compiled
 
 

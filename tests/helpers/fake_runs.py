@@ -118,11 +118,11 @@ def _diagnostics(runs: int, record_at: np.ndarray, rng: np.random.Generator) -> 
     return found
 
 
-def fake_fleets(protocols, path: Path, monkeypatch) -> Store:
+def fake_agents(protocols, path: Path, monkeypatch) -> Store:
     """The store of deep protocols, run with made-up learning curves."""
     from chunked_td.lab.running.plan import SweepOptions
     from chunked_td.lab.running.reproduce import RunOptions, run_protocols
-    from chunked_td.lab.studies.deep.runner import FleetRunner
+    from chunked_td.lab.studies.deep.runner import AgentRunner
 
     rng = np.random.default_rng(1)
 
@@ -135,7 +135,7 @@ def fake_fleets(protocols, path: Path, monkeypatch) -> Store:
             found.append(batch.columns({**curves, "judged": judged}))
         return found
 
-    monkeypatch.setattr(FleetRunner, "run", run)
-    monkeypatch.setattr(FleetRunner, "packages", lambda self, batch: ())
+    monkeypatch.setattr(AgentRunner, "run", run)
+    monkeypatch.setattr(AgentRunner, "packages", lambda self, batch: ())
     assert run_protocols(protocols, SweepOptions("smoke"), path / "run", RunOptions(quiet=True)) == 0
     return Store.read(path / "run")

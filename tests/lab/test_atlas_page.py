@@ -13,15 +13,21 @@ import pytest
 
 from chunked_td.cli import main
 from chunked_td.lab.errors import DirectoryError
-from chunked_td.lab.studies.atlas.catalogue import runs_on
 from chunked_td.lab.studies.atlas.claims import CLAIMS, model_losses
-from chunked_td.lab.studies.atlas.controls import control_pairs
 from chunked_td.lab.studies.atlas.figures import ink, shade
-from chunked_td.lab.studies.atlas.methods import atlas_arm, builtin_methods
+from chunked_td.lab.studies.atlas.methods import atlas_arm, builtin_methods, runs_on
 from chunked_td.lab.studies.atlas.protocol import PROFILES, problems
-from chunked_td.lab.studies.atlas.ranking import AtlasBootstrap, ScoreEstimate, ranked, score_text, unclear
+from chunked_td.lab.studies.atlas.ranking import AtlasBootstrap, estimate_text, ranked, score_text, unclear
 from chunked_td.lab.studies.atlas.report import AtlasView, build_page
-from chunked_td.lab.studies.atlas.results import FLOOR, AtlasResults, WrittenVerdict, make_atlas, read_scores, verdict
+from chunked_td.lab.studies.atlas.results import (
+    FLOOR,
+    AtlasResults,
+    WrittenVerdict,
+    control_pairs,
+    make_atlas,
+    read_scores,
+    verdict,
+)
 from chunked_td.lab.studies.atlas.text import (
     candidate,
     control_findings,
@@ -295,7 +301,7 @@ def test_intervals_are_bootstraps_over_families_settings_and_seeds():
     means = values.mean(axis=2)
     parts = [means.mean(axis=1).var() / len(shift), means.var(axis=1).mean() / means.size]
     parts.append(values.var(axis=2).mean() / values.size)
-    assert found.mean == pytest.approx(atlas.mean("forward", atlas.main()))
+    assert found.value == pytest.approx(atlas.mean("forward", atlas.main()))
     assert (found.high - found.low) / 2 == pytest.approx(1.96 * np.sqrt(sum(parts)), rel=0.1)
     assert all(np.sqrt(sum(parts) - part) < 0.9 * np.sqrt(sum(parts)) for part in parts)  # each is needed
 
@@ -333,8 +339,8 @@ def test_ranks_and_regret():
     levels = {"forward": 0.8, "expected": 0.8, ("forward", "grid"): 1.5}
     atlas = make_atlas(fake(levels, families=("delay", "grid"), methods=few, noise=0.0))
     rows = {row.method: row for row in ranked(atlas, atlas.main(), AtlasBootstrap(atlas, 100))}
-    assert rows["fixed-1"].rank.mean == pytest.approx(1.5)  # first on delay, second on the grid
-    assert rows["forward"].rank.mean == pytest.approx((2.5 + 1.0) / 2)  # a tie on delay
+    assert rows["fixed-1"].rank.value == pytest.approx(1.5)  # first on delay, second on the grid
+    assert rows["forward"].rank.value == pytest.approx((2.5 + 1.0) / 2)  # a tie on delay
     assert rows["forward"].regret == pytest.approx(0.1)
     assert rows["fixed-1"].regret == pytest.approx(0.25)
     assert {key.family for key in rows["forward"].wins} == {"grid"}
@@ -369,8 +375,8 @@ def test_the_loss_of_a_wrong_model_is_right_minus_wrong():
     found = {(loss.error, loss.method): loss for loss in model_losses(atlas, AtlasBootstrap(atlas, 50))}
     stale = found["stale", "dyna"]
     assert stale.problems == 3  # those of delay: on the walk nothing runs with a wrong model
-    assert stale.loss.mean == pytest.approx(0.3, abs=1e-6)
-    assert stale.right.mean - stale.wrong.mean == pytest.approx(stale.loss.mean)
+    assert stale.loss.value == pytest.approx(0.3, abs=1e-6)
+    assert stale.right.value - stale.wrong.value == pytest.approx(stale.loss.value)
 
 
 @pytest.mark.parametrize(
@@ -417,7 +423,7 @@ def test_colours_can_be_told_and_read():
 def test_numbers_as_text():
     assert score_text(-0.001) == "0.00"
     assert score_text(-np.inf) == "diverged"
-    assert ScoreEstimate(0.5, -0.25, 1.0).text == "0.50 [−0.25, 1.00]"
+    assert estimate_text((0.5, -0.25, 1.0)) == "0.50 [−0.25, 1.00]"
 
 
 def test_a_method_of_ones_own_is_in_every_panel():
@@ -431,7 +437,7 @@ def test_a_method_of_ones_own_is_in_every_panel():
 def test_the_stored_tables_are_those_of_the_stored_scores():
     view = AtlasView(read_scores(RESULTS / "scores.parquet"), builtin_methods())
     stored = {file.stem: file.read_text(encoding="utf-8") for file in (RESULTS / "tables").iterdir()}
-    assert view.documents() == stored
+    assert {name: text.rstrip("\n") + "\n" for name, text in view.documents().items()} == stored
 
 
 @browser.needed

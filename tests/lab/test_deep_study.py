@@ -7,19 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from chunked_td.deep.agents.ppo import PpoSettings
 from chunked_td.lab.running.batches import Batch, programs_of, run_program
-from chunked_td.lab.statistics import IntervalEstimate
+from chunked_td.lab.statistics import Estimate
 from chunked_td.lab.statistics import interquartile_estimate as estimate
-from chunked_td.lab.studies.deep import summaries, tables
+from chunked_td.lab.studies.deep import tables
 from chunked_td.lab.studies.deep.claims import CLAIMS
 from chunked_td.lab.studies.deep.criteria import FIXED, GATE, SOLVED, TWIN, compared, gate, moonshot
 from chunked_td.lab.studies.deep.protocol import GROUPS, OTHERS, STREAMING_ONLY, STUDY, TASKS, deep_protocols
 from chunked_td.lab.studies.deep.report import PAGE
 from chunked_td.lab.studies.deep.results import COLLECT, LOAD, SETS, judge_agent
 from chunked_td.lab.studies.deep.runner import source_of
-from helpers.fake_runs import fake_fleets
+from helpers.fake_runs import fake_agents
 
 FOLDER = Path(__file__).parents[2] / "results" / "deep"
 RNG = np.random.default_rng(0)
@@ -52,10 +53,10 @@ def test_means_leave_the_second_cart_pole_out():
     found = {"cart-pole": arms(expected=0.9), TWIN: arms(expected=0.9), "catch": arms(expected=0.1)}
     assert rows_of(tables.score_table(found))["expected"][-1] == "0.500"
     judged = {"sarsa": judge_agent(found)}
-    assert rows_of(summaries.means_table(judged))["expected"] == ["0.500"]
+    assert rows_of(tables.means_table(judged))["expected"] == ["0.500"]
     assert judged["sarsa"]["sets"]["without the twin"]["moonshot over"] == ["cart-pole", "catch"]
     assert judged["sarsa"]["moonshot over"] == ["cart-pole", TWIN, "catch"]  # the moonshot is judged as it was written
-    assert rows_of(summaries.counts_table(judged))["expected"] == ["1 ▲ 1 ▼ 1 ★"]
+    assert rows_of(tables.counts_table(judged))["expected"] == ["1 ▲ 1 ▼ 1 ★"]
 
 
 def test_an_arm_that_was_not_run_everywhere_has_no_mean():
@@ -64,7 +65,7 @@ def test_an_arm_that_was_not_run_everywhere_has_no_mean():
 
 
 def test_kinds_of_tasks_cover_every_task_once():
-    named = [task for members in summaries.KINDS.values() for task in members]
+    named = [task for members in tables.KINDS.values() for task in members]
     assert sorted(named) == sorted(task for tasks in SETS.values() for task in tasks if task != TWIN)
 
 
@@ -73,7 +74,7 @@ def test_lambda_by_kind_of_task():
         "catch": arms(**{"0_8": 0.9, "0_9": 0.8, "expected": 0.6}),
         "gymnax-catch": arms(**{"0_8": 0.9, "0_0": 0.1}),
     }
-    text = summaries.kinds_table({"sarsa": judge_agent(found)})
+    text = tables.kinds_table({"sarsa": judge_agent(found)})
     (row,) = [line.split(" | ") for line in text.split("\n")[2:]]
     assert row[1:4] == ["sarsa", "0.8, 0.8", "0.8"]
     assert row[4:] == ["0.8 (2 of 2), 0.9 (1 of 2)", "expected (1 of 2)", " |"]
@@ -82,7 +83,7 @@ def test_lambda_by_kind_of_task():
 def test_step_sizes_at_the_edge_of_the_grid_are_counted():
     sizes = {"0.0": 1.0, "0.5": 0.1, "0.8": 0.3, "expected": 1.0}
     cell = {arm: {"step_size": np.full(20, size, np.float32)} for arm, size in sizes.items()}
-    text = summaries.edge_table({"sarsa": {"catch": cell}}, {"sarsa": (0.3, 1.0, 0.1)})
+    text = tables.edge_table({"sarsa": {"catch": cell}}, {"sarsa": (0.3, 1.0, 0.1)})
     assert rows_of(text)["sarsa"] == ["1, 0.3, 0.1", "1 of 3", "1 of 3", "1 of 1", "0 of 1"]
 
 
@@ -92,7 +93,7 @@ def test_success_is_the_share_of_runs_at_the_threshold_or_above():
     chosen = {
         "sarsa": {"charge": {"0.0": half, "expected": none}, "xland-door-key": {"0.0": none}, "catch": {"0.0": half}}
     }
-    text = summaries.success_table(chosen)  # tasks that nobody solved, and tasks of other kinds, are left out
+    text = tables.success_table(chosen)  # tasks that nobody solved, and tasks of other kinds, are left out
     assert text.count("\n") == 2
     assert text.split("\n")[2].startswith("| sarsa | charge | 50 | ")
 
@@ -102,7 +103,7 @@ def test_the_gate_by_chance():
     same, better = arms(), arms()
     same |= {"true-kernel": same["0.5"], "true-expected": same["0.5"]}
     better |= {"true-kernel": runs_near(0.9), "true-expected": runs_near(0.1)}
-    text = rows_of(summaries.gate_luck_table({"q": {"catch": same}, "ppo": {"catch": better, "memory": same}}))
+    text = rows_of(tables.gate_luck_table({"q": {"catch": same}, "ppo": {"catch": better, "memory": same}}))
     assert text["q, 1 tasks"][:4] == ["0", "0", "2", "0"]
     assert text["ppo, 2 tasks"][:4] == ["1", "0", "4", "1"]
     assert float(text["all"][-1]) < 0.5
@@ -110,18 +111,18 @@ def test_the_gate_by_chance():
 
 def test_verdicts_that_depend_on_the_draw_are_named():
     found = arms(expected=0.9)
-    assert rows_of(summaries.draw_table({"q": {"catch": found}}))["q"][:3] == ["9", "1", "0"]
+    assert rows_of(tables.draw_table({"q": {"catch": found}}))["q"][:3] == ["9", "1", "0"]
     low = found["0.95"]
     gap = estimate(low).high - estimate(low).low
     found["expected"] = low + gap  # touches: the ends of both intervals move with the draw
-    assert "catch/expected (" in rows_of(summaries.draw_table({"q": {"catch": found}}))["q"][-1]
+    assert "catch/expected (" in rows_of(tables.draw_table({"q": {"catch": found}}))["q"][-1]
 
 
 def test_stored_tables_and_verdicts_are_those_of_the_stored_runs(monkeypatch, tmp_path):
     """All but the tables with bootstraps of their own."""
     for slow in ("gate_luck_table", "draw_table"):
-        monkeypatch.setattr(summaries, slow, lambda _: "")
-    monkeypatch.setattr(tables, "draw_scores", lambda *_: None)
+        monkeypatch.setattr(tables, slow, lambda _: "")
+    monkeypatch.setattr(tables, "draw_scores", lambda *_: Figure())
     (tmp_path / "costs.json").write_bytes((FOLDER / "costs.json").read_bytes())
     PAGE(tmp_path, LOAD(FOLDER))
     assert (tmp_path / "verdicts.json").read_bytes() == (FOLDER / "verdicts.json").read_bytes()
@@ -132,14 +133,14 @@ def test_stored_tables_and_verdicts_are_those_of_the_stored_runs(monkeypatch, tm
 
 def test_the_criteria_say_what_they_say():
     rng = np.random.default_rng(0)
-    low, high = IntervalEstimate(0.5, 0.4, 0.6), IntervalEstimate(0.9, 0.8, 1.0)
+    low, high = Estimate(0.5, 0.4, 0.6), Estimate(0.9, 0.8, 1.0)
     assert [compared(*pair) for pair in ((high, low), (low, high), (low, low))] == ["better", "worse", "no difference"]
-    middle = IntervalEstimate(0.7, 0.65, 0.75)
+    middle = Estimate(0.7, 0.65, 0.75)
     fixed = {str(x): low for x in FIXED} | {"0.5": middle}
     assert gate(fixed | {"true-kernel": high, "true-expected": low}) == "passed"
     assert gate(fixed | {"true-kernel": middle, "true-expected": low}) == "half"
     assert gate(fixed | {"true-kernel": low, "true-expected": low}) == "closed"
-    assert estimate(np.full(5, 0.3)) == IntervalEstimate(*[pytest.approx(0.3)] * 3)
+    assert estimate(np.full(5, 0.3)) == Estimate(*[pytest.approx(0.3)] * 3)
     runs = {str(x): 0.5 + 0.01 * rng.random(20) for x in FIXED}
     good, bad = 0.8 + 0.01 * rng.random(20), 0.4 + 0.01 * rng.random(20)
     assert moonshot({"a": runs | {"s": good}, "b": runs | {"s": good}}, ("s",))["by"] == ["s"]
@@ -200,7 +201,7 @@ def test_a_program_trains_every_arm_with_its_own_lambda():
 
 
 def test_a_tiny_study_is_collected_and_tabled(tmp_path, monkeypatch):
-    COLLECT(fake_fleets(deep_protocols("smoke"), tmp_path, monkeypatch)).write_parquet(tmp_path / "runs.parquet")
+    COLLECT(fake_agents(deep_protocols("smoke"), tmp_path, monkeypatch)).write_parquet(tmp_path / "runs.parquet")
     results = LOAD(tmp_path)
     assert len(results.frame) == sum(3 * len(protocol.arms) for protocol in deep_protocols("smoke"))
     assert results.frame.dtypes == LOAD(FOLDER).frame.dtypes

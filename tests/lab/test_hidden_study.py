@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from chunked_td.lab.statistics import reach
 from chunked_td.lab.studies.deep.criteria import FIXED
 from chunked_td.lab.studies.hidden import criteria as rule
 from chunked_td.lab.studies.hidden import tables
@@ -15,7 +16,7 @@ from chunked_td.lab.studies.hidden.claims import CLAIMS
 from chunked_td.lab.studies.hidden.protocol import ARMS, STUDY, hidden_protocols, make_hidden_task
 from chunked_td.lab.studies.hidden.report import PAGE
 from chunked_td.lab.studies.hidden.results import COLLECT, LOAD
-from helpers.fake_runs import fake_fleets
+from helpers.fake_runs import fake_agents
 
 FOLDER = Path(__file__).parents[2] / "results" / "hidden"
 
@@ -25,8 +26,8 @@ def test_the_rule_reads_reaches_as_it_says():
     rows[1, -2:], rows[2] = 0.95, np.nan
     rows[2, -1] = 1.0
     assert rule.solved(rows).tolist() == [False, True, True]
-    assert rule.reach({20: 0.5, 5: 1.0, 10: 0.9, 50: 1.0}) == 10
-    assert rule.reach({5: 0.85}) == 0
+    assert reach({20: 0.5, 5: 1.0, 10: 0.9, 50: 1.0}, rule.SHARE) == 10
+    assert reach({5: 0.85}, rule.SHARE) == 0
 
     def reaches(**sources):
         fixed = {"a": dict.fromkeys(map(str, FIXED), 5), "b": dict.fromkeys(map(str, FIXED), 5)}
@@ -43,7 +44,7 @@ def test_the_rule_reads_reaches_as_it_says():
 
 
 def test_a_tiny_study_is_collected_and_tabled(tmp_path, monkeypatch):
-    COLLECT(fake_fleets(hidden_protocols("smoke"), tmp_path, monkeypatch)).write_parquet(tmp_path / "runs.parquet")
+    COLLECT(fake_agents(hidden_protocols("smoke"), tmp_path, monkeypatch)).write_parquet(tmp_path / "runs.parquet")
     results = LOAD(tmp_path)
     assert len(results.frame) == 3 * 2 * (len(FIXED) + len(ARMS)) * 3
     cell = results.verdicts["memories"]["sarsa, kept"]["cells"]["t-maze 3"]

@@ -12,7 +12,7 @@ from chunked_td.lab.studies.luck.claims import CLAIMS, together
 from chunked_td.lab.studies.luck.protocol import ADDED, GROUPS, PLAIN, STUDY, TASKS, luck_protocols
 from chunked_td.lab.studies.luck.report import PAGE
 from chunked_td.lab.studies.luck.results import COLLECT, LOAD, judge_pair
-from helpers.fake_runs import fake_fleets
+from helpers.fake_runs import fake_agents
 
 
 def test_arms_name_their_source_and_their_draws():
@@ -54,7 +54,7 @@ def test_in_part_is_better_on_a_task_where_the_mean_does_not_tell():
 
 
 def test_a_tiny_study_is_collected_and_tabled(tmp_path, monkeypatch):
-    COLLECT(fake_fleets(luck_protocols("smoke"), tmp_path, monkeypatch)).write_parquet(tmp_path / "runs.parquet")
+    COLLECT(fake_agents(luck_protocols("smoke"), tmp_path, monkeypatch)).write_parquet(tmp_path / "runs.parquet")
     results = LOAD(tmp_path)
     assert len(results.frame) == 4 * (len(FIXED) + len(PLAIN) + len(ADDED)) * 3
     assert PAGE(tmp_path, results).read_text(encoding="utf-8").startswith("| arm | sarsa | q | actor-critic | ppo |")

@@ -14,8 +14,8 @@ from chunked_td.cli.reproduce import Reproduce
 from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.report.ledger import paper_claims
 from chunked_td.lab.results.claims import judge_all, load_directory
-from chunked_td.lab.studies.deep import summaries
-from chunked_td.lab.studies.deep.runner import FleetRunner
+from chunked_td.lab.studies.deep import tables
+from chunked_td.lab.studies.deep.runner import AgentRunner
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -35,11 +35,11 @@ def ran(monkeypatch):
             for batch, shape, mark in zip(program, shapes, judged, strict=True)
         ]
 
-    monkeypatch.setattr(FleetRunner, "run", run)
+    monkeypatch.setattr(AgentRunner, "run", run)
     needs = {"ppo": ("no_such_package",)}
-    monkeypatch.setattr(FleetRunner, "packages", lambda self, batch: needs.get(batch.arm.learner, ()))
+    monkeypatch.setattr(AgentRunner, "packages", lambda self, batch: needs.get(batch.arm.learner, ()))
     for slow in ("gate_luck_table", "draw_table"):
-        monkeypatch.setattr(summaries, slow, lambda _: "")
+        monkeypatch.setattr(tables, slow, lambda _: "")
     return arms
 
 

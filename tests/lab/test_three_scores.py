@@ -139,7 +139,7 @@ def test_what_is_chosen_is_chosen_on_other_seeds():
     found, best, worst = cross_fitted(runs, list(FIXED))
     assert abs(np.mean(list(found.values()))) < 4 / np.sqrt(400 * len(found))
     assert abs(best.mean() - worst.mean()) < 4 * np.sqrt(2 / 400)
-    assert scored({("noise", "1"): runs}).untold == ("noise 1",)
+    assert scored({("noise", "1"): runs}).unclear == ("noise 1",)
     runs = {name: each + 10.0 * k for k, (name, each) in enumerate(runs.items())}
     cells = scored({("order", "1"): runs}).cells["order"]["1"]
     names = list(FIXED)

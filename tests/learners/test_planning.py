@@ -192,7 +192,7 @@ def test_the_queue_gives_the_largest_first():
 
 def misreading(error, world):
     """The error as a plain function, from its own fixed arrays."""
-    form, A = error.compiled(world.states, world.actions), world.actions
+    form, A = error.compiled({"S": world.states, "A": world.actions}), world.actions
     if isinstance(error, ctd.StaleModel):
         return lambda n, s, a, s2, episode: s2 if episode <= error.until else None
     if isinstance(error, ctd.PermutedModel):
@@ -264,7 +264,7 @@ def test_wrong_states_are_all_others_and_one_to_one():
     some = wrong_states(50, 1, (3, 4, 5))
     assert sorted(some[[3, 4, 5]]) == [3, 4, 5]
     assert np.flatnonzero(some != np.arange(50)).tolist() == [3, 4, 5]
-    assert ctd.PermutedModel(0.25).compiled(1000, 4).permuted.mean() == pytest.approx(0.25, abs=0.03)
+    assert ctd.PermutedModel(0.25).compiled({"S": 1000, "A": 4}).permuted.mean() == pytest.approx(0.25, abs=0.03)
 
 
 # ---- the simulation

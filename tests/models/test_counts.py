@@ -14,8 +14,8 @@ from chunked_td.analysis.fixed_points.weights import Choices
 from chunked_td.bootstraps import EXPECTED_SARSA
 from chunked_td.lambdas.step import WHOLE, Transition, expected_mixture, make_step, mixture
 from chunked_td.models import TableModel
-from chunked_td.models.asked import ask_overlaps
 from chunked_td.models.counts import NUMBER, Counts, ForwardCounts, find, increment, probability
+from chunked_td.models.predictions import ask_overlaps
 
 ORIGINS, TARGETS = 6, 9
 pairs = st.lists(st.tuples(st.integers(0, ORIGINS - 1), st.integers(0, TARGETS - 1)), max_size=40)

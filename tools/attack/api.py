@@ -273,7 +273,7 @@ def compile_asked() -> None:
 
 @attack("api: models that misbehave", prepare=compile_asked, seconds=60.0)
 def models(case: Case) -> Outcome:
-    """Answers of any shape and kind."""
+    """Predictions of any shape and kind."""
     import chunked_td as ctd
 
     class Model:

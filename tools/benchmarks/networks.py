@@ -14,6 +14,7 @@ import argparse
 import dataclasses
 import glob
 import gzip
+import itertools
 import json
 import os
 import re
@@ -77,14 +78,19 @@ def synthetic(name: str, config, runs: int, length: int, rng):
     return states, actions, policy
 
 
+def training_flops(config) -> int:
+    """Floating-point operations of one training step: forward, and the two products of the backward pass."""
+    sizes = [len(config.nvec) + config.actions, *config.hidden, config.outputs]
+    products = [a * b for a, b in itertools.pairwise(sizes)]
+    return 2 * config.batch_size * (3 * sum(products) - products[0])
+
+
 def floor(config, runs: int, bandwidth: float, rate: float) -> dict[str, float]:
     """Least µs per training step by memory traffic and by arithmetic.
 
     Each parameter is read by the forward and the backward pass; its gradient is written; Adam reads parameter,
     gradient and two moments and writes all but the gradient: ten transfers of four bytes.
     """
-    from chunked_td.models.neural.networks import training_flops
-
     return {
         "floor_memory_us": 1e6 * 40 * runs * config.parameters / bandwidth,
         "floor_matmul_us": 1e6 * runs * training_flops(config) / rate,

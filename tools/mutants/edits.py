@@ -259,8 +259,8 @@ EDITS = (
     Edit(
         "the last transition has a policy factor",
         "lambdas/step.py",
-        "if step.next_action >= 0 else 1.0\n\n\n@kernel\ndef _all_known",
-        "if step.next_action >= 0 else 0.5\n\n\n@kernel\ndef _all_known",
+        "if step.next_action >= 0 else 1.0\n\n\n_knows",
+        "if step.next_action >= 0 else 0.5\n\n\n_knows",
         TRACES,
     ),
     Edit(
@@ -599,8 +599,8 @@ EDITS = (
     Edit(
         "intervals go beyond what scores can differ by",
         "lab/comparison/ranking.py",
-        "Gap(mean, max(mean - half, -self.spread), min(mean + half, self.spread))",
-        "Gap(mean, mean - half, mean + half)",
+        "Estimate(mean, max(mean - half, -self.spread), min(mean + half, self.spread))",
+        "Estimate(mean, mean - half, mean + half)",
         RANKING,
     ),
     Edit(

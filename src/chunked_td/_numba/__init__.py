@@ -20,17 +20,32 @@ check every index.
 
 from chunked_td._numba.compiler import is_kernel, kernel
 from chunked_td._numba.forms import form, form_of, formed, is_cacheable
-from chunked_td._numba.layouts import Form, Layout, Packed, at, check_layout, entry, layouts, on_stack, read, stacked
-from chunked_td._numba.static import by_type, code, static, static_if_small
+from chunked_td._numba.layouts import (
+    Form,
+    Layout,
+    Packed,
+    at,
+    check_layout,
+    enlarged,
+    entry,
+    layouts,
+    on_stack,
+    read,
+    stacked,
+    zeros,
+)
+from chunked_td._numba.static import REQUIRED, code, dispatch, static, static_if_small
 
 __all__ = [
+    "REQUIRED",
     "Form",
     "Layout",
     "Packed",
     "at",
-    "by_type",
     "check_layout",
     "code",
+    "dispatch",
+    "enlarged",
     "entry",
     "form",
     "form_of",
@@ -44,4 +59,5 @@ __all__ = [
     "stacked",
     "static",
     "static_if_small",
+    "zeros",
 ]

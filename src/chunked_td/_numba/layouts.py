@@ -8,7 +8,7 @@ A NamedTuple for kernels declares its arrays where it declares its fields:
 
 From these declarations everything else is generated:
 
-- `check_layout` refuses another dtype, rank or order;
+- `zeros` and `enlarged` make the arrays; `check_layout` refuses another dtype, rank or order;
 - `on_stack` puts the small arrays of a tuple on the stack of a kernel, where the compiler keeps them in registers;
 - `Packed` and `read` pass a whole tree of tuples by the addresses of its arrays. Numba looks at every array of every
   argument on every call, which costs more than a step of learning; the addresses change only when a table grows;
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import functools
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +41,12 @@ class Layout(NamedTuple):
     dtype: np.dtype
     dims: tuple[str, ...]
 
+    @classmethod
+    def of(cls, text: str) -> Layout:
+        """From text such as "float64[S, A]"."""
+        dtype, _, dims = text.rstrip("]").partition("[")
+        return cls(np.dtype(dtype), tuple(dim.strip() for dim in dims.split(",")))
+
 
 @functools.cache
 def layouts(cls: type) -> dict[str, Layout]:
@@ -48,8 +54,7 @@ def layouts(cls: type) -> dict[str, Layout]:
     declared = {}
     for name, hint in typing.get_type_hints(cls, include_extras=True).items():
         if typing.get_origin(hint) is typing.Annotated and isinstance(hint.__metadata__[0], str):
-            dtype, _, dims = hint.__metadata__[0].rstrip("]").partition("[")
-            declared[name] = Layout(np.dtype(dtype), tuple(dim.strip() for dim in dims.split(",")))
+            declared[name] = Layout.of(hint.__metadata__[0])
     return declared
 
 
@@ -69,6 +74,25 @@ def check_layout(value: Any) -> Any:
                 got = f"{field.dtype}{list(field.shape)} with strides {field.strides}"
                 raise TypeError(f"{type(value).__name__}.{name} must be {wanted}, got {got}")
     return value
+
+
+def zeros(cls: Any, sizes: Mapping[str, int], /, **given: Any) -> Any:
+    """A NamedTuple of this class: zeros for the arrays that it declares, of these sizes, but for what is `given`."""
+    declared = {name: layout for name, layout in layouts(cls).items() if name not in given}
+    shapes = {name: [sizes[dim] if dim in sizes else int(dim) for dim in dims] for name, (_, dims) in declared.items()}
+    return cls(**{name: np.zeros(shape, declared[name].dtype) for name, shape in shapes.items()}, **given)
+
+
+def enlarged(value: Any, /, **sizes: int) -> Any:
+    """The NamedTuple `value` with other lengths of some dimensions; what its arrays hold stays, and zeros are added."""
+    larger = {}
+    for name, (dtype, dims) in layouts(type(value)).items():
+        if not sizes.keys().isdisjoint(dims):
+            old = getattr(value, name)
+            shape: Any = [sizes.get(dim, n) for dim, n in zip(dims, old.shape, strict=True)]
+            larger[name] = np.zeros(shape, dtype)
+            larger[name][tuple(map(slice, old.shape))] = old
+    return value._replace(**larger)
 
 
 # ---- on the stack

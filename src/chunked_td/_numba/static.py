@@ -5,6 +5,7 @@ A branch on `code(static(k))` costs nothing: the kernel is compiled for that num
 
 from __future__ import annotations
 
+import functools
 from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,7 @@ from numba.core.errors import TypingError
 from numba.core.imputils import lower_constant
 from numba.extending import lower_builtin, register_model, type_callable
 
-from chunked_td._numba.compiler import OURS, is_kernel
+from chunked_td._numba.compiler import OURS, is_kernel, kernel
 
 _CODES = tuple(namedtuple(f"_Code{number}", "value") for number in range(16))
 globals().update({cls.__name__: cls for cls in _CODES})  # where the cache on disk looks for them
@@ -52,43 +53,58 @@ def _make_code(context, builder, signature, arguments):
     return arguments[0] if number is None else context.get_constant(types.int64, number)
 
 
-class ByType:
-    """A function that calls the static kernel of its first argument's class; see `by_type`."""
+REQUIRED: Any = object()
+"""The default of `dispatch` where there is none."""
+
+
+@functools.lru_cache(maxsize=None, typed=True)
+def _constant(value: Any, arguments: int) -> Any:
+    """A kernel of so many arguments that returns a number, or None."""
+    space: dict[str, Any] = {"__name__": __name__, "value": value}
+    exec(f"def constant({', '.join(f'_{k}' for k in range(arguments))}): return value", space)
+    return kernel(space["constant"])
+
+
+class Dispatch:
+    """A function that calls the static kernel of its first argument's class; see `dispatch`."""
 
     def __init__(self, name: str, default: Any, missing: str, of: str) -> None:
         self.name, self.default, self.of = name, default, of
         self.missing = missing or f"no kernel {name!r}"
 
-    def __call__(self, item: Any, *arguments: Any) -> Any:
-        target = getattr(type(getattr(item, self.of) if self.of else item), self.name, None) or self.default
-        if target is None:
+    def __call__(self, *arguments: Any) -> Any:
+        item = getattr(arguments[0], self.of) if self.of else arguments[0]
+        target = getattr(type(item), self.name, None) or self.default
+        if target is REQUIRED:
             raise ValueError(self.missing)
-        return target(item, *arguments)
+        return target(*arguments) if callable(target) else target
 
-    def chosen(self, kind: Any) -> Any:
-        """Numba's type of the kernel for a first argument of this type."""
+    def chosen(self, arguments: Any) -> Any:
+        """Numba's type of the kernel for arguments of these types."""
+        kind = arguments[0]
         if self.of:
             kind = kind.types[kind.fields.index(self.of)]
         target = getattr(getattr(kind, "instance_class", None), self.name, None) or self.default
-        if target is None or not is_kernel(target):
+        if target is REQUIRED or (callable(target) and not is_kernel(target)):
             raise TypingError(f"{OURS[0]}{self.missing}{OURS[1]} for a first argument of type {kind}")
-        return target._numba_type_
+        made: Any = target if callable(target) else _constant(target, len(arguments))
+        return made._numba_type_
 
     @property
-    def _numba_type_(self) -> ByTypeType:
-        return ByTypeType(self)
+    def _numba_type_(self) -> DispatchType:
+        return DispatchType(self)
 
 
-class ByTypeType(types.Callable, types.Opaque):
-    """Numba's type of a `ByType`: calls are resolved to the chosen kernel, without a function in between."""
+class DispatchType(types.Callable, types.Opaque):
+    """Numba's type of a `Dispatch`: calls are resolved to the chosen kernel, without a function in between."""
 
-    def __init__(self, function: ByType) -> None:
+    def __init__(self, function: Dispatch) -> None:
         self.function = function
-        super().__init__(name=f"by_type({function.name}, {id(function)})")
+        super().__init__(name=f"dispatch({function.name}, {id(function)})")
 
     def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
         """The signature of the chosen kernel."""
-        return self.function.chosen(args[0]).get_call_type(context, args, kws)
+        return self.function.chosen(args).get_call_type(context, args, kws)
 
     def get_call_signatures(self) -> Any:
         """None that are known beforehand."""
@@ -96,24 +112,25 @@ class ByTypeType(types.Callable, types.Opaque):
 
     def get_impl_key(self, sig: Any) -> Any:
         """Where the compiled code of the chosen kernel is found."""
-        return self.function.chosen(sig.args[0]).get_impl_key(sig)
+        return self.function.chosen(sig.args).get_impl_key(sig)
 
 
-register_model(ByTypeType)(models.OpaqueModel)
+register_model(DispatchType)(models.OpaqueModel)
 
 
-@lower_constant(ByTypeType)
-def _constant_by_type(context, builder, kind, value):
+@lower_constant(DispatchType)
+def _constant_dispatch(context, builder, kind, value):
     return context.get_dummy_value()
 
 
-def by_type(name: str, default: Any = None, missing: str = "", of: str = "") -> Callable[..., Any]:
+def dispatch(name: str, default: Any = REQUIRED, missing: str = "", of: str = "") -> Callable[..., Any]:
     """A function that calls the static kernel `name` of its first argument's class, compiled or not.
 
     Args:
       name: of the kernel.
-      default: what to call for a class without such a kernel, and for None; None makes that an error.
+      default: the kernel for classes without one of this name, and for None; or the number, truth value or None that
+        such a kernel would return. Without a default, they are an error.
       missing: the text of that error.
       of: the field of the first argument whose class has the kernel, instead of the argument itself.
     """
-    return ByType(name, default, missing, of)
+    return Dispatch(name, default, missing, of)

@@ -42,6 +42,7 @@ class Atlas:
     def run(self) -> int:
         """Run it."""
         from chunked_td.cli._shared import check_at_least_one
+        from chunked_td.lab.running.reproduce import RunOptions
         from chunked_td.lab.studies.atlas.run import atlas, atlas_page
 
         if self.page_only:
@@ -55,7 +56,5 @@ class Atlas:
             files=self.lambda_source,
             families=self.families,
             seeds=self.seeds,
-            engine=self.engine,
-            address=self.address,
-            threads=self.threads,
+            how=RunOptions(self.engine, self.address, self.threads),
         )

@@ -182,7 +182,7 @@ def log_curves(log: ScalarLog, found: Comparison) -> None:
     import numpy as np
 
     for one in found.outcomes:
-        returns, lambdas = one.means.mean(axis=0), one.lambdas.mean(axis=0)
+        returns, lambdas = (one.at_chosen(name).mean(axis=0) for name in ("mean_return", "mean_lambda"))
         for k, episode in enumerate(found.settings.marks.tolist()):
             numbers = {f"{one.arm.id}/mean_return": returns[k], f"{one.arm.id}/mean_lambda": lambdas[k]}
             log.add({name: float(number) for name, number in numbers.items() if np.isfinite(number)}, episode)
@@ -203,10 +203,11 @@ def draw_ranking(path: Path, found: Comparison) -> None:
     for place, row in enumerate(rows):
         seeds, color = row.outcome.scores, row.arm.color
         axes.plot(seeds, np.full(seeds.size, place), "o", ms=3, color=color, alpha=0.35, mec="none")
-        ends = None if np.isnan(row.low) else [[row.mean - row.low], [row.high - row.mean]]
-        axes.errorbar(row.mean, place, xerr=ends, fmt="o", color=color)
+        mean, low, high = row.score
+        ends = None if np.isnan(low) else [[mean - low], [high - mean]]
+        axes.errorbar(mean, place, xerr=ends, fmt="o", color=color)
     if found.reference is not None:
-        axes.axvline(found.reference.mean, color="#666666", ls=":", lw=1)
+        axes.axvline(found.reference.score.value, color="#666666", ls=":", lw=1)
     axes.set_yticks(range(len(rows)), [f"{row.arm.label}, α = {row.outcome.step_size_text}" for row in rows])
     dotted = "" if found.reference is None else ", dotted: acting at random"
     best = "" if len(rows) == len(found.rows) else f": the best of {len(found.rows)}"

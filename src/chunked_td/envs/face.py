@@ -77,7 +77,7 @@ class DynamicsEnv(gym.Env[Any, Any]):
         self._masks, self._steps, self._limit = legal_masks(self.dynamics), 0, -1
         if hasattr(self._env, "time_limit"):
             self._limit = int(self._env.time_limit(self._env))
-        self._scene: rendering.EpisodeView | None = None
+        self._view: rendering.EpisodeView | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode. A seed also draws anew what the environment fixes per seed; without one, that stays."""
@@ -90,7 +90,7 @@ class DynamicsEnv(gym.Env[Any, Any]):
         self._env.reset(self._env, self._draws.reserve(env.draws), self._state)
         self._running, self._steps = True, 0
         if self.render_mode is not None:
-            self._scene = rendering.EpisodeView(env, self._state)
+            self._view = rendering.EpisodeView(env, self._state)
         return self._observation(), self._info()
 
     @property
@@ -124,8 +124,8 @@ class DynamicsEnv(gym.Env[Any, Any]):
         self._steps += 1
         truncated = not terminated and self._steps == self._limit
         self._running = not (terminated or truncated)
-        if self._scene is not None:
-            self._scene.add(int(action), self._state, self._reward, bool(terminated))
+        if self._view is not None:
+            self._view.add(int(action), self._state, self._reward, bool(terminated))
         reward = float(self._reward[0]) if env.n_rewards == 1 else self._reward.copy()
         return self._observation(), reward, bool(terminated), truncated, self._info()
 
@@ -134,9 +134,9 @@ class DynamicsEnv(gym.Env[Any, Any]):
         if self.render_mode is None:
             gym.logger.warn('render() was called without a render_mode; use make(..., render_mode="rgb_array")')
             return None
-        if self._scene is None:
+        if self._view is None:
             raise error.ResetNeeded("render() was called before the first reset(): call reset() to begin an episode")
-        return rendering.text(self._scene) if self.render_mode == "ansi" else rendering.picture(self._scene)
+        return rendering.text(self._view) if self.render_mode == "ansi" else rendering.picture(self._view)
 
     def exact(self) -> ExactModel:
         """Return the true model; its `optimal()`, `evaluate(policy)` and `epsilon_optimal(epsilon)` give exact values.

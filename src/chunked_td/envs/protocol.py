@@ -22,8 +22,8 @@ What dynamics may offer besides:
     sorted, and their probabilities; for the true model, where components are not independent of each other.
   * `starts`: start states with their probabilities, where `reset` has a choice.
   * `is_fixed`: true where `prepare` changes nothing, so that runs may share the arrays.
-  * `one_loop`: true where one compiled loop is to serve any number of actions. Otherwise a loop is compiled for each
-    small number, which runs faster.
+  * `one_loop`: true where one compiled loop is to serve any number of actions and every bootstrap. Otherwise a loop is
+    compiled for each bootstrap and each small number.
 """
 
 from __future__ import annotations

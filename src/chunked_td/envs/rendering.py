@@ -60,25 +60,25 @@ class EpisodeView:
         return "   ".join([*parts, "the episode has ended"] if self.ended else parts)
 
 
-def text(scene: EpisodeView) -> str:
-    """Draw `scene` as text."""
-    body = _TEXTS.get(_kind(scene.env), _components_text)(scene)
-    return f"{_title(scene.env)} | {scene.headline}\n{body}\n"
+def text(view: EpisodeView) -> str:
+    """Draw `view` as text."""
+    body = _TEXTS.get(_kind(view.env), _components_text)(view)
+    return f"{_title(view.env)} | {view.headline}\n{body}\n"
 
 
-def picture(scene: EpisodeView) -> np.ndarray:
-    """Draw `scene` as an image, uint8[400, 800, 3]."""
+def picture(view: EpisodeView) -> np.ndarray:
+    """Draw `view` as an image, uint8[400, 800, 3]."""
     require("render_mode='rgb_array'", "matplotlib")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4), dpi=100, facecolor="white")
     canvas = FigureCanvasAgg(figure)
-    figure.text(0.03, 0.93, _title(scene.env), fontsize=13, weight="bold", color=INK, va="center")
-    figure.text(0.03, 0.86, scene.headline, fontsize=10.5, color=NOW if scene.actions else INK, va="center")
+    figure.text(0.03, 0.93, _title(view.env), fontsize=13, weight="bold", color=INK, va="center")
+    figure.text(0.03, 0.86, view.headline, fontsize=10.5, color=NOW if view.actions else INK, va="center")
     axes = figure.add_axes((0.03, 0.03, 0.94, 0.78))
     axes.axis("off")
-    _PICTURES.get(_kind(scene.env), _components_picture)(axes, scene)
+    _PICTURES.get(_kind(view.env), _components_picture)(axes, view)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
@@ -118,8 +118,8 @@ def _bar(position: int, length: int, marks: tuple[int, ...] = ()) -> str:
 # Chain-and-Split ------------------------------------------------------------------------------------------------------
 
 
-def _chain_text(scene: EpisodeView) -> str:
-    env, s = scene.env, scene.state[0]
+def _chain_text(view: EpisodeView) -> str:
+    env, s = view.env, view.state[0]
     chain = _bar(s, env.horizon) if s <= env.horizon else "○" + "─" * min(env.horizon, _CELLS)
     lines = [f"a1    {chain}  pays {env.chain_reward:+g}"]
     if s <= env.horizon:
@@ -128,14 +128,14 @@ def _chain_text(scene: EpisodeView) -> str:
         split = f"○━━ ◆s_L ──< {env.width} leaves, −1 to +1"
     else:
         leaf = s - env.horizon - 1
-        split = f"○━━ s_L ━━< ◆ leaf {leaf} of {env.width} pays {float(scene.reward[0]):+.3f}"
+        split = f"○━━ s_L ━━< ◆ leaf {leaf} of {env.width} pays {float(view.reward[0]):+.3f}"
     return "\n".join([*lines, f"a2..  {split}"])
 
 
-def _chain_picture(axes: Any, scene: EpisodeView) -> None:
+def _chain_picture(axes: Any, view: EpisodeView) -> None:
     from matplotlib import colormaps
 
-    env = scene.env
+    env = view.env
     axes.set(xlim=(-0.6, 11.2), ylim=(-2.5, 1.6))
     leaf_y = np.linspace(-2.2, 0.2, env.width)
 
@@ -162,32 +162,32 @@ def _chain_picture(axes: Any, scene: EpisodeView) -> None:
     axes.text(1.2, -0.75, f"$a_2..a_{{{env.n_actions}}}$", ha="right", fontsize=11, color=INK)
     axes.text(8.7, leaf_y[-1], "+1", va="center", fontsize=10, color=INK)
     axes.text(8.7, leaf_y[0], "−1", va="center", fontsize=10, color=INK)
-    _mark(axes, [place(s[0]) for s in scene.states])
-    if scene.ended:
-        x, y = place(scene.state[0])
+    _mark(axes, [place(s[0]) for s in view.states])
+    if view.ended:
+        x, y = place(view.state[0])
         shift = (0.6, 0.0) if y < 1 else (-0.2, 0.25)
-        axes.text(x + shift[0], y + shift[1], f"{float(scene.reward[0]):+.2f}", color=NOW)
+        axes.text(x + shift[0], y + shift[1], f"{float(view.reward[0]):+.2f}", color=NOW)
 
 
 # Accumulated-Charge ---------------------------------------------------------------------------------------------------
 
 
-def _charge_text(scene: EpisodeView) -> str:
-    env, (first, charge, t) = scene.env, scene.state
+def _charge_text(view: EpisodeView) -> str:
+    env, (first, charge, t) = view.env, view.state
     steps = tuple(np.flatnonzero(env.charging).tolist())
     expected = env.success * env.trials * sum(step < t for step in steps)
     choice = "not chosen yet" if t == 0 else f"a{2 - first}"
-    gained = charge - scene.states[-2][1] if t else 0
+    gained = charge - view.states[-2][1] if t else 0
     return (
         f"first action {choice}   charge {charge} (expected {expected:g}, gained {gained:+d} just now)\n"
         f"time {_bar(t, env.horizon, steps)} {t}/{env.horizon}   ┼ charging steps"
     )
 
 
-def _charge_picture(axes: Any, scene: EpisodeView) -> None:
-    env, (first, charge, t) = scene.env, scene.state
+def _charge_picture(axes: Any, view: EpisodeView) -> None:
+    env, (first, charge, t) = view.env, view.state
     steps = np.flatnonzero(env.charging)
-    times, charges = np.array([s[2] for s in scene.states]), np.array([s[1] for s in scene.states])
+    times, charges = np.array([s[2] for s in view.states]), np.array([s[1] for s in view.states])
     top = max(env.horizon * max(env.success, 0.1) * 1.5, charge * 1.15, 1.0)
     axes.set(xlim=(-0.36 * env.horizon, env.horizon * 1.1), ylim=(-0.2 * top, top))
     axes.vlines(steps + 0.5, 0, top * 0.97, color=FAINT, lw=3, zorder=0)
@@ -198,7 +198,7 @@ def _charge_picture(axes: Any, scene: EpisodeView) -> None:
     axes.plot(times, charges, color=INK, lw=2.2, label="charge")
     axes.plot(times[-2:], charges[-2:], color=NOW, lw=3)
     axes.scatter(t, charge, s=110, color=NOW, zorder=3)
-    gained = charge - scene.states[-2][1] if t else 0
+    gained = charge - view.states[-2][1] if t else 0
     note = f"charge {charge}" + (f" ({gained:+d})" if gained else "")
     axes.text(t, charge + 0.06 * top, note, ha="center", color=NOW, fontsize=11, weight="bold")
     choice = "first action: not chosen yet" if t == 0 else f"first action: $a_{2 - first}$"
@@ -208,17 +208,15 @@ def _charge_picture(axes: Any, scene: EpisodeView) -> None:
         axes.text(x, -0.05 * top, str(x), ha="center", va="top", fontsize=9, color=INK)
     axes.text(env.horizon / 2, -0.13 * top, f"time ({t} now)", ha="center", va="top", fontsize=10, color=INK)
     axes.legend(loc="upper left", bbox_to_anchor=(0.0, 0.74), frameon=False, fontsize=9)
-    if scene.ended:
-        axes.text(
-            env.horizon * 1.01, charge - 0.06 * top, f"pays\n{scene.total:+.2f}", color=NOW, fontsize=11, va="top"
-        )
+    if view.ended:
+        axes.text(env.horizon * 1.01, charge - 0.06 * top, f"pays\n{view.total:+.2f}", color=NOW, fontsize=11, va="top")
 
 
 # Key-to-Door ----------------------------------------------------------------------------------------------------------
 
 
-def _key_text(scene: EpisodeView) -> str:
-    env, state = scene.env, scene.state
+def _key_text(view: EpisodeView) -> str:
+    env, state = view.env, view.state
     key, door, *coins, treasure, t = state
     lamps = " ".join("●" if coin else "○" for coin in coins) or "none"
 
@@ -231,19 +229,19 @@ def _key_text(scene: EpisodeView) -> str:
     )
 
 
-def _key_picture(axes: Any, scene: EpisodeView) -> None:
+def _key_picture(axes: Any, view: EpisodeView) -> None:
     from matplotlib.patches import FancyBboxPatch
 
-    env, state = scene.env, scene.state
+    env, state = view.env, view.state
     n, t = env.distractors, state[-1]
     names = ["key", "door", *(f"$d_{{{i + 1}}}$" for i in range(n)), "treasure"]
     colours = [GOOD, "#2b6cb0", *["#b7791f"] * n, "#805ad5"]
-    paid = scene.reward if env.n_rewards > 1 else np.array(state) * env.weights * bool(scene.actions)
+    paid = view.reward if env.n_rewards > 1 else np.array(state) * env.weights * bool(view.actions)
     width = 11.0 / len(names)
     axes.set(xlim=(0, 11), ylim=(-1.6, 2.4))
     for i, (name, colour) in enumerate(zip(names, colours, strict=True)):
         x, on = i * width, state[i]
-        changed = bool(scene.actions) and on != scene.states[-2][i]
+        changed = bool(view.actions) and on != view.states[-2][i]
         tile = FancyBboxPatch(
             (x + 0.1 * width, 0.55),
             0.8 * width,
@@ -273,16 +271,16 @@ def _key_picture(axes: Any, scene: EpisodeView) -> None:
 # Skewed split ---------------------------------------------------------------------------------------------------------
 
 
-def _skewed_text(scene: EpisodeView) -> str:
-    env, s = scene.env, scene.state[0]
+def _skewed_text(view: EpisodeView) -> str:
+    env, s = view.env, view.state[0]
     lead = _bar(s, env.length) if s <= env.length else "━" * (min(env.length, _CELLS) + 1)
     branch_a = f"{'◆' if s == env.length + 1 else ' '}A (p = {env.likely:g}, pays 0)"
     branch_b = f"{'◆' if s == env.length + 2 else ' '}B (p = {1 - env.likely:g}, pays {env.prize:g})"
     return f"{lead} ─┬─ {branch_a}\n{' ' * len(lead)}  └─ {branch_b}"
 
 
-def _skewed_picture(axes: Any, scene: EpisodeView) -> None:
-    env = scene.env
+def _skewed_picture(axes: Any, view: EpisodeView) -> None:
+    env = view.env
     axes.set(xlim=(-0.6, 11), ylim=(-1.6, 1.6))
 
     def place(s: int) -> tuple[float, float]:
@@ -301,15 +299,15 @@ def _skewed_picture(axes: Any, scene: EpisodeView) -> None:
         axes.scatter(x1, y1, s=140, color=colour, zorder=2)
         axes.text(x1 + 0.4, y1, f"{name}: probability {chance:.3g}, pays {pays:g}", va="center", fontsize=10, color=INK)
     axes.set_xlim(-0.6, 12)
-    _mark(axes, [place(s[0]) for s in scene.states])
+    _mark(axes, [place(s[0]) for s in view.states])
 
 
 # T-maze ---------------------------------------------------------------------------------------------------------------
 
 
-def _maze_state(scene: EpisodeView, state: tuple[int, ...]) -> tuple[MazeState, int]:
+def _maze_state(view: EpisodeView, state: tuple[int, ...]) -> tuple[MazeState, int]:
     """A state of the maze, and the cell of its junction."""
-    names = scene.env.names
+    names = view.env.names
     return names[state[0]], max(name.cell for name in names) - 1
 
 
@@ -319,14 +317,14 @@ def _maze_words(state: MazeState) -> str:
     return ", ".join([word for word in found if word] + [f"prize {state.prize}"] * bool(state.prize)) or "nothing"
 
 
-def _maze_text(scene: EpisodeView) -> str:
-    state, junction = _maze_state(scene, scene.state)
+def _maze_text(view: EpisodeView) -> str:
+    state, junction = _maze_state(view, view.state)
     way = _bar(min(state.cell, junction), junction) if state.cell <= junction else "━" * min(junction + 1, _CELLS + 1)
     return f"start {way} junction   shown: {_maze_words(state)}   (right is {('up', 'down')[state.right]})"
 
 
-def _maze_picture(axes: Any, scene: EpisodeView) -> None:
-    state, junction = _maze_state(scene, scene.state)
+def _maze_picture(axes: Any, view: EpisodeView) -> None:
+    state, junction = _maze_state(view, view.state)
     axes.set(xlim=(-0.6, 11), ylim=(-1.6, 1.6))
 
     def place(s: MazeState) -> tuple[float, float]:
@@ -342,22 +340,22 @@ def _maze_picture(axes: Any, scene: EpisodeView) -> None:
         axes.text(9.4, y, "pays" if pays else "pays nothing", va="center", fontsize=10, color=INK)
     axes.text(0, -0.4, "start", ha="center", fontsize=11, color=INK)
     axes.text(0, 0.5, f"shown now: {_maze_words(state)}", fontsize=11, color=INK)
-    _mark(axes, [place(_maze_state(scene, s)[0]) for s in scene.states])
+    _mark(axes, [place(_maze_state(view, s)[0]) for s in view.states])
 
 
 # Anything else --------------------------------------------------------------------------------------------------------
 
 
-def _components_text(scene: EpisodeView) -> str:
-    return "state " + " ".join(f"{x}/{n - 1}" for x, n in zip(scene.state, scene.env.nvec, strict=True))
+def _components_text(view: EpisodeView) -> str:
+    return "state " + " ".join(f"{x}/{n - 1}" for x, n in zip(view.state, view.env.nvec, strict=True))
 
 
-def _components_picture(axes: Any, scene: EpisodeView) -> None:
-    nvec = np.array(scene.env.nvec)
+def _components_picture(axes: Any, view: EpisodeView) -> None:
+    nvec = np.array(view.env.nvec)
     rows = np.arange(len(nvec))
     axes.barh(rows, np.ones(len(nvec)), color="white", edgecolor=FAINT)
-    axes.barh(rows, np.array(scene.state) / np.maximum(nvec - 1, 1), color=NOW)
-    for i, (x, n) in enumerate(zip(scene.state, nvec, strict=True)):
+    axes.barh(rows, np.array(view.state) / np.maximum(nvec - 1, 1), color=NOW)
+    for i, (x, n) in enumerate(zip(view.state, nvec, strict=True)):
         axes.text(0.02, i, f"component {i}: {x} of 0..{n - 1}", va="center", fontsize=10, color=INK)
     axes.invert_yaxis()
 

@@ -113,63 +113,6 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Continuous:
-    """Observations float[D]; each dimension is cut into equal codes, the outermost hold what is beyond.
-
-    `bins` is how many: one number, or one per dimension.
-    """
-
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    bins: int | tuple[int, ...] = 12
-
-    def __post_init__(self) -> None:
-        for name in ("low", "high"):
-            object.__setattr__(self, name, tuple(check_finite(name, x) for x in getattr(self, name)))
-        if len(self.low) != len(self.high) or not self.low:
-            raise ValueError(
-                f"low and high must have one number per dimension, got {len(self.low)} and {len(self.high)}"
-            )
-        for i, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
-            if not low < high:
-                raise ValueError(f"low must be less than high, got {low} and {high} in dimension {i}")
-        for bins in self.nvec:
-            check_whole("bins", bins, 2)
-        if len(self.nvec) != len(self.low):
-            raise ValueError(f"bins must have one number per dimension, got {len(self.nvec)} for {len(self.low)}")
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of one observation."""
-        return (len(self.low),)
-
-    @property
-    def nvec(self) -> tuple[int, ...]:
-        """Bins of every dimension."""
-        return self.bins if isinstance(self.bins, tuple) else (self.bins,) * len(self.low)
-
-    @property
-    def n_inputs(self) -> int:
-        """Numbers that a network reads."""
-        return len(self.low)
-
-    def codes(self, observation: jax.Array) -> jax.Array:
-        """Bin numbers: int32[..., D]."""
-        bins = jnp.asarray(self.nvec, jnp.float32)
-        place = (self.inputs(observation) + 1) / 2 * bins
-        return jnp.clip(jnp.floor(place), 0, bins - 1).astype(jnp.int32)
-
-    def inputs(self, observation: jax.Array) -> jax.Array:
-        """Scaled so that the bounds are −1 and 1: float32[..., D]."""
-        low, high = (jnp.asarray(x, jnp.float32) for x in (self.low, self.high))
-        return ((observation - low) / (high - low) * 2 - 1).astype(jnp.float32)
-
-    def check(self, name: str, observations: np.ndarray) -> None:
-        """Raise if a number is not finite; beyond the bounds is allowed."""
-        _check_all_finite(name, observations)
-
-
-@dataclass(frozen=True)
 class Unbounded:
     """Observations float[D], some dimensions without bounds: inputs only, no codes.
 
@@ -206,8 +149,49 @@ class Unbounded:
         return ((observation - low) / (high - low) * 2 - 1).astype(jnp.float32)
 
     def check(self, name: str, observations: np.ndarray) -> None:
-        """Raise if a number is not finite."""
+        """Raise if a number is not finite; beyond the bounds is allowed."""
         _check_all_finite(name, observations)
+
+
+@dataclass(frozen=True)
+class Continuous(Unbounded):
+    """Observations float[D]; each dimension is cut into equal codes, the outermost hold what is beyond.
+
+    `bins` is how many: one number, or one per dimension.
+    """
+
+    bins: int | tuple[int, ...] = 12
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            object.__setattr__(self, name, tuple(check_finite(name, x) for x in getattr(self, name)))
+        if len(self.low) != len(self.high) or not self.low:
+            raise ValueError(
+                f"low and high must have one number per dimension, got {len(self.low)} and {len(self.high)}"
+            )
+        for i, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
+            if not low < high:
+                raise ValueError(f"low must be less than high, got {low} and {high} in dimension {i}")
+        for bins in self.nvec:
+            check_whole("bins", bins, 2)
+        if len(self.nvec) != len(self.low):
+            raise ValueError(f"bins must have one number per dimension, got {len(self.nvec)} for {len(self.low)}")
+
+    @property
+    def nvec(self) -> tuple[int, ...]:
+        """Bins of every dimension."""
+        return self.bins if isinstance(self.bins, tuple) else (self.bins,) * len(self.low)
+
+    def codes(self, observation: jax.Array) -> jax.Array:
+        """Bin numbers: int32[..., D]."""
+        bins = jnp.asarray(self.nvec, jnp.float32)
+        place = (self.inputs(observation) + 1) / 2 * bins
+        return jnp.clip(jnp.floor(place), 0, bins - 1).astype(jnp.int32)
+
+    def inputs(self, observation: jax.Array) -> jax.Array:
+        """Scaled so that the bounds are −1 and 1: float32[..., D]."""
+        low, high = (jnp.asarray(x, jnp.float32) for x in (self.low, self.high))
+        return ((observation - low) / (high - low) * 2 - 1).astype(jnp.float32)
 
 
 Space = Categories | Grid | Continuous

@@ -198,7 +198,7 @@ class TransitionTable(_Arrays):
     # ---- what dynamics offer
 
     is_fixed = True  # nothing is drawn when an environment is prepared, so that runs may share the arrays
-    one_loop = True  # one compiled loop serves tables with any number of actions
+    one_loop = True  # one compiled loop serves tables with any number of actions, and every bootstrap
 
     @property
     def nvec(self) -> tuple[int, ...]:

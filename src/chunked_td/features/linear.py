@@ -21,7 +21,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import by_type, code, kernel
+from chunked_td._numba import code, dispatch, kernel, zeros
 from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
 from chunked_td.features.maps import Features, write_features
 from chunked_td.traces import Trace, clear, decay, mature
@@ -60,18 +60,13 @@ class LinearTrace(NamedTuple):
         """
         if view not in VIEWS:
             raise ValueError(f"features go with view {' or '.join(map(repr, VIEWS))}, got view {view!r}")
-        rows, active = features.count * width, features.active
+        rows = features.count * width
         start = np.repeat(features.initial_weights(initial_value), width)
-        return cls(
+        return zeros(
+            cls,
+            {"d": components, "numbers": features.numbers, "active": features.active},
             entries=Trace.empty(rows, components, rows),
             weights=np.repeat(start[:, None], components, axis=1),
-            old=np.zeros(components),
-            shown=np.zeros(features.numbers),
-            here=np.zeros(features.numbers),
-            which=np.zeros((2, active), np.int64),
-            value=np.zeros((2, active)),
-            found=np.zeros(2, np.int64),
-            begun=np.zeros(1, np.int64),
             rates=np.repeat(features.rates, width),
             resolution=features.resolution,
             map=features.compiled(),
@@ -250,15 +245,10 @@ def _move_on(trace):
 
 
 @kernel
-def _nothing_arrives(trace, agent, state):
-    pass
-
-
-@kernel
 def _value_in_table(trace, agent, step, row, i):
     return agent.tables.values[row, i]
 
 
-arrive, value_of = by_type("arrive", _nothing_arrives), by_type("value_of", _value_in_table)
+arrive, value_of = dispatch("arrive", None), dispatch("value_of", _value_in_table)
 """arrive(trace, agent, state): an observation has come in, of this code. value_of(trace, agent, step, row, i): Q^i of
 the row that transition t left."""

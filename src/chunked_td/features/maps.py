@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_whole
-from chunked_td._numba import by_type, kernel
+from chunked_td._numba import dispatch, kernel
 from chunked_td.indexing.discretise import Discretise
 from chunked_td.indexing.indexers import DiscreteIndexer, Indexer
 from chunked_td.indexing.spaces import KINDS, indexer_from_state
@@ -117,7 +117,7 @@ class Features(Indexer):
         return f"{type(self).__name__}({self.count} features, {self.codes!r})"
 
 
-write_features = by_type("write")
+write_features = dispatch("write")
 """write_features(map, shown, index, value): the features of the numbers shown; returns how many are not zero."""
 
 

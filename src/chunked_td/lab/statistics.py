@@ -10,32 +10,49 @@ numbers, so that the same runs give the same numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 RESAMPLES = 2_000
+LEAST_SEEDS = 20
+"""With fewer seeds nothing is chosen on one half of them and scored on the other."""
+SEPARATION = 4.0
+"""Standard errors by which the best and the worst fixed λ of a problem must differ, for its scores to be normalised."""
 
 
-class IntervalEstimate(NamedTuple):
-    """A number and the ends of its 95 % interval."""
+class Estimate(NamedTuple):
+    """A number and the ends of its 95 % interval, which are NaN where there is none; or arrays of them."""
 
-    value: float
-    low: float
-    high: float
+    value: Any
+    low: Any
+    high: Any
 
-    def above(self, other: IntervalEstimate) -> bool:
+    def above(self, other: Estimate) -> bool:
         """Whether this interval lies above the other."""
         return self.low > other.high
 
+    @property
+    def shown(self) -> bool:
+        """Whether a difference is more than chance explains: its interval does not contain 0."""
+        return self.low > 0.0 or self.high < 0.0
 
-@dataclass(frozen=True)
-class Interval:
-    """A confidence interval, both ends of shape [...]."""
+    @property
+    def half_width(self) -> float:
+        """The difference from 0 that an interval of this width would have shown."""
+        return (self.high - self.low) / 2
 
-    low: np.ndarray
-    high: np.ndarray
+    def text(self, spec: str = ".2f") -> str:
+        """As "0.93 [0.88, 0.97]". Args: spec: how numbers are written."""
+        return f"{self.value:{spec}} [{self.low:{spec}}, {self.high:{spec}}]".replace("-", "−")
+
+    def span(self, spec: str) -> str:
+        """As "0.93 (0.88 to 0.97)"; the number alone where there is no interval."""
+        ends = "" if np.isnan(self.low) else f" ({self.low:{spec}} to {self.high:{spec}})"
+        return f"{self.value:{spec}}{ends}"
+
+    def __neg__(self) -> Estimate:
+        return Estimate(-self.value, -self.high, -self.low)
 
 
 def mean_sd(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -71,15 +88,15 @@ def bootstrap_interquartile_means(values: np.ndarray, seed: int = 0) -> np.ndarr
     return interquartile_mean(values[rng.integers(values.size, size=(RESAMPLES, values.size))])
 
 
-def interquartile_estimate(values: np.ndarray, seed: int = 0) -> IntervalEstimate:
+def interquartile_estimate(values: np.ndarray, seed: int = 0) -> Estimate:
     """Interquartile mean of runs with its percentile bootstrap interval."""
     return estimate_from(float(interquartile_mean(values)), bootstrap_interquartile_means(values, seed))
 
 
-def estimate_from(value: float, draws: np.ndarray) -> IntervalEstimate:
+def estimate_from(value: float, draws: np.ndarray) -> Estimate:
     """A number with the 95 % percentile interval of its bootstrap draws."""
     low, high = np.quantile(draws, [0.025, 0.975])
-    return IntervalEstimate(value, float(low), float(high))
+    return Estimate(value, float(low), float(high))
 
 
 def detectable_mean(values: np.ndarray, *, tests: int = 1, level: float = 0.05, power: float = 0.8) -> float:
@@ -111,14 +128,14 @@ def bootstrap_weights(runs: int, draws: int = RESAMPLES, size: int | None = None
     return np.random.default_rng(0).multinomial(size or runs, np.full(runs, 1 / runs), size=draws)
 
 
-def mean_and_interval(values: np.ndarray, level: float = 0.95, resamples: int = RESAMPLES) -> tuple[Any, Interval]:
+def mean_and_interval(values: np.ndarray, level: float = 0.95, resamples: int = RESAMPLES) -> Estimate:
     """Mean over runs and its percentile bootstrap interval, for many columns at once.
 
     Args:
       values: float64[runs, ...]. Runs are resampled whole, so the columns of a curve stay together. Columns may lack
         different runs (NaN).
     Returns:
-      mean and interval, each float64[...]; NaN where there are no runs. One run gives an interval of no width.
+      arrays float64[...]; NaN where there are no runs. One run gives an interval of no width.
     """
     values = np.asarray(values, dtype=np.float64)
     flat = values.reshape(len(values), -1)
@@ -132,7 +149,7 @@ def mean_and_interval(values: np.ndarray, level: float = 0.95, resamples: int = 
     if some.any():
         low[some], high[some] = np.nanquantile(means[:, some], [tail, 1 - tail], axis=0)
     shape = values.shape[1:]
-    return mean_sd(np.moveaxis(values, 0, -1))[0], Interval(low.reshape(shape), high.reshape(shape))
+    return Estimate(mean_sd(np.moveaxis(values, 0, -1))[0], low.reshape(shape), high.reshape(shape))
 
 
 def probability_of_improvement(ours: np.ndarray, theirs: np.ndarray, *, smaller_is_better: bool = True) -> float:
@@ -186,6 +203,16 @@ def holm(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
     return adjusted
 
 
+def reach(shares: Mapping[int, float], least: float) -> int:
+    """The greatest length up to which the share of solved runs is enough at every length tried; 0 if there is none."""
+    longest = 0
+    for length in sorted(shares):
+        if shares[length] < least:
+            break
+        longest = length
+    return longest
+
+
 def _halves(seeds: int) -> list[tuple[slice, slice]]:
     """(chosen on, scored on), twice."""
     half = seeds // 2
@@ -215,7 +242,16 @@ def cross_fitted(
     return scored, best, worst
 
 
-def nested_estimate(groups: Sequence[Sequence[np.ndarray]], draws: int = 2_000) -> IntervalEstimate:
+def normalised(runs: Mapping[str, np.ndarray], fixed: Sequence[str]) -> dict[str, np.ndarray] | None:
+    """`cross_fitted` scores by seed, where 0 is the worst and 1 the best fixed λ; None where these hardly differ."""
+    scored, best, worst = cross_fitted(runs, fixed)
+    gap = best - worst
+    if not gap.mean() > SEPARATION * gap.std(ddof=1) / np.sqrt(gap.size):
+        return None
+    return {name: (each - worst) / gap.mean() for name, each in scored.items()}
+
+
+def nested_estimate(groups: Sequence[Sequence[np.ndarray]], draws: int = 2_000) -> Estimate:
     """Mean over groups of means over their members; the interval is over groups, members and runs.
 
     Args:

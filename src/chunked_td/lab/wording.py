@@ -17,6 +17,11 @@ def number_text(value: float, scale: float | None = None) -> str:
     return (f"{value:,.0f}" if large else f"{value:.4f}").replace("-", "−")
 
 
+def spread_text(mean: float, sd: float | None) -> str:
+    """A mean with its standard deviation, where there is one: "669 ± 17"."""
+    return number_text(mean) + ("" if sd is None or np.isnan(sd) else f" ± {number_text(sd, mean)}")
+
+
 def seeds_text(count: int) -> str:
     """How many seeds: "1 seed", "10 seeds"."""
     return "1 seed" if count == 1 else f"{count} seeds"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from chunked_td._checks import check_not_negative, check_unit
 from chunked_td._numba import kernel
-from chunked_td.bootstraps import SARSA, STATE
-from chunked_td.lambdas.base import LambdaSource, Needs, Settled
+from chunked_td.lambdas.base import LambdaSource, Settled
 from chunked_td.lambdas.moments import MOMENTS, add_returns, column_of
 from chunked_td.lambdas.names import OTHER
 from chunked_td.lambdas.step import present_value
@@ -40,14 +39,8 @@ class AdaptiveLambda(LambdaSource):
     least_weight: float = 0.0
 
     arrays = MOMENTS
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "standard_errors", check_not_negative("standard_errors", self.standard_errors))
-        object.__setattr__(self, "least_weight", check_unit("least_weight", self.least_weight))
-
-    def needs_with(self, bootstrap: int) -> Needs:
-        """B(x) may have the policy in it."""
-        return Needs.NOTHING if bootstrap in (STATE, SARSA) else Needs.POLICY
+    mixes = True  # B(x) may have the policy in it
+    checks: ClassVar = {"standard_errors": check_not_negative, "least_weight": check_unit}
 
     def settled(self, known: Settled) -> Mapping[str, Any]:
         """None: the interval shrinks as fast as m − B(x) does, so λ goes on changing between 0 and 1."""

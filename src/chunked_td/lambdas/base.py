@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +11,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from chunked_td._checks import check_unit
-from chunked_td._numba import form_of, is_kernel
+from chunked_td._numba import is_kernel
+from chunked_td._settings import KernelSettings
+from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.names import Named
 
 
@@ -70,9 +71,9 @@ class Settled(Protocol):
     def returns(self) -> tuple[np.ndarray, np.ndarray]: ...  # noqa: D102
 
 
-@dataclass(frozen=True)
-class LambdaSource(Named):
-    """Base of the λ sources. A source is a frozen dataclass of its settings with the members of `Named` and these.
+@dataclass(frozen=True, repr=False)
+class LambdaSource(KernelSettings, Named):
+    """Base of the λ sources: a frozen dataclass with the members of `KernelSettings`, of `Named` and these.
 
     Attributes:
       needs: what has to be known of a transition.
@@ -80,9 +81,7 @@ class LambdaSource(Named):
       follows_episode: whether the arrays hold the episode under way, besides what was learned. Then the source cannot
         serve several copies of an environment at once.
       features_only: whether it needs `Needs.FEATURES` with every bootstrap.
-      arrays: what the source learns, as a layout by name, e.g. {"mean": "float64[S]"}: S states, A actions, d reward
-        components, rows of the table of values (states, or pairs of state and action). The arrays start at zero, grow
-        with the tables and are saved with the learner.
+      mixes: whether the policy is needed, too, where the bootstrap mixes actions (Expected-SARSA, Q-learning).
 
     `lambda_t` is one of two things:
 
@@ -99,20 +98,17 @@ class LambdaSource(Named):
 
     A source whose λ depends on whether the episode was in x_t before has a kernel `recall(source, step, left)`. Exact
     analysis calls it before `lambda_t`, to make the source remember an episode that has left x_t before, or has not.
-
-    A field with `field(default=…, repr=False)` is shown only where it differs from its default: stored results know a
-    source by its text, which must not change where an option is added later.
     """
 
     needs: ClassVar[Needs] = Needs.NOTHING
     per_component: ClassVar[bool] = False
     follows_episode: ClassVar[bool] = False
     features_only: ClassVar[bool] = False
-    arrays: ClassVar[Mapping[str, str]] = {}
+    mixes: ClassVar[bool] = False
 
     def needs_with(self, bootstrap: int) -> Needs:
         """What this source needs with a bootstrap (`chunked_td.bootstraps`)."""
-        return self.needs
+        return self.needs | Needs.POLICY if self.mixes and bootstrap not in (STATE, SARSA) else self.needs
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """A class with a formula of its own does not inherit the question that belongs to another."""
@@ -144,21 +140,13 @@ class LambdaSource(Named):
 
     def _lessons(self) -> list[Any]:
         """The functions by which the source learns."""
-        return [getattr(type(self), name) for name in ("after_step", "after_episode") if hasattr(type(self), name)]
+        names = ("after_step", "after_episode", "write_surprise")
+        return [getattr(type(self), name) for name in names if hasattr(type(self), name)]
 
     @property
     def is_compiled(self) -> bool:
         """Whether `lambda_t` is a kernel."""
         return is_kernel(getattr(type(self), "lambda_t", None))
-
-    def settings(self) -> dict[str, Any]:
-        """The settings by name, as plain values."""
-        return dataclasses.asdict(self)
-
-    def __repr__(self) -> str:
-        """Class and settings."""
-        shown = [f for f in dataclasses.fields(self) if f.repr or getattr(self, f.name) != f.default]
-        return f"{type(self).__qualname__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
 
     def settled(self, known: Settled) -> Mapping[str, Any]:
         """What `arrays` tend to under a fixed policy, by name; those left out are zero. An error if they have no limit.
@@ -176,18 +164,11 @@ class LambdaSource(Named):
             f"end; {why}"
         )
 
-    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Refuse, with a ValueError, arrays of a file that this source's kernels could index outside of.
-
-        `load` has compared dtypes and shapes with `arrays`, and that all numbers are finite. A source whose kernels use
-        learned numbers as indices checks them here.
-        """
-
     def compiled(self, sizes: Mapping[str, int]) -> Any:
         """What kernels see: a NamedTuple of the numbers among the settings and of the arrays, all zero."""
         if self.features_only and "weights" not in sizes:
             raise without_features(self)
-        return form_of(self, {name: new_array(layout, sizes) for name, layout in self.arrays.items()})
+        return super().compiled(sizes)
 
 
 def without_features(source: LambdaSource) -> ValueError:
@@ -195,26 +176,6 @@ def without_features(source: LambdaSource) -> ValueError:
     return ValueError(
         f"lambda_source {type(source).__name__}() goes with features, as in indexer=chunked_td.TileCoding(env)"
     )
-
-
-def new_array(layout: str, sizes: Mapping[str, int]) -> np.ndarray:
-    """Zeros for a layout such as "float64[S, A]"; dimensions are names in `sizes` or numbers."""
-    dtype, _, dims = layout.rstrip("]").partition("[")
-    shape = [dim.strip() for dim in dims.split(",")]
-    for dim in shape:
-        if dim not in sizes and not dim.isdigit():
-            raise ValueError(f"arrays: dimensions must be numbers or one of {', '.join(sizes)}, got {layout!r}")
-    return np.zeros([sizes[dim] if dim in sizes else int(dim) for dim in shape], dtype)
-
-
-def grown_arrays(form: Any, layouts: Mapping[str, str], sizes: Mapping[str, int]) -> Any:
-    """The compiled form of a λ source or planner with its arrays enlarged to `sizes`; what they hold stays."""
-    larger = {}
-    for name, layout in layouts.items():
-        old, new = getattr(form, name), new_array(layout, sizes)
-        new[tuple(slice(0, n) for n in old.shape)] = old
-        larger[name] = new
-    return form._replace(**larger) if larger else form
 
 
 def _checked(source: LambdaSource) -> LambdaSource:

@@ -21,26 +21,6 @@ class Episode(NamedTuple):
     discount: float  # γ
     bootstrap: Any  # see chunked_td.bootstraps
 
-    @classmethod
-    def empty(cls, components: int, capacity: int, discount: float, bootstrap: Any) -> Episode:
-        """Before the first transition."""
-        return cls(
-            np.zeros(capacity, np.int64),
-            np.zeros(capacity, np.int64),
-            np.zeros((capacity, components)),
-            np.zeros(components),
-            np.zeros(1, np.int64),
-            float(discount),
-            bootstrap,
-        )
-
-    def grown(self, capacity: int) -> Episode:
-        """The same episode with room for more transitions."""
-        larger = Episode.empty(self.ahead.size, capacity, self.discount, self.bootstrap)
-        for old, new in zip(self[:5], larger[:5], strict=True):
-            new[: old.shape[0]] = old
-        return larger
-
 
 @kernel
 def add_transition(episode, step, truncated):

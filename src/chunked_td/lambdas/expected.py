@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from chunked_td._checks import check_flag
 from chunked_td._numba import code, kernel
@@ -38,9 +39,7 @@ class ExpectedLambda(LambdaSource):
 
     needs = Needs.OUTCOMES | Needs.POLICY
 
-    def __post_init__(self) -> None:
-        check_flag("literal", self.literal)
-        check_flag("policy_noise", self.policy_noise)
+    checks: ClassVar = {"literal": check_flag, "policy_noise": check_flag}
 
     def needs_with(self, bootstrap: int) -> Needs:
         """SARSA's λ has the policy at the next states in it; without the policy, action values do not ask for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from chunked_td._checks import check_flag
 from chunked_td._numba import kernel
@@ -34,9 +35,7 @@ class FactoredLambda(LambdaSource):
     needs = Needs.PARTS | Needs.POLICY
     per_component = True
 
-    def __post_init__(self) -> None:
-        check_flag("literal", self.literal)
-        check_flag("policy_noise", self.policy_noise)
+    checks: ClassVar = {"literal": check_flag, "policy_noise": check_flag}
 
     def needs_with(self, bootstrap: int) -> Needs:
         """Without the policy, the action taken is all that is asked about."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from chunked_td._checks import check_flag
 from chunked_td._numba import code, kernel
@@ -36,9 +37,7 @@ class ForwardLambda(LambdaSource):
 
     needs = Needs.OUTCOME | Needs.POLICY
 
-    def __post_init__(self) -> None:
-        check_flag("literal", self.literal)
-        check_flag("policy_noise", self.policy_noise)
+    checks: ClassVar = {"literal": check_flag, "policy_noise": check_flag}
 
     def needs_with(self, bootstrap: int) -> Needs:
         """SARSA asks about the action taken alone, and so does a λ without the policy."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from chunked_td._checks import check_unit
 from chunked_td._numba import kernel
-from chunked_td.bootstraps import SARSA, STATE
-from chunked_td.lambdas.base import MANY, LambdaSource, Needs, Settled
+from chunked_td.lambdas.base import MANY, LambdaSource, Settled
 from chunked_td.lambdas.moments import MOMENTS, add_returns, column_of
 from chunked_td.lambdas.names import OTHER
 from chunked_td.lambdas.step import present_value
@@ -36,13 +35,8 @@ class GreedyLambda(LambdaSource):
     least_weight: float = 0.0
 
     arrays = MOMENTS
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "least_weight", check_unit("least_weight", self.least_weight))
-
-    def needs_with(self, bootstrap: int) -> Needs:
-        """B(x) may have the policy in it."""
-        return Needs.NOTHING if bootstrap in (STATE, SARSA) else Needs.POLICY
+    mixes = True  # B(x) may have the policy in it
+    checks: ClassVar = {"least_weight": check_unit}
 
     def settled(self, known: Settled) -> Mapping[str, Any]:
         """All returns: λ is 0 where they scatter and B(x) is their mean, 1 where they do not scatter."""

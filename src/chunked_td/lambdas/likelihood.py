@@ -48,7 +48,8 @@ class LikelihoodLambda(LambdaSource):
     resolution: float = 1.0
     rate: float = 0.1
 
-    needs = Needs.FEATURES | Needs.POLICY
+    needs = Needs.FEATURES
+    mixes = True
     arrays: ClassVar[dict[str, str]] = {
         "drift": "float64[weights, numbers]",  # m
         "spread": "float64[weights, numbers]",  # log v/h², so that v = h² at first
@@ -60,16 +61,7 @@ class LikelihoodLambda(LambdaSource):
         "guess": "float64[1]",  # λ_t
     }
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "resolution", check_positive("resolution", self.resolution))
-        object.__setattr__(self, "rate", check_unit("rate", self.rate))
-
-    def needs_with(self, bootstrap: int) -> Needs:
-        """The policy is asked for where actions are mixed."""
-        return Needs.FEATURES if bootstrap in (STATE, SARSA) else self.needs
-
-    def _lessons(self) -> list[Any]:
-        return [LikelihoodLambda.write_surprise]
+    checks: ClassVar = {"resolution": check_positive, "rate": check_unit}
 
     @staticmethod
     def calibration(agent: Any) -> dict[float, np.ndarray]:

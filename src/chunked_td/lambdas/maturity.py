@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td._numba import by_type, code, form, kernel
+from chunked_td._numba import code, dispatch, form, kernel
+from chunked_td._settings import new_array
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.features.linear import NEXT, NOW, column, dot, linear_bootstrap
-from chunked_td.lambdas.base import LambdaSource, Needs, Settled, as_lambda_source, new_array
+from chunked_td.lambdas.base import LambdaSource, Needs, Settled, as_lambda_source
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.lambdas.names import OTHER, color_of
 from chunked_td.lambdas.step import bootstrap_from
 from chunked_td.models.counts import FOLLOWING, NUMBER, TARGET
 from chunked_td.policies import write_policy
 
-_inner_lambda = by_type("inner_lambda_t")
+_inner_lambda = dispatch("inner_lambda_t")
 
 
 @dataclass(frozen=True, repr=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -58,6 +58,13 @@ class MetaGradientLambda(LambdaSource):
     per_state: bool = False
 
     follows_episode = True
+    checks: ClassVar = {
+        "initial": check_unit,
+        "meta_step_size": check_positive,
+        "reference": check_unit,
+        "decay": check_unit,
+        "per_state": check_flag,
+    }
 
     @property
     def arrays(self) -> Mapping[str, str]:  # type: ignore[override]
@@ -76,13 +83,9 @@ class MetaGradientLambda(LambdaSource):
         }
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "initial", check_unit("initial", self.initial))
+        super().__post_init__()
         if not 0.0 < self.initial < 1.0:
             raise ValueError(f"initial must be between 0 and 1, both excluded, got {self.initial!r}")
-        object.__setattr__(self, "meta_step_size", check_positive("meta_step_size", self.meta_step_size))
-        object.__setattr__(self, "reference", check_unit("reference", self.reference))
-        object.__setattr__(self, "decay", check_unit("decay", self.decay))
-        check_flag("per_state", self.per_state)
 
     def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Live rows are rows, each once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,8 +36,7 @@ class SignalLambda(LambdaSource):
 
     arrays = MOMENTS
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "least_weight", check_unit("least_weight", self.least_weight))
+    checks: ClassVar = {"least_weight": check_unit}
 
     def settled(self, known: Settled) -> Mapping[str, Any]:
         """All errors: their mean vanishes, so λ is 0. Where no error is left, v falls as 1/n and m² as 1/n²."""

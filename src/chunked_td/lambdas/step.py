@@ -33,7 +33,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import by_type, code, kernel
+from chunked_td._numba import REQUIRED, code, dispatch, kernel
 from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
 from chunked_td.models.components import WHOLE
 from chunked_td.policies import write_policy
@@ -102,11 +102,11 @@ class Step(NamedTuple):
     discount: float  # γ
     tables: Any  # values, legal actions, sizes and parts of the state components
     model: Any
-    scene: Any  # environment, state before, state after: where the simulation plays, else None
+    truth: Any  # environment, state before, state after: where the simulation plays, else None
 
 
 @kernel
-def make_step(transition, policies, td_error, scratch, epsilon, rule, tables, model, scene):
+def make_step(transition, policies, td_error, scratch, epsilon, rule, tables, model, truth):
     """The one place where a `Step` is put together.
 
     Args:
@@ -131,7 +131,7 @@ def make_step(transition, policies, td_error, scratch, epsilon, rule, tables, mo
         discount=rule.discount,
         tables=tables,
         model=model,
-        scene=scene,
+        truth=truth,
     )
 
 
@@ -183,9 +183,9 @@ def present_value(step, i):
     return bootstrap_value(step.bootstrap, step.n_actions, step.tables.values, step.state, step.action, step.policy, i)
 
 
-def _question(name: str, default: Any = None, needed: str = "") -> Any:
+def _question(name: str, default: Any = REQUIRED, needed: str = "") -> Any:
     """A question that the model's kernel of this name answers; a source that asks without saying so gets an error."""
-    return by_type(name, default, f"lambda_source asks {name}(), for which its `needs` must have {needed}", of="model")
+    return dispatch(name, default, f"lambda_source asks {name}(), for which its `needs` must have {needed}", of="model")
 
 
 chance = _question("chance", needed="Needs.OUTCOME or Needs.PARTS")
@@ -207,12 +207,7 @@ def choice(step):
     return step.next_policy[step.next_action] if step.next_action >= 0 else 1.0
 
 
-@kernel
-def _all_known(step, action):
-    return True
-
-
-_knows = _question("knows", _all_known)
+_knows = _question("knows", True)
 
 
 @kernel
@@ -253,12 +248,7 @@ def _expected_mixture(step, part):
     return min(total / (known * known), 1.0) if known > 0.0 else 0.0
 
 
-@kernel
-def _none_unlisted(step, action):
-    return 0.0
-
-
-_unlisted = _question("unlisted_squares", _none_unlisted)
+_unlisted = _question("unlisted_squares", 0.0)
 
 
 @kernel

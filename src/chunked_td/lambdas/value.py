@@ -48,9 +48,7 @@ class ValueLambda(LambdaSource):
         "listed": "int64[S]",  # scratch: the next states
     }
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "width", check_positive("width", self.width))
-        check_flag("policy_noise", self.policy_noise)
+    checks: ClassVar = {"width": check_positive, "policy_noise": check_flag}
 
     def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Between steps no state has a mass; one that had would be listed twice."""

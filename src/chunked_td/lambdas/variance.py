@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from chunked_td._checks import check_positive, check_unit
 from chunked_td._numba import code, kernel
@@ -36,7 +36,8 @@ class VarianceLambda(LambdaSource):
     width: float = 0.5
     rate: float = 0.1
 
-    needs = Needs.FEATURES | Needs.POLICY
+    needs = Needs.FEATURES
+    mixes = True
     arrays: ClassVar[dict[str, str]] = {
         "mean": "float64[weights, 1]",  # of γ B(x'), given x and a
         "spread": "float64[weights, 1]",  # its variance
@@ -44,16 +45,7 @@ class VarianceLambda(LambdaSource):
         "guess": "float64[1]",  # λ_t
     }
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "width", check_positive("width", self.width))
-        object.__setattr__(self, "rate", check_unit("rate", self.rate))
-
-    def needs_with(self, bootstrap: int) -> Needs:
-        """The policy is asked for where actions are mixed."""
-        return Needs.FEATURES if bootstrap in (STATE, SARSA) else self.needs
-
-    def _lessons(self) -> list[Any]:
-        return [VarianceLambda.write_surprise]
+    checks: ClassVar = {"width": check_positive, "rate": check_unit}
 
     @staticmethod
     @kernel

@@ -26,7 +26,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import code, kernel
+from chunked_td._numba import code, enlarged, kernel, zeros
 from chunked_td.bootstraps import STATE
 from chunked_td.models.counts import NUMBER, TARGET, Counts, increment
 from chunked_td.traces import Trace, clear, clear_entries, clear_in_python, decay, grown_rows, mark
@@ -67,27 +67,15 @@ class CorrectedTrace(NamedTuple):
     def empty(cls, rows: int, components: int, capacity: int = 64) -> CorrectedTrace:
         """No live entry, no visit and no pair."""
         counts = Counts.empty(rows)
-        pairs = counts.pairs.shape[0]
-        return cls(
-            Trace.empty(rows, components, capacity),
-            np.zeros(rows),
-            counts,
-            np.zeros((pairs, components)),
-            np.zeros(pairs, np.int64),
-            np.zeros(pairs, np.int64),
-            np.zeros(1, np.int64),
-        )
+        sizes = {"rows": rows, "pairs": counts.pairs.shape[0], "d": components}
+        return zeros(cls, sizes, entries=Trace.empty(rows, components, capacity), counts=counts)
 
     def with_room(self, pairs: int) -> CorrectedTrace:
         """The same traces with room for this many more pairs, between two episodes."""
         if self.counts.room >= pairs:
             return self
         counts = self.counts.grown(self.counts.head.size, 2 * self.counts.pairs.shape[0] + pairs)
-        size = counts.pairs.shape[0]
-        stale = np.zeros((size, self.stale.shape[1]))
-        stale[: self.stale.shape[0]] = self.stale
-        queue, queued = np.zeros(size, np.int64), np.zeros(size, np.int64)
-        return self._replace(counts=counts, stale=stale, queue=queue, queued=queued)
+        return enlarged(self, pairs=counts.pairs.shape[0])._replace(counts=counts)
 
     @staticmethod
     @kernel

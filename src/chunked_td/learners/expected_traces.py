@@ -15,12 +15,13 @@ seen e_t when it is used. With action values a row is a pair of state and action
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
 from chunked_td._checks import check_unit
-from chunked_td._numba import kernel
+from chunked_td._numba import kernel, zeros
+from chunked_td._settings import KernelSettings
 from chunked_td.traces import Trace, clear, decay, grown_rows, mark
 
 MOST = 1 << 27
@@ -28,7 +29,7 @@ MOST = 1 << 27
 
 
 @dataclass(frozen=True)
-class ExpectedTraces:
+class ExpectedTraces(KernelSettings):
     """The view of expected eligibility traces, with its settings: `view=ExpectedTraces(…)`, or "expected_traces".
 
     Args:
@@ -39,21 +40,13 @@ class ExpectedTraces:
     mix: float = 0.0
     trace_step_size: float = 0.0
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mix", check_unit("mix", self.mix))
-        object.__setattr__(self, "trace_step_size", check_unit("trace_step_size", self.trace_step_size))
+    checks: ClassVar = {"mix": check_unit, "trace_step_size": check_unit}
 
     def empty(self, rows: int, components: int, capacity: int) -> ExpectedTrace:
         """Traces of this kind before the first episode."""
         check_size(rows, components)
-        return ExpectedTrace(
-            Trace.empty(rows, components, capacity),
-            np.zeros((rows, rows, components)),
-            np.zeros((rows, components)),
-            np.zeros(rows),
-            self.mix,
-            self.trace_step_size,
-        )
+        entries = Trace.empty(rows, components, capacity)
+        return zeros(ExpectedTrace, {"rows": rows, "k": components}, entries=entries, **self.settings())
 
 
 def check_size(rows: int, components: int) -> None:

@@ -13,17 +13,17 @@ policy that acts, whichever it is.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from chunked_td._checks import check_positive
-from chunked_td._numba import form, form_of, is_kernel, kernel
+from chunked_td._numba import form, is_kernel, kernel
+from chunked_td._settings import KernelSettings
 from chunked_td.bootstraps import Q_LEARNING, STATE
-from chunked_td.lambdas.base import new_array
 from chunked_td.learners.schedule import Schedule, check_schedule
 from chunked_td.policies import epsilon_greedy, optimistic_greedy, softmax
 
@@ -32,8 +32,8 @@ EPSILON = 0.1
 
 
 @dataclass(frozen=True)
-class Exploration:
-    """Base of the ways to explore: a frozen dataclass of settings with kernels as static methods.
+class Exploration(KernelSettings):
+    """Base of the ways to explore: settings with kernels as static methods.
 
         probabilities(exploration, q, state, legal, rate, out)    writes π(·|state) into out, float64[A]
         count_action(exploration, state, action, n_actions)       optional: an action has been taken
@@ -42,28 +42,14 @@ class Exploration:
     is the number that may change from episode to episode: ε, or what `rate_with` puts in its place.
 
     Attributes:
-      arrays: what is kept, as a layout by name: `rows` of the table of values, S states, A actions. The arrays start at
-        zero, grow with the tables and are saved with the learner.
       uses_epsilon: whether the learner's `epsilon` is part of the policy.
     """
 
-    arrays: ClassVar[Mapping[str, str]] = {}
     uses_epsilon: ClassVar[bool] = True
 
     def rate_with(self, epsilon: float | Schedule) -> float | Schedule:
         """The number that may change from episode to episode."""
         return epsilon
-
-    def settings(self) -> dict[str, Any]:
-        """The settings by name, as plain values."""
-        return dataclasses.asdict(self)
-
-    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Refuse, with a ValueError, arrays of a file that cannot have come about."""
-
-    def compiled(self, sizes: Mapping[str, int]) -> Any:
-        """What kernels see: a NamedTuple of the numbers among the settings and of the arrays, all zero."""
-        return form_of(self, {name: new_array(layout, sizes) for name, layout in self.arrays.items()})
 
 
 @dataclass(frozen=True)
@@ -79,8 +65,7 @@ class Softmax(Exploration):
 
     uses_epsilon = False
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "temperature", check_schedule("temperature", self.temperature, positive=True))
+    checks: ClassVar = {"temperature": partial(check_schedule, positive=True)}
 
     def rate_with(self, epsilon: float | Schedule) -> float | Schedule:
         """τ."""
@@ -112,8 +97,7 @@ class CountBonus(Exploration):
 
     arrays: ClassVar[Mapping[str, str]] = {"visits": "int64[rows]"}
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", check_positive("scale", self.scale))
+    checks: ClassVar = {"scale": check_positive}
 
     def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Numbers of visits are not negative."""

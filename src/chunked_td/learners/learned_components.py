@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,10 +10,11 @@ import numpy as np
 
 from chunked_td._checks import check_positive
 from chunked_td._numba import form_of, kernel
+from chunked_td._settings import KernelSettings
 
 
 @dataclass(frozen=True)
-class LearnedComponents:
+class LearnedComponents(KernelSettings):
     """The reward as a sum over the components of the next state, learned online, and what is left over.
 
         r_{t+1} = Σ_i f_i(x_{t+1}^i) + rest,   f = argmin Σ_{k ≤ t+1} (r_k − Σ_i f_i(x_k^i))² + ridge Σ f²
@@ -34,12 +34,7 @@ class LearnedComponents:
 
     arrays: ClassVar[Mapping[str, str]] = {"parts": "float64[features]", "inverse": "float64[features, features]"}
 
-    def __post_init__(self) -> None:
-        check_positive("ridge", self.ridge)
-
-    def settings(self) -> dict[str, Any]:
-        """The settings by name, as plain values."""
-        return dataclasses.asdict(self)
+    checks: ClassVar = {"ridge": check_positive}
 
     def check(self, nvec: Sequence[int] | None, paid: int, per_component: bool) -> None:
         """Refuse states without components, rewards that are divided already, and a λ that all components share.
@@ -56,7 +51,7 @@ class LearnedComponents:
         if not per_component:
             raise ValueError(f"reward_source {self!r} goes with a λ per reward component, such as FactoredLambda()")
 
-    def compiled(self, nvec: np.ndarray) -> Any:
+    def compiled(self, nvec: np.ndarray) -> Any:  # type: ignore[override]
         """What kernels see: nothing learned yet."""
         n, c = int(nvec.sum()), nvec.size
         arrays = {

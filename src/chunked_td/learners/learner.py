@@ -16,11 +16,12 @@ import numpy as np
 
 from chunked_td._checks import check_choice, check_finite, check_flag, check_not_negative, check_seed, check_unit
 from chunked_td._numba import Packed, is_cacheable
+from chunked_td._settings import new_array
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.features.linear import VIEWS
 from chunked_td.features.maps import Features, write_features
 from chunked_td.indexing import Indexer, make_indexer
-from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source, new_array, without_features
+from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source, without_features
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.lambdas.maturity import LinearMature, Mature
 from chunked_td.learners.copies import one_copy
@@ -58,9 +59,9 @@ from chunked_td.learners.state import (
 )
 from chunked_td.learners.update import EMPTY, ONGOING, TERMINATED, TRUNCATED, Entries, Workspace, entries_for
 from chunked_td.learners.views import View, check_view
-from chunked_td.models.asked import Answers
 from chunked_td.models.counts import Counts
 from chunked_td.models.errors import ModelError
+from chunked_td.models.predictions import Predictions
 from chunked_td.policies import GIVEN, UNIFORM, write_policy
 from chunked_td.seeding import Draws, generator, split_seed
 
@@ -301,7 +302,7 @@ class Learner:
         model: Any = "counts"
         if self._asks_model():
             parts = Needs.PARTS in self.lambda_source.needs_with(self.bootstrap)
-            model = Answers.empty(self.n_actions, len(self.indexer.nvec or (1,)) if parts else 1)
+            model = Predictions.empty(self.n_actions, len(self.indexer.nvec or (1,)) if parts else 1)
         policy = None
         if self.bootstrap == STATE:
             policy = UNIFORM if isinstance(self.policy, str) else GIVEN
@@ -460,7 +461,7 @@ class Learner:
 
     def _update(self, state: int, percept: int, legal: np.ndarray, ended: int, given: int | None) -> int:
         """Learn from the transition to `state`; returns the next action, or −1."""
-        in_python = self._state.source is None or type(self._state.model) is Answers
+        in_python = self._state.source is None or type(self._state.model) is Predictions
         if in_python or given is not None or self._cut != 1.0:
             return advance_in_python(self, state, percept, legal, ended, given)
         addresses, entries = self._entries()

@@ -14,19 +14,20 @@ In control the equations of old policies stay in A. Memory is rows × rows, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
 from chunked_td._checks import check_positive
 from chunked_td._numba import code, kernel
+from chunked_td._settings import KernelSettings
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.learners.expected_traces import MOST
 from chunked_td.traces import Trace, clear_entries, clear_in_python, decay, mark
 
 
 @dataclass(frozen=True)
-class LeastSquares:
+class LeastSquares(KernelSettings):
     """The view of LSTD(λ), with its settings: `view=LeastSquares(…)`, or "least_squares".
 
     Args:
@@ -35,8 +36,7 @@ class LeastSquares:
 
     ridge: float = 1.0
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "ridge", check_positive("ridge", self.ridge))
+    checks: ClassVar = {"ridge": check_positive}
 
     def empty(self, rows: int, components: int, capacity: int) -> LeastSquaresTrace:
         """Nothing seen."""

@@ -22,19 +22,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from functools import partial
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
 from chunked_td._checks import check_choice, check_not_negative
-from chunked_td._numba import by_type, kernel
+from chunked_td._numba import dispatch, kernel, zeros
+from chunked_td._settings import KernelSettings
 from chunked_td.traces import Trace, clear_entries, clear_in_python, grown_rows, mark, mature, reinforce
 
 RETURNS = ("share", "zero")
 
 
 @dataclass(frozen=True)
-class Lineage:
+class Lineage(KernelSettings):
     """The view of lineage traces, with its settings: `view=Lineage(…)`, or "lineage".
 
     Args:
@@ -46,22 +48,12 @@ class Lineage:
     prior: float = 1.0
     returns: str = "share"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "prior", check_not_negative("prior", self.prior))
-        check_choice("returns", self.returns, RETURNS)
+    checks: ClassVar = {"prior": check_not_negative, "returns": partial(check_choice, choices=RETURNS)}
 
     def empty(self, rows: int, components: int, capacity: int) -> LineageTrace:
         """Traces of this kind before the first episode."""
-        return LineageTrace(
-            Trace.empty(rows, components, capacity),
-            np.zeros(rows),
-            np.zeros(rows, np.int64),
-            np.zeros((rows, 2), np.int64),
-            np.zeros((1024, 2), np.int64),
-            np.zeros(2, np.int64),
-            self.prior,
-            self.returns == "zero",
-        )
+        entries, zero = Trace.empty(rows, components, capacity), self.returns == "zero"
+        return zeros(LineageTrace, {"rows": rows, "slots": 1024}, entries=entries, prior=self.prior, zero=zero)
 
 
 class LineageTrace(NamedTuple):
@@ -117,12 +109,7 @@ class LineageTrace(NamedTuple):
         reinforce(agent.tables.values, trace.entries, step_size, memory.delta_t)
 
 
-@kernel
-def _none(source, i):
-    return 0.0
-
-
-guess_at = by_type("guess_at", _none)
+guess_at = dispatch("guess_at", 0.0)
 """I(x_t), where the source has it (`chunked_td.lambdas.maturity`)."""
 
 

@@ -13,8 +13,8 @@ from chunked_td.bootstraps import STATE
 from chunked_td.lambdas.base import COUNTED, LambdaSource, Needs
 from chunked_td.lambdas.plain import PlainStep, checked_lambda
 from chunked_td.learners.update import EMPTY, ONGOING, TERMINATED
-from chunked_td.models.asked import Answers, ask_chances, ask_outcomes, ask_overlaps, overlaps_of
 from chunked_td.models.counts import FOLLOWING, TARGET, ForwardCounts, is_known, probability
+from chunked_td.models.predictions import Predictions, ask_chances, ask_outcomes, ask_overlaps, overlaps_of
 from chunked_td.policies import count_action
 
 
@@ -57,7 +57,7 @@ def advance_in_python(
             assert action != EMPTY
             action = action if given is None else given
         here = agent.state, agent.action, state, percept, action
-        if type(agent._state.model) is Answers:
+        if type(agent._state.model) is Predictions:
             _ask(agent, state, ended)
             addresses, entries = agent._entries()  # the outcomes may have needed more room
         entries.observe(addresses, *here, ended)
@@ -123,19 +123,19 @@ def _plain_step(agent: Any, state: int, percept: int, action: int, ended: int) -
     row = agent.state * A
 
     def chances() -> np.ndarray:
-        if type(model) is Answers:
+        if type(model) is Predictions:
             return model.chances.prod(axis=1)
         _check_forward(agent, model)
         return np.array([probability(model.counts, row + a, percept) for a in range(A)])
 
     def known() -> np.ndarray:
-        if type(model) is Answers:
+        if type(model) is Predictions:
             return np.ones(A, bool)
         _check_forward(agent, model)
         return np.array([is_known(model.counts, row + a) for a in range(A)])
 
     def outcomes(a: int) -> tuple[np.ndarray, np.ndarray]:
-        if type(model) is Answers:
+        if type(model) is Predictions:
             part = slice(int(model.start[a]), int(model.start[a + 1]))
             return model.targets[part], model.weights[part]
         _check_forward(agent, model)

@@ -98,13 +98,7 @@ def save(agent: Learner, path: Any) -> None:
         "policy": _policy_out(agent, arrays),
         "indexer": _pack(agent.indexer.state(), arrays, "indexer"),
         "model": _model_out(agent, arrays),
-        "progress": [
-            agent.episode,
-            agent.state,
-            agent.action,
-            float(agent._rates[1]),
-            float(agent._rates[0]),
-        ],
+        "progress": [agent.episode, agent.state, agent.action, float(agent._rates[1]), float(agent._rates[0])],
         "policy_draws": agent.policy_draws.state(),
         "chunk_draws": agent.chunk_draws.state(),
         "plan_draws": agent.plan_draws.state(),
@@ -152,9 +146,11 @@ def load(
       ValueError: if the file is not a saved learner, was cut short or changed, or holds what no learner can have.
     """
     content = read_regular(path)
+    given = {"lambda_source": lambda_source, "model": model, "policy": policy}
+    given |= {"planner": planner, "exploration": exploration}
     try:
         arrays = Archive(content, max_bytes)
-        agent = _learner(arrays, lambda_source, model, policy, planner, exploration)
+        agent = _learner(arrays, given)
         arrays.check_all_read()
         if isinstance(agent.indexer, OwnFeatures):
             if features is None:
@@ -170,19 +166,12 @@ def load(
         raise ValueError(f"{path}: not a saved learner, or cut short or changed: {text}") from problem
 
 
-def _learner(
-    arrays: Mapping[str, np.ndarray],
-    source: LambdaSource | None,
-    model: Any,
-    policy: Any,
-    planner: Planner | None,
-    exploration: Exploration | None,
-) -> Learner:
-    """The learner that an archive holds."""
+def _learner(arrays: Mapping[str, np.ndarray], given: Mapping[str, Any]) -> Learner:
+    """The learner that an archive holds; `given` has what the caller of `load` passed, by name."""
     header = json.loads(str(arrays["header"].data, "utf-8"))
     if header["format"] != FORMAT:
         raise _Unfit(f"written in format {header['format']}, this version reads format {FORMAT}")
-    agent = _rebuild(header, arrays, source, model, policy, planner, exploration)
+    agent = _rebuild(header, arrays, given)
     agent.policy_draws = Draws.from_state(header["policy_draws"])
     agent.chunk_draws = Draws.from_state(header["chunk_draws"])
     if agent.planner is not None:
@@ -203,15 +192,7 @@ def _env_state_in(state: Any) -> Any:
     return state and check_random_state("env_state", state)
 
 
-def _rebuild(
-    header: dict[str, Any],
-    arrays: Mapping[str, np.ndarray],
-    source: LambdaSource | None,
-    model: Any,
-    policy: Any,
-    planner: Planner | None,
-    exploration: Exploration | None,
-) -> Learner:
+def _rebuild(header: dict[str, Any], arrays: Mapping[str, np.ndarray], given: Mapping[str, Any]) -> Learner:
     import chunked_td
 
     if header["learner"] not in chunked_td.LEARNERS:
@@ -237,7 +218,7 @@ def _rebuild(
             raise ValueError(
                 f"trace_weights must have {indexer.count * width} rows, got {arrays['trace_weights'].shape}"
             )
-    policy = _policy_in(header["policy"], arrays, policy)
+    policy = _policy_in(header["policy"], arrays, given["policy"])
     if issubclass(cls, SuttonSingh):
         kept: dict[str, Any] = {name: settings.get(name) for name in ("discount", "seed", "action_mask")}
         return cls(space, policy=policy, indexer=indexer, **kept)
@@ -245,11 +226,11 @@ def _rebuild(
         space,
         step_size=_number_in(header["step_size"]),
         epsilon=_number_in(header["epsilon"]),
-        exploration=_named_in("exploration", header.get("exploration"), exploration, EXPLORATIONS),
-        lambda_source=_named_in("lambda_source", header["lambda_source"], source, CLASSES),
-        planner=_named_in("planner", header.get("planner"), planner, PLANNERS),
+        exploration=_named_in("exploration", header.get("exploration"), given["exploration"], EXPLORATIONS),
+        lambda_source=_named_in("lambda_source", header["lambda_source"], given["lambda_source"], CLASSES),
+        planner=_named_in("planner", header.get("planner"), given["planner"], PLANNERS),
         reward_source=reward_source,
-        model=_model_in(header["model"], arrays, model),
+        model=_model_in(header["model"], arrays, given["model"]),
         policy=policy,
         indexer=indexer,
         **settings,

@@ -41,8 +41,7 @@ class Saved(NamedTuple):
 
 
 def _saved(layout: str, least: int = 0, below: int = LARGEST) -> Saved:
-    dtype, _, dims = layout.rstrip("]").partition("[")
-    return Saved(Layout(np.dtype(dtype), tuple(dim.strip() for dim in dims.split(","))), least, below)
+    return Saved(Layout.of(layout), least, below)
 
 
 def _declared(cls: type, fields: Any, **renamed: str) -> dict[str, Saved]:

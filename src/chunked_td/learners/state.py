@@ -7,11 +7,12 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import code, static
+from chunked_td._numba import code, enlarged, static, zeros
+from chunked_td._settings import grown_arrays
 from chunked_td.bootstraps import EXPECTED_SARSA, Q_LEARNING, SARSA, STATE
 from chunked_td.features.linear import LinearTrace
 from chunked_td.features.maps import Features
-from chunked_td.lambdas.base import LambdaSource, Needs, grown_arrays
+from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.lambdas.episode import Episode
 from chunked_td.lambdas.maturity import Mature
 from chunked_td.learners.count_models import (
@@ -42,14 +43,17 @@ _PAIRS = 4096  # distinct transitions that small problems have room for at once
 
 
 class Rule(NamedTuple):
-    """The choices of a learner, and the numbers that go with them."""
+    """The choices of a learner, and the numbers that go with them.
 
-    bootstrap: Any  # static, see chunked_td.bootstraps
+    Those marked * are static, or plain numbers where one compiled loop serves every bootstrap (`one_loop`).
+    """
+
+    bootstrap: Any  # * see chunked_td.bootstraps
     policy: Any  # static: GREEDY, UNIFORM or GIVEN
     per_component: Any  # static: 1 if every reward component has a λ of its own
-    keeps_policy: Any  # static: 1 if λ needs π(·|x_t)
-    keeps_legal: Any  # static: 1 if λ or a planner needs the legal actions of other states
-    chooses_late: Any  # static: 1 if a_{t+1} is chosen after update t, see `update`
+    keeps_policy: Any  # * 1 if λ needs π(·|x_t)
+    keeps_legal: Any  # * 1 if λ or a planner needs the legal actions of other states
+    chooses_late: Any  # * 1 if a_{t+1} is chosen after update t, see `update`
     checks_lambda: Any  # static: 1 if the λ source is not one of ours, and might leave [0, 1]
     n_actions: Any  # A
     discount: float  # γ
@@ -85,25 +89,8 @@ class Memory(NamedTuple):
     @classmethod
     def empty(cls, n_actions: int, components: int, capacity: int) -> Memory:
         """No episode under way."""
-        return cls(
-            policy=np.zeros(n_actions),
-            next_policy=np.zeros(n_actions),
-            scratch=np.zeros(n_actions),
-            lambda_t=np.zeros(components),
-            delta_t=np.zeros(components),
-            previous=np.full(1, -1, np.int64),
-            rows=np.zeros(capacity, np.int64),
-            delta=np.zeros((capacity, components)),
-            lambda_=np.zeros((capacity, components)),
-            length=np.zeros(1, np.int64),
-        )
-
-    def grown(self, capacity: int) -> Memory:
-        """The same memory with room for a longer episode."""
-        larger = Memory.empty(self.policy.size, self.lambda_t.size, capacity)
-        for old, new in zip(self, larger, strict=True):
-            new[: old.shape[0]] = old
-        return larger
+        sizes = {"A": n_actions, "d": components, "T": capacity, "one": 1}
+        return zeros(cls, sizes, previous=np.full(1, -1, np.int64))
 
 
 class AgentState(NamedTuple):
@@ -111,7 +98,7 @@ class AgentState(NamedTuple):
 
     rule: Rule
     source: Any  # the compiled form of a λ source
-    model: Any  # ForwardCounts, PartCounts, BackwardCounts, Oracle, Answers, or None
+    model: Any  # ForwardCounts, PartCounts, BackwardCounts, Oracle, Predictions, or None
     tables: Tables
     trace: Any  # a kind of trace (`learners.views`), or None for updates at the end of an episode
     memory: Memory
@@ -133,6 +120,7 @@ def make_rule(
     cutoff: float = 0.0,
     replacing: bool = False,
     plans: bool = False,
+    one_loop: bool = False,
 ) -> Rule:
     """The choices for one learner, checked against each other; one that plans needs the policy in all states."""
     needs = source.needs_with(bootstrap)
@@ -159,13 +147,14 @@ def make_rule(
         raise ValueError(f"replacing goes with view 'traces', got view {view!r}")
     if policy is None:
         policy = UNIFORM if bootstrap == STATE else GREEDY
+    chosen = int if one_loop else static
     return Rule(
-        bootstrap=static(bootstrap),
+        bootstrap=chosen(bootstrap),
         policy=static(policy),
         per_component=static(int(source.per_component)),
-        keeps_policy=static(int(Needs.POLICY in needs)),
-        keeps_legal=static(int(Needs.LEGAL in needs or (plans and bootstrap != STATE))),
-        chooses_late=static(int(_chooses_late(bootstrap, view, plans))),
+        keeps_policy=chosen(int(Needs.POLICY in needs)),
+        keeps_legal=chosen(int(Needs.LEGAL in needs or (plans and bootstrap != STATE))),
+        chooses_late=chosen(int(_chooses_late(bootstrap, view, plans))),
         checks_lambda=static(int(not type(source).__module__.startswith("chunked_td."))),
         n_actions=n_actions,
         discount=float(discount),
@@ -215,6 +204,7 @@ def build_state(
     cutoff: float = 0.0,
     replacing: bool = False,
     features: Features | None = None,
+    one_loop: bool = False,
 ) -> AgentState:
     """The compiled side of a learner before its first step, for `Learner` and for the simulation.
 
@@ -228,12 +218,13 @@ def build_state(
       error_states: how many states a model error knows of. known_states: how many a prior is spread over.
       policy: GREEDY, UNIFORM or GIVEN; by default the first for action values, the second for state values.
       features: where values are linear in features.
+      one_loop: whether code compiled for this state is to serve every bootstrap.
     """
     A, d = code(n_actions), reward_components(reward_source, nvec, paid, source.per_component)
     sizes_of_components = np.array(nvec if nvec is not None and len(nvec) else (1,), np.int64)
     rule = make_rule(
         bootstrap, source, view, n_actions, discount, policy=policy, cutoff=cutoff, replacing=replacing,
-        plans=planner is not None or isinstance(reward_source, ExpectedError),
+        plans=planner is not None or isinstance(reward_source, ExpectedError), one_loop=one_loop,
     )  # fmt: skip
     divides = isinstance(reward_source, LearnedComponents)
     parts = component_parts(source, d, sizes_of_components.size, rest=divides)
@@ -241,7 +232,7 @@ def build_state(
     values = np.zeros((sizes["rows"], d))  # memory is taken when a row is first written
     if initial_value:
         values[:] = initial_value
-    legal = np.zeros((states if rule.keeps_legal.value else 0, A), bool)
+    legal = np.zeros((states if code(rule.keeps_legal) else 0, A), bool)
     explored = None if exploration is None else exploration.compiled(sizes)
     if features is None:
         trace = empty_trace(view, sizes["rows"], d, min(sizes["rows"], room))
@@ -253,7 +244,9 @@ def build_state(
             kind_of_counts(source, bootstrap), bootstrap, states, A, parts, sizes_of_components, prior=prior,
             known_states=known_states, capacity=max(room, min(4 * states * A, _PAIRS)),
         )  # fmt: skip
-    episode = Episode.empty(d, room, rule.discount, rule.bootstrap) if source.learns_from_episodes else None
+    episode = None
+    if source.learns_from_episodes:
+        episode = zeros(Episode, {"T": room, "k": d}, discount=rule.discount, bootstrap=rule.bootstrap)
     if compiled_source is None and source.is_compiled:
         compiled_source = source.compiled(sizes)
     return AgentState(
@@ -266,7 +259,7 @@ def build_state(
         watch=np.zeros(1, np.int64),
         episode=episode,
         planning=make_planning(planner, reward_source, sizes, stream, room),
-        error=None if error is None else error.compiled(error_states, A),
+        error=None if error is None else error.compiled({"S": error_states, "A": A}),
         division=reward_source.compiled(sizes_of_components) if divides else None,
     )
 
@@ -284,9 +277,9 @@ def with_room(agent: AgentState, steps: int) -> AgentState:
     if agent.trace is not None:
         new["trace"] = trace_with_room(agent.trace, agent.tables.values.shape[0], steps)
     elif memory.rows.size - memory.length[0] < steps:
-        new["memory"] = memory.grown(2 * memory.rows.size + steps)
+        new["memory"] = enlarged(memory, T=2 * memory.rows.size + steps)
     if episode is not None and episode.states.size - episode.length[0] < steps:
-        new["episode"] = episode.grown(2 * episode.states.size + steps)
+        new["episode"] = enlarged(episode, T=2 * episode.states.size + steps)
     pairs = steps * pairs_per_step(model)
     if pairs and model.counts.room < pairs:
         counts = model.counts.grown(model.counts.head.size, 2 * model.counts.pairs.shape[0] + pairs)

@@ -38,7 +38,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import Form, by_type, code, entry, kernel, read
+from chunked_td._numba import Form, code, dispatch, entry, kernel, read
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.features.linear import arrive, value_of
 from chunked_td.lambdas.episode import add_transition
@@ -75,39 +75,18 @@ class Rates(NamedTuple):
 
 
 @kernel
-def _nothing(item, argument):
-    pass
-
-
-@kernel
-def _learn_nothing(source, step, reward, td_error, ended):
-    pass
-
-
-@kernel
 def _next_state(error, step):
     return step.next_state
 
 
-@kernel
-def _no_surprise(source, agent, step, row, terminated):
-    pass
+count, look_up = dispatch("observe", None), dispatch("look_up", None)
+misread, seen_state = dispatch("misread"), dispatch("seen_state", _next_state)
 
 
-count, look_up = by_type("observe", _nothing), by_type("look_up", _nothing)
-misread, seen_state = by_type("misread"), by_type("seen_state", _next_state)
-
-
-@kernel
-def _written_by_python(no_source, step, i):
-    """λ of a source that is plain Python is written by `python_steps`; this code only begins its episodes."""
-    return np.nan
-
-
-lambda_of = by_type("lambda_t", _written_by_python)
-after_step, after_episode = by_type("after_step", _learn_nothing), by_type("after_episode", _nothing)
-write_surprise = by_type("write_surprise", _no_surprise)
-divide = by_type("divide")
+lambda_of = dispatch("lambda_t", np.nan)  # λ of a source that is plain Python is written by `python_steps`
+after_step, after_episode = dispatch("after_step", None), dispatch("after_episode", None)
+write_surprise = dispatch("write_surprise", None)
+divide = dispatch("divide")
 
 
 @kernel
@@ -149,12 +128,12 @@ def begin(agent, rng, state, legal, epsilon):
 
 
 @kernel
-def advance(agent, rng, arrival, rates, scene):
+def advance(agent, rng, arrival, rates, truth):
     """Learn from one transition; returns the next action, or −1.
 
     Args:
       agent: AgentState. rng: a Stream for the policy. arrival: Arrival. rates: Rates.
-      scene: where the simulation plays, for the true model; None otherwise.
+      truth: the transition as the true model sees it; None for other models.
     """
     action = -1
     count_action(agent.tables.exploration, arrival.state, arrival.action, code(agent.rule.n_actions))
@@ -166,7 +145,7 @@ def advance(agent, rng, arrival, rates, scene):
         agent.division, here.reward, here.state, here.action, here.next_state, here.components, here.percept, action,
         previous,
     )  # fmt: skip
-    step = step_of(agent, transition, rates.epsilon, scene)
+    step = step_of(agent, transition, rates.epsilon, truth)
     observe(agent, step, arrival.reward, arrival.ended)
     write_lambda(agent, step)
     use_lambda(agent, step, arrival.ended, rates.step_size)
@@ -192,12 +171,12 @@ def transition_of(division, paid, state, action, next_state, components, percept
 
 
 @kernel
-def step_of(agent, transition, epsilon, scene):
+def step_of(agent, transition, epsilon, truth):
     """The transition as λ sources and models see it."""
     memory = agent.memory
     policies = memory.policy, memory.next_policy
     return make_step(
-        transition, policies, memory.delta_t, memory.scratch, epsilon, agent.rule, agent.tables, agent.model, scene
+        transition, policies, memory.delta_t, memory.scratch, epsilon, agent.rule, agent.tables, agent.model, truth
     )
 
 
@@ -239,7 +218,7 @@ def _train_model(error, agent, step):
             next_action=step.next_action,
             previous=step.previous,
         )
-        count(agent.model, step_of(agent, transition, step.epsilon, step.scene))
+        count(agent.model, step_of(agent, transition, step.epsilon, step.truth))
     look_up(agent.model, step)
 
 
@@ -351,7 +330,7 @@ def _make_updates(no_trace, agent, coins, step_size):
         agent.watch[0] |= NO_NUMBER
 
 
-learn, end_episode = by_type("update", _keep), by_type("end", _make_updates)
+learn, end_episode = dispatch("update", _keep), dispatch("end", _make_updates)
 """Use λ_t and δ_t as the kind of trace does; the end of an episode."""
 
 

@@ -19,7 +19,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import code, kernel
+from chunked_td._numba import code, kernel, zeros
 from chunked_td.bootstraps import SARSA
 
 ORIGIN, TARGET, NUMBER, FOLLOWING = range(4)
@@ -49,14 +49,9 @@ class Counts(NamedTuple):
         slots = 1
         while slots < 2 * capacity:
             slots *= 2
-        return cls(
-            table=np.zeros(slots, np.int32),
-            pairs=np.zeros((capacity, 4), np.int64),
-            head=np.full(origins, -1, np.int64),
-            total=np.zeros(origins, np.int64),
-            size=np.zeros(1, np.int64),
-            prior=np.append(prior, outcomes).astype(np.float64),
-        )
+        sizes = {"slots": slots, "capacity": capacity, "origins": origins}
+        known = np.append(prior, outcomes).astype(np.float64)
+        return zeros(cls, sizes, head=np.full(origins, -1, np.int64), prior=known)
 
     def grown(self, origins: int, capacity: int) -> Counts:
         """The same counts with room for more origins and more distinct pairs."""

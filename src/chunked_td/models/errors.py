@@ -7,20 +7,21 @@ of what really came. Each error is fixed by its seed; random numbers of the run 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from chunked_td._checks import check_probability, check_seed, check_whole
 from chunked_td._numba import code, form_of, kernel
+from chunked_td._settings import KernelSettings
 
 
 @dataclass(frozen=True)
-class ModelError:
-    """Base of the model errors: a frozen dataclass of settings with a kernel `misread(error, step)`, a static method.
+class ModelError(KernelSettings):
+    """Base of the model errors: settings with a kernel `misread(error, step)`, a static method.
 
     The kernel is called once per transition and returns the next state that the model sees, or −1 if it does not look.
     `error.seen[0]` holds the answer until the next transition.
@@ -31,17 +32,13 @@ class ModelError:
 
     needs_states: ClassVar[bool] = True
 
-    def settings(self) -> dict[str, Any]:
-        """The settings by name, as plain values."""
-        return dataclasses.asdict(self)
-
     def make_arrays(self, states: int, n_actions: int) -> Mapping[str, np.ndarray]:
         """What the error keeps besides `seen`."""
         return {}
 
-    def compiled(self, states: int, n_actions: int) -> Any:
+    def compiled(self, sizes: Mapping[str, int]) -> Any:
         """What kernels see: a NamedTuple of the settings and of the arrays."""
-        return form_of(self, {**self.make_arrays(states, n_actions), "seen": np.zeros(1, np.int64)})
+        return form_of(self, {**self.make_arrays(sizes["S"], sizes["A"]), "seen": np.zeros(1, np.int64)})
 
     @staticmethod
     @kernel
@@ -61,7 +58,11 @@ def wrong_states(states: int, seed: int, among: tuple[int, ...] | None) -> np.nd
     return wrong
 
 
-def _check_states(among: Any) -> tuple[int, ...] | None:
+def _check_seed(_: str, seed: Any) -> int:
+    return check_seed(seed)
+
+
+def _check_states(_: str, among: Any) -> tuple[int, ...] | None:
     if among is None:
         return None
     given = tuple(check_whole("states", s, 0) for s in among)
@@ -89,10 +90,7 @@ class CorruptedModel(ModelError):
     seed: int = 0
     states: tuple[int, ...] | None = None
 
-    def __post_init__(self) -> None:
-        check_probability("fraction", self.fraction)
-        check_seed(self.seed)
-        object.__setattr__(self, "states", _check_states(self.states))
+    checks: ClassVar = {"fraction": check_probability, "seed": _check_seed, "states": _check_states}
 
     def make_arrays(self, states: int, n_actions: int) -> Mapping[str, np.ndarray]:
         """w, where the count of misread visits of each (s, a) begins, and its visits."""
@@ -127,10 +125,7 @@ class PermutedModel(ModelError):
     seed: int = 0
     states: tuple[int, ...] | None = None
 
-    def __post_init__(self) -> None:
-        check_probability("share", self.share)
-        check_seed(self.seed)
-        object.__setattr__(self, "states", _check_states(self.states))
+    checks: ClassVar = {"share": check_probability, "seed": _check_seed, "states": _check_states}
 
     def make_arrays(self, states: int, n_actions: int) -> Mapping[str, np.ndarray]:
         """The permutation, and which (s, a) it holds for."""
@@ -158,8 +153,7 @@ class StaleModel(ModelError):
 
     until: int
 
-    def __post_init__(self) -> None:
-        check_whole("until", self.until, 0)
+    checks: ClassVar = {"until": partial(check_whole, least=0)}
 
     def make_arrays(self, states: int, n_actions: int) -> Mapping[str, np.ndarray]:
         """How many episodes have begun."""

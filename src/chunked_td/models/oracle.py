@@ -12,13 +12,13 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import by_type, code, kernel, static
+from chunked_td._numba import code, dispatch, kernel, static
 from chunked_td.models.components import part_chance
 
-env_probability = by_type("probability")
+env_probability = dispatch("probability")
 
 
-class Scene(NamedTuple):
+class TrueTransition(NamedTuple):
     """Where a transition of the simulation took place."""
 
     env: Any
@@ -54,9 +54,9 @@ class Oracle(NamedTuple):
 
     @staticmethod
     @kernel
-    def scene(model, env, before, after):
+    def truth(model, env, before, after):
         """What this model has to see of a transition."""
-        return Scene(env, before, after)
+        return TrueTransition(env, before, after)
 
     @staticmethod
     @kernel
@@ -65,9 +65,9 @@ class Oracle(NamedTuple):
         if code(model.every):
             for b in range(code(step.n_actions)):
                 if step.policy[b] > 0.0 or b == step.action:
-                    ask(model, step.scene, b)
+                    ask(model, step.truth, b)
         else:
-            ask(model, step.scene, step.action)
+            ask(model, step.truth, step.action)
 
     @staticmethod
     @kernel
@@ -211,23 +211,23 @@ def part_agrees(tables, x, y, part):
 
 
 @kernel
-def ask(model, scene, action):
+def ask(model, truth, action):
     """The probability of what came, and of all that could have come where it is needed."""
-    env_probability(scene.env, scene.before, action, scene.after, model.chances[action])
+    env_probability(truth.env, truth.before, action, truth.after, model.chances[action])
     if model.marginals.shape[1] > 0:
-        fill_marginals(model, scene, action)
+        fill_marginals(model, truth, action)
 
 
 @kernel
-def fill_marginals(model, scene, action):
+def fill_marginals(model, truth, action):
     """P(x'^j = v|x, action) for every component j and value v."""
     c = model.imagined.size
     for j in range(c):
         for i in range(c):
-            model.imagined[i] = scene.after[i]
+            model.imagined[i] = truth.after[i]
         for k in range(model.start[j], model.start[j + 1]):
             model.imagined[j] = k - model.start[j]
-            env_probability(scene.env, scene.before, action, model.imagined, model.scratch)
+            env_probability(truth.env, truth.before, action, model.imagined, model.scratch)
             model.marginals[action, k] = model.scratch[j]
 
 

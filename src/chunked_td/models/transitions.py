@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import kernel
+from chunked_td._numba import kernel, zeros
 from chunked_td.models.counts import ORIGIN, TARGET, Counts, increment
 
 
@@ -34,15 +34,8 @@ class TransitionCounts(NamedTuple):
     @classmethod
     def empty(cls, rows: int, states: int, rewards: int, capacity: int = 256) -> TransitionCounts:
         """Nothing counted yet."""
-        return cls(
-            counts=Counts.empty(rows, capacity=capacity),
-            rewards=np.zeros((capacity, rewards)),
-            ends=np.zeros(capacity, np.int64),
-            entry=np.zeros(states, np.int64),
-            entering=np.zeros(capacity, np.int64),
-            tried=np.zeros(rows, np.int64),
-            tried_number=np.zeros(1, np.int64),
-        )
+        sizes = {"rows": rows, "states": states, "d": rewards, "capacity": capacity}
+        return zeros(cls, sizes, counts=Counts.empty(rows, capacity=capacity))
 
     @classmethod
     def restored(cls, counts: Counts, rewards: np.ndarray, ends: np.ndarray, states: int) -> TransitionCounts:

@@ -59,25 +59,10 @@ def retrace(
     Returns:
       float[T, ...]: errors of Q(s_t, a_t) at 0..T−1; 0 where masked.
     """
-    given = read(
-        {
-            "r_t": r_t,
-            "discount_t": discount_t,
-            "q_tm1": q_tm1,
-            "q_t": q_t,
-            "a_tm1": a_tm1,
-            "a_t": a_t,
-            "pi_t": pi_t,
-            "mu_t": mu_t,
-            "lambda_": lambda_,
-        },
-        time_axis,
-        extra_axes=("q_tm1", "q_t", "pi_t"),
-        mask=mask,
-        masked=masked,
-        segment_ids=segment_ids,
-        bootstraps=True,
-    )
+    arguments = {"r_t": r_t, "discount_t": discount_t, "q_tm1": q_tm1, "q_t": q_t, "a_tm1": a_tm1, "a_t": a_t}
+    arguments |= {"pi_t": pi_t, "mu_t": mu_t, "lambda_": lambda_}
+    steps = {"mask": mask, "masked": masked, "segment_ids": segment_ids}
+    given = read(arguments, time_axis, extra_axes=("q_tm1", "q_t", "pi_t"), bootstraps=True, **steps)
     backend, arrays = given.backend, given.arrays
     backend.check(given)
     per_action = (*given.shape, *tuple(arrays["q_t"].shape)[-1:])
@@ -179,21 +164,8 @@ def vtrace(
     Returns:
       float[T, ...]: errors at 0..T−1; 0 where masked.
     """
-    return leaky_vtrace(
-        v_tm1,
-        v_t,
-        r_t,
-        discount_t,
-        rho_tm1,
-        1.0,
-        lambda_,
-        clip_rho_threshold,
-        stop_target_gradients,
-        sample_mask,
-        masked=masked,
-        segment_ids=segment_ids,
-        time_axis=time_axis,
-    )
+    arguments = v_tm1, v_t, r_t, discount_t, rho_tm1, 1.0, lambda_, clip_rho_threshold, stop_target_gradients
+    return leaky_vtrace(*arguments, sample_mask, masked=masked, segment_ids=segment_ids, time_axis=time_axis)
 
 
 def leaky_vtrace(
@@ -221,14 +193,8 @@ def leaky_vtrace(
       float[T, ...]: errors at 0..T−1; 0 where masked.
     """
     _check_clip("clip_rho_threshold", clip_rho_threshold)
-    arguments = {
-        "r_t": r_t,
-        "discount_t": discount_t,
-        "v_t": v_t,
-        "v_tm1": v_tm1,
-        "rho_tm1": rho_tm1,
-        "lambda_": lambda_,
-    }
+    arguments = {"r_t": r_t, "discount_t": discount_t, "v_t": v_t, "v_tm1": v_tm1, "rho_tm1": rho_tm1}
+    arguments |= {"lambda_": lambda_}
     given = read(arguments, time_axis, mask=sample_mask, masked=masked, segment_ids=segment_ids)
     return _vtrace(given, alpha_, clip_rho_threshold, stop_target_gradients)
 
@@ -272,14 +238,8 @@ def vtrace_td_error_and_advantage(
     """
     _check_clip("clip_rho_threshold", clip_rho_threshold)
     _check_clip("clip_pg_rho_threshold", clip_pg_rho_threshold)
-    arguments = {
-        "r_t": r_t,
-        "discount_t": discount_t,
-        "v_t": v_t,
-        "v_tm1": v_tm1,
-        "rho_tm1": rho_tm1,
-        "lambda_": lambda_,
-    }
+    arguments = {"r_t": r_t, "discount_t": discount_t, "v_t": v_t, "v_tm1": v_tm1, "rho_tm1": rho_tm1}
+    arguments |= {"lambda_": lambda_}
     given = read(arguments, time_axis, mask=sample_mask, masked=masked, segment_ids=segment_ids, bootstraps=True)
     errors = _vtrace(given, 1.0, clip_rho_threshold, stop_target_gradients)
     r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_ = given.arrays.values()

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import by_type, code, kernel, on_stack, static, static_if_small
+from chunked_td._numba import code, dispatch, kernel, on_stack, static, static_if_small, zeros
 from chunked_td.learners.planning.base import has_planning_room
 from chunked_td.learners.update import ONGOING, TERMINATED, TRUNCATED, Arrival, Rates, advance, finish, select_action
 
@@ -19,17 +19,7 @@ NO_STATE, NO_ACTIONS, NO_END, NO_DRAWS = 4, 8, 16, 32
 """What may be wrong with an environment's dynamics, as bits of `AgentState.watch`: a state outside `nvec`, a number of
 legal actions outside 1..A, an episode longer than `horizon`, more random numbers taken than `draws` says."""
 
-env_reset, env_step, env_legal = by_type("reset"), by_type("step"), by_type("legal")
-
-
-@kernel
-def _no_miss(env, first_action, state):
-    return False
-
-
-@kernel
-def _no_limit(env):
-    return -1
+env_reset, env_step, env_legal = dispatch("reset"), dispatch("step"), dispatch("legal")
 
 
 @kernel
@@ -37,21 +27,9 @@ def _first_action(env, choices):
     return 0 if choices == 1 else -1
 
 
-time_limit, only_action = by_type("time_limit", _no_limit), by_type("only_action", _first_action)
-env_miss = by_type("miss", _no_miss)
-
-
-@kernel
-def _no_scene(model, env, before, after):
-    return None
-
-
-@kernel
-def _leave_nothing(model, state, before):
-    pass
-
-
-scene_for, leave = by_type("scene", _no_scene), by_type("leave", _leave_nothing)
+time_limit, only_action = dispatch("time_limit", -1), dispatch("only_action", _first_action)
+env_miss = dispatch("miss", False)
+truth_for, leave = dispatch("truth", None), dispatch("leave", None)
 
 
 class Sizes(NamedTuple):
@@ -72,27 +50,12 @@ class Record(NamedTuple):
     policies: Annotated[np.ndarray, "float64[k, A]"]  # π(·|x_t)
     rewards: Annotated[np.ndarray, "float64[T, p]"]
 
-    @classmethod
-    def empty(cls, components: int, n_actions: int, rewards: int, horizon: int) -> Record:
-        """Before the first episode."""
-        return cls(
-            np.zeros((horizon + 1, components), np.int16),
-            np.zeros(horizon, np.int16),
-            np.zeros((horizon + 1, n_actions)),
-            np.zeros((horizon, rewards)),
-        )
-
 
 class LambdaSums(NamedTuple):
     """λ since the latest record, summed over steps; a mean over reward components where each has its own."""
 
-    total: Annotated[np.ndarray, "float64[m]"]
-    steps: Annotated[np.ndarray, "int64[m]"]  # the first step of an episode has no λ
-
-    @classmethod
-    def zero(cls) -> LambdaSums:
-        """Before the first step."""
-        return cls(np.zeros(1), np.zeros(1, np.int64))
+    total: Annotated[np.ndarray, "float64[1]"]
+    steps: Annotated[np.ndarray, "int64[1]"]  # the first step of an episode has no λ
 
 
 class Stage(NamedTuple):
@@ -116,11 +79,10 @@ class Stage(NamedTuple):
     ) -> Stage:  # fmt: skip
         """Before the first episode; the environment pays `paid` numbers, the learner has `rewards` components."""
         c = nvec.size
-        return cls(
+        return zeros(
+            cls,
+            {"c": c, "p": paid},
             sizes=Sizes(static_if_small(c), n_actions, static_if_small(paid), static_if_small(rewards), static(1)),
-            state=np.zeros(c, np.int64),
-            before=np.zeros(c, np.int64),
-            reward=np.zeros(paid),
             strides=np.append(np.cumprod(nvec[:0:-1])[::-1], 1).astype(np.int64),
             legal=masks,
             horizon=horizon,
@@ -152,11 +114,6 @@ class Totals(NamedTuple):
     misses: Annotated[np.ndarray, "int64[1]"]
     returned: Annotated[np.ndarray, "float64[1]"]  # since the latest record
     steps: Annotated[np.ndarray, "int64[1]"]
-
-    @classmethod
-    def zero(cls) -> Totals:
-        """Before the first episode."""
-        return cls(np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64))
 
 
 @kernel
@@ -259,7 +216,7 @@ def _play(env, agent, stage, env_rng, policy_rng, rates):
         s2 = encode(state, stage.strides)
         end, only = TERMINATED if ended else TRUNCATED if t == limit else ONGOING, only_action(env, choices)
         arrival = Arrival(s, a, stage.reward, s2, state, s2, stage.legal[choices], only, end)
-        a2 = advance(agent, policy_rng, arrival, rates, scene_for(agent.model, env, stage.before, state))
+        a2 = advance(agent, policy_rng, arrival, rates, truth_for(agent.model, env, stage.before, state))
         for i in range(stage.reward.size):
             total += stage.reward[i]
         _write_record(stage.record, stage, memory, t, a)
@@ -293,12 +250,7 @@ def _unread(stream):
     return stream.block.size - stream.position[0]
 
 
-@kernel
-def _always(model, pairs):
-    return True
-
-
-room_for = by_type("has_room", _always)
+room_for = dispatch("has_room", True)
 
 
 @kernel

@@ -13,14 +13,14 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import by_type, kernel
-from chunked_td.models.asked import Answers
+from chunked_td._numba import dispatch, kernel
 from chunked_td.models.oracle import Oracle
+from chunked_td.models.predictions import Predictions
 
 NEGLIGIBLE = 1e-4
 """Values of a component whose probabilities add up to less than this are left out of the list of outcomes."""
 
-answers_at = by_type("answers_at")
+answers_at = dispatch("answers_at")
 
 
 @kernel
@@ -71,12 +71,12 @@ class ChanceReader(NamedTuple):
     """For sources that ask about the outcome in any way."""
 
     width: int
-    answers: Answers
+    answers: Predictions
 
     @classmethod
     def make(cls, components: int, n_actions: int) -> ChanceReader:
         """For so many state components and actions."""
-        return cls(components * n_actions, Answers.empty(n_actions, components))
+        return cls(components * n_actions, Predictions.empty(n_actions, components))
 
     @staticmethod
     @kernel

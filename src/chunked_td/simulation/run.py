@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td._numba import check_layout, formed, is_cacheable, static, static_if_small
+from chunked_td._numba import check_layout, formed, is_cacheable, static, static_if_small, zeros
 from chunked_td.bootstraps import BOOTSTRAPS
 from chunked_td.envs.protocol import Dynamics, independent_copy, legal_masks, prepare
 from chunked_td.lambdas.base import LambdaSource, Needs
@@ -78,7 +78,8 @@ class Run:
         A, T = dynamics.n_actions, dynamics.horizon
         nvec, bootstrap = np.array(dynamics.nvec, np.int64), BOOTSTRAPS[learner]
         states, seeds = int(nvec.prod()), split_seed(seed)
-        n_actions = A if getattr(dynamics, "one_loop", False) else static_if_small(A)
+        one_loop = getattr(dynamics, "one_loop", False)
+        n_actions = A if one_loop else static_if_small(A)
         draws = 0 if planner is None else planner.draws * T
         self.plan_draws = Draws(generator(seeds.planning), max(_BLOCK, 2 * draws) if draws else 0)
         self.agent = build_state(
@@ -100,19 +101,20 @@ class Run:
             error=error,
             error_states=states,
             replacing=replacing,
+            one_loop=one_loop,
         )
         if source is not None:  # λ is computed after the episode, from the policies as they were
             self.agent = self.agent._replace(rule=self.agent.rule._replace(keeps_policy=static(1)))
         check_layout(self.agent)
-        kept = Record.empty(nvec.size, A, dynamics.n_rewards, T) if record else None
+        kept = zeros(Record, {"k": T + 1, "T": T, "c": nvec.size, "A": A, "p": dynamics.n_rewards}) if record else None
         trusted = type(dynamics).__module__.startswith("chunked_td.")
-        masks, sums = legal_masks(dynamics), LambdaSums.zero() if sum_lambda else None
+        masks, sums = legal_masks(dynamics), zeros(LambdaSums, {}) if sum_lambda else None
         d = self.agent.tables.values.shape[1]
         self.stage = Stage.empty(nvec, n_actions, dynamics.n_rewards, d, masks, T, trusted, kept, sums)
         self._prepare(dynamics, seeds, view, draws)
         planned = () if self.agent.planning is None else (self.agent.planning.planner,)
         self.loop = compiled_for(play_block, self.env, self.agent.source, self.agent.tables.exploration, *planned)
-        self.totals = Totals.zero()
+        self.totals = zeros(Totals, {})
         self.episode, self.diverged = 0, -1
 
     def _prepare(self, dynamics: Dynamics, seeds: SeedSequences, view: View, planning: int) -> None:

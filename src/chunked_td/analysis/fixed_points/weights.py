@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_choice
-from chunked_td._numba import by_type, code, kernel, static
+from chunked_td._numba import code, dispatch, kernel, static
 from chunked_td.analysis.fixed_points.limits import LimitModel, Limits
 from chunked_td.analysis.fixed_points.places import Chain, Moves, Places
 from chunked_td.analysis.fixed_points.problem import Problem
@@ -42,12 +42,7 @@ def places_for(source: LambdaSource | LambdaFunction, problem: Problem) -> Place
     return None
 
 
-@kernel
-def _recall_nothing(source, step, left):
-    pass
-
-
-_lambda_of, _recall = by_type("lambda_t"), by_type("recall", _recall_nothing)
+_lambda_of, _recall = dispatch("lambda_t"), dispatch("recall", None)
 
 
 class Choices(NamedTuple):

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from chunked_td.lab.comparison.arms import BOOTSTRAPS, PLANS, VALUES
-from chunked_td.lab.comparison.ranking import LEAST, Gap, PairedFamily
+from chunked_td.lab.comparison.ranking import LEAST, PairedFamily
 from chunked_td.lab.comparison.recipe import agent_line, command
 from chunked_td.lab.comparison.sweep import ArmOutcome, Comparison, Standing
+from chunked_td.lab.statistics import Estimate
 from chunked_td.lab.wording import list_text, seeds_text
 
 NOT_LEARNED = "Is the state hidden, is exploration too weak, or are the episodes too few?"
@@ -30,7 +31,7 @@ def headline(found: Comparison) -> str:
     if first is None:
         return "Every arm diverged at every step size: take smaller step sizes, or rewards of a smaller scale."
     if found.family.spread == 0.0:
-        return f"Nothing to choose: every run of every arm has the same return, {first.mean:.4g}. {NOT_LEARNED}"
+        return f"Nothing to choose: every run of every arm has the same return, {first.score.value:.4g}. {NOT_LEARNED}"
     if found.seeds < LEAST:
         text = f"No verdict: {seeds_text(found.seeds)} are too few, {LEAST} are the least."
         return f"{text} Highest mean so far: {_scored(first)}."
@@ -88,9 +89,9 @@ def direct_texts(found: Comparison) -> list[str]:
         return []
     gap = found.family.gap(fixed.place, source.place)
     ours, theirs = source.arm.source_label, fixed.arm.source_label
-    side = "ahead of" if gap.mean >= 0 else "behind"
+    side = "ahead of" if gap.value >= 0 else "behind"
     shown = "" if gap.shown else ", not shown" if found.seeds >= LEAST else ""
-    text = f"{ours} is {side} the best fixed λ ({theirs}) by {(gap if gap.mean >= 0 else -gap).text}{shown}"
+    text = f"{ours} is {side} the best fixed λ ({theirs}) by {(gap if gap.value >= 0 else -gap).span('.3g')}{shown}"
     if gap.shown or found.seeds < LEAST:
         return [f"{text}."]
     return [f"{text}: a fixed λ = {fixed.arm.value:g} is simpler, and {found.seeds} seeds do not tell the two apart."]
@@ -106,7 +107,7 @@ def recipe_texts(found: Comparison) -> list[str]:
     return [*first, f"{label} in Python: {agent_line(best.outcome, found.settings)}"]
 
 
-def bootstrap_gaps(found: Comparison) -> Iterator[tuple[str, str, int, Gap]]:
+def bootstrap_gaps(found: Comparison) -> Iterator[tuple[str, str, int, Estimate]]:
     """Pairs of bootstraps, how many λ sources both have, and the first's lead in the mean over these."""
     names = list(dict.fromkeys(one.arm.bootstrap for one in found.outcomes))
     for first, second in itertools.combinations(names, 2):
@@ -131,8 +132,8 @@ def bootstrap_texts(found: Comparison) -> list[str]:
     for first, second, shared, gap in bootstrap_gaps(found):
         if gap.shown:
             names = BOOTSTRAPS[first], BOOTSTRAPS[second]
-            (better, worse), gap = (names, gap) if gap.mean > 0 else (names[::-1], -gap)
-            texts.append(f"{better} beats {worse} by {gap.text}, averaged over {shared} λ sources.")
+            (better, worse), gap = (names, gap) if gap.value > 0 else (names[::-1], -gap)
+            texts.append(f"{better} beats {worse} by {gap.span('.3g')}, averaged over {shared} λ sources.")
     return texts
 
 

@@ -18,6 +18,7 @@ from chunked_td.lambdas.names import current_id
 from chunked_td.lambdas.reading import read_sources, required_settings
 from chunked_td.lambdas.watkins import WatkinsLambda
 from chunked_td.learners.exploration import EPSILON, Exploration
+from chunked_td.learners.planning.dyna import Dyna
 from chunked_td.learners.rules import PARTS, read_rule, split_rule
 from chunked_td.learners.schedule import Schedule
 
@@ -204,11 +205,6 @@ class LearnerArm:
         return f"{BOOTSTRAPS[self.bootstrap]}, {self.source_label}"
 
     @property
-    def kind(self) -> str:
-        """What is compiled for it: the same for all fixed λs."""
-        return f"{BOOTSTRAPS[self.bootstrap]}, {self._name}"
-
-    @property
     def id(self) -> str:
         """Short name, for files and logs."""
         name = {"fixed": "lambda", DYNA: DYNA, RANDOM: RANDOM}.get(self.source, self.lambda_source.id)
@@ -239,13 +235,6 @@ class LearnerArm:
         return "#666666" if self.source in (DYNA, RANDOM) else self.lambda_source.color
 
     @property
-    def planner(self) -> Any:
-        """The planner, or None."""
-        import chunked_td
-
-        return chunked_td.Dyna() if self.source == DYNA else None
-
-    @property
     def plans(self) -> bool:
         """Whether it makes more updates than its steps."""
         return self.source in PLANS
@@ -254,8 +243,8 @@ class LearnerArm:
         """The arm as the lab runs it, with these step sizes of the ladder."""
         at_random = self.source == RANDOM or settings.question == VALUES
         options: dict[str, Any] = {"epsilon": 1.0} if at_random else exploration_options(settings)
-        if self.planner is not None:
-            options["planner"] = self.planner
+        if self.source == DYNA:
+            options["planner"] = Dyna()
         options |= self.view_options
         source = self.lambda_source
         model = "counts" if source.needs & MODEL else None

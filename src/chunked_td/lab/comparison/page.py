@@ -77,9 +77,9 @@ def _cells(found: Comparison, row: Standing) -> tuple[str, ...]:
     if best is None or row.place == best.place:
         return row.arm.label, "" if best is None else "best", row.text, "", row.outcome.step_size_text
     gap = found.family.gap(row.place, best.place)
-    verdict = "" if found.seeds < LEAST else "≈ best" if not gap.shown else "worse" if gap.mean > 0 else "better"
+    verdict = "" if found.seeds < LEAST else "≈ best" if not gap.shown else "worse" if gap.value > 0 else "better"
     size = "–" if row is found.reference or row.outcome is found.random else row.outcome.step_size_text
-    return row.arm.label, verdict, row.text, gap.text, size
+    return row.arm.label, verdict, row.text, gap.span(".3g"), size
 
 
 def shown_rows(found: Comparison) -> list[Standing]:
@@ -107,12 +107,13 @@ def ranking_plot(found: Comparison) -> Plot:
     names = [row.arm.label for row in rows]
     traces: list[dict[str, Any]] = []
     for row, name in zip(rows, names, strict=True):
-        bar = {} if np.isnan(row.low) else {
-            "error_x": {"type": "data", "symmetric": False, "array": numbers([row.high - row.mean]),
-                        "arrayminus": numbers([row.mean - row.low]), "color": row.arm.color},
+        mean, low, high = row.score
+        bar = {} if np.isnan(low) else {
+            "error_x": {"type": "data", "symmetric": False, "array": numbers([high - mean]),
+                        "arrayminus": numbers([mean - low]), "color": row.arm.color},
         }  # fmt: skip
         traces.append({
-            "type": "scatter", "mode": "markers", "showlegend": False, "x": numbers([row.mean]), "y": [name],
+            "type": "scatter", "mode": "markers", "showlegend": False, "x": numbers([mean]), "y": [name],
             "marker": {"size": 9, "color": row.arm.color}, **bar,
             "hovertemplate": f"{row.text}<extra>{name}</extra>",
         })  # fmt: skip
@@ -122,7 +123,7 @@ def ranking_plot(found: Comparison) -> Plot:
         "y": [name for row, name in zip(rows, names, strict=True) for _ in row.outcome.scores],
         "marker": {"size": 4, "color": "rgba(0,0,0,0.22)"},
     }  # fmt: skip
-    more = {} if found.reference is None else _random_line(found.reference.mean)
+    more = {} if found.reference is None else _random_line(found.reference.score.value)
     made = layout(axis(found.settings.score_axis), axis("", categoryorder="array", categoryarray=names), **more)
     caption = (
         f"The {found.settings.score}: mean over {found.seeds} seeds with its 95 % interval; small dots are seeds"
@@ -142,14 +143,11 @@ def _lines(found: Comparison, name: str, x: Any) -> list[dict[str, Any]]:
     """One line per arm with its band; the best of each kind are visible at first."""
     traces, shown = [], shown_rows(found)
     for place, row in enumerate(found.rows):
-        values = getattr(row.outcome, name)
+        values = row.outcome.at_chosen(name)
         there = np.isfinite(values).any(axis=0)
-        mean, interval = mean_and_interval(values[:, there])
-        look = _look(row, place)
-        traces += at_first(
-            line_with_band(row.arm.label, x[there], mean, interval, look, seeds=found.seeds, markers=False),
-            row in shown,
-        )
+        mean, look = mean_and_interval(values[:, there]), _look(row, place)
+        some = line_with_band(row.arm.label, x[there], mean, look, seeds=found.seeds, markers=False)
+        traces += at_first(some, row in shown)
     return traces
 
 
@@ -164,7 +162,7 @@ def curves_plot(found: Comparison) -> Plot:
     """Learning curves, every seed at its chosen step size."""
     made = layout(axis("episode"), axis(f"{found.settings.score_axis} since the last point"))
     caption = f"The best of each kind, mean over {found.seeds} seeds with 95 % intervals; others: click in the legend."
-    lines = _lines(found, "means", found.settings.marks)
+    lines = _lines(found, "mean_return", found.settings.marks)
     return Plot("curves", "Learning curves", f"{caption} {_BANDS}", lines, made, ("bands", "logx"))
 
 
@@ -175,7 +173,7 @@ def lambda_plot(found: Comparison) -> Plot:
         f"Mean λ of the steps, over {found.seeds} seeds with 95 % intervals. Near 1, returns are passed back whole; "
         f"near 0, every step bootstraps. {_BANDS}"
     )
-    lines = _lines(found, "lambdas", found.settings.marks)
+    lines = _lines(found, "mean_lambda", found.settings.marks)
     return Plot("lambda", "λ over training", caption, lines, made, ("bands", "logx"))
 
 
@@ -185,9 +183,9 @@ def step_size_plot(found: Comparison) -> Plot:
     for place, row in enumerate(found.rows):
         scores = row.outcome.all_scores
         there = np.isfinite(scores).all(axis=1)
-        mean, interval = mean_and_interval(scores[there].T)
+        mean = mean_and_interval(scores[there].T)
         sizes, look = np.array(row.outcome.step_sizes)[there], _look(row, place)
-        some = line_with_band(row.arm.label, sizes, mean, interval, look, seeds=scores.shape[1], markers=True)
+        some = line_with_band(row.arm.label, sizes, mean, look, seeds=scores.shape[1], markers=True)
         traces += at_first(some, row in shown)
     made = layout(axis("step size α", log=True), axis(found.settings.score_axis))
     caption = f"The {found.settings.score}, for every step size tried without diverging, {found.seeds} seeds. {_BANDS}"

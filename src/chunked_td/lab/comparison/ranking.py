@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chunked_td.lab.statistics import RESAMPLES, mean_and_interval
+from chunked_td.lab.statistics import RESAMPLES, Estimate, mean_and_interval
 
 ERROR = 0.05
 """Share of families of equal arms in which some difference is shown."""
@@ -42,31 +42,6 @@ def chosen_sizes(scores: np.ndarray) -> np.ndarray:
         if others.any():
             found[np.arange(seeds) % 2 == half] = scores[:, others].mean(axis=1).argmax()
     return found
-
-
-@dataclass(frozen=True)
-class Gap:
-    """How far one arm is behind another: mean over seeds, and its interval, which holds with all others of a family.
-
-    With fewer than `LEAST` seeds, and where all scores are the same, there is no interval: both ends are NaN.
-    """
-
-    mean: float
-    low: float
-    high: float
-
-    @property
-    def shown(self) -> bool:
-        """Whether the difference is more than chance explains."""
-        return self.low > 0.0 or self.high < 0.0
-
-    @property
-    def text(self) -> str:
-        """Mean and interval, as tables have them."""
-        return f"{self.mean:.3g}" if np.isnan(self.low) else f"{self.mean:.3g} ({self.low:.3g} to {self.high:.3g})"
-
-    def __neg__(self) -> Gap:
-        return Gap(-self.mean, -self.high, -self.low)
 
 
 @dataclass(frozen=True)
@@ -118,8 +93,10 @@ class PairedFamily:
         """The distance from the lowest to the highest score of any run: no difference can be larger."""
         return float(np.ptp(self.scores)) if self.scores.size else 0.0
 
-    def gap(self, arm: int, other: int | None = None) -> Gap:
-        """How far `arm` is behind `other`, by default the best.
+    def gap(self, arm: int, other: int | None = None) -> Estimate:
+        """How far `arm` is behind `other`, by default the best; the interval holds with all others of the family.
+
+        With fewer than `LEAST` seeds, and where all scores are the same, there is no interval: both ends are NaN.
 
         Where all seeds differ by the same amount, an outcome that n seeds have not shown may have a probability of up
         to 1 − ε^(1/n), where ε is the error divided by the number of pairs; it may be as far off as scores can differ.
@@ -127,12 +104,12 @@ class PairedFamily:
         difference = self.scores[self.best if other is None else other] - self.scores[arm]
         mean, deviation, (arms, seeds) = float(difference.mean()), float(_standard_error(difference)), self.scores.shape
         if seeds < LEAST or self.spread <= _rounding(self.scores):
-            return Gap(mean, np.nan, np.nan)
+            return Estimate(mean, np.nan, np.nan)
         if deviation <= _rounding(self.scores):
             missed = unseen(seeds, self.error / max(arms * (arms - 1) // 2, 1))
-            return Gap(mean, mean - missed * (self.spread + mean), mean + missed * (self.spread - mean))
+            return Estimate(mean, mean - missed * (self.spread + mean), mean + missed * (self.spread - mean))
         half = self.critical * deviation
-        return Gap(mean, max(mean - half, -self.spread), min(mean + half, self.spread))
+        return Estimate(mean, max(mean - half, -self.spread), min(mean + half, self.spread))
 
     @property
     def no_difference(self) -> bool:
@@ -154,19 +131,19 @@ def unseen(runs: int, error: float) -> float:
     return 1.0 - error ** (1.0 / runs)
 
 
-def own_interval(scores: np.ndarray, lowest: float, highest: float) -> tuple[float, float]:
-    """95 % bootstrap interval of one arm's mean; NaN where there are too few seeds, never of zero width.
+def own_interval(scores: np.ndarray, lowest: float, highest: float) -> Estimate:
+    """One arm's mean and its 95 % bootstrap interval; NaN where there are too few seeds, never of zero width.
 
     Args:
       scores: float64[seeds]. lowest, highest: of all runs of all arms.
     """
     if scores.size < LEAST or not lowest < highest:
-        return np.nan, np.nan
-    mean, interval = mean_and_interval(scores)
-    if interval.high - interval.low > 1e-12 * max(abs(lowest), abs(highest)):
-        return float(interval.low), float(interval.high)
+        return Estimate(float(scores.mean()), np.nan, np.nan)
+    mean, low, high = map(float, mean_and_interval(scores))
+    if high - low > 1e-12 * max(abs(lowest), abs(highest)):
+        return Estimate(mean, low, high)
     half = unseen(scores.size, ERROR) * (highest - lowest)
-    return max(float(mean) - half, lowest), min(float(mean) + half, highest)
+    return Estimate(mean, max(mean - half, lowest), min(mean + half, highest))
 
 
 def _standard_error(differences: np.ndarray) -> np.ndarray:

@@ -30,6 +30,7 @@ from chunked_td.lab.errors import DONE, DirectoryError, LabError
 from chunked_td.lab.results.runs import RunArrays, runs_of
 from chunked_td.lab.running.plan import SweepOptions, make_plan, record_request
 from chunked_td.lab.running.reproduce import RunOptions, run_planned
+from chunked_td.lab.statistics import Estimate
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.family import family_of
@@ -74,23 +75,14 @@ class ArmOutcome:
         columns = self.runs.columns
         return columns[name] if name in columns else np.full_like(columns["score"], np.nan)
 
-    def _at_chosen(self, name: str) -> np.ndarray:
+    def at_chosen(self, name: str) -> np.ndarray:
+        """The same at the chosen step sizes, float64[seeds, checkpoints]."""
         return self.column(name)[self.chosen, np.arange(self.chosen.size)]
 
     @cached_property
     def scores(self) -> np.ndarray:
         """float64[seeds] at the chosen step sizes."""
         return self.all_scores[self.chosen, np.arange(self.chosen.size)]
-
-    @cached_property
-    def means(self) -> np.ndarray:
-        """float64[seeds, checkpoints] at the chosen step sizes."""
-        return self._at_chosen("mean_return")
-
-    @cached_property
-    def lambdas(self) -> np.ndarray:
-        """float64[seeds, checkpoints] at the chosen step sizes: mean λ; NaN where no step had one."""
-        return self._at_chosen("mean_lambda")
 
     @property
     def diverged(self) -> bool:
@@ -151,7 +143,7 @@ class Comparison:
     @cached_property
     def rows(self) -> list[Standing]:
         """The ranking, best first. Arms that diverged are not in it."""
-        return sorted((self._standing(k) for k in range(self.family.ranked)), key=lambda row: -row.mean)
+        return sorted((self._standing(k) for k in range(self.family.ranked)), key=lambda row: -row.score.value)
 
     @property
     def reference(self) -> Standing | None:
@@ -160,10 +152,10 @@ class Comparison:
 
     def _standing(self, place: int) -> Standing:
         scores = self.family.scores
-        interval = own_interval(scores[place], float(scores.min()), float(scores.max()))
+        score = own_interval(scores[place], float(scores.min()), float(scores.max()))
         outcome = self._ranked[place] if place < len(self._ranked) else self.random
         assert outcome is not None
-        return Standing(outcome, float(scores[place].mean()), *interval, place)
+        return Standing(outcome, score, place)
 
     @cached_property
     def _ranked(self) -> list[ArmOutcome]:
@@ -193,14 +185,11 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Standing:
-    """An arm in a ranking: mean return with its 95 % bootstrap interval (NaN where there are too few seeds)."""
+    """An arm in a ranking, with its mean score. Args: place: among the rows of the family."""
 
     outcome: ArmOutcome
-    mean: float
-    low: float
-    high: float
+    score: Estimate
     place: int
-    """Among the rows of the family."""
 
     @property
     def arm(self) -> LearnerArm:
@@ -210,7 +199,7 @@ class Standing:
     @property
     def text(self) -> str:
         """Mean and interval."""
-        return f"{self.mean:.4g}" if np.isnan(self.low) else f"{self.mean:.4g} ({self.low:.4g} to {self.high:.4g})"
+        return self.score.span(".4g")
 
 
 def compare(

@@ -12,7 +12,7 @@ import numpy as np
 
 from chunked_td.analysis.causes import BREAK, CERTAIN
 from chunked_td.analysis.credit import Credit, Explanation, LambdaHistory
-from chunked_td.lab.report.page import templates
+from chunked_td.lab.report.page import render
 
 _STATES = 40  # states shown over training: the most visited ones
 _CHIPS = 6  # rewards to choose from at a click
@@ -20,20 +20,18 @@ _CHIPS = 6  # rewards to choose from at a click
 
 def render_page(explanation: Explanation) -> str:
     """The page as text."""
-    return (
-        templates()
-        .get_template("explain.html")
-        .render(
-            title=f"{explanation.env}: where the credit of one episode goes",
-            explanation=explanation,
-            sentences=explanation.sentences(),
-            chips=[_chip(explanation, t, i) for t, i in explanation.arrivals[:_CHIPS]],
-            more=len(explanation.arrivals) - _CHIPS,
-            data=page_data(explanation),
-            watched=[one for one in explanation.learners if one.watched is not None],
-            certain=CERTAIN,
-            component=explanation.arrivals[0][1],
-        )
+    return render(
+        "explain.html",
+        with_plotly=False,
+        title=f"{explanation.env}: where the credit of one episode goes",
+        explanation=explanation,
+        sentences=explanation.sentences(),
+        chips=[_chip(explanation, t, i) for t, i in explanation.arrivals[:_CHIPS]],
+        more=len(explanation.arrivals) - _CHIPS,
+        data=page_data(explanation),
+        watched=[one for one in explanation.learners if one.watched is not None],
+        certain=CERTAIN,
+        component=explanation.arrivals[0][1],
     )
 
 

@@ -53,20 +53,11 @@ def by_origin(claims: Sequence[JudgedClaim]) -> dict[str, list[JudgedClaim]]:
     return {whose: part for whose, part in found.items() if part}
 
 
-def by_study(claims: Iterable[JudgedClaim]) -> dict[str, list[JudgedClaim]]:
-    """{title of the study: its claims}, in order."""
+def grouped(claims: Iterable[JudgedClaim], name: str) -> dict[str, list[JudgedClaim]]:
+    """Claims by an attribute, in order: by "title", that of their study; those not run by "evidence", the reason."""
     found: dict[str, list[JudgedClaim]] = {}
     for claim in claims:
-        found.setdefault(claim.title, []).append(claim)
-    return found
-
-
-def by_reason(claims: Iterable[JudgedClaim]) -> dict[str, list[JudgedClaim]]:
-    """{why it was not run: the claims}, so that each reason is said once."""
-    found: dict[str, list[JudgedClaim]] = {}
-    for claim in claims:
-        if claim.status == NOT_RUN:
-            found.setdefault(claim.evidence, []).append(claim)
+        found.setdefault(getattr(claim, name), []).append(claim)
     return found
 
 
@@ -87,7 +78,7 @@ def paper_claims(claims: Iterable[JudgedClaim]) -> str:
     theirs = [claim for claim in claims if claim.claim.origin == PAPER]
     statuses = [status for status in MARKS if any(claim.status == status for claim in theirs)]
     rows = []
-    for title, found in by_study(theirs).items():
+    for title, found in grouped(theirs, "title").items():
         seeds = sorted({claim.seeds for claim in found} - {0})
         size = f" ({' to '.join(map(str, sorted({seeds[0], seeds[-1]})))} seeds)" if seeds else ""
         rows.append((title + size, *(_verdicts(found, status) for status in statuses)))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chunked_td._durations import duration_text
 from chunked_td._files import check_inside
@@ -20,9 +20,10 @@ from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.report.choice import Plot, original_of, part
 from chunked_td.lab.report.figures import files_of, save_all
-from chunked_td.lab.report.ledger import MARKS, by_origin, by_reason, by_study, linked, paper_claims, summary
+from chunked_td.lab.report.ledger import MARKS, by_origin, grouped, linked, paper_claims, summary
 from chunked_td.lab.report.plots import mirror_plot, plots_of
 from chunked_td.lab.report.style import FORMATS
+from chunked_td.lab.report.style import render as render_figure
 from chunked_td.lab.report.text import PAPER, findings, not_run
 from chunked_td.lab.results.claims import JudgedClaim, LoadedDirectory, judge_all, load_directory
 from chunked_td.lab.results.runs import Results
@@ -31,6 +32,9 @@ from chunked_td.lab.store.directory import refuse, write_or_explain
 from chunked_td.lab.store.log import BatchRecord, RunLog, SessionRecord
 from chunked_td.lab.study import NOT_RUN, Study, Verdict
 from chunked_td.lab.wording import seeds_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TITLE = "Chunked-TD: the paper's experiments, run again"
 SWITCHES = {"bands": "intervals", "logx": "logarithmic episodes", "logy": "logarithmic scores"}
@@ -65,21 +69,30 @@ def build_report(
     if not results:
         raise DirectoryError(f"{loaded.path} has no finished runs yet, so there is nothing to report")
     folder = loaded.path if out is None else Path(out)
-    for name in ("figures", "tables"):
-        with refuse(DirectoryError):
-            check_inside(folder, folder / name)
     plots = {name: plots_of(study, results, known) for name, study in results.items()}
     tables = {name: tables_of(study) for name, study in results.items()}
     opening = opening_plot(results, known)
     published = {name: found for name, found in tables.items() if results[name].about.published}
-    save_all({**plots, "": [opening] if opening else []}, published, folder / "figures")
-    for table in (table for found in tables.values() for table in found):
-        write_or_explain(folder / "tables" / f"{table.name}.md", table.markdown().encode())
     judged = judge_all(loaded.results, known)
-    write_or_explain(folder / "tables" / "paper-claims.md", paper_claims(judged).encode())
+    texts = {table.name: table.markdown() for found in tables.values() for table in found}
+    write_parts(folder, {**texts, "paper-claims": paper_claims(judged)})
+    save_all({**plots, "": [opening] if opening else []}, published, folder / "figures")
     text = report_page(loaded, results, known, judged, plots, tables, opening, folder)
     write_or_explain(folder / "report.html", text.encode())
     return folder / "report.html"
+
+
+def write_parts(
+    folder: Path, texts: Mapping[str, str], figures: Mapping[str, Figure] | None = None, kind: str = "svg"
+) -> None:
+    """Write tables/NAME.md, with one newline at the end, and figures/NAME.svg (or another `kind`) into a folder."""
+    for name in ("figures", "tables"):
+        with refuse(DirectoryError):
+            check_inside(folder, folder / name)
+    for name, text in texts.items():
+        write_or_explain(folder / "tables" / f"{name}.md", (text.rstrip("\n") + "\n").encode())
+    for name, figure in (figures or {}).items():
+        write_or_explain(folder / "figures" / f"{name}.{kind}", render_figure(figure, kind))
 
 
 def report_page(
@@ -95,7 +108,7 @@ def report_page(
     """The page as text; `folder` is where it will lie, for links to the studies beside the run directory."""
     shown = {name: [it.id for it in plots[name]] + [f"table-{it.name}" for it in tables[name]] for name in results}
     claims = linked(judged, shown, loaded.folders, folder)
-    log = RunLog(loaded.path)
+    log, parts = RunLog(loaded.path), by_origin(claims)
     sections = [
         dict(  # what the page shows of one study; `figures`: {name of a figure for print: what it shows}
             study=study,
@@ -114,14 +127,14 @@ def report_page(
         title=TITLE,
         paper=PAPER,
         headline=headline(results, studies),
-        summaries=[summary(part, f"of {whose}") for whose, part in by_origin(claims).items()],
-        titles=list(by_study(claims)),
+        summaries=[summary(some, f"of {whose}") for whose, some in parts.items()],
+        titles=list(grouped(claims, "title")),
         introduction=introduction(results),
         opening=opening,
         not_run=not_run(results),
-        verdicts={f"{len(part)} claims of {whose}": by_study(part) for whose, part in by_origin(claims).items()},
+        verdicts={f"{len(some)} claims of {whose}": grouped(some, "title") for whose, some in parts.items()},
         claims=[claim for claim in claims if claim.status != NOT_RUN],
-        unrun=by_reason(claims),
+        unrun=grouped([claim for claim in claims if claim.status == NOT_RUN], "evidence"),
         sections=sections,
         time_table=time_table(log.batches()),
         sessions=distinct(log.sessions()),
@@ -145,28 +158,12 @@ def study_pages(loaded: LoadedDirectory, studies: Mapping[str, Study], folder: P
     ]
 
 
-def render(template: str, **values: Any) -> str:
-    """Fill in one of `templates/`. Text is escaped everywhere; only our own CSS and JavaScript go in as they are."""
-    from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
+def render(template: str, *, with_plotly: bool = True, **values: Any) -> str:
+    """Fill in one of `templates/`. Text is escaped; only our own CSS and JavaScript (`source`) go in as they are.
 
-    environment = templates()
-    environment.globals.update(
-        seeds_text=seeds_text,
-        switches=SWITCHES,
-        formats=FORMATS,
-        statuses=tuple(MARKS),
-        marks=MARKS,
-        claims_script=environment.globals["source"]("claims.js"),
-        style=environment.globals["source"]("page.css"),
-        script=environment.globals["source"]("plots.js"),
-        plotly=Markup(get_plotlyjs().replace("</script", "<\\/script")),
-    )
-    return environment.get_template(template).render(**values)
-
-
-def templates() -> Any:
-    """The Jinja environment of all pages; `source(name)` is a file of ours as it is."""
+    Args:
+      with_plotly: whether the page has plots, with their switches and the look of the report.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -175,8 +172,26 @@ def templates() -> Any:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
-    environment.globals["source"] = lambda name: Markup(loader.get_source(environment, name)[0])
-    return environment
+
+    def source(name: str) -> Markup:
+        return Markup(loader.get_source(environment, name)[0])
+
+    environment.globals["source"] = source
+    if with_plotly:
+        from plotly.offline import get_plotlyjs
+
+        environment.globals.update(
+            seeds_text=seeds_text,
+            switches=SWITCHES,
+            formats=FORMATS,
+            statuses=tuple(MARKS),
+            marks=MARKS,
+            claims_script=source("claims.js"),
+            style=source("page.css"),
+            script=source("plots.js"),
+            plotly=Markup(get_plotlyjs().replace("</script", "<\\/script")),
+        )
+    return environment.get_template(template).render(**values)
 
 
 def headline(results: Mapping[str, Results], studies: Mapping[str, Study]) -> str:

@@ -15,7 +15,7 @@ from chunked_td.lab.report.choice import FigureChoice, Plot, original_of, part
 from chunked_td.lab.report.networks import LOSS, NOISY, PREDICTABLE, calibration, diagnosed, pick
 from chunked_td.lab.report.style import GREY, Style, styles
 from chunked_td.lab.results.runs import ArmResults, Results, evenly
-from chunked_td.lab.statistics import Interval, mean_and_interval, mean_sd
+from chunked_td.lab.statistics import Estimate, mean_and_interval, mean_sd
 from chunked_td.lab.wording import step_size_text
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ def faint(color: str, alpha: float = 0.18) -> str:
 def line_with_band(
     name: str,
     x: Any,
-    mean: Any,
-    interval: Interval,
+    found: Estimate,
     look: Style,
     *,
     seeds: int,
@@ -95,9 +94,8 @@ def line_with_band(
 ) -> list[PlotlyTrace]:
     """Traces of a mean and its interval; the band comes first, so that the line lies over it."""
     group = group or name
-    there = ~np.isnan(mean)
-    x, mean = np.asarray(x)[there], np.asarray(mean)[there]
-    low, high = interval.low[there], interval.high[there]
+    there = ~np.isnan(found.value)
+    x, mean, low, high = (np.asarray(part)[there] for part in (x, *found))
     band = {
         "type": "scatter", "x": numbers(np.concatenate([x, x[::-1]])), "y": numbers(np.concatenate([high, low[::-1]])),
         "fill": "toself", "fillcolor": faint(look.color), "line": {"width": 0}, "mode": "lines", "hoverinfo": "skip",
@@ -144,12 +142,9 @@ def arm_lines(
     for arm in arms:
         found = points(arm)
         if found is not None:
-            mean, interval = mean_and_interval(found[1])
-            ends = Interval(shown(interval.low), shown(interval.high))
+            drawn = Estimate(*map(shown, mean_and_interval(found[1])))
             seeds = len(arm.require_runs().seeds)
-            traces += line_with_band(
-                name(arm), found[0], shown(mean), ends, looks[arm.id], seeds=seeds, markers=markers
-            )
+            traces += line_with_band(name(arm), found[0], drawn, looks[arm.id], seeds=seeds, markers=markers)
     return traces
 
 

@@ -21,7 +21,7 @@ from chunked_td.lab.statistics import (
     probability_of_improvement,
 )
 from chunked_td.lab.study import FAILS, HOLDS, NOT_SHOWN, Verdict
-from chunked_td.lab.wording import number_text, step_size_text
+from chunked_td.lab.wording import number_text, spread_text, step_size_text
 
 LEVEL = 0.05
 RELIABLE = 0.9  # a learner is reliable if at least this share of its runs learns
@@ -80,9 +80,8 @@ def scores_of(study: Results, arm_id: str) -> np.ndarray:
 
 def interval_text(values: np.ndarray) -> tuple[float, float, str]:
     """Ends of the 95 % interval of the mean over seeds, and "mean [low, high]"."""
-    mean, interval = mean_and_interval(values)
-    low, high = float(interval.low), float(interval.high)
-    numbers = [number_text(x, float(mean)) for x in (float(mean), low, high)]
+    mean, low, high = map(float, mean_and_interval(values))
+    numbers = [number_text(x, mean) for x in (mean, low, high)]
     return low, high, f"{numbers[0]} [{numbers[1]}, {numbers[2]}]"
 
 
@@ -183,10 +182,9 @@ def best_across_step_sizes(study: Results, arm_id: str) -> Verdict:
     shown = sum(gap < 0 and value < LEVEL for gap, value in zip(gaps, p, strict=True))
     status = HOLDS if shown >= SEVERAL else FAILS if lowest < SEVERAL else NOT_SHOWN
     easiest = sorted((values for values in unclear), key=lambda values: detectable_mean(values))[:SEVERAL]
-    mean, sd = mean_sd(scores_of(study, arm_id))
     evidence = (
         f"least mean of all at {lowest} of {len(gaps)} step sizes, shown against the best fixed λ there at {shown}; "
-        f"at its best step size {number_text(float(mean))} ± {number_text(float(sd), float(mean))}"
+        f"at its best step size {spread_text(*map(float, mean_sd(scores_of(study, arm_id))))}"
     )
     seen = _seen(status, easiest, len(gaps))
     return Verdict(status, evidence, f"{seen} at {SEVERAL} step sizes" if seen else "")
@@ -231,8 +229,8 @@ def low_at_several_step_sizes(study: Results, arm_id: str, factor: float) -> Ver
     """Whether an arm's mean is below `factor` times the best possible score at several step sizes."""
     runs = runs_of(study, arm_id)
     limit = factor * _best(study)
-    mean, interval = mean_and_interval(runs.at().T)
-    shown, possible = int(np.sum(interval.high < limit)), int(np.sum(interval.low < limit))
+    mean, low, high = mean_and_interval(runs.at().T)
+    shown, possible = int(np.sum(high < limit)), int(np.sum(low < limit))
     status = HOLDS if shown >= SEVERAL else FAILS if possible < SEVERAL else NOT_SHOWN
     widest = max(detectable_mean(values) for values in runs.at())
     seen = f"a mean {number_text(widest)} below the limit" if status == NOT_SHOWN else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from chunked_td.lab.results.runs import ArmResults, Results, RunArrays
 from chunked_td.lab.results.selection import exponent_by_error_of_mean, replay_selection
 from chunked_td.lab.statistics import interquartile_mean, mean_and_interval, mean_sd
 from chunked_td.lab.study import Published
-from chunked_td.lab.wording import number_text, seeds_text, step_size_text
+from chunked_td.lab.wording import number_text, seeds_text, spread_text, step_size_text
 
 PAPER_SEEDS = 10
 NOT_RUN = "not run"
@@ -28,8 +29,13 @@ class Table:
 
     def markdown(self) -> str:
         """The table as Markdown."""
-        lines = [self.columns, tuple("---" for _ in self.columns), *self.rows]
-        return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+        return markdown(self.columns, self.rows) + "\n"
+
+
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table as Markdown, without a last newline."""
+    lines = [columns, ("---",) * len(columns), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def tables_of(study: Results) -> list[Table]:
@@ -86,10 +92,7 @@ def replay_cell(study: Results, arm: ArmResults, number: Published | None) -> st
 
 def paper_text(number: Published | None) -> str:
     """A published number: "669 ± 17"."""
-    if number is None:
-        return "–"
-    spread = "" if number.spread is None else f" ± {number_text(number.spread, number.value)}"
-    return number_text(number.value) + spread
+    return "–" if number is None else spread_text(number.value, number.spread)
 
 
 def score_cells(study: Results, arm_id: str) -> list[str]:
@@ -97,10 +100,8 @@ def score_cells(study: Results, arm_id: str) -> list[str]:
     values = selected_scores(study, arm_id)
     if values is None:
         return [_why_not(study, arm_id), "–"]
-    mean, sd = mean_sd(values)
-    spread = "" if np.isnan(sd) else f" ± {number_text(float(sd), float(mean))}"
-    exponent = study.selected[arm_id]
-    return [number_text(float(mean)) + spread, step_size_text(exponent, study.about.step_size_base)]
+    step_size = step_size_text(study.selected[arm_id], study.about.step_size_base)
+    return [spread_text(*map(float, mean_sd(values))), step_size]
 
 
 def interval_cells(study: Results, arm_id: str) -> list[str]:
@@ -108,17 +109,15 @@ def interval_cells(study: Results, arm_id: str) -> list[str]:
     values = selected_scores(study, arm_id)
     if values is None:
         return ["–", "–"]
-    _, interval = mean_and_interval(values)
-    ends = f"{number_text(float(interval.low))} to {number_text(float(interval.high))}"
+    _, low, high = map(float, mean_and_interval(values))
+    ends = f"{number_text(low)} to {number_text(high)}"
     return [ends, number_text(float(interquartile_mean(values)))]
 
 
 def selected_scores(study: Results, arm_id: str) -> np.ndarray | None:
     """Scores float64[S] of an arm's runs of full length at its selected (or best) step size."""
     runs = study.runs(arm_id)
-    if runs is None:
-        return None
-    return runs.at()[list(runs.exponents).index(study.selected[arm_id])]
+    return None if runs is None else runs.of(study.selected[arm_id])[:, -1]
 
 
 def _why_not(study: Results, arm_id: str) -> str:
@@ -185,8 +184,7 @@ def reduced_table(study: Results) -> Table:
             values = selected_scores(early, arm.id)
             if values is not None:
                 exponent = step_size_text(early.selected[arm.id], study.about.step_size_base)
-                mean, sd = (float(number) for number in mean_sd(values))
-                text = number_text(mean) if np.isnan(sd) else f"{number_text(mean)} ± {number_text(sd, mean)}"
+                text = spread_text(*map(float, mean_sd(values)))
                 rows.append((arm.label, f"{episode:,}", str(len(values)), text, exponent))
     caption = "Arms that ran at a reduced size, and all others after as many episodes."
     columns = ("arm", "episodes", "seeds", study.about.score_label, "best α there")

@@ -102,6 +102,13 @@ class Batch:
         return columns
 
 
+def split_columns(program: Sequence[Batch], scores: Scores) -> list[Columns]:
+    """The columns of every batch. Args: scores: of all runs of a program, by name, float64[R, K]."""
+    cuts = np.cumsum([len(batch.pairs) for batch in program])[:-1]
+    parts = {name: np.split(values, cuts) for name, values in scores.items()}
+    return [batch.columns({name: part[k] for name, part in parts.items()}) for k, batch in enumerate(program)]
+
+
 def silent(text: str) -> None:
     """Report nothing."""
 

@@ -99,7 +99,7 @@ def compiling_side_by_side(batches: Sequence[Batch]) -> Iterator[None]:
     for batch in batches:
         ours = str(batch.protocol.runner).startswith("chunked_td.")  # others may do more than compute
         if ours and batch.protocol.batch_runner is None and batch.arm.kind != "network":
-            first.setdefault(batch.arm.compiles_as, batch)
+            first.setdefault(_compiles_as(batch), batch)
     waiting = list(first.values())[:0:-1]  # this process begins with the first kind
     helpers = min((os.cpu_count() or 1) - 1, len(waiting) // 2)
     with contextlib.ExitStack() as stack:
@@ -186,7 +186,24 @@ class LocalEngine:
 
 def _compiles_as(batch: Batch) -> Any:
     """The same for batches that one compiled loop runs."""
-    return batch.arm.compiles_as if batch.protocol.batch_runner is None else str(batch.protocol.runner)
+    if batch.protocol.batch_runner is not None:
+        return str(batch.protocol.runner)
+    learner, *others = batch.arm.compiles_as
+    return (learner == "td", *others) if _is_one_loop(batch.protocol.environment) else (learner, *others)
+
+
+_ONE_LOOP: dict[str, bool] = {}
+
+
+def _is_one_loop(environment: Any) -> bool:
+    """Whether one compiled loop serves every bootstrap on action values; see `chunked_td.envs.protocol`."""
+    key = repr(environment)
+    if key not in _ONE_LOOP:
+        _ONE_LOOP[key] = False
+        with contextlib.suppress(Exception):  # what is wrong with it is said when the batch is run
+            problem = environment.build()
+            _ONE_LOOP[key] = getattr(getattr(problem, "dynamics", problem), "one_loop", False)
+    return _ONE_LOOP[key]
 
 
 def _notice() -> Any:

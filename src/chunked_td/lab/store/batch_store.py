@@ -145,7 +145,7 @@ class Store:
                 content = _read(path)
                 if sha256(content) not in recorded:
                     raise LabError("its bytes do not match its recorded digest")
-                self._remember(StoredBatch.at(path, read_header(path, content).settings, sha256(content)))
+                self._remember(StoredBatch.at(path, read_header(path, content)[0], sha256(content)))
             except LabError as error:
                 self._set_aside(path, str(error))
         twice = sum(len(self._digests.of(path)) > 1 for path in self._files())
@@ -174,7 +174,7 @@ class Store:
                 content = _read(path)
                 if sha256(content) != digest:
                     raise LabError("it changed while it was read")
-                self._remember(StoredBatch.at(path, read_header(path, content).settings, digest))
+                self._remember(StoredBatch.at(path, read_header(path, content)[0], digest))
             except LabError as error:
                 self._set_aside(path, str(error))
                 continue
@@ -315,20 +315,11 @@ def encode(settings: BatchSettings, columns: Columns) -> bytes:
     return buffer.getvalue()
 
 
-@dataclass(frozen=True)
-class Header:
-    """What a stored file says of itself, in the metadata of its Parquet footer."""
-
-    settings: BatchSettings
-    rows: int
-    digest: str
-
-
 def inspect_file(path: Path) -> StoredBatch:
     """Check a Parquet file of the store in full; LabError says what is wrong with it."""
     content = _read(path)
     read_table(path, content)
-    return StoredBatch.at(path, read_header(path, content).settings, sha256(content))
+    return StoredBatch.at(path, read_header(path, content)[0], sha256(content))
 
 
 def _read(path: Path) -> bytes:
@@ -339,8 +330,8 @@ def _read(path: Path) -> bytes:
         raise LabError(str(error)) from error
 
 
-def read_header(path: Path, content: bytes) -> Header:
-    """Settings, rows and checksum of a stored file; LabError if its name and settings do not belong together."""
+def read_header(path: Path, content: bytes) -> tuple[BatchSettings, str]:
+    """Settings and checksum of a stored file; LabError if its name and settings do not belong together."""
     import polars as pl
 
     metadata = parsed(lambda: pl.read_parquet_metadata(io.BytesIO(content)))
@@ -354,27 +345,28 @@ def read_header(path: Path, content: bytes) -> Header:
         raise LabError("its name, its key and its settings do not belong together")
     if rows != len(settings.pairs) * len(settings.record_at):
         raise LabError(f"it says that it has {rows} rows, its settings say otherwise")
-    return Header(settings, rows, digest)
+    return settings, digest
 
 
 def read_table(path: Path, content: bytes) -> pl.DataFrame:
     """The table of a stored file, checked against its header: rows, arm, checksum. LabError says what is wrong."""
     import polars as pl
 
-    header = read_header(path, content)
+    settings, digest = read_header(path, content)
+    rows = len(settings.pairs) * len(settings.record_at)
     scan = parsed(lambda: pl.scan_parquet(io.BytesIO(content)))
     columns = parsed(scan.collect_schema)
-    if parsed(lambda: scan.select(pl.len()).collect().item()) != header.rows:
-        raise LabError(f"it must have {header.rows} rows")
-    if header.rows * len(columns) * 8 > ROOM + RATIO * len(content):
-        raise LabError(f"{header.rows:,} rows are too many for a file of {len(content):,} bytes")
+    if parsed(lambda: scan.select(pl.len()).collect().item()) != rows:
+        raise LabError(f"it must have {rows} rows")
+    if rows * len(columns) * 8 > ROOM + RATIO * len(content):
+        raise LabError(f"{rows:,} rows are too many for a file of {len(content):,} bytes")
     if list(columns)[:1] != ["arm"] or not all(kind in (pl.Int64, pl.Float64) for kind in list(columns.values())[1:]):
         raise LabError("its columns must be the arm and numbers")
     table = parsed(lambda: pl.read_parquet(io.BytesIO(content)))
-    if table.height != header.rows or digest_columns(_numbers(table)) != header.digest:
+    if table.height != rows or digest_columns(_numbers(table)) != digest:
         raise LabError("its rows do not match its checksum")
-    if table["arm"].null_count() or (table["arm"] != header.settings.arm).any():
-        raise LabError(f"its rows must be those of arm {header.settings.arm!r}")
+    if table["arm"].null_count() or (table["arm"] != settings.arm).any():
+        raise LabError(f"its rows must be those of arm {settings.arm!r}")
     return table
 
 

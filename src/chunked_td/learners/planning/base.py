@@ -16,13 +16,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import by_type, code, form_of, is_kernel, kernel
+from chunked_td._numba import code, dispatch, is_kernel, kernel
+from chunked_td._settings import KernelSettings, grown_arrays
 from chunked_td.bootstraps import STATE
-from chunked_td.lambdas.base import grown_arrays, new_array
 from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.learners.planning.smoothed_reward import SmoothedReward
 from chunked_td.models.transitions import TransitionCounts, record
@@ -30,37 +30,23 @@ from chunked_td.seeding import Stream
 
 
 @dataclass(frozen=True)
-class Planner:
-    """Base of the planners: a frozen dataclass of settings with a kernel `plan`, a static method.
+class Planner(KernelSettings):
+    """Base of the planners: settings with a kernel `plan`, a static method.
 
         plan(planner, agent, row, epsilon, step_size, over)
 
     It is called after every transition. `row` is the row of the transition, `over` says whether the episode has ended.
 
     Attributes:
-      arrays: what the planner keeps, as a layout by name: `rows` of the table of values, S states, A actions, d reward
-        components. The arrays start at zero, grow with the tables and are saved with the learner.
       direct: whether the real step's own TD update is made, too.
     """
 
-    arrays: ClassVar[Mapping[str, str]] = {}
     direct: bool = dataclasses.field(default=True, kw_only=True)
 
     @property
     def draws(self) -> int:
         """The most uniform numbers that one call of `plan` takes."""
         return 0
-
-    def settings(self) -> dict[str, Any]:
-        """The settings by name, as plain values."""
-        return dataclasses.asdict(self)
-
-    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Refuse, with a ValueError, arrays of a file that the kernels could index outside of."""
-
-    def compiled(self, sizes: Mapping[str, int]) -> Any:
-        """What kernels see: a NamedTuple of the settings and of the arrays, all zero."""
-        return form_of(self, {name: new_array(layout, sizes) for name, layout in self.arrays.items()})
 
 
 def check_planner(value: Any) -> Planner | None:
@@ -81,22 +67,12 @@ class PlanningStream(NamedTuple):
 
 
 @kernel
-def _plan_nothing(planner, agent, row, epsilon, step_size, over):
-    pass
-
-
-@kernel
 def _reward_as_it_came(source, planning, step, row, i):
     return step.reward[i]
 
 
-@kernel
-def _error_as_it_came(source, agent, row, epsilon):
-    pass
-
-
-_plan_by, _read_by = by_type("plan", _plan_nothing), by_type("read", _reward_as_it_came)
-_expect_by = by_type("expect", _error_as_it_came)
+_plan_by, _read_by = dispatch("plan", None), dispatch("read", _reward_as_it_came)
+_expect_by = dispatch("expect", None)
 
 
 class Planning(NamedTuple):
@@ -175,11 +151,6 @@ def grown_planning(planning: Planning, planner: Planner | None, sizes: Mapping[s
     return larger._replace(planner=grown_arrays(planning.planner, planner.arrays, sizes))
 
 
-def _arrays_of(reward_source: Any, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
-    """What a reward source keeps, all zero."""
-    return {name: new_array(layout, sizes) for name, layout in getattr(reward_source, "arrays", {}).items()}
-
-
 def make_planning(
     planner: Planner | None, reward_source: Any, sizes: Mapping[str, int], stream: Stream, capacity: int = 256
 ) -> Planning | None:
@@ -195,7 +166,7 @@ def make_planning(
         return None
     return Planning(
         planner=None if planner is None else planner.compiled(sizes),
-        reward_source=None if modelled is None else form_of(modelled, _arrays_of(modelled, sizes)),
+        reward_source=None if modelled is None else modelled.compiled(sizes),
         direct=planner is None or planner.direct,
         world=TransitionCounts.empty(sizes["rows"], sizes["S"], sizes["d"], capacity),
         rng=PlanningStream(*stream),

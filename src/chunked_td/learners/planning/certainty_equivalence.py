@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
-from chunked_td._checks import check_flag, check_not_negative, check_whole
+from chunked_td._checks import check_count, check_flag, check_not_negative
 from chunked_td._numba import kernel
 from chunked_td.learners.planning.backups import expected_backup
 from chunked_td.learners.planning.base import Planner
@@ -33,11 +34,12 @@ class CertaintyEquivalence(Planner):
     every_step: bool = False
     direct: bool = field(default=False, kw_only=True)
 
-    def __post_init__(self) -> None:
-        check_whole("sweeps", self.sweeps, 1)
-        check_not_negative("tolerance", self.tolerance)
-        check_flag("every_step", self.every_step)
-        check_flag("direct", self.direct)
+    checks: ClassVar = {
+        "sweeps": check_count,
+        "tolerance": check_not_negative,
+        "every_step": check_flag,
+        "direct": check_flag,
+    }
 
     @staticmethod
     @kernel

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from chunked_td._checks import check_flag, check_whole
+from chunked_td._checks import check_count, check_flag
 from chunked_td._numba import kernel
 from chunked_td.learners.planning.backups import add_bootstrap, expected_backup
 from chunked_td.learners.planning.base import Planner
@@ -32,11 +33,7 @@ class Dyna(Planner):
     expected: bool = False
     greedy: bool = False
 
-    def __post_init__(self) -> None:
-        check_whole("steps", self.steps, 1)
-        check_flag("expected", self.expected)
-        check_flag("greedy", self.greedy)
-        check_flag("direct", self.direct)
+    checks: ClassVar = {"steps": check_count, "expected": check_flag, "greedy": check_flag, "direct": check_flag}
 
     @property
     def draws(self) -> int:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 from chunked_td._checks import check_not_negative, check_unit
-from chunked_td._numba import by_type, kernel
+from chunked_td._numba import dispatch, kernel
+from chunked_td._settings import KernelSettings
 from chunked_td.learners.planning.backups import expected_backup
 
-
-@kernel
-def _expect_nothing(source, agent, row, epsilon, weight):
-    pass
-
-
-expect_surprise = by_type("expect_surprise", _expect_nothing)
+expect_surprise = dispatch("expect_surprise", None)
 """The TD error of a maturity (`chunked_td.lambdas.maturity`)."""
 
 
 @dataclass(frozen=True, repr=False)
-class ExpectedError:
+class ExpectedError(KernelSettings):
     """The TD error replaced, in part, by its expectation under the count model, along the episode as it goes.
 
         δ̄_t = Σ_{s'} P̂(s'|s_t,a_t) [r̂(s_t,a_t,s') + γ B(s')] − Q(s_t,a_t)
@@ -43,25 +37,14 @@ class ExpectedError:
     """
 
     weight: float = 0.5
-    guard: float = 0.0
+    guard: float = field(default=0.0, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", check_unit("weight", self.weight))
-        object.__setattr__(self, "guard", check_not_negative("guard", self.guard))
+    checks: ClassVar = {"weight": check_unit, "guard": check_not_negative}
 
     @property
-    def arrays(self) -> dict[str, str]:
+    def arrays(self) -> dict[str, str]:  # type: ignore[override]
         """Σ d and Σ d² of every row, where there is a guard."""
         return {"gap": f"float64[{'rows' if self.guard else 1}, 2]"}
-
-    def __repr__(self) -> str:
-        """A guard is shown where there is one: stored results know a setting by its text."""
-        guard = f", guard={self.guard!r}" if self.guard else ""
-        return f"{type(self).__name__}(weight={self.weight!r}{guard})"
-
-    def settings(self) -> dict[str, Any]:
-        """The settings by name, as plain values."""
-        return dataclasses.asdict(self)
 
     @staticmethod
     @kernel

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
-from chunked_td._checks import check_flag, check_not_negative, check_whole
+from chunked_td._checks import check_count, check_flag, check_not_negative
 from chunked_td._numba import kernel
 from chunked_td.learners.planning.backups import expected_backup
 from chunked_td.learners.planning.base import Planner, state_of
@@ -39,10 +40,7 @@ class PrioritisedSweeping(Planner):
 
     arrays = {"queue": "int64[rows]", "place": "int64[rows]", "priority": "float64[rows]", "size": "int64[1]"}  # noqa: RUF012
 
-    def __post_init__(self) -> None:
-        check_whole("steps", self.steps, 1)
-        check_not_negative("threshold", self.threshold)
-        check_flag("direct", self.direct)
+    checks: ClassVar = {"steps": check_count, "threshold": check_not_negative, "direct": check_flag}
 
     def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Refuse a queue that names rows that are not there, or not once."""

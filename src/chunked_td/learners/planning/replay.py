@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from chunked_td._checks import check_flag, check_whole
+from chunked_td._checks import check_count, check_flag
 from chunked_td._numba import kernel
 from chunked_td.learners.planning.base import Planner
 from chunked_td.learners.planning.dyna import update_sampled
@@ -33,10 +33,7 @@ class Replay(Planner):
     steps: int = 10
     capacity: int = 10_000
 
-    def __post_init__(self) -> None:
-        check_whole("steps", self.steps, 1)
-        check_whole("capacity", self.capacity, 1)
-        check_flag("direct", self.direct)
+    checks: ClassVar = {"steps": check_count, "capacity": check_count, "direct": check_flag}
 
     @property
     def arrays(self) -> Mapping[str, str]:  # type: ignore[override]

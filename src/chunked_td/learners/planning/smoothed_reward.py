@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 from chunked_td._checks import check_flag
 from chunked_td._numba import kernel
+from chunked_td._settings import KernelSettings
 from chunked_td.models.counts import FOLLOWING, NUMBER, find
 
 
 @dataclass(frozen=True)
-class SmoothedReward:
+class SmoothedReward(KernelSettings):
     """The mean reward so far, the present one included, in place of the reward that came.
 
         δ_t = r̂(s_t,a_t,s_{t+1}) + γ B(x_{t+1}) − Q(s_t,a_t),   or with r̂(s_t,a_t)
@@ -29,12 +29,7 @@ class SmoothedReward:
 
     per_transition: bool = True
 
-    def __post_init__(self) -> None:
-        check_flag("per_transition", self.per_transition)
-
-    def settings(self) -> dict[str, Any]:
-        """The settings by name, as plain values."""
-        return dataclasses.asdict(self)
+    checks: ClassVar = {"per_transition": check_flag}
 
     @staticmethod
     @kernel

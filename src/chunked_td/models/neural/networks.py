@@ -305,10 +305,3 @@ def mean_cross_entropy(config: NetworkConfig, logits: jax.Array, outcome: jax.Ar
 def network_bytes(config: NetworkConfig) -> int:
     """Bytes that one network takes in training: parameters, gradient and two moments, float32."""
     return 4 * 4 * config.parameters
-
-
-def training_flops(config: NetworkConfig) -> int:
-    """Floating-point operations of one training step: forward, and the two products of the backward pass."""
-    sizes = [len(config.nvec) + config.actions, *config.hidden, config.outputs]
-    products = [a * b for a, b in pairwise(sizes)]
-    return 2 * config.batch_size * (3 * sum(products) - products[0])

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from chunked_td.lab.statistics import Estimate
 from chunked_td.lab.studies.atlas.protocol import ProblemKey
-from chunked_td.lab.studies.atlas.ranking import AtlasBootstrap, ScoreEstimate, score_text
+from chunked_td.lab.studies.atlas.ranking import AtlasBootstrap, estimate_text, score_text
 from chunked_td.lab.studies.atlas.results import AtlasResults, CreditMap
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, Claim, Verdict
 from chunked_td.lab.wording import list_text
@@ -31,9 +32,9 @@ class ModelLoss:
 
     error: str
     method: str
-    right: ScoreEstimate
-    wrong: ScoreEstimate
-    loss: ScoreEstimate
+    right: Estimate
+    wrong: Estimate
+    loss: Estimate
     problems: int
 
 
@@ -65,11 +66,10 @@ def _judge_robustness(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
         return Verdict(NOT_RUN, "These runs do not have all three errors.")
     texts = []
     for error in ERRORS:
-        paper = f", the paper's λ {losses[error, PAPER].text}" if (error, PAPER) in losses else ""
-        dyna, solved = (losses[error, name].text for name in PLANNERS)
+        paper = f", the paper's λ {estimate_text(losses[error, PAPER])}" if (error, PAPER) in losses else ""
+        ours, dyna, solved = (estimate_text(losses[error, name]) for name in (CHUNKING, *PLANNERS))
         texts.append(
-            f"Model {error}: expected chunking loses {losses[error, CHUNKING].text}{paper}, Dyna {dyna}, certainty "
-            f"equivalence {solved}."
+            f"Model {error}: expected chunking loses {ours}{paper}, Dyna {dyna}, certainty equivalence {solved}."
         )
     if all((error, PAPER) in losses for error in ERRORS):
         texts.append(f"With the paper's λ in the place of expected chunking: {_robustness(losses, PAPER)}.")
@@ -80,28 +80,34 @@ def _judge_robustness(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
     return Verdict(_robustness(losses, CHUNKING), " ".join(texts))
 
 
-def _robustness(losses: Mapping[tuple[str, str], ScoreEstimate], method: str) -> str:
+def _robustness(losses: Mapping[tuple[str, str], Estimate], method: str) -> str:
     """The verdict on wrong models, with this method for chunking."""
     smaller, apart = 0, 0
     for error in ERRORS:
         ours, theirs = losses[error, method], [losses[error, name] for name in PLANNERS]
-        smaller += all(ours.mean < other.mean for other in theirs)
+        smaller += all(ours.value < other.value for other in theirs)
         apart += all(ours.high < other.low for other in theirs)
     whole = smaller == len(ERRORS) and apart >= 2
     return HOLDS if whole else IN_PART if smaller else FAILS
 
 
-def _of_family(atlas: CreditMap, family: str, methods: Sequence[str]) -> list[ProblemKey]:
-    """The problems of a family, if they are all there for these methods; otherwise none."""
-    keys = [key for key in atlas.main() if key.family == family]
-    return keys if len(keys) == 3 and all(atlas.has(method, keys) for method in methods) else []
+def _on_family(family: str, missing: str, methods: Sequence[str]) -> Callable[[Any], Callable[..., Verdict]]:
+    """A decorator: a judge of the map and a family's problems, not run unless all have these methods."""
+
+    def decorate(judge: Callable[[CreditMap, list[ProblemKey]], Verdict]) -> Callable[..., Verdict]:
+        def judged(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
+            keys = [key for key in results.atlas.main() if key.family == family]
+            there = len(keys) == 3 and all(results.atlas.has(method, keys) for method in methods)
+            needed = f"Needs all three settings of {family}{missing}."
+            return judge(results.atlas, keys) if there else Verdict(NOT_RUN, needed)
+
+        return judged
+
+    return decorate
 
 
-def _judge_fan_in(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
-    atlas = results.atlas
-    keys = _of_family(atlas, "fan-in", ("backward", "forward"))
-    if not keys:
-        return Verdict(NOT_RUN, "Needs all three settings of fan-in with both methods.")
+@_on_family("fan-in", " with both methods", ("backward", "forward"))
+def _judge_fan_in(atlas: CreditMap, keys: list[ProblemKey]) -> Verdict:
     pairs = [(atlas.cells[key, "backward"], atlas.cells[key, "forward"]) for key in keys]
     apart = sum(backward.low > forward.high for backward, forward in pairs)
     above = sum(backward.relative > forward.relative for backward, forward in pairs)
@@ -114,7 +120,7 @@ def _texts(atlas: CreditMap, keys: Sequence[ProblemKey], methods: Mapping[str, s
     found = []
     for key in keys:
         cells = [(name, atlas.cells[key, method]) for method, name in methods.items()]
-        listed = ", ".join(f"{name} {ScoreEstimate(c.relative, c.low, c.high).text}" for name, c in cells)
+        listed = ", ".join(f"{name} {estimate_text((c.relative, c.low, c.high))}" for name, c in cells)
         found.append(f"{key.setting} starts: {listed}.")
     return tuple(found)
 
@@ -130,11 +136,8 @@ def _handicap(atlas: CreditMap, keys: Sequence[ProblemKey]) -> tuple[str, ...]:
     )
 
 
-def _judge_sutton_singh(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
-    atlas = results.atlas
-    keys = _of_family(atlas, "fan-in", ("forward", *SUTTON_SINGH))
-    if not keys:
-        return Verdict(NOT_RUN, "Needs all three settings of fan-in with TD(n/n), TDC and chunking.")
+@_on_family("fan-in", " with TD(n/n), TDC and chunking", ("forward", *SUTTON_SINGH))
+def _judge_sutton_singh(atlas: CreditMap, keys: list[ProblemKey]) -> Verdict:
     above = [
         sum(atlas.cells[key, method].low > atlas.cells[key, "forward"].high for key in keys) for method in SUTTON_SINGH
     ]
@@ -143,26 +146,20 @@ def _judge_sutton_singh(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
     return Verdict(verdict, " ".join((*texts, *_handicap(atlas, keys))))
 
 
-def _judge_correction(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
-    atlas = results.atlas
-    keys = _of_family(atlas, "fan-in", ("backward", "tdc"))
-    if not keys:
-        return Verdict(NOT_RUN, "Needs all three settings of fan-in with TDC and backward chunking.")
+@_on_family("fan-in", " with TDC and backward chunking", ("backward", "tdc"))
+def _judge_correction(atlas: CreditMap, keys: list[ProblemKey]) -> Verdict:
     level = sum(atlas.cells[key, "tdc"].relative >= atlas.cells[key, "backward"].low for key in keys)
     verdict = HOLDS if level == len(keys) else IN_PART if level else FAILS
     texts = _texts(atlas, keys, {"tdc": "TDC", "backward": "backward"})
     return Verdict(verdict, " ".join((*texts, *_handicap(atlas, keys))))
 
 
-def _judge_same_next(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
-    atlas = results.atlas
-    keys = _of_family(atlas, "policy", ("forward",))
-    if not keys:
-        return Verdict(NOT_RUN, "Needs all three settings of policy.")
+@_on_family("policy", "", ("forward",))
+def _judge_same_next(atlas: CreditMap, keys: list[ProblemKey]) -> Verdict:
     cells = [atlas.cells[key, "forward"] for key in keys]
     high = sum(cell.relative >= HIGH for cell in cells)
     texts = [
-        f"{key.setting} actions: {ScoreEstimate(c.relative, c.low, c.high).text}."
+        f"{key.setting} actions: {estimate_text((c.relative, c.low, c.high))}."
         for key, c in zip(keys, cells, strict=True)
     ]
     if all(atlas.has("forward-sarsa", [key]) for key in keys):
@@ -172,14 +169,14 @@ def _judge_same_next(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
     return Verdict(verdict, " ".join(texts))
 
 
-def _difference(atlas: CreditMap, bootstrap: AtlasBootstrap, one: str, other: str) -> tuple[ScoreEstimate | None, int]:
+def _difference(atlas: CreditMap, bootstrap: AtlasBootstrap, one: str, other: str) -> tuple[Estimate | None, int]:
     keys = [key for key in atlas.main() if atlas.has(one, [key]) and atlas.has(other, [key])]
     return (bootstrap.difference(one, other, keys) if keys else None), len(keys)
 
 
-def _detectable(gap: ScoreEstimate) -> str:
+def _detectable(gap: Estimate) -> str:
     """The difference that an interval of this width would have shown."""
-    return f"a difference above {score_text((gap.high - gap.low) / 2)}"
+    return f"a difference above {score_text(gap.half_width)}"
 
 
 def _judge_sampled(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
@@ -189,7 +186,7 @@ def _judge_sampled(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
         return Verdict(NOT_RUN, "Needs Chunked SARSA and sampled chunks.")
     alike = gap.low >= -MARGIN and gap.high <= MARGIN
     verdict = FAILS if gap.low > 0 else HOLDS if alike or gap.high < 0 else NOT_SHOWN
-    text = f"λ form minus sampled chunks, mean over {count} problems: {gap.text}"
+    text = f"λ form minus sampled chunks, mean over {count} problems: {estimate_text(gap)}"
     return Verdict(verdict, text, _detectable(gap) if verdict == NOT_SHOWN else "")
 
 
@@ -198,14 +195,14 @@ def _judge_literal(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
     gap, count = _difference(atlas, bootstrap, "forward", "forward-literal")
     if gap is None:
         return Verdict(NOT_RUN, "Needs both readings of the paper's λ.")
-    verdict = HOLDS if gap.low > 0 else NOT_SHOWN if gap.contains_zero else FAILS
-    texts = [f"Renormalised minus literal, mean over {count} problems: {gap.text}."]
+    verdict = HOLDS if gap.low > 0 else NOT_SHOWN if not gap.shown else FAILS
+    texts = [f"Renormalised minus literal, mean over {count} problems: {estimate_text(gap)}."]
     keys = [key for key in atlas.main() if atlas.has("forward", [key]) and atlas.has("forward-literal", [key])]
     if differ := [key for key in keys if not atlas.same_runs("forward", "forward-literal", key)]:
         gaps = atlas.relative("forward", differ) - atlas.relative("forward-literal", differ)
+        there = bootstrap.difference("forward", "forward-literal", differ)
         texts.append(
-            f"On the {len(differ)} where their runs differ: "
-            f"{bootstrap.difference('forward', 'forward-literal', differ).text}, from {score_text(gaps.min())} "
+            f"On the {len(differ)} where their runs differ: {estimate_text(there)}, from {score_text(gaps.min())} "
             f"({differ[int(gaps.argmin())].name}) to {score_text(gaps.max())} ({differ[int(gaps.argmax())].name})."
         )
     return Verdict(verdict, " ".join(texts).rstrip("."), _detectable(gap) if verdict == NOT_SHOWN else "")

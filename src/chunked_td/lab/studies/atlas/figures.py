@@ -96,7 +96,7 @@ def ranking_figure(rows: Sequence[RankedMethod], methods: Mapping[str, Arm], pro
         for place, row in enumerate(rows):
             color = group_color(methods[row.method].group)
             axes.plot([row.mean.low, row.mean.high], [place, place], color=color, linewidth=2.2, alpha=0.5)
-            axes.plot(row.mean.mean, place, "o", color=color, markersize=4)
+            axes.plot(row.mean.value, place, "o", color=color, markersize=4)
             axes.plot(row.worst, place, "|", color=color, markersize=5)
         axes.axvline(1.0, color=BLACK, linewidth=0.8)
         axes.set_yticks(range(len(rows)), [plain(methods[row.method].label) for row in rows])

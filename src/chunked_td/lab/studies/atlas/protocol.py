@@ -88,8 +88,8 @@ def problems(profile: AtlasProfile) -> list[ProblemKey]:
 
 def protocol_of(key: ProblemKey, methods: Sequence[Arm], profile: AtlasProfile) -> Protocol:
     """The protocol of one problem."""
-    from chunked_td.lab.studies.atlas.catalogue import runs_on
     from chunked_td.lab.studies.atlas.families import PREDICTION
+    from chunked_td.lab.studies.atlas.methods import runs_on
 
     family = _families()[key.family]
     every = max(1, family.episodes // 8)

@@ -10,15 +10,20 @@ give the same numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chunked_td.lab.statistics import RESAMPLES
-from chunked_td.lab.studies.atlas.methods import FIXED, fixed_id
+from chunked_td.lab.results.tables import markdown
+from chunked_td.lab.statistics import LEAST_SEEDS, RESAMPLES, Estimate, estimate_from, nested_estimate, normalised
+from chunked_td.lab.studies.atlas.methods import FIXED_IDS
 from chunked_td.lab.studies.atlas.protocol import ProblemKey
-from chunked_td.lab.studies.atlas.results import FLOOR, CreditMap
+from chunked_td.lab.studies.atlas.results import FLOOR, CreditMap, runs_by_step_size
+
+if TYPE_CHECKING:
+    import polars as pl
 
 GOOD_ENOUGH = 0.75
 """A method loses a problem where its interval lies below this relative score."""
@@ -31,23 +36,10 @@ def score_text(value: float) -> str:
     return "diverged" if value == -np.inf else f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
 
 
-@dataclass(frozen=True)
-class ScoreEstimate:
-    """A mean with its 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
-
-    @property
-    def text(self) -> str:
-        """As "0.93 [0.88, 0.97]"."""
-        return f"{score_text(self.mean)} [{score_text(self.low)}, {score_text(self.high)}]"
-
-    @property
-    def contains_zero(self) -> bool:
-        """Whether 0 lies in the interval."""
-        return self.low <= 0.0 <= self.high
+def estimate_text(found: Sequence[float]) -> str:
+    """A relative score with its interval: "0.93 [0.88, 0.97]"."""
+    value, low, high = map(score_text, found)
+    return f"{value} [{low}, {high}]"
 
 
 @dataclass(frozen=True)
@@ -62,10 +54,10 @@ class RankedMethod:
     """
 
     method: str
-    mean: ScoreEstimate
+    mean: Estimate
     worst: float
     worst_at: ProblemKey
-    rank: ScoreEstimate
+    rank: Estimate
     regret: float
     wins: tuple[ProblemKey, ...]
     losses: tuple[ProblemKey, ...]
@@ -84,16 +76,16 @@ class AtlasBootstrap:
         self.draws = draws
         self._seeds: dict[tuple[int, int], np.ndarray] = {}
 
-    def mean(self, method: str, problems: Sequence[ProblemKey]) -> ScoreEstimate:
+    def mean(self, method: str, problems: Sequence[ProblemKey]) -> Estimate:
         """Mean relative score over problems."""
         return self._estimate(self.atlas.relative(method, problems), self.samples(method, problems))
 
-    def difference(self, one: str, other: str, problems: Sequence[ProblemKey]) -> ScoreEstimate:
+    def difference(self, one: str, other: str, problems: Sequence[ProblemKey]) -> Estimate:
         """Mean over problems of the relative score of one method minus another's."""
         values = self.atlas.relative(one, problems) - self.atlas.relative(other, problems)
         return self._estimate(values, self.samples(one, problems) - self.samples(other, problems))
 
-    def ranks(self, methods: Sequence[str], problems: Sequence[ProblemKey]) -> list[ScoreEstimate]:
+    def ranks(self, methods: Sequence[str], problems: Sequence[ProblemKey]) -> list[Estimate]:
         """Mean over problems of the rank of each method among them; 1 is the best, ties share their mean rank."""
         from scipy.stats import rankdata
 
@@ -140,9 +132,8 @@ class AtlasBootstrap:
         return self._seeds[place, seeds]
 
     @staticmethod
-    def _estimate(values: np.ndarray, samples: np.ndarray) -> ScoreEstimate:
-        low, high = np.quantile(np.nanmean(samples, axis=0), (0.025, 0.975))
-        return ScoreEstimate(float(values.mean()), float(low), float(high))
+    def _estimate(values: np.ndarray, samples: np.ndarray) -> Estimate:
+        return estimate_from(float(values.mean()), np.nanmean(samples, axis=0))
 
 
 def ranked(atlas: CreditMap, problems: Sequence[ProblemKey], bootstrap: AtlasBootstrap) -> list[RankedMethod]:
@@ -170,16 +161,54 @@ def ranked(atlas: CreditMap, problems: Sequence[ProblemKey], bootstrap: AtlasBoo
 
 def best_single_fixed(atlas: CreditMap, problems: Sequence[ProblemKey]) -> str:
     """Id of the fixed λ with the best mean over problems."""
-    there = [fixed_id(value) for value in FIXED if fixed_id(value) in atlas.methods]
-    return max((method for method in there if atlas.has(method, problems)), key=lambda m: atlas.mean(m, problems))
+    there = [method for method in FIXED_IDS if atlas.has(method, problems)]
+    return max(there, key=lambda method: atlas.mean(method, problems))
 
 
 def unclear(atlas: CreditMap, problems: Sequence[ProblemKey]) -> list[ProblemKey]:
     """Problems on which the runs do not tell the best from the worst fixed λ: scores there are mostly noise."""
     found = []
     for key in problems:
-        cells = [atlas.cells[key, fixed_id(value)] for value in FIXED if (key, fixed_id(value)) in atlas.cells]
+        cells = [atlas.cells[key, method] for method in FIXED_IDS if (key, method) in atlas.cells]
         worst = min(cells, key=lambda cell: cell.relative)
         if atlas.cells[key, atlas.best_fixed[key]].low <= worst.high:
             found.append(key)
     return found
+
+
+def cross_fitted_scores(frame: pl.DataFrame) -> tuple[dict[str, list[dict[str, np.ndarray]]], list[str]]:
+    """{family: [{method: float64[seeds]} of each setting]} of problems that tell fixed λs apart, and the others."""
+    import polars as pl
+
+    found: dict[str, list[dict[str, np.ndarray]]] = {}
+    unclear = []
+    main = frame.filter(~pl.col("control"))
+    for (family, setting), part in main.group_by("family", "setting", maintain_order=True):
+        runs = {str(name): runs_by_step_size(rows)[1] for (name,), rows in part.group_by("method", maintain_order=True)}
+        if (scores := normalised(runs, [name for name in FIXED_IDS if name in runs])) is None:
+            unclear.append(f"{family} {setting}")
+        else:
+            relative = {name: np.maximum(each, FLOOR) for name, each in scores.items()}
+            found.setdefault(str(family), []).append(relative)
+    return found, unclear
+
+
+def cross_fitted_table(frame: pl.DataFrame, label: Callable[[str], str]) -> str:
+    """Mean relative scores over families, best first, each less the best single fixed λ; methods run everywhere."""
+    if frame["seed"].n_unique() < LEAST_SEEDS:
+        return f"Fewer than {LEAST_SEEDS} seeds: too few to choose on one half of them and score on the other."
+    cells, unclear = cross_fitted_scores(frame)
+    settings = [cell for family in cells.values() for cell in family]
+    if not settings:
+        return "No problem tells its fixed λs apart."
+    methods = set.intersection(*(set(cell) for cell in settings))
+    means = {m: float(np.mean([np.mean([c[m].mean() for c in family]) for family in cells.values()])) for m in methods}
+    fixed = max((name for name in FIXED_IDS if name in methods), key=lambda name: means[name])
+    columns, rows = ("method", "mean over families", "worst problem", f"less {label(fixed)}"), []
+    for method in sorted(methods, key=lambda name: -means[name]):
+        gap = nested_estimate([[cell[method] - cell[fixed] for cell in family] for family in cells.values()], 500)
+        worst = min(float(cell[method].mean()) for cell in settings)
+        against = gap.text("+.2f") if method != fixed else ""
+        rows.append((label(method), f"{means[method]:.2f}", f"{worst:.2f}", against))
+    left_out = f"Left out, because their fixed λs are not told apart: {', '.join(unclear) or 'none'}."
+    return f"{markdown(columns, rows)}\n\n{left_out}".replace(" -0", " −0").replace(" -1", " −1")

@@ -13,18 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chunked_td._durations import duration_text
-from chunked_td._files import check_inside
 from chunked_td.lab.errors import DirectoryError
-from chunked_td.lab.report.page import distinct, templates
+from chunked_td.lab.report.page import distinct, render, write_parts
 from chunked_td.lab.report.style import Style
 from chunked_td.lab.report.style import render as render_figure
 from chunked_td.lab.results.tables import Table
-from chunked_td.lab.store.directory import refuse, write_or_explain
+from chunked_td.lab.store.directory import write_or_explain
 from chunked_td.lab.store.log import RunLog
 from chunked_td.lab.studies.atlas import figures, text
 from chunked_td.lab.studies.atlas.claims import CLAIMS, ROBUSTNESS, model_losses
-from chunked_td.lab.studies.atlas.controls import ControlPair, control_pairs
-from chunked_td.lab.studies.atlas.cross_fitted import ranking_table
 from chunked_td.lab.studies.atlas.families import FAMILIES
 from chunked_td.lab.studies.atlas.methods import FIXED_GROUP, atlas_arm, builtin_methods
 from chunked_td.lab.studies.atlas.protocol import ProblemKey
@@ -32,6 +29,8 @@ from chunked_td.lab.studies.atlas.ranking import (
     GOOD_ENOUGH,
     AtlasBootstrap,
     best_single_fixed,
+    cross_fitted_table,
+    estimate_text,
     ranked,
     score_text,
     unclear,
@@ -41,8 +40,10 @@ from chunked_td.lab.studies.atlas.results import (
     FLOOR,
     SCORES,
     AtlasResults,
+    ControlPair,
     CreditMap,
     WrittenVerdict,
+    control_pairs,
     make_atlas,
     read_scores,
     steps_in,
@@ -83,13 +84,7 @@ def build_page(folder: Path, methods: Sequence[Arm] | None = None, out: Path | N
         raise DirectoryError(f"{folder / SCORES} has no rows, so there is nothing to show")
     view = AtlasView(frame, builtin_methods() if methods is None else methods)
     target = folder if out is None else Path(out)
-    for name in ("figures", "tables"):
-        with refuse(DirectoryError):
-            check_inside(target, target / name)
-    for name, figure in view.figures().items():
-        write_or_explain(target / "figures" / f"{name}.png", render_figure(figure, "png"))
-    for name, content in view.documents().items():
-        write_or_explain(target / "tables" / f"{name}.md", content.encode())
+    write_parts(target, view.documents(), view.figures(), "png")
     write_or_explain(target / FILE, page_text(view, RunLog(folder)).encode())
     return target / FILE
 
@@ -215,10 +210,10 @@ class AtlasView:
             (
                 self.label(row.method),
                 self.methods[row.method].group,
-                row.mean.text,
+                estimate_text(row.mean),
                 score_text(row.worst),
                 row.worst_at.name,
-                f"{row.rank.mean:.1f} [{row.rank.low:.1f}, {row.rank.high:.1f}]",
+                row.rank.text(".1f"),
                 score_text(row.regret),
                 share_text(row.wins, count),
                 share_text(row.losses, count),
@@ -251,7 +246,7 @@ class AtlasView:
         for name in self.partial:
             keys = [key for key in self.problems if self.atlas.has(name, [key])]
             if keys:
-                mean, worst = self.bootstrap.mean(name, keys).text, score_text(self.atlas.worst(name, keys))
+                mean, worst = estimate_text(self.bootstrap.mean(name, keys)), score_text(self.atlas.worst(name, keys))
                 rows.append((self.label(name), self.methods[name].group, str(len(keys)), mean, worst))
         columns = ("method", "group", "problems", "mean relative score", "worst")
         return Table("partial", "Methods that run on some families only, not ranked.", columns, tuple(rows))
@@ -259,7 +254,7 @@ class AtlasView:
     def loss_table(self) -> Table:
         """What wrong models cost."""
         rows = tuple(
-            (it.error, self.label(it.method), it.right.text, it.wrong.text, it.loss.text, str(it.problems))
+            (it.error, self.label(it.method), *map(estimate_text, (it.right, it.wrong, it.loss)), str(it.problems))
             for it in self.losses
         )
         columns = ("error of the model", "method", "right model", "wrong model", "loss", "problems")
@@ -331,10 +326,10 @@ class AtlasView:
         answer = "\n\n".join([*self.answer, *self.method_text()])
         headline = text.headline(self)
         tables = {table.name: table.markdown() for table in self.tables()}
-        chosen_elsewhere = ranking_table(self.frame, self.label)
+        chosen_elsewhere = cross_fitted_table(self.frame, self.label)
         if self.yours:
-            tables["yours"] = "\n\n".join(text.yours(self, name) for name in self.yours) + "\n"
-        return {**tables, "answer": f"{answer}\n", "headline": f"{headline}\n", "cross-fitted": f"{chosen_elsewhere}\n"}
+            tables["yours"] = "\n\n".join(text.yours(self, name) for name in self.yours)
+        return {**tables, "answer": answer, "headline": headline, "cross-fitted": chosen_elsewhere}
 
     @property
     def controlled(self) -> dict[str, tuple[ProblemKey, ...]]:
@@ -409,29 +404,27 @@ def page_text(view: AtlasView, log: RunLog) -> str:
     """The page as text."""
     batches = log.batches()
     robustness = next(found for claim, found in view.claims if claim is ROBUSTNESS)
-    return (
-        templates()
-        .get_template("atlas.html")
-        .render(
-            title=TITLE,
-            view=view,
-            criterion=CRITERION,
-            floor=score_text(FLOOR),
-            good_enough=GOOD_ENOUGH,
-            score_text=score_text,
-            count_text=text.count_text,
-            figures=figures,
-            glyphs=GLYPHS,
-            ranking_picture=picture(figures.ranking_figure(view.rows, view.methods, len(view.problems))),
-            yours={name: picture(view.yours_figure(name)) for name in view.yours},
-            yours_text=text.yours,
-            controls_of=text.controls_of,
-            verdict_text=text.verdict_text,
-            control_findings=text.control_findings(view.pairs, view.methods),
-            robustness=robustness,
-            robustness_claim=ROBUSTNESS,
-            families=FAMILIES,
-            time=duration_text(sum(record.seconds for record in batches)) if batches else "",
-            sessions=distinct(log.sessions()),
-        )
+    return render(
+        "atlas.html",
+        with_plotly=False,
+        title=TITLE,
+        view=view,
+        criterion=CRITERION,
+        floor=score_text(FLOOR),
+        good_enough=GOOD_ENOUGH,
+        score_text=score_text,
+        count_text=text.count_text,
+        figures=figures,
+        glyphs=GLYPHS,
+        ranking_picture=picture(figures.ranking_figure(view.rows, view.methods, len(view.problems))),
+        yours={name: picture(view.yours_figure(name)) for name in view.yours},
+        yours_text=text.yours,
+        controls_of=text.controls_of,
+        verdict_text=text.verdict_text,
+        control_findings=text.control_findings(view.pairs, view.methods),
+        robustness=robustness,
+        robustness_claim=ROBUSTNESS,
+        families=FAMILIES,
+        time=duration_text(sum(record.seconds for record in batches)) if batches else "",
+        sessions=distinct(log.sessions()),
     )

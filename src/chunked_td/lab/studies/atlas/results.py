@@ -11,7 +11,7 @@ seeds, with the step sizes as chosen; seeds are the same for all methods.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ import numpy as np
 from chunked_td.lab.statistics import bootstrap_weights
 from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.atlas.families import FAMILIES
-from chunked_td.lab.studies.atlas.methods import FIXED, fixed_id
+from chunked_td.lab.studies.atlas.methods import FIXED_IDS
 from chunked_td.lab.studies.atlas.protocol import ProblemKey
 from chunked_td.lambdas.names import OLD_IDS
 
@@ -122,7 +122,6 @@ class CreditMap:
       problems: in order. methods: ids, in order.
       cells: {(problem, method id)}, of those that were run.
       best_fixed: {problem: id of the best fixed λ in hindsight}.
-      span: {problem: (score of the worst, score of the best fixed λ)}.
       runs: how many.
     """
 
@@ -130,7 +129,6 @@ class CreditMap:
     methods: tuple[str, ...]
     cells: dict[tuple[ProblemKey, str], Cell]
     best_fixed: dict[ProblemKey, str]
-    span: dict[ProblemKey, tuple[float, float]]
     runs: int
 
     def relative(self, method: str, problems: Sequence[ProblemKey] | None = None) -> np.ndarray:
@@ -188,26 +186,19 @@ def read_scores(path: Path) -> pl.DataFrame:
 
 def make_atlas(frame: pl.DataFrame) -> CreditMap:
     """The map from the table of runs that `COLLECT` gives."""
-    import polars as pl
-
     problems = [_key_of(row) for row in frame.select("family", "setting", "control").unique(maintain_order=True).rows()]
     methods = frame["method"].unique(maintain_order=True).to_list()
-    cells, best_fixed, span = {}, {}, {}
+    cells, best_fixed = {}, {}
     for key in problems:
-        part = frame.filter(
-            (pl.col("family") == key.family)
-            & (pl.col("setting") == str(key.setting))
-            & (pl.col("control") == key.control)
-        )
+        part = frame.filter(family=key.family, setting=str(key.setting), control=key.control)
         found = {str(name): _best(rows) for (name,), rows in part.group_by("method", maintain_order=True)}
-        fixed = {fixed_id(value): found[fixed_id(value)] for value in FIXED if fixed_id(value) in found}
-        means = {name: float(scores.mean()) for name, (scores, _, _) in fixed.items()}
+        means = {name: float(found[name][0].mean()) for name in FIXED_IDS if name in found}
         finite = [value for value in means.values() if np.isfinite(value)]
         low, high = min(finite), max(finite)
-        span[key], best_fixed[key] = (low, high), max(means, key=lambda name: means[name])
+        best_fixed[key] = max(means, key=lambda name: means[name])
         for method, (scores, exponent, at_edge) in found.items():
             cells[key, method] = _cell(scores, low, high, exponent, at_edge)
-    return CreditMap(tuple(problems), tuple(methods), cells, best_fixed, span, frame.height)
+    return CreditMap(tuple(problems), tuple(methods), cells, best_fixed, frame.height)
 
 
 def runs_by_step_size(part: pl.DataFrame) -> tuple[list[int], np.ndarray]:
@@ -271,5 +262,47 @@ class WrittenVerdict:
 def verdict(atlas: CreditMap, method: str, problems: Sequence[ProblemKey] | None = None) -> WrittenVerdict:
     """Judge a method on some problems."""
     chosen = atlas.main() if problems is None else problems
-    fixed = max(atlas.mean(fixed_id(value), chosen) for value in FIXED if fixed_id(value) in atlas.methods)
+    fixed = max(atlas.mean(method, chosen) for method in FIXED_IDS if method in atlas.methods)
     return WrittenVerdict(method, atlas.mean(method, chosen), atlas.worst(method, chosen), fixed)
+
+
+@dataclass(frozen=True)
+class ControlPair:
+    """A method on a problem and on its control.
+
+    It wins a problem if its interval lies above 1. A win does not survive if the relative score on the control lies
+    below that of the best fixed λ there, which is 1.
+    """
+
+    method: str
+    problem: ProblemKey
+    plain: Cell
+    control: Cell
+
+    @property
+    def wins(self) -> bool:
+        """Whether the method beats the best fixed λ on the problem."""
+        return self.plain.low > 1.0
+
+    @property
+    def lost(self) -> bool:
+        """Whether it wins, and the win does not survive the control."""
+        return self.wins and self.control.relative < 1.0
+
+    @property
+    def clearly_lost(self) -> bool:
+        """Whether moreover the whole interval on the control lies below 1."""
+        return self.lost and self.control.high < 1.0
+
+
+def control_pairs(atlas: CreditMap) -> list[ControlPair]:
+    """Every method on every problem that has a control, where both were run."""
+    found = []
+    for key in atlas.main():
+        control = replace(key, control=True)
+        found += [
+            ControlPair(method, key, atlas.cells[key, method], atlas.cells[control, method])
+            for method in atlas.methods
+            if atlas.has(method, [key]) and (control, method) in atlas.cells
+        ]
+    return found

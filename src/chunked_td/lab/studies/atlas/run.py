@@ -37,11 +37,7 @@ def atlas(
     files: Sequence[str | Path] = (),
     families: Sequence[str] = (),
     seeds: int | None = None,
-    engine: str = "local",
-    address: str | None = None,
-    threads: int | None = None,
-    dry_run: bool = False,
-    quiet: bool = False,
+    how: RunOptions | None = None,
 ) -> int:
     """Run what is missing of the atlas, and draw it.
 
@@ -51,9 +47,7 @@ def atlas(
       files: Python files with methods of the user's.
       families: ids of problem families, or Python files with families; all of the package's if empty.
       seeds: instead of the profile's.
-      engine, address, threads: as in `reproduce`.
-      dry_run: print how many runs there are to do, change nothing.
-      quiet: print failures only.
+      how: where and how batches run.
     Returns:
       exit code, as in `reproduce`.
     """
@@ -65,11 +59,11 @@ def atlas(
     size = PROFILES[profile]
     size = replace(size, families=tuple(named) or None, seeds=seeds or size.seeds, controls=bool(files))
     methods, keys, folder = chosen_methods(size, files), problems(size), Path(out)
-    how = RunOptions(engine, address, threads, (), quiet)
+    how = how or RunOptions()
     how.say(f"{len(keys)} problems, {len(methods)} methods, {len(size.exponents)} step sizes, {size.seeds} seeds")
     study = replace(STUDY, module=__package__, protocols=lambda _: [protocol_of(key, methods, size) for key in keys])
-    code = run_study(study, SweepOptions("paper"), folder, how, dry_run)
-    if code != DONE or dry_run:
+    code = run_study(study, SweepOptions("paper"), folder, how, dry_run=False)
+    if code != DONE:
         return code
     from chunked_td.lab.studies.atlas.report import build_page
     from chunked_td.lab.studies.atlas.results import SCORES, read_scores, steps_in

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chunked_td.lab.studies.atlas.controls import ControlPair
+from chunked_td.lab.statistics import Estimate
 from chunked_td.lab.studies.atlas.families import FAMILIES
 from chunked_td.lab.studies.atlas.methods import FIXED_GROUP
 from chunked_td.lab.studies.atlas.protocol import ProblemKey
@@ -15,10 +15,11 @@ from chunked_td.lab.studies.atlas.ranking import (
     GOOD_ENOUGH,
     RankedMethod,
     best_single_fixed,
+    estimate_text,
     score_text,
     unclear,
 )
-from chunked_td.lab.studies.atlas.results import CreditMap, WrittenVerdict
+from chunked_td.lab.studies.atlas.results import ControlPair, CreditMap, WrittenVerdict
 from chunked_td.lab.study import Arm
 from chunked_td.lab.wording import list_text
 
@@ -57,7 +58,7 @@ def answer(view: AtlasView) -> list[str]:
     by_id = {row.method: row for row in rows}
     fixed = by_id[best_single_fixed(view.atlas, problems)]
     found.append(
-        f"The best single fixed λ is {_value(view, fixed.method)}: {fixed.mean.text} on average, "
+        f"The best single fixed λ is {_value(view, fixed.method)}: {estimate_text(fixed.mean)} on average, "
         f"{score_text(fixed.worst)} at worst ({fixed.worst_at.name}). Choosing the best fixed λ for each problem would "
         "need a search over λ on each; that is what 1 stands for."
     )
@@ -72,10 +73,10 @@ def answer(view: AtlasView) -> list[str]:
     planning = next((row for row in rows if view.methods[row.method].group == PLANNING), None)
     if planning is not None and chunked:
         gap = view.bootstrap.difference(chunked[0].method, planning.method, problems)
-        meaning = "not told apart" if gap.contains_zero else f"{'chunking' if gap.low > 0 else 'planning'} is ahead"
+        meaning = "not told apart" if not gap.shown else f"{'chunking' if gap.low > 0 else 'planning'} is ahead"
         found.append(
-            f"Planning with the same counts: {view.label(planning.method)} has {planning.mean.text} on average. "
-            f"{view.label(chunked[0].method)} minus it: {gap.text}, {meaning}."
+            f"Planning with the same counts: {view.label(planning.method)} has {estimate_text(planning.mean)} on "
+            f"average. {view.label(chunked[0].method)} minus it: {estimate_text(gap)}, {meaning}."
         )
     return found
 
@@ -85,14 +86,14 @@ def headline(view: AtlasView) -> str:
     rows, problems, lead = view.rows, view.problems, _lead(view)
     first, best = rows[0], lead.method
     others = [row.method for row in rows if row is not lead]
-    near = sum(view.bootstrap.difference(best, other, problems).contains_zero for other in others)
+    near = sum(not view.bootstrap.difference(best, other, problems).shown for other in others)
     text = f"Of {count_text(len(rows), 'method')} on {count_text(len(problems), 'problem')}, "
     if lead is not first:
-        text += f"{view.label(first.method)} has the highest mean, {first.mean.text}; of the λ sources, "
+        text += f"{view.label(first.method)} has the highest mean, {estimate_text(first.mean)}; of the λ sources, "
     apart = f"not told apart from {near} of the other methods" if near else "told apart from all other methods"
     text += (
-        f"{view.label(best)} has the highest mean, {lead.mean.text}, {apart}. Where a score above 1 counts as 1, "
-        f"{_standing(view, best, _by_capped(view), view.atlas.capped, problems)}."
+        f"{view.label(best)} has the highest mean, {estimate_text(lead.mean)}, {apart}. Where a score above 1 counts "
+        f"as 1, {_standing(view, best, _by_capped(view), view.atlas.capped, problems)}."
     )
     if view.atlas.held_out(True) and view.atlas.held_out(False):
         text += f" On families held out it has {_held_out_standing(view, best)}."
@@ -103,12 +104,11 @@ def yours(view: AtlasView, method: str) -> str:
     """A method of the user's in three sentences: rank; wins and losses; its nearest relative and what controls say."""
     place, fixed = [row.method for row in view.rows].index(method), best_single_fixed(view.atlas, view.problems)
     row, gap = view.rows[place], view.bootstrap.difference(method, fixed, view.problems)
-    apart = "not told apart" if gap.contains_zero else "ahead" if gap.low > 0 else "behind"
-    against = f"minus {view.label(fixed)}, the best single fixed λ: {gap.text}, {apart}"
-    mean = row.mean.text
+    against = f"minus {view.label(fixed)}, the best single fixed λ: {_difference_text(gap)}"
+    mean = estimate_text(row.mean)
     if len(view.families) == 1:  # families are the unit of the intervals
         level = score_text(view.atlas.mean(fixed, view.problems))
-        against, mean = f"{view.label(fixed)}, the best single fixed λ, has {level}", score_text(row.mean.mean)
+        against, mean = f"{view.label(fixed)}, the best single fixed λ, has {level}", score_text(row.mean.value)
     wins, losses = (f"{len(keys)}{f' ({problems_text(keys)})' if keys else ''}" for keys in (row.wins, row.losses))
     near = nearest(view, method)
     return (
@@ -151,10 +151,10 @@ def _best(view: AtlasView) -> str:
     families = len({key.family for key in view.problems})
     text = (
         f"Over {count_text(len(view.problems), 'problem')} of {count_text(families, 'family')}, "
-        f"{view.label(best.method)} has the highest mean relative score, {best.mean.text}, where 0 is the "
+        f"{view.label(best.method)} has the highest mean relative score, {estimate_text(best.mean)}, where 0 is the "
         "worst and 1 the best fixed λ in hindsight on each problem."
     )
-    near = [r for r in others if view.bootstrap.difference(best.method, r.method, view.problems).contains_zero]
+    near = [r for r in others if not view.bootstrap.difference(best.method, r.method, view.problems).shown]
     if not others:
         return text
     if not near:
@@ -204,8 +204,8 @@ def _held_out(view: AtlasView, best: str) -> list[str]:
     order, name = atlas.ranking(held), view.label(best)
     text = (
         f"On the {count_text(len(design), 'problem')} of families used for design {name} has "
-        f"{view.bootstrap.mean(best, design).text}. On the {count_text(len(held), 'problem')} of families held out "
-        f"from it, {len(held) - len(unclear(atlas, held))} of which tell fixed λs apart, {name} has "
+        f"{estimate_text(view.bootstrap.mean(best, design))}. On the {count_text(len(held), 'problem')} of families "
+        f"held out from it, {len(held) - len(unclear(atlas, held))} of which tell fixed λs apart, {name} has "
         f"{_held_out_standing(view, best)}"
     )
     if best != PAPER and atlas.has(PAPER, held):
@@ -216,7 +216,9 @@ def _held_out(view: AtlasView, best: str) -> list[str]:
         listed = [f"{view.label(method)} ({score_text(atlas.mean(method, held))})" for method in ahead]
         text += f". λ sources with a higher mean there: {'; '.join(listed)}"
     if best != order[0]:
-        text += f". The highest mean there has {view.label(order[0])}, {view.bootstrap.mean(order[0], held).text}"
+        text += (
+            f". The highest mean there has {view.label(order[0])}, {estimate_text(view.bootstrap.mean(order[0], held))}"
+        )
     return [f"{text}."]
 
 
@@ -224,12 +226,16 @@ def _held_out_standing(view: AtlasView, method: str) -> str:
     """As "0.83 [0.60, 1.04], place 11 of 28; minus the best single fixed λ there (0.4): 0.01 [−0.17, 0.24], …"."""
     held = view.atlas.held_out(True)
     order, fixed = view.atlas.ranking(held), best_single_fixed(view.atlas, held)
-    text = f"{view.bootstrap.mean(method, held).text}, place {order.index(method) + 1} of {len(order)}"
+    text = f"{estimate_text(view.bootstrap.mean(method, held))}, place {order.index(method) + 1} of {len(order)}"
     if method == fixed:
         return text
     gap = view.bootstrap.difference(method, fixed, held)
-    apart = "not told apart" if gap.contains_zero else "ahead" if gap.low > 0 else "behind"
-    return f"{text}; minus the best single fixed λ there ({_value(view, fixed)}): {gap.text}, {apart}"
+    return f"{text}; minus the best single fixed λ there ({_value(view, fixed)}): {_difference_text(gap)}"
+
+
+def _difference_text(gap: Estimate) -> str:
+    """As "0.01 [−0.17, 0.24], not told apart"."""
+    return f"{estimate_text(gap)}, {'not told apart' if not gap.shown else 'ahead' if gap.low > 0 else 'behind'}"
 
 
 def _where(view: AtlasView, row: RankedMethod) -> str:
@@ -237,7 +243,7 @@ def _where(view: AtlasView, row: RankedMethod) -> str:
     wins = f"on {len(row.wins)} of {count}" + (f": {problems_text(row.wins)}" if row.wins else "")
     losses = f"on {len(row.losses)}" + (f": {problems_text(row.losses)}" if row.losses else "")
     return (
-        f"{view.label(row.method)}: {row.mean.text} on average, {score_text(row.worst)} at worst "
+        f"{view.label(row.method)}: {estimate_text(row.mean)} on average, {score_text(row.worst)} at worst "
         f"({row.worst_at.name}). It wins (its interval lies above the best fixed λ) {wins}. It loses (its interval "
         f"lies below {GOOD_ENOUGH}) {losses}."
     )

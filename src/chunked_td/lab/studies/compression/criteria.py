@@ -39,6 +39,8 @@ from typing import Any
 
 import numpy as np
 
+from chunked_td.lab.statistics import reach
+
 SHARE = 0.9
 IN_A_ROW = 3
 EASY_RATE = 0.95
@@ -68,12 +70,7 @@ def verdict(table: Table) -> dict[str, str]:
 def longest_solved(table: Table, arm: str, cell: str, task: str = "known") -> int:
     """The largest N of a task up to which `EASY_RATE` of the seeds solve it, at the best step size; or 0."""
     rows = _select(table, task=task, arm=arm, cell=cell)
-    longest = 0
-    for n in np.unique(rows["n"]):
-        if _best_rate(_select(rows, n=n)) < EASY_RATE:
-            break
-        longest = int(n)
-    return longest
+    return reach({int(n): _best_rate(_select(rows, n=n)) for n in np.unique(rows["n"])}, EASY_RATE)
 
 
 def solved_at(q: np.ndarray) -> np.ndarray:

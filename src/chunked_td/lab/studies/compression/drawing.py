@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td.compression.compressor import END, Compressed, HistoryCompressor, LevelReading
-from chunked_td.lab.report.page import templates
+from chunked_td.lab.report.page import render
 from chunked_td.lab.studies.compression.tasks import make_task, symbol_names
 
 START = "<start>"
@@ -153,7 +153,7 @@ def write_page(
     """
     several = {"sequence": compressed} if isinstance(compressed, Compressed) else compressed
     data = {name: figure_data(one, around=one.length) for name, one in several.items()}
-    page = templates().get_template("compression.html").render(title=title, data=data)
+    page = render("compression.html", with_plotly=False, title=title, data=data)
     Path(path).write_text(page, "utf-8")
     return Path(path)
 

@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from chunked_td.lab.report.page import write_parts
+from chunked_td.lab.results.tables import markdown
 from chunked_td.lab.studies.compression.results import CompressionResults
-from chunked_td.lab.studies.deep.summaries import table
 
 _NAMES = {"compressor": "compressor", "truncated": "one network, truncated", "full": "one network, full BPTT"}
 
 
 def PAGE(folder: Path, results: CompressionResults) -> Path:
     """Write tables/; returns the table of the paper's task."""
-    (folder / "tables").mkdir(exist_ok=True)
-    for name, text in all_tables(results).items():
-        (folder / "tables" / f"{name}.md").write_text(text + "\n", encoding="utf-8")
+    write_parts(folder, all_tables(results))
     return folder / "tables" / "known.md"
 
 
@@ -35,7 +34,7 @@ def success_table(frame: Any) -> str:
     for (arm, cell), runs in sorted(frame.group_by("arm", "cell"), key=lambda group: group[0]):
         entries = (_entry(runs.filter(runs["n"] == n)) for n in lengths)
         rows.append((f"{_NAMES.get(arm, arm)}, {'gated' if cell == 'gru' else 'plain'}", *entries))
-    return table(("network", *(f"N = {n:,}" for n in lengths)), rows)
+    return markdown(("network", *(f"N = {n:,}" for n in lengths)), rows)
 
 
 def _entry(rows: Any) -> str:
@@ -52,4 +51,4 @@ def _entry(rows: Any) -> str:
 def cost_table(costs: Any) -> str:
     """Training cost per symbol against N."""
     seconds = [f"{1e6 * s:.0f}" for s in costs["seconds_per_symbol"].to_list()]
-    return table(("N", *(f"{n:,}" for n in costs["n"].to_list())), [("µs per symbol", *seconds)])
+    return markdown(("N", *(f"{n:,}" for n in costs["n"].to_list())), [("µs per symbol", *seconds)])

@@ -58,6 +58,7 @@ class CompressionRunner(BatchRunner):
         import jax
         import jax.numpy as jnp
 
+        from chunked_td.lab.running.batches import split_columns
         from chunked_td.lab.studies.compression.experiment import Block, ExperimentRuns, run_arm, run_block, start
         from chunked_td.lab.studies.compression.tasks import make_task, stack_tasks
 
@@ -85,9 +86,7 @@ class CompressionRunner(BatchRunner):
             found["score" if name == "q" else name] = padded = np.full((len(values), blocks), np.nan)
             padded[:, : values.shape[1]] = values
         found["parameters"] = np.full_like(found["score"], sum(shape.parameters for shape in plan.shapes))
-        cuts = np.cumsum([len(given.pairs) for given in program])[:-1]
-        parts = {name: np.split(values, cuts) for name, values in found.items()}
-        return [given.columns({name: part[k] for name, part in parts.items()}) for k, given in enumerate(program)]
+        return split_columns(program, found)
 
     @property
     def room(self) -> int:

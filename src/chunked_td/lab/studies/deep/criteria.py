@@ -59,7 +59,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.statistics import IntervalEstimate, bootstrap_interquartile_means, estimate_from, interquartile_mean
+from chunked_td.lab.statistics import Estimate, bootstrap_interquartile_means, estimate_from, interquartile_mean
 
 FIXED = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 USUAL = 0.95
@@ -73,17 +73,17 @@ ALL_OR_NOTHING = ("charge", "charge-mirrored", "cart-pole", "xland-door-key")
 """Tasks whose success rates are reported."""
 
 
-def compared(ours: IntervalEstimate, theirs: IntervalEstimate) -> str:
+def compared(ours: Estimate, theirs: Estimate) -> str:
     """ "better", "worse" or "no difference"."""
     return "better" if ours.above(theirs) else "worse" if theirs.above(ours) else "no difference"
 
 
-def best_fixed(estimates: dict[str, IntervalEstimate]) -> str:
+def best_fixed(estimates: dict[str, Estimate]) -> str:
     """The fixed λ with the greatest score on a task."""
     return max((str(x) for x in FIXED), key=lambda name: estimates[name].value)
 
 
-def gate(estimates: dict[str, IntervalEstimate], arms: tuple[str, ...] = GATE) -> str:
+def gate(estimates: dict[str, Estimate], arms: tuple[str, ...] = GATE) -> str:
     """The gate on one task: "passed", "half" or "closed". Args: arms: those with λ from the true model."""
     true = [estimates[name] for name in arms]
     if any(e.above(estimates[best_fixed(estimates)]) for e in true):

@@ -5,10 +5,11 @@ All arms share tasks, first networks and random numbers. Judged by `criteria`. A
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Callable, Iterable, Mapping
 
 from chunked_td.lab.studies.deep.criteria import FIXED
-from chunked_td.lab.studies.deep.runner import FleetRunner
+from chunked_td.lab.studies.deep.runner import AgentRunner
 from chunked_td.lab.study import Arm, Environment, Protocol, Size, Study
 
 TASKS = (
@@ -27,6 +28,10 @@ OTHERS = ("gymnax-umbrella", "gymnax-umbrella-distractors", "gymnax-catch", "gym
 STREAMING = ("sarsa", "q", "actor-critic")
 GRIDS = {**dict.fromkeys(STREAMING, (1.0, 0.3, 0.1)), "ppo": (3e-3, 1e-3, 3e-4)}
 """Step sizes of every agent."""
+STEPS = {**dict.fromkeys(STREAMING, 60_000), "ppo": 160_000}
+"""Transitions of a run."""
+Groups = tuple[tuple[str, ...], ...]
+"""Sources by program; fixed λ run with the first group."""
 GROUPS = (
     (
         "value-kernel",
@@ -51,37 +56,46 @@ BLOCKS, TUNING, SEEDS = 20, 10, 20
 def deep_protocols(profile: str) -> list[Protocol]:
     """Every agent on every task; on one task and tiny where the profile is not "paper"."""
     tasks = (*TASKS, *OTHERS) if profile == "paper" else ("charge",)
-    steps = {**dict.fromkeys(STREAMING, 60_000), "ppo": 160_000}
+    return agents_on_tasks("deep", "", GRIDS, tasks, groups_of, tiny=profile != "paper")
+
+
+def agents_on_tasks(
+    prefix: str, about: str, agents: Iterable[str], tasks: Iterable[str], groups: Callable[[str], Groups], tiny: bool
+) -> list[Protocol]:
+    """Every agent on every task.
+
+    Args:
+      prefix: how ids begin. about: what titles add. groups: the sources that an agent can use, by program.
+    """
     return [
-        fleet_protocol(
-            f"deep-{agent}-{task}",
-            f"{agent} on {task}",
+        agent_protocol(
+            f"{prefix}-{agent}-{task}",
+            f"{agent} on {task}{about}",
             Environment("chunked_td.envs.tasks:make_task_by_name", {"name": task}),
             agent,
-            steps=steps[agent],
-            groups=groups_of(agent),
-            tiny=profile != "paper",
+            steps=STEPS[agent],
+            groups=groups(agent),
+            tiny=tiny,
         )
-        for agent in GRIDS
-        for task in tasks
+        for agent, task in itertools.product(agents, tasks)
     ]
 
 
-def groups_of(agent: str) -> tuple[tuple[str, ...], ...]:
+def groups_of(agent: str) -> Groups:
     """The groups of sources that an agent can use."""
     left_out = STREAMING_ONLY if agent == "ppo" else ()
     groups = (tuple(name for name in group if name not in left_out) for group in GROUPS)
     return tuple(group for group in groups if group)
 
 
-def fleet_protocol(
+def agent_protocol(
     name: str,
     title: str,
     task: Environment,
     agent: str,
     *,
     steps: int,
-    groups: tuple[tuple[str, ...], ...],
+    groups: Groups,
     tiny: bool,
     explore: Mapping[bool, int] | None = None,
     memory: str = "",
@@ -113,7 +127,7 @@ def fleet_protocol(
         seeds=seeds,
         seeds_per_batch=seeds,
         steps_per_episode=1.0,
-        runner=FleetRunner(groups, steps // 10 if explore is None else explore[tiny], tuning, memory),
+        runner=AgentRunner(groups, steps // 10 if explore is None else explore[tiny], tuning, memory),
     )
 
 

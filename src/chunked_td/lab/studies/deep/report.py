@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from chunked_td.lab.studies.deep import summaries, tables
+from chunked_td.lab.report.page import write_parts
+from chunked_td.lab.studies.deep import tables
 from chunked_td.lab.studies.deep.results import SETS, DeepResults
 
 
@@ -16,11 +19,9 @@ def PAGE(folder: Path, results: DeepResults) -> Path:
     texts = {f"gate-{name}": tables.gate_table(judged, members) for name, members in SETS.items()}
     for agent, tasks in results.scores.items():
         texts |= {f"{agent}-{name}": text for name, text in tables.score_tables(tasks).items()}
-    texts |= summaries.summary_tables(results.frame, results.chosen, results.scores, judged)
+    texts |= tables.summary_tables(results.frame, results.chosen, results.scores, judged)
     texts |= cost_tables(folder / "costs.json")
-    write_texts(folder, judged, texts)
-    for agent in judged:
-        tables.draw_scores(judged, agent, folder / "figures" / f"deep-{agent}.svg")
+    write_verdicts(folder, judged, texts, {f"deep-{agent}": tables.draw_scores(judged, agent) for agent in judged})
     return folder / "tables" / "moonshot.md"
 
 
@@ -37,10 +38,7 @@ def cost_tables(path: Path) -> dict[str, str]:
     return found
 
 
-def write_texts(folder: Path, judged: object, texts: dict[str, str]) -> None:
-    """Write verdicts.json and tables/*.md; make figures/."""
-    for name in ("tables", "figures"):
-        (folder / name).mkdir(exist_ok=True)
+def write_verdicts(folder: Path, judged: object, texts: Mapping[str, str], figures: Mapping[str, Any]) -> None:
+    """Write verdicts.json, tables/*.md and figures/*.svg."""
     (folder / "verdicts.json").write_text(json.dumps(judged, indent=1) + "\n", encoding="utf-8")
-    for name, text in texts.items():
-        (folder / "tables" / f"{name}.md").write_text(text + "\n", encoding="utf-8")
+    write_parts(folder, texts, figures)

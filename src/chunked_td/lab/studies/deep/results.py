@@ -45,7 +45,7 @@ def collect_runs(store: Store, protocols: Callable[[str], Sequence[Protocol]]) -
     import polars as pl
 
     frames = []
-    for protocol, arm, runs, curve in fleet_curves(store, protocols):
+    for protocol, arm, runs, curve in stored_curves(store, protocols):
         task = protocol.environment.arguments["name"]
         named = {"agent": protocol.arms[0].learner, "task": task, "arm": arm}
         final = {"final": curve["score"][:, -5:], "return": curve["returns"][:, -5:]}
@@ -56,7 +56,7 @@ def collect_runs(store: Store, protocols: Callable[[str], Sequence[Protocol]]) -
     return pl.concat(frames)
 
 
-def fleet_curves(
+def stored_curves(
     store: Store, protocols: Callable[[str], Sequence[Protocol]]
 ) -> Iterator[tuple[Protocol, str, dict[str, np.ndarray], dict[str, np.ndarray]]]:
     """Of every stored arm: (protocol, arm, columns step_size, seed and judged [R], columns per block [R, K])."""
@@ -76,7 +76,7 @@ def LOAD(folder: Path) -> DeepResults:
 
 
 @dataclass(frozen=True)
-class FleetResults:
+class AgentResults:
     """What both studies of deep agents have. Args: frame: runs.parquet."""
 
     frame: Any
@@ -90,7 +90,7 @@ class FleetResults:
         return Verdict(NOT_RUN, f"{seeds} judged seeds, the study has {SEEDS}") if seeds < SEEDS else None
 
 
-class DeepResults(FleetResults):
+class DeepResults(AgentResults):
     """Results of the study of deep learners."""
 
     needed: ClassVar[frozenset[str]] = frozenset({*map(str, FIXED), *GATE})
@@ -159,6 +159,14 @@ def judge_cell(runs: dict[str, np.ndarray], sources: tuple[str, ...], true: tupl
         "against 0.95": {s: compared(found[s], found[str(USUAL)]) for s in sources if s in found},
         "against best fixed": {s: compared(found[s], found[best]) for s in sources if s in found},
         "scores": {arm: estimate._asdict() for arm, estimate in found.items()},
+    }
+
+
+def task_estimates(tasks: dict[str, dict[str, np.ndarray]]) -> dict[str, Any]:
+    """task → "scores" → arm → its estimate, as JSON values."""
+    return {
+        task: {"scores": {arm: interquartile_estimate(values)._asdict() for arm, values in runs.items()}}
+        for task, runs in tasks.items()
     }
 
 

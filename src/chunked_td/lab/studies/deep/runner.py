@@ -7,7 +7,7 @@ errors that are means over M draws.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +22,8 @@ _PACKAGES = {"gymnax": "gymnax", "memory-chain": "gymnax", "xland": "xminigrid"}
 """What tasks come from, by their name or how it begins."""
 
 
-@dataclass(frozen=True)
-class FleetRunner(BatchRunner):
+@dataclass(frozen=True, repr=False)
+class AgentRunner(BatchRunner):
     """Deep agents.
 
     Args:
@@ -36,6 +36,10 @@ class FleetRunner(BatchRunner):
     explore: int
     tuning: int
     memory: str = ""
+
+    def __repr__(self) -> str:
+        """Under its first name, which stored settings have."""
+        return f"FleetRunner({', '.join(f'{field.name}={getattr(self, field.name)!r}' for field in fields(self))})"
 
     def packages(self, batch: Batch) -> tuple[str, ...]:
         """JAX, and what the task comes from."""
@@ -57,6 +61,7 @@ class FleetRunner(BatchRunner):
         import jax.numpy as jnp
 
         from chunked_td.deep.training import start_fleet, train_curve
+        from chunked_td.lab.running.batches import split_columns
 
         first, names = program[0], self.group_of(program[0].arm)
         made, blocks = self._agent(first, names), len(first.record_at)
@@ -77,12 +82,9 @@ class FleetRunner(BatchRunner):
         compiled = train_curve.lower(made, rates, states, steps, blocks).compile()
         report(f"{len(arms)} runs of {steps * blocks:,} steps")
         tally = jax.tree.map(np.asarray, compiled(rates, states)[1])
-        cuts = np.cumsum([len(batch.pairs) for batch in program])[:-1]
-        parts = {name: np.split(values.T, cuts) for name, values in _curves(tally).items()}
-        return [
-            batch.columns({**{name: part[k] for name, part in parts.items()}, "judged": self._judged(batch)})
-            for k, batch in enumerate(program)
-        ]
+        judged = np.concatenate([batch.seeds for batch in program]) >= self.tuning
+        found = {name: values.T for name, values in _curves(tally).items()}
+        return split_columns(program, {**found, "judged": np.repeat(judged[:, None], blocks, 1)})
 
     def _agent(self, batch: Batch, names: Sequence[str]) -> Any:
         from chunked_td.deep.lambdas import DeepSwitch
@@ -98,10 +100,6 @@ class FleetRunner(BatchRunner):
             settings["luck"] = luck
         switch = DeepSwitch(tuple(source_of(name) for name in sources_in(names)))
         return DeepAgent(resolve(task.dynamics)(**task.arguments), switch, make_settings(agent, **settings))
-
-    def _judged(self, batch: Batch) -> np.ndarray:
-        judged = (batch.seeds >= self.tuning).astype(np.float64)
-        return np.repeat(judged[:, None], len(batch.record_at), 1)
 
 
 def _curves(tally: Any) -> dict[str, np.ndarray]:

@@ -1,23 +1,46 @@
-"""Tables and figures of the study of deep learners."""
+"""Tables and figures of the study of deep learners: scores, λ by kind of task, how far verdicts can be trusted."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.statistics import IntervalEstimate, interquartile_estimate
-from chunked_td.lab.studies.deep.criteria import FIXED, GATE, USUAL, best_fixed, compared
-from chunked_td.lab.studies.deep.results import LEARNED, SETS, TRUE
-from chunked_td.lab.studies.deep.summaries import estimates_of, mean_over_tasks, shown, table
+from chunked_td.lab.results.tables import markdown
+from chunked_td.lab.statistics import Estimate
+from chunked_td.lab.statistics import interquartile_estimate as estimate
+from chunked_td.lab.studies.deep.criteria import (
+    ALL_OR_NOTHING,
+    FIXED,
+    GATE,
+    SOLVED,
+    TWIN,
+    USUAL,
+    best_fixed,
+    compared,
+    gate,
+)
+from chunked_td.lab.studies.deep.results import LEARNED, SETS, TRUE, Chosen, Scores
 
 COLOURS = {"value-kernel": "#0072B2", "expected": "#009E73", "realised": "#D55E00", "true-kernel": "#CC79A7"}
 """Arms beside the line of fixed λ."""
 SIGNS = {"better": " ▲", "worse": " ▼", "no difference": ""}
 """How tables show a verdict against λ = 0.95."""
+KINDS = {
+    "a choice, much later its verdict, noisy rewards": ("umbrella", "gymnax-umbrella"),
+    "the same among many irrelevant random observations": ("umbrella-distractors", "gymnax-umbrella-distractors"),
+    "reward at the end of a short episode, a grid": ("catch", "catch-wind", "gymnax-catch"),
+    "a choice, then a long sum of noise": ("charge", "charge-mirrored"),
+    "a cue in view": ("memory",),
+    "nothing random, dense reward": ("cart-pole",),
+    "nothing random, reward at a goal": ("xland-door-key",),
+}
+"""Tasks by kind. Put together after the data, from what the tasks are."""
+BOOTSTRAPS = 20
+SHUFFLES = 20
 _FIXED = tuple(str(x) for x in FIXED)
+_USUAL = str(USUAL)
 
 
 def score_tables(found: dict[str, dict[str, np.ndarray]]) -> dict[str, str]:
@@ -31,21 +54,21 @@ def score_table(found: dict[str, dict[str, np.ndarray]], arms: tuple[str, ...] =
 
     Bold is the best fixed λ; ▲ and ▼ are better and worse than λ = 0.95.
     """
-    estimates = {task: {arm: interquartile_estimate(v) for arm, v in runs.items()} for task, runs in found.items()}
+    estimates = {task: {arm: estimate(v) for arm, v in runs.items()} for task, runs in found.items()}
     rows = [
         (arm, *(_cell(arm, estimates[task]) for task in found), shown(mean_over_tasks(arm, estimates)))
         for arm in arms
         if any(arm in runs for runs in found.values())
     ]
-    return table(("λ", *found, "mean"), rows)
+    return markdown(("λ", *found, "mean"), rows)
 
 
-def _cell(arm: str, estimates: dict[str, IntervalEstimate]) -> str:
+def _cell(arm: str, estimates: dict[str, Estimate]) -> str:
     if arm not in estimates:
         return "not run"
     text = f"{estimates[arm].value:.3f}"
     bold = f"**{text}**" if arm == best_fixed(estimates) else text
-    return bold + SIGNS[compared(estimates[arm], estimates[str(USUAL)])]
+    return bold + SIGNS[compared(estimates[arm], estimates[_USUAL])]
 
 
 def gate_table(judged: dict[str, Any], members: tuple[str, ...]) -> str:
@@ -55,13 +78,13 @@ def gate_table(judged: dict[str, Any], members: tuple[str, ...]) -> str:
         for task, s in estimates_of(found).items():
             if task in members:
                 best, stood = (found["tasks"][task][name] for name in ("best fixed", "gate"))
-                first, *cells = (_interval(s[arm], s[str(USUAL)]) for arm in (best, str(USUAL), *GATE))
+                first, *cells = (_interval(s[arm], s[_USUAL]) for arm in (best, _USUAL, *GATE))
                 rows.append((agent, task, stood, f"{best}: {first}", *cells))
-    return table(("agent", "task", "gate", "best fixed λ", "λ = 0.95", "true kernel", "true expected"), rows)
+    return markdown(("agent", "task", "gate", "best fixed λ", "λ = 0.95", "true kernel", "true expected"), rows)
 
 
-def _interval(e: IntervalEstimate, usual: IntervalEstimate) -> str:
-    return f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]{SIGNS[compared(e, usual)]}"
+def _interval(e: Estimate, usual: Estimate) -> str:
+    return f"{e.text('.3f')}{SIGNS[compared(e, usual)]}"
 
 
 def cost_table(costs: list[dict[str, Any]]) -> str:
@@ -70,7 +93,7 @@ def cost_table(costs: list[dict[str, Any]]) -> str:
         (row["agent"], row["source"], f"{row['steps_per_second'] / 1e6:.2f} million", f"{row['ratio']:.2f}")
         for row in costs
     ]
-    return table(("agent", "source", "steps per second", "time / fixed λ"), rows)
+    return markdown(("agent", "source", "steps per second", "time / fixed λ"), rows)
 
 
 def repeated_cost_table(repeats: list[list[dict[str, Any]]]) -> str:
@@ -81,14 +104,11 @@ def repeated_cost_table(repeats: list[list[dict[str, Any]]]) -> str:
         speed = max(row["steps_per_second"] for row in measured)
         span = f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
         rows.append((measured[0]["agent"], measured[0]["source"], f"{speed:,.0f}", f"{np.median(ratios):.2f}", span))
-    return table(("agent", "source", "steps per second, at best", "time / fixed λ", "range"), rows)
+    return markdown(("agent", "source", "steps per second, at best", "time / fixed λ", "range"), rows)
 
 
-def draw_scores(judged: dict[str, Any], agent: str, path: Path, colours: Mapping[str, str] = COLOURS) -> None:
+def draw_scores(judged: dict[str, Any], agent: str, colours: Mapping[str, str] = COLOURS) -> Any:
     """A panel per task: score of every fixed λ as a line with its interval, sources as levels."""
-    import matplotlib as mpl
-
-    mpl.use("agg")
     from matplotlib.figure import Figure
 
     tasks = estimates_of(judged[agent])
@@ -115,4 +135,233 @@ def draw_scores(judged: dict[str, Any], agent: str, path: Path, colours: Mapping
     figure.supylabel("score", fontsize=9)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False, fontsize=8)
-    figure.savefig(path, metadata={"Date": None})
+    return figure
+
+
+def estimates_of(judged: dict[str, Any]) -> dict[str, dict[str, Estimate]]:
+    """task → arm → estimate, from one agent's verdicts."""
+    return {t: {arm: Estimate(**e) for arm, e in v["scores"].items()} for t, v in judged["tasks"].items()}
+
+
+def mean_over_tasks(arm: str, estimates: dict[str, dict[str, Estimate]]) -> float:
+    """An arm's mean over tasks but `TWIN`; NaN where it was not run on one of them. Args: estimates: per task."""
+    runs = [found for task, found in estimates.items() if task != TWIN]
+    if not runs or any(arm not in found for found in runs):
+        return np.nan
+    return float(np.mean([found[arm].value for found in runs]))
+
+
+def shown(mean: float) -> str:
+    """A mean in a table; nothing for NaN."""
+    return "" if np.isnan(mean) else f"{mean:.3f}"
+
+
+def kinds_table(judged: dict[str, Any]) -> str:
+    """λ by kind of task and agent.
+
+    Per row: the best fixed λ of each task; the fixed λ that are worse than the best on none of them (intervals
+    overlap); the fixed λ and the sources better than 0.95 on one of them at least, and the sources worse.
+    """
+    rows = []
+    for kind, members in KINDS.items():
+        for agent, verdicts in judged.items():
+            found = {task: e for task, e in estimates_of(verdicts).items() if task in members}
+            if not found:
+                continue
+            best = [float(best_fixed(e)) for e in found.values()]
+            near = [x for x in _FIXED if not any(e[best_fixed(e)].above(e[x]) for e in found.values())]
+            better, worse = (
+                {arm: sum(arm in e and compared(e[arm], e[_USUAL]) == verdict for e in found.values()) for arm in arms}
+                for verdict, arms in (("better", (*_FIXED, *LEARNED)), ("worse", LEARNED))
+            )
+            rows.append(
+                (
+                    kind,
+                    agent,
+                    ", ".join(f"{x:g}" for x in best),
+                    "all" if len(near) == len(_FIXED) else ", ".join(f"{float(x):g}" for x in near) or "none",
+                    _listed({f"{float(x):g}": better[x] for x in _FIXED}, len(found)),
+                    _listed({arm: better[arm] for arm in LEARNED}, len(found)),
+                    _listed(worse, len(found)),
+                )
+            )
+    head = ("kind of task", "agent", "best fixed λ of each task", "fixed λ near the best on all", "fixed λ ▲")
+    return markdown((*head, "sources ▲", "sources ▼"), rows)
+
+
+def _listed(counts: dict[str, int], tasks: int) -> str:
+    """Names that count at least once, with how often out of how many where there are several."""
+    return ", ".join(f"{name} ({n} of {tasks})" if tasks > 1 else name for name, n in counts.items() if n)
+
+
+def counts_table(judged: dict[str, Any]) -> str:
+    """An arm per row, an agent per column: on how many tasks but `TWIN` it is better or worse than λ = 0.95 (▲ and ▼),
+    and better than the best fixed λ (★).
+    """
+    rows = []
+    for arm in (*_FIXED, *LEARNED, *TRUE):
+        cells = []
+        for verdicts in judged.values():
+            found = [e for task, e in estimates_of(verdicts).items() if task != TWIN and arm in e]
+            said = [compared(e[arm], e[_USUAL]) for e in found]
+            counts = {
+                "▲": said.count("better"),
+                "▼": said.count("worse"),
+                "★": sum(e[arm].above(e[best_fixed(e)]) for e in found),
+            }
+            cells.append(" ".join(f"{n} {sign}" for sign, n in counts.items() if n) or ("none" if found else ""))
+        if any(cells) and arm != _USUAL:
+            rows.append((arm, *cells))
+    return markdown(("λ", *judged), rows)
+
+
+def means_table(judged: dict[str, Any]) -> str:
+    """An arm per row, an agent per column: means over tasks but `TWIN`; bold is the best fixed λ."""
+    found = {agent: estimates_of(verdicts) for agent, verdicts in judged.items()}
+    means = {(a, arm): mean_over_tasks(arm, e) for a, e in found.items() for arm in (*_FIXED, *LEARNED, *TRUE)}
+    best = [(agent, max(_FIXED, key=lambda x: means[agent, x])) for agent in found]
+    rows = []
+    for arm in (*_FIXED, *LEARNED, *TRUE):
+        cells = [f"**{shown(means[a, arm])}**" if (a, arm) in best else shown(means[a, arm]) for a in found]
+        if any(cells):
+            rows.append((arm, *cells))
+    return markdown(("λ", *found), rows)
+
+
+def moonshot_table(judged: dict[str, Any]) -> str:
+    """The moonshot of every agent, as it was written, without `TWIN`, and by who wrote the tasks."""
+    rows = []
+    for agent, verdicts in judged.items():
+        parts = {"all": verdicts, **{name: verdicts["sets"][name] for name in reversed(verdicts["sets"])}}
+        for name, part in parts.items():
+            means = {arm: Estimate(**e) for arm, e in part["moonshot"]["means"].items()}
+            cells = []
+            for arms in (_FIXED, tuple(arm for arm in means if arm not in _FIXED)):
+                arm = max(arms, key=lambda a: means[a].value)
+                cells.append(f"{arm}: {means[arm].text('.3f')}")
+            rows.append((agent, name, str(len(part["moonshot over"])), *cells, part["moonshot"]["verdict"]))
+    return markdown(("agent", "tasks", "number", "best fixed λ", "best source", "moonshot"), rows)
+
+
+def edge_table(chosen: Mapping[str, Mapping[Any, Any]], grids: dict[str, tuple[float, ...]]) -> str:
+    """How many arms chose the largest and the smallest step size of their grid.
+
+    Args:
+      chosen: agent → task → arm → columns with "step_size". grids: of each agent.
+    """
+    rows = []
+    for agent, tasks in chosen.items():
+        grid = sorted(grids[agent], reverse=True)
+        cells = [agent, ", ".join(f"{x:g}" for x in grid)]
+        for is_fixed in (True, False):
+            sizes = [
+                float(runs["step_size"][0])
+                for arms in tasks.values()
+                for arm, runs in arms.items()
+                if (arm in _FIXED) == is_fixed
+            ]
+            cells += [f"{sum(np.isclose(s, edge) for s in sizes)} of {len(sizes)}" for edge in (grid[0], grid[-1])]
+        rows.append(tuple(cells))
+    head = ("agent", "grid", "fixed λ: largest", "fixed λ: smallest", "sources: largest", "sources: smallest")
+    return markdown(head, rows)
+
+
+def success_table(chosen: Chosen) -> str:
+    """Share of judged runs that solved their task, per agent and task of `ALL_OR_NOTHING`, in per cent.
+
+    Agents and tasks that no run of any arm solved are left out.
+    """
+    arms = (*_FIXED, *LEARNED)
+    rows = []
+    for agent, tasks in chosen.items():
+        for task in (task for task in ALL_OR_NOTHING if task in tasks):
+            shares = {arm: np.mean(runs["final"] >= SOLVED) for arm, runs in tasks[task].items()}
+            if any(shares.values()):
+                rows.append((agent, task, *(f"{100 * shares[arm]:.0f}" if arm in shares else "" for arm in arms)))
+    return markdown(("agent", "task", *(f"{float(x):g}" for x in _FIXED), *LEARNED), rows)
+
+
+def twin_table(frame: Any, judged: dict[str, Any]) -> str:
+    """*cart-pole* and `TWIN`: the same task and the same seeds in two programs. Args: frame: runs.parquet."""
+    import polars as pl
+
+    rows = []
+    for agent, verdicts in judged.items():
+        if not {"cart-pole", TWIN} <= set(verdicts["tasks"]):
+            continue
+        ours, theirs = (
+            frame.filter((pl.col("agent") == agent) & (pl.col("task") == task)) for task in ("cart-pole", TWIN)
+        )
+        both = ours.join(theirs, on=("arm", "step_size", "seed"))
+        same = np.mean(both["score"].to_numpy() == both["score_right"].to_numpy())
+        found = estimates_of(verdicts)
+        moved = {arm: abs(e.value - found[TWIN][arm].value) for arm, e in found["cart-pole"].items()}
+        arm = max(moved, key=lambda name: moved[name])
+        rows.append((agent, f"{same:.0%}", f"{moved[arm]:.3f}" + (f" ({arm})" if moved[arm] else "")))
+    return markdown(("agent", "runs with the same score", "greatest difference of an arm's score"), rows)
+
+
+def gate_luck_table(found: Scores) -> str:
+    """How the gate stood, how often its comparisons passed, and how often they would if nothing differed.
+
+    For the latter the runs of the true model's arm and of the best fixed λ are put together and dealt out again
+    `SHUFFLES` times.
+    """
+    rng = np.random.default_rng(0)
+    rows, totals = [], np.zeros(5)
+    for agent, tasks in found.items():
+        counts = np.zeros(5)
+        for runs in tasks.values():
+            estimates = {arm: estimate(values) for arm, values in runs.items()}
+            stood = gate(estimates)
+            rival = runs[best_fixed(estimates)]
+            counts[:2] += (stood == "passed", stood == "half")
+            for arm in GATE:
+                pool = np.concatenate([runs[arm], rival])
+                shuffled = [rng.permutation(pool) for _ in range(SHUFFLES)]
+                passes = [estimate(x[: rival.size]).above(estimate(x[rival.size :])) for x in shuffled]
+                counts[2:] += np.array([1, estimates[arm].above(estimates[best_fixed(estimates)]), np.mean(passes)])
+        rows.append((f"{agent}, {len(tasks)} tasks", *_luck(counts)))
+        totals += counts
+    rows.append(("all", *_luck(totals)))
+    head = ("agent", "gate passed", "half", "comparisons with the best fixed λ", "passed")
+    return markdown((*head, "would pass if nothing differed"), rows)
+
+
+def _luck(counts: np.ndarray) -> tuple[str, ...]:
+    """Whole numbers, and the last one with two decimals."""
+    return (*(f"{n:.0f}" for n in counts[:-1]), f"{counts[-1]:.2f}")
+
+
+def draw_table(found: Scores) -> str:
+    """Verdicts against λ = 0.95 that are not the same for all of `BOOTSTRAPS` seeds of the bootstrap."""
+    rows = []
+    for agent, tasks in found.items():
+        counts, near = np.zeros(2, int), []
+        for task, runs in tasks.items():
+            usual = [estimate(runs[_USUAL], seed) for seed in range(BOOTSTRAPS)]
+            for arm in (arm for arm in (*_FIXED, *LEARNED, *TRUE) if arm in runs and arm != _USUAL):
+                said = [compared(estimate(runs[arm], seed), usual[seed]) for seed in range(BOOTSTRAPS)]
+                counts += (1, said[0] != "no difference")
+                if len(set(said)) > 1:
+                    agree = sum(verdict == said[0] for verdict in said)
+                    near.append(f"{task}/{arm} ({said[0]}: {agree} of {BOOTSTRAPS})")
+        rows.append((agent, str(counts[0]), str(counts[1]), str(len(near)), ", ".join(near)))
+    head = ("agent", "verdicts", "better or worse", "depend on the draw", "which, and how often as shown")
+    return markdown(head, rows)
+
+
+def summary_tables(frame: Any, chosen: Chosen, found: Scores, judged: dict[str, Any]) -> dict[str, str]:
+    """Every table of this file. Args: frame: runs.parquet. chosen, found, judged: what `tables` makes of it."""
+    grids = {agent: tuple(rows["step_size"].unique().to_list()) for (agent,), rows in frame.group_by("agent")}
+    return {
+        "kinds": kinds_table(judged),
+        "counts": counts_table(judged),
+        "means": means_table(judged),
+        "moonshot": moonshot_table(judged),
+        "step-sizes": edge_table(chosen, grids),
+        "success": success_table(chosen),
+        "twin": twin_table(frame, judged),
+        "gate-luck": gate_luck_table(found),
+        "draws": draw_table(found),
+    }

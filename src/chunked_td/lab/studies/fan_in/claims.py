@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from chunked_td.lab.studies.fan_in.protocol import FORWARD, STEPS
+from chunked_td.lab.studies.fan_in.protocol import AGENTS, FORWARD
 from chunked_td.lab.studies.fan_in.results import FanInResults
 from chunked_td.lab.studies.luck.claims import together
 from chunked_td.lab.study import NOT_RUN, Claim, Verdict
@@ -31,5 +31,5 @@ CLAIMS = tuple(
         f"{agent}: a backward network beats a forward one at fan-in",
         figure=f"figures/fan-in-{agent}.svg",
     )
-    for agent in STEPS
+    for agent in AGENTS
 )

@@ -6,10 +6,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chunked_td.lab.statistics import interquartile_estimate
 from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.deep.criteria import FIXED
-from chunked_td.lab.studies.deep.results import DeepResults, collect_runs
+from chunked_td.lab.studies.deep.results import DeepResults, collect_runs, task_estimates
 from chunked_td.lab.studies.fan_in.protocol import BACKWARD, FORWARD, TASKS, fan_in_protocols
 from chunked_td.lab.studies.luck.results import Pair, judge_pair
 
@@ -48,10 +47,7 @@ class FanInResults(DeepResults):
         """Scores and pairs of every agent."""
         return {
             agent: {
-                "tasks": {
-                    task: {"scores": {arm: interquartile_estimate(x)._asdict() for arm, x in runs.items()}}
-                    for task, runs in tasks.items()
-                },
+                "tasks": task_estimates(tasks),
                 "pairs": {rival: pair._asdict() for rival, pair in self.pairs[agent].items()},
             }
             for agent, tasks in self.scores.items()

@@ -64,16 +64,6 @@ def solved(curves: np.ndarray) -> np.ndarray:
     return np.nanmean(curves[..., -quarter:], -1) >= SOLVED
 
 
-def reach(shares: dict[int, float]) -> int:
-    """The greatest N up to which the share of solved runs is enough. Args: shares: N → share of judged seeds."""
-    longest = 0
-    for n in sorted(shares):
-        if shares[n] < SHARE:
-            break
-        longest = n
-    return longest
-
-
 def reach_claim(reaches: Reaches) -> str:
     """The claim "reach" for one agent and memory."""
     best = {task: max(arms[str(x)] for x in FIXED) for task, arms in reaches.items()}

@@ -15,7 +15,7 @@ import itertools
 from typing import Any
 
 from chunked_td._checks import check_choice
-from chunked_td.lab.studies.deep.protocol import fleet_protocol
+from chunked_td.lab.studies.deep.protocol import agent_protocol
 from chunked_td.lab.study import Environment, Protocol, Study
 
 ARMS = ("recurrent", "recurrent-realised", "true-expected", "true-realised")
@@ -31,7 +31,7 @@ def hidden_protocols(profile: str) -> list[Protocol]:
     tiny = profile != "paper"
     tasks, lengths = (TASKS[:1], (3,)) if tiny else (TASKS, LENGTHS)
     return [
-        fleet_protocol(
+        agent_protocol(
             f"hidden-{agent}-{memory}-{task}-{n}",
             f"{agent}, values read the memory's {memory}, {task}, N = {n}",
             Environment("chunked_td.lab.studies.hidden.protocol:make_hidden_task", {"name": task, "length": n}),

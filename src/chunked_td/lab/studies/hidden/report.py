@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from chunked_td.lab.studies.deep.criteria import FIXED
-from chunked_td.lab.studies.deep.report import write_texts
-from chunked_td.lab.studies.deep.summaries import edge_table
-from chunked_td.lab.studies.deep.tables import score_table
+from chunked_td.lab.studies.deep.report import write_verdicts
+from chunked_td.lab.studies.deep.tables import edge_table, score_table
 from chunked_td.lab.studies.hidden import tables
 from chunked_td.lab.studies.hidden.protocol import ARMS
 from chunked_td.lab.studies.hidden.results import HiddenResults
@@ -24,7 +23,5 @@ def PAGE(folder: Path, results: HiddenResults) -> Path:
     for (agent, memory), scores in results.scores.items():
         texts[f"solved-{agent}-{memory}"] = tables.solved_table(judged["memories"][f"{agent}, {memory}"]["cells"])
         texts[f"scores-{agent}-{memory}"] = score_table(scores, (*map(str, FIXED), *ARMS))
-    write_texts(folder, judged, texts)
-    if judged["memories"]:
-        tables.draw_success(judged, folder / "figures" / "deep-hidden.svg")
+    write_verdicts(folder, judged, texts, {"deep-hidden": tables.draw_success(judged)} if judged["memories"] else {})
     return folder / "tables" / "reach.md"

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chunked_td.lab.statistics import reach
 from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.deep.criteria import FIXED, moonshot
-from chunked_td.lab.studies.deep.results import FleetResults, chosen_columns, fleet_curves, judge_cell
+from chunked_td.lab.studies.deep.results import AgentResults, chosen_columns, judge_cell, stored_curves
 from chunked_td.lab.studies.hidden import criteria as rule
 from chunked_td.lab.studies.hidden.protocol import AGENTS, ARMS, TASKS, hidden_protocols
 
@@ -30,7 +31,7 @@ def COLLECT(store: Store) -> pl.DataFrame:
     import polars as pl
 
     frames = []
-    for protocol, arm, runs, curve in fleet_curves(store, hidden_protocols):
+    for protocol, arm, runs, curve in stored_curves(store, hidden_protocols):
         task, length = (protocol.environment.arguments[name] for name in ("name", "length"))
         named = (protocol.arms[0].learner, protocol.batch_runner.memory, task)  # type: ignore[union-attr]
         score, last = curve["score"], curve["mean_lambda"]
@@ -46,7 +47,7 @@ def LOAD(folder: Path) -> HiddenResults:
     return HiddenResults(load_table(folder / "runs.parquet"))
 
 
-class HiddenResults(FleetResults):
+class HiddenResults(AgentResults):
     """Results of the study with hidden state."""
 
     @cached_property
@@ -103,7 +104,7 @@ def _reaches_of(cells: dict[tuple[str, int], dict[str, Any]]) -> rule.Reaches:
     """task → arm → reach."""
     return {
         task: {
-            arm: rule.reach({n: float(arms[arm]["solved"].mean()) for (t, n), arms in cells.items() if t == task})
+            arm: reach({n: arms[arm]["solved"].mean() for (t, n), arms in cells.items() if t == task}, rule.SHARE)
             for arm in (*map(str, FIXED), *ARMS)
         }
         for task in dict.fromkeys(task for task, _ in cells)

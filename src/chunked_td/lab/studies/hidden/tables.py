@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from chunked_td.lab.statistics import IntervalEstimate
+from chunked_td.lab.results.tables import markdown
+from chunked_td.lab.statistics import Estimate
 from chunked_td.lab.studies.deep.criteria import FIXED, USUAL, compared
-from chunked_td.lab.studies.deep.summaries import table
 from chunked_td.lab.studies.deep.tables import SIGNS
 from chunked_td.lab.studies.hidden import criteria as rule
 from chunked_td.lab.studies.hidden.protocol import ARMS, TASKS
@@ -17,7 +16,7 @@ def solved_table(cells: dict[str, Any]) -> str:
     """The share of judged seeds that solved the task, an arm per row."""
     arms = (*map(str, FIXED), *ARMS)
     rows = [(arm, *(f"{100 * cell['solved'][arm]:.0f} %" for cell in cells.values())) for arm in arms]
-    return table(("λ", *cells), rows)
+    return markdown(("λ", *cells), rows)
 
 
 def reach_table(judged: dict[str, Any]) -> str:
@@ -28,7 +27,7 @@ def reach_table(judged: dict[str, Any]) -> str:
             by = "all" if len(found["by"]) == len(FIXED) else ", ".join(f"{float(x):g}" for x in found["by"])
             best, *sources = (str(found[name] or "none") for name in ("best fixed", *rule.SOURCES))
             rows.append((*key.split(", "), task, best, by if found["best fixed"] else "", *sources))
-    return table(("agent", "values read", "task", "best fixed λ", "by λ", *rule.SOURCES), rows)
+    return markdown(("agent", "values read", "task", "best fixed λ", "by λ", *rule.SOURCES), rows)
 
 
 def gate_table(judged: dict[str, Any]) -> str:
@@ -36,24 +35,21 @@ def gate_table(judged: dict[str, Any]) -> str:
     rows, usual = [], str(USUAL)
     for key, memory in judged["memories"].items():
         for name, cell in memory["cells"].items():
-            s = {arm: IntervalEstimate(**e) for arm, e in cell["scores"].items()}
+            s = {arm: Estimate(**e) for arm, e in cell["scores"].items()}
             best = cell["best fixed"]
             first, *marks = (_marked(s[arm], s[best], s[usual]) for arm in (best, "true-expected", *rule.SOURCES))
             rows.append((*key.split(", "), name, cell["gate"], f"{best}: {first}", f"{s[usual].value:.3f}", *marks))
     head = ("agent", "values read", "task", "gate", "best fixed λ", "0.95", "true model", "recurrent", "realised")
-    return table(head, rows)
+    return markdown(head, rows)
 
 
-def _marked(ours: IntervalEstimate, best: IntervalEstimate, usual: IntervalEstimate) -> str:
+def _marked(ours: Estimate, best: Estimate, usual: Estimate) -> str:
     """A score; ▲ ▼: better or worse than λ = 0.95, ★ also better than the best fixed λ."""
     return f"{ours.value:.3f}{' ★' if ours.above(best) else SIGNS[compared(ours, usual)]}"
 
 
-def draw_success(judged: dict[str, Any], path: Path) -> None:
+def draw_success(judged: dict[str, Any]) -> Any:
     """A row per agent and memory, a column per task: share of seeds that solved it against N."""
-    import matplotlib as mpl
-
-    mpl.use("agg")
     from matplotlib.figure import Figure
 
     styles = {
@@ -84,4 +80,4 @@ def draw_success(judged: dict[str, Any], path: Path) -> None:
     figure.supylabel("share of seeds that solved it", fontsize=9)
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=7, frameon=False, fontsize=8)
-    figure.savefig(path, metadata={"Date": None})
+    return figure

@@ -6,11 +6,11 @@ by least squares. Everything else is the paper's (App. A.3), with counts as the 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from chunked_td.lab.studies.key_to_door.protocol import BEST
-from chunked_td.lab.study import Arm, Environment, Protocol, Selection, Size, constant_arms, misses_and_returns
-from chunked_td.learners.schedule import linear
+from chunked_td.lab.studies.key_to_door.protocol import PROTOCOL as ORIGINAL
+from chunked_td.lab.study import Arm, Environment, Size, constant_arms
 
 ORDER = 45
 RIDGE = 0.01
@@ -55,7 +55,8 @@ def _factored(
     )
 
 
-PROTOCOL = Protocol(
+PROTOCOL = replace(
+    ORIGINAL,
     id="key-to-door-scalar",
     title="Key-to-Door from the scalar reward",
     description=(
@@ -83,17 +84,11 @@ PROTOCOL = Protocol(
         ),
     ),
     exponents=EXPONENTS,
-    episodes=5_000,
-    record=((5_000, 100),),
-    exploration=linear(1.0, 0.1, 500),
-    scoring=misses_and_returns,
-    score_label="episodes without treasure",
-    selection=Selection("least mean"),
     seeds=30,
-    best=BEST,
-    best_label="best possible under the exploration scheme",
-    steps_per_episode=100,
     runner=simulate_rewards,
+    network_quick=None,
+    published=(),
+    references=(),
     smoke=Size(seeds=2, episodes=60, exponents=(-1,)),
     quick=Size(seeds=2, episodes=5_000, exponents=(-1,)),
     deviations=(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from chunked_td.lab.statistics import IntervalEstimate
 from chunked_td.lab.studies.linear_key_to_door.protocol import ALWAYS, ARMS, LENGTHS, RULE
 from chunked_td.lab.studies.linear_key_to_door.results import Treasures
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, Claim, Verdict
@@ -26,10 +25,6 @@ def _status(met: list[bool]) -> str:
     return HOLDS if all(met) else IN_PART if any(met) else FAILS
 
 
-def _text(gap: IntervalEstimate) -> str:
-    return f"{gap.value:+.2f} [{gap.low:+.2f}, {gap.high:+.2f}]".replace("-", "−")
-
-
 def _reaches(results: Treasures) -> Verdict:
     means = {length: results.shares(length, RULE).mean() for length in LENGTHS}
     evidence = ", ".join(f"L = {length}: {mean:.2f}" for length, mean in means.items())
@@ -39,13 +34,13 @@ def _reaches(results: Treasures) -> Verdict:
 def _above_fixed(results: Treasures) -> Verdict:
     best = {length: results.best_fixed(length) for length in LENGTHS}
     gaps = {length: results.difference(length, RULE, best[length]) for length in LENGTHS}
-    evidence = ", ".join(f"L = {length}: {_text(gap)} (λ = {best[length][6:]})" for length, gap in gaps.items())
+    evidence = ", ".join(f"L = {length}: {gap.text('+.2f')} (λ = {best[length][6:]})" for length, gap in gaps.items())
     return Verdict(_status([gap.low > 0 for gap in gaps.values()]), f"the rule less the best fixed λ: {evidence}")
 
 
 def _gradients(results: Treasures) -> Verdict:
     gaps = {other: results.difference(LENGTHS[-1], "reward", other) for other in ("reinforce", "state")}
-    evidence = ", ".join(f"{_text(gap)} against {other}" for other, gap in gaps.items())
+    evidence = ", ".join(f"{gap.text('+.2f')} against {other}" for other, gap in gaps.items())
     return Verdict(_status([gap.low > 0 for gap in gaps.values()]), f"the reward form at L = 103: {evidence}")
 
 

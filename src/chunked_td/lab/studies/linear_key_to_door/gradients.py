@@ -19,7 +19,7 @@ LEAST_WEIGHT = 0.01
 """Of a new observation in h and r̂."""
 
 
-class Problem(NamedTuple):
+class GradientProblem(NamedTuple):
     """What episodes read of a table; every action must be legal, and every episode takes T steps."""
 
     first: Annotated[np.ndarray, "int64[pairs]"]
@@ -48,13 +48,13 @@ class GradientState(NamedTuple):
     scratch: Annotated[np.ndarray, "float64[A]"]
 
 
-def problem_of(table: TransitionTable) -> Problem:
+def problem_of(table: TransitionTable) -> GradientProblem:
     """The arrays of a table."""
     reward = np.round(np.asarray(table.reward).sum(1), 12)
     kinds = np.unique(reward[reward != 0.0])
     kind = np.where(reward != 0.0, np.searchsorted(kinds, reward), -1)
-    arrays = (np.asarray(array) for array in (table.first, table.target, table.chance))
-    return Problem(*arrays, reward, kind, np.asarray(table.bad_end), int(table.start[0]))
+    first, target, chance = (np.asarray(array) for array in (table.first, table.target, table.chance))
+    return GradientProblem(first, target, chance, reward, kind, np.asarray(table.bad_end), int(table.start[0]))
 
 
 def new_state(table: TransitionTable, form: int, kinds: int) -> GradientState:

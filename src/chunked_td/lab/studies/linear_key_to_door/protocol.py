@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chunked_td.envs.linear_key_to_door.dynamics import linear_key_to_door
+from chunked_td.envs.linear_key_to_door.dynamics import APPLES, linear_key_to_door
 from chunked_td.lab.study import Arm, Environment, Protocol, Size, Study, misses_and_returns
 from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.reward_sources import ExpectedError
@@ -59,7 +59,7 @@ class Corridor:
     @staticmethod
     def make(length: int, sure: bool = False) -> Any:
         """The table. Args: sure: whether an apple always pays 0.5."""
-        return linear_key_to_door(length, seed=APPLE_SEED, **({"worth": (0.5,)} if sure else {}))
+        return linear_key_to_door(length, seed=APPLE_SEED, worth=(0.5,) if sure else APPLES)
 
 
 def protocol_of(length: int, sure: bool = False, episodes: int = EPISODES) -> Protocol:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from chunked_td._files import write_atomically
+from chunked_td.lab.report.page import write_parts
+from chunked_td.lab.results.tables import markdown
 from chunked_td.lab.statistics import mean_and_interval
-from chunked_td.lab.studies.deep.summaries import table
 from chunked_td.lab.studies.linear_key_to_door.protocol import ALWAYS, ARMS, FALLING, GRADIENT, RULE
 from chunked_td.lab.studies.linear_key_to_door.results import Treasures
 
@@ -20,12 +21,10 @@ BEST = {FALLING: 0.2 * (1 - 0.75 + 0.75**2 / 3) + 0.8, ALWAYS: (1 - 0.1 * 0.75) 
 
 def PAGE(folder: Path, results: Treasures) -> Path:
     """Write tables/shares.md, tables/sure.md and figures/shares.svg; returns the path of the first."""
-    for name in ("tables", "figures"):
-        (folder / name).mkdir(exist_ok=True)
-    write_atomically(folder / "tables" / "shares.md", f"{shares_table(results)}\n".encode())
+    texts = {"shares": shares_table(results)}
     if results.lengths(True):
-        write_atomically(folder / "tables" / "sure.md", f"{shares_table(results, True)}\n".encode())
-    _draw(results, folder / "figures" / "shares.svg")
+        texts["sure"] = shares_table(results, True)
+    write_parts(folder, texts, {"shares": _draw(results)})
     return folder / "tables" / "shares.md"
 
 
@@ -38,13 +37,11 @@ def shares_table(results: Treasures, sure: bool = False) -> str:
             means = [[results.shares(n, arm.id, x, sure).mean() for x in ("share", "last")] for n in lengths]
             cells = [f"{share:.2f}, {last:.2f}" for share, last in means]
             rows.append((arm.label, f"{group}, at best {best:.2f}", *cells))
-    return table(("all episodes, last 1,000", "exploring", *(f"L = {n}" for n in lengths)), rows)
+    return markdown(("all episodes, last 1,000", "exploring", *(f"L = {n}" for n in lengths)), rows)
 
 
-def _draw(results: Treasures, path: Path) -> None:
+def _draw(results: Treasures) -> Any:
     from matplotlib.figure import Figure
-
-    from chunked_td.lab.report.style import render
 
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     lengths = results.lengths()
@@ -56,7 +53,7 @@ def _draw(results: Treasures, path: Path) -> None:
         for arm in arms:
             colour = colours[arm.label]
             shares = [results.shares(n, arm.id) for n in lengths]
-            ends = [mean_and_interval(share)[1] for share in shares]
+            ends = [mean_and_interval(share) for share in shares]
             wide = arm.id.startswith(RULE)
             axis.plot(
                 lengths, [x.mean() for x in shares], "o-", ms=3, lw=2.2 if wide else 1.2, color=colour, label=arm.label
@@ -71,4 +68,4 @@ def _draw(results: Treasures, path: Path) -> None:
     found = [axis.get_legend_handles_labels() for axis in figure.axes[::2]]
     handles, labels = [*found[0][0], *found[1][0]], [*found[0][1], *found[1][1]]
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    write_atomically(path, render(figure, "svg"))
+    return figure

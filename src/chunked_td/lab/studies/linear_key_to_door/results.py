@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunked_td.lab.results.runs import stored_arms
-from chunked_td.lab.statistics import IntervalEstimate, mean_and_interval
+from chunked_td.lab.statistics import Estimate, mean_and_interval
 from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.linear_key_to_door.protocol import CHOOSING, EPISODES, FIXED, JUDGED, protocols
 
@@ -92,7 +92,6 @@ class Treasures:
         first = {arm: self.runs[length, False, arm]["share"][:, : self.choosing].mean(1).max() for arm in FIXED}
         return max(first, key=lambda arm: first[arm])
 
-    def difference(self, length: int, arm: str, other: str) -> IntervalEstimate:
+    def difference(self, length: int, arm: str, other: str) -> Estimate:
         """Paired over seeds."""
-        value, interval = mean_and_interval(self.shares(length, arm) - self.shares(length, other))
-        return IntervalEstimate(float(value), float(interval.low), float(interval.high))
+        return Estimate(*map(float, mean_and_interval(self.shares(length, arm) - self.shares(length, other))))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from chunked_td.lab.results.tables import markdown
 from chunked_td.lab.studies.deep.criteria import FIXED
-from chunked_td.lab.studies.deep.report import cost_tables, write_texts
-from chunked_td.lab.studies.deep.summaries import table
+from chunked_td.lab.studies.deep.report import cost_tables, write_verdicts
 from chunked_td.lab.studies.deep.tables import draw_scores, score_table
 from chunked_td.lab.studies.luck.protocol import ADDED, PLAIN
 from chunked_td.lab.studies.luck.results import LuckResults
@@ -26,9 +26,8 @@ def PAGE(folder: Path, results: LuckResults) -> Path:
     texts = {"pairs": pairs_table(results)}
     texts |= {agent: score_table(tasks, _ARMS) for agent, tasks in results.scores.items()}
     texts |= cost_tables(folder / "costs.json")
-    write_texts(folder, results.verdicts, texts)
-    for agent in results.verdicts:
-        draw_scores(results.verdicts, agent, folder / "figures" / f"luck-{agent}.svg", COLOURS)
+    figures = {f"luck-{agent}": draw_scores(results.verdicts, agent, COLOURS) for agent in results.verdicts}
+    write_verdicts(folder, results.verdicts, texts, figures)
     return folder / "tables" / "pairs.md"
 
 
@@ -39,4 +38,4 @@ def pairs_table(results: LuckResults) -> str:
         (arm, *(f"{p.ours.value - p.theirs.value:+.3f}, {p.status}" for p in (results.pairs[a][arm] for a in agents)))
         for arm in ADDED
     ]
-    return table(("arm", *agents), [tuple(cell.replace("-0.", "−0.") for cell in row) for row in rows])
+    return markdown(("arm", *agents), [tuple(cell.replace("-0.", "−0.") for cell in row) for row in rows])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from chunked_td.lab.statistics import (
-    IntervalEstimate,
+    Estimate,
     bootstrap_interquartile_means,
     estimate_from,
     interquartile_estimate,
@@ -17,7 +17,7 @@ from chunked_td.lab.statistics import (
 )
 from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.deep.criteria import FIXED, compared, moonshot
-from chunked_td.lab.studies.deep.results import DeepResults, collect_runs
+from chunked_td.lab.studies.deep.results import DeepResults, collect_runs, task_estimates
 from chunked_td.lab.studies.luck.protocol import ADDED, PLAIN, luck_protocols
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_SHOWN
 
@@ -31,8 +31,8 @@ class Pair(NamedTuple):
     """An arm beside the same λ without luck or maturity: means over tasks, and on how many it is better or worse."""
 
     status: str
-    ours: IntervalEstimate
-    theirs: IntervalEstimate
+    ours: Estimate
+    theirs: Estimate
     better: int
     worse: int
 
@@ -44,7 +44,7 @@ class Pair(NamedTuple):
     @property
     def visible(self) -> float:
         """The difference that intervals of this width would show."""
-        return sum((e.high - e.low) / 2 for e in (self.ours, self.theirs))
+        return self.ours.half_width + self.theirs.half_width
 
 
 def COLLECT(store: Store) -> pl.DataFrame:
@@ -72,10 +72,7 @@ class LuckResults(DeepResults):
         """Scores, pairs and moonshot of every agent."""
         return {
             agent: {
-                "tasks": {
-                    task: {"scores": {arm: interquartile_estimate(x)._asdict() for arm, x in runs.items()}}
-                    for task, runs in tasks.items()
-                },
+                "tasks": task_estimates(tasks),
                 "pairs": {arm: pair._asdict() for arm, pair in self.pairs[agent].items()},
                 "moonshot": moonshot(tasks, ADDED),
             }
@@ -97,7 +94,7 @@ def judge_pair(tasks: dict[str, dict[str, np.ndarray]], arm: str, plain: str = "
     return Pair(status, ours, theirs, better, worse)
 
 
-def _mean(tasks: dict[str, dict[str, np.ndarray]], arm: str) -> IntervalEstimate:
+def _mean(tasks: dict[str, dict[str, np.ndarray]], arm: str) -> Estimate:
     """An arm's mean over tasks; seeds are resampled within tasks."""
     value = np.mean([interquartile_mean(runs[arm]) for runs in tasks.values()])
     return estimate_from(float(value), np.mean([bootstrap_interquartile_means(r[arm]) for r in tasks.values()], 0))

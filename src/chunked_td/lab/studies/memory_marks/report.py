@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from chunked_td._files import write_atomically
-from chunked_td.lab.studies.deep.summaries import table
+from chunked_td.lab.report.page import write_parts
+from chunked_td.lab.results.tables import markdown
 from chunked_td.lab.studies.memory_marks.protocol import ARMS, BUDGETS, PUBLISHED
 from chunked_td.lab.studies.memory_marks.results import SHARE, MemoryMarks
 
 
 def PAGE(folder: Path, results: MemoryMarks) -> Path:
     """Write tables/ and figures/reach.svg; returns the path of the table of the reaches."""
-    for name in ("tables", "figures"):
-        (folder / name).mkdir(exist_ok=True)
-    for maze in BUDGETS:
-        write_atomically(folder / "tables" / f"{maze}.md", f"{solved_table(results, maze)}\n".encode())
-    path = folder / "tables" / "reach.md"
-    write_atomically(path, f"{reach_table(results)}\n".encode())
-    _draw(results, folder / "figures" / "reach.svg")
-    return path
+    texts = {maze: solved_table(results, maze) for maze in BUDGETS} | {"reach": reach_table(results)}
+    write_parts(folder, texts, {"reach": _draw(results)})
+    return folder / "tables" / "reach.md"
 
 
 def reach_table(results: MemoryMarks) -> str:
@@ -33,7 +29,7 @@ def reach_table(results: MemoryMarks) -> str:
             cells.append(f"{f'{reach:,}' if reach else 'none'}; tried up to {max(tried):,}" if tried else "not run")
         if set(cells) != {"not run"}:
             rows.append((arm.label, *cells))
-    return table(("", *BUDGETS), rows)
+    return markdown(("", *BUDGETS), rows)
 
 
 def solved_table(results: MemoryMarks, maze: str) -> str:
@@ -44,13 +40,11 @@ def solved_table(results: MemoryMarks, maze: str) -> str:
     rows = [
         (label, *(f"{100 * found[n]:.0f} %" if n in found else "" for n in lengths)) for label, found in shares.items()
     ]
-    return table(("share of seeds that solved it", *(f"{n:,}" for n in lengths)), rows)
+    return markdown(("share of seeds that solved it", *(f"{n:,}" for n in lengths)), rows)
 
 
-def _draw(results: MemoryMarks, path: Path) -> None:
+def _draw(results: MemoryMarks) -> Any:
     from matplotlib.figure import Figure
-
-    from chunked_td.lab.report.style import render
 
     figure = Figure(figsize=(9.0, 3.2), layout="constrained")
     colours = {"sarsa-0": "0.7", "sarsa-0.9": "0.3", "chunked": "#0072B2"}
@@ -69,4 +63,4 @@ def _draw(results: MemoryMarks, path: Path) -> None:
     figure.supylabel("share of seeds that solved it", fontsize=9)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
-    write_atomically(path, render(figure, "svg"))
+    return figure

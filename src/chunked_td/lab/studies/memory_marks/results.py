@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunked_td.lab.results.runs import stored_arms
+from chunked_td.lab.statistics import reach
 from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.memory_marks.protocol import BUDGETS, JUDGED, SEEN, protocols
 
@@ -63,9 +64,4 @@ class MemoryMarks:
 
     def reach(self, maze: str, arm: str) -> int:
         """The greatest L up to which enough seeds solve the maze at every length; 0 for none."""
-        longest = 0
-        for length, share in self.shares(maze, arm).items():
-            if share < SHARE:
-                break
-            longest = length
-        return longest
+        return reach(self.shares(maze, arm), SHARE)

@@ -11,16 +11,18 @@ Chance is fixed: where a problem is drawn at random, it is always the same one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from chunked_td.envs.table import TransitionTable
-from chunked_td.lab.studies.atlas.families.family import CONTROL, Family
+from chunked_td.lab.studies.atlas.families.family import CONTROL, Family, family
 
 Rows = list[tuple[float, Any, float, bool]]
 """Outcomes: probability, next state, reward, whether the episode ends."""
 
+_held_out = partial(family, task=CONTROL, epsilon=0.1, held_out=True)
 MOVES = ((0, 1), (1, 0), (0, -1), (-1, 0))
 """Right, down, left, up, as (row, column)."""
 
@@ -47,8 +49,12 @@ def _astray(outcomes: Callable[[Any, int], Rows], chance: float, n_actions: int)
 # ---- back and forth
 
 
+@_held_out("rooms", "Four rooms", dial="side", settings=(2, 3, 4), episodes=350, discount=0.97)
 def rooms(*, side: int, slip: float = 0.1) -> TransitionTable:
-    """Four square rooms with a door between neighbours; from one corner to the middle of the room across, for 1."""
+    """Four rooms of so many cells a side, doors between them, one reward in the room across; one move in ten slips.
+
+    The reward, 1, is in the middle of that room; episodes begin in the far corner.
+    """
     wall, last = side, 2 * side
     door = side // 2
     doors = {(wall, door), (door, wall), (wall, last - door), (last - door, wall)}
@@ -63,10 +69,11 @@ def rooms(*, side: int, slip: float = 0.1) -> TransitionTable:
     return TransitionTable.from_outcomes(_astray(outcomes, slip, 4), starts=[(0, 0)], n_actions=4, horizon=400)
 
 
+@_held_out("roads", "Roads both ways", dial="towns", settings=(12, 24, 48), episodes=400, discount=0.97)
 def roads(*, towns: int) -> TransitionTable:
-    """Towns on a ring with a few roads across; every road goes both ways. The town farthest from the first pays 1.
+    """So many towns on a ring with short roads across; the farthest town pays, and every road leads back, too.
 
-    Each town has four roads, in an order of its own.
+    Each town has four roads, in an order of its own. The town farthest from the first pays 1.
     """
     rng = np.random.default_rng([11, towns])
     roads_of = [{(k + 1) % towns, (k - 1) % towns} for k in range(towns)]
@@ -92,10 +99,11 @@ def roads(*, towns: int) -> TransitionTable:
 # ---- deep exploration
 
 
+@_held_out("deep-sea", "Deep sea", dial="depth", settings=(3, 5, 7), episodes=2_000)
 def deep_sea(*, depth: int, cost: float = 0.02) -> TransitionTable:
-    """bsuite's deep sea: one row down each step, left or right; only right all the way, at a cost each, finds 1.
+    """One right action in every row of so many, each at a small cost; all of them together find the one reward.
 
-    Which action is right differs from cell to cell.
+    bsuite's deep sea: one row down each step, left or right. Which action is right differs from cell to cell.
     """
     turned = np.random.default_rng([12, depth]).integers(0, 2, (depth, depth))
 
@@ -109,10 +117,11 @@ def deep_sea(*, depth: int, cost: float = 0.02) -> TransitionTable:
     return TransitionTable.from_outcomes(outcomes, starts=[(0, 0)], n_actions=2)
 
 
+@_held_out("upstream", "Upstream", dial="length", settings=(4, 6, 8), episodes=1_000, discount=0.99)
 def upstream(*, length: int, cost: float = 0.01, over: float = 0.01) -> TransitionTable:
-    """A river: swimming up costs a little and succeeds at times, drifting is free. The source pays 1.
+    """A river so long: swimming up costs a little and often fails, drifting is free; the source pays.
 
-    The swim is over by chance, too.
+    The source pays 1. The swim is over by chance, too.
     """
 
     def outcomes(place: int, action: int) -> Rows:
@@ -129,10 +138,11 @@ def upstream(*, length: int, cost: float = 0.01, over: float = 0.01) -> Transiti
 # ---- back half-way
 
 
+@_held_out("slope", "Back half-way", dial="height", settings=(5, 8, 11), episodes=400, discount=0.99)
 def slope(*, height: int, actions: int = 3, slide: float = 0.25, bump: float = 0.03) -> TransitionTable:
-    """A slope: one hold in each place leads up, the others may slide one down to half the height. The top pays 1.
+    """A slope so high, one good hold in three; the others, and bad luck, slide one back to half the height.
 
-    A bump does the same to anyone, by chance.
+    The top pays 1.
     """
     good = np.random.default_rng([13, height]).integers(0, actions, height)
 
@@ -146,10 +156,11 @@ def slope(*, height: int, actions: int = 3, slide: float = 0.25, bump: float = 0
     return TransitionTable.from_outcomes(outcomes, starts=[0], n_actions=actions, horizon=500)
 
 
+@_held_out("snakes", "Snakes and ladders", dial="snakes", settings=(3, 6, 9), episodes=500, discount=0.99)
 def snakes(*, snakes: int, squares: int = 40) -> TransitionTable:
-    """Snakes and ladders alone, with a choice of dice: one step for certain, a die of three, or a die of six.
+    """Forty squares, a choice of three dice, and so many snakes that each lead back half of the way.
 
-    A snake leads back half of the way. Each throw costs 0.05, and the end pays 1.
+    The dice: one step for certain, a die of three, or a die of six. Each throw costs 0.05, and the end pays 1.
     """
     rng = np.random.default_rng([14, snakes])
     places = rng.choice(np.arange(4, squares - 1), snakes + 2, replace=False).tolist()
@@ -172,8 +183,12 @@ def snakes(*, snakes: int, squares: int = 40) -> TransitionTable:
 # ---- many starts
 
 
+@_held_out("homeward", "Many starts", dial="starts", settings=(3, 12, 56), episodes=1_000, discount=0.95)
 def homeward(*, starts: int, side: int = 8, slip: float = 0.1) -> TransitionTable:
-    """A square with holes, home in its middle; an episode begins in one of so many places. Home pays 1, a hole −0.5."""
+    """Eight by eight with holes, home in the middle; an episode begins in one of so many places.
+
+    Home pays 1, a hole −0.5.
+    """
     rng = np.random.default_rng(17)
     home = (side // 2, side // 2)
     cells = [(row, column) for row in range(side) for column in range(side) if (row, column) != home]
@@ -196,10 +211,12 @@ def homeward(*, starts: int, side: int = 8, slip: float = 0.1) -> TransitionTabl
 # ---- risky shortcuts
 
 
+@_held_out("bridge", "Bridge or road", dial="slip", settings=(0.02, 0.06, 0.2), episodes=1_000, discount=0.99)
 def bridge(*, slip: float, span: int = 5, road: int = 4, cost: float = 0.03) -> TransitionTable:
-    """A river with a slippery bridge, and a road round it. The far side pays 1, water −1, each step costs a little.
+    """A short bridge on which each step slips into the water with this chance, or a road twice as long without.
 
-    Row 0 is the bridge, on which each step may end in the water below; row `road` is the road; water is between.
+    The far side pays 1, water −1, each step costs a little. Row 0 is the bridge; row `road` is the road; water is
+    between.
     """
     goal = (0, span + 1)
 
@@ -220,10 +237,12 @@ def bridge(*, slip: float, span: int = 5, road: int = 4, cost: float = 0.03) -> 
 # ---- seasons
 
 
+@_held_out("harvest", "Seasons", dial="period", settings=(4, 8, 16), episodes=1_000, discount=0.95)
 def harvest(*, period: int, fields: int = 5, over: float = 0.02) -> TransitionTable:
-    """Fields in a row, each ripe in a season of its own: back, pick or on. Ripe pays 0.5, unripe costs 0.2.
+    """Five fields, ripe at different times of a year of so many steps; what pays in one season costs in another.
 
-    The season goes on with every step, a walk costs 0.02, and the harvest is over by chance.
+    Back, pick or on. Ripe pays 0.5, unripe costs 0.2. The season goes on with every step, a walk costs 0.02, and the
+    harvest is over by chance.
     """
     ripe = [(k * 3 * period // (2 * fields)) % period for k in range(fields)]
     width = max(1, period // 4)
@@ -238,10 +257,12 @@ def harvest(*, period: int, fields: int = 5, over: float = 0.02) -> TransitionTa
     return TransitionTable.from_outcomes(outcomes, starts=starts, n_actions=3, horizon=500)
 
 
+@_held_out("tide", "Tide", dial="period", settings=(6, 12, 24), episodes=400, discount=0.98)
 def tide(*, period: int, places: int = 6, ford: int = 3) -> TransitionTable:
-    """A beach with a ford that can be crossed in a third of the tide; else one is swept to the start, for −0.2.
+    """A ford that can be crossed at low tide only, in a cycle of so many steps; else one is swept back.
 
-    Back, wait or on; a step costs 0.01 and the far end pays 1. The tide goes on, except for one step in ten.
+    Back, wait or on; a step costs 0.01, being swept back 0.2, and the far end pays 1. Low tide is a third of the cycle.
+    The tide goes on, except for one step in ten.
     """
     low = max(2, period // 3)
 
@@ -264,10 +285,11 @@ def tide(*, period: int, places: int = 6, ford: int = 3) -> TransitionTable:
 # ---- ways that merge
 
 
+@_held_out("tributaries", "Ways that merge", dial="ways", settings=(2, 6, 18), episodes=1_000)
 def tributaries(*, ways: int, length: int = 6, corridor: int = 8) -> TransitionTable:
-    """So many streams, between which one may change on the way, run into one river; the river's end pays 1.
+    """So many streams with small gains and tolls run into one river, whose every step can strand one.
 
-    A step in a stream pays or takes a little. In the river, one of two actions is right and the other may strand.
+    One may change streams on the way. In the river, one of two actions is right; its end pays 1.
     """
     rng = np.random.default_rng([16, ways])
     tolls = rng.normal(0.0, 0.1, (ways, length, 2)).round(3)
@@ -312,21 +334,24 @@ def _latest(name: str) -> Any:
     return gymnasium.make(f"{name}-v{max(versions)}")
 
 
+@_held_out("cliff", "Cliff walking", dial="astray", settings=(0.0, 0.1, 0.2), episodes=500, discount=0.99)
 def cliff(*, astray: float) -> TransitionTable:
-    """CliffWalking, in which an action goes astray with this chance; a step costs 0.02 and the cliff 2."""
+    """Gymnasium's CliffWalking, in which an action goes astray with this chance.
+
+    A step costs 0.02 and the cliff 2.
+    """
     return _published(_latest("CliffWalking"), astray=astray, unit=50.0, horizon=200)
-
-
-def taxi(*, astray: float) -> TransitionTable:
-    """Taxi, in which an action goes astray with this chance; rewards are −0.1, −1 and 2."""
-    return _published(_latest("Taxi"), astray=astray, unit=10.0, horizon=200)
 
 
 _LAKE_OF_SIX = ("SFFFFF", "FFFHFF", "FHFFFF", "FFFFHF", "HFFFFF", "FFFHFG")
 
 
+@_held_out("lake", "Frozen lake", dial="side", settings=(4, 6, 8), episodes=1_000, discount=0.99)
 def lake(*, side: int) -> TransitionTable:
-    """FrozenLake, slippery: Gymnasium's maps of four and of eight, and one of six between them."""
+    """Gymnasium's slippery FrozenLake with so many cells a side.
+
+    Gymnasium's maps of four and of eight, and one of six between them.
+    """
     import gymnasium
 
     known = {4: {"map_name": "4x4"}, 6: {"desc": list(_LAKE_OF_SIX)}, 8: {"map_name": "8x8"}}
@@ -334,14 +359,25 @@ def lake(*, side: int) -> TransitionTable:
     return _published(env, astray=0.0, unit=1.0, horizon=200)
 
 
+@_held_out("taxi", "Taxi", dial="astray", settings=(0.0, 0.1, 0.2), episodes=500, discount=0.99)
+def taxi(*, astray: float) -> TransitionTable:
+    """Gymnasium's Taxi, in which an action goes astray with this chance.
+
+    Rewards are −0.1, −1 and 2.
+    """
+    return _published(_latest("Taxi"), astray=astray, unit=10.0, horizon=200)
+
+
 # ---- trades
 
 
+@_held_out("stock", "A shop's stock", dial="demand", settings=(1.0, 2.0, 3.5), episodes=1_000, discount=0.95)
 def stock(*, demand: float, room: int = 12, most: int = 5, over: float = 0.02) -> TransitionTable:
-    """A shop: order 0 to `most` pieces, which come before the next day; then customers come, a Poisson number.
+    """How much to order each day for so many customers on average: orders, storage and empty shelves cost.
 
-    A piece costs 0.1 and sells for 0.25, an order costs 0.15, a piece kept overnight 0.02, a customer sent away 0.05.
-    The shop closes for good by chance.
+    Order 0 to `most` pieces, which come before the next day; then customers come, a Poisson number. A piece costs 0.1
+    and sells for 0.25, an order costs 0.15, a piece kept overnight 0.02, a customer sent away 0.05. The shop closes for
+    good by chance.
     """
     weights = [1.0]
     for k in range(1, 13):
@@ -361,10 +397,12 @@ def stock(*, demand: float, room: int = 12, most: int = 5, over: float = 0.02) -
     return TransitionTable.from_outcomes(outcomes, starts=[room // 2], n_actions=most + 1, horizon=500)
 
 
+@_held_out("machine", "Maintenance", dial="levels", settings=(5, 10, 20), episodes=1_000, discount=0.97)
 def machine(*, levels: int, over: float = 0.02) -> TransitionTable:
-    """A machine that wears: run it slowly or fast, oil it, or replace it. Worn out, it breaks, for −2 and a new one.
+    """A machine that wears in so many steps: run it slowly or fast, oil it or replace it before it breaks.
 
-    Work pays less the more it is worn; fast work pays and wears more. Work is over by chance.
+    Worn out, it breaks, for −2 and a new one. Work pays less the more it is worn; fast work pays and wears more. It is
+    over by chance.
     """
 
     def outcomes(wear: int, action: int) -> Rows:
@@ -382,10 +420,11 @@ def machine(*, levels: int, over: float = 0.02) -> TransitionTable:
     return TransitionTable.from_outcomes(outcomes, starts=[0], n_actions=4, horizon=500)
 
 
+@_held_out("pig", "Pig", dial="goal", settings=(10, 20, 30), episodes=1_000, discount=0.99)
 def pig(*, goal: int) -> TransitionTable:
-    """Pig alone: throw a die and add up, or keep the sum; a one loses what was not kept, and the turn.
+    """A dice game: throw on or keep the sum, to reach this goal in few turns.
 
-    Every turn costs 0.1, and reaching the goal with what is kept pays 1.
+    A one loses what was not kept, and the turn. Every turn costs 0.1, and reaching the goal with what is kept pays 1.
     """
 
     def outcomes(state: tuple[int, int], action: int) -> Rows:
@@ -399,179 +438,5 @@ def pig(*, goal: int) -> TransitionTable:
     return TransitionTable.from_outcomes(outcomes, starts=[(0, 0)], n_actions=2, horizon=500)
 
 
-def _family(id_: str, title: str, text: str, make: Callable[..., TransitionTable], **rest: Any) -> Family:
-    """A family of problems to act in that is held out."""
-    return Family(id_, title, text, make=make, task=CONTROL, epsilon=0.1, held_out=True, **rest)
-
-
-FAMILIES = (
-    _family(
-        "rooms",
-        "Four rooms",
-        "Four rooms of so many cells a side, doors between them, one reward in the room across; one move in ten slips.",
-        rooms,
-        dial="side",
-        settings=(2, 3, 4),
-        episodes=350,
-        discount=0.97,
-    ),
-    _family(
-        "roads",
-        "Roads both ways",
-        "So many towns on a ring with short roads across; the farthest town pays, and every road leads back, too.",
-        roads,
-        dial="towns",
-        settings=(12, 24, 48),
-        episodes=400,
-        discount=0.97,
-    ),
-    _family(
-        "deep-sea",
-        "Deep sea",
-        "One right action in every row of so many, each at a small cost; all of them together find the one reward.",
-        deep_sea,
-        dial="depth",
-        settings=(3, 5, 7),
-        episodes=2_000,
-    ),
-    _family(
-        "upstream",
-        "Upstream",
-        "A river so long: swimming up costs a little and often fails, drifting is free; the source pays.",
-        upstream,
-        dial="length",
-        settings=(4, 6, 8),
-        episodes=1_000,
-        discount=0.99,
-    ),
-    _family(
-        "slope",
-        "Back half-way",
-        "A slope so high, one good hold in three; the others, and bad luck, slide one back to half the height.",
-        slope,
-        dial="height",
-        settings=(5, 8, 11),
-        episodes=400,
-        discount=0.99,
-    ),
-    _family(
-        "snakes",
-        "Snakes and ladders",
-        "Forty squares, a choice of three dice, and so many snakes that each lead back half of the way.",
-        snakes,
-        dial="snakes",
-        settings=(3, 6, 9),
-        episodes=500,
-        discount=0.99,
-    ),
-    _family(
-        "homeward",
-        "Many starts",
-        "Eight by eight with holes, home in the middle; an episode begins in one of so many places.",
-        homeward,
-        dial="starts",
-        settings=(3, 12, 56),
-        episodes=1_000,
-        discount=0.95,
-    ),
-    _family(
-        "bridge",
-        "Bridge or road",
-        "A short bridge on which each step slips into the water with this chance, or a road twice as long without.",
-        bridge,
-        dial="slip",
-        settings=(0.02, 0.06, 0.2),
-        episodes=1_000,
-        discount=0.99,
-    ),
-    _family(
-        "harvest",
-        "Seasons",
-        "Five fields, ripe at different times of a year of so many steps; what pays in one season costs in another.",
-        harvest,
-        dial="period",
-        settings=(4, 8, 16),
-        episodes=1_000,
-        discount=0.95,
-    ),
-    _family(
-        "tide",
-        "Tide",
-        "A ford that can be crossed at low tide only, in a cycle of so many steps; else one is swept back.",
-        tide,
-        dial="period",
-        settings=(6, 12, 24),
-        episodes=400,
-        discount=0.98,
-    ),
-    _family(
-        "tributaries",
-        "Ways that merge",
-        "So many streams with small gains and tolls run into one river, whose every step can strand one.",
-        tributaries,
-        dial="ways",
-        settings=(2, 6, 18),
-        episodes=1_000,
-    ),
-    _family(
-        "cliff",
-        "Cliff walking",
-        "Gymnasium's CliffWalking, in which an action goes astray with this chance.",
-        cliff,
-        dial="astray",
-        settings=(0.0, 0.1, 0.2),
-        episodes=500,
-        discount=0.99,
-    ),
-    _family(
-        "lake",
-        "Frozen lake",
-        "Gymnasium's slippery FrozenLake with so many cells a side.",
-        lake,
-        dial="side",
-        settings=(4, 6, 8),
-        episodes=1_000,
-        discount=0.99,
-    ),
-    _family(
-        "taxi",
-        "Taxi",
-        "Gymnasium's Taxi, in which an action goes astray with this chance.",
-        taxi,
-        dial="astray",
-        settings=(0.0, 0.1, 0.2),
-        episodes=500,
-        discount=0.99,
-    ),
-    _family(
-        "stock",
-        "A shop's stock",
-        "How much to order each day for so many customers on average: orders, storage and empty shelves cost.",
-        stock,
-        dial="demand",
-        settings=(1.0, 2.0, 3.5),
-        episodes=1_000,
-        discount=0.95,
-    ),
-    _family(
-        "machine",
-        "Maintenance",
-        "A machine that wears in so many steps: run it slowly or fast, oil it or replace it before it breaks.",
-        machine,
-        dial="levels",
-        settings=(5, 10, 20),
-        episodes=1_000,
-        discount=0.97,
-    ),
-    _family(
-        "pig",
-        "Pig",
-        "A dice game: throw on or keep the sum, to reach this goal in few turns.",
-        pig,
-        dial="goal",
-        settings=(10, 20, 30),
-        episodes=1_000,
-        discount=0.99,
-    ),
-)
+FAMILIES = tuple(thing for thing in vars().values() if isinstance(thing, Family))
 """All of them."""

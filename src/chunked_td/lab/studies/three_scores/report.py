@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from chunked_td._files import write_atomically
+from chunked_td.lab.report.page import write_parts
+from chunked_td.lab.results.tables import markdown
 from chunked_td.lab.studies.three_scores.methods import LABELS, OTHERS, RULE
 from chunked_td.lab.studies.three_scores.protocol import family_called
 from chunked_td.lab.studies.three_scores.results import Scored
@@ -30,23 +32,18 @@ WINDOW = (-1.0, 2.5)
 
 def PAGE(folder: Path, results: dict[str, Scored] | Verdict) -> Path:
     """Write tables/KIND.md and KIND-answers.md for both kinds of families, figures/KIND-SCORE.svg; returns a path."""
-    for name in ("tables", "figures"):
-        (folder / name).mkdir(exist_ok=True)
     first = folder / "tables" / "held-out.md"
     if isinstance(results, Verdict):
-        write_atomically(first, f"{results.status}: {results.evidence}\n".encode())
+        write_parts(folder, {"held-out": f"{results.status}: {results.evidence}"})
         return first
     for held_out, kind in KINDS.items():
         there = {name: found for name, found in results.items() if found.by_family(RULE, held_out)}
         texts = {
-            kind: [*(_table(name, found, held_out) for name, found in there.items()), _untold(there, held_out)],
+            kind: [*(_table(name, found, held_out) for name, found in there.items()), _unclear(there, held_out)],
             f"{kind}-answers": [answer(name, found, held_out) for name, found in there.items()],
         }
-        for file, parts in texts.items():
-            text = "\n\n".join(parts) if there else f"No {kind} family was run."
-            write_atomically(folder / "tables" / f"{file}.md", f"{text}\n".encode())
-        for name, found in there.items():
-            _draw(name, found, held_out, folder / "figures" / f"{kind}-{name}.svg")
+        texts = {file: "\n\n".join(parts) if there else f"No {kind} family was run." for file, parts in texts.items()}
+        write_parts(folder, texts, {f"{kind}-{name}": _draw(name, found, held_out) for name, found in there.items()})
     return first
 
 
@@ -59,8 +56,8 @@ def answer(name: str, found: Scored, held_out: bool) -> str:
     worst = min(ours, key=lambda family: ours[family])
     return _minus(
         f"*{QUESTIONS[name]}* The rule has {found.mean(RULE, held_out):.2f}, the best single fixed λ "
-        f"({LABELS[fixed]}) {found.mean(fixed, held_out):.2f}; the difference is {gap.value:.2f} "
-        f"[{gap.low:.2f}, {gap.high:.2f}]. The rule is ahead on {ahead} of {len(ours)} {KINDS[held_out]} families; "
+        f"({LABELS[fixed]}) {found.mean(fixed, held_out):.2f}; the difference is {gap.text()}. The rule "
+        f"is ahead on {ahead} of {len(ours)} {KINDS[held_out]} families; "
         f"its worst is {worst}, {ours[worst]:.2f}."
     )
 
@@ -76,30 +73,28 @@ def _table(name: str, found: Scored, held_out: bool) -> str:
     count = len(found.by_family(fixed, held_out))
     head = (f"{name}, {count} {KINDS[held_out]} families", "mean", "median", f"mean, capped at {CAP}", "worst family",
             "less the best single fixed λ")  # fmt: skip
-    rows = [head, ("---",) * len(head)]
+    rows = []
     for method in methods:
         each = found.by_family(method, held_out)
         scores, worst = np.array(list(each.values())), min(each, key=lambda family: each[family])
         gap = found.difference(method, fixed, held_out)
-        last = "(it is this one)" if method == fixed else f"{gap.value:+.2f} [{gap.low:+.2f}, {gap.high:+.2f}]"
+        last = "(it is this one)" if method == fixed else gap.text("+.2f")
         numbers = (f"{number:.2f}" for number in (scores.mean(), np.median(scores), np.minimum(scores, CAP).mean()))
         rows.append((LABELS[method], *numbers, f"{each[worst]:.2f} ({worst})", last))
-    return _minus("\n".join("| " + " | ".join(row) + " |" for row in rows)).replace("| −--", "| ---")
+    return _minus(markdown(head, rows)).replace("| −--", "| ---")
 
 
-def _untold(results: dict[str, Scored], held_out: bool) -> str:
+def _unclear(results: dict[str, Scored], held_out: bool) -> str:
     lines = []
     for score, found in results.items():
-        names = [name for name in found.untold if family_called(name.split()[0]).held_out == held_out]
+        names = [name for name in found.unclear if family_called(name.split()[0]).held_out == held_out]
         lines.append(f"- {score}: {', '.join(names) or 'none'}")
     return "Problems whose fixed λs are not told apart, left out:\n\n" + "\n".join(lines)
 
 
-def _draw(name: str, found: Scored, held_out: bool, path: Path) -> None:
+def _draw(name: str, found: Scored, held_out: bool) -> Any:
     """The rule and the best single fixed λ, family by family, and their means."""
     from matplotlib.figure import Figure
-
-    from chunked_td.lab.report.style import render
 
     fixed = found.best_fixed(held_out)
     sides = {RULE: "#1b6ca8", fixed: "#b5442e"}
@@ -135,4 +130,4 @@ def _draw(name: str, found: Scored, held_out: bool, path: Path) -> None:
         fontsize=9,
     )
     axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize=9, frameon=False)
-    write_atomically(path, render(figure, "svg"))
+    return figure

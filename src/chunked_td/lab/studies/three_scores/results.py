@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunked_td.lab.statistics import IntervalEstimate, cross_fitted, nested_estimate
+from chunked_td.lab.statistics import LEAST_SEEDS, Estimate, nested_estimate, normalised
 from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.three_scores.methods import FIXED
 from chunked_td.lab.studies.three_scores.protocol import BEHAVIOURS, families, problem_id
@@ -24,36 +24,30 @@ if TYPE_CHECKING:
     from chunked_td.lab.store.batch_store import Store
 
 SCORES = ("values", "decisions", "control", "control-greedy", "control-error-bonus")
-TOLD_APART = 4.0
-"""Standard errors by which the best and the worst fixed λ of a problem must differ."""
-LEAST_SEEDS = 20
-
 Runs = dict[tuple[str, str], dict[str, np.ndarray]]
 """{(family, setting): {method: float64[step sizes, seeds]}} of one score."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """One score: {family: {setting: {method: float64[seeds]}}}, normalised, and the problems not told apart."""
+    """One score: {family: {setting: {method: float64[seeds]}}}, normalised; `unclear`: problems that were left out."""
 
     cells: dict[str, dict[str, dict[str, np.ndarray]]]
-    untold: tuple[str, ...]
+    unclear: tuple[str, ...]
+
+    def of(self, held_out: bool) -> dict[str, list[dict[str, np.ndarray]]]:
+        """{family: [{method: float64[seeds]} of each setting]} of one kind of families."""
+        return {name: list(cells.values()) for name, cells in self.cells.items() if name in families(held_out)}
 
     def by_family(self, method: str, held_out: bool) -> dict[str, float]:
         """Mean over the settings of every family."""
-        wanted = families(held_out)
         return {
-            name: float(np.mean([each[method].mean() for each in cells.values()]))
-            for name, cells in self.cells.items()
-            if name in wanted
+            name: float(np.mean([each[method].mean() for each in cells])) for name, cells in self.of(held_out).items()
         }
 
     def methods(self, held_out: bool) -> set[str]:
         """Those that were run on every problem."""
-        wanted = families(held_out)
-        return set.intersection(
-            *(set(one) for name, each in self.cells.items() if name in wanted for one in each.values())
-        )
+        return set.intersection(*(set(each) for cells in self.of(held_out).values() for each in cells))
 
     def mean(self, method: str, held_out: bool) -> float:
         """Mean over families; NaN if there are none."""
@@ -64,59 +58,46 @@ class Scored:
         """The single fixed λ with the largest mean."""
         return max(FIXED, key=lambda name: self.mean(name, held_out))
 
-    def difference(self, method: str, other: str, held_out: bool) -> IntervalEstimate:
+    def difference(self, method: str, other: str, held_out: bool) -> Estimate:
         """Mean difference of two methods; the interval is over families, their settings and seeds."""
-        wanted = families(held_out)
-        gaps = [
-            [each[method] - each[other] for each in cells.values()]
-            for name, cells in self.cells.items()
-            if name in wanted
-        ]
-        return nested_estimate(gaps)
+        return nested_estimate([[each[method] - each[other] for each in cells] for cells in self.of(held_out).values()])
 
 
 def scored(runs: Runs) -> Scored:
     """Normalise one score."""
     cells: dict[str, dict[str, dict[str, np.ndarray]]] = {}
-    untold = []
+    unclear = []
     for (family, setting), methods in runs.items():
-        found, best, worst = cross_fitted(methods, list(FIXED))
-        gap = best - worst
-        if not gap.mean() > TOLD_APART * gap.std(ddof=1) / np.sqrt(gap.size):
-            untold.append(f"{family} {setting}")
-            continue
-        normal = {name: (each - worst) / gap.mean() for name, each in found.items()}
-        cells.setdefault(family, {})[setting] = normal
-    return Scored(cells, tuple(untold))
+        if (found := normalised(methods, list(FIXED))) is None:
+            unclear.append(f"{family} {setting}")
+        else:
+            cells.setdefault(family, {})[setting] = found
+    return Scored(cells, tuple(unclear))
 
 
 def COLLECT(store: Store) -> pl.DataFrame:
     """One row per run."""
     import polars as pl
 
+    every = [*families(False).values(), *families(True).values()]
+    cells = [(family, setting, way) for family in every for setting in family.settings for way in BEHAVIOURS]
     frames = []
-    for held_out in (False, True):
-        for family in families(held_out).values():
-            for setting in family.settings:
-                for behaviour in BEHAVIOURS:
-                    name = problem_id(family.id, setting, behaviour)
-                    runs = store.table(name) if name in store.directory.protocol_ids else None
-                    if runs is not None and "decision" in runs.columns:  # none where the run was stopped before it
-                        frames.append(_one_row_each(runs, family.id, str(setting), behaviour))
+    for family, setting, behaviour in cells:
+        name = problem_id(family.id, setting, behaviour)
+        runs = store.table(name) if name in store.directory.protocol_ids else None
+        if runs is not None and "decision" in runs.columns:  # none where the run was stopped before it
+            frames.append(
+                runs.sort("arm", "exponent", "seed").select(
+                    pl.lit(family.id).alias("family"),
+                    pl.lit(str(setting)).alias("setting"),
+                    pl.lit(behaviour).alias("behaviour"),
+                    pl.col("arm").alias("method"),
+                    pl.col("exponent").cast(pl.Int8),
+                    pl.col("seed").cast(pl.Int16),
+                    pl.col("score", "decision").cast(pl.Float32),
+                )
+            )
     return pl.concat(frames)
-
-
-def _one_row_each(table: pl.DataFrame, family: str, setting: str, behaviour: str) -> pl.DataFrame:
-    import polars as pl
-
-    cell = {"family": family, "setting": setting, "behaviour": behaviour}
-    return table.sort("arm", "exponent", "seed").select(
-        *(pl.lit(each).alias(name) for name, each in cell.items()),
-        pl.col("arm").alias("method"),
-        pl.col("exponent").cast(pl.Int8),
-        pl.col("seed").cast(pl.Int16),
-        pl.col("score", "decision").cast(pl.Float32),
-    )
 
 
 def LOAD(folder: Path) -> dict[str, Scored] | Verdict:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from chunked_td._files import write_atomically
+from chunked_td.lab.report.page import write_parts
+from chunked_td.lab.results.tables import markdown
 from chunked_td.lab.studies.tokens.protocol import FIXED, SOURCES, TASKS
 from chunked_td.lab.studies.tokens.results import Gate, _mean
 from chunked_td.lab.study import Verdict
@@ -12,11 +14,8 @@ from chunked_td.lab.study import Verdict
 
 def PAGE(folder: Path, gate: Gate | Verdict) -> Path:
     """Write tables/gate.md and figures/gate.svg; returns the path of the first."""
-    path = folder / "tables" / "gate.md"
-    for name in ("tables", "figures"):
-        (folder / name).mkdir(exist_ok=True)
     if isinstance(gate, Verdict):
-        text = f"{gate.status}: {gate.evidence}"
+        text, figures = f"{gate.status}: {gate.evidence}", {}
     else:
         head = ("λ", *(TASKS[task] for task in gate.scores))
         best = (f"{gate.best_fixed(task).mean():.3f}" for task in gate.scores)
@@ -26,22 +25,17 @@ def PAGE(folder: Path, gate: Gate | Verdict) -> Path:
             (label, *(f"{_cell(gate, task, arm)}, {gate.judge(task, arm)}" for task in gate.scores))
             for arm, label in SOURCES.items()
         ]
-        lines = [head, ("---",) * len(head), *rows]
-        text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-        _draw(gate, folder / "figures" / "gate.svg")
-    write_atomically(path, f"{text}\n".encode())
-    return path
+        text, figures = markdown(head, rows), {"gate": _draw(gate)}
+    write_parts(folder, {"gate": text}, figures)
+    return folder / "tables" / "gate.md"
 
 
 def _cell(gate: Gate, task: str, arm: str) -> str:
-    found = _mean(gate.scores[task][arm])
-    return f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]".replace("-", "−")
+    return _mean(gate.scores[task][arm]).text(".3f")
 
 
-def _draw(gate: Gate, path: Path) -> None:
+def _draw(gate: Gate) -> Any:
     from matplotlib.figure import Figure
-
-    from chunked_td.lab.report.style import render
 
     figure = Figure(figsize=(3.2 * len(gate.scores) + 2.4, 4.2), layout="constrained")
     axes = figure.subplots(1, len(gate.scores), sharey=True, squeeze=False)[0]
@@ -60,4 +54,4 @@ def _draw(gate: Gate, path: Path) -> None:
         axis.locator_params(axis="x", nbins=4)
         axis.set_yticks(range(len(labels)), labels, fontsize=8)
     axes[0].invert_yaxis()
-    write_atomically(path, render(figure, "svg"))
+    return figure

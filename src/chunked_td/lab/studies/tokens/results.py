@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chunked_td.lab.comparison.ranking import chosen_sizes
-from chunked_td.lab.statistics import IntervalEstimate, mean_and_interval
+from chunked_td.lab.statistics import Estimate, mean_and_interval
 from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.tokens.protocol import AGES, FIXED, TASKS
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, Verdict
@@ -32,11 +32,11 @@ class Gate:
         fixed = np.stack([self.scores[task][arm] for arm in FIXED])
         return fixed[chosen_sizes(fixed), np.arange(fixed.shape[1])]
 
-    def gain(self, task: str, arm: str) -> IntervalEstimate:
+    def gain(self, task: str, arm: str) -> Estimate:
         """An arm's score minus that of the best fixed λ."""
         return _mean(self.scores[task][arm] - self.best_fixed(task))
 
-    def order(self, task: str, arm: str) -> IntervalEstimate:
+    def order(self, task: str, arm: str) -> Estimate:
         """An arm's score minus that of its own λs permuted."""
         return _mean(self.scores[task][arm] - self.permuted[task][arm])
 
@@ -48,9 +48,8 @@ class Gate:
         return HOLDS if all(above) else IN_PART if any(above) else NOT_SHOWN
 
 
-def _mean(values: np.ndarray) -> IntervalEstimate:
-    mean, interval = mean_and_interval(values)
-    return IntervalEstimate(float(mean), float(interval.low), float(interval.high))
+def _mean(values: np.ndarray) -> Estimate:
+    return Estimate(*map(float, mean_and_interval(values)))
 
 
 def COLLECT(store: Store) -> pl.DataFrame:

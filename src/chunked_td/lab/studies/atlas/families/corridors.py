@@ -7,10 +7,11 @@ that decide nothing.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from chunked_td.envs.table import TransitionTable
-from chunked_td.lab.studies.atlas.families.family import CONTROL, Family
+from chunked_td.lab.studies.atlas.families.family import CONTROL, Family, family
 
 NOWHERE, REWARD, STATE, DISTRACTOR = "nowhere", "reward", "state", "distractor"
 
@@ -88,8 +89,96 @@ def _two_points(size: float, skew: float, mirrored: bool) -> tuple[float, float]
     return (-up, -down) if mirrored else (up, down)
 
 
+_family = partial(Family, make=corridor)
+
+delay = _family(
+    "delay",
+    "Delay",
+    "A first choice pays so many certain steps later, with noise in that last reward.",
+    dial="delay",
+    settings=(4, 16, 64),
+    fixed={"end_noise": 2.0},
+)
+noisy_rewards = _family(
+    "noisy-rewards",
+    "Noise in the rewards",
+    "Sixteen certain steps, each of which pays a random reward that has nothing to do with the choice.",
+    dial="size",
+    settings=(0.3, 0.6, 1.2),
+    fixed={"delay": 16, "noise": REWARD, "noisy_steps": 16, "skew": 0.5},
+    control_for={"skew": 0.2},
+    control_text="Noise of the same size and mean, skewed: rare gains against many small losses.",
+)
+noisy_states = _family(
+    "noisy-states",
+    "Noise in states that matter",
+    "Sixteen steps; on some of them chance decides a part of the last reward, and the state shows it.",
+    dial="noisy_steps",
+    settings=(2, 5, 10),
+    fixed={"delay": 16, "noise": STATE, "size": 1.0},
+    control_for={"noise": REWARD},
+    control_text="Noise moved: the same chances pay at once, and no state shows them.",
+)
+distractors = _family(
+    "distractors",
+    "Noise in states that do not matter",
+    "Eight steps; on each of them random bits that decide nothing are part of the state.",
+    dial="bits",
+    settings=(1, 3, 5),
+    fixed={"delay": 8, "noise": DISTRACTOR, "noisy_steps": 8, "end_noise": 2.0},
+    control_for={"noise": REWARD},
+    control_text="Noise moved: random rewards (of size 1, whatever the dial says) instead of random bits.",
+)
+fan_in = _family(
+    "fan-in",
+    "Many ways in",
+    "So many start states lead into the same two corridors, whose end is noisy: what one learns helps the others.",
+    dial="starts",
+    settings=(2, 8, 32),
+    fixed={"delay": 8, "end_noise": 2.0},
+    episodes=1_000,
+)
+skew = _family(
+    "skew",
+    "Skewed noise",
+    "Eight steps, three of them noisy: a rare gain against many small losses.",
+    dial="skew",
+    settings=(0.5, 0.2, 0.05),
+    fixed={"delay": 8, "noise": STATE, "noisy_steps": 3, "size": 1.5},
+    control_for={"mirrored": True},
+    control_text="Sign turned round: a rare loss. At 0.5 that is the same problem under other names: no test.",
+)
+policy = _family(
+    "policy",
+    "A policy that explores",
+    "Sixteen certain steps with so many actions each that all do the same: the only noise is the policy's own.",
+    dial="actions",
+    settings=(2, 4, 8),
+    fixed={"delay": 16, "end_noise": 2.0},
+    epsilon=0.3,
+)
+fan_out = _family(
+    "fan-out",
+    "Many ways out",
+    "The first step leads by chance into one of so many corridors that are alike in all but name.",
+    dial="exits",
+    settings=(2, 8, 32),
+    fixed={"delay": 8, "end_noise": 2.0},
+    held_out=True,
+)
+
+
+@family(
+    "chain-and-split",
+    "Chain-and-Split",
+    dial="size",
+    settings=(1.0, 4.0, 16.0),
+    fixed={"length": 20},
+    control_for={"mirrored": True},
+    control_text="The far reward is a loss, so the noisy choices are right. That changes the task, too.",
+)
 def chain_and_split(*, length: int, size: float, branches: int = 9, mirrored: bool = False) -> TransitionTable:
-    """The paper's first problem in small: a certain reward far away, or a noisy one nearby, worth nothing on average.
+    """The paper's first problem in small: a certain reward far away, or a noisy one nearby that is worth nothing.
 
     The far reward is 0.5 (0.01 in the paper), the noise has two outcomes (101), and the task is to choose.
 
@@ -118,8 +207,16 @@ def chain_and_split(*, length: int, size: float, branches: int = 9, mirrored: bo
     )
 
 
+@family(
+    "charge",
+    "Accumulated-Charge",
+    dial="steps",
+    settings=(10, 20, 40),
+    control_for={"mirrored": True},
+    control_text="Sign turned round: the noise of the charge is paid with the other sign, every mean stays.",
+)
 def charge(*, steps: int, points: int = 4, mirrored: bool = False) -> TransitionTable:
-    """The paper's second problem in small: charge collected along the way decides a reward at the end, amid noise.
+    """The paper's second problem in small: charge collected by chance on the way is paid at the end.
 
     The first choice decides how likely each of the `points` gives charge (0.6 or 0.4). The end pays the charge, or
     (`mirrored`) twice its mean minus the charge: the noise with its sign turned round, and no expected return changes.
@@ -145,8 +242,17 @@ def charge(*, steps: int, points: int = 4, mirrored: bool = False) -> Transition
     )
 
 
+@family(
+    "key-to-door",
+    "Key-to-Door",
+    dial="apples",
+    settings=(3, 6, 12),
+    held_out=True,
+    control_for={"shown": False},
+    control_text="Noise moved: apples pay the same chances, and no state shows them.",
+)
 def key_to_door(*, apples: int, size: float = 1.0, shown: bool = True) -> TransitionTable:
-    """The paper's third problem in small: pick a key or not, collect apples that pay by chance, meet the door.
+    """The paper's third problem in small: a key picked up first pays at the door, after so many random apples.
 
     Every apple is there or not and pays the more the luckier, whatever was picked up before; the key pays at the door.
     What an apple will pay is part of the state (`shown`), or only the reward tells.
@@ -171,10 +277,11 @@ def key_to_door(*, apples: int, size: float = 1.0, shown: bool = True) -> Transi
     )
 
 
+@family("lock", "Combination lock", dial="length", settings=(3, 5, 7), task=CONTROL, discount=0.97, held_out=True)
 def lock(*, length: int, actions: int = 2) -> TransitionTable:
-    """A combination lock: one right action in each of `length` states; a wrong one goes back to the first.
+    """One right action in each of so many states; a wrong one goes back to the first. Reward at the end.
 
-    The reward comes at the end of the right sequence, so that a policy that explores breaks the sequence often.
+    A policy that explores breaks the sequence often.
     """
 
     def outcomes(state: int, action: int) -> list[tuple[float, Any, float, bool]]:
@@ -183,133 +290,3 @@ def lock(*, length: int, actions: int = 2) -> TransitionTable:
         return [(1.0, state + 1, 1.0 if state + 1 == length else 0.0, state + 1 == length)]
 
     return TransitionTable.from_outcomes(outcomes, starts=[0], n_actions=actions, horizon=20 * length)
-
-
-FAMILIES = (
-    Family(
-        "delay",
-        "Delay",
-        "A first choice pays so many certain steps later, with noise in that last reward.",
-        dial="delay",
-        settings=(4, 16, 64),
-        make=corridor,
-        fixed={"end_noise": 2.0},
-    ),
-    Family(
-        "noisy-rewards",
-        "Noise in the rewards",
-        "Sixteen certain steps, each of which pays a random reward that has nothing to do with the choice.",
-        dial="size",
-        settings=(0.3, 0.6, 1.2),
-        make=corridor,
-        fixed={"delay": 16, "noise": REWARD, "noisy_steps": 16, "skew": 0.5},
-        control_for={"skew": 0.2},
-        control_text="Noise of the same size and mean, skewed: rare gains against many small losses.",
-    ),
-    Family(
-        "noisy-states",
-        "Noise in states that matter",
-        "Sixteen steps; on some of them chance decides a part of the last reward, and the state shows it.",
-        dial="noisy_steps",
-        settings=(2, 5, 10),
-        make=corridor,
-        fixed={"delay": 16, "noise": STATE, "size": 1.0},
-        control_for={"noise": REWARD},
-        control_text="Noise moved: the same chances pay at once, and no state shows them.",
-    ),
-    Family(
-        "distractors",
-        "Noise in states that do not matter",
-        "Eight steps; on each of them random bits that decide nothing are part of the state.",
-        dial="bits",
-        settings=(1, 3, 5),
-        make=corridor,
-        fixed={"delay": 8, "noise": DISTRACTOR, "noisy_steps": 8, "end_noise": 2.0},
-        control_for={"noise": REWARD},
-        control_text="Noise moved: random rewards (of size 1, whatever the dial says) instead of random bits.",
-    ),
-    Family(
-        "fan-in",
-        "Many ways in",
-        "So many start states lead into the same two corridors, whose end is noisy: what one learns helps the others.",
-        dial="starts",
-        settings=(2, 8, 32),
-        make=corridor,
-        fixed={"delay": 8, "end_noise": 2.0},
-        episodes=1_000,
-    ),
-    Family(
-        "skew",
-        "Skewed noise",
-        "Eight steps, three of them noisy: a rare gain against many small losses.",
-        dial="skew",
-        settings=(0.5, 0.2, 0.05),
-        make=corridor,
-        fixed={"delay": 8, "noise": STATE, "noisy_steps": 3, "size": 1.5},
-        control_for={"mirrored": True},
-        control_text="Sign turned round: a rare loss. At 0.5 that is the same problem under other names: no test.",
-    ),
-    Family(
-        "policy",
-        "A policy that explores",
-        "Sixteen certain steps with so many actions each that all do the same: the only noise is the policy's own.",
-        dial="actions",
-        settings=(2, 4, 8),
-        make=corridor,
-        fixed={"delay": 16, "end_noise": 2.0},
-        epsilon=0.3,
-    ),
-    Family(
-        "fan-out",
-        "Many ways out",
-        "The first step leads by chance into one of so many corridors that are alike in all but name.",
-        dial="exits",
-        settings=(2, 8, 32),
-        make=corridor,
-        fixed={"delay": 8, "end_noise": 2.0},
-        held_out=True,
-    ),
-    Family(
-        "chain-and-split",
-        "Chain-and-Split",
-        "The paper's first problem in small: a certain reward far away, or a noisy one nearby that is worth nothing.",
-        dial="size",
-        settings=(1.0, 4.0, 16.0),
-        make=chain_and_split,
-        fixed={"length": 20},
-        control_for={"mirrored": True},
-        control_text="The far reward is a loss, so the noisy choices are right. That changes the task, too.",
-    ),
-    Family(
-        "charge",
-        "Accumulated-Charge",
-        "The paper's second problem in small: charge collected by chance on the way is paid at the end.",
-        dial="steps",
-        settings=(10, 20, 40),
-        make=charge,
-        control_for={"mirrored": True},
-        control_text="Sign turned round: the noise of the charge is paid with the other sign, every mean stays.",
-    ),
-    Family(
-        "key-to-door",
-        "Key-to-Door",
-        "The paper's third problem in small: a key picked up first pays at the door, after so many random apples.",
-        dial="apples",
-        settings=(3, 6, 12),
-        make=key_to_door,
-        held_out=True,
-        control_for={"shown": False},
-        control_text="Noise moved: apples pay the same chances, and no state shows them.",
-    ),
-    Family(
-        "lock",
-        "Combination lock",
-        "One right action in each of so many states; a wrong one goes back to the first. Reward at the end.",
-        dial="length",
-        settings=(3, 5, 7),
-        make=lock,
-        task=CONTROL,
-        discount=0.97,
-        held_out=True,
-    ),
-)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,3 +60,13 @@ class Family:
         """Every state and action that has an outcome."""
         states, actions = np.nonzero(self.problem(setting).legal_actions)
         return tuple(zip(states.tolist(), actions.tolist(), strict=True))
+
+
+def family(id: str, title: str, dial: str, settings: tuple[Any, ...], **more: Any) -> Callable[..., Family]:
+    """A decorator: the family of a function from dials to a table; the first paragraph of its docstring is the text."""
+
+    def decorate(make: Callable[..., TransitionTable]) -> Family:
+        text = (inspect.getdoc(make) or "").partition("\n\n")[0].replace("\n", " ")
+        return Family(id, title, text, dial, settings, make, **more)
+
+    return decorate

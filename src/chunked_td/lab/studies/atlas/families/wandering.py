@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from chunked_td.envs.table import TransitionTable
-from chunked_td.lab.studies.atlas.families.family import CONTROL, PREDICTION, Family
+from chunked_td.lab.studies.atlas.families.family import CONTROL, PREDICTION, family
 
 
+@family("walk", "Random walk", dial="states", settings=(5, 11, 19), task=PREDICTION, episodes=60)
 def walk(*, states: int) -> TransitionTable:
-    """Sutton's random walk: left or right with equal chances, −1 at the left end, +1 at the right one."""
+    """Values of the uniform policy on a line of so many states, −1 at one end and +1 at the other.
+
+    Sutton's random walk: left or right with equal chances.
+    """
 
     def outcomes(state: int, action: int) -> list[tuple[float, Any, float, bool]]:
         ahead = state + (1 if action else -1)
@@ -20,8 +25,12 @@ def walk(*, states: int) -> TransitionTable:
     return TransitionTable.from_outcomes(outcomes, starts=[states // 2], n_actions=2, horizon=50 * states)
 
 
+@family("skips", "Chain with skips", dial="states", settings=(7, 13, 25), task=PREDICTION, episodes=60, held_out=True)
 def skips(*, states: int) -> TransitionTable:
-    """Boyan's chain (1999): one state ahead or two, with equal chances, at a cost of 3; 2 from the last but one."""
+    """Values on Boyan's chain of so many states: each step skips a state or does not, by chance.
+
+    Boyan (1999): one state ahead or two, with equal chances, at a cost of 3; 2 from the last but one.
+    """
 
     def outcomes(state: int, action: int) -> list[tuple[float, Any, float, bool]]:
         if action > 0:
@@ -33,10 +42,11 @@ def skips(*, states: int) -> TransitionTable:
     return TransitionTable.from_outcomes(outcomes, starts=[states - 1], n_actions=2, horizon=states)
 
 
+@family("garnet", "Random problems", dial="branching", settings=(1, 3, 10), task=CONTROL, discount=0.95)
 def garnet(*, branching: int, states: int = 30, actions: int = 3, seed: int = 0) -> TransitionTable:
-    """A random problem: each action leads to `branching` random states, and rewards belong to (state, action).
+    """Thirty states, three actions, each of which leads to so many random states; an episode ends by chance.
 
-    An episode ends after each step with probability 1/20.
+    Rewards belong to (state, action). The chance of an end is 1/20 after each step.
     """
     rng = np.random.default_rng([seed, branching])
     targets = {(s, a): rng.choice(states, branching, replace=False) for s in range(states) for a in range(actions)}
@@ -53,8 +63,20 @@ def garnet(*, branching: int, states: int = 30, actions: int = 3, seed: int = 0)
     return TransitionTable.from_outcomes(outcomes, starts=list(range(states)), n_actions=actions, horizon=200)
 
 
+garnet_values = replace(
+    garnet,
+    id="garnet-values",
+    title="Random problems, values",
+    text="The values of the uniform policy in the same kind of random problem.",
+    fixed={"seed": 1},
+    task=PREDICTION,
+    episodes=100,
+)
+
+
+@family("grid", "Grid", dial="slip", settings=(0.0, 0.2, 0.5), task=CONTROL, discount=0.95, held_out=True)
 def grid(*, slip: float, size: int = 5) -> TransitionTable:
-    """A grid with one reward in the far corner; a move goes astray with probability `slip`."""
+    """Five by five, one reward in the far corner; a move goes astray with this probability."""
     moves = ((0, 1), (1, 0), (0, -1), (-1, 0))
 
     def outcomes(state: tuple[int, int], action: int) -> list[tuple[float, Any, float, bool]]:
@@ -70,78 +92,18 @@ def grid(*, slip: float, size: int = 5) -> TransitionTable:
     return TransitionTable.from_outcomes(outcomes, starts=[(0, 0)], n_actions=4, horizon=100)
 
 
+@family(
+    "published",
+    "Gymnasium's problems",
+    dial="env",
+    settings=("FrozenLake", "CliffWalking", "Taxi"),
+    task=CONTROL,
+    discount=0.99,
+    held_out=True,
+)
 def published(*, env: str) -> TransitionTable:
-    """A problem of Gymnasium's, from the table that it publishes."""
+    """FrozenLake (slippery), CliffWalking and Taxi, from the transition tables that they publish."""
     import gymnasium
 
     latest = max(int(spec.version or 0) for spec in gymnasium.registry.values() if spec.name == env)
     return TransitionTable.from_env(gymnasium.make(f"{env}-v{latest}"), horizon=100)
-
-
-FAMILIES = (
-    Family(
-        "walk",
-        "Random walk",
-        "Values of the uniform policy on a line of so many states, −1 at one end and +1 at the other.",
-        dial="states",
-        settings=(5, 11, 19),
-        make=walk,
-        task=PREDICTION,
-        episodes=60,
-    ),
-    Family(
-        "skips",
-        "Chain with skips",
-        "Values on Boyan's chain of so many states: each step skips a state or does not, by chance.",
-        dial="states",
-        settings=(7, 13, 25),
-        make=skips,
-        task=PREDICTION,
-        episodes=60,
-        held_out=True,
-    ),
-    Family(
-        "garnet",
-        "Random problems",
-        "Thirty states, three actions, each of which leads to so many random states; an episode ends by chance.",
-        dial="branching",
-        settings=(1, 3, 10),
-        make=garnet,
-        task=CONTROL,
-        discount=0.95,
-    ),
-    Family(
-        "garnet-values",
-        "Random problems, values",
-        "The values of the uniform policy in the same kind of random problem.",
-        dial="branching",
-        settings=(1, 3, 10),
-        make=garnet,
-        fixed={"seed": 1},
-        task=PREDICTION,
-        discount=0.95,
-        episodes=100,
-    ),
-    Family(
-        "grid",
-        "Grid",
-        "Five by five, one reward in the far corner; a move goes astray with this probability.",
-        dial="slip",
-        settings=(0.0, 0.2, 0.5),
-        make=grid,
-        task=CONTROL,
-        discount=0.95,
-        held_out=True,
-    ),
-    Family(
-        "published",
-        "Gymnasium's problems",
-        "FrozenLake (slippery), CliffWalking and Taxi, from the transition tables that they publish.",
-        dial="env",
-        settings=("FrozenLake", "CliffWalking", "Taxi"),
-        make=published,
-        task=CONTROL,
-        discount=0.99,
-        held_out=True,
-    ),
-)

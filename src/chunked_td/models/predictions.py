@@ -8,29 +8,23 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_numbers
-from chunked_td._numba import kernel
+from chunked_td._numba import kernel, zeros
 from chunked_td.models.components import part_chance
 
 
-class Answers(NamedTuple):
+class Predictions(NamedTuple):
     """What a model object answered about one transition."""
 
     chances: Annotated[np.ndarray, "float64[A, k]"]  # P̂(x'^j|x,a) of what came; one column for the whole percept
     overlaps: Annotated[np.ndarray, "float64[A, A]"]  # Σ_{x'} P̂(x'|x,a) P̂(x'|x,b)
     targets: Annotated[np.ndarray, "int64[n]"]  # next states, action by action
     weights: Annotated[np.ndarray, "float64[n]"]  # P̂ of each
-    start: Annotated[np.ndarray, "int64[k]"]  # outcomes of action a begin at start[a]; k = A + 1
+    start: Annotated[np.ndarray, "int64[m]"]  # outcomes of action a begin at start[a]; m = A + 1
 
     @classmethod
-    def empty(cls, n_actions: int, columns: int = 1, outcomes: int = 0) -> Answers:
+    def empty(cls, n_actions: int, columns: int = 1, outcomes: int = 0) -> Predictions:
         """Nothing answered yet."""
-        return cls(
-            np.zeros((n_actions, columns)),
-            np.zeros((n_actions, n_actions)),
-            np.zeros(outcomes, np.int64),
-            np.zeros(outcomes),
-            np.zeros(n_actions + 1, np.int64),
-        )
+        return zeros(cls, {"A": n_actions, "k": columns, "n": outcomes, "m": n_actions + 1})
 
     @staticmethod
     @kernel

@@ -1,0 +1,73 @@
+"""Settings that compiled code reads: checked numbers, and arrays that change while a learner learns."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from chunked_td._numba import Layout, form_of
+
+
+@dataclass(frozen=True, repr=False)
+class KernelSettings:
+    """Base of λ sources, planners, explorations, reward sources, views and model errors: a frozen dataclass.
+
+    A field with `field(default=…, repr=False)` is shown only where it differs from its default: stored results know
+    settings by their text, which must not change where an option is added later.
+
+    Attributes:
+      checks: for settings by name, a check such as `chunked_td._checks.check_unit`: called with name and value, it
+        returns the value to keep.
+      arrays: what is kept from step to step, as a layout by name, e.g. {"mean": "float64[S]"}: S states, A actions, d
+        reward components, rows of the table of values (states, or pairs of state and action). The arrays start at zero,
+        grow with the tables and are saved with the learner.
+    """
+
+    checks: ClassVar[Mapping[str, Callable[[str, Any], Any]]] = {}
+    arrays: ClassVar[Mapping[str, str]] = {}
+
+    def __post_init__(self) -> None:
+        for name, check in self.checks.items():
+            object.__setattr__(self, name, check(name, getattr(self, name)))
+
+    def __repr__(self) -> str:
+        """Class and settings."""
+        shown = [f for f in dataclasses.fields(self) if f.repr or getattr(self, f.name) != f.default]
+        return f"{type(self).__qualname__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
+
+    def settings(self) -> dict[str, Any]:
+        """The settings by name, as plain values."""
+        return dataclasses.asdict(self)
+
+    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Refuse, with a ValueError, arrays of a file that kernels could index outside of.
+
+        `load` has compared dtypes and shapes with `arrays`, and that all numbers are finite. Where kernels use learned
+        numbers as indices, they are checked here.
+        """
+
+    def compiled(self, sizes: Mapping[str, int]) -> Any:
+        """What kernels see: a NamedTuple of the numbers among the settings and of the arrays, all zero."""
+        return form_of(self, {name: new_array(layout, sizes) for name, layout in self.arrays.items()})
+
+
+def new_array(layout: str, sizes: Mapping[str, int]) -> np.ndarray:
+    """Zeros for a layout such as "float64[S, A]"; dimensions are names in `sizes` or numbers."""
+    dtype, dims = Layout.of(layout)
+    if not all(dim in sizes or dim.isdigit() for dim in dims):
+        raise ValueError(f"arrays: dimensions must be numbers or one of {', '.join(sizes)}, got {layout!r}")
+    return np.zeros([sizes[dim] if dim in sizes else int(dim) for dim in dims], dtype)
+
+
+def grown_arrays(form: Any, layouts: Mapping[str, str], sizes: Mapping[str, int]) -> Any:
+    """The compiled form of settings with its arrays enlarged to `sizes`; what they hold stays."""
+    larger = {}
+    for name, layout in layouts.items():
+        old, new = getattr(form, name), new_array(layout, sizes)
+        new[tuple(slice(0, n) for n in old.shape)] = old
+        larger[name] = new
+    return form._replace(**larger) if larger else form
