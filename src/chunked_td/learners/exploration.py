@@ -22,7 +22,7 @@ import numpy as np
 
 from chunked_td._checks import check_positive
 from chunked_td._numba import form, is_kernel, kernel
-from chunked_td._settings import KernelSettings
+from chunked_td._settings import KernelSettings, new_array
 from chunked_td.bootstraps import Q_LEARNING, STATE
 from chunked_td.learners.schedule import Schedule, check_schedule
 from chunked_td.policies import epsilon_greedy, optimistic_greedy, softmax
