@@ -16,7 +16,6 @@ import numpy as np
 
 from chunked_td._files import write_atomically
 from chunked_td.lab.store.tables import load_table
-from chunked_td.lab.studies.three_scores.held_out import deep_sea, upstream
 from chunked_td.lab.studies.three_scores.methods import ACCUMULATING, LINEAGE, REPLACING, RULE, CreditMethod
 from chunked_td.lab.studies.three_scores.problems import checkpoints, prepare
 from chunked_td.lab.studies.three_scores.protocol import BEHAVIOURS, CreditProblem, families, family_called
@@ -48,7 +47,7 @@ def deep() -> str:
         "lineage × λ = 0.4, prior 1, half expected errors": CreditMethod(LINEAGE, 0.4, prior=1.0, expected=0.5),
     }  # fmt: skip
     family = family_called("deep-sea")
-    problem = prepare(deep_sea(depth=5), family.discount, family.epsilon)
+    problem = prepare(family.make(depth=5), family.discount, family.epsilon)
     found = {
         name: best_score(problem, method, "given", range(0, -9, -1), family.episodes)
         for name, method in methods.items()
@@ -71,7 +70,7 @@ def river() -> str:
     family = family_called("upstream")
     head = ("upstream, length 6: control", "swimming costs 0.01", "swimming is free")
     rows = ["| " + " | ".join(head) + " |", "| --- | --- | --- |"]
-    problems = [prepare(upstream(length=6, cost=cost), family.discount, family.epsilon) for cost in (0.01, 0.0)]
+    problems = [prepare(family.make(length=6, cost=cost), family.discount, family.epsilon) for cost in (0.01, 0.0)]
     for name, method in methods.items():
         cells = []
         for problem in problems:

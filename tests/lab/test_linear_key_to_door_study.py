@@ -75,6 +75,8 @@ def test_step_sizes_are_chosen_on_other_seeds_and_claims_follow_their_criteria(t
     assert "| λ = 0 | ε falling, at best 0.89 | 0.31, 1.00 |" in PAGE(tmp_path, LOAD(tmp_path)).read_text(
         encoding="utf-8"
     )
+    short = Treasures(frame.filter(pl.col("length").is_in((LENGTHS[0], LENGTHS[-1]))))
+    assert [claim.judge(short, {}).status for claim in CLAIMS] == ["holds in part", "holds in part", "holds", "holds"]
     few = Treasures(frame.filter(pl.col("seed") < 4))
     assert {claim.judge(few, {}).status for claim in CLAIMS} == {"not run"}
 

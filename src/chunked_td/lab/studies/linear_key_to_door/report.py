@@ -34,8 +34,12 @@ def shares_table(results: Treasures, sure: bool = False) -> str:
     rows = []
     for group, best in BEST.items():
         for arm in (arm for arm in ARMS if arm.group == group and (lengths[0], sure, arm.id) in results.runs):
-            means = [[results.shares(n, arm.id, x, sure).mean() for x in ("share", "last")] for n in lengths]
-            cells = [f"{share:.2f}, {last:.2f}" for share, last in means]
+            cells = [
+                ", ".join(f"{results.shares(n, arm.id, x, sure).mean():.2f}" for x in ("share", "last"))
+                if (n, sure, arm.id) in results.runs
+                else "not run"
+                for n in lengths
+            ]
             rows.append((arm.label, f"{group}, at best {best:.2f}", *cells))
     return markdown(("all episodes, last 1,000", "exploring", *(f"L = {n}" for n in lengths)), rows)
 
@@ -52,13 +56,14 @@ def _draw(results: Treasures) -> Any:
         arms = [arm for arm in ARMS if arm.group == group]
         for arm in arms:
             colour = colours[arm.label]
-            shares = [results.shares(n, arm.id) for n in lengths]
+            there = [n for n in lengths if (n, False, arm.id) in results.runs]
+            shares = [results.shares(n, arm.id) for n in there]
             ends = [mean_and_interval(share) for share in shares]
             wide = arm.id.startswith(RULE)
             axis.plot(
-                lengths, [x.mean() for x in shares], "o-", ms=3, lw=2.2 if wide else 1.2, color=colour, label=arm.label
+                there, [x.mean() for x in shares], "o-", ms=3, lw=2.2 if wide else 1.2, color=colour, label=arm.label
             )
-            axis.fill_between(lengths, [e.low for e in ends], [e.high for e in ends], color=colour, alpha=0.15, lw=0)
+            axis.fill_between(there, [e.low for e in ends], [e.high for e in ends], color=colour, alpha=0.15, lw=0)
         axis.axhline(best, color="0.6", lw=0.8, ls=":")
         axis.set_title(f"{group}; dotted: best possible", fontsize=9)
         axis.set_xlabel("L, cells")
