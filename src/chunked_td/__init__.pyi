@@ -35,6 +35,7 @@ from chunked_td.learners.divergence import Diverged as Diverged
 from chunked_td.learners.divergence import DivergenceWarning as DivergenceWarning
 from chunked_td.learners.expected_traces import ExpectedTraces as ExpectedTraces
 from chunked_td.learners.exploration import CountBonus as CountBonus
+from chunked_td.learners.exploration import EpsilonPerStay as EpsilonPerStay
 from chunked_td.learners.exploration import Exploration as Exploration
 from chunked_td.learners.exploration import Softmax as Softmax
 from chunked_td.learners.hindsight import HindsightPolicyGradient as HindsightPolicyGradient

@@ -89,7 +89,7 @@ def test_a_rollout_moves_the_head_towards_its_own_lambda_returns():
     np.testing.assert_allclose(lambdas[:, 0], 1 - 0.5 * (1 - (w[:-1] + w[-1])[places[:-1]]), atol=1e-5)
 
 
-@pytest.mark.parametrize("agent", ["sarsa", "q", "actor-critic", "ppo"])
+@pytest.mark.parametrize("agent", ["sarsa", pytest.param("q", marks=pytest.mark.long), "actor-critic", "ppo"])
 def test_lambda_begins_at_one_and_falls_to_that_of_the_source(agent):
     small = {"environments": 4, "steps": 16} if agent == "ppo" else {"epsilon": 0.0, "explore": 1}
     made = DeepAgent(TINY, HALF, make_settings(agent, hidden=(8,), **small))
@@ -145,21 +145,27 @@ def test_with_luck_ppo_takes_the_mean_too_and_the_draw_that_came_only_sets_the_p
     np.testing.assert_array_equal(once.codes, rollout.codes)
 
 
-@pytest.mark.parametrize("agent", ["q", "ppo"])  # SARSA draws its next actions, too
-def test_one_draw_is_the_agent_without_luck_and_certain_tasks_have_none(agent):
+@pytest.mark.parametrize(  # SARSA draws its next actions, too
+    ("agent", "task", "draws"),
+    [
+        ("q", TINY, 1),
+        ("q", CatchTask(), None),
+        ("ppo", TINY, 1),
+        pytest.param("ppo", CatchTask(), None, marks=pytest.mark.long),
+    ],
+    ids=["q-charge", "q-catch", "ppo-charge", "ppo-catch"],
+)
+def test_one_draw_is_the_agent_without_luck_and_certain_tasks_have_none(agent, task, draws):
     small = {"environments": 4, "steps": 8} if agent == "ppo" else {}
 
-    def trained(task, luck, draws=None):
+    def trained(luck, draws=None):
         made = DeepAgent(task, DeepConstant(0.8), make_settings(agent, hidden=(8,), luck=luck, **small))
         states = start_fleet(made, jnp.arange(3))
         if draws is not None:
             states = states._replace(luck=jnp.full(3, draws))
         return train_fleet(made, jnp.full(3, 1e-3 if agent == "ppo" else 0.3), states, 64)[1]
 
-    for task, draws in ((TINY, 1), (CatchTask(), None)):
-        np.testing.assert_allclose(
-            trained(task, 3, draws).square_error, trained(task, 1).square_error, rtol=1e-4, atol=1e-6
-        )
+    np.testing.assert_allclose(trained(3, draws).square_error, trained(1).square_error, rtol=1e-4, atol=1e-6)
 
 
 def test_maturity_is_read_and_refuses_what_it_cannot_wrap():

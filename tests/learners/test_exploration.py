@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import gymnasium as gym
@@ -97,9 +98,27 @@ class NaiveBonus(Naive):
         return super().step(reward, s2, ended, legal)
 
 
+class NaivePerStay(Naive):
+    def __init__(self, *arguments, **settings):
+        super().__init__(*arguments, **settings)
+        self.came_from = []
+
+    def greedy_policy(self, s, legal):
+        q = np.where(legal, self.values[s].sum(axis=1), -np.inf)
+        pairs = list(itertools.pairwise([None, *self.came_from]))
+        stays = [before != s for before, now in pairs if now == s]
+        epsilon = 0.6 * (sum(stays) / len(stays) if stays else 1.0)
+        return epsilon * legal / legal.sum() + (1 - epsilon) * (q == q.max()) / (q == q.max()).sum()
+
+    def step(self, reward, s2, ended, legal):
+        self.came_from.append(self.s)
+        return super().step(reward, s2, ended, legal)
+
+
 WAYS = {
     "softmax": (NaiveSoftmax, ctd.Softmax(0.4), None),
     "bonus": (NaiveBonus, ctd.CountBonus(0.7), 0.2),
+    "per stay": (NaivePerStay, ctd.EpsilonPerStay(0.6), None),
 }
 CLASSES = {SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
 
@@ -113,6 +132,7 @@ CLASSES = {SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
         ("softmax", EXPECTED_SARSA, "forward"),
         ("bonus", SARSA, "forward"),
         ("bonus", EXPECTED_SARSA, "expected"),
+        ("per stay", SARSA, "forward"),
     ],
 )
 @pytest.mark.parametrize("masked", [False, True])
@@ -170,14 +190,16 @@ def test_the_temperature_follows_its_schedule():
 
 
 @pytest.mark.uncompiled
-@pytest.mark.parametrize("exploration", [ctd.Softmax(COOLING), ctd.CountBonus(0.3)], ids=["softmax", "bonus"])
+@pytest.mark.parametrize(
+    "exploration", [ctd.Softmax(COOLING), ctd.CountBonus(0.3), ctd.EpsilonPerStay(ctd.linear(1.0, 0.1, 20))]
+)
 def test_saved_and_resumed(exploration, tmp_path):
     world = World(3, (6,), 3)
     agent = ctd.ChunkedExpectedSarsa(world, exploration=exploration, seed=2, step_size=0.4)
     twin = check_saving(agent, world, tmp_path / "agent.ctd")
     assert twin.exploration == exploration
     assert twin.exploring_rate == agent.exploring_rate
-    if isinstance(exploration, ctd.CountBonus):
+    if not isinstance(exploration, ctd.Softmax):
         assert np.array_equal(twin.tables.exploration.visits, agent.tables.exploration.visits)
         assert agent.tables.exploration.visits.any()
 

@@ -8,6 +8,7 @@ policy that acts, whichever it is.
 | none | ε-greedy, with `epsilon` |
 | `Softmax` | π(a) ∝ exp(Q(a)/τ) |
 | `CountBonus` | ε-greedy on Q(a) + c/√n(s, a) |
+| `EpsilonPerStay` | ε-greedy with ε per stay in a state, not per step |
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ import numpy as np
 
 from chunked_td._checks import check_positive
 from chunked_td._numba import form, is_kernel, kernel
-from chunked_td._settings import KernelSettings
+from chunked_td._settings import KernelSettings, new_array
 from chunked_td.bootstraps import Q_LEARNING, STATE
 from chunked_td.learners.schedule import Schedule, check_schedule
-from chunked_td.policies import optimistic_greedy, softmax
+from chunked_td.policies import epsilon_greedy, optimistic_greedy, softmax
 
 EPSILON = 0.1
 """ε where nobody says another."""
@@ -117,7 +118,59 @@ class CountBonus(Exploration):
         exploration.visits[state * n_actions + action] += 1
 
 
-EXPLORATIONS: dict[str, type[Exploration]] = {cls.__name__: cls for cls in (Softmax, CountBonus)}
+@dataclass(frozen=True)
+class EpsilonPerStay(Exploration):
+    """ε-greedy with ε exploring actions per stay in a state, however many steps a stay has.
+
+        ε(s) = ε · m(s)/n(s)
+
+    n(s) counts the actions taken in a state and m(s) its stays: actions that followed one in another state. Where many
+    places look alike, as in a corridor, the state is left after many steps, and ε per step would hardly ever let one
+    pass without a wrong one; a small ε would leave the states that are passed at once unexplored.
+
+    Args:
+      epsilon: ε, in [0, 1]; a number or a `Schedule` over episodes.
+    """
+
+    epsilon: float | Schedule = EPSILON
+
+    uses_epsilon = False
+    arrays: ClassVar[Mapping[str, str]] = {"visits": "int64[S]", "stays": "int64[S]", "latest": "int64[1]"}
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_schedule("epsilon", self.epsilon, positive=False))
+
+    def rate_with(self, epsilon: float | Schedule) -> float | Schedule:
+        """Its own ε."""
+        return self.epsilon
+
+    def compiled(self, sizes: Mapping[str, int]) -> Any:
+        """The counts: ε comes as `rate`."""
+        return form(type(self), tuple(self.arrays))(*(new_array(layout, sizes) for layout in self.arrays.values()))
+
+    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """A stay has one action at least."""
+        if (arrays["stays"] < 0).any() or (arrays["stays"] > arrays["visits"]).any():
+            raise ValueError("exploration_stays must be between 0 and exploration_visits")
+
+    @staticmethod
+    @kernel
+    def probabilities(exploration, q, state, legal, rate, out):
+        """π(·|state)."""
+        n = exploration.visits[state]
+        epsilon_greedy(q, legal, rate * exploration.stays[state] / n if n > 0 else rate, out)
+
+    @staticmethod
+    @kernel
+    def count_action(exploration, state, action, n_actions):
+        """n(state) += 1, and m(state) += 1 where the action before was taken elsewhere."""
+        exploration.visits[state] += 1
+        if exploration.latest[0] != state + 1:  # 0: nothing yet
+            exploration.stays[state] += 1
+        exploration.latest[0] = state + 1
+
+
+EXPLORATIONS: dict[str, type[Exploration]] = {cls.__name__: cls for cls in (Softmax, CountBonus, EpsilonPerStay)}
 """Every way to explore by name, besides ε-greedy."""
 
 

@@ -18,7 +18,7 @@ from chunked_td.returns import _formulas
 if tuple(int(number) for number in triton.__version__.split(".")[:2]) < (3, 2):
     raise ImportError(f"the kernel takes tuples: it needs Triton 3.2 or later, this is {triton.__version__}")
 
-COLUMNS, PARTS, TURN = 32, 4, 8
+COLUMNS, PARTS, TURN = 32, 8, 8  # the fastest of eight on an H200
 
 
 @triton.jit
@@ -215,7 +215,7 @@ def token_gae(
     step_stride, column_stride = rewards.stride(axis), rewards.stride(1 - axis)
     advantages, targets = torch.empty_like(rewards), torch.empty_like(rewards)
     if step_stride == 1:
-        block = (min(1 << (steps - 1).bit_length(), 1024), 1)  # Triton's own next_power_of_2 takes microseconds
+        block = (min(1 << (steps - 1).bit_length(), 512), 1)  # Triton's own next_power_of_2 takes microseconds
     else:
         block = (64, 16)
     options = (lambda_policy, lambda_value, discount, last_values)

@@ -7,7 +7,7 @@ from typing import Any
 
 from chunked_td.lab.studies.linear_key_to_door.protocol import ALWAYS, ARMS, LENGTHS, RULE
 from chunked_td.lab.studies.linear_key_to_door.results import Treasures
-from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, Claim, Verdict
+from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, Claim, Verdict
 
 LEAST, HALF = 0.8, 0.5
 
@@ -52,6 +52,9 @@ def _gradients(results: Treasures) -> Verdict:
         return Verdict(NOT_RUN, "not all policy gradients were run at L = 103")
     gaps = {other: results.difference(LENGTHS[-1], forms[0], other) for other in forms[1:]}
     evidence = ", ".join(f"{gap.text('+.2f')} against {other}" for other, gap in gaps.items())
+    if not any(gap.low > 0 or gap.high < 0 for gap in gaps.values()):
+        seen = max(gap.high - gap.low for gap in gaps.values()) / 2
+        return Verdict(NOT_SHOWN, f"the reward form at L = 103: {evidence}", f"a difference above {seen:.2f}")
     return Verdict(_status([gap.low > 0 for gap in gaps.values()]), f"the reward form at L = 103: {evidence}")
 
 

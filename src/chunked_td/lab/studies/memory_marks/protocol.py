@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from chunked_td.lab.study import Arm, Environment, Protocol, Size, Study, misses_and_returns
-from chunked_td.learners.exploration import CountBonus
+from chunked_td.learners.exploration import CountBonus, EpsilonPerStay
 from chunked_td.learners.schedule import Schedule
 
 BUDGETS = {
@@ -31,6 +31,11 @@ _LAMBDAS = {
     "sarsa-0.9": ("SARSA(0.9)", 0.9),
     "chunked": ("Chunked SARSA", "ForwardLambda"),
 }
+_STAYS = {
+    "chunked-stay": ("Chunked SARSA, ε per stay from 1", 1.0),
+    "chunked-quarter": ("Chunked SARSA, ε per stay from ¼", 0.25),
+}
+"""Arms with ε per stay: label, and ε at the start."""
 
 
 def _arms() -> tuple[Arm, ...]:
@@ -42,10 +47,12 @@ def _arms() -> tuple[Arm, ...]:
             model = "counts" if name == "chunked" else None
             exponent = 0 if way == "bonus" else -1
             found.append(replace(arm, model=model, exponents=(exponent,), options={**traces, **options}))
-    strong = replace(
-        found[-1], id="chunked-strong", label="Chunked SARSA, strong count bonus", group="strong count bonus"
-    )
-    return (*found, replace(strong, options={**strong.options, "exploration": CountBonus(20.0)}))
+    strong = replace(found[-1], id="chunked-strong", label="Chunked SARSA, strong bonus", group="strong bonus")
+    found.append(replace(strong, options={**strong.options, "exploration": CountBonus(20.0)}))
+    for name, (label, _) in _STAYS.items():
+        options = {**traces, "exploration": EpsilonPerStay(), "epsilon": None}
+        found.append(replace(strong, id=name, label=label, group="ε per stay", options=options))
+    return tuple(found)
 
 
 ARMS = _arms()
@@ -55,6 +62,13 @@ def protocol_of(maze: str, corridor: int, memory: bool = True, tiny: bool = Fals
     """The protocol of one maze and length."""
     episodes = 400 if tiny else BUDGETS[maze][corridor]
     horizon = corridor + (3 if maze == "active" else 1)
+    falling = {
+        name: EpsilonPerStay(Schedule(((0, start), (episodes - LAST, 0.0)))) for name, (_, start) in _STAYS.items()
+    }
+    arms = [
+        replace(arm, options={**arm.options, "exploration": falling[arm.id]}) if arm.id in falling else arm
+        for arm in ARMS
+    ]
     return Protocol(
         id=f"memory-marks-{maze}-{corridor}{'' if memory else '-blind'}",
         title=f"{maze} T-maze, L = {corridor:,}{'' if memory else ', no memory'}",
@@ -62,7 +76,7 @@ def protocol_of(maze: str, corridor: int, memory: bool = True, tiny: bool = Fals
             "chunked_td.envs.t_maze.timed:TimedTMaze",
             {"corridor": corridor, "active": maze == "active", "slots": 2 if memory else 0},
         ),
-        arms=ARMS,
+        arms=tuple(arms),
         exponents=(0, -1),
         episodes=episodes,
         scoring=misses_and_returns,

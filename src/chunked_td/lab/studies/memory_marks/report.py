@@ -53,14 +53,26 @@ def _draw(results: MemoryMarks) -> Any:
             name, way = arm.id.rsplit("-", 1)
             if not (found := results.shares(maze, arm.id)):
                 continue
-            style = {"bonus": "o-", "strong": "^-"}.get(way, "s--")
-            axis.plot(list(found), list(found.values()), style, color=colours[name], ms=4, label=arm.label)
+            style = {"bonus": "o-", "strong": "^-", "stay": "D-", "quarter": "v-"}.get(way, "s--")
+            axis.plot(
+                list(found),
+                list(found.values()),
+                style,
+                color="#009E73" if "stay" in arm.label else colours[name],
+                ms=4,
+                label=arm.label,
+            )
         axis.axhline(SHARE, color="0.8", lw=0.8)
         axis.axvline(PUBLISHED[maze], color="#D55E00", lw=0.8, ls=":")
         axis.set_xscale("log")
+        ticks = [n for n in BUDGETS[maze] if n not in (750, 1_250, 1_500)]
+        axis.set_xticks(ticks, [f"{n:,}" for n in ticks], fontsize=8)
+        axis.minorticks_off()
         axis.set_title(f"{maze} T-maze; dotted: longest published", fontsize=9)
         axis.set_xlabel("L, steps from start to junction")
     figure.supylabel("share of seeds that solved it", fontsize=9)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    shown = {
+        label: handle for axis in figure.axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return figure
