@@ -30,12 +30,10 @@ TOY_NETWORKS = ("compression", "deep", "models")
 
 QUICK_TO_COMPILE = {"xla_cpu_use_fusion_emitters": False}
 """An older code generator of XLA: half the time for programs this small."""
-TRIED_WITH_IT = ("test_compressor.py", "test_deep_luck.py")
-"""Files whose tests are known to pass with it; more may follow, one by one."""
 
 
 @contextlib.contextmanager
-def optimised_by_jax(on, options_of_programs=None):
+def optimised_by_jax(on):
     import jax
     from jax._src import compiler  # options of single programs: there is no public way from outside
 
@@ -43,11 +41,11 @@ def optimised_by_jax(on, options_of_programs=None):
     as_used = getattr(options, "as_used", options)
 
     def quick(*arguments, **settings):
-        return as_used(*arguments, **{**settings, "env_options_overrides": options_of_programs})
+        return as_used(*arguments, **{**settings, "env_options_overrides": QUICK_TO_COMPILE})
 
     quick.as_used = as_used
     jax.config.update("jax_disable_most_optimizations", not on)
-    compiler.get_compile_options = quick if options_of_programs else as_used
+    compiler.get_compile_options = as_used if on else quick
     jax.clear_caches()  # what was compiled the other way
     yield
     jax.config.update("jax_disable_most_optimizations", before)
@@ -58,9 +56,7 @@ def optimised_by_jax(on, options_of_programs=None):
 @pytest.fixture(autouse=True, scope="module")
 def compile_quickly(request):
     """Leave out the dearest passes of JAX's compiler; the guide's pages and the lab's tests run what is used."""
-    quickly = QUICK_TO_COMPILE if request.path.name in TRIED_WITH_IT else None
-    small = request.path.parent.name in TOY_NETWORKS
-    with optimised_by_jax(False, quickly) if small else contextlib.nullcontext():
+    with optimised_by_jax(False) if request.path.parent.name in TOY_NETWORKS else contextlib.nullcontext():
         yield
 
 
