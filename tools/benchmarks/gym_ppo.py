@@ -4,7 +4,8 @@
     python tools/benchmarks/gym_ppo.py --steps 100000 --seeds 5
 
 Ours has its defaults (λ 0.95), eight copies in one process, with normalised numbers and as they come. Theirs has the
-defaults of `PPO("MlpPolicy", env)`: one environment, rollouts of 2,048. Ours normalises because of Acrobot. Runs are kept
+defaults of `PPO("MlpPolicy", env)`: one environment, rollouts of 2,048. Ours normalises
+because of Acrobot. Runs are kept
 in `--out`, with a table; the same command goes on where it stopped. The score is the mean
 return of 20 greedy episodes after training. Time is processor time of training with everything in it (compiling, too),
 on one thread for Torch; JAX takes what it finds.
