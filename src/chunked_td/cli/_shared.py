@@ -38,6 +38,8 @@ def _styled(hint: Any, default: Any) -> Any:
     plain, many = _without_none(get_args(hint)[0] if hasattr(hint, "__metadata__") else hint)
     if get_origin(plain) is Literal:
         metavar = "{" + ",".join(get_args(plain)) + "}"
+    elif plain is bool and default is None:
+        metavar = "{True,False}"
     else:
         metavar = _METAVARS.get(plain)
     style = tyro.conf.arg(metavar=f"{metavar} ..." if many and metavar else metavar, help_behavior_hint=_shown_default)
