@@ -39,7 +39,7 @@ def headline(found: Comparison) -> str:
         assert found.reference is not None
         text = f"Nothing is shown to have learned: no arm is better than acting at random ({found.reference.text})"
         return f"{text}. {NOT_LEARNED}"
-    parts = [f"Best λ here: {_scored(best)}."] if best is not None else []
+    parts = [f"Best λ here: {_scored(best)}.", *simpler_text(found)] if best is not None else []
     if planned is not None:
         parts.append(f"With planning: {_scored(planned)}, {PLANS[planned.arm.source]}.")
     return " ".join([*parts, *avoid_text(found)])
@@ -77,24 +77,36 @@ def avoid_text(found: Comparison) -> list[str]:
     return [f"Not worth trying: {list_text(listed)}."]
 
 
+def simpler_text(found: Comparison) -> list[str]:
+    """That a fixed λ may do as well, where the best is a λ source that is not shown to be ahead of it."""
+    pair = _source_and_fixed(found)
+    if pair is None or pair[0] is not best_of(found) or found.family.gap(pair[1].place, pair[0].place).shown:
+        return []
+    return [f"A fixed λ = {pair[1].arm.value:g} is simpler, and {found.seeds} seeds do not tell the two apart."]
+
+
 def direct_texts(found: Comparison) -> list[str]:
     """The best λ source and the best fixed λ with the same bootstrap, side by side."""
-    best = best_of(found)
-    if best is None or found.family.spread == 0.0:
+    pair = _source_and_fixed(found)
+    if pair is None:
         return []
-    alike = [row for row in found.rows if row.arm.bootstrap == best.arm.bootstrap and not row.arm.plans]
-    fixed = next((row for row in alike if row.arm.source == "fixed"), None)
-    source = next((row for row in alike if row.arm.source != "fixed"), None)
-    if fixed is None or source is None:
-        return []
+    source, fixed = pair
     gap = found.family.gap(fixed.place, source.place)
     ours, theirs = source.arm.source_label, fixed.arm.source_label
     side = "ahead of" if gap.value >= 0 else "behind"
-    shown = "" if gap.shown else ", not shown" if found.seeds >= LEAST else ""
-    text = f"{ours} is {side} the best fixed λ ({theirs}) by {(gap if gap.value >= 0 else -gap).span('.3g')}{shown}"
-    if gap.shown or found.seeds < LEAST:
-        return [f"{text}."]
-    return [f"{text}: a fixed λ = {fixed.arm.value:g} is simpler, and {found.seeds} seeds do not tell the two apart."]
+    shown = "" if gap.shown or found.seeds < LEAST else ", not shown"
+    return [f"{ours} is {side} the best fixed λ ({theirs}) by {(gap if gap.value >= 0 else -gap).span('.3g')}{shown}."]
+
+
+def _source_and_fixed(found: Comparison) -> tuple[Standing, Standing] | None:
+    """The best λ source and the best fixed λ with the bootstrap of the best arm."""
+    best = best_of(found)
+    if best is None or found.family.spread == 0.0:
+        return None
+    alike = [row for row in found.rows if row.arm.bootstrap == best.arm.bootstrap and not row.arm.plans]
+    fixed = next((row for row in alike if row.arm.source == "fixed"), None)
+    source = next((row for row in alike if row.arm.source != "fixed"), None)
+    return None if fixed is None or source is None else (source, fixed)
 
 
 def recipe_texts(found: Comparison) -> list[str]:
