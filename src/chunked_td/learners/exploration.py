@@ -126,7 +126,8 @@ class EpsilonPerStay(Exploration):
 
     n(s) counts the actions taken in a state and m(s) its stays: actions that followed one in another state. Where many
     places look alike, as in a corridor, the state is left after many steps, and ε per step would hardly ever let one
-    pass without a wrong one; a small ε would leave the states that are passed at once unexplored.
+    pass without a wrong one; a small ε would leave the states that are passed at once unexplored. For one environment:
+    copies in a vector environment take turns, so that every step looks like a new stay.
 
     Args:
       epsilon: ε, in [0, 1]; a number or a `Schedule` over episodes.
