@@ -138,8 +138,7 @@ class EpsilonPerStay(Exploration):
     uses_epsilon = False
     arrays: ClassVar[Mapping[str, str]] = {"visits": "int64[S]", "stays": "int64[S]", "latest": "int64[1]"}
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_schedule("epsilon", self.epsilon, positive=False))
+    checks: ClassVar = {"epsilon": partial(check_schedule, positive=False)}
 
     def rate_with(self, epsilon: float | Schedule) -> float | Schedule:
         """Its own ε."""

@@ -94,4 +94,4 @@ class Treasures:
 
     def difference(self, length: int, arm: str, other: str) -> Estimate:
         """Paired over seeds."""
-        return Estimate(*map(float, mean_and_interval(self.shares(length, arm) - self.shares(length, other))))
+        return mean_and_interval(self.shares(length, arm) - self.shares(length, other))
