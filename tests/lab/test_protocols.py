@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from chunked_td.lab.catalogue import catalogue, load_protocols
-from chunked_td.lab.description import describe
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.running.batches import execute, scores_of
 from chunked_td.lab.running.plan import SweepOptions, batches_of, make_plan, size_of
-from chunked_td.lab.store.family import family_of
+from chunked_td.lab.store.manifest import describe
+from chunked_td.lab.store.settings import family_of
 from chunked_td.learners.schedule import Schedule
 
 PROTOCOLS = {protocol.id: protocol for protocol in load_protocols()}

@@ -678,7 +678,7 @@ EDITS = (
     ),
     Edit(
         "numbers that travel are not checked",
-        "lab/store/npz.py",
+        "lab/store/importing.py",
         "    if digest_columns(columns) != digest:\n",
         "    if False:\n",
         HOSTILE,

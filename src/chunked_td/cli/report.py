@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tyro
 
-from chunked_td.cli._shared import command
+from chunked_td.cli._shared import command, show
 from chunked_td.lab.errors import guarded
 
 
@@ -63,9 +63,7 @@ def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, o
     if page.exists():
         print(f"report: {page}{left}. Found: {found}")
     if open_it and page.exists():
-        import webbrowser
-
-        webbrowser.open(page.resolve().as_uri())
+        show(page)
     return code
 
 

@@ -191,7 +191,7 @@ class Arm:
       note: one sentence for the report.
       quick: whether the `quick` profile has it, for arms with a network.
       options: further arguments of the protocol's runner, e.g. {"view": "traces"}.
-      group: heading under which tables list it.
+      group: heading under which tables list it; in a comparison, its λ source as commands name it.
     """
 
     id: str
@@ -426,10 +426,7 @@ class Protocol:
 def misses_and_returns(runs: Any, record_at: np.ndarray) -> Scores:
     """Scoring for control: regretful episodes so far ("score"), and the mean return since the last checkpoint."""
     lengths = np.diff(np.asarray(record_at), prepend=0)
-    return {
-        "score": np.asarray(runs.misses_at, dtype=np.float64),
-        "mean_return": np.asarray(runs.returns_at) / lengths,
-    }
+    return {"score": np.asarray(runs.misses_at, dtype=np.float64), "mean_return": np.asarray(runs.returns_at) / lengths}
 
 
 def constant_arms(learner: str, label: str, values: Sequence[float], prefix: str) -> tuple[Arm, ...]:

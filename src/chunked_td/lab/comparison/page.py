@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td.lab.comparison.answer import best_of, caveats, direct_texts, headline
-from chunked_td.lab.comparison.arms import BOOTSTRAPS, RETURNS, VALUES, ComparisonSettings
+from chunked_td.lab.comparison.arms import BOOTSTRAPS, RETURNS, VALUES, ComparisonSettings, color_of, source_label
 from chunked_td.lab.comparison.ranking import LEAST
 from chunked_td.lab.comparison.recipe import command, script
 from chunked_td.lab.comparison.sweep import Comparison, Standing
@@ -32,7 +32,7 @@ _BANDS = "“intervals” off and on again shows those of all arms."
 def render_page(found: Comparison) -> str:
     """The page as text."""
     best = None if found.settings.question == VALUES else best_of(found) or best_of(found, plans=True)
-    plain = [row for row in found.rows if not row.arm.plans]
+    plain = [row for row in found.rows if not row.plans]
     return render(
         "compare.html",
         title=f"{found.settings.env}: which λ?",
@@ -54,7 +54,7 @@ def render_page(found: Comparison) -> str:
 def apart_rows(found: Comparison) -> list[Standing]:
     """What is not part of the question which λ: planning, and acting at random."""
     reference = found.reference
-    return [row for row in found.rows if row.arm.plans] + ([] if reference is None else [reference])
+    return [row for row in found.rows if row.plans] + ([] if reference is None else [reference])
 
 
 def ranking_table(found: Comparison, rows: Sequence[Standing], name: str) -> Table:
@@ -86,7 +86,7 @@ def shown_rows(found: Comparison) -> list[Standing]:
     """What pictures show at first: the best λ source, the best fixed λ and the best that plans; best first."""
     wanted: dict[str, Standing] = {}
     for row in found.rows:
-        kind = "plans" if row.arm.plans else "fixed" if row.arm.source == "fixed" else "source"
+        kind = "plans" if row.plans else "fixed" if row.arm.group == "fixed" else "source"
         wanted.setdefault(kind, row)
     return [row for row in found.rows if row in wanted.values()]
 
@@ -97,8 +97,8 @@ def ranked_rows(found: Comparison) -> list[Standing]:
 
 
 def _look(row: Standing, place: int) -> Style:
-    fixed = row.arm.source == "fixed"
-    return Style(row.arm.color, "dash" if fixed else "solid", MARKERS[place % len(MARKERS)], 1.0 if fixed else 1.3)
+    fixed = row.arm.group == "fixed"
+    return Style(color_of(row.arm), "dash" if fixed else "solid", MARKERS[place % len(MARKERS)], 1.0 if fixed else 1.3)
 
 
 def ranking_plot(found: Comparison) -> Plot:
@@ -110,11 +110,11 @@ def ranking_plot(found: Comparison) -> Plot:
         mean, low, high = row.score
         bar = {} if np.isnan(low) else {
             "error_x": {"type": "data", "symmetric": False, "array": numbers([high - mean]),
-                        "arrayminus": numbers([mean - low]), "color": row.arm.color},
+                        "arrayminus": numbers([mean - low]), "color": color_of(row.arm)},
         }  # fmt: skip
         traces.append({
             "type": "scatter", "mode": "markers", "showlegend": False, "x": numbers([mean]), "y": [name],
-            "marker": {"size": 9, "color": row.arm.color}, **bar,
+            "marker": {"size": 9, "color": color_of(row.arm)}, **bar,
             "hovertemplate": f"{row.text}<extra>{name}</extra>",
         })  # fmt: skip
     scattered = {
@@ -246,8 +246,8 @@ def frame_of(found: Comparison) -> Any:
             pl.DataFrame(
                 {
                     "arm": [one.arm.label] * rows,
-                    "bootstrap": [BOOTSTRAPS[one.arm.bootstrap]] * rows,
-                    "lambda_source": [one.arm.source_label] * rows,
+                    "bootstrap": [BOOTSTRAPS[one.arm.learner]] * rows,
+                    "lambda_source": [source_label(one.arm)] * rows,
                     "step_size": np.repeat(runs.step_sizes, seeds * points),
                     "seed": np.tile(np.repeat(runs.seeds, points), sizes),
                     "episode": np.tile(runs.episodes, sizes * seeds),

@@ -38,7 +38,7 @@ def linked(
 
 
 def _link(claim: JudgedClaim, ids: Sequence[str], folders: Mapping[str, Path], page: Path) -> str:
-    figure = claim.claim.figure
+    figure = claim.figure
     file = Path(claim.link) if claim.link else folders[claim.study] / figure if claim.study in folders else None
     if file is not None:
         return Path(os.path.relpath(file, page)).as_posix() if file.is_file() else ""
@@ -49,7 +49,7 @@ def _link(claim: JudgedClaim, ids: Sequence[str], folders: Mapping[str, Path], p
 def by_origin(claims: Sequence[JudgedClaim]) -> dict[str, list[JudgedClaim]]:
     """{"the paper" or "ours": its claims}; only those that there are."""
     parts = {"the paper": PAPER, "ours": OURS}
-    found = {whose: [claim for claim in claims if claim.claim.origin == origin] for whose, origin in parts.items()}
+    found = {whose: [claim for claim in claims if claim.origin == origin] for whose, origin in parts.items()}
     return {whose: part for whose, part in found.items() if part}
 
 
@@ -75,7 +75,7 @@ def summary(claims: Sequence[JudgedClaim], whose: str = "") -> str:
 
 def paper_claims(claims: Iterable[JudgedClaim]) -> str:
     """The paper's claims as Markdown: a sentence, and a table with an experiment a row and a verdict a column."""
-    theirs = [claim for claim in claims if claim.claim.origin == PAPER]
+    theirs = [claim for claim in claims if claim.origin == PAPER]
     statuses = [status for status in MARKS if any(claim.status == status for claim in theirs)]
     rows = []
     for title, found in grouped(theirs, "title").items():
@@ -90,6 +90,6 @@ def _verdicts(claims: Sequence[JudgedClaim], status: str) -> str:
     """The claims with this verdict, each with the control that speaks against it."""
     texts = []
     for claim in (claim for claim in claims if claim.status == status):
-        against = "; ".join(control.short for control in claim.controls if control.status == FAILS)
+        against = "; ".join(control.short for control in claim.judged_controls if control.status == FAILS)
         texts.append(f"{claim.short} (our control does not hold: {against})" if against else claim.short)
     return "; ".join(texts)

@@ -215,10 +215,7 @@ def opening_plot(results: Mapping[str, Results], studies: Mapping[str, Study]) -
 def introduction(results: Mapping[str, Results]) -> list[str]:
     """What the page is about and what was run, one paragraph each."""
     sizes = [f"{study.about.title}: {seeds_text(study.seeds)}, {study.length:,} episodes" for study in results.values()]
-    return [
-        f"Every experiment of {PAPER}, beside what was published, with our controls.",
-        "; ".join(sizes) + ".",
-    ]
+    return [f"Every experiment of {PAPER}, beside what was published, with our controls.", "; ".join(sizes) + "."]
 
 
 def time_table(batches: Sequence[BatchRecord]) -> Table:

@@ -83,14 +83,7 @@ def faint(color: str, alpha: float = 0.18) -> str:
 
 
 def line_with_band(
-    name: str,
-    x: Any,
-    found: Estimate,
-    look: Style,
-    *,
-    seeds: int,
-    markers: bool,
-    group: str | None = None,
+    name: str, x: Any, found: Estimate, look: Style, *, seeds: int, markers: bool, group: str | None = None
 ) -> list[PlotlyTrace]:
     """Traces of a mean and its interval; the band comes first, so that the line lies over it."""
     group = group or name

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chunked_td.lab.catalogue import catalogue
-from chunked_td.lab.description import ArmDescription, Description
 from chunked_td.lab.results.selection import selected_exponent
 from chunked_td.lab.store.batch_store import SCHEMA, Store
+from chunked_td.lab.store.manifest import ArmDescription, Description
 from chunked_td.lab.study import Protocol, Published
 
 if TYPE_CHECKING:
@@ -225,6 +225,16 @@ def runs_of(rows: pl.DataFrame) -> RunArrays:
             if not np.isnan(values).all():
                 columns[name] = values
     return RunArrays(rising[::-1], step_sizes, seeds, episodes, columns)
+
+
+def per_run(runs: RunArrays, named: Mapping[str, Any], **values: np.ndarray) -> pl.DataFrame:
+    """One row per run: what is the same in all, its step size and seed, and its values, given as float64[E, S]."""
+    import polars as pl
+
+    steps, seeds = np.repeat(runs.step_sizes, len(runs.seeds)), np.tile(runs.seeds, len(runs.step_sizes))
+    columns = {name: np.full(steps.size, value) for name, value in named.items()}
+    flat = {name: array.ravel() for name, array in values.items()}
+    return pl.DataFrame({**columns, "step_size": steps, "seed": seeds, **flat})
 
 
 def evenly(episodes: np.ndarray, until: int) -> np.ndarray:

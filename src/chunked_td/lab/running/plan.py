@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from chunked_td._checks import did_you_mean
-from chunked_td.lab.description import describe
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.running.batches import Batch, runner_of
-from chunked_td.lab.store.batch_store import Store, Wanted
+from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.log import BatchRecord
-from chunked_td.lab.store.manifest import ArmRequest, Request
+from chunked_td.lab.store.manifest import ArmRequest, Request, describe
 from chunked_td.lab.study import Arm, Protocol, Size
 
 PROFILES = ("quick", "paper", "smoke")
@@ -139,9 +138,7 @@ def size_of(protocol: Protocol, arm: Arm, options: SweepOptions) -> Size | None:
     if size is None:
         return None
     return Size(
-        options.seeds or size.seeds,
-        options.episodes or size.episodes,
-        size.exponents or protocol.exponents_of(arm),
+        options.seeds or size.seeds, options.episodes or size.episodes, size.exponents or protocol.exponents_of(arm)
     )
 
 
@@ -178,31 +175,19 @@ def missing_packages(batch: Batch) -> str:
 
 
 def _missing(store: Store, wanted: Sequence[Batch]) -> list[Batch]:
-    left = []
-    for batch in wanted:
-        pairs = store.missing(Wanted.from_settings(batch.settings))
-        if pairs:
-            left.append(replace(batch, pairs=pairs))
-    return left
+    left = [(batch, store.missing(batch.settings)) for batch in wanted]
+    return [replace(batch, pairs=pairs) for batch, pairs in left if pairs]
 
 
 def record_request(directory: RunDirectory, plan: SweepPlan) -> None:
     """Write what was requested into the manifest."""
-    by_protocol: dict[str, tuple[Protocol, dict[str, ArmRequest]]] = {}
+    protocols = {batch.protocol.id: batch.protocol for batch in plan.wanted}
+    requests: dict[str, dict[str, ArmRequest]] = {name: {} for name in protocols}
     for batch in plan.wanted:
-        arms = by_protocol.setdefault(batch.protocol.id, (batch.protocol, {}))[1]
-        before = arms.get(batch.arm.id)
-        seeds = {seed for seed, _ in batch.pairs} | set(before.seeds if before else ())
-        exponents = before.exponents if before else sorted({exponent for _, exponent in batch.pairs}, reverse=True)
-        arms[batch.arm.id] = ArmRequest(
-            family=batch.settings.family_key,
-            seeds=tuple(sorted(seeds)),
-            exponents=tuple(exponents),
-            episodes=batch.episodes,
-            record_at=batch.record_at,
-        )
-    for protocol, arms in by_protocol.values():
-        directory.add_request(Request(describe(protocol), arms))
+        arms = requests[batch.protocol.id]
+        arms[batch.arm.id] = ArmRequest.of(batch.settings, arms.get(batch.arm.id))
+    for name, protocol in protocols.items():
+        directory.add_request(Request(describe(protocol), requests[name]))
 
 
 def expected_seconds(batches: Sequence[Batch], log: Sequence[BatchRecord], threads: int | None = None) -> float:

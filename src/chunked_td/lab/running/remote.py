@@ -22,16 +22,12 @@ from chunked_td.lab.running.batches import Batch, NetworkRunner
 from chunked_td.lab.running.engines import BatchResult, LocalEngine
 from chunked_td.lab.running.plan import SweepOptions, make_plan
 from chunked_td.lab.store.directory import RunDirectory
-from chunked_td.lab.store.npz import load_npz, save_npz
-from chunked_td.lab.store.provenance import provenance
+from chunked_td.lab.store.importing import load_npz, save_npz
+from chunked_td.lab.store.log import provenance
 
 
 def run_here(
-    protocols: Sequence[str],
-    options: SweepOptions,
-    out: Path,
-    threads: int | None = None,
-    precision: str | None = None,
+    protocols: Sequence[str], options: SweepOptions, out: Path, threads: int | None = None, precision: str | None = None
 ) -> int:
     """Run what `options` choose of `protocols`; results go to `out` as .npz files. Returns an exit code.
 
