@@ -121,30 +121,22 @@ class Notice:
     @contextlib.contextmanager
     def compiling(self, what: str) -> Iterator[None]:
         """Around one compilation; nested ones are part of the outermost."""
-        with self._local:
-            self._depth += 1
-            outermost = self._depth == 1
-        if not outermost or not (self._name or _watched()):
-            try:
-                yield
-            finally:
-                self._leave()
-            return
         begun, shown = time.perf_counter(), threading.Event()
         timer = threading.Timer(self.patience, self._show, (what, shown))
         timer.daemon = True
-        timer.start()
+        with self._local:
+            self._depth += 1
+            outermost = self._depth == 1
+        if outermost and (self._name or _watched()):
+            timer.start()
         try:
             yield
         finally:
             timer.cancel()
-            self._leave()
+            with self._local:
+                self._depth -= 1
             if shown.is_set() and not self._given_up:
                 print(f"chunked_td: compiled in {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
-
-    def _leave(self) -> None:
-        with self._local:
-            self._depth -= 1
 
     def _show(self, what: str, shown: threading.Event) -> None:
         if self._given_up:
