@@ -95,7 +95,7 @@ class Deep:
         """What is to be trained, fresh or as it was saved, and the folder to write to."""
         from chunked_td.cli._shared import check_at_least_one, folder_name
         from chunked_td.deep.lambdas import read_source
-        from chunked_td.deep.training import MOST_SEED, DeepAgent, DeepTraining, make_settings
+        from chunked_td.deep.training import MOST_SEED, DeepTraining, make_agent
         from chunked_td.envs.tasks import make_task_by_name
 
         for name in ("steps", "seeds", "blocks", "luck"):
@@ -104,9 +104,8 @@ class Deep:
             raise ValueError(f"--seed must be a whole number from 0, with all seeds up to {MOST_SEED}, got {self.seed}")
         if self.resume and self.overwrite:
             raise ValueError("--resume goes on with what --overwrite would replace; give one of the two")
-        memory = self._memory()
-        settings = make_settings(self.agent, discount=self.discount, memory=memory, luck=self.luck)
-        agent = DeepAgent(make_task_by_name(self.env), read_source(self.lambda_), settings)
+        settings = {"discount": self.discount, "memory": self._memory(), "luck": self.luck}
+        agent = make_agent(self.agent, make_task_by_name(self.env), read_source(self.lambda_), **settings)
         extra = [*([] if self.memory == "none" else [self.memory]), *([f"luck-{self.luck}"] if self.luck > 1 else [])]
         named = (self.env, self.agent, self.lambda_, *extra)
         out = self.out or Path("runs/deep") / folder_name(*named)
