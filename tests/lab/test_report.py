@@ -16,8 +16,8 @@ from markupsafe import escape
 from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.report import page as page_module
-from chunked_td.lab.report.page import build_report, render, study_pages
-from chunked_td.lab.report.plots import numbers, plots_of
+from chunked_td.lab.report.page import build_report, plots_of, render, study_pages
+from chunked_td.lab.report.plots import numbers
 from chunked_td.lab.results import claims as claims_module
 from chunked_td.lab.results.runs import load_results
 from chunked_td.lab.results.tables import results_table, step_size_table

@@ -225,13 +225,6 @@ class Arm:
         return (self.learner, "fixed" if fixed else named, self.kind, *options)
 
     @property
-    def network(self) -> NetworkSpec:
-        """Its network."""
-        if not isinstance(self.model, NetworkSpec):
-            raise UsageError(f"model of arm {self.id!r} must be a NetworkSpec, got {self.model!r}")
-        return self.model
-
-    @property
     def stored_model(self) -> str | None:
         """How stored settings name its model."""
         if isinstance(self.model, NetworkSpec):
@@ -370,16 +363,13 @@ class Protocol:
         except ValueError as error:
             raise UsageError(str(error)) from None
         if self.seeds < 1 or self.episodes < 1:
-            raise UsageError(
-                f"seeds and episodes of protocol {self.id!r} must be whole numbers from 1, "
-                f"got {self.seeds!r} and {self.episodes!r}"
-            )
+            got = f"must be whole numbers from 1, got {self.seeds!r} and {self.episodes!r}"
+            raise UsageError(f"seeds and episodes of protocol {self.id!r} {got}")
 
     @property
     def schedule(self) -> Schedule:
         """ε over episodes."""
-        fixed = self.exploration
-        return fixed if isinstance(fixed, Schedule) else Schedule(((0, fixed),))
+        return self.exploration if isinstance(self.exploration, Schedule) else Schedule(((0, self.exploration),))
 
     def epsilons(self, episodes: int) -> np.ndarray:
         """ε of each of the first `episodes` episodes, float64[episodes]."""
@@ -387,10 +377,10 @@ class Protocol:
 
     def arm(self, arm_id: str) -> Arm:
         """The arm with this id."""
-        for arm in self.arms:
-            if arm.id == arm_id:
-                return arm
-        raise UsageError(f"protocol {self.id!r} has no arm {arm_id!r}; it has {[a.id for a in self.arms]}")
+        arms = {arm.id: arm for arm in self.arms}
+        if arm_id not in arms:
+            raise UsageError(f"protocol {self.id!r} has no arm {arm_id!r}; it has {list(arms)}")
+        return arms[arm_id]
 
     def exponents_of(self, arm: Arm) -> tuple[int, ...]:
         """Step-size exponents of `arm`."""
