@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chunked_td._checks import check_text
 from chunked_td.lab.errors import LabError, UsageError
 from chunked_td.lab.identity import check_id, identity, is_ours, resolve, source_hash
 from chunked_td.learners.schedule import Schedule, check_schedule
@@ -207,6 +208,10 @@ class Arm:
     options: Mapping[str, Any] = field(default_factory=dict)
     group: str = ""
 
+    def __post_init__(self):
+        for name in ("label", "note", "group"):
+            check_text(f"{name} of arm {self.id!r}", getattr(self, name))
+
     @property
     def kind(self) -> str:
         """Where λ comes from: "fixed", "counts", "oracle" or "network"."""
@@ -357,6 +362,8 @@ class Protocol:
             raise UsageError(f"protocol {self.id!r}: arm ids must differ, got {names}")
         try:
             check_id("id of a protocol", self.id)
+            for name in ("title", "description", "score_label", "best_label"):
+                check_text(f"{name} of protocol {self.id!r}", getattr(self, name))
             for name in names:
                 check_id(f"id of an arm of protocol {self.id!r}", name)
             check_schedule("exploration", self.exploration, positive=False)

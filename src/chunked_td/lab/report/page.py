@@ -106,7 +106,7 @@ def write_parts(
         with refuse(DirectoryError):
             check_inside(folder, folder / name)
     for name, text in texts.items():
-        write_or_explain(folder / "tables" / f"{name}.md", (text.rstrip("\n") + "\n").encode())
+        write_or_explain(folder / "tables" / f"{name}.md", (text.rstrip("\n") + "\n").encode("utf-8", "replace"))
     for name, figure in (figures or {}).items():
         write_or_explain(folder / "figures" / f"{name}.{kind}", render_figure(figure, kind))
 
@@ -207,7 +207,8 @@ def render(template: str, *, with_plotly: bool = True, **values: Any) -> str:
             script=source("plots.js"),
             plotly=Markup(get_plotlyjs().replace("</script", "<\\/script")),
         )
-    return environment.get_template(template).render(**values)
+    text = environment.get_template(template).render(**values)
+    return text.encode("utf-8", "replace").decode()  # names of states and paths may hold what no file can
 
 
 def headline(results: Mapping[str, Results], studies: Mapping[str, Study]) -> str:
