@@ -74,6 +74,15 @@ def test_a_shorter_run_is_the_beginning_of_a_longer_one():
         np.testing.assert_array_equal(short, long[:50])
 
 
+@pytest.mark.parametrize("name", ["label", "note", "group"])
+def test_texts_of_arms_that_no_file_can_hold_are_refused(name):
+    arm = PROTOCOLS["key-to-door"].arms[0]
+    with pytest.raises(ValueError, match=rf"{name} of arm '{arm.id}' must be text that UTF-8 can write, got .*ud800"):
+        replace(arm, **{name: "half \ud800"})
+    with pytest.raises(UsageError, match="title of protocol 'key-to-door' must be text"):
+        replace(PROTOCOLS["key-to-door"], title="\ud800")
+
+
 def test_settings_and_descriptions_are_plain():
     import json
 

@@ -410,7 +410,7 @@ EDITS = (
     ),
     Edit(
         "selection takes the largest loss",
-        "lab/results/selection.py",
+        "lab/results/runs.py",
         "np.argmin(weights @ loss.T, axis=1)",
         "np.argmax(weights @ loss.T, axis=1)",
         ("tests/lab/test_statistics.py",),

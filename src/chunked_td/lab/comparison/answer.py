@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -11,7 +10,6 @@ from chunked_td.lab.comparison.arms import BOOTSTRAPS, PLANS, VALUES, source_lab
 from chunked_td.lab.comparison.ranking import LEAST, PairedFamily
 from chunked_td.lab.comparison.recipe import agent_line, command
 from chunked_td.lab.comparison.sweep import ArmOutcome, Comparison, Standing
-from chunked_td.lab.statistics import Estimate
 from chunked_td.lab.wording import list_text, seeds_text
 
 NOT_LEARNED = "Is the state hidden, is exploration too weak, or are the episodes too few?"
@@ -119,38 +117,31 @@ def recipe_texts(found: Comparison) -> list[str]:
     return [*first, f"{label} in Python: {agent_line(best.outcome, found.settings)}"]
 
 
-def bootstrap_gaps(found: Comparison) -> Iterator[tuple[str, str, int, Estimate]]:
-    """Pairs of bootstraps, how many λ sources both have, and the first's lead in the mean over these."""
-    names = list(dict.fromkeys(one.arm.learner for one in found.outcomes))
-    for first, second in itertools.combinations(names, 2):
-        ours, theirs = (_by_source(found, name) for name in (first, second))
-        both = [key for key in ours if key in theirs]
-        if both:
-            means = [np.mean([part[key] for key in both], axis=0) for part in (ours, theirs)]
-            yield first, second, len(both), PairedFamily.of(np.stack(means)).gap(1, 0)
-
-
-def _by_source(found: Comparison, bootstrap: str) -> dict[str, np.ndarray]:
-    return {
-        source_label(one.arm): one.scores for one in found.outcomes if one.arm.learner == bootstrap and not one.diverged
-    }
-
-
 def bootstrap_texts(found: Comparison) -> list[str]:
     """Each pair of bootstraps of which one is shown to be better, averaged over the λ sources that both have."""
+    scores: dict[str, dict[str, np.ndarray]] = {one.arm.learner: {} for one in found.outcomes}
+    for one in found.outcomes:
+        if not one.diverged:
+            scores[one.arm.learner][source_label(one.arm)] = one.scores
     texts = []
-    for first, second, shared, gap in bootstrap_gaps(found):
+    for pair in itertools.combinations(scores, 2):
+        first, second = (scores[name] for name in pair)
+        both = [key for key in first if key in second]
+        if not both:
+            continue
+        means = [np.mean([part[key] for key in both], axis=0) for part in (first, second)]
+        gap = PairedFamily.of(np.stack(means)).gap(1, 0)
         if gap.shown:
-            names = BOOTSTRAPS[first], BOOTSTRAPS[second]
+            names = [BOOTSTRAPS[name] for name in pair]
             (better, worse), gap = (names, gap) if gap.value > 0 else (names[::-1], -gap)
-            texts.append(f"{better} beats {worse} by {gap.span('.3g')}, averaged over {shared} λ sources.")
+            texts.append(f"{better} beats {worse} by {gap.span('.3g')}, averaged over {len(both)} λ sources.")
     return texts
 
 
 def caveats(found: Comparison) -> list[str]:
     """Bootstraps that differ, divergence, step sizes at the grid's edge, few seeds."""
     texts = bootstrap_texts(found)
-    texts += [divergence_text(one) for one in found.outcomes if one.lost.any()]
+    texts += [_divergence(one) for one in found.outcomes if one.lost.any()]
     if found.at_edge:
         names = list_text([f"{one.arm.label} (α = {one.step_size_text})" for one in found.at_edge])
         texts.append(f"Warning: the best step size lies at the edge of the grid for {names}; it may lie beyond.")
@@ -162,8 +153,7 @@ def caveats(found: Comparison) -> list[str]:
     return texts
 
 
-def divergence_text(one: ArmOutcome) -> str:
-    """At which step sizes an arm diverged."""
+def _divergence(one: ArmOutcome) -> str:
     lost = [
         f"α = {size:.4g} ({int(runs.sum())} of {runs.size} runs)"
         for size, runs in zip(one.step_sizes, one.lost, strict=True)

@@ -149,7 +149,7 @@ class NetworkRunner(BatchRunner):
         groups: dict[Any, list[list[Batch]]] = {}
         for batch in batches:
             arm = batch.arm
-            key = (batch.protocol.id, arm.learner, arm.network, batch.episodes, batch.record_at, batch.pairs[0][0])
+            key = (batch.protocol.id, arm.learner, arm.model, batch.episodes, batch.record_at, batch.pairs[0][0])
             programs = groups.setdefault(key, [])
             for program in programs:
                 sources = [other.arm.source() for other in (*program, batch)]
@@ -168,8 +168,8 @@ class NetworkRunner(BatchRunner):
         found = run_together(
             first.protocol.environment.build(),
             [ArmRuns(**_own_arguments(batch)) for batch in program],
-            config=first.arm.network.config,
-            noisy_steps=first.arm.network.noisy_steps,
+            config=first.arm.model.config,
+            noisy_steps=first.arm.model.noisy_steps,
             report=lambda episode: report(f"{episode:,}/{total} episodes"),
             **({"precision": self.precision} if self.precision else {}),
             **_shared_arguments(first),

@@ -82,7 +82,7 @@ def make_plan(protocols: Sequence[Protocol], options: SweepOptions, store: Store
     wanted: list[Batch] = []
     left_out: dict[str, list[str]] = {}
     for protocol in protocols:
-        for arm in choose_arms(protocol, options):
+        for arm in (arm for arm in protocol.arms if _chosen(protocol, arm, options)):
             batches = requested_batches(protocol, arm, options, store)
             absent = missing_packages(batches[0]) if batches else ""
             if absent and (store is None or _missing(store, batches)):
@@ -96,30 +96,20 @@ def make_plan(protocols: Sequence[Protocol], options: SweepOptions, store: Store
 
 def check_patterns(protocols: Sequence[Protocol], options: SweepOptions) -> None:
     """Refuse patterns that match no protocol, or no arm of any."""
-    for pattern in options.cells:
-        if not any(fnmatchcase(protocol.id, pattern) for protocol in protocols):
-            known = sorted(protocol.id for protocol in protocols)
-            hint = did_you_mean(pattern, known, cutoff=0.6) or "."
-            listed = f"Accepted are {', '.join(known)}, and patterns of them"
-            raise UsageError(f"--cells {pattern!r} matches no protocol{hint} {listed}")
-    arms = [arm for protocol in protocols for arm in protocol.arms]
-    for pattern in options.arms:
-        if pattern not in GROUPS and not any(_matches(arm, pattern) for arm in arms):
-            known = sorted({arm.id for arm in arms})
-            hint = did_you_mean(pattern, [*known, *GROUPS], cutoff=0.6) or "."
-            listed = f"Accepted are {', '.join(known)}, patterns of them, and the groups {', '.join(GROUPS)}"
-            raise UsageError(f"--arms {pattern!r} matches no arm{hint} {listed}")
+    cells = {protocol.id for protocol in protocols}
+    arms = {arm.id for protocol in protocols for arm in protocol.arms}
+    for name, what, known, groups in (("cells", "protocol", cells, ()), ("arms", "arm", arms, GROUPS)):
+        for pattern in getattr(options, name):
+            if pattern not in groups and not any(fnmatchcase(each, pattern) for each in known):
+                hint = did_you_mean(pattern, [*sorted(known), *groups], cutoff=0.6) or "."
+                listed = ", ".join([*sorted(known), "patterns of them", *groups])
+                raise UsageError(f"--{name} {pattern!r} matches no {what}{hint} Accepted are {listed}")
 
 
-def choose_arms(protocol: Protocol, options: SweepOptions) -> list[Arm]:
-    """The arms of `protocol` that `options` choose."""
-
-    def chosen(arm: Arm) -> bool:
-        if protocol.kind_of(arm) == "network" and not options.networks:
-            return False
-        return not options.arms or any(_matches(arm, pattern) for pattern in options.arms)
-
-    return [arm for arm in protocol.arms if chosen(arm)]
+def _chosen(protocol: Protocol, arm: Arm, options: SweepOptions) -> bool:
+    if protocol.kind_of(arm) == "network" and not options.networks:
+        return False
+    return not options.arms or any(_matches(arm, pattern) for pattern in options.arms)
 
 
 def _matches(arm: Arm, pattern: str) -> bool:
