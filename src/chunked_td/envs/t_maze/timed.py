@@ -43,14 +43,7 @@ class TimedTMaze(NamedTuple):
     def make(
         cls, corridor: int = 10, active: bool = False, slots: int = 0, clock: int = 1, threshold: float = 0.75
     ) -> TimedTMaze:
-        """Check the settings and build the dynamics.
-
-        Args:
-          corridor: L, steps from the start to the junction.
-          active: whether the goal is shown one step left of the start, rather than at the start.
-          slots: percepts that are remembered; 0 to 4. clock: up to how many steps since the latest are counted.
-          threshold: a percept is kept if its probability was below this.
-        """
+        """Check the settings and build the dynamics; the arguments are those of `chunked_td.envs.TimedTMazeEnv`."""
         length, oracle = check_whole("corridor", corridor, 1, 30_000), int(check_flag("active", active))
         slots, clock = check_whole("slots", slots, 0, 4), check_whole("clock", clock, 0)
         check_unit("threshold", threshold)
