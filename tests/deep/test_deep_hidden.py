@@ -17,7 +17,8 @@ from chunked_td.deep.lambdas.percepts import percept_logs
 from chunked_td.deep.lambdas.recurrent import PerceptWindow, RecurrentPercepts
 from chunked_td.deep.memory import Recall, RecurrentMemory
 from chunked_td.deep.networks import apply_mlp
-from chunked_td.envs.tasks import CodedPercepts, MemoryTask, TMazeTask
+from chunked_td.envs.jax_task import CodedPercepts
+from chunked_td.envs.tasks import MemoryTask, TMazeTask
 from chunked_td.returns import gae
 
 SMALL = RecurrentPercepts(hidden=5, units=6)
