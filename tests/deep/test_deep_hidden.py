@@ -68,7 +68,7 @@ def test_one_update_of_the_model_against_plain_numpy():
     model = SMALL.init(jax.random.key(0), SourceSizes(4, 0, (4,), 2))
     model = with_random_head(model, rng)
     begin = jnp.asarray(rng.normal(size=5), jnp.float32)
-    states = SMALL.unroll(model, begin, window)
+    states = SMALL.unroll(model.weights, begin, window)
     np.testing.assert_allclose(states, naive_loss(model.weights, begin, window)[1], atol=1e-6)
     moved = jax.jit(SMALL.learn)(model, begin, window).weights
     window = jax.tree.map(np.asarray, window)

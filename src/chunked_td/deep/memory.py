@@ -60,7 +60,7 @@ class RecurrentMemory:
     def begin(self, model: RecurrentModel, inputs: jax.Array, n_actions: int) -> Recall:
         """After the first percept of an episode, which is always kept."""
         before, earlier = jnp.zeros(n_actions), jnp.zeros(self.model.hidden)
-        hidden = self.model.remember(model, earlier, inputs, before, jnp.ones((), bool))
+        hidden = self.model.remember(model.weights, earlier, inputs, before, jnp.ones((), bool))
         return Recall(earlier, hidden, jnp.zeros((self.slots, inputs.size)).at[0].set(inputs), inputs, before)
 
     def arrive(
@@ -68,7 +68,7 @@ class RecurrentMemory:
     ) -> Recall:
         """After an action and the percept that came."""
         before = jax.nn.one_hot(action, recall.before.size)
-        hidden = self.model.remember(model, recall.hidden, inputs, before, jnp.zeros((), bool))
+        hidden = self.model.remember(model.weights, recall.hidden, inputs, before, jnp.zeros((), bool))
         chance = self.model.probability(model, recall.hidden, recall.inputs, action, codes)
         pushed = jnp.concatenate([inputs[None], recall.kept[:-1]])
         kept = jnp.where(chance < self.threshold, pushed, recall.kept)
