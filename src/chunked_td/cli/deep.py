@@ -95,7 +95,7 @@ class Deep:
         """What is to be trained, fresh or as it was saved, and the folder to write to."""
         from chunked_td.deep.lambdas import read_source
         from chunked_td.deep.memory import RecurrentMemory
-        from chunked_td.deep.training import MOST_SEED, DeepAgent, DeepTraining, make_settings
+        from chunked_td.deep.training import MOST_SEED, DeepTraining, make_agent
         from chunked_td.envs.tasks import make_task_by_name
 
         check_counts(self, "steps", "seeds", "blocks", "luck")
@@ -104,8 +104,8 @@ class Deep:
         if self.resume and self.overwrite:
             raise ValueError("--resume goes on with what --overwrite would replace; give one of the two")
         memory = None if self.memory == "none" else RecurrentMemory(self.memory)
-        settings = make_settings(self.agent, discount=self.discount, memory=memory, luck=self.luck)
-        agent = DeepAgent(make_task_by_name(self.env), read_source(self.lambda_), settings)
+        settings = {"discount": self.discount, "memory": memory, "luck": self.luck}
+        agent = make_agent(self.agent, make_task_by_name(self.env), read_source(self.lambda_), **settings)
         extra = [*([] if self.memory == "none" else [self.memory]), *([f"luck-{self.luck}"] if self.luck > 1 else [])]
         named = (self.env, self.agent, self.lambda_, *extra)
         out = self.out or Path("runs/deep") / folder_name(*named)
