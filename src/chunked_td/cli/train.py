@@ -352,8 +352,6 @@ def joined(first: History | None, second: History) -> History:
 
     from chunked_td.learners.loop import History
 
-    return (
-        second
-        if first is None
-        else History(np.append(first.returns, second.returns), np.append(first.lengths, second.lengths))
-    )
+    if first is None:
+        return second
+    return History(np.append(first.returns, second.returns), np.append(first.lengths, second.lengths))
