@@ -20,7 +20,7 @@ from numba.core.datamodel import models
 from numba.core.errors import NumbaError
 from numba.extending import register_model
 
-from chunked_td._numba.caching import _CONFIG, NOTICE, caching_here, name_apart
+from chunked_td._numba.caching import _CONFIG, NOTICE, caching_here, seal
 from chunked_td._numba.options import OPTIONS
 
 try:
@@ -131,7 +131,7 @@ def compiled_for_python(function: Callable[..., Any], cached: bool) -> Any:
         return numba.njit(**FOR_PYTHON)(function)
     with caching_here():
         compiled = numba.njit(cache=True, **FOR_PYTHON)(function)
-    name_apart(compiled)
+    seal(compiled)
     return compiled
 
 

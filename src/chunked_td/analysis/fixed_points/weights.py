@@ -157,18 +157,15 @@ def _check_known(source: LambdaSource, problem: Problem) -> None:
 class LimitModel(NamedTuple):
     """The true model forwards (`TableOracle`), and what counts of predecessors and visits tend to."""
 
-    starts: Annotated[np.ndarray, "int64[pairs]"]
-    to: Annotated[np.ndarray, "int64[n]"]
-    chances: Annotated[np.ndarray, "float64[n]"]
+    start: Annotated[np.ndarray, "int64[pairs]"]
+    targets: Annotated[np.ndarray, "int64[n]"]
+    weights: Annotated[np.ndarray, "float64[n]"]
     visited: Annotated[np.ndarray, "float64[S]"]
     came: Annotated[np.ndarray, "float64[N]"]  # P^π of the predecessor of each node
     node: Annotated[np.ndarray, "int64[1]"]  # the one that is asked about
 
-    chance = staticmethod(TableOracle.chance)
-    overlap = staticmethod(TableOracle.overlap)
-    first = staticmethod(TableOracle.first)
-    following = staticmethod(TableOracle.following)
-    target = staticmethod(TableOracle.target)
+    chance, overlap = staticmethod(TableOracle.chance), staticmethod(TableOracle.overlap)
+    following, target = staticmethod(TableOracle.following), staticmethod(TableOracle.target)
     weight = staticmethod(TableOracle.weight)
 
     @classmethod
