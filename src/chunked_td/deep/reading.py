@@ -42,7 +42,7 @@ class DeepRollout(NamedTuple):
 
 def check_rollout(rollout: DeepRollout, space: Any, n_actions: int) -> DeepRollout:
     """A rollout as NumPy arrays of the right shapes and kinds, or an error that names what is wrong."""
-    shape = _shape("rewards", rollout.rewards)
+    shape = _array("rewards", rollout.rewards).shape
     if len(shape) != 2 or 0 in shape:
         raise ValueError(f"rewards: got shape {shape}, takes [T, B] with at least one step and one environment")
     reals = {name: _real(name, getattr(rollout, name), shape) for name in ("rewards", "values")}
@@ -64,29 +64,15 @@ def check_rollout(rollout: DeepRollout, space: Any, n_actions: int) -> DeepRollo
         actions, policy = _actions(rollout.actions, shape, n_actions), _policy(rollout.policy, shape, n_actions)
     features = np.zeros((*shape, 0), np.float32)
     if rollout.features is not None:
-        width = _shape("features", rollout.features)[2:]
+        width = _array("features", rollout.features).shape[2:]
         features = _real("features", rollout.features, (*shape, *(width if len(width) == 1 else ("K",))))
     starts = None if rollout.starts is None else _flag("starts", rollout.starts, shape[1:])
-    return DeepRollout(
-        observations,
-        actions,
-        next_observations=following,
-        next_values=next_values,
-        policy=policy,
-        features=features,
-        starts=starts,
-        **reals,
-        **flags,
-        **known,
-    )
+    said = {"next_values": next_values, "policy": policy, "features": features, "starts": starts}
+    return DeepRollout(observations, actions, next_observations=following, **said, **reals, **flags, **known)
 
 
-def _shape(name: str, value: Any) -> tuple[int, ...]:
-    return _array(name, value).shape
-
-
-def _array(name: str, value: Any) -> np.ndarray:
-    """An argument as a NumPy array of numbers or bools."""
+def _array(name: str, value: Any, shape: tuple[Any, ...] | None = None) -> np.ndarray:
+    """An argument as a NumPy array of numbers or bools, of this shape."""
     try:
         array = np.asarray(value)
     except ValueError:  # rows of different lengths
@@ -95,29 +81,25 @@ def _array(name: str, value: Any) -> np.ndarray:
         array = array.astype(np.float32)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name}: got {type(value).__name__}, takes an array of numbers")
-    return array
-
-
-def _fit(name: str, value: Any, shape: tuple[Any, ...]) -> np.ndarray:
-    array = _array(name, value)
-    if array.shape != shape:
+    if shape is not None and array.shape != shape:
         raise ValueError(f"{name}: got shape {array.shape}, takes {shape}".replace("'", ""))
     return array
 
 
-def _real(name: str, value: Any, shape: tuple[Any, ...], where: Any = True) -> np.ndarray:
-    array = _fit(name, value, shape).astype(np.float32)
-    wrong = ~np.isfinite(array) & where
+def _refuse(name: str, array: np.ndarray, wrong: np.ndarray, takes: str) -> None:
     if wrong.any():
-        raise ValueError(f"{name}: got {array[wrong][0]}, takes finite numbers")
+        raise ValueError(f"{name}: got {array[wrong][0]}, takes {takes}")
+
+
+def _real(name: str, value: Any, shape: tuple[Any, ...], where: Any = True) -> np.ndarray:
+    array = _array(name, value, shape).astype(np.float32)
+    _refuse(name, array, ~np.isfinite(array) & where, "finite numbers")
     return array
 
 
 def _flag(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    array = _fit(name, value, shape)
-    wrong = (array != 0) & (array != 1)
-    if wrong.any():
-        raise ValueError(f"{name}: got {array[wrong][0]}, takes bools, or the numbers 0 and 1")
+    array = _array(name, value, shape)
+    _refuse(name, array, (array != 0) & (array != 1), "bools, or the numbers 0 and 1")
     return array != 0
 
 
@@ -134,21 +116,18 @@ def _observations(name: str, value: Any, shape: tuple[int, ...], space: Any) -> 
 
 def _actions(value: Any, shape: tuple[int, ...], n_actions: int) -> np.ndarray:
     array = _array("actions", value)
-    array = _fit("actions", array.reshape(shape) if array.shape == (*shape, 1) else array, shape)
+    array = _array("actions", array.reshape(shape) if array.shape == (*shape, 1) else array, shape)
     wrong = ~((array == np.floor(array)) & (array >= 0) & (array < n_actions))
-    if wrong.any():
-        raise ValueError(f"actions: got {array[wrong][0]}, takes whole numbers in 0..{n_actions - 1}")
+    _refuse("actions", array, wrong, f"whole numbers in 0..{n_actions - 1}")
     return array.astype(np.int32)
 
 
 def _policy(value: Any, shape: tuple[int, ...], n_actions: int) -> np.ndarray:
-    array = _fit("policy", value, (*shape, n_actions)).astype(np.float32)
-    wrong = ~((array >= 0) & (array <= 1 + _SLACK))
-    if wrong.any():
-        raise ValueError(f"policy: got {array[wrong][0]}, takes probabilities")
-    wrong = np.abs(array.sum(-1) - 1) > _SLACK
-    if wrong.any():
-        raise ValueError(f"policy: got probabilities that add up to {array.sum(-1)[wrong][0]}, takes 1")
+    array = _array("policy", value, (*shape, n_actions)).astype(np.float32)
+    _refuse("policy", array, ~((array >= 0) & (array <= 1 + _SLACK)), "probabilities")
+    total = array.sum(-1)
+    if (wrong := np.abs(total - 1) > _SLACK).any():
+        raise ValueError(f"policy: got probabilities that add up to {total[wrong][0]}, takes 1")
     return array
 
 
@@ -163,22 +142,14 @@ def from_episode_starts(rollout: Any) -> DeepRollout:
     if isinstance(rollout.observations, dict):
         raise TypeError(f"observations: got a dict of {', '.join(map(str, rollout.observations))}, takes one array")
     starts, ended = np.asarray(rollout.episode_starts) != 0, np.asarray(rollout.last_dones) != 0
-    shape = _shape("rewards", rollout.rewards)
+    shape = _array("rewards", rollout.rewards).shape
     if len(shape) != 2 or 0 in shape or starts.shape != shape:
         raise ValueError(f"episode_starts: got shape {starts.shape} with rewards {shape}, takes [T, B], T and B from 1")
     terminated = np.concatenate([starts[1:], ended.reshape(1, -1)])
     observations, values = np.asarray(rollout.observations), np.asarray(rollout.values)
     seen = ~terminated
     seen[-1] = False
-    return DeepRollout(
-        observations,
-        None,
-        rollout.rewards,
-        np.concatenate([observations[1:], observations[-1:]]),
-        values,
-        np.concatenate([values[1:], np.asarray(rollout.last_values).reshape(1, -1)]),
-        terminated,
-        np.zeros_like(terminated),
-        seen=seen,
-        starts=starts[0],
-    )
+    following = np.concatenate([observations[1:], observations[-1:]])
+    next_values = np.concatenate([values[1:], np.asarray(rollout.last_values).reshape(1, -1)])
+    steps = (observations, None, rollout.rewards, following, values, next_values, terminated, np.zeros_like(terminated))
+    return DeepRollout(*steps, seen=seen, starts=starts[0])
