@@ -110,8 +110,8 @@ def token_gae(
     if plain and getattr(rewards, "is_cuda", False):
         from chunked_td.returns import _torch
 
-        coefficients = (lambda_policy, lambda_value, discount, last_values)
-        found = _torch.token_gae_on_gpu(rewards, values, mask, *coefficients, time_axis)
+        first = (rewards, values, mask, lambda_policy, lambda_value, discount, last_values)
+        found = _torch.token_gae_on_gpu(first, time_axis)
         if found is not None:
             return TokenAdvantages(*found)
     arguments = {"rewards": rewards, "values": values, "discount": discount, "last_values": last_values}
