@@ -30,6 +30,13 @@ def check_choice(name: str, value: Any, choices: Iterable[str], cutoff: float = 
     raise ValueError(f"{name} must be one of {', '.join(map(repr, names))}, got {value!r}{hint}")
 
 
+def check_text(name: str, value: Any) -> str:
+    """Return a text that a file can hold; half a surrogate pair, such as "\\ud800", cannot be written."""
+    if isinstance(value, str) and value.encode("utf-8", "replace").decode() == value:
+        return value
+    raise ValueError(f"{name} must be text that UTF-8 can write, got {value!r}")
+
+
 def check_seed(seed: Any) -> int:
     """Return a whole number from 0 as an int."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:

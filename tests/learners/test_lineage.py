@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from functools import partial
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -257,6 +258,17 @@ def test_lineage_with_expected_errors_is_saved(tmp_path, options):
     assert (twin.view, twin.reward_source) == (options["view"], options["reward_source"])
     np.testing.assert_array_equal(*(np.unique(each.trace.shared, axis=0) for each in (twin, agent)))
     np.testing.assert_array_equal(twin.trace.arrivals, agent.trace.arrivals)
+
+
+@pytest.mark.uncompiled
+def test_the_named_learner_is_that_combination():
+    lake, values = gym.make("FrozenLake-v1"), []
+    for cls, options in ((ctd.LineageExpectedSarsa, {}), (ctd.ExpectedSarsaLambda, {"lambda_": 1.0, **RULE})):
+        agent = cls(lake, epsilon=0.4, step_size=0.3, seed=3, **options)
+        agent.learn(lake, episodes=200, progress=False)
+        values.append(agent.tables.values.copy())
+    assert values[0].any()
+    np.testing.assert_array_equal(*values)
 
 
 @pytest.mark.uncompiled

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chunked_td.lab.comparison.arms import ComparisonSettings, LearnerArm, scaled
+from chunked_td.lab.comparison.arms import ComparisonSettings, scaled
 from chunked_td.lab.comparison.sweep import ArmOutcome
 from chunked_td.lab.gym_environments import class_in_file, is_file, one_or_all
+from chunked_td.lab.study import Arm
 from chunked_td.lambdas.base import LambdaSource
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.lambdas.maturity import Mature
 from chunked_td.learners.exploration import EPSILON, CountBonus, EpsilonPerStay, Softmax
+from chunked_td.learners.rules import split_rule
 from chunked_td.learners.schedule import Schedule
 
 _FIXED = {"sarsa": "SarsaLambda", "expected_sarsa": "ExpectedSarsaLambda", "q_learning": "QLambda"}
@@ -34,21 +36,21 @@ class Recipe:
     settings: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, arm: LearnerArm) -> Recipe:
+    def of(cls, arm: Arm) -> Recipe:
         """The shortest one."""
-        fixed = _FIXED[arm.bootstrap]
-        if arm.source == "watkins" or (arm.source == "fixed" and (fixed != "QLambda" or arm.value == 0.0)):
-            return cls(fixed, (("lambda_", f"{arm.value:g}"),))
-        if arm.source == "fixed":  # Q(λ) without Watkins' cuts
-            return cls(fixed, (("lambda_source", f"{arm.value:g}"),))
-        if arm.source == "dyna":
+        fixed = _FIXED[arm.learner]
+        if arm.group == "watkins" or (arm.group == "fixed" and (fixed != "QLambda" or arm.lambda_source.value == 0.0)):
+            return cls(fixed, (("lambda_", f"{arm.lambda_source.value:g}"),))
+        if arm.group == "fixed":  # Q(λ) without Watkins' cuts
+            return cls(fixed, (("lambda_source", f"{arm.lambda_source.value:g}"),))
+        if arm.group == "dyna":
             plans = ("lambda_", "0"), ("planner", "ctd.Dyna()")
-            return cls("DynaQ", ()) if arm.bootstrap == "expected_sarsa" else cls(fixed, plans)
-        chunked = _CHUNKED[arm.bootstrap]
-        if arm.source == "forward" and chunked != "QLambda":
+            return cls("DynaQ", ()) if arm.learner == "expected_sarsa" else cls(fixed, plans)
+        chunked = _CHUNKED[arm.learner]
+        if arm.group == "forward" and chunked != "QLambda":
             return cls(chunked, ())
-        others = tuple((name, f"ctd.{value!r}") for name, value in arm.view_options.items())
-        return cls(chunked, (("lambda_source", _source(arm.lambda_source, ".py" in arm.source)), *others))
+        others = tuple((name, f"ctd.{value!r}") for name, value in split_rule(arm.group)[1].items())
+        return cls(chunked, (("lambda_source", _source(arm.lambda_source, ".py" in arm.group)), *others))
 
     @property
     def in_shell(self) -> bool:
@@ -97,8 +99,8 @@ def script(one: ArmOutcome, settings: ComparisonSettings) -> str:
     else:
         limit = [f"max_episode_steps={settings.max_steps}"] if _unlimited(settings) else []
         made = f"gym.make({', '.join([repr(settings.env), *given, *limit])})"
-    if is_file(one.arm.source):
-        path, _, name = one.arm.source.partition(".py:")
+    if is_file(one.arm.group):
+        path, _, name = one.arm.group.partition(".py:")
         imports.append(f"from {Path(path).name} import {name.partition('+')[0]}")
     lines = ["import gymnasium as gym", "import chunked_td as ctd", *imports, "", f"env = {made}"]
     lines += [f"env = {text.partition(':')[2]}(env)" for text in settings.wrappers]
@@ -114,10 +116,10 @@ def command(one: ArmOutcome, settings: ComparisonSettings) -> str | None:
 def _words(made: Recipe, one: ArmOutcome, settings: ComparisonSettings) -> Iterator[str]:
     yield from ("chunked-td", "train", settings.env, "--learner", made.learner)
     for name, value in made.settings:
-        if name == "lambda_" or one.arm.source == "fixed":
+        if name == "lambda_" or one.arm.group == "fixed":
             yield from ("--lambda" if name == "lambda_" else "--lambda-source", value)
         elif name == "lambda_source":  # the view and the reward source are part of its text
-            yield from ("--lambda-source", one.arm.source)
+            yield from ("--lambda-source", one.arm.group)
     yield from ("--step-size", f"{one.best_step_size:.6g}", "--discount", f"{settings.discount:g}")
     yield from _exploration_words(settings)
     yield from ("--episodes", str(settings.episodes))

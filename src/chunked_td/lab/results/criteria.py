@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from chunked_td.lab.results.runs import Results, RunArrays
-from chunked_td.lab.results.selection import replay_selection, selection_loss
+from chunked_td.lab.results.runs import Results, RunArrays, replay_selection, selection_loss
 from chunked_td.lab.statistics import (
     detectable_mean,
     holm,
