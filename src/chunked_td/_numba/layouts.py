@@ -21,6 +21,7 @@ import functools
 import itertools
 import typing
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -165,24 +166,15 @@ def _array(context, builder, kind, data, shape):
 # ---- by address
 
 
+@dataclass(frozen=True)
 class Form:
     """The types in a tree of NamedTuples, as nested tuples of classes and names. Known to compiled code by its type."""
 
-    def __init__(self, structure: Any) -> None:
-        self.structure = structure
+    structure: Any
 
     @property
     def _numba_type_(self) -> FormType:
         return FormType(self.structure)
-
-    def __reduce__(self) -> Any:
-        return Form, (self.structure,)
-
-    def __hash__(self) -> int:
-        return hash(self.structure)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Form) and self.structure == other.structure
 
 
 class FormType(types.Opaque):
