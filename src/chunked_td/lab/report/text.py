@@ -66,7 +66,8 @@ def order(study: Results) -> list[str]:
     scores = {arm.id: values for arm in arms if (values := selected_scores(study, arm.id)) is not None}
     ours = {name: float(np.nanmean(values)) for name, values in scores.items()}
     pairs = list(combinations([arm.id for arm in arms], 2))
-    p = holm([_compare(study, a, b) for a, b in pairs])
+    last = ([curves[:, -1] for curves in selected_of(study, pair)] for pair in pairs)  # over the seeds that both have
+    p = holm([paired_test(*both, resamples=5_000) for both in last])
     apart = [pair for pair, value in zip(pairs, p, strict=True) if value < LEVEL]
     against = [(a, b) for a, b in apart if (ours[a] < ours[b]) != (theirs[a] < theirs[b])]
     names = {arm.id: arm.label for arm in arms}
@@ -83,12 +84,6 @@ def order(study: Results) -> list[str]:
     return [f"{text}; ordered against the paper: {listed}."]
 
 
-def _compare(study: Results, one: str, other: str) -> float:
-    """p-value that two arms, each at its selected step size, score the same over the seeds that both have."""
-    ours, theirs = selected_of(study, (one, other))
-    return paired_test(ours[:, -1], theirs[:, -1], resamples=5_000)
-
-
 def _sizes(study: Results) -> list[str]:
     """What was run at another size than the protocol says, or not at all."""
     found = []
@@ -98,7 +93,7 @@ def _sizes(study: Results) -> list[str]:
             "They show that the code runs; they are too short to judge a claim."
         )
     if study.reduced:
-        found.append(f"At a reduced size: {'; '.join(_reduced(arm) for arm in study.reduced)}.")
+        found.append(f"At a reduced size: {'; '.join(map(_reduced, study.reduced))}.")
     found += [text for arm in study.arms if (text := _broken(arm))]
     if study.seeds > PAPER_SEEDS:
         found.append(
