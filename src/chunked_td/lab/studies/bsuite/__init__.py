@@ -4,7 +4,7 @@ Written before the data.
 
     experiments  memory_len (23 lengths), memory_size (17 numbers of bits), umbrella_length (23 lengths, 20 coins that
                  distract), discounting_chain (20 mappings); 10,000 episodes each, the last 1,000. Seed k plays setting
-                 k: one seed per setting, as in bsuite. discounting_chain is played ten times over, memory_size twice.
+                 k: one seed per setting, as in bsuite. discounting_chain is played twice over.
     score        bsuite's, of all episodes, those that explore included. memory_…: the share of settings in which fewer
                  than 37.5 % of the answers are wrong (chance: 50 %). umbrella_length: fewer than 25 %.
                  discounting_chain: one minus the share of episodes in which the best chain was not chosen.

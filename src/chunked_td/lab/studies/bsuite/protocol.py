@@ -18,7 +18,7 @@ SETTINGS = {
 }
 """Experiments, as bsuite writes them, and what it varies."""
 EPISODES = {"discounting_chain": 1_000}
-REPEATS = {"discounting_chain": 10, "memory_size": 2}
+REPEATS = {"discounting_chain": 2}
 """Episodes, where they are not 10,000; times that all settings are played, where that is not once."""
 FIXED = ("fixed-0", "fixed-0.9", "fixed-1")
 RULE, BLIND, VARIANCE = "rule", "no-memory", "variance"
