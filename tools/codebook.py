@@ -1,4 +1,4 @@
-"""λ from counts of learned codes (`Codebook`) beside counts of cells, 64 each, on MountainCar with the same tile coding.
+"""λ from counts of learned codes (`Codebook`) beside counts of cells, 64 each, on MountainCar with the same tiles.
 
     python tools/codebook.py
 
