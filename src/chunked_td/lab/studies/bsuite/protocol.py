@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chunked_td.lab.study import Arm, Environment, Protocol, Size, Study, misses_and_returns
+from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.reward_sources import ExpectedError
 from chunked_td.learners.schedule import Schedule
@@ -21,13 +22,14 @@ EPISODES = {"discounting_chain": 1_000}
 REPEATS = {"discounting_chain": 2}
 """Episodes, where they are not 10,000; times that all settings are played, where that is not once."""
 FIXED = ("fixed-0", "fixed-0.9", "fixed-1")
-RULE, BLIND, VARIANCE = "rule", "no-memory", "variance"
+RULE, BLIND, VARIANCE, SURE = "rule", "no-memory", "variance", "chunked-sure"
 CHOSEN = {"umbrella_length": (*FIXED, VARIANCE), "memory_len": ("fixed-0.9", "chunked")}
 """Arms of the two experiments that take longest. In memory_len the last action alone counts, so λ cannot matter."""
 
 _ARMS: dict[str, tuple[str, Any, str | None, dict[str, Any]]] = {
     **{name: (f"λ = {name[6:]}", float(name[6:]), None, {}) for name in FIXED},
     "chunked": ("Chunked (the paper)", "ForwardLambda", "counts", {}),
+    SURE: ("Chunked, λ without the policy", ForwardLambda(policy_noise=False), "counts", {}),
     RULE: ("Lineage, half expected errors (the rule)", 1.0, None,
            {"view": Lineage(prior=1.0), "reward_source": ExpectedError(0.5)}),
     VARIANCE: ("λ from the variance of values", "VarianceLambda", None, {}),
@@ -38,7 +40,7 @@ LABELS = {name: label for name, (label, *_) in _ARMS.items()}
 
 def arms_of(experiment: str) -> tuple[Arm, ...]:
     """The arms of an experiment."""
-    tables, found = (*FIXED, "chunked", RULE, *([BLIND] if experiment == "memory_size" else [])), []
+    tables, found = (*FIXED, "chunked", BLIND if experiment == "memory_size" else SURE, RULE), []
     for name in CHOSEN.get(experiment, tables):
         label, source, model, options = _ARMS[name]
         learner = "expected_sarsa" if name == RULE else "sarsa"

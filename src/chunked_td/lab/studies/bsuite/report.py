@@ -10,7 +10,7 @@ from chunked_td.lab.results.tables import markdown
 from chunked_td.lab.studies.bsuite.protocol import LABELS, SETTINGS
 from chunked_td.lab.studies.bsuite.results import BsuiteResults
 
-COLOURS = dict(zip(LABELS, ("0.8", "0.55", "0.3", "#D55E00", "#0072B2", "#7A4FB5", "#E8C4A0"), strict=True))
+COLOURS = dict(zip(LABELS, ("0.8", "0.55", "0.3", "#D55E00", "#F0A070", "#0072B2", "#7A4FB5", "#E8D8A0"), strict=True))
 
 
 def PAGE(folder: Path, results: BsuiteResults) -> Path:
