@@ -78,6 +78,20 @@ def test_bits_are_shown_at_the_start_alone_and_asked_for_at_the_end(length, bits
         assert not np.any(np.delete(np.array(shown)[:, 1], [length, *([0] if length == 1 else [])]))
 
 
+def test_the_memory_still_has_the_bits_when_they_are_asked_for():
+    """Once percepts have been counted, the two kept are what is asked for and the bits, whatever was done."""
+    env, rng = KeptPercepts(MemoryChain(2, 4), 2, clock=1, percepts=100), np.random.default_rng(0)
+    answers: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+    for seed in range(400):
+        env.reset(seed=seed)
+        for _ in range(2):
+            state = env.step(int(rng.integers(2)))[0]
+        answers.setdefault(tuple(state[:3].tolist()), set()).add((*env.unwrapped.bits, env.unwrapped.query))
+        assert env.step(0)[2]
+    assert 40 < len(answers) <= 64  # 16 contexts, 4 questions
+    assert all(len(found) == 1 for found in answers.values())
+
+
 def test_features_are_the_numbers_in_the_places_of_their_time():
     env = UmbrellaChain(5, 3)
     features = numbers_by_time(5, 6)

@@ -18,7 +18,7 @@ observed, with weights for every time step, and λ is fixed or comes from the va
 bsuite has one setting of an agent for all its experiments. Ours has two step sizes: 0.5 in tables, 0.005 with features.
 They were chosen on trials with other seeds (settings of 30 and 100 steps of umbrella_length with 0.02 and 0.005).
 
-Added after discounting_chain had been judged (λ = 1: 0.96; the paper's λ: 0.22, the rule: 0.25), and judged by no claim:
-an arm whose λ leaves the policy out, λ = P̂(x'|x, a). The paper's has the factor π(a'|x') in SARSA, which is 1/5 while
-actions are random, whether they matter or not. Trials: 0.96 with seeds 1000 to 1004.
+Added after discounting_chain had been judged (λ = 1: 0.96; the paper's λ: 0.22, the rule: 0.25), and judged by no
+claim: an arm whose λ leaves the policy out, λ = P̂(x'|x, a). The paper's has the factor π(a'|x') in SARSA, which is 1/5
+while actions are random, whether they matter or not. Trials: 0.96 with seeds 1000 to 1004.
 """

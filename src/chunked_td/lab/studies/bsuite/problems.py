@@ -15,7 +15,7 @@ HORIZONS = (1, 3, 10, 30, 100)
 """When the chains of `discounting_chain` pay."""
 
 
-class _Problem(gym.Env[np.ndarray, int]):
+class _Problem(gym.Env[np.ndarray, Any]):
     """What both share.
 
     Args:

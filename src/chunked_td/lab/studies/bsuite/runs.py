@@ -63,7 +63,7 @@ def _simulated(experiment: Experiment, seed: int, step_size: float, marks: np.nd
     from chunked_td.simulation.simulate import simulate
 
     table = discounting_chain(experiment.settings[seed % len(experiment.settings)])
-    found = simulate(table, seeds=[seed], step_sizes=[step_size], record_at=marks, **{"view": "traces", **arm})
+    found = simulate(table, seeds=[seed], step_sizes=[step_size], record_at=marks.tolist(), **{"view": "traces", **arm})
     return found.misses_at[0], found.returns_at[0], found.diverged[0]
 
 
