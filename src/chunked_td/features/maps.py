@@ -153,11 +153,25 @@ class TileMap(NamedTuple):
 class _Grid(Features):
     """Features of a Box, with the cells of a grid as codes."""
 
-    def _take_grid(self, space: Any, bins: Any, low: Bounds, high: Bounds) -> None:
-        self.codes = Discretise(space, bins, low, high)
-        self.low, self.high = np.array(self.codes.low), np.array(self.codes.high)
-        self.resolution = (self.high - self.low) / np.array(self.codes.bins)
+    grid: Discretise
+
+    def _take_grid(self, space: Any, bins: Any, low: Bounds, high: Bounds, codes: Indexer | None) -> None:
+        self.grid = Discretise(space, bins, low, high)
+        self.codes = self.grid if codes is None else codes
+        self.low, self.high = np.array(self.grid.low), np.array(self.grid.high)
+        self.resolution = (self.high - self.low) / np.array(self.grid.bins)
         self.numbers = self.low.size
+
+    def _grid_state(self) -> dict[str, Any]:
+        """The grid, and other codes than its cells where there are some."""
+        own = {} if self.codes is self.grid else {"own_codes": self.codes.state()}
+        return {"kind": self.kind, "codes": self.grid.state(), **own}
+
+    def _with_codes(self, state: Mapping[str, Any], grid: Discretise) -> Any:
+        """Itself with the saved grid and codes."""
+        self.grid = grid
+        self.codes = indexer_from_state(state["own_codes"]) if "own_codes" in state else grid
+        return self
 
     def show(self, observation: Any) -> Any:
         """The observation, flat; values outside the bounds stay as they are."""
@@ -183,6 +197,7 @@ class TileCoding(_Grid):
       tilings: number of tilings; a power of two is usual.
       low, high: bounds of each dimension, or one for all, where the space has none; see `Discretise`.
       memory: the most features; where there are more tiles, tiles share features at random (hashing).
+      codes: other codes than these cells, such as a `Codebook`.
     """
 
     kind = "tiles"
@@ -196,10 +211,11 @@ class TileCoding(_Grid):
         low: Bounds = None,
         high: Bounds = None,
         memory: int = 65_536,
+        codes: Indexer | None = None,
     ):
-        self._take_grid(space, bins, low, high)
+        self._take_grid(space, bins, low, high, codes)
         self.tilings, self.memory = check_whole("tilings", tilings, 1, 4096), check_whole("memory", memory, 1, MOST)
-        self._tiles = np.array(self.codes.bins, np.int64) + 1
+        self._tiles = np.array(self.grid.bins, np.int64) + 1
         every = self.tilings * math.prod(self._tiles.tolist())
         self.hashed = every > self.memory
         self.count, self.active = min(every, self.memory), self.tilings
@@ -217,15 +233,14 @@ class TileCoding(_Grid):
 
     def state(self) -> dict[str, Any]:
         """JSON values and arrays for `indexer_from_state`."""
-        return {"kind": self.kind, "codes": self.codes.state(), "tilings": self.tilings, "memory": self.memory}
+        return {**self._grid_state(), "tilings": self.tilings, "memory": self.memory}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> TileCoding:
         """Rebuild from `state()`."""
-        codes = Discretise.from_state(state["codes"])
-        made = cls(None, list(codes.bins), state["tilings"], list(codes.low), list(codes.high), state["memory"])
-        made.codes = codes
-        return made
+        grid = Discretise.from_state(state["codes"])
+        made = cls(None, list(grid.bins), state["tilings"], list(grid.low), list(grid.high), state["memory"])
+        return made._with_codes(state, grid)
 
 
 class FourierMap(NamedTuple):
@@ -260,14 +275,21 @@ class FourierBasis(_Grid):
       order: the highest frequency per dimension; there are (order + 1)ⁿ features.
       low, high: bounds of each dimension, or one for all, where the space has none; see `Discretise`.
       bins: cells per dimension of the codes that models count.
+      codes: other codes than these cells, such as a `Codebook`.
     """
 
     kind = "fourier"
 
     def __init__(
-        self, space: Any = None, order: int = 3, low: Bounds = None, high: Bounds = None, bins: int | Sequence[int] = 8
+        self,
+        space: Any = None,
+        order: int = 3,
+        low: Bounds = None,
+        high: Bounds = None,
+        bins: int | Sequence[int] = 8,
+        codes: Indexer | None = None,
     ):
-        self._take_grid(space, bins, low, high)
+        self._take_grid(space, bins, low, high, codes)
         self.order = check_whole("order", order, 1, 1000)
         self.count = self.active = (self.order + 1) ** self.numbers
         if self.count > 100_000:
@@ -291,15 +313,14 @@ class FourierBasis(_Grid):
 
     def state(self) -> dict[str, Any]:
         """JSON values and arrays for `indexer_from_state`."""
-        return {"kind": self.kind, "codes": self.codes.state(), "order": self.order}
+        return {**self._grid_state(), "order": self.order}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> FourierBasis:
         """Rebuild from `state()`."""
-        codes = Discretise.from_state(state["codes"])
-        made = cls(None, state["order"], list(codes.low), list(codes.high), list(codes.bins))
-        made.codes = codes
-        return made
+        grid = Discretise.from_state(state["codes"])
+        made = cls(None, state["order"], list(grid.low), list(grid.high), list(grid.bins))
+        return made._with_codes(state, grid)
 
 
 class OwnMap(NamedTuple):
