@@ -32,7 +32,7 @@ _NAMES = _public_names()
 
 # modules of the learners' room that define no learner
 _OTHERS = (
-    "divergence",
+    "state",
     "expected_traces",
     "exploration",
     "hindsight",

@@ -10,7 +10,7 @@ import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -153,11 +153,26 @@ class TileMap(NamedTuple):
 class _Grid(Features):
     """Features of a Box, with the cells of a grid as codes."""
 
+    settings: ClassVar[tuple[str, ...]] = ()  # besides the grid, as attributes and as arguments
+
     def _take_grid(self, space: Any, bins: Any, low: Bounds, high: Bounds) -> None:
         self.codes = Discretise(space, bins, low, high)
         self.low, self.high = np.array(self.codes.low), np.array(self.codes.high)
         self.resolution = (self.high - self.low) / np.array(self.codes.bins)
         self.numbers = self.low.size
+
+    def state(self) -> dict[str, Any]:
+        """JSON values and arrays for `indexer_from_state`."""
+        return {"kind": self.kind, "codes": self.codes.state(), **{name: getattr(self, name) for name in self.settings}}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Features:
+        """Rebuild from `state()`."""
+        codes = Discretise.from_state(state["codes"])
+        grid: Any = {"bins": list(codes.bins), "low": list(codes.low), "high": list(codes.high)}
+        made: Any = cls(**grid, **{name: state[name] for name in cls.settings})
+        made.codes = codes
+        return made
 
     def show(self, observation: Any) -> Any:
         """The observation, flat; values outside the bounds stay as they are."""
@@ -186,6 +201,7 @@ class TileCoding(_Grid):
     """
 
     kind = "tiles"
+    settings = ("tilings", "memory")
     binary = True
 
     def __init__(
@@ -214,18 +230,6 @@ class TileCoding(_Grid):
     def initial_weights(self, value: float) -> np.ndarray:
         """An equal share for every tiling."""
         return np.full(self.count, value / self.tilings)
-
-    def state(self) -> dict[str, Any]:
-        """JSON values and arrays for `indexer_from_state`."""
-        return {"kind": self.kind, "codes": self.codes.state(), "tilings": self.tilings, "memory": self.memory}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> TileCoding:
-        """Rebuild from `state()`."""
-        codes = Discretise.from_state(state["codes"])
-        made = cls(None, list(codes.bins), state["tilings"], list(codes.low), list(codes.high), state["memory"])
-        made.codes = codes
-        return made
 
 
 class FourierMap(NamedTuple):
@@ -263,6 +267,7 @@ class FourierBasis(_Grid):
     """
 
     kind = "fourier"
+    settings = ("order",)
 
     def __init__(
         self, space: Any = None, order: int = 3, low: Bounds = None, high: Bounds = None, bins: int | Sequence[int] = 8
@@ -288,18 +293,6 @@ class FourierBasis(_Grid):
         weights = np.zeros(self.count)
         weights[0] = value
         return weights
-
-    def state(self) -> dict[str, Any]:
-        """JSON values and arrays for `indexer_from_state`."""
-        return {"kind": self.kind, "codes": self.codes.state(), "order": self.order}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> FourierBasis:
-        """Rebuild from `state()`."""
-        codes = Discretise.from_state(state["codes"])
-        made = cls(None, state["order"], list(codes.low), list(codes.high), list(codes.bins))
-        made.codes = codes
-        return made
 
 
 class OwnMap(NamedTuple):
