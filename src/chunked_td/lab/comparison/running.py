@@ -184,7 +184,7 @@ def _play_compiled(
     step_size_schedule: None = None,
     **runs: Any,
 ) -> Any:
-    from chunked_td.learners.divergence import DivergenceWarning
+    from chunked_td.learners.state import DivergenceWarning
     from chunked_td.simulation.simulate import simulate
 
     with warnings.catch_warnings():
@@ -246,8 +246,8 @@ def _environment_and_agent(run: _Run) -> tuple[Any, Any]:
 
 def _one_run(run: _Run) -> tuple[np.ndarray, int, np.ndarray]:
     """Return per stretch, NaN from where learning diverged; the episode in which it did; mean λ per stretch."""
-    from chunked_td.learners.divergence import DivergenceWarning
     from chunked_td.learners.loop import train
+    from chunked_td.learners.state import DivergenceWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DivergenceWarning)
