@@ -9,6 +9,7 @@ from chunked_td.features import Features as Features
 from chunked_td.features import FourierBasis as FourierBasis
 from chunked_td.features import OwnFeatures as OwnFeatures
 from chunked_td.features import TileCoding as TileCoding
+from chunked_td.indexing import Codebook as Codebook
 from chunked_td.indexing import Discretise as Discretise
 from chunked_td.indexing import indexer_from_state as indexer_from_state
 from chunked_td.indexing import make_indexer as make_indexer

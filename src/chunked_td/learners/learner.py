@@ -7,6 +7,7 @@ for recorded episodes.
 from __future__ import annotations
 
 import copy
+import functools
 import logging
 import math
 from collections.abc import Callable, Sequence
@@ -219,7 +220,7 @@ class Learner:
         self.n_paid, per_component = count_rewards(env), self.lambda_source.per_component
         self.n_rewards = reward_components(self.reward_source, self.indexer.nvec, self.n_paid, per_component)
 
-    @property
+    @functools.cached_property  # every step asks
     def features(self) -> Features | None:
         """The features that values are linear in; None for tables."""
         return self.indexer if isinstance(self.indexer, Features) else None
