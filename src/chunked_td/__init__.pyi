@@ -32,8 +32,6 @@ from chunked_td.lambdas.value import ValueLambda as ValueLambda
 from chunked_td.lambdas.variance import VarianceLambda as VarianceLambda
 from chunked_td.lambdas.visit import VisitLambda as VisitLambda
 from chunked_td.lambdas.watkins import WatkinsLambda as WatkinsLambda
-from chunked_td.learners.divergence import Diverged as Diverged
-from chunked_td.learners.divergence import DivergenceWarning as DivergenceWarning
 from chunked_td.learners.expected_traces import ExpectedTraces as ExpectedTraces
 from chunked_td.learners.exploration import CountBonus as CountBonus
 from chunked_td.learners.exploration import EpsilonPerStay as EpsilonPerStay
@@ -54,6 +52,7 @@ from chunked_td.learners.named import ChunkedTD as ChunkedTD
 from chunked_td.learners.named import DynaQ as DynaQ
 from chunked_td.learners.named import ExpectedSarsaLambda as ExpectedSarsaLambda
 from chunked_td.learners.named import FactoredChunkedExpectedSarsa as FactoredChunkedExpectedSarsa
+from chunked_td.learners.named import LineageExpectedSarsa as LineageExpectedSarsa
 from chunked_td.learners.named import NStepChunkedSarsa as NStepChunkedSarsa
 from chunked_td.learners.named import NStepChunkedTD as NStepChunkedTD
 from chunked_td.learners.named import PrioritisedSweepingQ as PrioritisedSweepingQ
@@ -70,6 +69,8 @@ from chunked_td.learners.planning.smoothed_reward import SmoothedReward as Smoot
 from chunked_td.learners.saving import load as load
 from chunked_td.learners.schedule import Schedule as Schedule
 from chunked_td.learners.schedule import linear as linear
+from chunked_td.learners.state import Diverged as Diverged
+from chunked_td.learners.state import DivergenceWarning as DivergenceWarning
 from chunked_td.learners.sutton_singh import CorrectedTD as CorrectedTD
 from chunked_td.learners.sutton_singh import NaiveTD0 as NaiveTD0
 from chunked_td.learners.sutton_singh import TDNOverN as TDNOverN

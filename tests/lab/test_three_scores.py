@@ -10,7 +10,7 @@ import pytest
 import chunked_td as ctd
 from chunked_td._numba import form, kernel
 from chunked_td.lab.statistics import cross_fitted
-from chunked_td.lab.studies.three_scores.methods import FIXED, METHODS, RULE
+from chunked_td.lab.studies.three_scores.methods import FIXED, METHODS, RULE, STEPS
 from chunked_td.lab.studies.three_scores.problems import checkpoints, prepare
 from chunked_td.lab.studies.three_scores.protocol import STUDY, families
 from chunked_td.lab.studies.three_scores.results import scored
@@ -70,7 +70,9 @@ def recorded(problem, episodes):
         yield steps
 
 
-@pytest.mark.parametrize("name", [RULE, "lineage-zero", "accumulating-0.9", "replacing-0.6", "lineage-all-expected"])
+@pytest.mark.parametrize(
+    "name", [RULE, STEPS, "lineage-zero", "accumulating-0.9", "replacing-0.6", "lineage-all-expected"]
+)
 @pytest.mark.uncompiled
 def test_runs_are_those_of_the_learners(name):
     """The same transitions of a given policy, which the learner draws as an exploration of its own."""
@@ -80,7 +82,7 @@ def test_runs_are_those_of_the_learners(name):
     options = {
         0: {},
         1: {"replacing": True},
-        2: {"view": ctd.Lineage(method.prior, "zero" if method.zero else "share")},
+        2: {"view": ctd.Lineage(method.prior, ("share", "zero")[method.zero], ("pairs", "steps")[method.steps])},
     }
     agent = ctd.ExpectedSarsaLambda(
         TABLE.env(),

@@ -7,11 +7,12 @@ from typing import Annotated, Literal
 
 import tyro
 
-from chunked_td.cli._shared import command
+from chunked_td.cli._shared import check_counts, command
+from chunked_td.cli.problem import EngineOptions
 
 
 @command
-class Atlas:
+class Atlas(EngineOptions):
     """Which way of assigning credit works where? Every method on every problem, and a page that shows it.
 
     For example:
@@ -30,31 +31,21 @@ class Atlas:
     """Only these families of problems."""
     seeds: int | None = None
     """Seeds instead of the profile's."""
-    engine: Literal["local", "ray"] = "local"
-    """Where batches run."""
-    address: str | None = None
-    """Ray cluster to connect to; by default one is started here."""
-    threads: int | None = None
-    """Threads; default: one per core. Results do not depend on it."""
     page_only: bool = False
     """Run nothing; make the page anew from scores.parquet in the run directory."""
 
     def run(self) -> int:
         """Run it."""
-        from chunked_td.cli._shared import check_at_least_one
-        from chunked_td.lab.running.reproduce import RunOptions
         from chunked_td.lab.studies.atlas.run import atlas, atlas_page
 
         if self.page_only:
             return atlas_page(self.out, self.lambda_source)
-        for name in ("seeds", "threads"):
-            if getattr(self, name) is not None:
-                check_at_least_one(name, getattr(self, name))
+        check_counts(self, "seeds", "threads")
         return atlas(
             out=self.out,
             profile=self.profile,
             files=self.lambda_source,
             families=self.families,
             seeds=self.seeds,
-            how=RunOptions(self.engine, self.address, self.threads),
+            how=self.how(),
         )

@@ -10,7 +10,7 @@ import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -153,6 +153,7 @@ class TileMap(NamedTuple):
 class _Grid(Features):
     """Features of a Box, with the cells of a grid as codes."""
 
+    settings: ClassVar[tuple[str, ...]] = ()  # besides the grid, as attributes and as arguments
     grid: Discretise
 
     def _take_grid(self, space: Any, bins: Any, low: Bounds, high: Bounds, codes: Indexer | None) -> None:
@@ -162,16 +163,21 @@ class _Grid(Features):
         self.resolution = (self.high - self.low) / np.array(self.grid.bins)
         self.numbers = self.low.size
 
-    def _grid_state(self) -> dict[str, Any]:
-        """The grid, and other codes than its cells where there are some."""
+    def state(self) -> dict[str, Any]:
+        """JSON values and arrays for `indexer_from_state`; other codes than the cells where there are some."""
         own = {} if self.codes is self.grid else {"own_codes": self.codes.state()}
-        return {"kind": self.kind, "codes": self.grid.state(), **own}
+        named = {name: getattr(self, name) for name in self.settings}
+        return {"kind": self.kind, "codes": self.grid.state(), **own, **named}
 
-    def _with_codes(self, state: Mapping[str, Any], grid: Discretise) -> Any:
-        """Itself with the saved grid and codes."""
-        self.grid = grid
-        self.codes = indexer_from_state(state["own_codes"]) if "own_codes" in state else grid
-        return self
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Features:
+        """Rebuild from `state()`."""
+        grid = Discretise.from_state(state["codes"])
+        cells: Any = {"bins": list(grid.bins), "low": list(grid.low), "high": list(grid.high)}
+        made: Any = cls(**cells, **{name: state[name] for name in cls.settings})
+        made.grid = grid
+        made.codes = indexer_from_state(state["own_codes"]) if "own_codes" in state else grid
+        return made
 
     def show(self, observation: Any) -> Any:
         """The observation, flat; values outside the bounds stay as they are."""
@@ -201,6 +207,7 @@ class TileCoding(_Grid):
     """
 
     kind = "tiles"
+    settings = ("tilings", "memory")
     binary = True
 
     def __init__(
@@ -230,17 +237,6 @@ class TileCoding(_Grid):
     def initial_weights(self, value: float) -> np.ndarray:
         """An equal share for every tiling."""
         return np.full(self.count, value / self.tilings)
-
-    def state(self) -> dict[str, Any]:
-        """JSON values and arrays for `indexer_from_state`."""
-        return {**self._grid_state(), "tilings": self.tilings, "memory": self.memory}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> TileCoding:
-        """Rebuild from `state()`."""
-        grid = Discretise.from_state(state["codes"])
-        made = cls(None, list(grid.bins), state["tilings"], list(grid.low), list(grid.high), state["memory"])
-        return made._with_codes(state, grid)
 
 
 class FourierMap(NamedTuple):
@@ -279,6 +275,7 @@ class FourierBasis(_Grid):
     """
 
     kind = "fourier"
+    settings = ("order",)
 
     def __init__(
         self,
@@ -310,17 +307,6 @@ class FourierBasis(_Grid):
         weights = np.zeros(self.count)
         weights[0] = value
         return weights
-
-    def state(self) -> dict[str, Any]:
-        """JSON values and arrays for `indexer_from_state`."""
-        return {**self._grid_state(), "order": self.order}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> FourierBasis:
-        """Rebuild from `state()`."""
-        grid = Discretise.from_state(state["codes"])
-        made = cls(None, state["order"], list(grid.low), list(grid.high), list(grid.bins))
-        return made._with_codes(state, grid)
 
 
 class OwnMap(NamedTuple):

@@ -84,9 +84,7 @@ class Transitions(NamedTuple):
     state_value: jax.Array | None = None  # float32[T, B], V(x_t) where `value` is Q(x_t, a_t)
     recalled: tuple[jax.Array, jax.Array] | None = None  # (realised, expected) [T, B], from the agent's own memory
     seen: jax.Array | None = None  # float32[T, B], 0 where also the next percept is not known; None: as `valid`
-    mix: jax.Array | None = (
-        None  # float32[T, B, A'], weights with which B(x_t) reads the critic; streaming learners only
-    )
+    mix: jax.Array | None = None  # float32[T, B, A'], weights of B(x_t) in the critic; streaming learners only
     next_mix: jax.Array | None = None  # the same for B(x_{t+1})
 
     @property
@@ -169,32 +167,31 @@ def with_bias(features: jax.Array, inputs: jax.Array) -> jax.Array:
     return jnp.concatenate([features, inputs, jnp.ones((*inputs.shape[:-1], 1))], -1)
 
 
+def in_batches(most: int, *arrays: jax.Array) -> tuple[jax.Array, ...]:
+    """Arrays [T, B, ...] as [batches, T B / batches, ...], in at most so many batches of one size."""
+    count = arrays[0].shape[0] * arrays[0].shape[1]
+    batches = next(n for n in range(min(most, count), 0, -1) if count % n == 0)
+    return tuple(x.reshape(batches, count // batches, *x.shape[2:]) for x in arrays)
+
+
 class ErrorScale(NamedTuple):
     """Running mean square of TD errors, and how much of it has been filled."""
 
     mean_square: jax.Array
     weight: jax.Array
 
+    @classmethod
+    def start(cls) -> ErrorScale:
+        """Nothing seen."""
+        return cls(jnp.zeros(()), jnp.zeros(()))
 
-def start_scale() -> ErrorScale:
-    """Nothing seen."""
-    return ErrorScale(jnp.zeros(()), jnp.zeros(()))
+    def follow(self, transitions: Transitions, memory: float) -> ErrorScale:
+        """Average in the errors of T × B transitions; `memory` is how many transitions are remembered."""
+        keep = (1 - 1 / memory) ** transitions.td_error.size
+        total = jnp.maximum(jnp.sum(transitions.valid), 1.0)
+        mean = jnp.sum(transitions.valid * transitions.td_error**2) / total
+        return ErrorScale(keep * self.mean_square + (1 - keep) * mean, keep * self.weight + (1 - keep))
 
-
-def follow_scale(scale: ErrorScale, transitions: Transitions, memory: float) -> ErrorScale:
-    """Average in the errors of T × B transitions; `memory` is how many transitions are remembered."""
-    count = transitions.td_error.size
-    keep = (1 - 1 / memory) ** count
-    total = jnp.maximum(jnp.sum(transitions.valid), 1.0)
-    mean = jnp.sum(transitions.valid * transitions.td_error**2) / total
-    return ErrorScale(keep * scale.mean_square + (1 - keep) * mean, keep * scale.weight + (1 - keep))
-
-
-def root_mean_square(scale: ErrorScale) -> jax.Array:
-    """The running root mean square."""
-    return jnp.sqrt(scale.mean_square / jnp.maximum(scale.weight, 1e-8))
-
-
-def kernel_lambda(variance: jax.Array, tau: jax.Array) -> jax.Array:
-    """The chance that two draws of a Gaussian next value cannot be told apart: λ = (1 + 2v/τ²)^(−1/2)."""
-    return jax.lax.rsqrt(1.0 + 2.0 * variance / jnp.maximum(tau, 1e-8) ** 2)
+    def root(self) -> jax.Array:
+        """The running root mean square."""
+        return jnp.sqrt(self.mean_square / jnp.maximum(self.weight, 1e-8))

@@ -8,7 +8,7 @@ import numpy as np
 
 from chunked_td._checks import check_finite, check_whole
 from chunked_td._numba import kernel
-from chunked_td.envs.protocol import Outcome
+from chunked_td.envs.protocol import Outcome, begin_at_zero, not_first_action
 from chunked_td.seeding import Stream, uniform
 
 
@@ -27,14 +27,7 @@ class ChainAndSplit(NamedTuple):
 
     @classmethod
     def make(cls, horizon: int = 20, actions: int = 10, width: int = 101, chain_reward: float = 0.01) -> ChainAndSplit:
-        """Check the sizes and build the dynamics.
-
-        Args:
-          horizon: H, the number of transitions along the chain.
-          actions: n, the number of actions in the start state.
-          width: w, the number of leaves.
-          chain_reward: what the last transition of the chain pays.
-        """
+        """Check the sizes and build the dynamics; the arguments are those of `chunked_td.envs.ChainAndSplitEnv`."""
         horizon, actions = check_whole("horizon", horizon, 2), check_whole("actions", actions, 2)
         width = check_whole("width", width, 2)
         spaced = np.linspace(-1.0, 1.0, width)
@@ -48,13 +41,9 @@ class ChainAndSplit(NamedTuple):
         return (self.horizon + 2 + self.width,)
 
     n_rewards = 1  # a scalar reward
+    reset = staticmethod(begin_at_zero)
+    miss = staticmethod(not_first_action)  # leaves the chain aside
     draws = 1  # the split takes one number
-
-    @staticmethod
-    @kernel
-    def reset(env: Any, rng: Stream, state: np.ndarray) -> None:
-        """Begin in state 0."""
-        state[0] = 0
 
     @staticmethod
     @kernel
@@ -81,12 +70,6 @@ class ChainAndSplit(NamedTuple):
     def legal(env: Any, state: np.ndarray) -> int:
         """Count the actions: n in the start state, one elsewhere."""
         return env.n_actions if state[0] == 0 else 1
-
-    @staticmethod
-    @kernel
-    def miss(env: Any, first_action: int, state: np.ndarray) -> bool:
-        """Tell whether the episode left the chain aside."""
-        return first_action != 0
 
     @staticmethod
     @kernel

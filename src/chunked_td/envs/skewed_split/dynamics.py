@@ -13,7 +13,7 @@ import numpy as np
 
 from chunked_td._checks import check_finite, check_probability, check_whole
 from chunked_td._numba import kernel
-from chunked_td.envs.protocol import Outcome
+from chunked_td.envs.protocol import Outcome, begin_at_zero
 from chunked_td.seeding import Stream, uniform
 
 
@@ -30,13 +30,7 @@ class SkewedSplit(NamedTuple):
 
     @classmethod
     def make(cls, probability: float = 0.9, reward: float = 10.0, length: int = 1) -> SkewedSplit:
-        """Check the sizes and build the dynamics.
-
-        Args:
-          probability: of branch A, which pays nothing.
-          reward: what branch B pays.
-          length: how many certain transitions lead to the branch.
-        """
+        """Check the sizes and build the dynamics; the arguments are those of `chunked_td.envs.SkewedSplitEnv`."""
         length = check_whole("length", length, 0)
         return cls(length, check_probability("probability", probability), check_finite("reward", reward))
 
@@ -47,18 +41,13 @@ class SkewedSplit(NamedTuple):
 
     n_actions = 1  # one action everywhere
     n_rewards = 1  # a scalar reward
+    reset = staticmethod(begin_at_zero)
     draws = 1  # the branch takes one number
 
     @property
     def horizon(self) -> int:
         """The lead-in and the branch."""
         return self.length + 1
-
-    @staticmethod
-    @kernel
-    def reset(env: Any, rng: Stream, state: np.ndarray) -> None:
-        """Begin in state 0."""
-        state[0] = 0
 
     @staticmethod
     @kernel
@@ -102,8 +91,5 @@ class SkewedSplit(NamedTuple):
             return []
         if s < self.length:
             return [(1.0, (s + 1,), (0.0,), False)]
-        branches = [
-            (self.likely, (s + 1,), (0.0,), True),
-            (1 - self.likely, (s + 2,), (self.prize,), True),
-        ]
+        branches = [(self.likely, (s + 1,), (0.0,), True), (1 - self.likely, (s + 2,), (self.prize,), True)]
         return [branch for branch in branches if branch[0] > 0]

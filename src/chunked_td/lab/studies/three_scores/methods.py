@@ -15,6 +15,7 @@ class CreditMethod(NamedTuple):
     Args:
       trace: ACCUMULATING, REPLACING or LINEAGE. source, lambda_: where λ comes from.
       prior, zero: of lineage traces: what first values count for, and whether returns pass nothing.
+      steps: of lineage traces: shares are those of single steps, the same for all rows.
       expected: ρ, the weight of the expected TD error.
       averaged: step sizes of max(α, 1/n).
       solved: instead of all that, solve the learned model after every episode; 1/α − 1 visits of value 0 are its prior.
@@ -28,6 +29,7 @@ class CreditMethod(NamedTuple):
     expected: float = 0.0
     averaged: bool = False
     solved: bool = False
+    steps: bool = False
 
 
 LAMBDAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)
@@ -54,7 +56,10 @@ OTHERS = {
     "solved": CreditMethod(lambda_=0.0, solved=True),
 }
 
-METHODS = {**FIXED, **OTHERS}
+STEPS = "lineage-steps-expected"
+"""The rule with less memory, which came later and was not run everywhere."""
+
+METHODS = {**FIXED, **OTHERS, STEPS: CreditMethod(LINEAGE, prior=1.0, expected=0.5, steps=True)}
 
 LABELS = {
     RULE: "Lineage, half expected errors (the rule)",
@@ -68,4 +73,5 @@ LABELS = {
     "falling": "λ = 1/√episode",
     "monte-carlo-averaged": "Monte Carlo, 1/n",
     "solved": "Learned model solved",
+    STEPS: "The rule with counts of single steps",
 } | {name: f"λ = {method.lambda_:g}, {name.split('-')[0]}" for name, method in FIXED.items()}
