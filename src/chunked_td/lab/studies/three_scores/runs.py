@@ -13,9 +13,26 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from chunked_td._numba import kernel
-from chunked_td.lab.studies.three_scores.methods import ACCUMULATING, FALLING, LINEAGE, TIED, CreditMethod
 from chunked_td.lab.studies.three_scores.problems import SolvedProblem
 from chunked_td.simulation.simulate import check_threads
+
+ACCUMULATING, REPLACING, LINEAGE = range(3)
+CONSTANT, TIED, FALLING = range(3)
+"""Where λ comes from: a number; 1 below α = ¼ and 0.4 above; 1/√episode."""
+
+
+class CreditMethod(NamedTuple):
+    """What a run does."""
+
+    trace: int = REPLACING
+    lambda_: float = 1.0
+    source: int = CONSTANT
+    prior: float = 0.0
+    zero: bool = False
+    expected: float = 0.0
+    averaged: bool = False
+    solved: bool = False
+
 
 GIVEN, GREEDY, BONUS, ERROR_BONUS = range(4)
 """Behaviour: the problem's policy; ε-greedy; that with a bonus by the spread of returns, or by that of TD errors."""
