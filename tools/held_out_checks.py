@@ -11,10 +11,11 @@ import numpy as np
 
 from chunked_td._files import write_atomically
 from chunked_td.lab.store.tables import load_table
-from chunked_td.lab.studies.three_scores.methods import FIXED, LABELS, OTHERS, RULE
+from chunked_td.lab.studies.three_scores.methods import FIXED, LABELS, RULE
 from chunked_td.lab.studies.three_scores.protocol import families
 from chunked_td.lab.studies.three_scores.results import Scored, raw_scores, scored
 
+METHODS = tuple(name for name in LABELS if name not in FIXED)
 FOLDER = Path(__file__).parents[1] / "results" / "three-scores"
 HALVES = 20
 
@@ -41,10 +42,10 @@ def all_methods(name: str, found: Scored) -> str:
     cells = {
         family: each
         for family, each in found.cells.items()
-        if family in families(True) and all(method in one for one in each.values() for method in OTHERS)
+        if family in families(True) and all(method in one for one in each.values() for method in METHODS)
     }
     rest = Scored(cells, ())
-    methods = sorted([*OTHERS, rest.best_fixed(True)], key=lambda method: -rest.mean(method, True))
+    methods = sorted([*METHODS, rest.best_fixed(True)], key=lambda method: -rest.mean(method, True))
     rows = [
         f"| {name}, {len(cells)} held-out families | mean | median | worst family | less the rule |",
         "| --- " * 5 + "|",

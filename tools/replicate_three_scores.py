@@ -54,7 +54,8 @@ SCORES = ("values", "decisions", "control")
 def run(folder: Path) -> None:
     """Run what is missing in a run directory, and collect it."""
     arms = [{**FIXED, **OTHERS}[name] for name in METHODS]
-    protocols = score_protocols(list(families(True).values()), arms, SIZE)
+    there = set(load_table(STORED)["family"].unique().to_list())  # Taxi was not run
+    protocols = score_protocols([family for name, family in families(True).items() if name in there], arms, SIZE)
     if run_protocols(protocols, SweepOptions("paper"), folder, RunOptions()):
         sys.exit("some batches failed")
     with RunDirectory.for_writing(folder) as directory:

@@ -218,14 +218,14 @@ def test_the_command_runs_resumes_and_takes_a_method_of_ones_own(tmp_path, capsy
         assert end.value.code == 0
         said = capsys.readouterr().out
         assert expected in said
-        assert "Squared scores" in said
+        assert "Squared and the best single fixed λ" in said
     frame = pl.read_parquet(tmp_path / "map" / "runs.parquet")
     assert set(frame["method"]) == {"squared", "accumulating-0", "accumulating-1", "replacing-0.8"}
     assert set(frame["behaviour"]) == {"given", "bonus"}
-    assert "Squared scores" in (tmp_path / "map" / "atlas.html").read_text(encoding="utf-8")
+    assert "Squared and the best single fixed λ" in (tmp_path / "map" / "atlas.html").read_text(encoding="utf-8")
     with pytest.raises(SystemExit):
         main([*command, "--page-only"])
-    assert "Squared scores" in capsys.readouterr().out
+    assert "Squared and the best single fixed λ" in capsys.readouterr().out
     assert run_atlas(out=tmp_path / "map", seeds=3) == 2
     assert "at least 4" in capsys.readouterr().err
 

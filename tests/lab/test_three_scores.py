@@ -15,7 +15,7 @@ from chunked_td.lab.studies.atlas.families import Family
 from chunked_td.lab.studies.three_scores.methods import FIXED, OTHERS, RULE, FallingLambda
 from chunked_td.lab.studies.three_scores.problems import checkpoints, prepare
 from chunked_td.lab.studies.three_scores.protocol import STUDY, ScoreSize, families, protocol_of
-from chunked_td.lab.studies.three_scores.results import raw_scores, scored
+from chunked_td.lab.studies.three_scores.results import raw_scores, scored, with_tied
 from chunked_td.lab.studies.three_scores.runner import ChainRoom, greedy_return, scores_of_values
 from chunked_td.lab.study import NOT_RUN, Verdict
 from chunked_td.simulation import simulate
@@ -124,7 +124,8 @@ def test_lambda_falls_with_episodes_and_is_tied_to_step_sizes():
             for e in (0, -2, -4) for s in (0, 1)]  # fmt: skip
     table = pl.DataFrame(rows, ["behaviour", "method", "exponent", "seed", "score"], orient="row")
     table = table.with_columns(family=pl.lit("loop"), setting=pl.lit("1"), decision=pl.lit(0.0))
-    assert raw_scores(table)["values"]["loop", "1"]["tied"].tolist() == [[9.0, 9.0], [9.0, 9.0], [-4.0, -4.0]]
+    tied = with_tied(raw_scores(table)["values"], (0, -2, -4))["loop", "1"]["tied"]
+    assert tied.tolist() == [[9.0, 9.0], [9.0, 9.0], [-4.0, -4.0]]
 
 
 def test_what_is_chosen_is_chosen_on_other_seeds():

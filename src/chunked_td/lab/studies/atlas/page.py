@@ -29,7 +29,7 @@ from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.three_scores.methods import LABELS, RULE
 from chunked_td.lab.studies.three_scores.protocol import family_called
 from chunked_td.lab.studies.three_scores.report import WINDOW, draw_scores
-from chunked_td.lab.studies.three_scores.results import Scored, all_scores
+from chunked_td.lab.studies.three_scores.results import Scored, raw_scores, scored, with_tied
 from chunked_td.lab.wording import list_text, seeds_text
 
 if TYPE_CHECKING:
@@ -97,7 +97,9 @@ class AtlasAnswer:
     @classmethod
     def of(cls, table: Any, labels: Mapping[str, str], yours: Sequence[str]) -> AtlasAnswer:
         """From the table of runs."""
-        found = {name: each for name, each in all_scores(table).items() if name in SCORES}
+        exponents = sorted(set(table["exponent"].to_list()), reverse=True)
+        raw = {name: runs for name, runs in raw_scores(table).items() if name in SCORES}
+        found = {name: scored(with_tied(runs, exponents)) for name, runs in raw.items()}
         run = set(table["method"].unique().to_list())
         return cls(
             found, {**LABELS, **labels}, tuple(yours) or ((RULE,) if RULE in run else ()), table["seed"].n_unique()
@@ -125,44 +127,40 @@ class AtlasAnswer:
     # ---- sentences
 
     def sentences(self, method: str) -> list[str]:
-        """Three: where it stands; against the best single fixed λ; its nearest relative and its worst families."""
+        """Three: beside the best single fixed λ of each score; its nearest relative and the rule; where it is worst."""
         if method not in self.methods:
-            return [
-                f"{self.label(method)}: these runs do not tell fixed λs apart on any problem, so nothing is scored."
-            ]
-        means = [f"{SCORES[name]} {_number(each.mean(method))}" for name, each in self.clear.items()]
-        families = len({family for each in self.clear.values() for family in each.cells})
-        first = (
-            f"{self.label(method)} scores {list_text(means)}, mean over {families} "
-            f"{'family' if families == 1 else 'families'} (0: the worst fixed λ of a problem, 1: its best)."
-        )
-        gaps = [f"{SCORES[name]} {self._against_fixed(method, each)}" for name, each in self.clear.items()]
-        near = self.nearest(method)
+            return [f"{self.label(method)}: these runs tell fixed λs apart on no problem, so nothing is scored."]
+        against = "; ".join(f"{SCORES[name]} {self._against_fixed(method, each)}" for name, each in self.clear.items())
         worst = []
         for name, each in self.clear.items():
             found = each.by_family(method)
             family = min(found, key=lambda one: found[one])
             worst.append(f"{SCORES[name]} {family_called(family).title} ({_number(found[family])})")
-        relative = (
-            f"Its nearest relative is {self.label(near)}, {self._distance(method, near):.2f} away; it" if near else "It"
+        near, rule = self.nearest(method), RULE in self.methods and method != RULE
+        others = (
+            [f"its nearest relative is {self.label(near)}, {self._distance(method, near):.2f} away"] if near else []
         )
+        others += [f"the package's rule has {list_text(self.means(RULE))}"] if rule else []
         return [
-            first,
-            f"Less the best single fixed λ of each score: {'; '.join(gaps)}.",
-            f"{relative} is worst on {list_text(worst)}.",
+            f"{self.label(method)} and the best single fixed λ: {against}.",
+            "; ".join(["Here 0 is the worst and 1 the best fixed λ of a problem", *others]) + ".",
+            f"{self.label(method)} is worst on {list_text(worst)}.",
         ]
 
+    def means(self, method: str) -> list[str]:
+        """Its mean at every score."""
+        return [_number(each.mean(method)) for each in self.clear.values()]
+
     def _against_fixed(self, method: str, each: Scored) -> str:
-        """As "+0.12 [0.03, 0.20] ahead (λ = 0.8, replacing, has 0.81)"; no interval over one family."""
+        """As "0.93 against 0.81, ahead (+0.12 [0.03, 0.20]; λ = 0.8, replacing)"; no interval over one family."""
         fixed = each.best_fixed()
-        has = f"({self.label(fixed)}, has {_number(each.mean(fixed))})"
         if method == fixed:
-            return "it is this one"
-        gap = each.difference(method, fixed)
+            return f"{_number(each.mean(method))}, it is the best"
+        gap, means = each.difference(method, fixed), f"{_number(each.mean(method))} against {_number(each.mean(fixed))}"
         if len(each.cells) == 1:
-            return f"{_number(gap.value, '+')} {has}"
+            return f"{means} ({self.label(fixed)})"
         meaning = "not told apart" if not gap.shown else "ahead" if gap.low > 0 else "behind"
-        return f"{gap.text('+.2f')} {meaning} {has}"
+        return f"{means}, {meaning} ({gap.text('+.2f')}; {self.label(fixed)})"
 
     def nearest(self, method: str) -> str | None:
         """The other method whose scores differ least from this one's, in the mean over scores and families."""
@@ -245,7 +243,7 @@ class AtlasAnswer:
                 for level in (0.0, 1.0):
                     axes.axvline(level, color="0.6", linestyle=":", zorder=0)
                 axes.set_title(f"{SCORES[score]}: {_number(each.mean(method))}", loc="left")
-                axes.set_xlabel(f"best single: {_plain(self.label(fixed))}, {_number(each.mean(fixed))}")
+                axes.set_xlabel(f"best single fixed λ: {_number(each.mean(fixed))}\n({_plain(self.label(fixed))})")
                 axes.set_xlim(WINDOW[0] - 0.3, WINDOW[1] + 0.3)
             panels[0].set_yticks(places, [_plain(title) for title in titles])
             handles, texts = panels[0].get_legend_handles_labels()

@@ -97,6 +97,8 @@ def atlas(
     how.say(
         f"{len(names)} families, {len(ours) + len(given)} methods, {len(size.exponents)} step sizes, {size.seeds} seeds"
     )
+    for arm in (arm for arm in given if not getattr(arm.source(), "is_compiled", True)):
+        how.say(f"{arm.label} is plain Python: about a hundred times slower; --families and --seeds make it shorter")
     study = replace(STUDY, module=three_scores.__name__, protocols=lambda _: protocols)
     code = run_study(study, SweepOptions("paper"), folder, how, dry_run=False)
     return code if code != DONE else _write(folder, ours, given, how)

@@ -135,16 +135,21 @@ def raw_scores(table: Any) -> dict[str, Runs]:
             seeds = rows["seed"].n_unique()
             each = rows[column].to_numpy().astype(np.float64).reshape(-1, seeds)
             runs.setdefault((family, setting), {})[method] = np.maximum(each, -1e30)
-        for methods in runs.values():
-            _add_tied(methods, sorted(set(part["exponent"].to_list()), reverse=True))
         if runs:
             found[name] = runs
     return found
 
 
-def _add_tied(methods: dict[str, np.ndarray], exponents: Sequence[int]) -> None:
-    """λ tied to the step size, from the runs of the two fixed λs that it is; stored runs may have it already."""
-    small, large = methods.get("replacing-1"), methods.get("replacing-0.4")
-    if TIED in methods or small is None or large is None or len(small) != len(exponents):
-        return
-    methods[TIED] = np.where(np.exp2(np.array(exponents, float))[:, None] < 0.25, small, large)
+def with_tied(runs: Runs, exponents: Sequence[int]) -> Runs:
+    """λ tied to the step size beside the other methods, from the runs of the two fixed λs that it is.
+
+    Args:
+      exponents: of all step sizes, largest first.
+    """
+    below = np.exp2(np.array(exponents, float))[:, None] < 0.25
+    found = {key: dict(methods) for key, methods in runs.items()}
+    for methods in found.values():
+        small, large = methods.get("replacing-1"), methods.get("replacing-0.4")
+        if small is not None and large is not None and len(small) == len(below):
+            methods[TIED] = np.where(below, small, large)
+    return found
