@@ -141,9 +141,9 @@ def compare(folder: Path) -> str:
     small = np.mean(np.array(chances) < 0.05)
     text = (
         f"{markdown(heads, rows)}\n\nBy the criteria in tools/replicate_three_scores.py, with {'; with '.join(said)}. "
-        f"The smallest of {len(chances)} p-values is {min(chances):.3f}, adjusted {least:.2f}; {small:.0%} lie below 0.05."
+        f"The smallest of {len(chances)} p-values is {min(chances):.3f}, {least:.2f} adjusted; {small:.0%} are below 0.05."
     )
-    return text.replace(" -", " −").replace("| −--", "| ---").replace("% lie", " % lie")
+    return text.replace(" -", " −").replace("| −--", "| ---").replace("% are", " % are")
 
 
 if __name__ == "__main__":
