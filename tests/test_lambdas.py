@@ -92,6 +92,12 @@ def test_what_a_source_does_not_state_is_derived_and_not_inherited():
         type("Red", (ValueLambda,), {"color": "red"})
 
 
+@pytest.mark.parametrize("name", ["id", "label", "group", "formula"])
+def test_names_that_no_file_can_hold_are_refused_where_they_are_stated(name):
+    with pytest.raises(ValueError, match=rf"{name} of Half must be text that UTF-8 can write, got 'a.ud800'"):
+        type("Half", (ValueLambda,), {name: "a\ud800"})
+
+
 def test_sources_are_read_from_text(tmp_path):
     assert read_source("0.5") == ConstantLambda(0.5)
     assert read_source("0.5+mature") == Mature(0.5)

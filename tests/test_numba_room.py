@@ -166,6 +166,34 @@ def test_code_for_classes_from_outside_is_kept_until_their_source_changes(tmp_pa
     assert run_script(tmp_path, OWN.replace("FACTOR", "0.5")) == [first, "1"]
 
 
+def double(x):
+    return 2.0 * x + 1.0
+
+
+@pytest.mark.skipif(not COMPILED, reason="nothing is kept on disk without compilation")
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+def test_damaged_code_on_disk_is_compiled_again(suffix, tmp_path, monkeypatch):
+    from chunked_td._numba import caching
+    from chunked_td._numba.compiler import compiled_for_python
+
+    monkeypatch.setattr(caching, "cache_folder", lambda: str(tmp_path))
+
+    def result_and_hits():
+        made = compiled_for_python(double, cached=True)
+        return made(20.5), sum(made.stats.cache_hits.values())
+
+    assert [result_and_hits() for _ in range(2)] == [(42.0, 0), (42.0, 1)]
+    (victim,) = tmp_path.rglob(f"*.{suffix}")
+    whole, rng = victim.read_bytes(), np.random.default_rng(0)
+    flipped = [bytearray(whole) for _ in range(10)]
+    for content in flipped:
+        content[rng.integers(len(whole))] ^= 1 << int(rng.integers(8))
+    for content in (b"", b"junk", whole[: len(whole) // 2], whole[:-1], *flipped):
+        victim.write_bytes(content)
+        assert result_and_hits() == (42.0, 0)
+        assert result_and_hits() == (42.0, 1)  # and mended
+
+
 @pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
 def test_long_compilations_are_announced(monkeypatch, capsys):
     from chunked_td._numba import caching

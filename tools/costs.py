@@ -23,7 +23,7 @@ from chunked_td._files import write_table
 from chunked_td.compression.criteria import Criterion
 from chunked_td.compression.training import start_runs, train_runs
 from chunked_td.deep.lambdas import DeepLambda, DeepPercepts, read_source
-from chunked_td.deep.training import DeepAgent, make_settings, start_fleet, train_fleet
+from chunked_td.deep.training import make_agent, start_fleet, train_fleet
 from chunked_td.envs.tasks import make_task_by_name
 from chunked_td.lab.studies.compression.runner import CompressionRunner
 from chunked_td.lab.studies.compression.tasks import make_task
@@ -90,7 +90,7 @@ def costs_of(
     rates = jnp.full(runs, 1e-3 if agent == "ppo" else 0.3)
 
     def build(name: str) -> tuple[Any, Any]:
-        made = DeepAgent(make_task_by_name(task), named[name], make_settings(agent, luck=parts_of(name)[1]))
+        made = make_agent(agent, make_task_by_name(task), named[name], luck=parts_of(name)[1])
         states = start_fleet(made, jnp.arange(runs))
         return train_fleet.lower(made, rates, states, steps).compile(), states
 

@@ -1,6 +1,6 @@
 """What the verdict on the held-out families owes to choices of the analysis, and to the model's expected errors.
 
-python tools/held_out_checks.py          # writes held-out-checks.md and held-out-others.md of results/three-scores
+python tools/held_out_checks.py          # writes held-out-checks, -others and -steps.md of results/three-scores
 """
 
 from __future__ import annotations
@@ -11,19 +11,29 @@ import numpy as np
 
 from chunked_td._files import write_atomically
 from chunked_td.lab.store.tables import load_table
-from chunked_td.lab.studies.three_scores.methods import FIXED, LABELS, RULE
+from chunked_td.lab.studies.three_scores.methods import COMPARED, FIXED, LABELS, RULE, STEPS
 from chunked_td.lab.studies.three_scores.protocol import families
-from chunked_td.lab.studies.three_scores.results import Scored, raw_scores, scored
+from chunked_td.lab.studies.three_scores.results import Runs, Scored, on_common_seeds, raw_scores, scored
 
-METHODS = tuple(name for name in LABELS if name not in FIXED)
 FOLDER = Path(__file__).parents[1] / "results" / "three-scores"
 HALVES = 20
+MARGIN = -0.15
+"""Registered: how much the form with less memory may lose."""
 
 
-def difference(found: Scored, other: str) -> str:
-    """The rule less another method, with its interval."""
-    gap = found.difference(RULE, other, True)
+def difference(found: Scored, method: str, other: str) -> str:
+    """One method less another, with its interval; "not run" where one of them was not."""
+    if not {method, other} <= found.methods(True):
+        return "not run"
+    gap = found.difference(method, other, True)
     return f"{gap.value:+.2f} [{gap.low:+.2f}, {gap.high:+.2f}]"
+
+
+def worst_family(found: Scored, method: str) -> str:
+    """Its lowest score, and where."""
+    each = found.by_family(method, True)
+    worst = min(each, key=lambda family: each[family])
+    return f"{each[worst]:.2f} ({worst})"
 
 
 def without_best_two(found: Scored) -> str:
@@ -34,33 +44,49 @@ def without_best_two(found: Scored) -> str:
     kept = sorted(gaps, key=lambda family: gaps[family])[:-2]
     rest = Scored({family: found.cells[family] for family in kept}, ())
     theirs = rest.best_fixed(True)
-    return f"{rest.mean(RULE, True):.2f} | {rest.mean(theirs, True):.2f} | {difference(rest, theirs)}"
+    return f"{rest.mean(RULE, True):.2f} | {rest.mean(theirs, True):.2f} | {difference(rest, RULE, theirs)}"
 
 
-def all_methods(name: str, found: Scored) -> str:
+def all_methods(name: str, runs: Runs) -> str:
     """Every method against the rule, on the families on which all were run at every setting."""
-    cells = {
-        family: each
-        for family, each in found.cells.items()
-        if family in families(True) and all(method in one for one in each.values() for method in METHODS)
-    }
-    rest = Scored(cells, ())
-    methods = sorted([*METHODS, rest.best_fixed(True)], key=lambda method: -rest.mean(method, True))
-    rows = [
-        f"| {name}, {len(cells)} held-out families | mean | median | worst family | less the rule |",
-        "| --- " * 5 + "|",
-    ]
+    run = on_common_seeds(runs, [*FIXED, *COMPARED])
+    missing = sorted({family for family, _ in set(runs) - set(run)})
+    run = {problem: each for problem, each in run.items() if problem[0] not in missing}
+    rest = scored(run)
+    methods = sorted([*COMPARED, rest.best_fixed(True)], key=lambda method: -rest.mean(method, True))
+    count = len(rest.by_family(RULE, True))
+    rows = [f"| {name}, {count} held-out families | mean | median | worst family | less the rule |", "| --- " * 5 + "|"]
     for method in methods:
-        each = rest.by_family(method, True)
-        worst = min(each, key=lambda family: each[family])
-        gap = rest.difference(method, RULE, True)
-        less = "(it is this one)" if method == RULE else f"{gap.value:+.2f} [{gap.low:+.2f}, {gap.high:+.2f}]"
-        numbers = (
-            f"{np.mean(list(each.values())):.2f} | {np.median(list(each.values())):.2f} | {each[worst]:.2f} ({worst})"
-        )
+        each = np.array(list(rest.by_family(method, True).values()))
+        less = "(it is this one)" if method == RULE else difference(rest, method, RULE)
+        numbers = f"{each.mean():.2f} | {np.median(each):.2f} | {worst_family(rest, method)}"
         rows.append(f"| {LABELS[method]} | {numbers} | {less} |")
-    missing = sorted({family for family in found.cells if family in families(True)} - set(cells))
-    return "\n".join(rows) + f"\n\nWithout {', '.join(missing) or 'none'}, where not every method was run."
+    few: dict[int, set[str]] = {}
+    for (family, _), each in run.items():
+        few.setdefault(each[RULE].shape[1], set()).add(family)
+    fewer = "; ".join(f"{', '.join(sorted(few[n]))}: the first {n} seeds" for n in sorted(few)[:-1])
+    return "\n".join(rows) + (
+        f"\n\nWithout {', '.join(missing) or 'none'}, where not every method was run."
+        + (f" {max(few)} seeds, except for {fewer}." if fewer else "")
+    )
+
+
+def less_memory(raw: dict[str, Runs]) -> str:
+    """The rule with counts of single steps against the rule and the best single fixed λ, on the same seeds."""
+    head = ("score", "families, seeds", "single steps", "the rule", "best single fixed λ",
+            "single steps less the rule", "worst family, single steps", "the rule", "as registered")  # fmt: skip
+    lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
+    for name in ("values", "decisions", "control"):
+        run = on_common_seeds(raw[name], [*FIXED, RULE, STEPS])
+        found = scored(run)
+        fixed, gap = found.best_fixed(True), found.difference(STEPS, RULE, True)
+        means = [found.mean(method, True) for method in (STEPS, RULE, fixed)]
+        size = f"{len(found.by_family(RULE, True))}, {min(each[RULE].shape[1] for each in run.values())}"
+        texts = [f"{mean:.2f}" for mean in means[:2]] + [f"{means[2]:.2f} ({LABELS[fixed]})"]
+        held = "holds" if gap.low > MARGIN and means[0] >= means[2] else "does not hold"
+        worst = f"{worst_family(found, STEPS)} | {worst_family(found, RULE)}"
+        lines.append(f"| {name} | {size} | {' | '.join(texts)} | {gap.text('+.2f')} | {worst} | {held} |")
+    return "\n".join(lines)
 
 
 def minus(text: str) -> str:
@@ -69,7 +95,7 @@ def minus(text: str) -> str:
 
 
 def main() -> None:
-    """Write both tables."""
+    """Write the tables."""
     others = []
     rng = np.random.default_rng(0)
     head = (
@@ -78,10 +104,11 @@ def main() -> None:
         "all families: the rule less λ = 0.9 with the same expected errors",
     )  # fmt: skip
     lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
-    for name, runs in raw_scores(load_table(FOLDER / "runs.parquet")).items():
-        runs = {key: methods for key, methods in runs.items() if key[0] in families(True)}
-        if not runs:
-            continue
+    raw = {
+        name: {key: methods for key, methods in runs.items() if key[0] in families(True)}
+        for name, runs in raw_scores(load_table(FOLDER / "runs.parquet")).items()
+    }
+    for name, runs in raw.items():
         means, worst = [], []
         for _ in range(HALVES):
             orders = {size: rng.permutation(size) for size in {m[RULE].shape[1] for m in runs.values()}}
@@ -92,12 +119,14 @@ def main() -> None:
             worst.append(min(each))
         spread = " | ".join(f"{np.min(x):.2f}, {np.median(x):.2f}, {np.max(x):.2f}" for x in (means, worst))
         found = scored(runs)
-        others.append(all_methods(name, found))
+        if "-" not in name:  # the other ways to explore were run with few methods
+            others.append(all_methods(name, runs))
         lines.append(
-            f"| {name} | {spread} | {without_best_two(found)} | {difference(found, 'replacing-0.9-expected')} |"
+            f"| {name} | {spread} | {without_best_two(found)} | {difference(found, RULE, 'replacing-0.9-expected')} |"
         )
-    for file, text in (("held-out-checks", "\n".join(lines)), ("held-out-others", "\n\n".join(others))):
-        write_atomically(FOLDER / "tables" / f"{file}.md", f"{minus(text)}\n".encode())
+    texts = {"checks": "\n".join(lines), "others": "\n\n".join(others), "steps": less_memory(raw)}
+    for file, text in texts.items():
+        write_atomically(FOLDER / "tables" / f"held-out-{file}.md", f"{minus(text)}\n".encode())
         print(minus(text))
 
 

@@ -43,7 +43,7 @@ from chunked_td.lab.statistics import holm
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.tables import load_table, save_table
-from chunked_td.lab.studies.three_scores.methods import FIXED, OTHERS, RULE
+from chunked_td.lab.studies.three_scores.methods import ARMS, RULE
 from chunked_td.lab.studies.three_scores.protocol import EXPONENTS, ScoreSize, families, score_protocols
 from chunked_td.lab.studies.three_scores.results import COLLECT, raw_scores, scored
 
@@ -67,7 +67,7 @@ SCORES = ("values", "decisions", "control")
 
 def run(folder: Path) -> None:
     """Run what is missing in a run directory, and collect it."""
-    arms = [{**FIXED, **OTHERS}[name] for name in METHODS]
+    arms = [ARMS[name] for name in METHODS]
     there = set(load_table(STORED)["family"].unique().to_list())  # Taxi was not run
     chosen = [family for name, family in families(True).items() if name in there]
     protocols = [replace(each, seeds_per_batch=SEEDS) for each in score_protocols(chosen, arms, SIZE)]
@@ -141,9 +141,10 @@ def compare(folder: Path) -> str:
     small = np.mean(np.array(chances) < 0.05)
     text = (
         f"{markdown(heads, rows)}\n\nBy the criteria in tools/replicate_three_scores.py, with {'; with '.join(said)}. "
-        f"The smallest of {len(chances)} p-values is {min(chances):.3f}, {least:.2f} adjusted; {small:.0%} are below 0.05."
+        f"The smallest of {len(chances)} p-values is {min(chances):.3f}, {least:.2f} adjusted; "
+        f"{small:.0%} lie below 5 %."
     )
-    return text.replace(" -", " −").replace("| −--", "| ---").replace("% are", " % are")
+    return text.replace(" -", " −").replace("| −--", "| ---").replace("% lie", " % lie")
 
 
 if __name__ == "__main__":

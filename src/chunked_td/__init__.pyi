@@ -55,6 +55,7 @@ from chunked_td.learners.named import ChunkedTD as ChunkedTD
 from chunked_td.learners.named import DynaQ as DynaQ
 from chunked_td.learners.named import ExpectedSarsaLambda as ExpectedSarsaLambda
 from chunked_td.learners.named import FactoredChunkedExpectedSarsa as FactoredChunkedExpectedSarsa
+from chunked_td.learners.named import LineageExpectedSarsa as LineageExpectedSarsa
 from chunked_td.learners.named import NStepChunkedSarsa as NStepChunkedSarsa
 from chunked_td.learners.named import NStepChunkedTD as NStepChunkedTD
 from chunked_td.learners.named import PrioritisedSweepingQ as PrioritisedSweepingQ

@@ -158,7 +158,7 @@ class Given(ctd.LambdaSource):
         (lambda *x: 2.0, {}, r"lambda_source must give numbers in \[0, 1\]"),
         (0.5, {"learner": "q"}, r"learner must be one of"),
         (0.5, {"discount": 2}, r"discount must be a number in \[0, 1\]"),
-        (0.5, {"policy": np.ones((2, 2))}, r"policy must have the shape"),
+        (0.5, {"policy": np.ones((2, 2))}, r"policy must have shape"),
         (0.5, {"policy": np.ones((6, 3))}, r"policy must sum to 1 over the legal actions"),
         (0.5, {"policy": "greedy"}, r"policy must be one of 'uniform'"),
         (0.5, {"epsilon": 0.1}, r"values and epsilon must be given together"),

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 import chunked_td as ctd
 from chunked_td.analysis.fixed_points import fixed_point
-from chunked_td.analysis.fixed_points.limits import LimitModel
-from chunked_td.analysis.fixed_points.places import Chain, Places
-from chunked_td.analysis.fixed_points.problem import Problem
+from chunked_td.analysis.fixed_points.chain import Chain, Places, Problem
+from chunked_td.analysis.fixed_points.weights import LimitModel
 from chunked_td.envs.dynamics import ChainAndSplit, KeyToDoor, SkewedSplit, TransitionTable
 from chunked_td.lambdas import CLASSES
 from chunked_td.simulation import simulate

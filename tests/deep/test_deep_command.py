@@ -14,7 +14,7 @@ import pytest
 
 from chunked_td import cli
 from chunked_td.deep import training as training_module
-from chunked_td.deep.agents.tallies import RunTally
+from chunked_td.deep.agents.base import RunTally
 from chunked_td.deep.training import DeepTraining, diverged_runs, plan_blocks, summary
 
 FIXED = ("--lambda", "0.9", "--seeds", "2")

@@ -21,7 +21,7 @@ from chunked_td.deep.gym import ActionScale, Environments, Normaliser, Round
 from chunked_td.deep.lambdas import DeepConstant
 from chunked_td.deep.networks import apply_mlp, make_mlp
 from chunked_td.deep.policies import Discrete, Gaussian
-from chunked_td.deep.training import DeepAgent, make_settings
+from chunked_td.deep.training import make_agent
 from chunked_td.envs.jax_task import TaskStep
 
 SMALL = {"hidden": (8,)}
@@ -95,7 +95,7 @@ def same(first, second, exactly=True):
 def test_a_streaming_learner_fed_from_python_is_that_of_the_jax_loop(rule):
     learner = DeepLearner(Walk(), rule, lambda_=0.8, step_size=0.3, seed=3, explore=20, **SMALL)
     history = learner.learn(Walk(), 40)
-    agent = DeepAgent(WalkTask(), DeepConstant(0.8), make_settings(rule, explore=20, **SMALL))
+    agent = make_agent(rule, WalkTask(), DeepConstant(0.8), explore=20, **SMALL)
     state, tally = jax.jit(lambda: agent.block(jnp.float32(0.3), agent.start(3), 40))()
     same(jax.tree.map(lambda x: x[0], learner.states.learned), state.learned, exactly=False)
     assert history.returns.size == int(tally.episodes) > 4
@@ -109,8 +109,7 @@ def test_ppo_fed_from_python_is_that_of_the_jax_loop():
     learner = DeepLearner(env, "ppo", lambda_=0.9, seed=1, steps=16, normalise=False, **SMALL)
     history = learner.learn(env, 50)
     assert learner.steps == 64  # whole rollouts
-    settings = make_settings("ppo", environments=2, steps=16, **SMALL)
-    agent = DeepAgent(WalkTask(), DeepConstant(0.9), settings)
+    agent = make_agent("ppo", WalkTask(), DeepConstant(0.9), environments=2, steps=16, **SMALL)
     state, tally = jax.jit(lambda: agent.block(jnp.float32(1e-3), agent.start(1), 64))()
     same(learner.states.networks, state.networks, exactly=False)
     assert history.returns.size == int(tally.episodes) > 4

@@ -9,15 +9,16 @@ import pytest
 
 from chunked_td.deep import Categories, DeepRecurrent, DeepRollout, RolloutLambda
 from chunked_td.deep.agents import ppo
-from chunked_td.deep.agents.ppo import PpoSettings, collect, ppo_update, start_ppo
-from chunked_td.deep.agents.streaming import StreamingSettings, start_run, stream_block, stream_step
+from chunked_td.deep.agents.ppo import PpoAgent, PpoSettings
+from chunked_td.deep.agents.streaming import StreamingAgent, StreamingSettings
 from chunked_td.deep.lambdas import SOURCES, SourceSizes
 from chunked_td.deep.lambdas.constant import DeepConstant
 from chunked_td.deep.lambdas.percepts import percept_logs
 from chunked_td.deep.lambdas.recurrent import PerceptWindow, RecurrentPercepts
 from chunked_td.deep.memory import Recall, RecurrentMemory
 from chunked_td.deep.networks import apply_mlp
-from chunked_td.envs.tasks import CodedPercepts, MemoryTask, TMazeTask
+from chunked_td.envs.jax_task import CodedPercepts
+from chunked_td.envs.tasks import MemoryTask, TMazeTask
 from chunked_td.returns import gae
 
 SMALL = RecurrentPercepts(hidden=5, units=6)
@@ -67,7 +68,7 @@ def test_one_update_of_the_model_against_plain_numpy():
     model = SMALL.init(jax.random.key(0), SourceSizes(4, 0, (4,), 2))
     model = with_random_head(model, rng)
     begin = jnp.asarray(rng.normal(size=5), jnp.float32)
-    states = SMALL.unroll(model, begin, window)
+    states = SMALL.unroll(model.weights, begin, window)
     np.testing.assert_allclose(states, naive_loss(model.weights, begin, window)[1], atol=1e-6)
     moved = jax.jit(SMALL.learn)(model, begin, window).weights
     window = jax.tree.map(np.asarray, window)
@@ -106,8 +107,9 @@ def test_a_block_is_the_loop_of_steps_with_an_update_after_every_window():
     memory = RecurrentMemory("state", SMALL, window=5, slots=2)
     settings = StreamingSettings(hidden=(8,), explore=20, memory=memory)
     task, source = TMazeTask(1), SOURCES["recurrent"]
-    state = start_run(settings, task, source, 3)
-    step = jax.jit(lambda s: (stream_step(settings, task, source, 0.3, s), task.step(*_move(s), s.action).observation))
+    agent = StreamingAgent(task, source, settings)
+    state = agent.start(3)
+    step = jax.jit(lambda s: (agent.step(0.3, s)[0], task.step(*_move(s), s.action).observation))
     learn = jax.jit(SMALL.learn)
     looped, rows = state, []
     for t in range(20):
@@ -119,26 +121,27 @@ def test_a_block_is_the_loop_of_steps_with_an_update_after_every_window():
         if t % 5 == 4:
             window = PerceptWindow(*(np.stack(column) for column in zip(*rows, strict=True)))
             looped = looped._replace(model=learn(looped.model, begin, window))
-    block, tally = jax.jit(lambda s: stream_block(settings, task, source, 0.3, s, 20))(state)
+    block, tally = jax.jit(lambda s: agent.block(0.3, s, 20))(state)
     for got, want in zip(jax.tree.leaves(block.learned), jax.tree.leaves(looped.learned), strict=True):
         np.testing.assert_allclose(got, want, atol=1e-5)
     np.testing.assert_allclose(block.model.weights.read, looped.model.weights.read, atol=1e-5)
     assert float(tally.steps) == 20
     with pytest.raises(ValueError, match=r"steps: got 7, takes a multiple of the memory's window, 5"):
-        stream_block(settings, task, source, 0.3, state, 7)
+        agent.block(0.3, state, 7)
 
 
 def test_the_advantages_of_ppo_end_where_episodes_end_and_are_cut(monkeypatch):
     """Against a loop over steps: a cut bootstraps from its own state, a termination from nothing, and none goes on."""
     settings = PpoSettings(hidden=(8,), environments=3, steps=12, minibatches=1, epochs=1)
     task, source, seen, rng = TMazeTask(2), DeepConstant(0.7), [], np.random.default_rng(0)
-    state, rollout = collect(settings, task, source, start_ppo(settings, task, source, 5))
+    agent = PpoAgent(task, source, settings)
+    state, rollout = agent.collect(agent.start(5))
     ends = rng.random((2, 12, 3)) < 0.25
     rollout = rollout._replace(terminated=jnp.asarray(ends[0] & ~ends[1]), truncated=jnp.asarray(ends[1]))
     monkeypatch.setattr(ppo, "gae", lambda *arguments: seen.append(gae(*arguments)) or seen[-1])
     random = jax.tree.map(lambda w: jnp.asarray(rng.normal(size=w.shape), w.dtype), state.networks)
     state = state._replace(networks=random)  # the first critic says 0 everywhere
-    _, _, errors = ppo_update(settings, source, 1e-3, state, rollout)
+    _, _, errors = agent.update(1e-3, state, rollout)
     value, ahead = (apply_mlp(state.networks.critic, x)[0][..., 0] for x in (rollout.inputs, rollout.next_inputs))
     expected, after = np.zeros((12, 3)), np.zeros(3)
     for t in reversed(range(12)):
@@ -155,10 +158,11 @@ def test_ppo_reads_the_memory_of_every_environment_alone(reads):
     memory = RecurrentMemory(reads, SMALL, window=4, slots=2, threshold=0.3)
     settings = PpoSettings(hidden=(8,), environments=3, steps=10, minibatches=1, epochs=1, memory=memory)
     task, source, rng = TMazeTask(1), SOURCES["recurrent"], np.random.default_rng(0)
-    before = start_ppo(settings, task, source, 5)
+    agent = PpoAgent(task, source, settings)
+    before = agent.start(5)
     before = before._replace(model=with_random_head(before.model, rng))
-    after, rollout = jax.jit(collect, static_argnums=(0, 1, 2))(settings, task, source, before)
-    learned, lambdas, _ = jax.jit(ppo_update, static_argnums=(0, 1))(settings, source, 1e-3, after, rollout)
+    after, rollout = jax.jit(agent.collect)(before)
+    learned, lambdas, _ = jax.jit(agent.update)(1e-3, after, rollout)
     n, expected = task.space.n_inputs, jax.jit(_expected)
     begin, arrive = jax.jit(lambda model, percept: memory.begin(model, percept, 3)), jax.jit(memory.arrive)
     rollout = jax.tree.map(np.asarray, rollout)
@@ -241,11 +245,11 @@ def test_the_t_maze_pays_for_the_arm_that_the_signal_named():
 @pytest.mark.long
 def test_a_memory_solves_a_t_maze():
     """Without a memory nobody does better than 0.5. Error rate below 1e-3."""
-    from chunked_td.deep.training import DeepAgent, DeepTraining, make_settings
+    from chunked_td.deep.training import DeepTraining, make_agent
 
     memory = RecurrentMemory("kept", RecurrentPercepts(hidden=8, units=16), slots=2)
-    settings = make_settings("sarsa", hidden=(16,), explore=2_000, memory=memory)
-    rows = DeepTraining(DeepAgent(TMazeTask(4), SOURCES["recurrent"], settings), 1.0, range(4)).train(3_000, 4)
+    agent = make_agent("sarsa", TMazeTask(4), SOURCES["recurrent"], hidden=(16,), explore=2_000, memory=memory)
+    rows = DeepTraining(agent, 1.0, range(4)).train(3_000, 4)
     assert rows[-1]["score"] > 0.85
     assert rows[-1]["lambda"] > 0.8
 
@@ -253,11 +257,11 @@ def test_a_memory_solves_a_t_maze():
 @pytest.mark.long
 def test_ppo_with_a_memory_solves_a_t_maze():
     """As above, on the way to it."""
-    from chunked_td.deep.training import DeepAgent, DeepTraining, make_settings
+    from chunked_td.deep.training import DeepTraining, make_agent
 
     memory = RecurrentMemory("kept", RecurrentPercepts(hidden=8, units=16), slots=2)
-    settings = make_settings("ppo", hidden=(16,), memory=memory)
-    rows = DeepTraining(DeepAgent(TMazeTask(4), SOURCES["recurrent"], settings), 3e-3, range(4)).train(8_192, 6)
+    agent = make_agent("ppo", TMazeTask(4), SOURCES["recurrent"], hidden=(16,), memory=memory)
+    rows = DeepTraining(agent, 3e-3, range(4)).train(8_192, 6)
     assert rows[-1]["score"] > 0.65
 
 
@@ -303,7 +307,7 @@ def test_coded_percepts_are_categories():
         (lambda: TMazeTask(0), r"corridor must be an integer >= 1, got 0"),
         (lambda: TMazeTask(prizes=1), r"prizes must be 0 or at least 2, got 1"),
         (
-            lambda: start_run(StreamingSettings(), MemoryTask(), SOURCES["recurrent"], 0),
+            lambda: StreamingAgent(MemoryTask(), SOURCES["recurrent"], StreamingSettings()).start(0),
             r"memory: got None, but λ from a recurrent model needs an agent with a RecurrentMemory",
         ),
     ],

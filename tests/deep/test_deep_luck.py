@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chunked_td.deep.agents.ppo import PpoSettings, collect, ppo_update, start_ppo
-from chunked_td.deep.agents.streaming import StreamingSettings, learn_step, make_learned, start_run, stream_step
+from chunked_td.deep.agents.ppo import PpoAgent, PpoSettings
+from chunked_td.deep.agents.streaming import StreamingAgent, StreamingSettings, learn_step, make_learned
 from chunked_td.deep.lambdas import DeepConstant, DeepMature, DeepSwitch, SourceSizes, Transitions, read_source
 from chunked_td.deep.lambdas.maturity import guess
 from chunked_td.deep.networks import apply_mlp
-from chunked_td.deep.training import DeepAgent, make_settings, start_fleet, train_fleet
+from chunked_td.deep.training import make_agent, start_fleet, train_fleet
 from chunked_td.envs.tasks import CatchTask, ChargeTask
 
 STATES, ACTIONS, GAMMA, ALPHA = 5, 3, 0.9, 0.05
@@ -92,7 +92,7 @@ def test_a_rollout_moves_the_head_towards_its_own_lambda_returns():
 @pytest.mark.parametrize("agent", ["sarsa", pytest.param("q", marks=pytest.mark.long), "actor-critic", "ppo"])
 def test_lambda_begins_at_one_and_falls_to_that_of_the_source(agent):
     small = {"environments": 4, "steps": 16} if agent == "ppo" else {"epsilon": 0.0, "explore": 1}
-    made = DeepAgent(TINY, HALF, make_settings(agent, hidden=(8,), **small))
+    made = make_agent(agent, TINY, HALF, hidden=(8,), **small)
     states, rates = start_fleet(made, jnp.arange(2)), jnp.full(2, 1e-3 if agent == "ppo" else 0.3)
     assert np.asarray(states.source.head[..., -1] == 1.0).all()
     states, first = train_fleet(made, rates, states, 64 if agent == "ppo" else 4)
@@ -107,11 +107,12 @@ def test_lambda_begins_at_one_and_falls_to_that_of_the_source(agent):
 def test_with_luck_the_td_error_is_its_mean_over_draws(rule):
     """At the charging step of a tiny task the gain is 0, 1 or 2 with probabilities ¼, ½ and ¼."""
     settings = StreamingSettings(rule=rule, hidden=(), explore=10, luck=4_000)
-    now = start_run(settings, TINY, DeepConstant(0.0), 3)
+    agent = StreamingAgent(TINY, DeepConstant(0.0), settings)
+    now = agent.start(3)
     critic = now.learned.critic
     weights = jnp.asarray(np.random.default_rng(0).normal(size=critic.weights[0].shape), jnp.float32)
     now = now._replace(learned=now.learned._replace(critic=critic._replace(weights=(weights,))))
-    step = jax.jit(lambda state: stream_step(settings, TINY, DeepConstant(0.0), 0.0, state))
+    step = jax.jit(lambda state: agent.step(0.0, state)[0])
     now = step(now)
     after = step(now)
     chosen = int(now.task.chosen)
@@ -127,21 +128,21 @@ def test_with_luck_the_td_error_is_its_mean_over_draws(rule):
 
 def test_with_luck_ppo_takes_the_mean_too_and_the_draw_that_came_only_sets_the_path():
     source, small = DeepConstant(0.7), {"hidden": (), "environments": 3, "steps": 6, "minibatches": 1}
-    settings = PpoSettings(**small, luck=2_000)
-    now = start_ppo(settings, TINY, source, 0)
+    agent = PpoAgent(TINY, source, PpoSettings(**small, luck=2_000))
+    now = agent.start(0)
     critic = now.networks.critic
     weights = jnp.asarray(np.random.default_rng(0).normal(size=critic.weights[0].shape), jnp.float32)
     now = now._replace(networks=now.networks._replace(critic=critic._replace(weights=(weights,))))
-    state, rollout = jax.jit(collect, static_argnums=(0, 1, 2))(settings, TINY, source, now)
-    _, _, errors = jax.jit(ppo_update, static_argnums=(0, 1))(settings, source, 1e-3, state, rollout)
+    state, rollout = jax.jit(agent.collect)(now)
+    _, _, errors = jax.jit(agent.update)(1e-3, state, rollout)
     value = lambda *codes: float(apply_mlp(now.networks.critic, TINY.space.inputs(jnp.array(codes)))[0][0])  # noqa: E731
     for b in range(3):
         chosen = int(rollout.codes[1, b, 0])
         after = [value(chosen, gain, 2) for gain in range(3)]
         mean = 0.99 * np.dot([0.25, 0.5, 0.25], after) - value(*rollout.codes[1, b].tolist())
         assert errors[1, b] == pytest.approx(mean, abs=5 * np.abs(after).max() / 2_000**0.5)
-    plain = PpoSettings(**small)
-    _, once = collect(plain, TINY, source, now._replace(luck=()))
+    plain = PpoAgent(TINY, source, PpoSettings(**small))
+    _, once = plain.collect(now._replace(luck=()))
     np.testing.assert_array_equal(once.codes, rollout.codes)
 
 
@@ -159,7 +160,7 @@ def test_one_draw_is_the_agent_without_luck_and_certain_tasks_have_none(agent, t
     small = {"environments": 4, "steps": 8} if agent == "ppo" else {}
 
     def trained(luck, draws=None):
-        made = DeepAgent(task, DeepConstant(0.8), make_settings(agent, hidden=(8,), luck=luck, **small))
+        made = make_agent(agent, task, DeepConstant(0.8), hidden=(8,), luck=luck, **small)
         states = start_fleet(made, jnp.arange(3))
         if draws is not None:
             states = states._replace(luck=jnp.full(3, draws))

@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 
 from chunked_td.deep.agents.streaming import (
+    StreamingAgent,
     StreamingSettings,
     learn_step,
     make_learned,
-    start_run,
     step_bound,
-    stream_block,
-    stream_step,
 )
 from chunked_td.deep.lambdas import SOURCES, DeepConstant, DeepSwitch
 from chunked_td.deep.networks import apply_mlp
-from chunked_td.deep.training import DeepAgent, DeepTraining, make_settings, start_fleet, train_fleet
+from chunked_td.deep.training import DeepTraining, make_agent, start_fleet, train_fleet
 from chunked_td.envs.tasks import CatchTask, ChargeTask
 from chunked_td.traces import Trace, clear, decay, mark, reinforce
 
@@ -105,13 +103,13 @@ def test_a_bounded_step_does_not_overshoot():
 
 @pytest.mark.parametrize("rule", ["sarsa", "q", "actor-critic"])
 def test_the_compiled_block_is_the_loop_of_single_steps(rule):
-    settings, source = StreamingSettings(rule=rule, hidden=(8,), explore=20), DeepConstant(0.8)
-    state = start_run(settings, TINY, source, 3)
-    step = jax.jit(lambda s: stream_step(settings, TINY, source, 0.3, s))
+    agent = StreamingAgent(TINY, DeepConstant(0.8), StreamingSettings(rule=rule, hidden=(8,), explore=20))
+    state = agent.start(3)
+    step = jax.jit(lambda s: agent.step(0.3, s)[0])
     looped = state
     for _ in range(25):
         looped = step(looped)
-    scanned, tally = jax.jit(lambda s: stream_block(settings, TINY, source, 0.3, s, 25))(state)
+    scanned, tally = jax.jit(lambda s: agent.block(0.3, s, 25))(state)
     for got, want in zip(jax.tree.leaves(scanned.learned), jax.tree.leaves(looped.learned), strict=True):
         np.testing.assert_allclose(got, want, atol=1e-6)
     assert int(tally.steps) == 25
@@ -120,7 +118,7 @@ def test_the_compiled_block_is_the_loop_of_single_steps(rule):
 
 
 def test_a_run_does_not_depend_on_the_runs_beside_it():
-    agent = DeepAgent(TINY, SOURCES["value"], make_settings("sarsa", hidden=(8,)))
+    agent = make_agent("sarsa", TINY, SOURCES["value"], hidden=(8,))
     _, three = train_fleet(agent, jnp.full(3, 0.3), start_fleet(agent, jnp.array([7, 8, 9])), 40)
     _, two = train_fleet(agent, jnp.full(2, 0.3), start_fleet(agent, jnp.array([9, 7])), 40)
     for name in ("returns", "lambda_", "square_error"):
@@ -131,7 +129,7 @@ def test_watkins_cuts_the_trace_at_actions_that_are_not_greedy():
     """With ε = 1 and random values, Q(1) has a λ of 1 or 0, SARSA(1) of 1 only."""
     means = {}
     for rule in ("q", "sarsa"):
-        agent = DeepAgent(CatchTask(), DeepConstant(1.0), make_settings(rule, hidden=(8,), epsilon=1.0))
+        agent = make_agent(rule, CatchTask(), DeepConstant(1.0), hidden=(8,), epsilon=1.0)
         _, tally = train_fleet(agent, jnp.full(2, 1.0), start_fleet(agent, jnp.arange(2)), 300)
         means[rule] = float(tally.lambda_.sum() / tally.steps.sum())
         assert float(tally.histogram[:, 1:-1].sum()) == 0.0
@@ -140,14 +138,13 @@ def test_watkins_cuts_the_trace_at_actions_that_are_not_greedy():
 
 
 def test_the_switch_gives_every_run_what_its_own_source_gives():
-    settings = make_settings("sarsa", hidden=(8,))
     sources = (SOURCES["value"], SOURCES["meta-gradient"])
-    switch = DeepAgent(TINY, DeepSwitch(sources), settings)
+    switch = make_agent("sarsa", TINY, DeepSwitch(sources), hidden=(8,))
     states = start_fleet(switch, jnp.zeros(3, jnp.int32))
     chosen = states.source._replace(which=jnp.array([0, 1, 2]), fixed=jnp.full(3, 0.4))
     _, together = train_fleet(switch, jnp.full(3, 0.3), states._replace(source=chosen), 60)
     for k, source in enumerate((DeepConstant(0.4), *sources)):
-        alone = DeepAgent(TINY, source, settings)
+        alone = make_agent("sarsa", TINY, source, hidden=(8,))
         _, tally = train_fleet(alone, jnp.full(1, 0.3), start_fleet(alone, jnp.zeros(1, jnp.int32)), 60)
         np.testing.assert_allclose(together.lambda_[k], tally.lambda_[0], rtol=1e-4)
         np.testing.assert_allclose(together.square_error[k], tally.square_error[0], rtol=1e-3)
@@ -156,7 +153,7 @@ def test_the_switch_gives_every_run_what_its_own_source_gives():
 @pytest.mark.parametrize("agent", ["sarsa", "ppo"])
 def test_resumed_training_is_the_uninterrupted_one(tmp_path, agent):
     small = {"environments": 2, "steps": 8, "minibatches": 2} if agent == "ppo" else {}
-    made = DeepAgent(TINY, SOURCES["value"], make_settings(agent, hidden=(8,), **small))
+    made = make_agent(agent, TINY, SOURCES["value"], hidden=(8,), **small)
     whole, parts = (DeepTraining(made, 0.01, range(2)) for _ in range(2))
     whole.train(16, 4)
     parts.train(16, 2)
@@ -178,7 +175,7 @@ def test_agents_learn_what_is_easy(agent):
     small = {"environments": 8, "steps": 16, "hidden": (16,)} if agent == "ppo" else {"hidden": (16,)}
     small |= {} if agent == "ppo" else {"explore": 500}
     training = DeepTraining(
-        DeepAgent(task, SOURCES["value"], make_settings(agent, **small)),
+        make_agent(agent, task, SOURCES["value"], **small),
         0.01 if agent == "ppo" else 1.0,
         range(4),
     )

@@ -13,10 +13,10 @@ import polars as pl
 import pytest
 
 from chunked_td import cli
-from chunked_td.deep.agents.ppo import PpoSettings, collect, ppo_update, start_ppo
+from chunked_td.deep.agents.ppo import PpoAgent, PpoSettings
 from chunked_td.deep.lambdas import SOURCES, DeepMetaGradient
 from chunked_td.deep.networks import apply_mlp
-from chunked_td.deep.training import DeepAgent, make_settings
+from chunked_td.deep.training import make_agent
 from chunked_td.envs.tasks import (
     OTHERS,
     TASKS,
@@ -266,10 +266,9 @@ def test_a_package_that_is_not_there_is_named(monkeypatch):
 def test_ppo_bootstraps_from_the_true_next_state():
     """TD errors bootstrap from the true next state, not from the first one of the next episode; λ is [T, B]."""
     task, settings = ChargeTask(horizon=4, points=2), PpoSettings(hidden=(8,), environments=3, steps=6, minibatches=1)
-    source = SOURCES["value"]
-    state = start_ppo(settings, task, source, 0)
-    state, rollout = jax.jit(collect, static_argnums=(0, 1, 2))(settings, task, source, state)
-    _, lambdas, errors = jax.jit(ppo_update, static_argnums=(0, 1))(settings, source, 1e-3, state, rollout)
+    agent = PpoAgent(task, SOURCES["value"], settings)
+    state, rollout = jax.jit(agent.collect)(agent.start(0))
+    _, lambdas, errors = jax.jit(agent.update)(1e-3, state, rollout)
     values = np.asarray(apply_mlp(state.networks.critic, rollout.inputs)[0][..., 0])
     following = np.asarray(apply_mlp(state.networks.critic, rollout.next_inputs)[0][..., 0])
     going_on = ~np.asarray(rollout.terminated)
@@ -283,11 +282,11 @@ def test_ppo_bootstraps_from_the_true_next_state():
 
 def test_ppo_refuses_what_it_cannot_use():
     with pytest.raises(ValueError, match=r"DeepMetaGradient learns from eligibility traces"):
-        DeepAgent(TASKS["charge"], DeepMetaGradient(), make_settings("ppo"))
+        make_agent("ppo", TASKS["charge"], DeepMetaGradient())
     with pytest.raises(ValueError, match=r"minibatches must divide environments × steps = 1024, got 3"):
         PpoSettings(minibatches=3)
     with pytest.raises(ValueError, match=r"agent must be one of"):
-        make_settings("dqn")
+        make_agent("dqn", TASKS["charge"], SOURCES["value"])
     with pytest.raises(ValueError, match=r"did you mean 'catch'"):
         make_task_by_name("katch")
 

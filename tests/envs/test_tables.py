@@ -250,7 +250,7 @@ def test_the_true_model_of_a_table():
     for s, a in np.argwhere(table.legal_actions).tolist():
         by_hand = chances_by_hand(table, s, a)
         step = asked(model, table, s, 0, parts)
-        listed, k = {}, model.first(step, a)
+        listed, k = {}, model.following(step, a, -1)
         while k >= 0:
             listed[int(model.target(step, a, k))] = model.weight(step, a, k)
             k = model.following(step, a, k)

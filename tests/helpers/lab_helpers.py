@@ -23,11 +23,11 @@ leave(reproduce(arguments.pop("experiments"), **arguments))
 """
 
 
-def start(out, experiments=(TOY,), environment=None, **options) -> subprocess.Popen:
-    """The same in a process of its own."""
+def start(out, experiments=(TOY,), environment=None, before=(), **options) -> subprocess.Popen:
+    """The same in a process of its own. Args: before: a command that runs it."""
     arguments = {"experiments": list(experiments), "out": str(out), "networks": False, **options}
     return subprocess.Popen(
-        [sys.executable, "-c", _CALL, json.dumps(arguments)],
+        [*before, sys.executable, "-c", _CALL, json.dumps(arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

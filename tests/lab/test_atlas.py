@@ -15,7 +15,7 @@ from chunked_td.lab.errors import UsageError
 from chunked_td.lab.running.batches import execute
 from chunked_td.lab.running.plan import Size, batches_of
 from chunked_td.lab.running.reproduce import RunOptions
-from chunked_td.lab.store.family import family_of
+from chunked_td.lab.store.settings import family_of
 from chunked_td.lab.studies.atlas.families import CHOICE, FAMILIES, PREDICTION
 from chunked_td.lab.studies.atlas.families.corridors import corridor
 from chunked_td.lab.studies.atlas.methods import FIXED_METHODS, ONLY_ON, builtin_methods, methods_in, scored_methods

@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,7 +36,7 @@ from chunked_td.lab.comparison.answer import (
     direct_texts,
     headline,
 )
-from chunked_td.lab.comparison.arms import BOOTSTRAPS, SOURCES, LearnerArm, arms_of, learner_for, protocol_of
+from chunked_td.lab.comparison.arms import BOOTSTRAPS, SOURCES, arms_of, learner_for, make_arm, protocol_of
 from chunked_td.lab.comparison.page import TOP, curves_plot, ranking_table, render_page, step_size_plot
 from chunked_td.lab.comparison.ranking import LEAST, PairedFamily, chosen_sizes, own_interval
 from chunked_td.lab.comparison.recipe import agent_line, command, script
@@ -46,6 +47,7 @@ from chunked_td.lab.identity import check_id
 from chunked_td.lab.results.runs import RunArrays
 from chunked_td.lab.running.plan import SweepOptions, make_plan
 from chunked_td.lab.running.reproduce import RunOptions
+from chunked_td.lab.study import Arm
 from chunked_td.learners.inputs import learner_by_name
 from chunked_td.simulation.simulate import simulate
 from helpers import browser
@@ -58,9 +60,14 @@ def quiet(settings: ComparisonSettings, out=None, **more):
     return compare(settings, out, say=lambda text: None, how=RunOptions(quiet=True), **more)
 
 
-def played(settings: ComparisonSettings, arm: LearnerArm, step_size: float, seeds: int):
+def exploring(arm: Arm, settings: ComparisonSettings) -> Arm:
+    """The arm, with the exploration of these settings."""
+    return make_arm(arm.learner, arm.group, getattr(arm.lambda_source, "value", 0.0), settings)
+
+
+def played(settings: ComparisonSettings, arm: Arm, step_size: float, seeds: int):
     """Mean return and mean λ per stretch of some runs of an arm, by the runner of the comparison."""
-    made = arm.in_lab(settings, (0,))
+    made = exploring(arm, settings)
     found = play(
         ComparisonProblem.of(settings), learner=made.learner, lambda_source=made.source(), model=made.model,
         seeds=np.arange(seeds), step_sizes=np.full(seeds, step_size), episodes=settings.episodes, probes=[],
@@ -214,7 +221,7 @@ def test_a_bound_on_what_was_not_seen_holds_by_simulation():
 
 def outcome(means: dict[float, float], diverged: tuple[float, ...] = ()) -> ArmOutcome:
     scores = np.repeat([[-np.inf if size in diverged else mean] for size, mean in means.items()], 4, axis=1)
-    return made_up(LearnerArm("sarsa", "fixed", 0.5), scores, tuple(means))
+    return made_up(make_arm("sarsa", "fixed", 0.5), scores, tuple(means))
 
 
 def test_a_grid_extends_itself_at_the_edge_that_is_best():
@@ -250,8 +257,8 @@ def test_arms_that_diverge_are_shown_and_the_others_ranked(compiled):
         step_sizes=(0.9,), extend=0, compiled=compiled,
     )  # fmt: skip
     found = quiet(cliff)
-    assert [row.arm.value for row in found.rows] == [0.0]
-    assert [one.arm.value for one in found.diverged] == [1.0]
+    assert [row.arm.lambda_source.value for row in found.rows] == [0.0]
+    assert [one.arm.lambda_source.value for one in found.diverged] == [1.0]
     assert any(text.startswith("Not ranked: SARSA, λ = 1 at α = 0.9 (2 of 2 runs)") for text in answer(found))
     assert "SARSA, λ = 1" in render_page(found)
 
@@ -259,16 +266,16 @@ def test_arms_that_diverge_are_shown_and_the_others_ranked(compiled):
 # ---- the answer
 
 
-def compared(scores: dict[LearnerArm, np.ndarray], random: float | None = None, **more) -> Comparison:
+def compared(scores: Sequence[tuple[Arm, np.ndarray]], random: float | None = None, **more) -> Comparison:
     """Made-up scores, one checkpoint per run."""
-    outcomes = [made_up(arm, row) for arm, row in scores.items()]
+    outcomes = [made_up(arm, row) for arm, row in scores]
     seeds = outcomes[0].scores.size
-    lost = None if random is None else made_up(LearnerArm("sarsa", "random"), random + 0.01 * np.arange(seeds))
+    lost = None if random is None else made_up(make_arm("sarsa", "random"), random + 0.01 * np.arange(seeds))
     settings = replace(LAKE, episodes=1, step_sizes=(0.1, 0.2, 0.4), seeds=seeds)
     return Comparison(settings, tuple(outcomes), "made up", lost, **more)
 
 
-def made_up(arm: LearnerArm, scores: np.ndarray, sizes: tuple[float, ...] = (0.2,)) -> ArmOutcome:
+def made_up(arm: Arm, scores: np.ndarray, sizes: tuple[float, ...] = (0.2,)) -> ArmOutcome:
     """An arm with these scores, by step size and seed; −∞ where runs diverged."""
     scores = np.atleast_2d(scores)[..., None]
     columns = {
@@ -282,15 +289,16 @@ def made_up(arm: LearnerArm, scores: np.ndarray, sizes: tuple[float, ...] = (0.2
 
 
 KINDS = (("fixed", 0.0), ("fixed", 0.9), ("forward", 0.0), ("value", 0.0), ("dyna", 0.0))
-ARMS = [LearnerArm(bootstrap, *kind) for bootstrap in ("sarsa", "expected_sarsa") for kind in KINDS]
+ARMS = [make_arm(bootstrap, *kind) for bootstrap in ("sarsa", "expected_sarsa") for kind in KINDS]
 LEVELS = {"fixed": 2.0, "forward": 5.0, "value": 1.0, "dyna": 9.0}
 
 
 def made_up_answer(seeds: int = 20, **more) -> Comparison:
     """forward is the best λ, λ = 0.9 behind it by 1, Dyna ahead of both."""
     rng = np.random.default_rng(3)
-    levels = {arm: LEVELS[arm.source] + 2.0 * (arm.source == "fixed" and arm.value > 0) for arm in ARMS}
-    return compared({arm: level + 0.2 * rng.normal(size=seeds) for arm, level in levels.items()}, random=0.0, **more)
+    levels = [LEVELS[arm.group] + 2.0 * (arm.group == "fixed" and arm.lambda_source.value > 0) for arm in ARMS]
+    scores = [(arm, level + 0.2 * rng.normal(size=seeds)) for arm, level in zip(ARMS, levels, strict=True)]
+    return compared(scores, random=0.0, **more)
 
 
 def test_the_answer_names_the_best_lambda_planning_apart_and_what_is_not_worth_trying():
@@ -298,7 +306,7 @@ def test_the_answer_names_the_best_lambda_planning_apart_and_what_is_not_worth_t
     best, planned = best_of(found), best_of(found, plans=True)
     assert best is not None
     assert planned is not None
-    assert (best.arm.source, planned.arm.source) == ("forward", "dyna")
+    assert (best.arm.group, planned.arm.group) == ("forward", "dyna")
     words = (best.arm.label, best.text, planned.arm.label, planned.text, "ten more updates a step")
     assert all(word in headline(found) for word in words)
     worse = headline(found).partition("Not worth trying: ")[2]
@@ -307,10 +315,10 @@ def test_the_answer_names_the_best_lambda_planning_apart_and_what_is_not_worth_t
     assert ctd.ForwardLambda.label not in worse
     assert "Dyna" not in worse
     (direct,) = direct_texts(found)
-    fixed = next(r for r in found.rows if r.arm == LearnerArm(best.arm.bootstrap, "fixed", 0.9))
+    fixed = next(r for r in found.rows if r.arm == make_arm(best.arm.learner, "fixed", 0.9))
     assert found.family.gap(fixed.place, best.place).span(".3g") in direct
     assert "not shown" not in direct
-    table = ranking_table(found, [row for row in found.rows if not row.arm.plans], "ranking")
+    table = ranking_table(found, [row for row in found.rows if not row.plans], "ranking")
     assert all("Dyna" not in row[0] for row in table.rows)
     assert {row[1] for row in table.rows} == {"best", "≈ best", "worse"}
 
@@ -318,8 +326,8 @@ def test_the_answer_names_the_best_lambda_planning_apart_and_what_is_not_worth_t
 @pytest.mark.parametrize(("lead", "simpler"), [(1.0, True), (5.0, False), (-5.0, False)])
 def test_a_fixed_lambda_that_is_not_told_apart_is_named_as_simpler_beside_the_best(lead, simpler):
     rng = np.random.default_rng(0)
-    arms = [arm for arm in ARMS if arm.source in ("fixed", "forward")]
-    found = compared({arm: lead * (arm.source == "forward") + rng.normal(size=10) for arm in arms})
+    arms = [arm for arm in ARMS if arm.group in ("fixed", "forward")]
+    found = compared([(arm, lead * (arm.group == "forward") + rng.normal(size=10)) for arm in arms])
     (direct,) = direct_texts(found)
     assert ("not shown" in direct) == simpler
     assert ("is simpler, and 10 seeds do not tell the two apart." in headline(found)) == simpler
@@ -327,11 +335,11 @@ def test_a_fixed_lambda_that_is_not_told_apart_is_named_as_simpler_beside_the_be
 
 def test_where_nothing_is_better_than_acting_at_random_that_is_the_answer():
     rng = np.random.default_rng(0)
-    scores = {arm: rng.normal(size=10) for arm in ARMS}
+    scores = [(arm, rng.normal(size=10)) for arm in ARMS]
     assert headline(compared(scores, random=0.0)).endswith(NOT_LEARNED)
     assert "Nothing is shown to have learned" in headline(compared(scores, random=5.0))
     assert headline(compared(scores)).startswith("Best λ here")
-    same = compared({arm: np.ones(10) for arm in ARMS})
+    same = compared([(arm, np.ones(10)) for arm in ARMS])
     assert headline(same).startswith("Nothing to choose")
     assert direct_texts(same) == []
 
@@ -366,14 +374,14 @@ def test_seeds_are_added_until_the_answer_is_clear():
 
 def test_rivals_are_compared_where_they_are_named():
     assert Compare("FrozenLake-v1").settings().sources == ComparisonSettings("FrozenLake-v1", 1).sources
-    by_default = {arm.source for arm in arms_of(replace(LAKE, sources=ComparisonSettings("x", 1).sources))}
+    by_default = {arm.group for arm in arms_of(replace(LAKE, sources=ComparisonSettings("x", 1).sources))}
     apart = {"watkins", "mature"}
     rivals = tuple(cls.id for cls in ctd.lambdas.SOURCES.values() if not cls.by_default and cls.id not in apart)
     assert not by_default & {*rivals, "watkins"}
     assert by_default == {*SOURCES, "fixed"} - {*rivals, "watkins"}
     rules = ("lineage", "lineage+luck", "value+mature", "0.9+mature+lineage")
     named = arms_of(replace(LAKE, sources=("watkins", *rivals, *rules), bootstraps=("sarsa", "q_learning")))
-    assert [arm.label for arm in named if arm.source in rules][:4] == [
+    assert [arm.label for arm in named if arm.group in rules][:4] == [
         "SARSA, λ = 1, lineage",
         "SARSA, λ = 1, lineage, luck",
         "SARSA, Value kernel, mature",
@@ -381,8 +389,8 @@ def test_rivals_are_compared_where_they_are_named():
     ]
     for arm in named:
         check_id("arm", arm.id)
-    assert [arm.label for arm in named if arm.source == "watkins"] == ["Q-learning, Watkins (λ = 0.9)"]
-    assert [arm.label for arm in named if arm.source == "signal"] == [
+    assert [arm.label for arm in named if arm.group == "watkins"] == ["Q-learning, Watkins (λ = 0.9)"]
+    assert [arm.label for arm in named if arm.group == "signal"] == [
         f"{bootstrap}, {ctd.SignalLambda.label}" for bootstrap in ("SARSA", "Q-learning")
     ]
     assert len({arm.id for arm in named}) == len({arm.label for arm in named}) == len(named)
@@ -395,9 +403,9 @@ def test_rivals_are_compared_where_they_are_named():
     "source", ["adaptive", "meta-gradient", "signal", "visit", "watkins", "value+mature+lineage+luck"]
 )
 def test_rivals_run_compiled_and_in_gymnasium(source):
-    arm = LearnerArm("q_learning" if source == "watkins" else "expected_sarsa", source, 0.9 * (source == "watkins"))
+    arm = make_arm("q_learning" if source == "watkins" else "expected_sarsa", source, 0.9 * (source == "watkins"))
     assert np.isfinite(played(LAKE, arm, 0.2, 2)[0]).all()
-    made = arm.in_lab(LAKE, (0,))
+    made = exploring(arm, LAKE)
     one = _Run(LAKE, {"learner": made.learner, "lambda_source": made.source(), "discount": 0.9, **made.options}, 0.2, 0,
                LAKE.marks)  # fmt: skip
     assert np.isfinite(_one_run(one)[0]).all()
@@ -411,8 +419,8 @@ SETTINGS = {
 }
 
 
-def agent_of(env, settings: ComparisonSettings, arm: LearnerArm, step_size: float, seed: int):
-    made = arm.in_lab(settings, (0,))
+def agent_of(env, settings: ComparisonSettings, arm: Arm, step_size: float, seed: int):
+    made = exploring(arm, settings)
     return learner_for(
         env, settings, learner=made.learner, lambda_source=made.source(), step_size=step_size, seed=seed,
         discount=settings.discount, **made.options,
@@ -453,7 +461,7 @@ def test_every_arm_can_be_made_in_python_and_in_the_shell(change):
             train = tyro.cli(Train, args=shlex.split(words)[2:])
             learner = learner_by_name(train.learner)
             assert same(learner(env, **learner_settings(learner, train, env)), agent), words
-            in_shell.add(arm.source)
+            in_shell.add(arm.group)
     assert in_shell == {"fixed", *SOURCES, *rules}
 
 
@@ -480,7 +488,7 @@ def test_the_screen_says_what_is_compiled_also_when_piped(monkeypatch, capsys):
     monkeypatch.setattr(caching.threading, "Timer", AtOnce)
     monkeypatch.setattr(engines, "attempt", lambda program, *_: _pretend_to_compile(program))
     settings = replace(LAKE, sources=("junction",))
-    protocol = protocol_of(settings, [arm.in_lab(settings, (3,)) for arm in arms_of(settings)], 2)
+    protocol = protocol_of(settings, [replace(arm, exponents=(-3,)) for arm in arms_of(settings)], 2)
     batches = make_plan([protocol], SweepOptions("paper")).batches
     list(engines.LocalEngine().run(batches))
     shown = capsys.readouterr().err
@@ -506,7 +514,7 @@ def test_where_bootstraps_differ_and_lambda_does_not_matter_there_is_no_differen
     )  # fmt: skip
     found = quiet(settings)
     for name in settings.bootstraps:
-        alone = [row.scores for row in found.outcomes if row.arm.bootstrap == name]
+        alone = [row.scores for row in found.outcomes if row.arm.learner == name]
         assert np.ptp(alone, axis=0).max() == 0.0  # λ has no part in it: not one bit differs
     assert any(text.startswith("Expected-SARSA beats Q-learning") for text in bootstrap_texts(found))
 
@@ -519,7 +527,7 @@ def test_where_lambda_changes_runs_but_no_expectation_there_is_no_difference():
     )  # fmt: skip
     found = quiet(settings)
     for name in settings.bootstraps:
-        scores = np.array([one.scores for one in found.outcomes if one.arm.bootstrap == name])
+        scores = np.array([one.scores for one in found.outcomes if one.arm.learner == name])
         assert PairedFamily.of(scores).no_difference
         assert len(np.unique(scores, axis=0)) == 4  # no two λs have the same runs
     assert any(text.startswith("Expected-SARSA beats Q-learning") for text in bootstrap_texts(found))
@@ -587,8 +595,8 @@ def test_the_ranking_agrees_with_an_independent_sweep(taxi):
     found = quiet(TAXI)
     assert "compiled" in found.how
     assert disagreements(found, taxi) == []
-    assert found.rows[0].arm.value == 0.9
-    behind = [row.arm.value for row in found.rows if not found.tied(row)]
+    assert found.rows[0].arm.lambda_source.value == 0.9
+    behind = [row.arm.lambda_source.value for row in found.rows if not found.tied(row)]
     assert [value for value in behind if value < 0.9] == [0.5, 0.5, 0.0, 0.0]
     assert disagreements(quiet(replace(TAXI, epsilon=0.2)), taxi)
     names = {"λ = 0.5": "λ = 0.9", "λ = 0.9": "λ = 0.5"}
@@ -605,7 +613,7 @@ def test_an_independent_sweep_finds_other_errors(taxi, change):
 @pytest.mark.parametrize("mask", [True, False])
 def test_compiled_and_gymnasium_runs_have_the_same_distribution(mask):
     settings = ComparisonSettings("Taxi-v4", episodes=25, lambdas=(0.5,), sources=(), action_mask=mask)
-    arm = LearnerArm("expected_sarsa", "fixed", 0.5)
+    arm = make_arm("expected_sarsa", "fixed", 0.5)
     found = [played(replace(settings, compiled=compiled), arm, 0.4, 12)[0].mean(axis=1) for compiled in (True, False)]
     error = np.hypot(*(scores.std(ddof=1) / np.sqrt(12) for scores in found))
     assert abs(found[0].mean() - found[1].mean()) < 4 * error
@@ -616,7 +624,7 @@ def test_wrappers_bins_and_schedules_play_in_gymnasium():
     for change in ({"compiled": False}, {"step_size_schedule": ctd.linear(1.0, 0.1, 20)}, {"indexer": "hash"}):
         assert ComparisonProblem.of(replace(LAKE, **change)).dynamics is None
     cart = ComparisonSettings("CartPole-v1", 2, bins=(3, 4, 8, 6), low=(None, -2, None, -2), high=(None, 2, None, 2))
-    agent = agent_of(gym.make("CartPole-v1"), cart, LearnerArm("sarsa", "forward"), 0.1, 0)
+    agent = agent_of(gym.make("CartPole-v1"), cart, make_arm("sarsa", "forward"), 0.1, 0)
     assert agent.indexer.size == 3 * 4 * 8 * 6
 
 
@@ -627,7 +635,7 @@ def test_lambda_over_training_is_the_mean_of_the_learners_own(source):
     settings = ComparisonSettings(
         "ChunkedTD/KeyToDoor-v0", 60, env_settings={"horizon": 5}, exploration=ctd.Softmax(0.5)
     )
-    arm, seeds = LearnerArm("expected_sarsa", source), 2
+    arm, seeds = make_arm("expected_sarsa", source), 2
     assert ComparisonProblem.of(settings).dynamics is not None
     compiled = played(settings, arm, 0.3, seeds)[1]
     assert compiled.shape == (seeds, 30)
@@ -647,17 +655,17 @@ def test_lambda_over_training_is_the_mean_of_the_learners_own(source):
         stretches = np.split(np.arange(60), settings.marks[:-1])
         expected = [np.mean([number for episode in stretch for number in found[episode]]) for stretch in stretches]
         assert compiled[seed] == pytest.approx(expected)
-        made = arm.in_lab(settings, (0,))
+        made = exploring(arm, settings)
         one = {"learner": made.learner, "lambda_source": made.source(), "discount": 0.99, **made.options}
         assert _one_run(_Run(settings, one, 0.3, seed, settings.marks))[2] == pytest.approx(expected)
 
 
 def test_initial_values_reach_both_kinds_of_runs():
-    greedy, arm = replace(LAKE, episodes=200, epsilon=0.0), LearnerArm("expected_sarsa", "fixed", 0.0)
+    greedy, arm = replace(LAKE, episodes=200, epsilon=0.0), make_arm("expected_sarsa", "fixed", 0.0)
     optimistic = played(replace(greedy, initial_value=1.0), arm, 0.1, 4)[0].mean()
     assert optimistic > 0.0  # without exploration and with values of 0, nothing is ever found on this lake
     assert optimistic != played(greedy, arm, 0.1, 4)[0].mean()
-    agent = agent_of(gym.make("FrozenLake-v1"), replace(LAKE, initial_value=1.0), LearnerArm("sarsa", "fixed"), 0.1, 0)
+    agent = agent_of(gym.make("FrozenLake-v1"), replace(LAKE, initial_value=1.0), make_arm("sarsa", "fixed"), 0.1, 0)
     assert agent.q_values(0).tolist() == [1.0] * 4
 
 
@@ -672,7 +680,7 @@ def test_acting_at_random_is_what_it_says():
             _, reward, terminated, truncated, _ = env.step(int(rng.integers(4)))
             total, over = total + float(reward), terminated or truncated
         theirs.append(total)
-    ours = played(replace(LAKE, episodes=500), LearnerArm("sarsa", "random"), 0.1, 6)[0].mean(axis=1)
+    ours = played(replace(LAKE, episodes=500), make_arm("sarsa", "random"), 0.1, 6)[0].mean(axis=1)
     error = np.hypot(ours.std(ddof=1) / np.sqrt(6), np.std(theirs) / np.sqrt(2_000))
     assert abs(ours.mean() - np.mean(theirs)) < 4 * error
 
@@ -734,9 +742,8 @@ def test_the_page_answers_first_and_shows_the_best_of_each_kind(lake):
 
 
 def test_the_first_table_has_ten_rows_and_the_others_are_folded_away():
-    scores = {
-        LearnerArm(b, "fixed", v): np.arange(8) * v for b in ("sarsa", "q_learning") for v in np.arange(1, 10) / 9
-    }
+    pairs = [(b, v) for b in ("sarsa", "q_learning") for v in np.arange(1, 10) / 9]
+    scores = [(make_arm(b, "fixed", v), np.arange(8) * v) for b, v in pairs]
     found = compared(scores)
     text = render_page(found)
     first, rest = text.index('id="table-ranking"'), text.index('id="table-rest"')
@@ -832,6 +839,6 @@ def test_arms_in_plain_python_are_not_called_compiled(tmp_path):
         "from dataclasses import dataclass\nimport chunked_td as ctd\n\n@dataclass(frozen=True)\n"
         "class Half(ctd.LambdaSource):\n    def lambda_t(self, step):\n        return 0.5\n"
     )
-    arm = LearnerArm("sarsa", f"{tmp_path / 'half.py'}:Half")
-    told = ComparisonProblem.of(LAKE).describe(_plain([LearnerArm("sarsa", "fixed", 0.5), arm]))
+    arm = make_arm("sarsa", f"{tmp_path / 'half.py'}:Half")
+    told = ComparisonProblem.of(LAKE).describe(_plain([make_arm("sarsa", "fixed", 0.5), arm]))
     assert f"compiled, but those of {arm.label}, which are plain Python" in told

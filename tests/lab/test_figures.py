@@ -12,8 +12,8 @@ from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.errors import WriteError
 from chunked_td.lab.report import networks, plots, style
 from chunked_td.lab.report.figures import all_figures, draw
-from chunked_td.lab.results.runs import evenly, load_results
-from chunked_td.lab.results.selection import replay_selection, selection_loss
+from chunked_td.lab.report.page import plots_of
+from chunked_td.lab.results.runs import evenly, load_results, replay_selection, selection_loss
 from chunked_td.lab.results.tables import tables_of
 from chunked_td.lab.statistics import mean_and_interval
 from chunked_td.lab.store.batch_store import Store
@@ -47,7 +47,7 @@ def studies(tmp_path_factory):
 
 
 def figures_of(results):
-    found = {name: plots.plots_of(study, results, catalogue()) for name, study in results.items()}
+    found = {name: plots_of(study, results, catalogue()) for name, study in results.items()}
     return all_figures(found, {name: tables_of(study) for name, study in results.items()})
 
 
@@ -163,10 +163,10 @@ def test_calibration_pools_runs_by_their_counts(studies):
     found = networks.calibration(runs)
     predicted, observed = (runs.columns[f"calibration_{kind}_3"][:, :, -1] for kind in ("predicted", "observed"))
     counted = runs.columns["calibration_count_3"][:, :, -1]
-    assert found.count[3] == counted.sum()
-    assert found.predicted[3] == pytest.approx(np.sum(predicted * counted) / counted.sum())
-    assert found.observed[3] == pytest.approx(np.sum(observed * counted) / counted.sum())
-    assert networks.calibration(studies["key-to-door"].runs("expected-sarsa-0")) is None
+    assert found[2][3] == counted.sum()
+    assert found[0][3] == pytest.approx(np.sum(predicted * counted) / counted.sum())
+    assert found[1][3] == pytest.approx(np.sum(observed * counted) / counted.sum())
+    assert all(part.size == 0 for part in networks.calibration(studies["key-to-door"].runs("expected-sarsa-0")))
 
 
 def test_intervals_agree_with_scipys_bootstrap():

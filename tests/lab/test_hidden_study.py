@@ -11,7 +11,7 @@ import pytest
 from chunked_td.lab.statistics import reach
 from chunked_td.lab.studies.deep.criteria import FIXED
 from chunked_td.lab.studies.hidden import criteria as rule
-from chunked_td.lab.studies.hidden import tables
+from chunked_td.lab.studies.hidden import report as tables
 from chunked_td.lab.studies.hidden.claims import CLAIMS
 from chunked_td.lab.studies.hidden.protocol import ARMS, STUDY, hidden_protocols, make_hidden_task
 from chunked_td.lab.studies.hidden.report import PAGE
@@ -34,13 +34,13 @@ def test_the_rule_reads_reaches_as_it_says():
         fixed["a"]["0.9"], fixed["b"]["0.5"] = 20, 10
         return {task: {**arms, "recurrent": sources[task], "recurrent-realised": 0} for task, arms in fixed.items()}
 
-    assert rule.reach_claim(reaches(a=20, b=10)) == "holds"
+    assert rule.reach_claim(reaches(a=20, b=10))["memory"] == "holds"
     assert rule.reach_claim(reaches(a=20, b=5)) == "fails"
     alone = {"a": reaches(a=20, b=10)["a"]}
     assert rule.reach_claim(alone) == "in part"
-    assert rule.memory_claim(reaches(a=50, b=10), reaches(a=20, b=10)) == "holds"
-    assert rule.memory_claim(reaches(a=20, b=10), reaches(a=20, b=20)) == "fails"
-    assert rule.memory_claim(alone, alone) == "in part"
+    assert rule.memory_claim(reaches(a=50, b=10), reaches(a=20, b=10))["memory"] == "holds"
+    assert rule.memory_claim(reaches(a=20, b=10), reaches(a=20, b=20))["memory"] == "fails"
+    assert rule.memory_claim(alone, alone)["memory"] == "in part"
 
 
 def test_a_tiny_study_is_collected_and_tabled(tmp_path, monkeypatch):

@@ -21,10 +21,10 @@ from chunked_td.lab.errors import DirectoryError, LabError, guarded
 from chunked_td.lab.report.page import build_report
 from chunked_td.lab.store import certify
 from chunked_td.lab.store.batch_store import METADATA_KEY, Store
-from chunked_td.lab.store.digests import sha256
+from chunked_td.lab.store.certify import sha256
 from chunked_td.lab.store.directory import RunDirectory
+from chunked_td.lab.store.importing import load_npz
 from chunked_td.lab.store.log import RunLog
-from chunked_td.lab.store.npz import load_npz
 from chunked_td.lab.store.settings import digest_columns, digest_of
 from helpers.lab_helpers import TOY, contents, import_batches
 

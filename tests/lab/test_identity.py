@@ -11,17 +11,15 @@ import pytest
 
 from chunked_td.lab import identity as identity_module
 from chunked_td.lab.catalogue import catalogue, load_protocols
-from chunked_td.lab.description import Description, describe
 from chunked_td.lab.errors import DirectoryError, LabError
 from chunked_td.lab.identity import check_id, identity, resolve, schedule_parts, schedule_text
 from chunked_td.lab.running.plan import SweepOptions, make_plan
 from chunked_td.lab.running.reproduce import reproduce
 from chunked_td.lab.store.batch_store import Store, inspect_file
 from chunked_td.lab.store.directory import RunDirectory
-from chunked_td.lab.store.family import family_of
-from chunked_td.lab.store.manifest import Manifest
-from chunked_td.lab.store.npz import load_npz, save_npz
-from chunked_td.lab.store.settings import BatchSettings, digest_of
+from chunked_td.lab.store.importing import load_npz, save_npz
+from chunked_td.lab.store.manifest import Description, Manifest, describe
+from chunked_td.lab.store.settings import BatchSettings, digest_of, family_of
 from chunked_td.lab.study import NetworkSpec, misses_and_returns
 from chunked_td.learners.schedule import Schedule, linear
 

@@ -41,7 +41,7 @@ def test_a_pair_is_judged_by_its_mean_and_by_the_tasks_on_which_it_is_worse(shif
     rng = np.random.default_rng(0)
     runs = [0.5 + 0.01 * rng.random(20) for _ in shift]
     tasks = {f"task {k}": {"0.95": x, "0.95-luck-16": x + d} for k, (x, d) in enumerate(zip(runs, shift, strict=True))}
-    pair = judge_pair(tasks, "0.95-luck-16")
+    pair = judge_pair(tasks, "0.95-luck-16", "0.95")
     assert pair.status == status
     assert pair.better == sum(d > 0 for d in shift)
 
@@ -50,7 +50,7 @@ def test_in_part_is_better_on_a_task_where_the_mean_does_not_tell():
     rng = np.random.default_rng(0)
     sharp, noisy = 0.5 + 0.01 * rng.random(20), rng.random(20)
     tasks = {"sharp": {"0.8": sharp, "0.8-mature": sharp + 0.02}, "noisy": {"0.8": noisy, "0.8-mature": noisy}}
-    assert judge_pair(tasks, "0.8-mature").status == "holds in part"
+    assert judge_pair(tasks, "0.8-mature", "0.8").status == "holds in part"
 
 
 def test_a_tiny_study_is_collected_and_tabled(tmp_path, monkeypatch):

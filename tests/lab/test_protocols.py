@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from chunked_td.lab.catalogue import catalogue, load_protocols
-from chunked_td.lab.description import describe
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.running.batches import execute, scores_of
 from chunked_td.lab.running.plan import SweepOptions, batches_of, make_plan, size_of
-from chunked_td.lab.store.family import family_of
+from chunked_td.lab.store.manifest import describe
+from chunked_td.lab.store.settings import family_of
 from chunked_td.learners.schedule import Schedule
 
 PROTOCOLS = {protocol.id: protocol for protocol in load_protocols()}
@@ -72,6 +72,15 @@ def test_a_shorter_run_is_the_beginning_of_a_longer_one():
         assert set(half) <= set(protocol.record_at(protocol.episodes))
         short, long = (protocol.epsilons(n) for n in (50, 100))
         np.testing.assert_array_equal(short, long[:50])
+
+
+@pytest.mark.parametrize("name", ["label", "note", "group"])
+def test_texts_of_arms_that_no_file_can_hold_are_refused(name):
+    arm = PROTOCOLS["key-to-door"].arms[0]
+    with pytest.raises(ValueError, match=rf"{name} of arm '{arm.id}' must be text that UTF-8 can write, got .*ud800"):
+        replace(arm, **{name: "half \ud800"})
+    with pytest.raises(UsageError, match="title of protocol 'key-to-door' must be text"):
+        replace(PROTOCOLS["key-to-door"], title="\ud800")
 
 
 def test_settings_and_descriptions_are_plain():

@@ -151,7 +151,7 @@ def test_networks_that_share_a_program_bring_a_result_per_arm(monkeypatch):
     )
     plan = make_plan([replace(toy, arms=arms, seeds=10)], SweepOptions("paper"))
     results = list(LocalEngine(1, NetworkRunner(together=True)).run(plan.batches))
-    assert calls == [(toy.arm("net").network.config, None, sources)]
+    assert calls == [(toy.arm("net").model.config, None, sources)]
     assert [result.batch.arm.id for result in results] == ["net", "other"]
     assert all(result.columns is not None for result in results)
     np.testing.assert_allclose(results[1].columns["score"], 3.0)

@@ -16,8 +16,8 @@ from markupsafe import escape
 from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.report import page as page_module
-from chunked_td.lab.report.page import build_report, render, study_pages
-from chunked_td.lab.report.plots import numbers, plots_of
+from chunked_td.lab.report.page import build_report, plots_of, render, study_pages
+from chunked_td.lab.report.plots import numbers
 from chunked_td.lab.results import claims as claims_module
 from chunked_td.lab.results.runs import load_results
 from chunked_td.lab.results.tables import results_table, step_size_table
@@ -296,7 +296,7 @@ def test_text_cannot_break_out_of_the_page(bare, tmp_path, monkeypatch):
     study = studies["key-to-door"]
     arms = tuple(replace(arm, label=HOSTILE, note=HOSTILE) for arm in study.arms)
     texts = {name: HOSTILE for name in ("title", "description", "score_label", "best_label")}
-    about = replace(study.about, deviations=(HOSTILE,), references=(HOSTILE,), **texts)
+    about = replace(study.about, deviations=(HOSTILE, "half \ud800"), references=(HOSTILE,), **texts)
     monkeypatch.setattr(page_module, "save_all", lambda *_: [])
     monkeypatch.setattr(
         claims_module, "load_results", lambda _: {**studies, study.id: replace(study, about=about, arms=arms)}
@@ -304,6 +304,7 @@ def test_text_cannot_break_out_of_the_page(bare, tmp_path, monkeypatch):
     text = build_report(bare, tmp_path / "hostile").read_text(encoding="utf-8")
     assert HOSTILE not in text
     assert "alert(1)" in text
+    assert "half ?" in text  # half a surrogate pair, which no file can hold
     assert "<script>alert" not in text
     assert text.count("</script>") == text.count("<script")
     outline = Outline()

@@ -11,9 +11,8 @@ from scipy import stats
 
 from chunked_td.lab import statistics as st
 from chunked_td.lab.catalogue import load_protocols
-from chunked_td.lab.description import describe, describe_arm
-from chunked_td.lab.results.runs import ArmResults, Results, RunArrays
-from chunked_td.lab.results.selection import exponent_by_error_of_mean, selected_exponent
+from chunked_td.lab.results.runs import ArmResults, Results, RunArrays, exponent_by_error_of_mean, selected_exponent
+from chunked_td.lab.store.manifest import describe, describe_arm
 from chunked_td.lab.study import Selection
 
 NAN = float("nan")

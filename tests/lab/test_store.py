@@ -12,9 +12,10 @@ import pytest
 
 from chunked_td.lab.errors import DirectoryError, LabError, WriteError
 from chunked_td.lab.running.batches import Batch, execute
-from chunked_td.lab.store.batch_store import Store, Wanted, encode, inspect_file
+from chunked_td.lab.store.batch_store import Store, encode, inspect_file
 from chunked_td.lab.store.directory import RunDirectory
-from chunked_td.lab.store.npz import load_npz, save_npz
+from chunked_td.lab.store.importing import load_npz, save_npz
+from chunked_td.lab.store.manifest import ArmRequest
 from helpers.lab_helpers import TOY, contents, start
 
 
@@ -28,7 +29,7 @@ def test_the_table_is_what_the_batch_gave(toy, tmp_path):
     columns = execute(batch)
     with RunDirectory.for_writing(tmp_path) as directory:
         Store(directory).write(batch.settings, columns)
-        table = Store(directory).frame([Wanted.from_settings(batch.settings)])
+        table = Store(directory).frame([ArmRequest.of(batch.settings)])
     assert table.columns == ["arm", "seed", "exponent", "step_size", "episode", "score", "mean_return"]
     assert table.height == batch.rows == 2 * 2 * 4
     row = table.row(

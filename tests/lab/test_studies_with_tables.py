@@ -12,7 +12,7 @@ import pytest
 from chunked_td.cli.report import Report
 from chunked_td.cli.reproduce import Reproduce
 from chunked_td.lab.catalogue import catalogue
-from chunked_td.lab.report.ledger import paper_claims
+from chunked_td.lab.report.text import paper_claims
 from chunked_td.lab.results.claims import judge_all, load_directory
 from chunked_td.lab.studies.deep import tables
 from chunked_td.lab.studies.deep.runner import AgentRunner

@@ -12,7 +12,7 @@ from chunked_td.lab.running.plan import Size, batches_of
 from chunked_td.lab.statistics import cross_fitted
 from chunked_td.lab.studies.atlas import families as atlas_families
 from chunked_td.lab.studies.atlas.families import Family
-from chunked_td.lab.studies.three_scores.methods import FIXED, OTHERS, RULE, FallingLambda
+from chunked_td.lab.studies.three_scores.methods import ARMS, FIXED, RULE, STEPS, FallingLambda
 from chunked_td.lab.studies.three_scores.problems import checkpoints, prepare
 from chunked_td.lab.studies.three_scores.protocol import STUDY, ScoreSize, families, protocol_of
 from chunked_td.lab.studies.three_scores.results import raw_scores, scored, with_tied
@@ -57,10 +57,10 @@ def greedy_by_definition(q, steps=15):
     return returns[[0, 2]].mean()
 
 
-@pytest.mark.parametrize("name", [RULE, "accumulating-0.8", "replacing-0.6"])
+@pytest.mark.parametrize("name", [RULE, STEPS, "accumulating-0.8", "replacing-0.6"])
 def test_scores_are_those_of_a_learner_played_step_by_step(name):
     """Values and decisions from an agent's Q at the checkpoints; control from the rewards that it was paid."""
-    arm = {**FIXED, **OTHERS}[name]
+    arm = ARMS[name]
     exact = prepare(TABLE, 0.9)
     ways = {"given": {"exploration": ctd.GivenPolicy(exact.policy)}}
     ways |= {"bonus": {"exploration": ctd.ReturnBonus(), "epsilon": 0.1}, "greedy": {"epsilon": 0.1}}

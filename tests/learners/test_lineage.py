@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from functools import partial
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -82,6 +84,40 @@ class NaiveCut(NaiveLineage):
     """Nothing passes a return, and first values do not count."""
 
     kept, zero = 0.0, True
+
+
+class NaiveSteps(NaiveLineage):
+    """What passes is the share of the step just made, the same for all rows."""
+
+    def passed(self, row, k):
+        """λ_k N(row_{k−1}, x_k) / (n(x_k) + prior), as it was at time k of this episode."""
+        past = [*self.history[:-1], self.history[-1][: k + 1]]
+        x, _, lambda_k = past[-1][-1]
+        steps = [(a[1], b[0]) for episode in past for a, b in itertools.pairwise(episode)]
+        number = sum(state == x for episode in past for state, *_ in episode)
+        stopped = self.zero and not self.is_first(row, x, past[-1], k)
+        return 0.0 * lambda_k if stopped else lambda_k * steps.count((past[-1][-2][1], x)) / (number + self.kept)
+
+
+class NaiveStepsCut(NaiveSteps):
+    """The same, but nothing passes a return, and first values do not count."""
+
+    kept, zero = 0.0, True
+
+
+@pytest.mark.uncompiled
+@settings(max_examples=40)
+@given(cases())
+def test_lineage_of_single_steps_is_its_definition(case):
+    side_by_side(*both(case, NaiveSteps, view=ctd.Lineage(counts="steps")), episodes=4, check_steps=True)
+
+
+@pytest.mark.uncompiled
+@settings(max_examples=15)
+@given(cases())
+def test_lineage_of_single_steps_that_stops_at_returns_is_its_definition(case):
+    view = ctd.Lineage(prior=0.0, returns="zero", counts="steps")
+    side_by_side(*both(case, NaiveStepsCut, view=view), episodes=4, check_steps=True)
 
 
 @pytest.mark.uncompiled
@@ -207,32 +243,50 @@ def test_without_weight_the_error_is_the_one_that_came():
 RULE = {"view": ctd.Lineage(), "reward_source": ctd.ExpectedError(0.5)}
 
 
-def test_lineage_with_expected_errors_on_both_faces():
-    check_both_faces(ctd.ExpectedSarsaLambda, "expected_sarsa", source=ctd.ConstantLambda(1.0), **RULE)
+STEPS = RULE | {"view": ctd.Lineage(counts="steps")}
 
 
-def test_lineage_with_expected_errors_is_saved(tmp_path):
-    agent = ctd.ExpectedSarsaLambda(World(11, (9,), 3, masked=False), lambda_=1.0, epsilon=0.4, seed=2, **RULE)
+@pytest.mark.parametrize("options", [RULE, STEPS])
+def test_lineage_with_expected_errors_on_both_faces(options):
+    check_both_faces(ctd.ExpectedSarsaLambda, "expected_sarsa", source=ctd.ConstantLambda(1.0), **options)
+
+
+@pytest.mark.parametrize("options", [RULE, STEPS])
+def test_lineage_with_expected_errors_is_saved(tmp_path, options):
+    agent = ctd.ExpectedSarsaLambda(World(11, (9,), 3, masked=False), lambda_=1.0, epsilon=0.4, seed=2, **options)
     twin = check_saving(agent, World(11, (9,), 3, masked=False), tmp_path / "a.ctd")
-    assert (twin.view, twin.reward_source) == (RULE["view"], RULE["reward_source"])
+    assert (twin.view, twin.reward_source) == (options["view"], options["reward_source"])
     np.testing.assert_array_equal(*(np.unique(each.trace.shared, axis=0) for each in (twin, agent)))
     np.testing.assert_array_equal(twin.trace.arrivals, agent.trace.arrivals)
 
 
 @pytest.mark.uncompiled
-def test_lineage_grows_with_the_states_and_the_pairs():
+def test_the_named_learner_is_that_combination():
+    lake, values = gym.make("FrozenLake-v1"), []
+    for cls, options in ((ctd.LineageExpectedSarsa, {}), (ctd.ExpectedSarsaLambda, {"lambda_": 1.0, **RULE})):
+        agent = cls(lake, epsilon=0.4, step_size=0.3, seed=3, **options)
+        agent.learn(lake, episodes=200, progress=False)
+        values.append(agent.tables.values.copy())
+    assert values[0].any()
+    np.testing.assert_array_equal(*values)
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize(("counts", "pairs"), [("pairs", 150 * 151 // 2), ("steps", 150)])
+def test_lineage_grows_with_the_states_and_the_pairs(counts, pairs):
     """A chain longer than any first room: each row's share of each later state is 1/2 in the first episode."""
-    agent = ctd.TDLambda(World(1, (5,), 1), lambda_=1.0, indexer=HashedIndexer(), view="lineage", discount=1.0)
+    view = ctd.Lineage(counts=counts)
+    agent = ctd.TDLambda(World(1, (5,), 1), lambda_=1.0, indexer=HashedIndexer(), view=view, discount=1.0)
     agent.start("start")
     for k in range(150):
         agent.step(0.0, k, False)
     agent.step(1.0, "end", True)
-    assert agent.trace.clock[1] == 150 * 151 // 2
+    assert agent.trace.clock[1] == pairs
     np.testing.assert_allclose(agent.tables.values[:151, 0], [*[0.05] * 150, 0.1])
 
 
 @pytest.mark.uncompiled
-@pytest.mark.parametrize("options", [{"view": "lineage"}, {"view": ctd.Lineage(0.0, "zero")}, RULE])
+@pytest.mark.parametrize("options", [{"view": "lineage"}, {"view": ctd.Lineage(0.0, "zero")}, RULE, STEPS])
 def test_the_fixed_point_is_the_true_value(options):
     """A loop with a slip, γ = 1: from 0 to 1, from 1 back to 0 with probability 1/2, else out, 1 paid per step.
 
@@ -259,6 +313,8 @@ def test_settings_that_do_not_fit_are_refused():
         ctd.Lineage(prior=-1)
     with pytest.raises(ValueError, match=r"returns must be one of .*'share'.*, got 'keep'"):
         ctd.Lineage(returns="keep")
+    with pytest.raises(ValueError, match=r"counts must be one of .*'steps'.*, got 'rows'"):
+        ctd.Lineage(counts="rows")
     with pytest.raises(ValueError, match=r"weight must be a number in \[0, 1\], got 2"):
         ctd.ExpectedError(2)
     with pytest.raises(ValueError, match="replacing goes with view 'traces', got view Lineage"):

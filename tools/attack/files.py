@@ -423,7 +423,7 @@ def crafted_batch(case: Case) -> Outcome:
     import polars as pl
 
     from chunked_td.lab.store.batch_store import METADATA_KEY
-    from chunked_td.lab.store.digests import sha256
+    from chunked_td.lab.store.certify import sha256
     from chunked_td.lab.store.settings import digest_of
 
     box = Sandbox(case)

@@ -20,10 +20,10 @@ from tools.attack.registry import Case, Found, Outcome, attack
 def training() -> Any:
     """A training run of two seeds that has just begun."""
     from chunked_td.deep.lambdas import read_source
-    from chunked_td.deep.training import DeepAgent, DeepTraining, make_settings
+    from chunked_td.deep.training import DeepTraining, make_agent
     from chunked_td.envs.tasks import make_task_by_name
 
-    return DeepTraining(DeepAgent(make_task_by_name("charge"), read_source("0.9"), make_settings("sarsa")), 0.3, (1, 2))
+    return DeepTraining(make_agent("sarsa", make_task_by_name("charge"), read_source("0.9")), 0.3, (1, 2))
 
 
 @functools.cache

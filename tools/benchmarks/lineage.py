@@ -17,6 +17,7 @@ from timing import Row, at_most, fastest
 ARMS = {
     "accumulating": {"lambda_source": 0.95, "view": "traces"},
     "lineage": {"lambda_source": 1.0, "view": "lineage"},
+    "lineage, single steps": {"lambda_source": 1.0, "view": ctd.Lineage(counts="steps")},
     "luck": {"lambda_source": 0.95, "view": "traces", "reward_source": ctd.ExpectedError(0.5)},
     "lineage + luck": {"lambda_source": 1.0, "view": "lineage", "reward_source": ctd.ExpectedError(0.5)},
     "mature": {"lambda_source": ctd.Mature(0.95), "view": "traces"},
@@ -45,17 +46,18 @@ def benchmark(quick: bool = False) -> list[Row]:
     ]
 
 
-def memory(episodes: int = 500) -> str:
-    """Pairs that occurred together, after so many episodes of acting at random."""
-    env = gym.make("Taxi-v4")
-    agent = ctd.ExpectedSarsaLambda(env, lambda_=1.0, view="lineage", epsilon=1.0, step_size=0.05, seed=0)
+def memory(counts: str, episodes: int = 500) -> str:
+    """Pairs, or single steps, that occurred after so many episodes of acting at random."""
+    env, view = gym.make("Taxi-v4"), ctd.Lineage(counts=counts)
+    agent = ctd.ExpectedSarsaLambda(env, lambda_=1.0, view=view, epsilon=1.0, step_size=0.05, seed=0)
     agent.learn(env, episodes)
     pairs, rows, states = int(agent.trace.clock[1]), agent.tables.values.shape[0], env.observation_space.n
     size = agent.trace.shared.nbytes / 1e6
-    return f"memory after {episodes} random episodes: {pairs:,} of {rows * states:,} pairs occurred, {size:.0f} MB"
+    return f"memory after {episodes} random episodes: {pairs:,} {counts} of {rows * states:,} occurred, {size:.2f} MB"
 
 
 if __name__ == "__main__":
     for row in benchmark():
         print(f"{row.name:28} {row.ours * 1e9:7.0f} ns a step, {row.ratio:.2f} of {row.note}, target {row.target}")
-    print(memory())
+    for counts in ("pairs", "steps"):
+        print(memory(counts))

@@ -28,13 +28,11 @@ ENVIRONMENTS, STEPS, EPOCHS, MINIBATCHES = 16, 64, 4, 4
 def ours(source: str, agents: int, steps: int) -> tuple[Any, Any]:
     """A compiled program and its arguments."""
     from chunked_td.deep.lambdas import read_source
-    from chunked_td.deep.training import DeepAgent, make_settings, start_fleet, train_fleet
+    from chunked_td.deep.training import make_agent, start_fleet, train_fleet
     from chunked_td.envs.tasks import make_task_by_name
 
-    settings = make_settings(
-        "ppo", environments=ENVIRONMENTS, steps=STEPS, epochs=EPOCHS, minibatches=MINIBATCHES, hidden=(64, 64)
-    )
-    agent = DeepAgent(make_task_by_name("cart-pole"), read_source(source), settings)
+    settings = {"environments": ENVIRONMENTS, "steps": STEPS, "epochs": EPOCHS, "minibatches": MINIBATCHES}
+    agent = make_agent("ppo", make_task_by_name("cart-pole"), read_source(source), hidden=(64, 64), **settings)
     arguments = (jnp.full(agents, 1e-3), start_fleet(agent, jnp.arange(agents)))
     return train_fleet.lower(agent, *arguments, steps).compile(), arguments
 

@@ -41,7 +41,7 @@ def problem(name: str) -> tuple[Any, Any, dict[str, Any], type, str]:
     else:
         dynamics, learner = KeyToDoor.make(), "expected_sarsa"
         source, cls = ctd.FactoredLambda(), ctd.FactoredChunkedExpectedSarsa
-    network = next(arm.network for arm in load_protocols([name])[0].arms if arm.kind == "network")
+    network = next(arm.model for arm in load_protocols([name])[0].arms if arm.kind == "network")
     config = network.config(dynamics)
     settings = {
         "config": config,

@@ -18,6 +18,7 @@ Set `NUMBA_DISABLE_JIT=1` to run every kernel as ordinary Python, `CHUNKED_TD_BO
 check every index.
 """
 
+# ruff: noqa: F401 (this is the room's front door: names are imported from here)
 from chunked_td._numba.compiler import is_kernel, kernel
 from chunked_td._numba.forms import form, form_of, formed, is_cacheable
 from chunked_td._numba.layouts import (
@@ -35,29 +36,3 @@ from chunked_td._numba.layouts import (
     zeros,
 )
 from chunked_td._numba.static import REQUIRED, code, dispatch, static, static_if_small
-
-__all__ = [
-    "REQUIRED",
-    "Form",
-    "Layout",
-    "Packed",
-    "at",
-    "check_layout",
-    "code",
-    "dispatch",
-    "enlarged",
-    "entry",
-    "form",
-    "form_of",
-    "formed",
-    "is_cacheable",
-    "is_kernel",
-    "kernel",
-    "layouts",
-    "on_stack",
-    "read",
-    "stacked",
-    "static",
-    "static_if_small",
-    "zeros",
-]

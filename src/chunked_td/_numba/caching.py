@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from numba.core import caching as numba_caching
 from numba.core import config as numba_config
 from numba.misc.appdirs import AppDirs
 
 _PACKAGE = Path(__file__).parent.parent
 _CONFIG: Any = numba_config  # Numba sets its attributes when it is imported; type checkers do not see them
+_FILE: Any = getattr(numba_caching, "IndexDataCacheFile", object)  # a name that Numba does not promise to keep
 _LOCK = threading.Lock()
 
 BOUNDSCHECK = os.environ.get("CHUNKED_TD_BOUNDSCHECK") == "1"
@@ -57,11 +59,40 @@ def kept_on_disk(kernel: Any) -> int:
     return sum(1 for _ in Path(cache_folder()).rglob(f"*.{kernel.__qualname__}-*.nbc"))
 
 
-def name_apart(compiled: Any) -> None:
-    """Let this process write files of its own names, so that processes that compile side by side do not mix them."""
+class _Sealed(_FILE):
+    """Compiled code on disk, sealed with a checksum: Numba would run what is damaged, here it is compiled again."""
+
+    def __init__(self, file: Any) -> None:
+        self.__dict__.update(file.__dict__)
+        # Each process writes files of its own names, so that those that compile side by side do not mix them.
+        self._data_name_pattern = self._data_name_pattern.replace("{number", f"{os.getpid()}.{{number")
+
+    def _dump(self, obj: Any) -> bytes:
+        content = super()._dump(obj)
+        return content + hashlib.sha256(content).digest()
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            content, head = Path(self._index_path).read_bytes(), pickle.dumps(self._version, protocol=-1)
+        except OSError:
+            return {}
+        whole = content.startswith(head) and _is_whole(content[len(head) :])
+        return super()._load_index() if whole else {}
+
+    def _load_data(self, name: str) -> Any:
+        if not _is_whole(Path(self._data_path(name)).read_bytes()):
+            raise OSError(f"{name} is damaged")  # for Numba: there is none
+        return super()._load_data(name)
+
+
+def _is_whole(content: bytes) -> bool:
+    return hashlib.sha256(content[:-32]).digest() == content[-32:]
+
+
+def seal(compiled: Any) -> None:
+    """Let a compiled function keep its code on disk in files that show damage."""
     with contextlib.suppress(AttributeError):  # Numba does not promise to keep these names
-        file = compiled._cache._cache_file
-        file._data_name_pattern = file._data_name_pattern.replace("{number", f"{os.getpid()}.{{number")
+        compiled._cache._cache_file = _Sealed(compiled._cache._cache_file)
 
 
 @contextlib.contextmanager
@@ -121,30 +152,22 @@ class Notice:
     @contextlib.contextmanager
     def compiling(self, what: str) -> Iterator[None]:
         """Around one compilation; nested ones are part of the outermost."""
-        with self._local:
-            self._depth += 1
-            outermost = self._depth == 1
-        if not outermost or not (self._name or _watched()):
-            try:
-                yield
-            finally:
-                self._leave()
-            return
         begun, shown = time.perf_counter(), threading.Event()
         timer = threading.Timer(self.patience, self._show, (what, shown))
         timer.daemon = True
-        timer.start()
+        with self._local:
+            self._depth += 1
+            outermost = self._depth == 1
+        if outermost and (self._name or _watched()):
+            timer.start()
         try:
             yield
         finally:
             timer.cancel()
-            self._leave()
+            with self._local:
+                self._depth -= 1
             if shown.is_set() and not self._given_up:
                 print(f"chunked_td: compiled in {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
-
-    def _leave(self) -> None:
-        with self._local:
-            self._depth -= 1
 
     def _show(self, what: str, shown: threading.Event) -> None:
         if self._given_up:

@@ -20,7 +20,7 @@ from numba.core.datamodel import models
 from numba.core.errors import NumbaError
 from numba.extending import register_model
 
-from chunked_td._numba.caching import _CONFIG, NOTICE, caching_here, name_apart
+from chunked_td._numba.caching import _CONFIG, NOTICE, caching_here, seal
 from chunked_td._numba.options import OPTIONS
 
 try:
@@ -30,12 +30,8 @@ except (ImportError, AttributeError):  # a name that Numba does not promise to k
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-FORMS = "chunked_td._numba.forms"
-"""Where stand-ins for classes from outside the package live."""
-
-OURS = ("‹", "›")
-"""Marks around a sentence of ours in an error that Numba passes on."""
-
+FORMS = "chunked_td._numba.forms"  # where stand-ins for classes from outside the package live
+OURS = ("‹", "›")  # around a sentence of ours in an error that Numba passes on
 DISABLED = bool(_CONFIG.DISABLE_JIT)
 
 
@@ -46,14 +42,14 @@ def is_fast() -> bool:
 
 def _subroutine(*arguments: Any) -> Any:
     """The compiler of a kernel that only other kernels call."""
-    return fast.Subroutine(*arguments) if fast is not None and fast.works() else Compiler(*arguments)
+    return (fast.Subroutine if fast and is_fast() else Compiler)(*arguments)
 
 
 class _FromPython:
     """The compiler of a kernel that Python calls: tells what takes long, and keeps errors of ours short."""
 
     def __init__(self, *arguments: Any) -> None:
-        self.compiler = fast.FromPython(*arguments) if fast is not None and fast.works() else Compiler(*arguments)
+        self.compiler = (fast.FromPython if fast and is_fast() else Compiler)(*arguments)
 
     def compile_extra(self, function: Any) -> Any:
         """Compile `function`. The many small objects that this leaves are not searched for garbage."""
@@ -106,24 +102,16 @@ class Kernel:
 
     def for_python(self, cached: bool = True) -> Any:
         """The form that Python calls; with `cached`, its machine code is kept on disk."""
-        made = self._made.get(cached)
-        if made is None:
+        if cached not in self._made:
             with self._lock:
-                made = self._made.get(cached)
-                if made is None:
-                    made = self._made[cached] = compiled_for_python(self.py_func, cached)
-        return made
+                if cached not in self._made:
+                    self._made[cached] = compiled_for_python(self.py_func, cached)
+        return self._made[cached]
 
     def __call__(self, *arguments: Any) -> Any:
-        return self.for_python(self._may_be_kept(arguments))(*arguments)
-
-    def _may_be_kept(self, arguments: tuple[Any, ...]) -> bool:
-        """Whether the code for these arguments may be kept on disk.
-
-        That of a kernel from outside the package may if its first argument has a form that changes with its source
-        (`chunked_td._numba.forms`).
-        """
-        return self._is_ours or (bool(arguments) and type(arguments[0]).__module__ == FORMS)
+        """Call it. Code of a kernel from outside is kept if its first argument's form changes with its source."""
+        cached = self._is_ours or (bool(arguments) and type(arguments[0]).__module__ == FORMS)
+        return self.for_python(cached)(*arguments)
 
     @property
     def _numba_type_(self) -> Any:
@@ -143,7 +131,7 @@ def compiled_for_python(function: Callable[..., Any], cached: bool) -> Any:
         return numba.njit(**FOR_PYTHON)(function)
     with caching_here():
         compiled = numba.njit(cache=True, **FOR_PYTHON)(function)
-    name_apart(compiled)
+    seal(compiled)
     return compiled
 
 

@@ -18,8 +18,10 @@ From these declarations everything else is generated:
 from __future__ import annotations
 
 import functools
+import itertools
 import typing
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,15 +66,10 @@ def check_layout(value: Any) -> Any:
         if hasattr(field, "_fields"):
             check_layout(field)
         elif isinstance(field, np.ndarray):
-            declared = layouts(type(value)).get(name)
-            wanted = "a C-ordered array"
-            good = bool(field.flags.c_contiguous)
-            if declared is not None:
-                wanted = f"a C-ordered {declared.dtype}[{', '.join(declared.dims)}]"
-                good = good and field.dtype == declared.dtype and field.ndim == len(declared.dims)
-            if not good:
-                got = f"{field.dtype}{list(field.shape)} with strides {field.strides}"
-                raise TypeError(f"{type(value).__name__}.{name} must be {wanted}, got {got}")
+            dtype, dims = layouts(type(value)).get(name) or (field.dtype, ("",) * field.ndim)
+            if not field.flags.c_contiguous or field.dtype != dtype or field.ndim != len(dims):
+                wanted = f"{type(value).__name__}.{name} must be a C-ordered {dtype}[{', '.join(dims)}]"
+                raise TypeError(f"{wanted}, got {field.dtype}{list(field.shape)} with strides {field.strides}")
     return value
 
 
@@ -162,32 +159,22 @@ def _array(context, builder, kind, data, shape):
     for size in sizes[:0:-1]:
         strides.insert(0, builder.mul(strides[0], size))
     array: Any = make_array(kind)(context, builder)
-    width = context.get_constant(types.intp, item)
-    populate_array(array, data=data, shape=sizes, strides=strides, itemsize=width, meminfo=None)
+    populate_array(array, data=data, shape=sizes, strides=strides, itemsize=strides[-1], meminfo=None)
     return array._getvalue()
 
 
 # ---- by address
 
 
+@dataclass(frozen=True)
 class Form:
     """The types in a tree of NamedTuples, as nested tuples of classes and names. Known to compiled code by its type."""
 
-    def __init__(self, structure: Any) -> None:
-        self.structure = structure
+    structure: Any
 
     @property
     def _numba_type_(self) -> FormType:
         return FormType(self.structure)
-
-    def __reduce__(self) -> Any:
-        return Form, (self.structure,)
-
-    def __hash__(self) -> int:
-        return hash(self.structure)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Form) and self.structure == other.structure
 
 
 class FormType(types.Opaque):
@@ -195,7 +182,7 @@ class FormType(types.Opaque):
 
     def __init__(self, structure: Any) -> None:
         self.structure = structure
-        super().__init__(name=f"Form({_describe(structure)})")
+        super().__init__(name=f"Form{structure}")
 
 
 register_model(FormType)(models.OpaqueModel)
@@ -242,15 +229,6 @@ def _structure(value: Any) -> Any:
     return type(value).__name__
 
 
-def _describe(structure: Any) -> str:
-    if isinstance(structure, str):
-        return structure
-    if structure[0] == "array":
-        return f"{structure[1]}{structure[2]}"
-    cls = structure[1]
-    return f"{cls.__module__}.{cls.__qualname__}({', '.join(map(_describe, structure[2:]))})"
-
-
 def _numbers(value: Any) -> list[int]:
     """Of every array its address and shape, of every number its bits."""
     if value is None or type(value) in _CODES:
@@ -279,29 +257,17 @@ def _type_of(structure: Any) -> Any:
     return types.BaseTuple.from_types(tuple(_type_of(part) for part in structure[2:]), structure[1])
 
 
-def _read_plainly(addresses: Any, form: Any) -> Any:
-    return addresses.value
-
-
 @intrinsic
 def _read_compiled(typingctx, addresses, form):
-    kind = _type_of(form.structure)
-
     def build(context, builder, signature, arguments):
         given: Any = make_array(signature.args[0])(context, builder, arguments[0])
-        position = [0]
+        places = (builder.gep(given.data, [context.get_constant(types.intp, k)]) for k in itertools.count())
+        return _rebuild(context, builder, form.structure, lambda: builder.load(next(places)))
 
-        def load() -> Any:
-            index = context.get_constant(types.intp, position[0])
-            position[0] += 1
-            return builder.load(builder.gep(given.data, [index]))
-
-        return _rebuild(context, builder, form.structure, load)
-
-    return kind(addresses, form), build
+    return _type_of(form.structure)(addresses, form), build
 
 
-read: Any = _read_plainly if DISABLED else _read_compiled
+read: Any = (lambda addresses, form: addresses.value) if DISABLED else _read_compiled
 """read(addresses, form): the tree of a `Packed`, put together from its `addresses`."""
 
 
@@ -351,11 +317,10 @@ def at(batch: Any, index: Any) -> Any:
 def _at(batch, index):
     if not isinstance(batch, types.BaseNamedTuple) or batch.instance_class in _CODES:  # type: ignore[attr-defined]
         return lambda batch, index: batch
-    picked = []
-    for name, kind in zip(batch.fields, batch.types, strict=True):  # type: ignore[attr-defined]
-        nested = isinstance(kind, types.BaseNamedTuple)
-        array = isinstance(kind, types.Array)
-        picked.append(f"batch.{name}[index]" if array else (f"at(batch.{name}, index)" if nested else f"batch.{name}"))
+    picked = [
+        f"batch.{name}[index]" if isinstance(kind, types.Array) else f"at(batch.{name}, index)"
+        for name, kind in zip(batch.fields, batch.types, strict=True)  # type: ignore[attr-defined]
+    ]
     space: dict[str, Any] = {"item": batch.instance_class, "at": at}  # type: ignore[attr-defined]
     exec(f"def pick(batch, index): return item({', '.join(picked)})", space)
     return space["pick"]

@@ -71,16 +71,10 @@ class StepFacts:
         self.agent, self.state, self.action = agent, agent.state, agent.action
         self.previous, self.returned = (left[-1] if left else -1), agent.state in left
         self.policy = agent.memory.next_policy.copy()
-        pair, model = self.state * agent.n_actions + self.action, agent._state.model
-        self.new = bool(model.counts.total[pair * self._parts(model)] == 0) if self._is_forward(model) else False
-
-    @staticmethod
-    def _is_forward(model: Any) -> bool:
-        return isinstance(model, ForwardCounts | PartCounts)
-
-    @staticmethod
-    def _parts(model: Any) -> int:
-        return model.latest.size if isinstance(model, PartCounts) else 1
+        self.pair, model = self.state * agent.n_actions + self.action, agent._state.model
+        self.forward = isinstance(model, ForwardCounts | PartCounts)
+        self.parts = model.latest.size if isinstance(model, PartCounts) else 1
+        self.new = self.forward and bool(model.counts.total[self.pair * self.parts] == 0)
 
     def causes(self, i: int, ended: bool) -> tuple[str, ...]:
         """Every cause of a small λ of reward component i, most telling first; () where none is known."""
@@ -116,11 +110,10 @@ class StepFacts:
     def _chance(self, source: Any, needs: Needs, i: int) -> str:
         agent = self.agent
         model: Any = agent._state.model
-        if not self._is_forward(model) or not needs & (Needs.OUTCOME | Needs.OUTCOMES | Needs.PARTS):
+        if not self.forward or not needs & (Needs.OUTCOME | Needs.OUTCOMES | Needs.PARTS):
             return ""
-        pair = self.state * agent.n_actions + self.action
-        origin = pair * self._parts(model) + (i if isinstance(model, PartCounts) else 0)
-        counts = model.counts
+        in_parts, counts = isinstance(model, PartCounts), model.counts
+        origin = self.pair * self.parts + (i if in_parts else 0)
         seen = counts.pairs[: int(counts.size[0])]
         outcomes = seen[seen[:, ORIGIN] == origin]
         if self.new:
@@ -130,23 +123,18 @@ class StepFacts:
         if Needs.OUTCOMES in needs:
             likely = float((share**2).sum())
         else:
-            likely = float(share[outcomes[:, TARGET] == self._came(model, i)].sum())
+            came = model.value[i] if in_parts else counts.pairs[model.latest[0], TARGET]
+            likely = float(share[outcomes[:, TARGET] == came].sum())
         if len(outcomes) < 2 or likely >= CERTAIN:
             return ""
         text = f"chance: {len(outcomes)} outcomes of this action are known"
-        if not isinstance(model, ForwardCounts) or agent.percept != "state":
+        if in_parts or agent.percept != "state":
             return text
         worth = self._worth(outcomes[:, TARGET])
         if isinstance(source, ValueLambda) and worth.max() == worth.min():
             return ""
         ends = dict.fromkeys((f"{worth.min():.2g}", f"{worth.max():.2g}"))
         return f"{text}, worth {' to '.join(ends)}"
-
-    def _came(self, model: Any, i: int) -> int:
-        """What came, as the counts call it."""
-        return (
-            int(model.value[i]) if isinstance(model, PartCounts) else int(model.counts.pairs[model.latest[0], TARGET])
-        )
 
     def _worth(self, states: np.ndarray) -> np.ndarray:
         """V(x'), or max_a Q(x', a); reward components summed."""
@@ -156,20 +144,15 @@ class StepFacts:
         return values.reshape(-1, self.agent.n_actions)[states].max(axis=1)
 
     def _junction(self, source: Any, needs: Needs) -> str:
-        agent, model = self.agent, self.agent._state.model
-        backward = isinstance(model, BackwardCounts) and Needs.PREDECESSORS in needs
-        if self.previous < 0 or not (backward or isinstance(source, JunctionLambda)):
-            return ""
-        counts: Any = agent.counts
-        if counts is None:
+        agent, counts = self.agent, self.agent.counts
+        backward = isinstance(agent._state.model, BackwardCounts) and Needs.PREDECESSORS in needs
+        if self.previous < 0 or counts is None or not (backward or isinstance(source, JunctionLambda)):
             return ""
         seen = counts.pairs[: int(counts.size[0])]
-        A = agent.n_actions
         if backward:
-            sarsa = agent.bootstrap == SARSA
-            ways = np.count_nonzero(seen[:, ORIGIN] == (self.state * A + self.action if sarsa else self.state))
+            ways = np.count_nonzero(seen[:, ORIGIN] == (self.pair if agent.bootstrap == SARSA else self.state))
         else:
-            ways = np.unique(seen[seen[:, TARGET] == self.state, ORIGIN] // A).size
+            ways = np.unique(seen[seen[:, TARGET] == self.state, ORIGIN] // agent.n_actions).size
             visited = agent._state.source.visited
             if visited[self.previous] >= CERTAIN * visited[self.state]:
                 return ""

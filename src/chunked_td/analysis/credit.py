@@ -17,6 +17,7 @@ among the steps. `watch_training` trains a learner and keeps λ by state. Pictur
 from __future__ import annotations
 
 import copy
+import importlib
 import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -167,7 +168,7 @@ class Explanation:
         found = [(int(t), int(i)) for t, i in zip(*np.nonzero(self.rewards), strict=True)]
         if not found:
             errors = np.abs(self.learners[0].td_errors)
-            found = [(int(n) // errors.shape[1], int(n) % errors.shape[1]) for n in [errors.argmax()]]
+            found = [divmod(int(errors.argmax()), errors.shape[1])]
         return sorted(found, key=lambda at: (-abs(self.rewards[at]), -at[0]))
 
     def with_training(self, *watched: LambdaHistory | None) -> Explanation:
@@ -179,9 +180,6 @@ class Explanation:
 
     def table(self) -> Any:
         """One row per learner, step and reward component, as a polars DataFrame."""
-        require("a table", "polars")
-        import polars as pl
-
         T, d = self.rewards.shape
         parts = []
         for one in self.learners:
@@ -198,14 +196,11 @@ class Explanation:
                 "td_error": one.td_errors.ravel(),
                 "update": one.credits.ravel(),
             }
-            parts.append(pl.DataFrame(columns))
-        return pl.concat(parts)
+            parts.append(_polars().DataFrame(columns))
+        return _polars().concat(parts)
 
     def trace_table(self) -> Any:
         """What each earlier step holds when a reward arrives: one row per learner, reward and step, without zeros."""
-        require("a table", "polars")
-        import polars as pl
-
         rows = []
         for one in self.learners:
             for t, i in sorted(self.arrivals):
@@ -213,8 +208,8 @@ class Explanation:
                 for k in np.flatnonzero(e):
                     update = one.step_size * one.td_errors[t, i] * e[k]
                     rows.append((one.label, t, i, self.rewards[t, i], int(k), float(e[k]), float(update)))
-        names = ("learner", "arrival", "component", "reward", "step", "trace", "update")
-        return pl.DataFrame(rows, schema=list(names), orient="row")
+        names = ["learner", "arrival", "component", "reward", "step", "trace", "update"]
+        return _polars().DataFrame(rows, schema=names, orient="row")
 
     def sentences(self) -> list[str]:
         """How far the largest reward reaches back, and where credit stops, one text per learner."""
@@ -247,15 +242,21 @@ class Explanation:
             "explain.png": as_png(self.figure()),
             "explain.html": self.page().encode(),
         }
-        watched = [one for one in self.learners if one.watched is not None]
+        watched = {one.label: one.watched.table() for one in self.learners if one.watched is not None}
         if watched:
-            files["over_training.csv"] = _csv(over_training_table(watched))
+            labelled = [table.with_columns(learner=_polars().lit(label)) for label, table in watched.items()]
+            files["over_training.csv"] = _csv(_polars().concat(labelled))
         for name, content in files.items():
             write_atomically(folder / name, content)
         return [folder / name for name in files]
 
     def __str__(self) -> str:
         return "\n".join([f"{self.env}: {len(self.actions)} steps, {self.ended}", *self.sentences()])
+
+
+def _polars() -> Any:
+    require("a table", "polars")
+    return importlib.import_module("polars")
 
 
 def _csv(frame: Any) -> bytes:
@@ -301,7 +302,7 @@ def explain(agent: Learner, env: Any, seed: int = 0, *, against: Any = (), max_s
         player.agent.start(observation, info, action=action)
     places, actions, rewards, ended = [], [], [], ""
     while not ended:
-        places.append(_place(first, observation))
+        places.append(_place(first, first.indexer.find(observation)))
         actions.append(action)
         observation, reward, terminated, truncated, info = step(env, action)
         cut = not (terminated or truncated) and len(actions) >= max_steps
@@ -311,19 +312,20 @@ def explain(agent: Learner, env: Any, seed: int = 0, *, against: Any = (), max_s
         rewards.append(first._reward.copy())
         for player in players[1:]:
             player.step(reward, observation, bool(terminated), last, info, next_action=action)
-    credits = tuple(player.credit() for player in _with_labels(players))
-    return Explanation(_name(env), tuple(places), np.array(actions), np.array(rewards), ended, credits)
-
-
-def _name(env: Any) -> str:
+    labels = Counter()
+    for player in players:  # numbers behind labels that occur twice
+        labels[player.label] += 1
+        if labels[player.label] > 1:
+            player.label = f"{player.label} #{labels[player.label]}"
+    credits = tuple(player.credit() for player in players)
     spec = getattr(env, "spec", None)
-    return spec.id if spec is not None else type(getattr(env, "unwrapped", env)).__name__
+    name = spec.id if spec is not None else type(getattr(env, "unwrapped", env)).__name__
+    return Explanation(name, tuple(places), np.array(actions), np.array(rewards), ended, credits)
 
 
-def _place(agent: Learner, observation: Any) -> str:
+def _place(agent: Learner, state: int) -> str:
     """An observation as short text: its components, or its id."""
-    state, nvec = agent.indexer.find(observation), agent.indexer.nvec
-    if nvec is not None and len(nvec) > 1:
+    if agent.indexer.nvec is not None and len(agent.indexer.nvec) > 1:
         return " ".join(map(str, agent.indexer.components(state)))
     return str(state) if agent.indexer.fixed else f"#{state}"
 
@@ -339,10 +341,10 @@ def _rival(agent: Learner, env: Any, other: Any) -> Learner:
         made = "; a name is not enough, give what it names, such as ctd.ExpectedLambda()"
         hint = made if isinstance(other, str) else ""
         raise ValueError(f"against must be a learner, a λ source, a number or several of those, got {other!r}{hint}")
-    return with_source(agent, as_lambda_source(other, agent.lambda_source))
+    return _with_source(agent, as_lambda_source(other, agent.lambda_source))
 
 
-def with_source(agent: Learner, source: LambdaSource) -> Learner:
+def _with_source(agent: Learner, source: LambdaSource) -> Learner:
     """A copy of a learner with another λ source: the same values, and the same counts where the source reads any."""
     if isinstance(agent, SuttonSingh):
         raise ValueError(f"against: {type(agent).__name__} takes no λ source, got {source!r}")
@@ -394,15 +396,10 @@ class _Player:
             )
         self.agent = copy.deepcopy(agent)
         self.agent._abandon()
-        self.label = label_of(agent)
-        self.states: list[int] = []
-        self.rows: list[int] = []
-        self.lambdas: list[np.ndarray] = []
-        self.td_errors: list[np.ndarray] = []
-        self.causes: list[tuple[tuple[str, ...], ...]] = []
+        self.label = _label(agent)
+        self.states, self.rows, self.lambdas, self.td_errors, self.causes, self.kept = ([] for _ in range(6))
         self.before: dict[int, np.ndarray] = {}
         self.rates = (0.0, 0.0)
-        self.kept: list[np.ndarray] = []
 
     def step(self, *shown: Any, next_action: int | None = None) -> int | None:
         """Learn from a transition and keep what the update was made of."""
@@ -457,7 +454,7 @@ class _Player:
         )
 
 
-def label_of(agent: Learner) -> str:
+def _label(agent: Learner) -> str:
     """A learner in words: its class, its λ source, and the settings of that which are not the usual ones."""
     source, name = agent.lambda_source, type(agent).__name__
     if isinstance(agent.view, Lineage):
@@ -469,15 +466,6 @@ def label_of(agent: Learner) -> str:
     usual = {field.name: field.default for field in fields(source)}
     own = [f"{key}={getattr(source, key)}" for key in usual if getattr(source, key) != usual[key]]
     return f"{name}, {type(source).__name__.removesuffix('Lambda')} λ{' (' + ', '.join(own) + ')' if own else ''}"
-
-
-def _with_labels(players: list[_Player]) -> list[_Player]:
-    """The same players, with numbers behind labels that occur twice."""
-    for place, player in enumerate(players):
-        twins = [other for other in players[:place] if other.label.partition(" #")[0] == player.label]
-        if twins:
-            player.label = f"{player.label} #{len(twins) + 1}"
-    return players
 
 
 # ---- over training
@@ -510,8 +498,7 @@ class LambdaHistory:
 
     def most_visited(self, count: int) -> list[int]:
         """Ids of the most visited states, in the order of their first window and id."""
-        often = sorted(self.steps, key=lambda state: -int(self.steps[state].sum()))[:count]
-        return sorted(often)
+        return sorted(sorted(self.steps, key=lambda state: -int(self.steps[state].sum()))[:count])
 
     def mean(self, state: int) -> np.ndarray:
         """float64[n, d]: mean λ of a state in each window; NaN where it was not visited."""
@@ -520,29 +507,15 @@ class LambdaHistory:
 
     def table(self) -> Any:
         """One row per window, state and reward component with a visit, as a polars DataFrame."""
-        require("a table", "polars")
-        import polars as pl
-
         rows = []
         for state, steps in sorted(self.steps.items()):
             for window in np.flatnonzero(steps):
-                first, last = int(self.episodes[window]) + 1, int(self.episodes[window + 1])
+                often, span = int(steps[window]), (int(self.episodes[window]) + 1, int(self.episodes[window + 1]))
                 for i, total in enumerate(self.sums[state][window]):
-                    mean = float(total) / int(steps[window])
-                    rows.append(
-                        (first, last, state, self.places[state], i, int(steps[window]), mean, mean >= self.threshold)
-                    )
+                    mean = float(total) / often
+                    rows.append((*span, state, self.places[state], i, often, mean, mean >= self.threshold))
         names = ["from_episode", "to_episode", "state", "place", "component", "steps", "mean_lambda", "certain"]
-        return pl.DataFrame(rows, schema=names, orient="row")
-
-
-def over_training_table(watched: Sequence[Credit]) -> Any:
-    """The tables of several learners as one, with their labels."""
-    require("a table", "polars")
-    import polars as pl
-
-    frames = [one.watched.table().with_columns(learner=pl.lit(one.label)) for one in watched if one.watched is not None]
-    return pl.concat(frames)
+        return _polars().DataFrame(rows, schema=names, orient="row")
 
 
 def watch_training(
@@ -559,15 +532,13 @@ def watch_training(
     sums: dict[int, np.ndarray] = {}
     places: dict[int, str] = {}
     certain, breaks, total = np.zeros(n), np.zeros(n), np.zeros(n)
-    one_state = agent.indexer.nvec is None or len(agent.indexer.nvec) == 1
 
     def watch(state: int, episode: int) -> None:
         window = int(np.searchsorted(bounds, episode - begun, side="right")) - 1
         lambda_t = agent.memory.lambda_t
         if state not in steps:
             steps[state], sums[state] = np.zeros(n, np.int64), np.zeros((n, d))
-            shown = "" if one_state else " ".join(map(str, agent.indexer.components(state)))
-            places[state] = shown or (str(state) if agent.indexer.fixed else f"#{state}")
+            places[state] = _place(agent, state)
         steps[state][window] += 1
         sums[state][window] += lambda_t
         total[window] += 1

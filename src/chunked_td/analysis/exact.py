@@ -132,16 +132,12 @@ class ExactModel:
 
         The reward is a float, or an array where the environment pays a vector. Terminal states have no actions.
         """
-        p: dict[int, dict[int, list[tuple[float, int, Any, bool]]]] = {
-            s: {a: [] for a in np.flatnonzero(row).tolist()}
-            for s, row in zip(self.ids.tolist(), self.mask, strict=True)
-        }
+        p: dict[int, dict[int, list[tuple[float, int, Any, bool]]]] = {s: {} for s in self.ids.tolist()}
         rewards = self.reward[:, 0].tolist() if self.env.n_rewards == 1 else list(self.reward.copy())
-        columns = (self.ids[self.source], self.action, self.chance, self.ids[self.target])
-        for s, a, chance, s_next, r, end in zip(
-            *(column.tolist() for column in columns), rewards, self.ended.tolist(), strict=True
-        ):
-            p[s][a].append((chance, s_next, r, end))
+        columns = (self.ids[self.source], self.action, self.chance, self.ids[self.target], self.ended)
+        rows = zip(*(column.tolist() for column in columns), rewards, strict=True)
+        for s, a, chance, s_next, end, r in rows:
+            p[s].setdefault(a, []).append((chance, s_next, r, end))
         return p
 
     def uniform(self) -> np.ndarray:
@@ -160,7 +156,7 @@ class ExactModel:
         if table.size not in (pairs, pairs * self.env.n_rewards):
             raise ValueError(f"table must hold {pairs} values per reward component, got shape {table.shape}")
         q = table.reshape(-1, self.env.n_actions, table.size // pairs)[self.ids].sum(axis=-1)
-        return _soften(q, self.mask, epsilon, tie=0.0)
+        return epsilon_greedy(q, self.mask, epsilon, tie=0.0)
 
     def evaluate(self, policy: Policy = "uniform", discount: float = 1.0) -> Values:
         """Q^π and V^π of a given policy.
@@ -183,7 +179,7 @@ class ExactModel:
             raise ValueError(f"epsilon must be in [0, 1], got {epsilon!r}")
         if not self.acyclic:
             return self._iterate(epsilon, discount)
-        return self._backward(lambda rows, q: _soften(q.sum(axis=-1), self.mask[rows], epsilon, _TIE), discount)
+        return self._backward(lambda rows, q: epsilon_greedy(q.sum(axis=-1), self.mask[rows], epsilon, _TIE), discount)
 
     def visits(self, policy: Policy = "uniform") -> np.ndarray:
         """How likely an episode under `policy` is to pass through each state: float64[N]. No state may return."""
@@ -205,25 +201,14 @@ class ExactModel:
             if policy != "uniform":
                 raise ValueError(f'policy must be "uniform", an array of shape {shape} or a function, got {policy!r}')
             return self.uniform()
-        if callable(policy):
-            pi = np.zeros(shape)
-            for row in np.flatnonzero(self.legal):
-                given = np.asarray(policy(tuple(self.states[row].tolist())), dtype=np.float64)
-                offered = np.flatnonzero(self.mask[row]) if given.size == self.legal[row] else np.arange(given.size)
-                pi[row, offered] = given
-        else:
-            pi = np.asarray(policy, dtype=np.float64)
-        if pi.shape != shape:
-            raise ValueError(f"policy must have shape {shape}, got {pi.shape}")
-        total = np.where(self.mask, pi, 0.0).sum(axis=1)
-        wrong = (self.legal > 0) & ~(np.isclose(total, 1) & (pi >= 0).all(axis=1))
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            raise ValueError(
-                "policy must give probabilities that sum to 1 over the legal actions, "
-                f"got {pi[row]} in state {tuple(self.states[row].tolist())} with {self.legal[row]} legal"
-            )
-        return np.where(self.mask, pi, 0.0)
+        if not callable(policy):
+            return check_policy(policy, self.mask, self.states)
+        pi = np.zeros(shape)
+        for row in np.flatnonzero(self.legal):
+            given = np.asarray(policy(tuple(self.states[row].tolist())), dtype=np.float64)
+            offered = np.flatnonzero(self.mask[row]) if given.size == self.legal[row] else np.arange(given.size)
+            pi[row, offered] = given
+        return check_policy(pi, self.mask, self.states)
 
     def _backward(self, choose: Callable[[slice, np.ndarray], np.ndarray], discount: float) -> Values:
         discount, n, d = check_unit("discount", discount), len(self.ids), self.env.n_rewards
@@ -252,14 +237,10 @@ class ExactModel:
         paid = np.zeros((n, self.env.n_rewards))
         np.add.at(paid, self.source, weight[:, None] * self.reward)
         v = splu(sparse.eye_array(n, format="csc") - discount * move).solve(paid)
-        return Values(self, pi, self._look_ahead(v, discount), v)
-
-    def _look_ahead(self, v: np.ndarray, discount: float) -> np.ndarray:
-        """Q(s, a) = Σ P [r + γ V(s')]."""
         q = np.zeros((*self.mask.shape, v.shape[1]))
         later = np.where(self.ended[:, None], 0.0, v[self.target])
         np.add.at(q, (self.source, self.action), self.chance[:, None] * (self.reward + discount * later))
-        return q
+        return Values(self, pi, q, v)
 
     def _iterate(self, epsilon: float, discount: float, most: int = 1_000_000) -> Values:
         """The best ε-greedy policy where states return: value iteration, then one linear system."""
@@ -274,9 +255,9 @@ class ExactModel:
         v = np.zeros(len(self.ids))
         for _ in range(most):
             q = (paid + ahead @ v).reshape(self.mask.shape)
-            new = (_soften(q, self.mask, epsilon, 0.0) * q).sum(axis=1)
+            new = (epsilon_greedy(q, self.mask, epsilon, 0.0) * q).sum(axis=1)
             if np.abs(new - v).max() <= 1e-13 * max(1.0, np.abs(new).max()):
-                return self._solve(_soften(q, self.mask, epsilon, 1e-10 * max(1.0, np.abs(new).max())), discount)
+                return self._solve(epsilon_greedy(q, self.mask, epsilon, 1e-10 * max(1.0, np.abs(new).max())), discount)
             v = new
         raise ValueError(f"discount must be small enough for values to settle in {most:,} sweeps, got {discount!r}")
 
@@ -299,7 +280,20 @@ def _check_ends(n: int, source: np.ndarray, target: np.ndarray, going: np.ndarra
         raise ValueError("discount must be below 1 where an episode may go on for ever, got 1.0")
 
 
-def _soften(q: np.ndarray, legal: np.ndarray, epsilon: float, tie: float) -> np.ndarray:
+def check_policy(policy: Any, legal: np.ndarray, states: np.ndarray | None = None) -> np.ndarray:
+    """float64[n, A]: given probabilities, which must sum to 1 over the `legal` actions; zero for others."""
+    pi = np.asarray(policy, dtype=np.float64)
+    if pi.shape != legal.shape:
+        raise ValueError(f"policy must have shape {legal.shape}, got {pi.shape}")
+    total = np.where(legal, pi, 0.0).sum(axis=1)
+    wrong = np.flatnonzero(legal.any(axis=1) & ~(np.isclose(total, 1) & (pi >= 0).all(axis=1)))
+    if wrong.size:
+        state = wrong[0] if states is None else tuple(states[wrong[0]].tolist())
+        raise ValueError(f"policy must sum to 1 over the legal actions, got {pi[wrong[0]]} in state {state}")
+    return np.where(legal, pi, 0.0)
+
+
+def epsilon_greedy(q: np.ndarray, legal: np.ndarray, epsilon: float, tie: float) -> np.ndarray:
     """ε-greedy probabilities, float64[n, A], of summed values q, float64[n, A]."""
     masked = np.where(legal, q, -np.inf)
     greedy = legal & (masked >= masked.max(axis=1, keepdims=True) - tie)

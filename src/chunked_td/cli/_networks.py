@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chunked_td.cli._shared import check_at_least_one, folder_name
+from chunked_td.cli._shared import check_counts, check_saved, flag, folder_name
 
 if TYPE_CHECKING:
     from chunked_td.cli.train import Train
@@ -49,7 +49,7 @@ def train_networks(options: Train) -> int:
                 raise ValueError(f"not saved: learning diverged before step {agent.steps:,}; {saved} is from before")
             history = found if history is None else joined(history, found)
             agent.save(saved)
-            files = write_curve(out, history, title, csv=options.csv or (out / "curve.csv").exists())
+            files = write_curve(out, history, title, csv=options.csv)
             last = history.returns[-100:]
             said = (
                 f"mean return of the last {last.size} episodes {last.mean():.4g}" if last.size else "no episode ended"
@@ -71,15 +71,11 @@ def train_networks(options: Train) -> int:
 
 def _check(options: Train) -> None:
     """Refuse options that networks would ignore."""
-    for name in ("steps", "copies", "max_steps"):
-        value = getattr(options, name)
-        if value is not None:
-            check_at_least_one(name, value)
+    check_counts(options, "steps", "copies", "max_steps")
     for field in fields(options):  # type: ignore[arg-type]
         if field.name not in _TAKEN and getattr(options, field.name) != field.default:
-            flag = "--" + field.name.rstrip("_").replace("_", "-")
             instead = "; networks take --steps" if field.name == "episodes" else ""
-            raise ValueError(f"{flag} goes with learners that have a table, not with --network{instead}")
+            raise ValueError(f"{flag(field.name)} goes with learners that have a table, not with --network{instead}")
     if options.lambda_ is not None and options.lambda_source is not None:
         raise ValueError("--lambda and --lambda-source both say what λ is; give one of them")
     if options.epsilon is not None and options.network in ("ppo", "actor-critic"):
@@ -93,12 +89,7 @@ def _agent(options: Train, out: Path) -> tuple[Any, Any, Train]:
     from chunked_td.deep import DeepLearner
 
     saved = out / "agent.npz"
-    if saved.exists() and not (options.resume or options.overwrite):
-        raise ValueError(
-            f"{out} holds an agent: --resume goes on with it, --overwrite starts again, --out names a folder"
-        )
-    if options.resume and not saved.exists():
-        raise ValueError(f"--resume: there is no agent in {out}")
+    check_saved(saved, options)
     options = options.with_saved_environment(out) if options.resume else options
     copies = options.copies or (COPIES if options.network == "ppo" else 1)
 

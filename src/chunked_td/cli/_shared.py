@@ -60,10 +60,33 @@ def _shown_default(text: str) -> str:
     return "" if text in ("None", "False", "") else f"(default: {text})"
 
 
-def check_at_least_one(name: str, value: int) -> None:
-    """Refuse a count of nothing before anything is begun."""
-    if value < 1:
-        raise ValueError(f"--{name.replace('_', '-')} must be a whole number from 1, got {value}")
+def flag(name: str) -> str:
+    """The option of a field."""
+    return "--" + name.rstrip("_").replace("_", "-")
+
+
+def check_counts(options: Any, *names: str) -> None:
+    """Refuse counts of nothing before anything is begun; None is no count."""
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise ValueError(f"{flag(name)} must be a whole number from 1, got {value}")
+
+
+def check_saved(saved: Path, options: Any, what: str = "an agent") -> None:
+    """Refuse to train over what a folder holds without --overwrite, and to --resume what it does not hold."""
+    if saved.exists() and not (options.resume or options.overwrite):
+        go_on = "--resume goes on from there, --overwrite starts again, --out names a folder"
+        raise ValueError(f"{saved.parent} holds {what}: {go_on}")
+    if options.resume and not saved.exists():
+        raise ValueError(f"--resume: {saved.parent} does not hold {what}")
+
+
+def show(page: Path) -> None:
+    """Open a page in a browser."""
+    import webbrowser
+
+    webbrowser.open(page.resolve().as_uri())
 
 
 def keywords_of(name: str, texts: Sequence[str]) -> dict[str, Any]:
@@ -98,11 +121,11 @@ def folder_name(*parts: Any) -> str:
     return "".join(c if c.isalnum() or c in "-._" else "_" for c in text)
 
 
-def new_axes() -> tuple[Any, Any]:
+def new_axes(height: float = 4.0) -> tuple[Any, Any]:
     """A matplotlib figure with one pair of axes."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    figure = Figure(figsize=(6.4, height), layout="constrained")
     axes = figure.subplots()
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes

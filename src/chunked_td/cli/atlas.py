@@ -7,11 +7,12 @@ from typing import Annotated, Literal
 
 import tyro
 
-from chunked_td.cli._shared import command
+from chunked_td.cli._shared import check_counts, command
+from chunked_td.cli.problem import EngineOptions
 
 
 @command
-class Atlas:
+class Atlas(EngineOptions):
     """How good is a way to assign credit, at values, at decisions and in control? A page answers, family by family.
 
     For example:
@@ -20,7 +21,7 @@ class Atlas:
     """
 
     profile: Literal["quick", "full"] = "quick"
-    """quick: one problem of some families, few methods, step sizes and seeds; full: all."""
+    """quick: some families, few methods, step sizes and seeds; full: all."""
     out: Path = Path("runs/atlas")
     """Run directory; what is there already is not repeated."""
     lambda_source: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(aliases=("--method",))] = ()
@@ -32,26 +33,16 @@ class Atlas:
     """Seeds instead of the profile's; at least 4."""
     greedy: bool = False
     """A fourth score: ε-greedy control, which mixes exploration with credit."""
-    engine: Literal["local", "ray"] = "local"
-    """Where batches run."""
-    address: str | None = None
-    """Ray cluster to connect to; by default one is started here."""
-    threads: int | None = None
-    """Threads; default: one per core. Results do not depend on it."""
     page_only: bool = False
     """Run nothing; make the page anew from runs.parquet in the run directory."""
 
     def run(self) -> int:
         """Run it."""
-        from chunked_td.cli._shared import check_at_least_one
-        from chunked_td.lab.running.reproduce import RunOptions
         from chunked_td.lab.studies.atlas.run import atlas, atlas_page
 
         if self.page_only:
             return atlas_page(self.out, self.lambda_source)
-        for name in ("seeds", "threads"):
-            if getattr(self, name) is not None:
-                check_at_least_one(name, getattr(self, name))
+        check_counts(self, "seeds", "threads")
         return atlas(
             out=self.out,
             profile=self.profile,
@@ -59,5 +50,5 @@ class Atlas:
             families=self.families,
             seeds=self.seeds,
             greedy=self.greedy,
-            how=RunOptions(self.engine, self.address, self.threads),
+            how=self.how(),
         )

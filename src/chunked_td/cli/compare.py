@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from chunked_td.cli._shared import command
+from chunked_td.cli._shared import check_counts, command, folder_name, keywords_of, new_axes, show
 from chunked_td.cli.problem import ENV, ProblemOptions
 
 if TYPE_CHECKING:
@@ -71,7 +71,6 @@ class Compare(ProblemOptions):
 
     def run(self) -> int:
         """Compare, print the answer, and write it down."""
-        from chunked_td.cli._shared import folder_name
         from chunked_td.lab.comparison import compare
         from chunked_td.lab.comparison.answer import answer
         from chunked_td.lab.errors import guarded
@@ -96,32 +95,26 @@ class Compare(ProblemOptions):
                 log_curves(log, found)
             print(f"saved: {', '.join(map(str, files))}")
             if self.open:
-                import webbrowser
-
-                webbrowser.open((out / "compare.html").resolve().as_uri())
+                show(out / "compare.html")
             return 0
 
         return guarded(work)()
 
     def settings(self) -> ComparisonSettings:
         """The settings, checked."""
-        from chunked_td.cli._shared import check_at_least_one, keywords_of
         from chunked_td.features.maps import Features
         from chunked_td.lab.comparison import ComparisonSettings
         from chunked_td.lab.comparison.arms import BY_DEFAULT, WITH_FEATURES
         from chunked_td.lab.gym_environments import check_indexing
 
-        for name in ("episodes", "seeds", "max_steps"):
-            check_at_least_one(name, 1 if getattr(self, name) is None else getattr(self, name))
+        check_counts(self, "episodes", "seeds", "max_steps")
         check_indexing(self.bins, self.low, self.high, self.indexer)
         sources = self.sources
         if sources is None:
             env = self.make_env(self.env)
             sources = WITH_FEATURES if isinstance(self.make_indexer(env), Features) else BY_DEFAULT
             env.close()
-        same = {
-            field.name: getattr(self, field.name) for field in fields(ComparisonSettings) if hasattr(self, field.name)
-        }
+        same: dict[str, Any] = {field.name: getattr(self, field.name, None) for field in fields(ComparisonSettings)}
         own: dict[str, Any] = {
             "sources": (*sources, *self.lambda_source),
             "epsilon": self.chosen_epsilon(),
@@ -141,7 +134,7 @@ def print_ranking(found: Comparison) -> None:
     from chunked_td.lab.comparison.page import TOP, apart_rows, ranking_table
 
     console, title = Console(), f"{found.settings.env}, {found.seeds} seeds: {found.settings.score}"
-    plain = [row for row in found.rows if not row.arm.plans]
+    plain = [row for row in found.rows if not row.plans]
     parts = [ranking_table(found, plain[:TOP], "ranking"), ranking_table(found, apart_rows(found), "apart")]
     if console.width < NARROW:  # columns would break numbers
         rows = [dict(zip(part.columns, cells, strict=True)) for part in parts for cells in part.rows]
@@ -192,16 +185,14 @@ def log_curves(log: ScalarLog, found: Comparison) -> None:
 def draw_ranking(path: Path, found: Comparison) -> None:
     """Mean return of the first ten arms with its interval and seeds; acting at random as a line."""
     import numpy as np
-    from matplotlib.figure import Figure
 
+    from chunked_td.lab.comparison.arms import color_of
     from chunked_td.lab.comparison.page import ranked_rows
 
     rows = ranked_rows(found)[::-1]
-    figure = Figure(figsize=(6.4, 1.6 + 0.2 * len(rows)), layout="constrained")
-    axes = figure.subplots()
-    axes.spines[["top", "right"]].set_visible(False)
+    figure, axes = new_axes(1.6 + 0.2 * len(rows))
     for place, row in enumerate(rows):
-        seeds, color = row.outcome.scores, row.arm.color
+        seeds, color = row.outcome.scores, color_of(row.arm)
         axes.plot(seeds, np.full(seeds.size, place), "o", ms=3, color=color, alpha=0.35, mec="none")
         mean, low, high = row.score
         ends = None if np.isnan(low) else [[mean - low], [high - mean]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from chunked_td.cli._shared import command
+from chunked_td.cli._shared import check_counts, check_saved, command, folder_name
 
 if TYPE_CHECKING:
     from chunked_td.deep.training import DeepTraining
@@ -93,28 +93,24 @@ class Deep:
 
     def _training(self) -> tuple[DeepTraining, Path]:
         """What is to be trained, fresh or as it was saved, and the folder to write to."""
-        from chunked_td.cli._shared import check_at_least_one, folder_name
         from chunked_td.deep.lambdas import read_source
-        from chunked_td.deep.training import MOST_SEED, DeepAgent, DeepTraining, make_settings
+        from chunked_td.deep.memory import RecurrentMemory
+        from chunked_td.deep.training import MOST_SEED, DeepTraining, make_agent
         from chunked_td.envs.tasks import make_task_by_name
 
-        for name in ("steps", "seeds", "blocks", "luck"):
-            check_at_least_one(name, getattr(self, name))
+        check_counts(self, "steps", "seeds", "blocks", "luck")
         if not 0 <= self.seed <= MOST_SEED - self.seeds + 1:
             raise ValueError(f"--seed must be a whole number from 0, with all seeds up to {MOST_SEED}, got {self.seed}")
         if self.resume and self.overwrite:
             raise ValueError("--resume goes on with what --overwrite would replace; give one of the two")
-        memory = self._memory()
-        settings = make_settings(self.agent, discount=self.discount, memory=memory, luck=self.luck)
-        agent = DeepAgent(make_task_by_name(self.env), read_source(self.lambda_), settings)
+        memory = None if self.memory == "none" else RecurrentMemory(self.memory)
+        settings = {"discount": self.discount, "memory": memory, "luck": self.luck}
+        agent = make_agent(self.agent, make_task_by_name(self.env), read_source(self.lambda_), **settings)
         extra = [*([] if self.memory == "none" else [self.memory]), *([f"luck-{self.luck}"] if self.luck > 1 else [])]
         named = (self.env, self.agent, self.lambda_, *extra)
         out = self.out or Path("runs/deep") / folder_name(*named)
         saved = out / "states.npz"
-        if saved.exists() and not (self.resume or self.overwrite):
-            raise ValueError(f"{out} holds states: --resume goes on with them, --overwrite starts again")
-        if self.resume and not saved.exists():
-            raise ValueError(f"--resume: there are no states in {out}")
+        check_saved(saved, self, "states")
         size = self.step_size if self.step_size is not None else (1e-3 if self.agent == "ppo" else 0.3)
         seeds = range(self.seed, self.seed + self.seeds)
         training = DeepTraining(agent, size, seeds, f"{self.agent} on {self.env}")
@@ -122,16 +118,6 @@ class Deep:
             training.resume(saved)
         _make_folder(out)
         return training, out
-
-    def _memory(self) -> Any:
-        """The agent's memory, or None."""
-        from chunked_td._checks import check_choice
-        from chunked_td.deep.memory import READS, RecurrentMemory
-
-        check_choice("memory", self.memory, ("none", *READS), cutoff=0.6)
-        if self.memory == "none":
-            return None
-        return RecurrentMemory(self.memory)
 
 
 def _make_folder(out: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from chunked_td.cli._shared import command
+from chunked_td.cli._shared import check_counts, command, flag, folder_name, show
 from chunked_td.cli.problem import ENV, LEARNER, EnvironmentOptions
 
 if TYPE_CHECKING:
@@ -62,10 +62,8 @@ class Explain(EnvironmentOptions):
     def run(self) -> int:
         """Train, explain, write, and print how far credit reaches."""
         from chunked_td.analysis.credit import explain
-        from chunked_td.cli._shared import check_at_least_one, folder_name
 
-        for name in ("episodes", "max_steps"):
-            check_at_least_one(name, getattr(self, name))
+        check_counts(self, "episodes", "max_steps")
         env = self.make_env(self.env)
         agents = self._agents(env)
         histories = [None if trained else self._train(agent) for agent, trained in agents]
@@ -77,10 +75,7 @@ class Explain(EnvironmentOptions):
         print(explanation)
         print(f"saved: {', '.join(map(str, files))}")
         if self.open:
-            import webbrowser
-
-            page = next(path for path in files if path.suffix == ".html")
-            webbrowser.open(page.resolve().as_uri())
+            show(next(path for path in files if path.suffix == ".html"))
         return 0
 
     def _agents(self, env: Any) -> list[tuple[Any, bool]]:
@@ -94,9 +89,7 @@ class Explain(EnvironmentOptions):
             return [(first, False), *((self._make(text, env, action_mask=True), False) for text in self.against)]
         for name in ("learner", "step_size", "discount", "epsilon"):
             if getattr(self, name) is not None:
-                raise ValueError(
-                    f"--{name.replace('_', '-')} says what to train; --agent brings its own, so leave it out"
-                )
+                raise ValueError(f"{flag(name)} says what to train; --agent brings its own, so leave it out")
         if not self.agent.exists():
             raise ValueError(f"--agent: there is no file {self.agent}")
         agent = load(self.agent, lambda_source=own)

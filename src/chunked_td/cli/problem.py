@@ -1,4 +1,4 @@
-"""The options that commands share: the environment (`train`, `compare`, `explain`), how to explore it, where to log."""
+"""The options that commands share: the environment, how to explore it, where to log, where batches run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
+
+from chunked_td.cli._shared import keywords_of, schedule_of
 
 ENV = tyro.conf.arg(metavar="ENV", help_behavior_hint="")
 LEARNER = tyro.conf.arg(metavar="LEARNER")
@@ -15,10 +17,29 @@ POINTS = tyro.conf.arg(metavar="EPISODE=VALUE ...")
 NAMED = tyro.conf.arg(metavar="MODULE:NAME ...")
 
 if TYPE_CHECKING:
+    from chunked_td.lab.running.reproduce import RunOptions
     from chunked_td.learners.exploration import Exploration
     from chunked_td.learners.schedule import Schedule
 
 Log = Literal["tensorboard", "wandb"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """Where batches run."""
+
+    engine: Literal["local", "ray"] = "local"
+    """Where batches run."""
+    address: str | None = None
+    """Ray cluster to connect to; by default one is started here."""
+    threads: int | None = None
+    """Threads; default: one per core. Results do not depend on it."""
+
+    def how(self) -> RunOptions:
+        """The same for the lab."""
+        from chunked_td.lab.running.reproduce import RunOptions
+
+        return RunOptions(self.engine, self.address, self.threads)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +66,6 @@ class EnvironmentOptions:
 
     def make_env(self, name: str) -> Any:
         """The environment."""
-        from chunked_td.cli._shared import keywords_of
         from chunked_td.lab.gym_environments import make_environment
 
         settings = keywords_of("env-kwargs", self.env_kwargs)
@@ -106,15 +126,11 @@ class ProblemOptions(EnvironmentOptions):
 
     def step_size_factors(self) -> Schedule | None:
         """Factors for the step size over the episodes."""
-        from chunked_td.cli._shared import schedule_of
-
         return schedule_of("step-size-schedule", self.step_size_schedule)
 
 
 def one_of(name: str, value: float | None, texts: tuple[str, ...]) -> float | Schedule | None:
     """A number or a schedule; both at once are refused."""
-    from chunked_td.cli._shared import schedule_of
-
     if value is not None and texts:
         raise ValueError(f"--{name} and --{name}-schedule both say what it is; give one of them")
     return schedule_of(f"{name}-schedule", texts) or value

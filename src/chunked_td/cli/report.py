@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tyro
 
-from chunked_td.cli._shared import command
+from chunked_td.cli._shared import command, show
 from chunked_td.lab.errors import guarded
 
 
@@ -43,8 +43,8 @@ def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, o
       open_it: open it in a browser.
     """
     from chunked_td.lab.catalogue import known
-    from chunked_td.lab.report.ledger import summary
     from chunked_td.lab.report.page import build_report, build_study_page, headline
+    from chunked_td.lab.report.text import summary
     from chunked_td.lab.results.claims import judge_all, load_directory, print_verdicts
 
     page, studies, code = directory / "report.html", known(experiments), 0
@@ -63,9 +63,7 @@ def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, o
     if page.exists():
         print(f"report: {page}{left}. Found: {found}")
     if open_it and page.exists():
-        import webbrowser
-
-        webbrowser.open(page.resolve().as_uri())
+        show(page)
     return code
 
 

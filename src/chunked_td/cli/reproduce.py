@@ -8,12 +8,13 @@ from typing import Annotated, Literal
 import tyro
 
 from chunked_td.cli._shared import command
+from chunked_td.cli.problem import EngineOptions, Log
 from chunked_td.cli.report import build, say_if_stale
 from chunked_td.lab.errors import guarded
 
 
 @command
-class Reproduce:
+class Reproduce(EngineOptions):
     """Run the paper's experiments and the atlas, and build the report. Finished work is never repeated.
 
     For example:
@@ -27,12 +28,8 @@ class Reproduce:
     (made for a GPU), else tiny."""
     profile: Literal["quick", "paper", "smoke"] = "quick"
     """quick: network arms reduced, all else at the full protocol; paper: everything in full; smoke: tiny."""
-    engine: Literal["local", "ray"] = "local"
-    """Where batches run."""
     out: Path = Path("runs/quick")
     """Run directory: stored runs, figures and report.html."""
-    address: str | None = None
-    """Ray cluster to connect to; by default one is started here."""
     arms: tuple[str, ...] = ()
     """Only these arms: ids, patterns such as 'sarsa-*', or groups (fixed, counts, oracle, network)."""
     seeds: int | None = None
@@ -46,9 +43,7 @@ class Reproduce:
     atlas: bool = True
     """Run the atlas too, in the folder atlas. It is left out where experiments, arms, seeds or episodes are named, and
     with profile smoke."""
-    threads: int | None = None
-    """Threads; default: one per core. Results do not depend on it."""
-    log: tuple[Literal["wandb", "tensorboard"], ...] = ()
+    log: tuple[Log, ...] = ()
     """Live logging."""
     import_from: Annotated[Path | None, tyro.conf.arg(name="import")] = None
     """First take in batches that another host ran with python -m chunked_td.lab.running.remote."""
@@ -65,21 +60,9 @@ class Reproduce:
 
         if self.import_from is not None and (code := self._import(self.import_from)):
             return code
-        code = reproduce(
-            self.experiments if self.atlas else self._without_atlas(),
-            out=self.out,
-            profile=self.profile,
-            engine=self.engine,
-            address=self.address,
-            arms=self.arms,
-            seeds=self.seeds,
-            episodes=self.episodes,
-            networks=self.networks,
-            cells=self.cells,
-            threads=self.threads,
-            log=self.log,
-            dry_run=self.dry_run,
-        )
+        names = ("out", "profile", "engine", "address", "arms", "seeds", "episodes", "networks", "cells", "threads")
+        options = {name: getattr(self, name) for name in (*names, "log", "dry_run")}
+        code = reproduce(self.experiments if self.atlas else self._without_atlas(), **options)
         if code not in (0, 1) or self.dry_run or not self.report:
             if not self.dry_run:
                 say_if_stale(self.out)

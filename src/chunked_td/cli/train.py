@@ -14,7 +14,7 @@ import tyro
 
 from chunked_td import LEARNERS
 from chunked_td.bootstraps import STATE
-from chunked_td.cli._shared import command, folder_name
+from chunked_td.cli._shared import check_counts, check_saved, command, flag, folder_name, new_axes
 from chunked_td.cli.problem import ENV, LEARNER, ProblemOptions
 
 if TYPE_CHECKING:
@@ -78,11 +78,9 @@ class Train(ProblemOptions):
 
             return train_networks(self)
         _refuse({name: getattr(self, name) for name in ("steps", "copies", "normalise")}, "goes with --network")
-        from chunked_td.cli._shared import check_at_least_one
         from chunked_td.lab.running.live_logging import listeners
 
-        for name in ("episodes", "max_steps"):
-            check_at_least_one(name, getattr(self, name))
+        check_counts(self, "episodes", "max_steps")
         parts = (self.env, *self.env_kwargs, self.learner or DEFAULT, self.seed or 0)
         out = self.out or Path("runs/train") / folder_name(*parts)
         options = self.with_saved_environment(out) if self.resume else self
@@ -109,12 +107,8 @@ class Train(ProblemOptions):
         agent.save(out / "agent.ctd")
         options.write_environment(out)
         title = f"{type(agent).__name__} on {self.env}"
-        files = write_curve(
-            out,
-            history if before is None else joined(before, history),
-            title,
-            csv=self.csv or (out / "curve.csv").exists(),
-        )
+        whole = history if before is None else joined(before, history)
+        files = write_curve(out, whole, title, csv=self.csv)
         last = history.returns[-100:]
         print(
             f"{title}: {agent.episode:,} episodes in all, mean return of the last "
@@ -170,14 +164,9 @@ class Train(ProblemOptions):
 
         learner = learner_by_name(self.learner or DEFAULT)
         saved = out / "agent.ctd"
-        if saved.exists() and not (self.resume or self.overwrite):
-            raise ValueError(
-                f"{out} holds an agent: --resume goes on with it, --overwrite starts again, --out names a folder"
-            )
+        check_saved(saved, self)
         if not self.resume:
             return learner(env, **learner_settings(learner, self, env))
-        if not saved.exists():
-            raise ValueError(f"--resume: there is no agent in {out}")
         agent = chunked_td.load(saved, lambda_source=self.rule()[0])
         check_same(agent, self, env, saved)
         return agent
@@ -189,10 +178,9 @@ _ENVIRONMENT: dict[str, Any] = {"max_steps": 1_000, "env_kwargs": (), "wrappers"
 
 def different(saved: Path, name: str, value: Any, asked: Any) -> ValueError:
     """The error where `--resume` comes with another setting than the agent's."""
-    flag = "--" + name.rstrip("_").replace("_", "-")
     return ValueError(
-        f"--resume: the agent in {saved} has {flag} {value}, got {asked}; leave {flag} out to go on with it, "
-        f"or start again with --overwrite or another --out"
+        f"--resume: the agent in {saved} has {flag(name)} {value}, got {asked}; leave {flag(name)} out to go on with "
+        f"it, or start again with --overwrite or another --out"
     )
 
 
@@ -312,21 +300,21 @@ def stop_on_interrupt() -> Iterator[list[bool]]:
 def _refuse(given: dict[str, Any], reason: str) -> None:
     for name, value in given.items():
         if value is not None:
-            raise ValueError(f"--{name.replace('_', '-')}: {reason}")
+            raise ValueError(f"{flag(name)}: {reason}")
 
 
 def write_curve(out: Path, history: History, title: str, *, csv: bool = False) -> list[Path]:
-    """Write curve.png, curve.parquet and, if asked for, curve.csv: return and length per episode."""
+    """Write curve.png, curve.parquet and, if asked for now or before, curve.csv: return and length per episode."""
     import numpy as np
     import polars as pl
 
     from chunked_td._files import write_atomically, write_table
-    from chunked_td.cli._shared import new_axes
 
     frame = pl.DataFrame(
         {"episode": np.arange(1, history.returns.size + 1), "return": history.returns, "length": history.lengths}
     )
     write_table(out / "curve.parquet", frame)
+    csv = csv or (out / "curve.csv").exists()
     if csv:
         write_atomically(out / "curve.csv", frame.write_csv().encode())
     figure, axes = new_axes()

@@ -31,12 +31,7 @@ CRITERIA = ("hard", "threshold", "sampled")
 
 
 class Criterion(NamedTuple):
-    """Which items count as failed.
-
-    Attributes:
-      kind: "hard", "threshold" or "sampled".
-      threshold: for "threshold", the probability below which an item goes up although it was the most probable one.
-    """
+    """Which items count as failed. `threshold`: the probability below which an item goes up, whatever was predicted."""
 
     kind: str = "hard"
     threshold: float = 0.9
@@ -50,12 +45,7 @@ class Criterion(NamedTuple):
 def goes_up(
     criterion: Criterion, shape: Shape, logits: jax.Array, items: jax.Array, noise: jax.Array | float
 ) -> jax.Array:
-    """Whether the level failed to predict each item: bool[...].
-
-    Args:
-      logits: float32[..., outputs]. items: int32[..., 1 + level].
-      noise: `perturbation` for "sampled", else 0.
-    """
+    """Whether the level failed to predict each item: bool[...]. Args: noise: `perturbation` for "sampled", else 0."""
     failed = jnp.any(modes(shape, logits + noise) != items, -1)
     log_p = sum(log_probabilities(shape, logits, items))
     return failed | (log_p < criterion.least_log_probability)
@@ -68,12 +58,9 @@ def must_go_up(shape: Shape, position: jax.Array, count: jax.Array) -> jax.Array
 
 
 def pass_up(items: jax.Array, keep: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The items of the level above: those kept, each with the number of items dropped before it.
+    """The items of the level above, those kept with the number of items dropped before each, and how many they are.
 
-    Args:
-      items: int32[n, 1 + level]. keep: bool[n], False from the end of the sequence on.
-    Returns:
-      (int32[n, 2 + level], filled from the front, zeros after; int32[], how many were kept).
+    int32[n, 1 + level] becomes int32[n, 2 + level], filled from the front; `keep` is False after the sequence's end.
     """
     n = items.shape[0]
     position = jnp.arange(n, dtype=jnp.int32)
@@ -92,13 +79,7 @@ def take_up(items: np.ndarray, keep: np.ndarray) -> np.ndarray:
 
 
 def put_back(items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The reverse of `take_up`: where the items of a level stood in the level below.
-
-    Args:
-      items: int32[k, 2 + level], k ≥ 1.
-    Returns:
-      (int32[n, 1 + level], zeros where an item was dropped; bool[n], where one was kept).
-    """
+    """The reverse of `take_up`: (int32[n, 1 + level], zeros where an item was dropped; bool[n], where one was kept)."""
     place = np.cumsum(items[:, -1] + 1) - 1
     below = np.zeros((int(place[-1]) + 1, items.shape[1] - 1), np.int32)
     below[place] = items[:, :-1]

@@ -143,14 +143,7 @@ class Predictor(eqx.Module):
         return gated_step(state, drive, pushed)
 
     def unroll(self, state: jax.Array, read: jax.Array, unroll: int = 1) -> jax.Array:
-        """States after each of the items read.
-
-        Args:
-          state: float32[batch, hidden]. read: int32[batch, n, 1 + level].
-          unroll: steps per iteration of the compiled loop.
-        Returns:
-          float32[batch, n, hidden].
-        """
+        """States float32[batch, n, hidden] after each of the items read, int32[batch, n, 1 + level]."""
 
         def advance(state: jax.Array, drive: jax.Array) -> tuple[jax.Array, jax.Array]:
             state = self.step(state, drive)
@@ -185,13 +178,7 @@ def digits(shape: Shape, times: jax.Array) -> jax.Array:
 
 
 def log_probabilities(shape: Shape, logits: jax.Array, items: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Logarithms (base e) of the probabilities of an item's symbol and of its times.
-
-    Args:
-      logits: float32[..., outputs]. items: int32[..., 1 + level].
-    Returns:
-      (symbol float32[...], times float32[...]); the second is 0 at level 0.
-    """
+    """ln P of an item's symbol, and of its times (0 at level 0): float32[...] each."""
     symbols, times = logits[..., : shape.alphabet + 1], logits[..., shape.alphabet + 1 :]
     hit = items[..., :1] == jnp.arange(shape.alphabet + 1)
     symbol = jnp.sum(jnp.where(hit, symbols, 0.0), -1) - jax.nn.logsumexp(symbols, -1)

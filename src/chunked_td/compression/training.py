@@ -106,13 +106,11 @@ def start_levels(plan: Plan, key: jax.Array) -> tuple[Level, ...]:
 def train_batch(
     plan: Plan, levels: tuple[Level, ...], items: jax.Array, counts: jax.Array, learning_rate: jax.Array, key: jax.Array
 ) -> tuple[tuple[Level, ...], tuple[TrainingOutcome, ...]]:
-    """One batch of sequences through all levels.
+    """One batch of sequences through all levels: the levels after their updates, and what each of them did.
 
     Args:
       items: int32[S, n, 1], each sequence closed by `end`, then anything. counts: int32[S], lengths with `end`.
-      learning_rate: float32[]. key: for the criterion "sampled".
-    Returns:
-      (the levels after their updates, what each of them did).
+      key: for the criterion "sampled".
     """
     items = _whole_windows(items, plan.window)
     targets = _states_above(plan, levels, items, counts, key)
@@ -150,16 +148,6 @@ class _Place(NamedTuple):
     previous: jax.Array
 
 
-class _Training(NamedTuple):
-    """What the windows of a batch change."""
-
-    place: _Place
-    level: Level
-    gradient: Predictor  # summed over windows; used in the batch form
-    keep: jax.Array
-    nats: jax.Array
-
-
 def train_level(
     plan: Plan,
     level: Level,
@@ -169,40 +157,38 @@ def train_level(
     noise: jax.Array | None,
     learning_rate: jax.Array,
 ) -> tuple[Level, jax.Array, jax.Array]:
-    """One batch through one level, window by window.
+    """One batch through one level: (the level after its updates, bool[S, n] what goes up, the sum of −ln P).
 
     Args:
       items: int32[S, n, 1 + level], n a multiple of the window. counts: int32[S].
       target: float32[S, n, hidden], the states to foresee, or None. noise: float32[S, n, outputs], or None.
-    Returns:
-      (the level after its updates, bool[S, n] what goes up, float32[] the sum of −ln P).
     """
 
-    def more(now: _Training) -> jax.Array:
-        return now.place.window * plan.window < jnp.max(counts)
+    shape, window = level.predictor.shape, plan.window
 
-    def advance(now: _Training) -> _Training:
-        at = now.place.window * plan.window
-        piece, goal, shake = (_cut(x, at, plan.window) for x in (items, target, noise))
-        position = at + jnp.arange(plan.window)
+    def more(now: tuple[Any, ...]) -> jax.Array:
+        return now[0].window * window < jnp.max(counts)
+
+    def advance(now: tuple[Any, ...]) -> tuple[Any, ...]:
+        place, level, total, marks, nats = now  # `total`: the gradient summed over windows, for the batch form
+        at = place.window * window
+        piece, goal, shake = (_cut(x, at, window) for x in (items, target, noise))
+        position = at + jnp.arange(window)
         valid = position < counts[:, None]
         grad = jax.value_and_grad(window_loss, argnums=1, has_aux=True)
-        (_, (state, keep, nats)), gradient = grad(plan, now.level.predictor, now.place, piece, valid, goal, shake)
-        keep = valid & (keep | must_go_up(level.predictor.shape, position, counts[:, None]))
-        place = _Place(now.place.window + 1, state, piece[:, -1])
-        marks = jax.lax.dynamic_update_slice_in_dim(now.keep, keep, at, 1)
+        (_, (state, keep, new_nats)), gradient = grad(plan, level.predictor, place, piece, valid, goal, shake)
+        keep = valid & (keep | must_go_up(shape, position, counts[:, None]))
+        marks = jax.lax.dynamic_update_slice_in_dim(marks, keep, at, 1)
         if plan.online:
-            new, total = apply(now.level, gradient, jnp.sum(valid), learning_rate), now.gradient
+            level = apply(level, gradient, jnp.sum(valid), learning_rate)
         else:
-            new, total = now.level, jax.tree.map(jnp.add, now.gradient, gradient)
-        return _Training(place, new, total, marks, now.nats + nats)
+            total = jax.tree.map(jnp.add, total, gradient)
+        return _Place(place.window + 1, state, piece[:, -1]), level, total, marks, nats + new_nats
 
-    zero = jax.tree.map(jnp.zeros_like, level.predictor)
-    place = _first_place(level.predictor, len(items))
-    first = _Training(place, level, zero, jnp.zeros(items.shape[:2], bool), jnp.zeros(()))
-    done = jax.lax.while_loop(more, advance, first)
-    trained = done.level if plan.online else apply(level, done.gradient, jnp.sum(counts), learning_rate)
-    return trained, done.keep, done.nats
+    zero, nothing = jax.tree.map(jnp.zeros_like, level.predictor), jnp.zeros(items.shape[:2], bool)
+    first = (_first_place(level.predictor, len(items)), level, zero, nothing, jnp.zeros(()))
+    _, trained, gradient, keep, nats = jax.lax.while_loop(more, advance, first)
+    return trained if plan.online else apply(level, gradient, jnp.sum(counts), learning_rate), keep, nats
 
 
 def window_loss(
@@ -214,13 +200,9 @@ def window_loss(
     target: jax.Array | None,
     noise: jax.Array | None,
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
-    """The loss of one window, summed over its items.
+    """The loss of one window, summed over its items that are `valid`: within their sequence. Others: `train_level`'s.
 
-    Args:
-      items: int32[S, window, 1 + level]. valid: bool[S, window], False after the end of a sequence.
-      target, noise: as for `train_level`, of this window.
-    Returns:
-      (loss, (state after the window, whether the level failed on each item, the sum of −ln P)).
+    Returns (loss, (state after the window, whether the level failed on each item, the sum of −ln P)).
     """
     read = jnp.concatenate([place.previous[:, None], items[:, :-1]], 1)
     states = predictor.unroll(place.state, read, plan.unroll)
@@ -312,13 +294,7 @@ def train_runs(
     learning_rate: jax.Array,
     keys: jax.Array,
 ) -> tuple[tuple[Level, ...], tuple[TrainingOutcome, ...]]:
-    """Several batches through the levels of several runs. Arrays lead with the run.
-
-    Args:
-      items: int32[R, batches, S, n, 1]. counts: int32[R, batches, S]. learning_rate: float32[R]. keys: [R].
-    Returns:
-      (the levels, and what they did: arrays [R, batches]).
-    """
+    """Several batches, int32[R, batches, S, n, 1], through the levels of R runs; what they did is [R, batches]."""
 
     def one_run(levels: Any, items: jax.Array, counts: jax.Array, rate: jax.Array, key: jax.Array) -> Any:
         def one_batch(levels: Any, batch: Any) -> Any:

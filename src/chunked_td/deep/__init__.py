@@ -3,7 +3,6 @@
     networks    perceptrons with layer normalisation
     lambdas     λ sources for function approximation, one file each
     memory      the memory of agents: the recurrent state, or the last percepts that were not predicted
-    reading     rollouts as others give them, checked
     rollouts    `RolloutLambda`: λ [T, B] for anybody's rollouts
     agents      streaming learners with eligibility traces, and PPO; a whole training run is one compiled program
     policies    what a policy network's outputs mean: discrete actions, or a Gaussian
@@ -39,26 +38,6 @@ if TYPE_CHECKING:
     from chunked_td.deep.rollouts import DeepRollout, RolloutLambda
     from chunked_td.envs.spaces import Categories, Continuous, Grid
 
-_HOMES = {
-    "chunked_td.deep.learner": ("DeepLearner",),
-    "chunked_td.deep.memory": ("RecurrentMemory",),
-    "chunked_td.deep.rollouts": ("DeepRollout", "RolloutLambda"),
-    "chunked_td.envs.spaces": ("Categories", "Continuous", "Grid"),
-    "chunked_td.deep.lambdas": (
-        "DeepBackward",
-        "DeepConstant",
-        "DeepLambdaGreedy",
-        "DeepMature",
-        "DeepMetaGradient",
-        "DeepPercepts",
-        "DeepRecurrent",
-        "DeepTrueModel",
-        "DeepValueKernel",
-        "RecurrentPercepts",
-    ),
-}
-_NAMES = {name: home for home, names in _HOMES.items() for name in names}
-
 __all__ = [
     "Categories",
     "Continuous",
@@ -79,5 +58,11 @@ __all__ = [
     "RolloutLambda",
 ]
 
+_HOMES = {
+    "DeepLearner": "chunked_td.deep.learner",
+    "RecurrentMemory": "chunked_td.deep.memory",
+    **dict.fromkeys(("DeepRollout", "RolloutLambda"), "chunked_td.deep.rollouts"),
+    **dict.fromkeys(("Categories", "Continuous", "Grid"), "chunked_td.envs.spaces"),
+}
 
-__getattr__, __dir__ = lazy_names(__name__, _NAMES)
+__getattr__, __dir__ = lazy_names(__name__, {name: _HOMES.get(name, "chunked_td.deep.lambdas") for name in __all__})

@@ -22,14 +22,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from chunked_td._checks import check_positive, check_whole
-from chunked_td.deep.agents.ppo import PpoSettings, choose, ppo_update, record, step_keys
-from chunked_td.deep.agents.streaming import StreamState, learn_transition
-from chunked_td.deep.agents.tallies import new_tally
+from chunked_td.deep.agents.base import new_tally
+from chunked_td.deep.agents.ppo import PpoAgent, step_keys
+from chunked_td.deep.agents.streaming import StreamingAgent, StreamState
 from chunked_td.deep.gym import ActionScale, Environments, Normaliser, Round, read_task
 from chunked_td.deep.lambdas import DeepLambda, read_source
 from chunked_td.deep.networks import apply_mlp
-from chunked_td.deep.policies import policy_of
-from chunked_td.deep.training import MOST_SEED, DeepAgent, diverged_runs, load_states, make_settings, save_states
+from chunked_td.deep.training import MOST_SEED, Agent, diverged_runs, load_states, make_agent, save_states
 from chunked_td.envs.jax_task import TaskStep
 from chunked_td.envs.spaces import Categories, Grid
 from chunked_td.learners.divergence import DivergenceWarning
@@ -87,8 +86,9 @@ class DeepLearner:
         self.copies = int(getattr(env, "num_envs", 1))
         if agent == "ppo":
             settings = {"steps": max(8, _ROLLOUT // self.copies // 8 * 8)} | settings | {"environments": self.copies}
-        self.agent = DeepAgent(task, source, make_settings(agent, discount=discount, **settings))
-        self.step_size = check_positive("step_size", _default_size(agent) if step_size is None else step_size)
+        self.agent = make_agent(agent, task, source, discount=discount, **settings)
+        default = 1e-3 if agent == "ppo" else 0.3
+        self.step_size = check_positive("step_size", default if step_size is None else step_size)
         size = task.space.shape[0] if task.normalised else 0
         self.normaliser = Normaliser(size, self.copies, discount) if scaled else None
         self.steps = 0
@@ -122,38 +122,42 @@ class DeepLearner:
         environments = self._begin(env)
         play = _Play(environments, self.normaliser, callback)
         self._lambdas, self._counted = 0.0, 0
-        ppo = isinstance(self.agent.settings, PpoSettings)
         with progress_bar(rounds * self.copies, progress, "steps") as advance:
             play.advance = advance
-            (self._learn_rollouts if ppo else self._learn_steps)(play, rounds)
+            if isinstance(self.agent, PpoAgent):
+                self._learn_rollouts(self.agent, play, rounds)
+            else:
+                self._learn_steps(self.agent, play, rounds)
         self._shown = play.shown if play.shown is not None else self._shown
-        lost = diverged_runs(self.states if not ppo else jax.tree.map(lambda x: x[None], self.states)).any()
+        one_run = isinstance(self.agent, PpoAgent)
+        lost = bool(diverged_runs(jax.tree.map(lambda x: x[None], self.states) if one_run else self.states).any())
         if lost:
             text = "weights or λ are not finite: learning has diverged; try a smaller step_size, or normalise=True"
             warnings.warn(text, DivergenceWarning, stacklevel=2)
-        return play.history(bool(lost))
+        last = max(0, len(play.returns) - 1) if lost else None
+        return History(np.array(play.returns, np.float64), np.array(play.lengths, np.int64), last)
 
-    def _learn_steps(self, play: _Play, rounds: int) -> None:
+    def _learn_steps(self, agent: StreamingAgent, play: _Play, rounds: int) -> None:
         self.states = self.states._replace(tally=jax.vmap(lambda _: new_tally())(jnp.arange(self.copies)))
         for _ in range(rounds):
             given = play(np.asarray(self.states.action))
-            self.states = stream_round(self.agent, self.step_size, self.states, given)
+            self.states = stream_round(agent, self.step_size, self.states, given)
             self.steps += self.copies
             if play.stopped:
                 break
         tally = self.states.tally
         self._lambdas, self._counted = float(tally.lambda_.sum()), int(tally.steps.sum())
 
-    def _learn_rollouts(self, play: _Play, rounds: int) -> None:
-        length = self.agent.settings.steps  # type: ignore[union-attr]
+    def _learn_rollouts(self, agent: PpoAgent, play: _Play, rounds: int) -> None:
+        length = agent.settings.steps
         for _ in range(-(-rounds // length)):
-            chosen, moments = first_choice(self.agent, self.states), []
+            chosen, moments = first_choice(agent, self.states), []
             for number in range(length):
                 given = play(np.asarray(chosen[1]))
-                self.states, moment, chosen = ppo_round(self.agent, self.states, number, chosen, given)
+                self.states, moment, chosen = ppo_round(agent, self.states, number, chosen, given)
                 moments.append(moment)
             rollout = jax.tree.map(lambda *parts: np.stack(parts), *moments)
-            self.states, total = ppo_learn(self.agent, self.step_size, self.states, rollout)
+            self.states, total = ppo_learn(agent, self.step_size, self.states, rollout)
             self._lambdas += float(total)
             self._counted += length * self.copies
             self.steps += length * self.copies
@@ -165,32 +169,29 @@ class DeepLearner:
         if self._environments is not None and self._environments.env is env:
             return self._environments
         self._check_fits(env)
-        found = self._brought_back(env)
-        if found is None:
+        found = Environments(env, self.agent.task.space.shape)
+        if self._left is None or not self._brought_back(found, self._left):
             found = Environments(env, self.agent.task.space.shape)
-            self._shown = found.start(self.seed + self.steps)
+            shown = self._shown = found.start(self.seed + self.steps)
             if self.states is None:
-                first = self._shown if self.normaliser is None else self.normaliser.first(self._shown)
+                first = shown if self.normaliser is None else self.normaliser.first(shown)
                 self.states = start_learning(self.agent, self.seed, first)
             else:
-                first = self._shown if self.normaliser is None else self.normaliser.apply(self._shown)
+                first = shown if self.normaliser is None else self.normaliser.apply(shown)
                 self.states = begin_again(self.agent, self.states, first)
         self._environments, self._left = found, None
         return found
 
-    def _brought_back(self, env: Any) -> Environments | None:
-        """The environment where the saved run left it, or None."""
-        left, found = self._left, Environments(env, self.agent.task.space.shape)
-        if left is None:
-            return None
+    def _brought_back(self, found: Environments, left: dict[str, Any]) -> bool:
+        """Whether the environment is where the saved run left it."""
         if left["position"] is not None and found.singles is not None:
             self._shown = found.return_to(left["position"], self.seed)
             if self._shown.tolist() == left["shown"]:
-                return found
+                return True
         warnings.warn(
             "env: its episodes cannot be brought back to where the saved run left them; new ones begin", stacklevel=4
         )
-        return None
+        return False
 
     def _check_fits(self, env: Any) -> None:
         theirs = read_task(env, codes=False)
@@ -300,20 +301,11 @@ class _Play:
                 self.stopped = True
         return given if self.normaliser is None else self.normaliser.follow(given)
 
-    def history(self, diverged: bool) -> History:
-        """What ended."""
-        last = max(0, len(self.returns) - 1) if diverged else None
-        return History(np.array(self.returns, np.float64), np.array(self.lengths, np.int64), last)
-
-
-def _default_size(agent: str) -> float:
-    return 1e-3 if agent == "ppo" else 0.3
-
 
 @functools.partial(jax.jit, static_argnums=0)
-def start_learning(agent: DeepAgent, seed: Any, observations: Any) -> Any:
+def start_learning(agent: Agent, seed: Any, observations: Any) -> Any:
     """States before the first transition, from first observations [B, ...]."""
-    if isinstance(agent.settings, PpoSettings):
+    if isinstance(agent, PpoAgent):
         return agent.start(seed, ((), observations))
     seeds = seed + jnp.arange(len(observations))
     states = jax.vmap(lambda s, x: agent.start(s, ((), x)))(seeds, observations)
@@ -321,69 +313,61 @@ def start_learning(agent: DeepAgent, seed: Any, observations: Any) -> Any:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def stream_round(agent: DeepAgent, step_size: float, states: StreamState, given: Round) -> StreamState:
+def stream_round(agent: StreamingAgent, step_size: float, states: StreamState, given: Round) -> StreamState:
     """Every copy learns from its transition; then all have the mean of their weights."""
 
-    def one(now: StreamState, r: Round) -> StreamState:
-        done = TaskStep((), r.observation, r.reward, r.terminated, r.truncated, jnp.zeros(()))  # type: ignore[arg-type]
-        settings: Any = agent.settings
-        after, _ = learn_transition(settings, agent.task, agent.source, step_size, now, done, ((), r.fresh))  # type: ignore[arg-type]
-        valid: Any = r.valid
-        if valid is None:
+    def one(now: StreamState, r: Any) -> StreamState:
+        done = TaskStep((), r.observation, r.reward, r.terminated, r.truncated, jnp.zeros(()))
+        after, _ = agent.learn_from(step_size, now, done, ((), r.fresh))
+        if r.valid is None:
             return after
         empty = {name: jax.tree.map(jnp.zeros_like, getattr(now.learned, name)) for name in ("trace", "actor_trace")}
         kept = after._replace(learned=now.learned._replace(**empty), source=now.source, tally=now.tally)
-        return jax.tree.map(lambda new, old: jax.lax.select(valid, new, old), after, kept)
+        return jax.tree.map(lambda new, old: jax.lax.select(r.valid, new, old), after, kept)
 
     states = jax.vmap(one)(states, given)
-    learned = states.learned
-    shared = (
-        jax.tree.map(lambda w: jnp.broadcast_to(jnp.mean(w, 0), w.shape), x) for x in (learned.critic, learned.actor)
-    )
-    return states._replace(learned=learned._replace(**dict(zip(("critic", "actor"), shared, strict=True))))
+    both = {"critic": states.learned.critic, "actor": states.learned.actor}
+    shared = jax.tree.map(lambda w: jnp.broadcast_to(jnp.mean(w, 0), w.shape), both)
+    return states._replace(learned=states.learned._replace(**shared))
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def first_choice(agent: DeepAgent, state: Any) -> Any:
+def first_choice(agent: PpoAgent, state: Any) -> Any:
     """The actions of a rollout's first step."""
-    return choose(agent.task, state, step_keys(state, jnp.zeros((), jnp.int32))[0])
+    return agent.choose(state, step_keys(state, jnp.zeros((), jnp.int32))[0])
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def ppo_round(agent: DeepAgent, state: Any, number: int, chosen: Any, given: Round) -> tuple[Any, Any, Any]:
+def ppo_round(agent: PpoAgent, state: Any, number: Any, chosen: Any, given: Any) -> tuple[Any, Any, Any]:
     """Note a step of all copies, and choose the actions of the next."""
     score = jnp.zeros(given.reward.shape)
-    done = TaskStep((), given.observation, given.reward, given.terminated, given.truncated, score)  # type: ignore[arg-type]
-    settings: Any = agent.settings
-    state, moment = record(settings, agent.task, state, chosen, done, ((), given.fresh), None, given.valid)  # type: ignore[arg-type]
-    return state, moment, choose(agent.task, state, step_keys(state, number + 1)[0])  # type: ignore[arg-type]
+    done = TaskStep((), given.observation, given.reward, given.terminated, given.truncated, score)
+    state, moment = agent.record(state, chosen, done, ((), given.fresh), None, given.valid)
+    return state, moment, agent.choose(state, step_keys(state, number + 1)[0])
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def ppo_learn(agent: DeepAgent, step_size: float, state: Any, rollout: Any) -> tuple[Any, jax.Array]:
+def ppo_learn(agent: PpoAgent, step_size: float, state: Any, rollout: Any) -> tuple[Any, jax.Array]:
     """The updates after a rollout, and the sum of λ."""
-    settings: Any = agent.settings
-    state, lambdas, _ = ppo_update(settings, agent.source, step_size, state, rollout)  # type: ignore[arg-type]
+    state, lambdas, _ = agent.update(step_size, state, rollout)
     return state, jnp.sum(lambdas)
 
 
-def begin_again(agent: DeepAgent, states: Any, observations: np.ndarray) -> Any:
+def begin_again(agent: Agent, states: Any, observations: np.ndarray) -> Any:
     """States at the beginning of new episodes: what is learned stays, traces are empty."""
     n = len(observations)
     nothing, yes = np.zeros(n, bool), np.ones(n, bool)
     given = Round(observations, np.zeros(n, np.float32), nothing, yes, observations, nothing)
-    if isinstance(agent.settings, PpoSettings):
-        chosen = first_choice(agent, states)
-        return ppo_round(agent, states, 0, chosen, given)[0]
+    if isinstance(agent, PpoAgent):
+        return ppo_round(agent, states, 0, first_choice(agent, states), given)[0]
     return stream_round(agent, 1.0, states, given)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _act(agent: DeepAgent, states: Any, observation: jax.Array) -> jax.Array:
-    if isinstance(agent.settings, PpoSettings):
+def _act(agent: Agent, states: Any, observation: jax.Array) -> jax.Array:
+    if isinstance(agent, PpoAgent):
         network = states.networks.actor
     else:
         learned = jax.tree.map(lambda x: x[0], states.learned)
         network = learned.critic if learned.actor is None else learned.actor
-    outputs = apply_mlp(network, agent.task.space.inputs(observation))[0]
-    return policy_of(agent.task).mode(outputs)
+    return agent.policy.mode(apply_mlp(network, agent.task.space.inputs(observation))[0])

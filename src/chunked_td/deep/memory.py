@@ -17,8 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from chunked_td._checks import check_choice, check_unit, check_whole
-from chunked_td.deep.lambdas.base import SourceSizes, Transitions
-from chunked_td.deep.lambdas.recurrent import PerceptWindow, RecurrentModel, RecurrentPercepts
+from chunked_td.deep.lambdas.recurrent import RecurrentModel, RecurrentPercepts
 
 READS = ("state", "kept")
 
@@ -58,14 +57,10 @@ class RecurrentMemory:
         """How many numbers the critic reads, for percepts of so many."""
         return inputs + (self.model.hidden if self.reads == "state" else self.slots * inputs)
 
-    def init(self, key: jax.Array, sizes: SourceSizes) -> RecurrentModel:
-        """A fresh model; `sizes` are those of percepts."""
-        return self.model.init(key, sizes)
-
     def begin(self, model: RecurrentModel, inputs: jax.Array, n_actions: int) -> Recall:
         """After the first percept of an episode, which is always kept."""
         before, earlier = jnp.zeros(n_actions), jnp.zeros(self.model.hidden)
-        hidden = self.model.remember(model, earlier, inputs, before, jnp.ones((), bool))
+        hidden = self.model.remember(model.weights, earlier, inputs, before, jnp.ones((), bool))
         return Recall(earlier, hidden, jnp.zeros((self.slots, inputs.size)).at[0].set(inputs), inputs, before)
 
     def arrive(
@@ -73,7 +68,7 @@ class RecurrentMemory:
     ) -> Recall:
         """After an action and the percept that came."""
         before = jax.nn.one_hot(action, recall.before.size)
-        hidden = self.model.remember(model, recall.hidden, inputs, before, jnp.zeros((), bool))
+        hidden = self.model.remember(model.weights, recall.hidden, inputs, before, jnp.zeros((), bool))
         chance = self.model.probability(model, recall.hidden, recall.inputs, action, codes)
         pushed = jnp.concatenate([inputs[None], recall.kept[:-1]])
         kept = jnp.where(chance < self.threshold, pushed, recall.kept)
@@ -83,14 +78,6 @@ class RecurrentMemory:
         """What the critic reads: float32[n_inputs]."""
         memory = recall.hidden if self.reads == "state" else recall.kept.reshape(*recall.kept.shape[:-2], -1)
         return jax.lax.stop_gradient(jnp.concatenate([recall.inputs, memory], -1))
-
-    def forms(self, model: RecurrentModel, recall: Recall, transitions: Transitions) -> tuple[jax.Array, jax.Array]:
-        """λ of one transition in both forms, (realised, expected), [1, 1] each."""
-        return self.model.forms(model, recall.hidden[None, None], transitions, recall.inputs[None, None])
-
-    def learn(self, model: RecurrentModel, begin: jax.Array, window: PerceptWindow) -> RecurrentModel:
-        """After a window of transitions; `begin` is the recurrent state before its first percept."""
-        return self.model.learn(model, begin, window)
 
 
 def check_memory(memory: Any) -> None:

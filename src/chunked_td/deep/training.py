@@ -10,7 +10,7 @@ import io
 import json
 import re
 import zipfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,9 @@ import numpy as np
 
 from chunked_td._checks import check_choice, check_positive, check_whole
 from chunked_td._files import write_atomically
-from chunked_td.deep.agents.ppo import PpoSettings, ppo_block, start_ppo
-from chunked_td.deep.agents.streaming import StreamingSettings, start_run, stream_block
-from chunked_td.deep.agents.tallies import RunTally
+from chunked_td.deep.agents.base import RunTally
+from chunked_td.deep.agents.ppo import PpoAgent, PpoSettings
+from chunked_td.deep.agents.streaming import StreamingAgent, StreamingSettings
 from chunked_td.deep.lambdas.base import DeepLambda
 
 AGENTS = ("sarsa", "q", "actor-critic", "ppo")
@@ -30,42 +30,15 @@ MOST_SEED = 2**31 - 1
 """The largest seed."""
 
 
-@dataclass(frozen=True)
-class DeepAgent:
-    """An agent on a task with a λ source, all fixed at compile time.
+Agent = StreamingAgent | PpoAgent
 
-    Attributes:
-      task: a `JaxTask`. source: a `DeepLambda`. settings: `StreamingSettings` or `PpoSettings`.
-    """
 
-    task: Any
-    source: DeepLambda
-    settings: StreamingSettings | PpoSettings
-
-    def __post_init__(self) -> None:
-        if isinstance(self.settings, PpoSettings) and self.source.streaming_only:
-            name = type(self.source).__name__
-            raise ValueError(
-                f"source: {name} learns from eligibility traces; it takes sarsa, q or actor-critic, not ppo"
-            )
-
-    @property
-    def unit(self) -> int:
-        """Transitions that cannot be parted: a rollout of PPO, a window of a memory, or one."""
-        if isinstance(self.settings, PpoSettings):
-            return self.settings.environments * self.settings.steps
-        return 1 if self.settings.memory is None else self.settings.memory.window
-
-    def start(self, seed: jax.Array, first: Any = None) -> Any:
-        """The state of one run before it begins; `first` is (state, observation) of a task that is not in JAX."""
-        begin = start_ppo if isinstance(self.settings, PpoSettings) else start_run
-        return begin(self.settings, self.task, self.source, seed, first)  # type: ignore[arg-type]
-
-    def block(self, step_size: jax.Array, state: Any, steps: int) -> tuple[Any, RunTally]:
-        """So many transitions of one run."""
-        if isinstance(self.settings, PpoSettings):
-            return ppo_block(self.settings, self.task, self.source, step_size, state, steps)
-        return stream_block(self.settings, self.task, self.source, step_size, state, steps)
+def make_agent(name: str, task: Any, source: DeepLambda, **settings: Any) -> Agent:
+    """An agent by its name. Args: task: a `JaxTask`. settings: of `StreamingSettings` or `PpoSettings`."""
+    check_choice("agent", name, AGENTS)
+    if name == "ppo":
+        return PpoAgent(task, source, PpoSettings(**settings))
+    return StreamingAgent(task, source, StreamingSettings(rule=name, **settings))
 
 
 def plan_blocks(steps: int, blocks: int, unit: int = 1) -> list[int]:
@@ -80,26 +53,20 @@ def plan_blocks(steps: int, blocks: int, unit: int = 1) -> list[int]:
     return [unit * (units // even + (k < units % even)) for k in range(even)]
 
 
-def make_settings(agent: str, **settings: Any) -> StreamingSettings | PpoSettings:
-    """Settings of an agent by its name."""
-    check_choice("agent", agent, AGENTS)
-    return PpoSettings(**settings) if agent == "ppo" else StreamingSettings(rule=agent, **settings)
-
-
 @functools.partial(jax.jit, static_argnums=0)
-def start_fleet(agent: DeepAgent, seeds: jax.Array) -> Any:
+def start_fleet(agent: Agent, seeds: jax.Array) -> Any:
     """Fresh states of many runs."""
     return jax.vmap(agent.start)(seeds)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 3))
-def train_fleet(agent: DeepAgent, step_sizes: jax.Array, states: Any, steps: int) -> tuple[Any, RunTally]:
+def train_fleet(agent: Agent, step_sizes: jax.Array, states: Any, steps: int) -> tuple[Any, RunTally]:
     """So many transitions of every run; tallies lead with the run."""
     return jax.vmap(lambda size, state: agent.block(size, state, steps))(step_sizes, states)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 3, 4))
-def train_curve(agent: DeepAgent, step_sizes: jax.Array, states: Any, steps: int, blocks: int) -> tuple[Any, RunTally]:
+def train_curve(agent: Agent, step_sizes: jax.Array, states: Any, steps: int, blocks: int) -> tuple[Any, RunTally]:
     """`blocks` blocks one after the other in one program; tallies [blocks, R]."""
     return jax.lax.scan(lambda s, _: train_fleet(agent, step_sizes, s, steps), states, length=blocks)
 
@@ -112,7 +79,7 @@ class DeepTraining:
       compared where training is resumed.
     """
 
-    def __init__(self, agent: DeepAgent, step_size: float, seeds: Any, name: str = ""):
+    def __init__(self, agent: Agent, step_size: float, seeds: Any, name: str = ""):
         self.agent, self.name = agent, name
         self.step_size = check_positive("step_size", step_size)
         seeds = [check_whole("seeds", seed, 0, MOST_SEED) for seed in np.ravel(np.asarray(seeds)).tolist()]

@@ -4,6 +4,7 @@
 kernels on the same random numbers, so one seed gives the same episodes through either.
 """
 
+# ruff: noqa: F401 (names are imported from here)
 from chunked_td.envs.accumulated_charge.dynamics import AccumulatedCharge
 from chunked_td.envs.blackjack.dynamics import Blackjack
 from chunked_td.envs.chain_and_split.dynamics import ChainAndSplit
@@ -14,21 +15,3 @@ from chunked_td.envs.skewed_split.dynamics import SkewedSplit
 from chunked_td.envs.t_maze.dynamics import MazeState, t_maze
 from chunked_td.envs.t_maze.timed import TimedTMaze
 from chunked_td.envs.table import TransitionTable
-
-__all__ = [
-    "AccumulatedCharge",
-    "Blackjack",
-    "ChainAndSplit",
-    "Dynamics",
-    "KeyToDoor",
-    "MazeState",
-    "Outcome",
-    "SkewedSplit",
-    "TimedTMaze",
-    "TransitionTable",
-    "independent_copy",
-    "legal_masks",
-    "linear_key_to_door",
-    "start_states",
-    "t_maze",
-]

@@ -108,18 +108,15 @@ class DynamicsEnv(gym.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take a legal action. Episodes are truncated only where the dynamics say a `time_limit`."""
-        if self._draws is None:
-            raise error.ResetNeeded("step() was called before the first reset(): call reset() to begin an episode")
-        if not self._running:
-            raise error.ResetNeeded("step() was called after the end of the episode: call reset() to begin another")
+        if self._draws is None or not self._running:
+            when = "before the first reset()" if self._draws is None else "after the end of the episode"
+            raise error.ResetNeeded(f"step() was called {when}: call reset() to begin an episode")
         env, legal = self.dynamics, self._actions.legal
         if not (self.action_space.contains(action) and legal[action]):
             offered = np.flatnonzero(legal).tolist()
             accepted = f"in 0..{offered[-1]}" if offered == [*range(len(offered))] else f"of {offered}"
-            raise error.InvalidAction(
-                f"action must be an integer {accepted} in state {self._state.tolist()} "
-                f'(see info["action_mask"]), got {action!r}'
-            )
+            where = f'in state {self._state.tolist()} (see info["action_mask"])'
+            raise error.InvalidAction(f"action must be an integer {accepted} {where}, got {action!r}")
         terminated = self._env.step(self._env, self._draws.reserve(env.draws), self._state, int(action), self._reward)
         self._steps += 1
         truncated = not terminated and self._steps == self._limit

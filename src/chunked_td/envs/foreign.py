@@ -7,8 +7,7 @@ gymnax-cart-pole              CartPole-v1
 xland-door-key                MiniGrid-DoorKey-5x5 of XLand-MiniGrid: fetch a key, open a door; no noise
 
 Chain length and distractors are those that bsuite's two experiments with umbrellas hold fixed; everything else is as
-the packages have it. `pip install 'chunked-td[jax-tasks]'` installs
-XLand-MiniGrid; gymnax caps Gymnasium and JAX, so it is installed apart, `INSTALL`.
+the packages have it. gymnax caps Gymnasium and JAX, so it is installed apart; `INSTALL` says how.
 """
 
 from __future__ import annotations
@@ -25,16 +24,8 @@ from chunked_td._checks import check_choice
 from chunked_td.envs.jax_task import CodedPercepts, TaskStep
 from chunked_td.envs.spaces import Continuous, Grid, Space, read_space
 
-OTHERS = (
-    "gymnax-umbrella",
-    "gymnax-umbrella-distractors",
-    "gymnax-catch",
-    "gymnax-cart-pole",
-    "xland-door-key",
-)
-
-_CHAIN = 20
-_DISTRACTORS = 20
+OTHERS = ("gymnax-umbrella", "gymnax-umbrella-distractors", "gymnax-catch", "gymnax-cart-pole", "xland-door-key")
+_CHAIN, _DISTRACTORS = 20, 20
 
 INSTALL = {
     "xminigrid": "pip install 'chunked-td[jax-tasks]'",
@@ -158,8 +149,7 @@ def make_foreign(package: str, name: str, **settings: Any) -> tuple[Any, Any]:
     except ModuleNotFoundError as error:
         if error.name != package:
             raise
-        message = f"task: {name!r} needs the package {package}: {INSTALL[package]}"
-        raise ValueError(message) from None
+        raise ValueError(f"task: {name!r} needs the package {package}: {INSTALL[package]}") from None
     return module.make(name, **settings)
 
 

@@ -48,21 +48,27 @@ class JaxTask(Protocol):
 
 
 @dataclass(frozen=True)
-class RecentPercepts:
-    """A task of categories whose observation is the last `steps` observations, newest first; zeros before the start."""
-
+class _Wrapper:
     task: Any
-    steps: int
-
-    @property
-    def space(self) -> Categories:
-        """The space of the task, `steps` times."""
-        return Categories(_categories(self.task).nvec * self.steps)
 
     @property
     def n_actions(self) -> int:
         """Those of the task."""
         return self.task.n_actions
+
+
+@dataclass(frozen=True)
+class RecentPercepts(_Wrapper):
+    """A task of categories whose observation is the last `steps` observations, newest first; zeros before the start."""
+
+    steps: int
+
+    @property
+    def space(self) -> Categories:
+        """The space of the task, `steps` times."""
+        if not isinstance(inner := self.task.space, Categories):
+            raise ValueError(f"task: RecentPercepts takes a task with observations of Categories, got {inner!r}")
+        return Categories(inner.nvec * self.steps)
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
         """Begin without a past."""
@@ -78,20 +84,13 @@ class RecentPercepts:
 
 
 @dataclass(frozen=True)
-class CodedPercepts:
+class CodedPercepts(_Wrapper):
     """A task whose observation is its codes, as categories: bins of real numbers, cells of a grid."""
-
-    task: Any
 
     @property
     def space(self) -> Categories:
         """One component per code."""
         return Categories(self.task.space.nvec)
-
-    @property
-    def n_actions(self) -> int:
-        """Those of the task."""
-        return self.task.n_actions
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
         """As the task does."""
@@ -102,9 +101,3 @@ class CodedPercepts:
         """As the task does."""
         done = self.task.step(key, state, action)
         return done._replace(observation=self.task.space.codes(done.observation))
-
-
-def _categories(task: JaxTask) -> Categories:
-    if not isinstance(task.space, Categories):
-        raise ValueError(f"task: RecentPercepts takes a task with observations of Categories, got {task.space!r}")
-    return task.space

@@ -12,19 +12,14 @@ from typing import Any
 import numpy as np
 
 from chunked_td._loading import require
-from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, Dynamics, KeyToDoor, MazeState, SkewedSplit
+from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, KeyToDoor, MazeState, SkewedSplit
 
 INK, FAINT, NOW, GOOD, BAD = "#1f2933", "#c8d0d9", "#f08a24", "#2f855a", "#c0392b"
 _CELLS = 60  # longest bar in a text
 
 
 class EpisodeView:
-    """An episode so far: what a drawing needs to know.
-
-    Args:
-      env: the dynamics.
-      state: int64[c], the start state.
-    """
+    """An episode so far: what a drawing needs to know of dynamics `env` that began in `state`."""
 
     def __init__(self, env: Any, state: np.ndarray):
         self.env = env
@@ -52,8 +47,9 @@ class EpisodeView:
         """What just happened, in one line."""
         if not self.actions:
             return "start of the episode"
+        action, names = self.actions[-1], _ACTIONS.get(_kind(self.env))
         parts = [
-            f"step {len(self.actions)}: took {_action_name(self.env, self.actions[-1])}",
+            f"step {len(self.actions)}: took {names[action] if names else f'a{action + 1}'}",
             f"reward {float(self.reward.sum()):+.4g}",
             f"return so far {self.total:+.4g}",
         ]
@@ -62,8 +58,7 @@ class EpisodeView:
 
 def text(view: EpisodeView) -> str:
     """Draw `view` as text."""
-    body = _TEXTS.get(_kind(view.env), _components_text)(view)
-    return f"{_title(view.env)} | {view.headline}\n{body}\n"
+    return f"{_title(view.env)} | {view.headline}\n{_DRAWINGS.get(_kind(view.env), _COMPONENTS)[0](view)}\n"
 
 
 def picture(view: EpisodeView) -> np.ndarray:
@@ -78,7 +73,7 @@ def picture(view: EpisodeView) -> np.ndarray:
     figure.text(0.03, 0.86, view.headline, fontsize=10.5, color=NOW if view.actions else INK, va="center")
     axes = figure.add_axes((0.03, 0.03, 0.94, 0.78))
     axes.axis("off")
-    _PICTURES.get(_kind(view.env), _components_picture)(axes, view)
+    _DRAWINGS.get(_kind(view.env), _COMPONENTS)[1](axes, view)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
@@ -89,21 +84,10 @@ def _kind(env: Any) -> type:
     return type(env) if names is None else type(names[0])
 
 
-def _title(env: Dynamics) -> str:
-    if _kind(env) is MazeState:
-        return "T-maze"
+def _title(env: Any) -> str:
     name = type(env).__name__
-    return "".join(f" {c.lower()}" if c.isupper() and i else c for i, c in enumerate(name))
-
-
-def _action_name(env: Dynamics, action: int) -> str:
-    if isinstance(env, KeyToDoor):
-        return ("“pick key”", "“unlock”")[action]
-    if isinstance(env, SkewedSplit):
-        return "the only action"
-    if _kind(env) is MazeState:
-        return ("forward", "up", "down")[action]
-    return f"a{action + 1}"
+    words = "".join(f" {c.lower()}" if c.isupper() and i else c for i, c in enumerate(name))
+    return "T-maze" if _kind(env) is MazeState else words
 
 
 def _bar(position: int, length: int, marks: tuple[int, ...] = ()) -> str:
@@ -115,13 +99,9 @@ def _bar(position: int, length: int, marks: tuple[int, ...] = ()) -> str:
     return f"{past}◆{future}"
 
 
-# Chain-and-Split ------------------------------------------------------------------------------------------------------
-
-
 def _chain_text(view: EpisodeView) -> str:
     env, s = view.env, view.state[0]
     chain = _bar(s, env.horizon) if s <= env.horizon else "○" + "─" * min(env.horizon, _CELLS)
-    lines = [f"a1    {chain}  pays {env.chain_reward:+g}"]
     if s <= env.horizon:
         split = f"○── s_L ──< {env.width} leaves, −1 to +1"
     elif s == env.horizon + 1:
@@ -129,7 +109,7 @@ def _chain_text(view: EpisodeView) -> str:
     else:
         leaf = s - env.horizon - 1
         split = f"○━━ s_L ━━< ◆ leaf {leaf} of {env.width} pays {float(view.reward[0]):+.3f}"
-    return "\n".join([*lines, f"a2..  {split}"])
+    return f"a1    {chain}  pays {env.chain_reward:+g}\na2..  {split}"
 
 
 def _chain_picture(axes: Any, view: EpisodeView) -> None:
@@ -167,9 +147,6 @@ def _chain_picture(axes: Any, view: EpisodeView) -> None:
         x, y = place(view.state[0])
         shift = (0.6, 0.0) if y < 1 else (-0.2, 0.25)
         axes.text(x + shift[0], y + shift[1], f"{float(view.reward[0]):+.2f}", color=NOW)
-
-
-# Accumulated-Charge ---------------------------------------------------------------------------------------------------
 
 
 def _charge_text(view: EpisodeView) -> str:
@@ -212,19 +189,12 @@ def _charge_picture(axes: Any, view: EpisodeView) -> None:
         axes.text(env.horizon * 1.01, charge - 0.06 * top, f"pays\n{view.total:+.2f}", color=NOW, fontsize=11, va="top")
 
 
-# Key-to-Door ----------------------------------------------------------------------------------------------------------
-
-
 def _key_text(view: EpisodeView) -> str:
     env, state = view.env, view.state
     key, door, *coins, treasure, t = state
-    lamps = " ".join("●" if coin else "○" for coin in coins) or "none"
-
-    def box(on: int) -> str:
-        return "[x]" if on else "[ ]"
-
+    lamps, box = " ".join("●" if coin else "○" for coin in coins) or "none", ("[ ]", "[x]")
     return (
-        f"{box(key)} key   {box(door)} door   distractors {lamps}   {box(treasure)} treasure\n"
+        f"{box[key]} key   {box[door]} door   distractors {lamps}   {box[treasure]} treasure\n"
         f"time {_bar(t, env.horizon, (env.horizon - 1,))} {t}/{env.horizon}   ┼ door"
     )
 
@@ -242,16 +212,10 @@ def _key_picture(axes: Any, view: EpisodeView) -> None:
     for i, (name, colour) in enumerate(zip(names, colours, strict=True)):
         x, on = i * width, state[i]
         changed = bool(view.actions) and on != view.states[-2][i]
-        tile = FancyBboxPatch(
-            (x + 0.1 * width, 0.55),
-            0.8 * width,
-            1.3,
-            boxstyle="round,pad=0,rounding_size=0.12",
-            facecolor=colour if on else "white",
-            edgecolor=NOW if changed else colour if on else FAINT,
-            lw=3.5 if changed else 2,
-        )
-        axes.add_patch(tile)
+        frame, filled = NOW if changed else colour if on else FAINT, colour if on else "white"
+        style = {"facecolor": filled, "edgecolor": frame, "lw": 3.5 if changed else 2}
+        corners = "round,pad=0,rounding_size=0.12"
+        axes.add_patch(FancyBboxPatch((x + 0.1 * width, 0.55), 0.8 * width, 1.3, boxstyle=corners, **style))
         size = min(11.0, 9 * width)
         axes.text(x + width / 2, 1.2, name, ha="center", va="center", fontsize=size, color="white" if on else INK)
         if paid[i] and n <= 8:  # more would not fit
@@ -266,9 +230,6 @@ def _key_picture(axes: Any, view: EpisodeView) -> None:
     axes.text(door, -0.35, "door", ha="center", fontsize=10, color="#2b6cb0")
     axes.text(5.5, -1.3, f"time {t} of {env.horizon}", ha="center", fontsize=10, color=INK)
     axes.text(0.1, 2.1, "orange frame: changed just now", fontsize=9, color=NOW)
-
-
-# Skewed split ---------------------------------------------------------------------------------------------------------
 
 
 def _skewed_text(view: EpisodeView) -> str:
@@ -300,9 +261,6 @@ def _skewed_picture(axes: Any, view: EpisodeView) -> None:
         axes.text(x1 + 0.4, y1, f"{name}: probability {chance:.3g}, pays {pays:g}", va="center", fontsize=10, color=INK)
     axes.set_xlim(-0.6, 12)
     _mark(axes, [place(s[0]) for s in view.states])
-
-
-# T-maze ---------------------------------------------------------------------------------------------------------------
 
 
 def _maze_state(view: EpisodeView, state: tuple[int, ...]) -> tuple[MazeState, int]:
@@ -343,9 +301,6 @@ def _maze_picture(axes: Any, view: EpisodeView) -> None:
     _mark(axes, [place(_maze_state(view, s)[0]) for s in view.states])
 
 
-# Anything else --------------------------------------------------------------------------------------------------------
-
-
 def _components_text(view: EpisodeView) -> str:
     return "state " + " ".join(f"{x}/{n - 1}" for x, n in zip(view.state, view.env.nvec, strict=True))
 
@@ -368,17 +323,17 @@ def _mark(axes: Any, path: list[tuple[float, float]]) -> None:
     axes.scatter(*points[-1], s=190, color=NOW, zorder=3)
 
 
-_TEXTS: dict[type, Callable[[EpisodeView], str]] = {
-    ChainAndSplit: _chain_text,
-    AccumulatedCharge: _charge_text,
-    KeyToDoor: _key_text,
-    SkewedSplit: _skewed_text,
-    MazeState: _maze_text,
+_ACTIONS: dict[type, tuple[str, ...]] = {
+    KeyToDoor: ("“pick key”", "“unlock”"),
+    SkewedSplit: ("the only action",),
+    MazeState: ("forward", "up", "down"),
 }
-_PICTURES: dict[type, Callable[[Any, EpisodeView], None]] = {
-    ChainAndSplit: _chain_picture,
-    AccumulatedCharge: _charge_picture,
-    KeyToDoor: _key_picture,
-    SkewedSplit: _skewed_picture,
-    MazeState: _maze_picture,
+_COMPONENTS: tuple[Callable[[EpisodeView], str], Callable[[Any, EpisodeView], None]]
+_COMPONENTS = (_components_text, _components_picture)
+_DRAWINGS = {
+    ChainAndSplit: (_chain_text, _chain_picture),
+    AccumulatedCharge: (_charge_text, _charge_picture),
+    KeyToDoor: (_key_text, _key_picture),
+    SkewedSplit: (_skewed_text, _skewed_picture),
+    MazeState: (_maze_text, _maze_picture),
 }

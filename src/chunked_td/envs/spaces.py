@@ -150,7 +150,7 @@ class Unbounded:
 
     def check(self, name: str, observations: np.ndarray) -> None:
         """Raise if a number is not finite; beyond the bounds is allowed."""
-        _check_all_finite(name, observations)
+        _refuse(~np.isfinite(observations), name, observations, "finite numbers")
 
 
 @dataclass(frozen=True)
@@ -208,12 +208,13 @@ def read_space(space: Any) -> Space:
     if hasattr(space, "nvec"):
         sizes = tuple(int(n) for n in np.ravel(space.nvec))
         return Categories(sizes, starts if len(starts) == len(sizes) else ())
-    low, high = getattr(space, "low", None), getattr(space, "high", None)
-    if low is not None and high is not None:
-        shape = tuple(space.shape)
-        low, high = (np.broadcast_to(np.asarray(x, dtype=np.float64), shape) for x in (low, high))
+    if (bounds := _bounds(space)) is not None:
+        shape, (low, high) = tuple(space.shape), bounds
         if np.issubdtype(np.dtype(space.dtype), np.integer) and low.min() == 0:
-            return _read_grid(space, shape, int(high.max()) + 1)
+            try:
+                return Grid(shape, int(high.max()) + 1)
+            except ValueError as problem:
+                raise ValueError(f"space: {space} is too large to be read as symbols ({problem})") from None
         if len(shape) == 1 and _has_bounds(low, high).all():
             return Continuous(tuple(low.tolist()), tuple(high.tolist()))
     if isinstance(getattr(space, "n", None), int | np.integer) and not shape_of(space):
@@ -229,19 +230,19 @@ def read_space(space: Any) -> Space:
 
 def read_inputs(space: Any) -> Space | Unbounded:
     """As `read_space`, for sources that need no codes: a Box of one dimension may have infinite bounds."""
-    low, high = getattr(space, "low", None), getattr(space, "high", None)
-    if not isinstance(space, Space) and low is not None and high is not None and len(shape_of(space)) == 1:
-        low, high = (np.broadcast_to(np.asarray(x, np.float64), shape_of(space)) for x in (low, high))
-        if not _has_bounds(low, high).all():
-            return Unbounded(tuple(low.tolist()), tuple(high.tolist()))
+    bounds = None if isinstance(space, Space) else _bounds(space)
+    if bounds is not None and len(shape_of(space)) == 1 and not _has_bounds(*bounds).all():
+        return Unbounded(*(tuple(bound.tolist()) for bound in bounds))
     return read_space(space)
 
 
-def _read_grid(space: Any, shape: tuple[int, ...], symbols: int) -> Grid:
-    try:
-        return Grid(shape, symbols)
-    except ValueError as problem:
-        raise ValueError(f"space: {space} is too large to be read as symbols ({problem})") from None
+def _bounds(space: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """float64, least and greatest numbers of a Box; None for other spaces."""
+    low, high = getattr(space, "low", None), getattr(space, "high", None)
+    if low is None or high is None:
+        return None
+    wide = tuple(space.shape)
+    return np.broadcast_to(np.asarray(low, np.float64), wide), np.broadcast_to(np.asarray(high, np.float64), wide)
 
 
 def _has_bounds(low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -266,17 +267,15 @@ def _check_inputs(name: str, inputs: int) -> None:
 def _check_symbols(name: str, observations: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
     """Raise if numbers are not whole, or not in [low, high]."""
     wrong = ~((observations == np.floor(observations)) & (observations >= low) & (observations <= high))
-    if wrong.any():
-        place = tuple(int(i) for i in np.argwhere(wrong)[0])
-        low, high = (np.broadcast_to(x, observations.shape)[place] for x in (low, high))
-        raise ValueError(f"{name}: got {observations[place]} at {place}, takes whole numbers in {low}..{high}")
+    _refuse(wrong, name, observations, "whole numbers in {}..{}", low, high)
 
 
-def _check_all_finite(name: str, observations: np.ndarray) -> None:
-    wrong = ~np.isfinite(observations)
+def _refuse(wrong: np.ndarray, name: str, observations: np.ndarray, accepted: str, *bounds: np.ndarray) -> None:
+    """Raise for the first number that is wrong; `bounds` are filled into `accepted`."""
     if wrong.any():
         place = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise ValueError(f"{name}: got {observations[place]} at {place}, takes finite numbers")
+        takes = accepted.format(*(np.broadcast_to(x, observations.shape)[place] for x in bounds))
+        raise ValueError(f"{name}: got {observations[place]} at {place}, takes {takes}")
 
 
 def _flat(array: jax.Array, axes: int) -> jax.Array:

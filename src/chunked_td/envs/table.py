@@ -36,12 +36,12 @@ class _Arrays(NamedTuple):
 
     sizes: Annotated[np.ndarray, "int64[c]"]  # nvec
     first: Annotated[np.ndarray, "int64[pairs]"]
-    accept: Annotated[np.ndarray, "float64[n]"]  # alias method: keep outcome k with this probability,
-    alias: Annotated[np.ndarray, "int64[n]"]  # else take this one
     chance: Annotated[np.ndarray, "float64[n]"]
     target: Annotated[np.ndarray, "int64[n]"]
     reward: Annotated[np.ndarray, "float64[n, d]"]
     ends: Annotated[np.ndarray, "bool[n]"]
+    accept: Annotated[np.ndarray, "float64[n]"]  # alias method: keep outcome k with this probability,
+    alias: Annotated[np.ndarray, "int64[n]"]  # else take this one
     choices: Annotated[np.ndarray, "int64[S]"]  # the row of `masks` that holds for a state
     masks: Annotated[np.ndarray, "bool[m, A]"]  # sets of legal actions; rows 0..A are the first 0..A actions
     only: Annotated[np.ndarray, "int64[m]"]  # the one legal action of a row of `masks`, or −1
@@ -117,11 +117,7 @@ class TransitionTable(_Arrays):
         starts: Any,
         terminal: Any = (),
         horizon: int | None = None,
-        nvec: Sequence[int] | None = None,
-        legal: Any = None,
-        names: Sequence[Hashable] | None = None,
-        bad_first: Iterable[int] = (),
-        bad_end: Iterable[int] = (),
+        **keywords: Any,
     ) -> TransitionTable:
         """From dense arrays.
 
@@ -129,9 +125,9 @@ class TransitionTable(_Arrays):
           P: float64[S, A, S'], P(s' | s, a); a row of zeros is an action that is not legal.
           R: float64[S, A, S'], float64[S, A] or float64[S']: the reward; float64[S, A, S', d] for a reward vector.
           terminal: states (numbers, or bool[S]) in which an episode ends; entering one terminates.
+          keywords: `nvec`, `legal`, `names`, `bad_first`, `bad_end`.
         """
-        lists = building.Lists.from_dense(P, R, terminal)
-        return cls._from_lists(lists, starts, horizon, nvec, legal, names, bad_first, bad_end)
+        return cls._from_lists(building.Lists.from_dense(P, R, terminal), starts, horizon, **keywords)
 
     @classmethod
     def from_dynamics(cls, dynamics: Dynamics, *, starts: Any = None, horizon: int | None = None) -> TransitionTable:
@@ -139,10 +135,8 @@ class TransitionTable(_Arrays):
 
         What makes an episode a regretful one is not taken over: `misses` are 0.
         """
-        lists, found, masks = building.from_dynamics(dynamics, starts)
-        nvec = dynamics.nvec if len(dynamics.nvec) > 1 else None
-        limit = dynamics.horizon if horizon is None else horizon
-        return cls._from_lists(lists, found, limit, nvec, masks, None, (), ())
+        lists, found = building.from_dynamics(dynamics, starts)
+        return cls._from_lists(lists, found, dynamics.horizon if horizon is None else horizon, dynamics.nvec)
 
     @classmethod
     def from_env(cls, env: Any, *, horizon: int | None = None, starts: Any = None, **keywords: Any) -> TransitionTable:
@@ -154,45 +148,34 @@ class TransitionTable(_Arrays):
           horizon: by default the limit that `gymnasium.make` sets, if it sets one.
           keywords: `nvec`, `legal`, `names`, `bad_first`, `bad_end`.
         """
-        given = building.published(env, starts)
-        limit = given.limit if horizon is None else horizon
-        return cls.from_outcomes(given.P, starts=given.starts, horizon=limit, n_actions=given.n_actions, **keywords)
+        from chunked_td.envs.compiled import published
+
+        return cls.from_outcomes(**published(env, starts, horizon), **keywords)
 
     @classmethod
     def _from_lists(
-        cls, lists: building.Lists, starts: Any, horizon: Any, nvec: Any, legal: Any, names: Any, first: Any, end: Any
-    ) -> TransitionTable:
+        cls, lists: building.Lists, starts: Any, horizon: Any, nvec: Any = None, legal: Any = None, names: Any = None,
+        bad_first: Any = (), bad_end: Any = (),
+    ) -> TransitionTable:  # fmt: skip
         """Check everything and put the arrays together."""
         S, A = lists.states, lists.actions
-        sizes = building.check_nvec(nvec, S)
         masks, choices, only = building.legal_sets(lists, legal)
         start, start_chance = building.check_starts(starts, S)
-        building.check_can_go_on(lists, masks[choices], start)
-        limit = building.check_horizon(lists, masks[choices], start, horizon)
-        accept, alias = building.alias_tables(lists.first, lists.chance)
-        start_accept, start_alias = building.alias_tables(np.array([0, start.size]), start_chance)
         made = cls(
-            sizes,
-            lists.first,
-            accept,
-            alias,
-            lists.chance,
-            lists.target,
-            lists.reward,
-            lists.ends,
-            choices,
-            masks,
-            only,
-            start,
-            start_chance,
-            start_accept,
-            start_alias,
-            building.flags("bad_first", first, A, "action"),
-            building.flags("bad_end", end, S, "state"),
-            limit,
+            building.check_nvec(nvec, S),
+            *lists[2:],
+            *building.alias_tables(lists.first, lists.chance),
+            *(choices, masks, only),
+            *(start, start_chance),
+            *building.alias_tables(np.array([0, start.size]), start_chance),
+            building.flags("bad_first", bad_first, A, "action"),
+            building.flags("bad_end", bad_end, S, "state"),
+            limit=building.check_episodes(lists, masks[choices], start, horizon),
         )
         if names is not None:
-            made.names = building.check_names(names, S)
+            made.names = list(names)
+            if len(made.names) != S:
+                raise ValueError(f"names must have one entry per state, {S}, got {len(made.names)}")
         return made
 
     # ---- what dynamics offer

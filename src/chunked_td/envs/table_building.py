@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,23 +17,16 @@ TOLERANCE = 1e-9
 _MOST_STATES = 2**31 - 1  # what the rows of a trace can number
 
 
-@dataclass(frozen=True)
-class Lists:
-    """The outcomes of every state and action, one after the other, sorted by pair and next state.
-
-    Attributes:
-      states: S. actions: A.
-      first: int64[S·A + 1], where the outcomes of a pair begin.
-      chance, target, reward, ends: of each outcome; float64[n], int64[n], float64[n, d], bool[n].
-    """
+class Lists(NamedTuple):
+    """The outcomes of every state and action, one after the other, sorted by pair and next state."""
 
     states: int
     actions: int
-    first: np.ndarray
-    chance: np.ndarray
-    target: np.ndarray
-    reward: np.ndarray
-    ends: np.ndarray
+    first: np.ndarray  # int64[S·A + 1], where the outcomes of a pair begin
+    chance: np.ndarray  # float64[n]
+    target: np.ndarray  # int64[n]
+    reward: np.ndarray  # float64[n, d]
+    ends: np.ndarray  # bool[n]
 
     @classmethod
     def from_nested(cls, nested: Mapping[int, Any] | Sequence[Any], n_actions: int | None) -> Lists:
@@ -47,11 +39,7 @@ class Lists:
             widest = max(widest, *(a + 1 for a in actions), 0) if actions else widest
             for a, outcomes in actions.items():
                 for outcome in outcomes:
-                    if not isinstance(outcome, Sequence) or len(outcome) != 4:
-                        raise ValueError(
-                            f"outcomes[{s}][{a}] must list (probability, next state, reward, terminated), "
-                            f"got {outcome!r}"
-                        )
+                    _check_outcome(outcome, f"outcomes[{s}][{a}]")
                     for column, value in zip(columns, ((s, a), *outcome), strict=True):
                         column.append(value)
         A = widest if n_actions is None else check_whole("n_actions", n_actions, 1)
@@ -84,9 +72,10 @@ class Lists:
         pairs = np.stack([s, a], axis=1)
         return _checked_lists(S, A, pairs, P[s, a, target], target, rewards[s, a, target], ended[target])
 
-    def mask(self) -> np.ndarray:
-        """bool[S, A]: which pairs have outcomes."""
-        return (np.diff(self.first) > 0).reshape(self.states, self.actions)
+
+def _check_outcome(outcome: Any, name: str) -> None:
+    if not isinstance(outcome, Sequence) or len(outcome) != 4:
+        raise ValueError(f"{name} must list (probability, next state, reward, terminated), got {outcome!r}")
 
 
 def _numbered(name: str, given: Any) -> dict[int, Any]:
@@ -163,14 +152,6 @@ def check_nvec(nvec: Any, S: int) -> np.ndarray:
     return sizes
 
 
-def check_names(names: Any, S: int) -> list[Hashable]:
-    """One name per state."""
-    given = list(names)
-    if len(given) != S:
-        raise ValueError(f"names must have one entry per state, {S}, got {len(given)}")
-    return given
-
-
 def flags(name: str, given: Any, size: int, what: str) -> np.ndarray:
     """bool[size] from numbers, or from such an array."""
     array = np.asarray(given if isinstance(given, np.ndarray) else list(given))
@@ -185,7 +166,8 @@ def flags(name: str, given: Any, size: int, what: str) -> np.ndarray:
 
 def legal_sets(lists: Lists, legal: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """All sets of legal actions, the one of each state, and the only action of each set or −1."""
-    S, A, offered = lists.states, lists.actions, lists.mask()
+    S, A = lists.states, lists.actions
+    offered = (np.diff(lists.first) > 0).reshape(S, A)
     if legal is None:
         mask = offered
     else:
@@ -234,53 +216,43 @@ def check_starts(starts: Any, S: int) -> tuple[np.ndarray, np.ndarray]:
     return states[order].astype(np.int64), chance[order]
 
 
-def reachable(lists: Lists, legal: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """bool[S]: the states in which an action may be taken."""
+def check_episodes(lists: Lists, legal: np.ndarray, start: np.ndarray, horizon: Any) -> int:
+    """`horizon`, or by default the longest episode. Refuses states in which an episode would be stuck."""
     seen = np.zeros(lists.states, bool)
     seen[start] = True
     wave = start
     while wave.size:
-        _, outcomes = _edges(lists, legal, wave)
-        found = np.unique(lists.target[outcomes][~lists.ends[outcomes]])
+        _, target = _edges(lists, legal, wave)
+        found = np.unique(target)
         wave = found[~seen[found]]
         seen[wave] = True
-    return seen
-
-
-def _edges(lists: Lists, legal: np.ndarray, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Outcomes that begin in `states` by a legal action: the state of each, and its number."""
-    s, a = np.nonzero(legal[states])
-    pairs = states[s] * lists.actions + a
-    counts = lists.first[pairs + 1] - lists.first[pairs]
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(states[s], counts), np.repeat(lists.first[pairs], counts) + within
-
-
-def check_can_go_on(lists: Lists, legal: np.ndarray, start: np.ndarray) -> None:
-    """Refuse a state in which an episode would be stuck."""
-    stuck = np.flatnonzero(reachable(lists, legal, start) & ~legal.any(axis=1))
+    stuck = np.flatnonzero(seen & ~legal.any(axis=1))
     if stuck.size:
         raise ValueError(
             f"state {stuck[0]} can be reached and has no legal action; the outcomes that lead to it must say "
             f"terminated, or it must offer an action"
         )
-
-
-def check_horizon(lists: Lists, legal: np.ndarray, start: np.ndarray, horizon: Any) -> int:
-    """`horizon`, or the longest episode where none is given and no state can return."""
     if horizon is not None:
         return check_whole("horizon", horizon, 1, 10_000_000)
-    states = np.flatnonzero(reachable(lists, legal, start))
-    source, outcomes = _edges(lists, legal, states)
-    going = ~lists.ends[outcomes]
-    source, target = source[going], lists.target[outcomes][going]
-    waves = longest_paths(states.size, np.searchsorted(states, source), np.searchsorted(states, target))
+    states = np.flatnonzero(seen)
+    waves = longest_paths(states.size, *(np.searchsorted(states, ends) for ends in _edges(lists, legal, states)))
     if waves is None:
         raise ValueError(
             "horizon must be given where states can return: the transitions after which an episode is truncated; "
             "got None"
         )
     return int(waves.max()) + 1
+
+
+def _edges(lists: Lists, legal: np.ndarray, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both states of every outcome that begins in `states` by a legal action and does not end the episode."""
+    s, a = np.nonzero(legal[states])
+    pairs = states[s] * lists.actions + a
+    counts = lists.first[pairs + 1] - lists.first[pairs]
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    outcomes = np.repeat(lists.first[pairs], counts) + within
+    going = ~lists.ends[outcomes]
+    return np.repeat(states[s], counts)[going], lists.target[outcomes][going]
 
 
 def longest_paths(count: int, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
@@ -344,11 +316,10 @@ def fill_alias_tables(first, chance, accept, alias, stack):
             accept[stack[small]] = 1.0
 
 
-# ---- from functions, dynamics and environments
+# ---- from functions and dynamics
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """The states that a function's outcomes lead to, in the order in which they were found."""
 
     states: list[Any]
@@ -370,11 +341,7 @@ def enumerate_states(
         listed[number[state]] = choices = {}
         for action in range(n_actions):
             for outcome in outcomes(state, action):
-                if not isinstance(outcome, Sequence) or len(outcome) != 4:
-                    raise ValueError(
-                        f"outcomes({state!r}, {action}) must list (probability, next state, reward, terminated), "
-                        f"got {outcome!r}"
-                    )
+                _check_outcome(outcome, f"outcomes({state!r}, {action})")
                 chance, successor, reward, ended = outcome
                 if successor not in number:
                     if len(states) >= most:
@@ -408,88 +375,11 @@ def reachable_states(env: Dynamics, starts: Mapping[tuple[int, ...], float]) -> 
     return enumerate_states(listed, dict(starts), env.n_actions)
 
 
-def from_dynamics(dynamics: Dynamics, starts: Any) -> tuple[Lists, dict[int, float], np.ndarray]:
-    """Outcomes, starts and legal actions of other dynamics, by state id."""
-    env = dynamics
-    found = reachable_states(env, start_states(dynamics) if starts is None else _start_states(starts))
-    S, A = int(np.prod(env.nvec)), env.n_actions
+def from_dynamics(env: Dynamics, starts: Any) -> tuple[Lists, dict[int, float]]:
+    """Outcomes and starts of other dynamics, by state id."""
+    found = reachable_states(env, start_states(env) if starts is None else _start_states(starts))
     ids = np.ravel_multi_index(tuple(np.array(found.states).reshape(-1, len(env.nvec)).T), env.nvec).tolist()
-    nested: dict[int, Any] = {S - 1: {}}
+    nested: dict[int, Any] = {int(np.prod(env.nvec)) - 1: {}}
     for i, actions in found.outcomes.items():
         nested[ids[i]] = {a: [(p, ids[j], r, e) for p, j, r, e in rows] for a, rows in actions.items()}
-    offered = np.zeros((S, A), bool)
-    for i, actions in found.outcomes.items():
-        offered[ids[i], list(actions)] = True
-    return Lists.from_nested(nested, A), {ids[i]: p for i, p in found.starts.items()}, offered
-
-
-@dataclass(frozen=True)
-class PublishedTable:
-    """What a Gymnasium environment tells of its dynamics."""
-
-    P: Any
-    starts: Any
-    n_actions: int
-    limit: int | None
-
-
-_HARMLESS = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker", "RecordEpisodeStatistics", "RecordVideo")
-"""Wrappers that change neither observations nor rewards nor what actions do."""
-
-
-def made(env: Any) -> Any:
-    """An environment from its id, or itself."""
-    if isinstance(env, str):
-        import gymnasium
-
-        return gymnasium.make(env)
-    if not hasattr(env, "unwrapped"):
-        raise TypeError(f"env must be a Gymnasium environment or its id, got {env!r}")
-    return env
-
-
-def time_limit(env: Any) -> int | None:
-    """The least limit among the wrappers of an environment. Refuses wrappers that may change what happens."""
-    limits = []
-    while env is not env.unwrapped:
-        kind = type(env).__name__
-        if kind not in _HARMLESS:
-            raise ValueError(
-                f"env must not have wrappers that change what happens: {kind} may, and the transitions of the "
-                f"environment inside do not show it"
-            )
-        if kind == "TimeLimit":
-            limits.append(int(env._max_episode_steps))
-        env = env.env
-    return min(limits, default=None)
-
-
-def published(env: Any, starts: Any) -> PublishedTable:
-    """Read `P` and the start distribution of an environment."""
-    env = made(env)
-    limit, inner = time_limit(env), env.unwrapped
-    if hasattr(inner, "dynamics"):
-        raise ValueError(
-            "env must publish its transitions; this package's environments have compiled dynamics already: "
-            "chunked_td.dynamics_of(env), or TransitionTable.from_dynamics(env.unwrapped.dynamics)"
-        )
-    P = getattr(inner, "P", None)
-    if P is None:
-        raise ValueError(
-            f"env must publish its transitions as env.unwrapped.P, and {type(inner).__name__} has none; "
-            f"TransitionTable.from_outcomes takes a function from (state, action) to outcomes instead"
-        )
-    if getattr(inner, "fickle_passenger", False):
-        raise ValueError(
-            "env must do what its P says, and Taxi with fickle_passenger=True does not: the passenger's change of mind "
-            "is not in P"
-        )
-    if starts is None:
-        starts = getattr(inner, "initial_state_distrib", None)
-        if starts is None:
-            raise ValueError(
-                f"starts must be given: {type(inner).__name__} has no initial_state_distrib that would say where "
-                f"episodes begin"
-            )
-        starts = np.asarray(starts, np.float64)
-    return PublishedTable(P, starts, int(inner.action_space.n), limit)
+    return Lists.from_nested(nested, env.n_actions), {ids[i]: p for i, p in found.starts.items()}

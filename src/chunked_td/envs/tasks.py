@@ -22,7 +22,7 @@ from chunked_td.envs.cart_pole.jax import CartPoleTask
 from chunked_td.envs.catch.jax import CatchTask
 from chunked_td.envs.fan_in.jax import FanInTask
 from chunked_td.envs.foreign import OTHERS, GymnaxTask, XLandTask, make_foreign, make_other
-from chunked_td.envs.jax_task import CodedPercepts, JaxTask, RecentPercepts, TaskStep
+from chunked_td.envs.jax_task import JaxTask, RecentPercepts
 from chunked_td.envs.memory_chain.jax import MemoryTask
 from chunked_td.envs.t_maze.jax import TMazeTask
 from chunked_td.envs.umbrella.jax import UmbrellaTask
@@ -58,26 +58,3 @@ def make_task_by_name(name: str) -> Any:
     tasks = {**TASKS, **HIDDEN_TASKS}
     check_choice("task", name, (*tasks, *OTHERS))
     return tasks[name] if name in tasks else make_other(name)
-
-
-__all__ = [
-    "HIDDEN_TASKS",
-    "OTHERS",
-    "TASKS",
-    "CartPoleTask",
-    "CatchTask",
-    "ChargeTask",
-    "CodedPercepts",
-    "FanInTask",
-    "GymnaxTask",
-    "JaxTask",
-    "MemoryTask",
-    "RecentPercepts",
-    "TMazeTask",
-    "TaskStep",
-    "UmbrellaTask",
-    "XLandTask",
-    "make_foreign",
-    "make_other",
-    "make_task_by_name",
-]

@@ -170,15 +170,11 @@ def _bounds(name: str, given: Any, natural: Any, count: int) -> tuple[float, ...
     fallback = [None] * count if natural is None else np.ravel(natural).tolist()
     bounds: list[Any] = [b if a is None else a for a, b in zip(values, fallback, strict=True)]
     for i, bound in enumerate(bounds):
-        if not _is_number_or_none(bound):
+        if isinstance(bound, bool) or not isinstance(bound, Real | None):
             raise ValueError(f"{name}: got {bound!r} in dimension {i}, takes numbers")
-        if bound is None or not -_AS_GOOD_AS_INFINITE < bound < _AS_GOOD_AS_INFINITE:
+        if bound is None or not -_AS_GOOD_AS_INFINITE < bound < _AS_GOOD_AS_INFINITE:  # type: ignore[operator]
             raise ValueError(
                 f"{name}: dimension {i} of {count} has no finite bound (got {bound}); give {name}= a number there, "
                 f"such as the range you expect to see. Values outside go to the outermost bins"
             )
     return tuple(float(bound) for bound in bounds)
-
-
-def _is_number_or_none(value: Any) -> bool:
-    return isinstance(value, Real | None) and not isinstance(value, bool)

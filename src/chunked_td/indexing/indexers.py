@@ -6,6 +6,7 @@ digits of its id, row-major: the last component runs fastest, as in `np.ravel_mu
 
 from __future__ import annotations
 
+import contextlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -237,14 +238,11 @@ class HashedIndexer(Indexer):
 
     def decode(self, state: int) -> Any:
         """The observation that has this id; lists come back as tuples. An error for enum members and dataclasses."""
-        key = self._keys(checked_id(state, self.size))
-        return decode(key) if isinstance(key, bytes) else key
-
-    def _keys(self, state: int) -> Any:
-        """The key of an id; the list of keys is made when it is first asked for, and again when there are more."""
-        if len(self._listed) != len(self.ids):
+        known = checked_id(state, self.size)
+        if len(self._listed) != len(self.ids):  # made when it is first asked for, and again when there are more
             self._listed = list(self.ids)
-        return self._listed[state]
+        key = self._listed[known]
+        return decode(key) if isinstance(key, bytes) else key
 
     def state(self) -> dict[str, Any]:
         """The known observations' bytes end to end, and where each ends, in the order of their ids."""
@@ -268,12 +266,8 @@ class HashedIndexer(Indexer):
         indexer = cls()
         for start, end in zip(starts, ends, strict=True) if ends else ():
             indexer.ids[content[start:end]] = len(indexer.ids)
-        if (
-            sorted(ends) != ends
-            or min(ends, default=0) < 0
-            or len(indexer.ids) != len(ends)
-            or (ends or [0])[-1] != len(content)
-        ):
+        in_order = sorted(ends) == ends and min(ends, default=0) >= 0 and (ends or [0])[-1] == len(content)
+        if not in_order or len(indexer.ids) != len(ends):
             raise ValueError("state: the table of hashed observations is damaged")
         return indexer
 
@@ -282,10 +276,7 @@ def _key(observation: Any) -> Any:
     try:
         return encode(observation)
     except TypeError:
-        try:
+        with contextlib.suppress(TypeError):
             hash(observation)
-        except TypeError:
-            pass
-        else:
             return observation
         raise

@@ -2,7 +2,6 @@
 
     study         what a study is: protocols (environment, arms, step sizes, seeds, scoring), claims, verdicts
     catalogue     studies by id, or from users' folders and files
-    description   a protocol as a manifest holds it and a report reads it
     identity      names under which stored results know code
     statistics    intervals, tests, cross-fitting: pure functions
     studies/      one folder per study: protocol, claims, choice of plots, text

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chunked_td._checks import check_text
 from chunked_td.lab.errors import LabError, UsageError
 from chunked_td.lab.identity import check_id, identity, is_ours, resolve, source_hash
 from chunked_td.learners.schedule import Schedule, check_schedule
@@ -195,7 +196,7 @@ class Arm:
       note: one sentence for the report.
       quick: whether the `quick` profile has it, for arms with a network.
       options: further arguments of the protocol's runner, e.g. {"view": "traces"}.
-      group: heading under which tables list it.
+      group: heading under which tables list it; in a comparison, its λ source as commands name it.
     """
 
     id: str
@@ -210,6 +211,10 @@ class Arm:
     quick: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     group: str = ""
+
+    def __post_init__(self):
+        for name in ("label", "note", "group"):
+            check_text(f"{name} of arm {self.id!r}", getattr(self, name))
 
     @property
     def kind(self) -> str:
@@ -227,13 +232,6 @@ class Arm:
         named = self.lambda_source if isinstance(self.lambda_source, str) else type(self.lambda_source).__name__
         options = (type(option).__name__ for option in self.options.values())
         return (self.learner, "fixed" if fixed else named, self.kind, *options)
-
-    @property
-    def network(self) -> NetworkSpec:
-        """Its network."""
-        if not isinstance(self.model, NetworkSpec):
-            raise UsageError(f"model of arm {self.id!r} must be a NetworkSpec, got {self.model!r}")
-        return self.model
 
     @property
     def stored_model(self) -> str | None:
@@ -368,22 +366,21 @@ class Protocol:
             raise UsageError(f"protocol {self.id!r}: arm ids must differ, got {names}")
         try:
             check_id("id of a protocol", self.id)
+            for name in ("title", "description", "score_label", "best_label"):
+                check_text(f"{name} of protocol {self.id!r}", getattr(self, name))
             for name in names:
                 check_id(f"id of an arm of protocol {self.id!r}", name)
             check_schedule("exploration", self.exploration, positive=False)
         except ValueError as error:
             raise UsageError(str(error)) from None
         if self.seeds < 1 or self.episodes < 1:
-            raise UsageError(
-                f"seeds and episodes of protocol {self.id!r} must be whole numbers from 1, "
-                f"got {self.seeds!r} and {self.episodes!r}"
-            )
+            got = f"must be whole numbers from 1, got {self.seeds!r} and {self.episodes!r}"
+            raise UsageError(f"seeds and episodes of protocol {self.id!r} {got}")
 
     @property
     def schedule(self) -> Schedule:
         """ε over episodes."""
-        fixed = self.exploration
-        return fixed if isinstance(fixed, Schedule) else Schedule(((0, fixed),))
+        return self.exploration if isinstance(self.exploration, Schedule) else Schedule(((0, self.exploration),))
 
     def epsilons(self, episodes: int) -> np.ndarray:
         """ε of each of the first `episodes` episodes, float64[episodes]."""
@@ -391,10 +388,10 @@ class Protocol:
 
     def arm(self, arm_id: str) -> Arm:
         """The arm with this id."""
-        for arm in self.arms:
-            if arm.id == arm_id:
-                return arm
-        raise UsageError(f"protocol {self.id!r} has no arm {arm_id!r}; it has {[a.id for a in self.arms]}")
+        arms = {arm.id: arm for arm in self.arms}
+        if arm_id not in arms:
+            raise UsageError(f"protocol {self.id!r} has no arm {arm_id!r}; it has {list(arms)}")
+        return arms[arm_id]
 
     def exponents_of(self, arm: Arm) -> tuple[int, ...]:
         """Step-size exponents of `arm`."""
@@ -430,10 +427,7 @@ class Protocol:
 def misses_and_returns(runs: Any, record_at: np.ndarray) -> Scores:
     """Scoring for control: regretful episodes so far ("score"), and the mean return since the last checkpoint."""
     lengths = np.diff(np.asarray(record_at), prepend=0)
-    return {
-        "score": np.asarray(runs.misses_at, dtype=np.float64),
-        "mean_return": np.asarray(runs.returns_at) / lengths,
-    }
+    return {"score": np.asarray(runs.misses_at, dtype=np.float64), "mean_return": np.asarray(runs.returns_at) / lengths}
 
 
 def constant_arms(learner: str, label: str, values: Sequence[float], prefix: str) -> tuple[Arm, ...]:

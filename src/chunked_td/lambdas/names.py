@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterable
 from typing import Any, ClassVar, TypeVar
 
+from chunked_td._checks import check_text
+
 FIXED, CHUNKED, OTHER, OWN = "fixed λ", "chunked", "other λ", "yours"
 """Groups of sources."""
 
@@ -66,6 +68,8 @@ class Named:
         """Derive what the class does not state; nothing is inherited, so that no two sources have one name."""
         super().__init_subclass__(**arguments)
         stated = vars(cls)
+        for attribute in ("id", "label", "group", "formula"):
+            check_text(f"{attribute} of {cls.__name__}", stated.get(attribute, ""))
         name, like = stated.get("id", _id_of_class(cls.__name__)), stated.get("like")
         derived = (name, cls.__name__, OWN, color_of(name), _formula_in(stated.get("__doc__")))
         for attribute, value in zip(_STATED, derived, strict=True):

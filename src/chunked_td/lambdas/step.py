@@ -35,7 +35,6 @@ import numpy as np
 
 from chunked_td._numba import REQUIRED, code, dispatch, kernel
 from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
-from chunked_td.models.components import WHOLE
 from chunked_td.policies import write_policy
 
 __all__ = [
@@ -61,6 +60,9 @@ __all__ = [
     "visits_of",
     "weight",
 ]
+
+WHOLE = -1
+"""Stands for all state components together, where the number of a reward stands for those that decide it."""
 
 
 class Transition(NamedTuple):
@@ -190,9 +192,15 @@ def _question(name: str, default: Any = REQUIRED, needed: str = "") -> Any:
 
 chance = _question("chance", needed="Needs.OUTCOME or Needs.PARTS")
 came_from, visits_of = _question("came_from", needed="Needs.PREDECESSORS"), _question("visits", needed="Needs.VISITS")
-overlap, first, following, target, weight = (
-    _question(name, needed="Needs.OUTCOMES") for name in ("overlap", "first", "following", "target", "weight")
+overlap, following, target, weight = (
+    _question(name, needed="Needs.OUTCOMES") for name in ("overlap", "following", "target", "weight")
 )
+
+
+@kernel
+def first(step, action):
+    """The first outcome of an action, or −1."""
+    return following(step, action, -1)
 
 
 @kernel

@@ -144,6 +144,7 @@ class Learner:
     default_source: ClassVar[LambdaSource] = ForwardLambda()
     default_view: ClassVar[str] = "traces"
     default_planner: ClassVar[Planner | None] = None
+    default_reward_source: ClassVar[RewardSource | None] = None
     takes_features: ClassVar[bool] = True
 
     def __init__(
@@ -185,7 +186,7 @@ class Learner:
         self.action_mask = None if action_mask is None else check_flag("action_mask", action_mask)
         self.planner = check_planner(self.default_planner if planner is None else planner)
         self.exploration, self.epsilon = check_exploration(exploration, epsilon, self.bootstrap, self.planner)
-        self.reward_source = check_reward_source(reward_source)
+        self.reward_source = check_reward_source(self.default_reward_source if reward_source is None else reward_source)
         self._read_spaces(env, indexer)
         binary = self.features is not None and self.features.binary and self.view == "traces"
         self.replacing = binary if replacing is None else check_flag("replacing", replacing)

@@ -14,14 +14,20 @@ only r leads to is passed as a λ-return passes it; where many rows meet, each b
 
 An arrival that is not the first since t_r is a return. The share of a return is C/(n + prior), too ("share"), or 0.
 
-Memory: two numbers per pair (r, x) that occurred. Cost of a step: the rows of the episode so far.
+With `counts="steps"`, for large tables, N(row_{k−1}, x_k), how often the step just made was made, stands in place of
+C(r, x_k), for all rows r. The weight is the same where no way from r parts, and ways meet at one state only. It is too
+large where they meet at several states, one after the other (there the product of the shares would be right), and too
+small where ways from r part and meet again.
+
+Memory: two numbers per pair (r, x) that occurred, or per step (row, next x). Cost of a step: the rows of the episode so
+far.
 Near relatives: Sutton and Singh's (1994) TD(n/n), with shares of one step; trajectory-aware traces (Daley et al. 2023).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, ClassVar, NamedTuple
 
@@ -32,7 +38,7 @@ from chunked_td._numba import dispatch, kernel, zeros
 from chunked_td._settings import KernelSettings
 from chunked_td.traces import Trace, clear_entries, clear_in_python, grown_rows, mark, mature, reinforce
 
-RETURNS = ("share", "zero")
+RETURNS, COUNTS = ("share", "zero"), ("pairs", "steps")
 
 
 @dataclass(frozen=True)
@@ -43,17 +49,24 @@ class Lineage(KernelSettings):
       prior: arrivals that the first value of a state counts for, from 0. The larger, the sooner credit stops at states
         that are new.
       returns: what passes a state that an episode comes back to: its "share", or "zero".
+      counts: "pairs" of a row and any later state, or "steps": a row and the next state, for large tables.
     """
 
     prior: float = 1.0
     returns: str = "share"
+    counts: str = field(default="pairs", repr=False)
 
-    checks: ClassVar = {"prior": check_not_negative, "returns": partial(check_choice, choices=RETURNS)}
+    checks: ClassVar = {
+        "prior": check_not_negative,
+        "returns": partial(check_choice, choices=RETURNS),
+        "counts": partial(check_choice, choices=COUNTS),
+    }
 
     def empty(self, rows: int, components: int, capacity: int) -> LineageTrace:
         """Traces of this kind before the first episode."""
         entries, zero = Trace.empty(rows, components, capacity), self.returns == "zero"
-        return zeros(LineageTrace, {"rows": rows, "slots": 1024}, entries=entries, prior=self.prior, zero=zero)
+        settings = {"prior": self.prior, "zero": zero, "steps": self.counts == "steps"}
+        return zeros(LineageTrace, {"rows": rows, "slots": 1024}, entries=entries, **settings)
 
 
 class LineageTrace(NamedTuple):
@@ -67,6 +80,7 @@ class LineageTrace(NamedTuple):
     clock: Annotated[np.ndarray, "int64[2]"]  # the time; how many keys there are
     prior: float
     zero: bool  # whether nothing passes a return
+    steps: bool  # whether C counts single steps
 
     clear, grown, end = clear_in_python, grown_rows, staticmethod(clear_entries)
 
@@ -116,7 +130,8 @@ guess_at = dispatch("guess_at", 0.0)
 @kernel
 def arrive(trace, state, discount, lambda_t, source):
     """Count the arrival in `state` for every live row, and weaken the row's trace by its share."""
-    entries, shared = trace.entries, trace.shared
+    entries = trace.entries
+    step = count_step(trace, state) if trace.steps else 0
     trace.clock[0] += 1
     trace.arrivals[state, 0] += 1
     number, latest = trace.arrivals[state, 0] + trace.prior, trace.arrivals[state, 1]
@@ -124,13 +139,7 @@ def arrive(trace, state, discount, lambda_t, source):
     for k in range(entries.count[0]):
         row = entries.rows[k]
         is_return = latest > trace.visited[row]
-        place = find_slot(shared, (state << 32) + row + 1, first + row)
-        if not is_return:
-            if shared[place, 0] == 0:
-                shared[place, 0] = (state << 32) + row + 1
-                trace.clock[1] += 1
-            shared[place, 1] += 1
-        share = shared[place, 1] / number
+        share = (step if trace.steps else count_pair(trace, state, row, first, not is_return)) / number
         if is_return and trace.zero:
             share = 0.0
         trace.faded[row] *= discount
@@ -142,8 +151,33 @@ def arrive(trace, state, discount, lambda_t, source):
 
 
 @kernel
+def count_step(trace, state):
+    """N(row, state) of the row visited at the step before, the present step included; 0 at the start of an episode."""
+    entries = trace.entries
+    for k in range(entries.count[0]):
+        if trace.visited[entries.rows[k]] == trace.clock[0]:
+            return count_pair(trace, state, entries.rows[k], first_slot(state), True)
+    return 0
+
+
+@kernel
+def count_pair(trace, state, row, first, is_new):
+    """C(row, state), with one arrival more where `is_new`; first: `first_slot` of the state."""
+    shared, key = trace.shared, (state << 32) + row + 1
+    place = find_slot(shared, key, first + row)
+    if is_new:
+        if shared[place, 0] == 0:
+            shared[place, 0] = key
+            trace.clock[1] += 1
+        shared[place, 1] += 1
+    return shared[place, 1]
+
+
+@kernel
 def new_pairs(trace, steps):
-    """The most pairs that this many steps add: one per live row at each."""
+    """The most pairs that this many steps add: one at each, or one per live row."""
+    if trace.steps:
+        return steps
     return min(steps * trace.entries.count[0] + steps * (steps - 1) // 2, steps * trace.visited.size)
 
 

@@ -13,6 +13,7 @@ from chunked_td.lambdas.watkins import WatkinsLambda
 from chunked_td.learners.learner import Learner, LearnerSettings
 from chunked_td.learners.planning.certainty_equivalence import CertaintyEquivalence
 from chunked_td.learners.planning.dyna import Dyna
+from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.learners.planning.prioritised_sweeping import PrioritisedSweeping
 
 
@@ -110,6 +111,23 @@ class FactoredChunkedExpectedSarsa(Learner):
 
     bootstrap = EXPECTED_SARSA
     default_source = FactoredLambda()
+
+
+class LineageExpectedSarsa(Learner):
+    """Expected-SARSA with lineage traces and half expected TD errors, for late, noisy rewards.
+
+    A state-action pair bootstraps at a later state only by what other pairs have brought there (`Lineage`), and half of
+    each TD error is its mean under the counted model (`ExpectedError`). Tables only.
+
+    Args:
+      env: a Gymnasium environment.
+      **settings: see `Learner`; `reward_source=ExpectedError(0.0)` leaves the model out.
+    """
+
+    bootstrap = EXPECTED_SARSA
+    default_source = ConstantLambda(1.0)
+    default_view = "lineage"
+    default_reward_source = ExpectedError(0.5)
 
 
 class DynaQ(Learner):

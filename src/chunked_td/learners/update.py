@@ -79,10 +79,7 @@ def _next_state(error, step):
     return step.next_state
 
 
-count, look_up = dispatch("observe", None), dispatch("look_up", None)
-misread, seen_state = dispatch("misread"), dispatch("seen_state", _next_state)
-
-
+count, misread, seen_state = dispatch("observe", None), dispatch("misread"), dispatch("seen_state", _next_state)
 lambda_of = dispatch("lambda_t", np.nan)  # λ of a source that is plain Python is written by `python_steps`
 after_step, after_episode = dispatch("after_step", None), dispatch("after_episode", None)
 write_surprise = dispatch("write_surprise", None)
@@ -140,12 +137,7 @@ def advance(agent, rng, arrival, rates, truth):
     if arrival.ended != TERMINATED:
         acting = arrival.ended == ONGOING and not code(agent.rule.chooses_late)
         action = select_action(agent, rng, arrival.next_state, arrival.legal, arrival.only, rates.epsilon, acting)
-    here, previous = arrival, agent.memory.previous[0]
-    transition = transition_of(
-        agent.division, here.reward, here.state, here.action, here.next_state, here.components, here.percept, action,
-        previous,
-    )  # fmt: skip
-    step = step_of(agent, transition, rates.epsilon, truth)
+    step = step_of(agent, arrival, action, rates.epsilon, truth)
     observe(agent, step, arrival.reward, arrival.ended)
     write_lambda(agent, step)
     use_lambda(agent, step, arrival.ended, rates.step_size)
@@ -156,24 +148,19 @@ def advance(agent, rng, arrival, rates, truth):
 
 
 @kernel
-def transition_of(division, paid, state, action, next_state, components, percept, next_action, previous):
-    """A Transition; its reward is the one that came, or the array that `divide` fills."""
+def _transition_of(division, here, next_action, previous):
+    """The transition of an Arrival; its reward is the one that came, or the array that `divide` fills."""
+    reward = here.reward if division is None else division.reward
     return Transition(
-        state=state,
-        action=action,
-        reward=paid if division is None else division.reward,
-        next_state=next_state,
-        components=components,
-        percept=percept,
-        next_action=next_action,
-        previous=previous,
+        here.state, here.action, reward, here.next_state, here.components, here.percept, next_action, previous
     )
 
 
 @kernel
-def step_of(agent, transition, epsilon, truth):
+def step_of(agent, arrival, next_action, epsilon, truth):
     """The transition as λ sources and models see it."""
     memory = agent.memory
+    transition = _transition_of(agent.division, arrival, next_action, memory.previous[0])
     policies = memory.policy, memory.next_policy
     return make_step(
         transition, policies, memory.delta_t, memory.scratch, epsilon, agent.rule, agent.tables, agent.model, truth
@@ -183,11 +170,8 @@ def step_of(agent, transition, epsilon, truth):
 @kernel
 def known_step(work, state, action, next_state, percept, next_action):
     """The transition as λ sources and models see it, where the next action has been chosen."""
-    agent = work.agent
-    transition = transition_of(
-        agent.division, work.reward, state, action, next_state, None, percept, next_action, agent.memory.previous[0]
-    )
-    return step_of(agent, transition, work.rates[0], None)
+    arrival = Arrival(state, action, work.reward, next_state, None, percept, None, -1, ONGOING)
+    return step_of(work.agent, arrival, next_action, work.rates[0], None)
 
 
 @kernel
@@ -204,22 +188,13 @@ def observe(agent, step, paid, ended):
 def _train_model(error, agent, step):
     """Train the λ source's model on the transition, or on what an error makes of it (`chunked_td.models.errors`)."""
     if error is None:
-        count(agent.model, step)
+        count(agent.model, step, True)
         return
     seen = misread(error, step)
     if seen >= 0:
-        transition = Transition(
-            state=step.state,
-            action=step.action,
-            reward=step.reward,
-            next_state=seen,
-            components=None,
-            percept=seen,
-            next_action=step.next_action,
-            previous=step.previous,
-        )
-        count(agent.model, step_of(agent, transition, step.epsilon, step.truth))
-    look_up(agent.model, step)
+        arrival = Arrival(step.state, step.action, step.reward, seen, None, seen, None, -1, ONGOING)
+        count(agent.model, step_of(agent, arrival, step.next_action, step.epsilon, step.truth), True)
+    count(agent.model, step, False)
 
 
 @kernel

@@ -119,6 +119,12 @@ def increment(counts, origin, target):
 
 
 @kernel
+def count_or_find(counts, origin, target, counting):
+    """The pair's number, once more counted or not."""
+    return increment(counts, origin, target) if counting else find(counts, origin, target)
+
+
+@kernel
 def outcome_number(counts, origin):
     """How many outcomes the prior gives an origin."""
     return counts.prior[1 + origin % (counts.prior.size - 1)]
@@ -182,16 +188,10 @@ class ForwardCounts(NamedTuple):
 
     @staticmethod
     @kernel
-    def observe(model, step):
-        """Count the transition."""
+    def observe(model, step, counting):
+        """Count the transition; or only find it, for a model that was shown another one."""
         row = step.state * code(step.n_actions) + step.action
-        model.latest[0] = increment(model.counts, row, step.percept)
-
-    @staticmethod
-    @kernel
-    def look_up(model, step):
-        """Find the transition without counting it, for a model that was shown another one."""
-        model.latest[0] = find(model.counts, step.state * code(step.n_actions) + step.action, step.percept)
+        model.latest[0] = count_or_find(model.counts, row, step.percept, counting)
 
     @staticmethod
     @kernel
@@ -226,14 +226,10 @@ class ForwardCounts(NamedTuple):
 
     @staticmethod
     @kernel
-    def first(step, action):
-        """First outcome of (x, action), or −1."""
-        return step.model.counts.head[step.state * code(step.n_actions) + action]
-
-    @staticmethod
-    @kernel
     def following(step, action, outcome):
-        """The outcome after `outcome`, or −1."""
+        """The outcome after `outcome`, the first after −1; −1 if there is none."""
+        if outcome < 0:
+            return step.model.counts.head[step.state * code(step.n_actions) + action]
         return step.model.counts.pairs[outcome, FOLLOWING]
 
     @staticmethod
@@ -288,23 +284,13 @@ class PartCounts(NamedTuple):
 
     @staticmethod
     @kernel
-    def observe(model, step):
-        """Count the transition once for every part."""
+    def observe(model, step, counting):
+        """Count the transition once for every part; or only find its parts."""
         d = model.latest.size
         row = (step.state * code(step.n_actions) + step.action) * d
         for i in range(d):
             model.value[i] = part_value(step.components, step.tables, i, step.next_state)
-            model.latest[i] = increment(model.counts, row + i, model.value[i])
-
-    @staticmethod
-    @kernel
-    def look_up(model, step):
-        """Find the parts of the transition without counting them, for a model that was shown another one."""
-        d = model.latest.size
-        row = (step.state * code(step.n_actions) + step.action) * d
-        for i in range(d):
-            model.value[i] = part_value(step.components, step.tables, i, step.next_state)
-            model.latest[i] = find(model.counts, row + i, model.value[i])
+            model.latest[i] = count_or_find(model.counts, row + i, model.value[i], counting)
 
     @staticmethod
     @kernel
@@ -362,9 +348,11 @@ class BackwardCounts(NamedTuple):
 
     @staticmethod
     @kernel
-    def observe(model, step):
+    def observe(model, step, counting):
         """Count the transition from its end: x' ← x, or (x', a') ← (x, a)."""
         A = code(step.n_actions)
+        if not counting:
+            return
         if code(step.bootstrap) != SARSA:
             increment(model.counts, step.next_state, step.state)
         elif step.next_action >= 0:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from chunked_td._numba import code, dispatch, kernel, static
-from chunked_td.models.components import part_chance
+from chunked_td.models.predictions import Predictions, listed_after
 
 env_probability = dispatch("probability")
 
@@ -35,6 +35,8 @@ class Oracle(NamedTuple):
     start: Annotated[np.ndarray, "int64[k]"]  # component j's values begin at start[j]; k = c + 1
     imagined: Annotated[np.ndarray, "int64[c]"]  # scratch: a next state
     scratch: Annotated[np.ndarray, "float64[c]"]
+
+    chance = staticmethod(Predictions.chance)
 
     @classmethod
     def empty(cls, nvec: np.ndarray, n_actions: int, *, all_actions: bool, all_outcomes: bool) -> Oracle:
@@ -60,7 +62,7 @@ class Oracle(NamedTuple):
 
     @staticmethod
     @kernel
-    def observe(model, step):
+    def observe(model, step, counting):
         """Ask the environment about the transition, for the actions that the source may ask about."""
         if code(model.every):
             for b in range(code(step.n_actions)):
@@ -68,12 +70,6 @@ class Oracle(NamedTuple):
                     ask(model, step.truth, b)
         else:
             ask(model, step.truth, step.action)
-
-    @staticmethod
-    @kernel
-    def chance(step, action, part):
-        """P(x'|x, action) of what came, or of a part of it."""
-        return part_chance(step.model.chances[action], step.tables.parts, part)
 
     @staticmethod
     @kernel
@@ -90,20 +86,39 @@ class Oracle(NamedTuple):
 
     @staticmethod
     @kernel
-    def first(step, action):
-        """First outcome of (x, action). Outcomes are numbered as states are."""
-        return following_outcome(step, action, -1)
-
-    @staticmethod
-    @kernel
     def following(step, action, outcome):
-        """The outcome after `outcome`, or −1."""
-        return following_outcome(step, action, outcome)
+        """The next state after `outcome`, in the order of ids, that can come of `action`; −1 if there is none.
+
+        `outcome` is −1 for the first. Counts up like an odometer over the values that have a probability above zero.
+        """
+        model, c = step.model, step.model.imagined.size
+        left = outcome
+        for j in range(c - 1, -1, -1):
+            size = step.tables.nvec[j]
+            if outcome < 0:
+                model.imagined[j] = next_value(model, action, j, -1)
+            else:
+                model.imagined[j] = left % size
+                left //= size
+        carry = outcome >= 0
+        for j in range(c - 1, -1, -1):
+            if carry:
+                value = next_value(model, action, j, model.imagined[j])
+                carry = value < 0
+                model.imagined[j] = next_value(model, action, j, -1) if carry else value
+        if carry:
+            return -1
+        found = 0
+        for j in range(c):
+            if model.imagined[j] < 0:
+                return -1
+            found = found * step.tables.nvec[j] + model.imagined[j]
+        return found
 
     @staticmethod
     @kernel
     def target(step, action, outcome):
-        """The next state of an outcome."""
+        """The next state of an outcome: outcomes are numbered as states are."""
         return outcome
 
     @staticmethod
@@ -122,12 +137,14 @@ class Oracle(NamedTuple):
 class TableOracle(NamedTuple):
     """The probabilities of a transition table; the percept is the next state, whatever the reward.
 
-    Outcome k of (x, a), numbered starts[x·A + a] .. starts[x·A + a + 1] − 1, leads to state `to[k]`; sorted by state.
+    Outcome k of (x, a), numbered start[x·A + a] .. start[x·A + a + 1] − 1, leads to `targets[k]`; sorted by state.
     """
 
-    starts: Annotated[np.ndarray, "int64[pairs]"]
-    to: Annotated[np.ndarray, "int64[n]"]
-    chances: Annotated[np.ndarray, "float64[n]"]
+    start: Annotated[np.ndarray, "int64[pairs]"]
+    targets: Annotated[np.ndarray, "int64[n]"]
+    weights: Annotated[np.ndarray, "float64[n]"]
+
+    target, weight = staticmethod(Predictions.target), staticmethod(Predictions.weight)
 
     @classmethod
     def make(cls, first: np.ndarray, target: np.ndarray, chance: np.ndarray) -> TableOracle:
@@ -144,9 +161,9 @@ class TableOracle(NamedTuple):
         """P(x'|x, action) of what came, or of a part of it."""
         model, pair = step.model, step.state * code(step.n_actions) + action
         total = 0.0
-        for k in range(model.starts[pair], model.starts[pair + 1]):
-            if part_agrees(step.tables, model.to[k], step.next_state, part):
-                total += model.chances[k]
+        for k in range(model.start[pair], model.start[pair + 1]):
+            if part_agrees(step.tables, model.targets[k], step.next_state, part):
+                total += model.weights[k]
         return min(total, 1.0)
 
     @staticmethod
@@ -156,44 +173,24 @@ class TableOracle(NamedTuple):
         first, second = step.state * code(step.n_actions) + a, step.state * code(step.n_actions) + b
         model, total = step.model, 0.0
         if part < 0:
-            m, end = model.starts[second], model.starts[second + 1]
-            for k in range(model.starts[first], model.starts[first + 1]):
-                while m < end and model.to[m] < model.to[k]:
+            m, end = model.start[second], model.start[second + 1]
+            for k in range(model.start[first], model.start[first + 1]):
+                while m < end and model.targets[m] < model.targets[k]:
                     m += 1
-                if m < end and model.to[m] == model.to[k]:
-                    total += model.chances[k] * model.chances[m]
+                if m < end and model.targets[m] == model.targets[k]:
+                    total += model.weights[k] * model.weights[m]
             return total
-        for k in range(model.starts[first], model.starts[first + 1]):
-            for m in range(model.starts[second], model.starts[second + 1]):
-                if part_agrees(step.tables, model.to[k], model.to[m], part):
-                    total += model.chances[k] * model.chances[m]
+        for k in range(model.start[first], model.start[first + 1]):
+            for m in range(model.start[second], model.start[second + 1]):
+                if part_agrees(step.tables, model.targets[k], model.targets[m], part):
+                    total += model.weights[k] * model.weights[m]
         return total
 
     @staticmethod
     @kernel
-    def first(step, action):
-        """First outcome of (x, action), or −1."""
-        model, pair = step.model, step.state * code(step.n_actions) + action
-        return model.starts[pair] if model.starts[pair] < model.starts[pair + 1] else -1
-
-    @staticmethod
-    @kernel
     def following(step, action, outcome):
-        """The outcome after `outcome`, or −1."""
-        pair = step.state * code(step.n_actions) + action
-        return outcome + 1 if outcome + 1 < step.model.starts[pair + 1] else -1
-
-    @staticmethod
-    @kernel
-    def target(step, action, outcome):
-        """The next state of an outcome."""
-        return step.model.to[outcome]
-
-    @staticmethod
-    @kernel
-    def weight(step, action, outcome):
-        """P of an outcome."""
-        return step.model.chances[outcome]
+        """The outcome after `outcome`, the first after −1; −1 if there is none."""
+        return listed_after(step.model.start, step.state * code(step.n_actions) + action, outcome)
 
 
 @kernel
@@ -229,37 +226,6 @@ def fill_marginals(model, truth, action):
             model.imagined[j] = k - model.start[j]
             env_probability(truth.env, truth.before, action, model.imagined, model.scratch)
             model.marginals[action, k] = model.scratch[j]
-
-
-@kernel
-def following_outcome(step, action, outcome):
-    """The next state after `outcome`, in the order of ids, that can come of `action`; −1 if there is none.
-
-    `outcome` is −1 for the first. Counts up like an odometer over the values that have a probability above zero.
-    """
-    model, c = step.model, step.model.imagined.size
-    left = outcome
-    for j in range(c - 1, -1, -1):
-        size = step.tables.nvec[j]
-        if outcome < 0:
-            model.imagined[j] = next_value(model, action, j, -1)
-        else:
-            model.imagined[j] = left % size
-            left //= size
-    carry = outcome >= 0
-    for j in range(c - 1, -1, -1):
-        if carry:
-            value = next_value(model, action, j, model.imagined[j])
-            carry = value < 0
-            model.imagined[j] = next_value(model, action, j, -1) if carry else value
-    if carry:
-        return -1
-    found = 0
-    for j in range(c):
-        if model.imagined[j] < 0:
-            return -1
-        found = found * step.tables.nvec[j] + model.imagined[j]
-    return found
 
 
 @kernel

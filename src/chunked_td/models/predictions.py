@@ -9,7 +9,6 @@ import numpy as np
 
 from chunked_td._checks import check_numbers
 from chunked_td._numba import kernel, zeros
-from chunked_td.models.components import part_chance
 
 
 class Predictions(NamedTuple):
@@ -29,8 +28,12 @@ class Predictions(NamedTuple):
     @staticmethod
     @kernel
     def chance(step, action, part):
-        """P̂(x'|x, action) of what came, or of a part of it."""
-        return part_chance(step.model.chances[action], step.tables.parts, part)
+        """Π_j P̂(x'^j|x, action) of what came, over all components or over those that decide reward `part`."""
+        chances, product = step.model.chances[action], 1.0
+        for j in range(chances.size):
+            if part < 0 or step.tables.parts[part, j]:
+                product *= chances[j]
+        return product
 
     @staticmethod
     @kernel
@@ -40,16 +43,9 @@ class Predictions(NamedTuple):
 
     @staticmethod
     @kernel
-    def first(step, action):
-        """First outcome of (x, action), or −1."""
-        start = step.model.start
-        return start[action] if start[action] < start[action + 1] else -1
-
-    @staticmethod
-    @kernel
     def following(step, action, outcome):
-        """The outcome after `outcome`, or −1."""
-        return outcome + 1 if outcome + 1 < step.model.start[action + 1] else -1
+        """The outcome after `outcome`, the first after −1; −1 if there is none."""
+        return listed_after(step.model.start, action, outcome)
 
     @staticmethod
     @kernel
@@ -62,6 +58,13 @@ class Predictions(NamedTuple):
     def weight(step, action, outcome):
         """P̂ of an outcome."""
         return step.model.weights[outcome]
+
+
+@kernel
+def listed_after(start, k, outcome):
+    """The outcome after `outcome` of those of k, start[k] .. start[k + 1] − 1, the first after −1; or −1."""
+    found = outcome + 1 if outcome >= 0 else start[k]
+    return found if found < start[k + 1] else -1
 
 
 def check_chances(name: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -96,11 +96,8 @@ class NetworkOutcomes(NamedTuple):
     start: Annotated[np.ndarray, "int64[k]"]
     imagined: Annotated[np.ndarray, "int64[c]"]
 
-    overlap = staticmethod(Oracle.overlap)
-    first = staticmethod(Oracle.first)
-    following = staticmethod(Oracle.following)
-    target = staticmethod(Oracle.target)
-    weight = staticmethod(Oracle.weight)
+    overlap, following = staticmethod(Oracle.overlap), staticmethod(Oracle.following)
+    target, weight = staticmethod(Oracle.target), staticmethod(Oracle.weight)
 
 
 class OutcomeReader(NamedTuple):

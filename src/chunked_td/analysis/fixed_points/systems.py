@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chunked_td.analysis.fixed_points.places import Chain, Moves
+from chunked_td.analysis.fixed_points.chain import Chain, Moves
 from chunked_td.bootstraps import SARSA, STATE
 
 
@@ -46,8 +46,7 @@ def mean_update(chain: Chain, lambdas: Weighted, i: int) -> Update:
     from scipy import sparse
     from scipy.sparse.linalg import splu
 
-    nodes = chain.row.size
-    to_rows = _to_rows(chain)
+    nodes, to_rows = chain.row.size, chain.to_rows
     plain = _means(chain, chain.going, np.ones(chain.going.node.size), lambdas.ahead, i)
     traced = _means(chain, chain.going, lambdas.going, lambdas.ahead, i)
     if chain.occupied is None:
@@ -64,26 +63,17 @@ def mean_update(chain: Chain, lambdas: Weighted, i: int) -> Update:
     return Update(matrix[seen][:, seen] / weight[seen, None], constant[seen] / weight[seen], seen, weight)
 
 
-def _to_rows(chain: Chain) -> Any:
-    """Sums over the nodes of each row."""
-    from scipy import sparse
-
-    nodes = chain.row.size
-    return sparse.csr_array((np.ones(nodes), (chain.row, np.arange(nodes))), (chain.problem.n_rows, nodes))
-
-
 def _means(chain: Chain, steps: Moves, factor: np.ndarray, ahead: np.ndarray, i: int) -> _Means:
     """The expectations that are weighed with `factor`, which is 1 or λ."""
     from scipy import sparse
 
     nodes, discount = chain.row.size, chain.problem.discount
     weight, size = steps.chance * factor, (nodes, chain.problem.n_rows)
-    j = np.flatnonzero(steps.later >= 0)
-    move = sparse.csr_array((discount * weight[j], (steps.node[j], steps.later[j])), (nodes, nodes))
     entry, column, coefficient = _bootstrap_terms(chain, steps, ahead)
     read = sparse.csr_array((weight, (steps.node, chain.row[steps.node])), size)
     read = read - sparse.csr_array((discount * weight[entry] * coefficient, (steps.node[entry], column)), size)
-    return _Means(np.bincount(steps.node, weight * steps.reward[:, i], nodes), read, move)
+    paid = np.bincount(steps.node, weight * steps.reward[:, i], nodes)
+    return _Means(paid, read, steps.matrix(discount * weight, nodes))
 
 
 def _bootstrap_terms(chain: Chain, steps: Moves, ahead: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -123,7 +113,7 @@ def variance(chain: Chain, lambdas: Weighted, values: np.ndarray, i: int) -> np.
       values: float64[R]; NaN in rows that are never visited.
     """
     known = np.where(np.isnan(values), 0.0, values)
-    to_rows, weight = _to_rows(chain), _to_rows(chain) @ chain.visits
+    to_rows, weight = chain.to_rows, chain.to_rows @ chain.visits
     errors = [td_errors(chain, steps, known, lambdas.ahead, i) for steps in (chain.going, chain.cut)]
     squares = (_endless_squares if chain.occupied is None else _cut_squares)(chain, lambdas, errors)
     found = np.full(weight.size, np.nan)
@@ -147,10 +137,9 @@ def _endless_squares(chain: Chain, lambdas: Weighted, errors: list[np.ndarray]) 
     from scipy.sparse.linalg import splu
 
     steps, nodes = chain.going, chain.row.size
-    j = np.flatnonzero(steps.later >= 0)
-    factors = [(chain.problem.discount * lambdas.going[j]) ** m * steps.chance[j] for m in (1, 2)]
-    moves = [sparse.csc_array((factor, (steps.node[j], steps.later[j])), (nodes, nodes)) for factor in factors]
-    first, second = (splu(sparse.csc_array(sparse.eye_array(nodes) - move)) for move in moves)
+    factors = [(chain.problem.discount * lambdas.going) ** m * steps.chance for m in (1, 2)]
+    moves = [sparse.eye_array(nodes) - steps.matrix(factor, nodes) for factor in factors]
+    first, second = (splu(sparse.csc_array(move)) for move in moves)
     nothing = np.zeros(nodes)
     w = first.solve(_moments(chain, steps, errors[0], lambdas.going, nothing, nothing)[0])
     z = second.solve(_moments(chain, steps, errors[0], lambdas.going, w, nothing)[1])

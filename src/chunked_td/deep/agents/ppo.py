@@ -13,7 +13,6 @@ With `luck` M > 1 every TD error is a mean over M draws from the same state and 
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,14 +21,13 @@ import jax.numpy as jnp
 import optax
 
 from chunked_td._checks import check_not_negative, check_positive, check_unit, check_whole
-from chunked_td.deep.agents.streaming import draw_groups, max_samples, start_luck
-from chunked_td.deep.agents.tallies import RunTally, count, new_tally
-from chunked_td.deep.lambdas.base import DeepLambda, NextDraws, SourceSizes, Transitions, V
+from chunked_td.deep.agents.base import DeepAgent, RunTally, count, new_tally
+from chunked_td.deep.lambdas.base import NextDraws, Transitions
 from chunked_td.deep.lambdas.recurrent import PerceptWindow
 from chunked_td.deep.memory import RecurrentMemory, check_memory
 from chunked_td.deep.networks import Mlp, apply_mlp, make_mlp
-from chunked_td.deep.policies import policy_behind, policy_of
-from chunked_td.envs.jax_task import JaxTask, TaskStep
+from chunked_td.deep.policies import policy_behind
+from chunked_td.envs.jax_task import TaskStep
 from chunked_td.returns import gae
 
 
@@ -99,7 +97,7 @@ class PpoState(NamedTuple):
     luck: Any = ()  # as in `StreamState`
 
 
-class _Moment(NamedTuple):
+class Moment(NamedTuple):
     """One step of all environments, as collected."""
 
     inputs: jax.Array
@@ -121,225 +119,201 @@ class _Moment(NamedTuple):
     further: Any = ()  # sum of r + γ V(x') over further draws, where there are any
 
 
-def _optimiser(settings: PpoSettings) -> optax.GradientTransformation:
-    return optax.chain(optax.clip_by_global_norm(settings.max_norm), optax.scale_by_adam(eps=1e-5))
+@dataclass(frozen=True)
+class PpoAgent(DeepAgent):
+    """PPO on a task."""
 
+    settings: PpoSettings
 
-def start_ppo(settings: PpoSettings, task: JaxTask, source: DeepLambda, seed: jax.Array, first: Any = None) -> PpoState:
-    """A run before its first rollout; `first` is (states, observations [B]), where the task is not in JAX."""
-    key = jax.random.key(seed)
-    actor, critic, begin, lambdas = (jax.random.fold_in(key, k) for k in range(4))
-    memory, n, model = settings.memory, task.space.n_inputs, ()
-    if memory is not None:
-        percepts = SourceSizes(n, 0, task.space.nvec, task.n_actions, V)
-        model, n = memory.init(jax.random.fold_in(lambdas, 1), percepts), memory.n_inputs(n)
-    networks = PpoNetworks(
-        make_mlp(actor, (n, *settings.hidden, policy_of(task).n_outputs)), make_mlp(critic, (n, *settings.hidden, 1))
-    )
-    features = settings.hidden[-1] if settings.hidden else n
-    sizes = SourceSizes(
-        n, features, task.space.nvec, task.n_actions, V, settings.environments, memory=memory is not None
-    )
-    keys = jax.random.split(begin, settings.environments)
-    world, observation = jax.vmap(task.reset)(keys) if first is None else first
-    inputs, recall = _begin(settings, task, model, observation)
-    zeros = jnp.zeros(settings.environments)
-    return PpoState(
-        networks,
-        _optimiser(settings).init(networks),  # type: ignore[arg-type]
-        source.with_parameters(source.init(lambdas, sizes), networks.critic),
-        world,
-        inputs,
-        task.space.codes(observation),
-        jnp.ones(settings.environments, bool),
-        zeros,
-        zeros,
-        jnp.zeros((), jnp.int32),
-        key,
-        model,
-        recall,
-        start_luck(settings.luck),
-    )
+    def __post_init__(self) -> None:
+        if self.source.streaming_only:
+            name = type(self.source).__name__
+            raise ValueError(
+                f"source: {name} learns from eligibility traces; it takes sarsa, q or actor-critic, not ppo"
+            )
 
+    @property
+    def unit(self) -> int:
+        """Transitions that cannot be parted: those of a rollout."""
+        return self.settings.environments * self.settings.steps
 
-def _begin(settings: PpoSettings, task: JaxTask, model: Any, observation: jax.Array) -> tuple[jax.Array, Any]:
-    """What is read in the first states of episodes, and what is remembered: [B, ...]."""
-    inputs, memory = task.space.inputs(observation), settings.memory
-    if memory is None:
-        return inputs, ()
-    recall = jax.vmap(lambda x: memory.begin(model, x, task.n_actions))(inputs)
-    return memory.read(recall), recall
+    @property
+    def _optimiser(self) -> optax.GradientTransformation:
+        return optax.chain(optax.clip_by_global_norm(self.settings.max_norm), optax.scale_by_adam(eps=1e-5))
 
+    def start(self, seed: jax.Array, first: Any = None) -> PpoState:
+        """A run before its first rollout; `first` is (states, observations [B]), where the task is not in JAX."""
+        key, settings = jax.random.key(seed), self.settings
+        actor, critic, begin, lambdas = (jax.random.fold_in(key, k) for k in range(4))
+        model, sizes = self.start_model(jax.random.fold_in(lambdas, 1)), self.sizes(settings.environments)
+        layers = (sizes.inputs, *settings.hidden)
+        networks = PpoNetworks(make_mlp(actor, (*layers, self.policy.n_outputs)), make_mlp(critic, (*layers, 1)))
+        source = self.source.with_parameters(self.source.init(lambdas, sizes), networks.critic)
+        keys = jax.random.split(begin, settings.environments)
+        world, observation = jax.vmap(self.task.reset)(keys) if first is None else first
+        inputs, recall = jax.vmap(self.begin, (None, 0))(model, observation)
+        codes, zeros = self.task.space.codes(observation), jnp.zeros(settings.environments)
+        begun = (jnp.ones(settings.environments, bool), zeros, zeros, jnp.zeros((), jnp.int32), key)
+        moments: Any = self._optimiser.init(networks)  # type: ignore[arg-type]
+        return PpoState(networks, moments, source, world, inputs, codes, *begun, model, recall, self.start_luck())
 
-def _arrive(
-    settings: PpoSettings, task: JaxTask, now: PpoState, action: jax.Array, observation: jax.Array
-) -> tuple[jax.Array, Any]:
-    """What is read after actions [B, ...], and what is remembered."""
-    inputs, memory = task.space.inputs(observation), settings.memory
-    if memory is None:
-        return inputs, ()
-    arrive = jax.vmap(memory.arrive, (None, 0, 0, 0, 0))
-    recall = arrive(now.model, now.recall, action, inputs, task.space.codes(observation))
-    return memory.read(recall), recall
+    def block(self, learning_rate: Any, now: PpoState, steps: int) -> tuple[PpoState, RunTally]:
+        """As many whole rollouts as `steps` transitions hold, at least one, and what was counted on the way."""
 
+        def one(_: Any, carry: tuple[PpoState, RunTally]) -> tuple[PpoState, RunTally]:
+            state, r = self.collect(carry[0])
+            state, lambdas, errors = self.update(learning_rate, state, r)
+            ended = r.terminated | r.truncated
+            return state, count(carry[1], ended, r.score, r.returns, r.length, lambdas, errors)
 
-def collect(settings: PpoSettings, task: JaxTask, source: DeepLambda, now: PpoState) -> tuple[PpoState, _Moment]:
-    """One rollout: arrays [T, B, ...]."""
+        return jax.lax.fori_loop(0, max(1, steps // self.unit), one, (now, new_tally()))
 
-    def step(carry: PpoState, number: jax.Array) -> tuple[PpoState, _Moment]:
-        act, move, begin, draw = step_keys(carry, number)
-        chosen = choose(task, carry, act)
-        done = jax.vmap(task.step)(jax.random.split(move, settings.environments), carry.task, chosen[1])
-        fresh = jax.vmap(task.reset)(jax.random.split(begin, settings.environments))
-        draws = _draws(settings, task, source, carry, chosen[0], draw)
-        after, moment = record(settings, task, carry, chosen, done, fresh, draws)
-        return after, moment._replace(further=_further(settings, task, carry, chosen[1], jax.random.fold_in(draw, 2)))
+    def collect(self, now: PpoState) -> tuple[PpoState, Moment]:
+        """One rollout: arrays [T, B, ...]."""
+        copies = self.settings.environments
 
-    return jax.lax.scan(step, now, jnp.arange(settings.steps))
+        def step(carry: PpoState, number: jax.Array) -> tuple[PpoState, Moment]:
+            act, move, begin, draw = step_keys(carry, number)
+            chosen = self.choose(carry, act)
+            done = jax.vmap(self.task.step)(jax.random.split(move, copies), carry.task, chosen[1])
+            fresh = jax.vmap(self.task.reset)(jax.random.split(begin, copies))
+            draws = self._draws(carry, chosen[0], draw) if self.source.needs_draws else None
+            after, moment = self.record(carry, chosen, done, fresh, draws)
+            return after, moment._replace(further=self._further(carry, chosen[1], jax.random.fold_in(draw, 2)))
+
+        return jax.lax.scan(step, now, jnp.arange(self.settings.steps))
+
+    def choose(self, now: PpoState, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Outputs of the policy in the present states, and actions: [B, ...]."""
+        outputs = apply_mlp(now.networks.actor, now.inputs)[0]
+        return outputs, self.policy.sample(key, outputs)
+
+    def record(
+        self, now: PpoState, chosen: tuple[Any, Any], done: TaskStep, fresh: Any, draws: Any = None, valid: Any = None
+    ) -> tuple[PpoState, Moment]:
+        """One step of all environments, wherever it was made.
+
+        `fresh` are states and observations of new episodes; they are read where an episode ended.
+        """
+        outputs, action = chosen
+        ended, space = done.terminated | done.truncated, self.task.space
+        inputs, recall = jax.vmap(self.arrive, (None, 0, 0, 0))(now.model, now.recall, action, done.observation)
+        first, first_recall = jax.vmap(self.begin, (None, 0))(now.model, fresh[1])
+        codes, returns, length = space.codes(done.observation), now.returns + done.reward, now.length + 1
+        kept = now.recall._replace(kept=()) if now.recall else ()
+        ends = (done.reward, done.terminated, done.truncated, now.start, done.score, returns, length)
+        moment = Moment(now.inputs, now.codes, inputs, codes, action, outputs, *ends, draws, kept, valid)
+
+        def pick(new: jax.Array, old: jax.Array) -> jax.Array:
+            return jnp.where(ended.reshape(-1, *(1,) * (old.ndim - 1)), new, old)
+
+        new = dict(task=fresh[0], inputs=first, codes=space.codes(fresh[1]), recall=first_recall)
+        place = jax.tree.map(pick, new, dict(task=done.state, inputs=inputs, codes=codes, recall=recall))
+        totals = {"returns": jnp.where(ended, 0.0, returns), "length": jnp.where(ended, 0.0, length)}
+        return now._replace(start=ended, **place, **totals), moment
+
+    def update(self, learning_rate: Any, now: PpoState, r: Moment) -> tuple[PpoState, jax.Array, jax.Array]:
+        """λ from the source, advantages, and the epochs of clipped updates. Also returns λ and TD errors, [T, B]."""
+        settings = self.settings
+        outputs, features = apply_mlp(now.networks.critic, r.inputs)
+        next_outputs, next_features = apply_mlp(now.networks.critic, r.next_inputs)
+        values = outputs[..., 0]
+        next_values = jnp.where(r.terminated, 0.0, next_outputs[..., 0])
+        came = r.reward + settings.discount * next_values
+        target = (came + r.further) / now.luck if settings.luck > 1 else came
+        errors = target - values
+        policy, valid = policy_behind(r.logits, r.action), jnp.ones_like(r.reward)
+        if r.valid is not None:
+            valid = r.valid.astype(jnp.float32)
+            errors = errors * valid
+        transitions = Transitions(
+            inputs=r.inputs,
+            next_inputs=r.next_inputs,
+            features=features,
+            next_features=next_features,
+            codes=r.codes,
+            next_codes=r.next_codes,
+            action=policy.index(r.action),
+            policy=policy.chances(r.logits),
+            reward=r.reward,
+            next_value=next_values,
+            value=values,
+            td_error=errors,
+            start=r.start,
+            terminated=r.terminated,
+            valid=valid,
+            discount=jnp.asarray(settings.discount, jnp.float32),
+            draws=r.draws,
+        )
+        if settings.memory is not None:
+            said = settings.memory.model.forms(now.model, r.recall.hidden, transitions, r.recall.inputs)
+            transitions = transitions._replace(recalled=said)
+        state, lambdas = self.source.step(now.source, transitions)
+        reward, clipped = r.reward + (target - came) if settings.luck > 1 else r.reward, jnp.clip(lambdas, 0.0, 1.0)
+        advantages = gae(reward, values, next_values, r.terminated, r.truncated, settings.discount, clipped)
+        logs = policy.log_probability(r.logits, r.action)
+        parts = (r.inputs, r.action, logs, advantages, advantages + values, *([] if r.valid is None else [valid]))
+        networks, moments = self._trained(learning_rate, now, [x.reshape(-1, *x.shape[2:]) for x in parts])
+        model = self._learned_model(now.model, r)
+        now = now._replace(networks=networks, moments=moments, source=state, clock=now.clock + 1, model=model)
+        return now, lambdas, errors
+
+    def _trained(self, learning_rate: Any, now: PpoState, data: list[jax.Array]) -> tuple[PpoNetworks, Any]:
+        """Networks and moments after the epochs of a rollout; `data` are the arguments of `ppo_loss`."""
+        key, size = jax.random.fold_in(now.key, 5 + 2 * now.clock), len(data[1])
+
+        def minibatch(carry: Any, places: jax.Array) -> Any:
+            networks, moments = carry
+            gradient = jax.grad(ppo_loss, 1)(self.settings, networks, *(x[places] for x in data))
+            change, moments = self._optimiser.update(gradient, moments)
+            return (jax.tree.map(lambda w, c: w - learning_rate * c, networks, change), moments), None
+
+        def epoch(carry: Any, number: jax.Array) -> Any:
+            order = jax.random.permutation(jax.random.fold_in(key, number), size)
+            return jax.lax.scan(minibatch, carry, order.reshape(self.settings.minibatches, -1))
+
+        return jax.lax.scan(epoch, (now.networks, now.moments), jnp.arange(self.settings.epochs))[0]
+
+    def _learned_model(self, model: Any, r: Moment) -> Any:
+        """The memory's percept model after the windows of a rollout; the last one may be shorter."""
+        memory = self.settings.memory
+        if memory is None:
+            return model
+        known = jnp.ones_like(r.reward)
+        whole = PerceptWindow(r.recall.inputs, r.recall.before, r.start, r.action, r.next_codes, known)
+        for first in range(0, self.settings.steps, memory.window):
+            part = jax.tree.map(lambda x, first=first: x[first : first + memory.window], whole)
+            model = memory.model.learn(model, r.recall.earlier[first], part)
+        return model
+
+    def _draws(self, now: PpoState, logits: jax.Array, key: jax.Array) -> NextDraws:
+        """Further next states from the task itself, with actions of the policy, for sources that need them."""
+        act, move = jax.random.split(key)
+        group = self.draw_groups()
+        actions = jax.random.categorical(act, logits[:, None], shape=(len(logits), group.size))[:, group]
+        drawn, values = self._stepped(now, actions, move)
+        return NextDraws(self.task.space.codes(drawn.observation), values, jnp.broadcast_to(group, actions.shape))
+
+    def _further(self, now: PpoState, action: jax.Array, key: jax.Array) -> Any:
+        """The sum of r + γ V(x') over further draws after the actions that were taken, [B]; () where there are none."""
+        if self.settings.luck == 1:
+            return ()
+        count = self.settings.luck - 1
+        drawn, values = self._stepped(now, jnp.repeat(action[:, None], count, 1), key)
+        return jnp.sum(drawn.reward + self.settings.discount * values, 1, where=jnp.arange(count) < now.luck - 1)
+
+    def _stepped(self, now: PpoState, actions: jax.Array, key: jax.Array) -> tuple[TaskStep, jax.Array]:
+        """Further steps from the present states, with actions [B, K], and the values that they lead to."""
+        keys = jax.random.split(key, actions.shape[:2])
+        drawn = jax.vmap(jax.vmap(self.task.step, (0, None, 0)))(keys, now.task, actions)
+        arrive = jax.vmap(jax.vmap(self.arrive, (None, None, 0, 0)), (None, 0, 0, 0))
+        inputs, _ = arrive(now.model, now.recall, actions, drawn.observation)
+        return drawn, jnp.where(drawn.terminated, 0.0, apply_mlp(now.networks.critic, inputs)[0][..., 0])
 
 
 def step_keys(now: PpoState, number: jax.Array) -> jax.Array:
     """Of a step of the present rollout: to act, to move, to begin episodes, and to draw next states."""
     return jax.random.split(jax.random.fold_in(jax.random.fold_in(now.key, 4 + 2 * now.clock), number), 4)
-
-
-def choose(task: JaxTask, now: PpoState, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Outputs of the policy in the present states, and actions: [B, ...]."""
-    outputs = apply_mlp(now.networks.actor, now.inputs)[0]
-    return outputs, policy_of(task).sample(key, outputs)
-
-
-def record(
-    settings: PpoSettings,
-    task: JaxTask,
-    now: PpoState,
-    chosen: tuple[jax.Array, jax.Array],
-    done: TaskStep,
-    fresh: tuple[Any, jax.Array],
-    draws: Any = None,
-    valid: Any = None,
-) -> tuple[PpoState, _Moment]:
-    """One step of all environments, wherever it was made.
-
-    `fresh` are states and observations of new episodes; they are read where an episode ended.
-    """
-    outputs, action = chosen
-    observation = fresh[1]
-    ended = done.terminated | done.truncated
-    inputs, recall = _arrive(settings, task, now, action, done.observation)
-    first_inputs, first_recall = _begin(settings, task, now.model, observation)
-    codes = task.space.codes(done.observation)
-    returns, length = now.returns + done.reward, now.length + 1
-    moment = _Moment(
-        now.inputs,
-        now.codes,
-        inputs,
-        codes,
-        action,
-        outputs,
-        done.reward,
-        done.terminated,
-        done.truncated,
-        now.start,
-        done.score,
-        returns,
-        length,
-        draws,
-        now.recall._replace(kept=()) if now.recall else (),
-        valid,
-    )
-
-    def pick(new: jax.Array, old: jax.Array) -> jax.Array:
-        return jnp.where(ended.reshape(-1, *(1,) * (old.ndim - 1)), new, old)
-
-    after = now._replace(
-        task=jax.tree.map(pick, fresh[0], done.state),
-        inputs=pick(first_inputs, inputs),
-        codes=pick(task.space.codes(observation), codes),
-        start=ended,
-        returns=jnp.where(ended, 0.0, returns),
-        length=jnp.where(ended, 0.0, length),
-        recall=jax.tree.map(pick, first_recall, recall),
-    )
-    return after, moment
-
-
-def ppo_update(
-    settings: PpoSettings, source: DeepLambda, learning_rate: jax.Array, now: PpoState, rollout: _Moment
-) -> tuple[PpoState, jax.Array, jax.Array]:
-    """λ from the source, advantages, and the epochs of clipped updates. Also returns λ and the TD errors, [T, B]."""
-    r = rollout
-    outputs, features = apply_mlp(now.networks.critic, r.inputs)
-    next_outputs, next_features = apply_mlp(now.networks.critic, r.next_inputs)
-    values = outputs[..., 0]
-    next_values = jnp.where(r.terminated, 0.0, next_outputs[..., 0])
-    came = r.reward + settings.discount * next_values
-    target = (came + r.further) / now.luck if settings.luck > 1 else came
-    errors = target - values
-    policy, valid = policy_behind(r.logits, r.action), jnp.ones_like(r.reward)
-    if r.valid is not None:
-        valid = r.valid.astype(jnp.float32)
-        errors = errors * valid
-    transitions = Transitions(
-        inputs=r.inputs,
-        next_inputs=r.next_inputs,
-        features=features,
-        next_features=next_features,
-        codes=r.codes,
-        next_codes=r.next_codes,
-        action=policy.index(r.action),
-        policy=policy.chances(r.logits),
-        reward=r.reward,
-        next_value=next_values,
-        value=values,
-        td_error=errors,
-        start=r.start,
-        terminated=r.terminated,
-        valid=valid,
-        discount=jnp.asarray(settings.discount, jnp.float32),
-        draws=r.draws,
-    )
-    if settings.memory is not None:
-        said = settings.memory.model.forms(now.model, r.recall.hidden, transitions, r.recall.inputs)
-        transitions = transitions._replace(recalled=said)
-    state, lambdas = source.step(now.source, transitions)
-    reward = r.reward + (target - came) if settings.luck > 1 else r.reward
-    advantages = gae(
-        reward, values, next_values, r.terminated, r.truncated, settings.discount, jnp.clip(lambdas, 0.0, 1.0)
-    )
-    logs = policy.log_probability(r.logits, r.action)
-    parts = (r.inputs, r.action, logs, advantages, advantages + values, *([] if r.valid is None else [valid]))
-    flat = [x.reshape(-1, *x.shape[2:]) for x in parts]
-    key = jax.random.fold_in(now.key, 5 + 2 * now.clock)
-    size = len(flat[1])
-
-    def epoch(carry: Any, number: jax.Array) -> Any:
-        order = jax.random.permutation(jax.random.fold_in(key, number), size).reshape(settings.minibatches, -1)
-
-        def minibatch(carry: Any, places: jax.Array) -> Any:
-            networks, moments = carry
-            gradient = jax.grad(functools.partial(ppo_loss, settings))(networks, *(x[places] for x in flat))
-            change, moments = _optimiser(settings).update(gradient, moments)
-            return (jax.tree.map(lambda w, c: w - learning_rate * c, networks, change), moments), None
-
-        return jax.lax.scan(minibatch, carry, order)
-
-    (networks, moments), _ = jax.lax.scan(epoch, (now.networks, now.moments), jnp.arange(settings.epochs))
-    model = _learned_model(settings, now.model, rollout)
-    now = now._replace(networks=networks, moments=moments, source=state, clock=now.clock + 1, model=model)
-    return now, lambdas, errors
-
-
-def _learned_model(settings: PpoSettings, model: Any, rollout: _Moment) -> Any:
-    """The memory's percept model after the windows of a rollout; the last one may be shorter."""
-    memory, r = settings.memory, rollout
-    if memory is None:
-        return model
-    whole = PerceptWindow(r.recall.inputs, r.recall.before, r.start, r.action, r.next_codes, jnp.ones_like(r.reward))
-    for first in range(0, settings.steps, memory.window):
-        part = jax.tree.map(lambda x, first=first: x[first : first + memory.window], whole)
-        model = memory.learn(model, r.recall.earlier[first], part)
-    return model
 
 
 def ppo_loss(
@@ -369,53 +343,3 @@ def ppo_loss(
     surrogate = mean(jnp.minimum(ratio * advantage, clipped * advantage))
     miss = mean((apply_mlp(networks.critic, inputs)[0][..., 0] - target) ** 2)
     return -surrogate + 0.5 * miss - settings.entropy * mean(policy.entropy(outputs))
-
-
-def ppo_block(
-    settings: PpoSettings, task: JaxTask, source: DeepLambda, learning_rate: jax.Array, now: PpoState, steps: int
-) -> tuple[PpoState, RunTally]:
-    """As many whole rollouts as `steps` transitions hold, at least one, and what was counted on the way."""
-
-    def one(_: Any, carry: tuple[PpoState, RunTally]) -> tuple[PpoState, RunTally]:
-        state, tally = carry
-        state, rollout = collect(settings, task, source, state)
-        state, lambdas, errors = ppo_update(settings, source, learning_rate, state, rollout)
-        ended = rollout.terminated | rollout.truncated
-        return state, count(tally, ended, rollout.score, rollout.returns, rollout.length, lambdas, errors)
-
-    rollouts = max(1, steps // (settings.environments * settings.steps))
-    return jax.lax.fori_loop(0, rollouts, one, (now, new_tally()))
-
-
-def _draws(
-    settings: PpoSettings, task: JaxTask, source: DeepLambda, now: PpoState, logits: jax.Array, key: jax.Array
-) -> NextDraws | None:
-    """Further next states from the task itself, with actions of the policy, for sources that need them."""
-    if not source.needs_draws:
-        return None
-    samples, batch = max_samples(source), len(logits)
-    act, move = jax.random.split(key)
-    group = draw_groups(V, samples)
-    actions = jax.random.categorical(act, logits[:, None], shape=(batch, samples))[:, group]
-    drawn, values = _stepped(settings, task, now, actions, move)
-    return NextDraws(task.space.codes(drawn.observation), values, jnp.broadcast_to(group, actions.shape))
-
-
-def _further(settings: PpoSettings, task: JaxTask, now: PpoState, action: jax.Array, key: jax.Array) -> Any:
-    """The sum of r + γ V(x') over further draws after the actions that were taken, [B]; () where there are none."""
-    if settings.luck == 1:
-        return ()
-    count = settings.luck - 1
-    drawn, values = _stepped(settings, task, now, jnp.repeat(action[:, None], count, 1), key)
-    return jnp.sum(drawn.reward + settings.discount * values, 1, where=jnp.arange(count) < now.luck - 1)
-
-
-def _stepped(
-    settings: PpoSettings, task: JaxTask, now: PpoState, actions: jax.Array, key: jax.Array
-) -> tuple[TaskStep, jax.Array]:
-    """Further steps from the present states, with actions [B, K], and the values that they lead to."""
-    drawn = jax.vmap(jax.vmap(task.step, (0, None, 0)))(jax.random.split(key, actions.shape[:2]), now.task, actions)
-    one = functools.partial(_arrive, settings, task, now)
-    inputs = jax.vmap(lambda a, x: one(a, x)[0], 1, 1)(actions, drawn.observation)
-    values = apply_mlp(now.networks.critic, inputs)[0][..., 0]
-    return drawn, jnp.where(drawn.terminated, 0.0, values)

@@ -84,9 +84,7 @@ class Transitions(NamedTuple):
     state_value: jax.Array | None = None  # float32[T, B], V(x_t) where `value` is Q(x_t, a_t)
     recalled: tuple[jax.Array, jax.Array] | None = None  # (realised, expected) [T, B], from the agent's own memory
     seen: jax.Array | None = None  # float32[T, B], 0 where also the next percept is not known; None: as `valid`
-    mix: jax.Array | None = (
-        None  # float32[T, B, A'], weights with which B(x_t) reads the critic; streaming learners only
-    )
+    mix: jax.Array | None = None  # float32[T, B, A'], weights of B(x_t) in the critic; streaming learners only
     next_mix: jax.Array | None = None  # the same for B(x_{t+1})
 
     @property
@@ -167,6 +165,13 @@ class DeepLambda(Named):
 def with_bias(features: jax.Array, inputs: jax.Array) -> jax.Array:
     """What linear heads read: the critic's features, the observation and 1."""
     return jnp.concatenate([features, inputs, jnp.ones((*inputs.shape[:-1], 1))], -1)
+
+
+def in_batches(most: int, *arrays: jax.Array) -> tuple[jax.Array, ...]:
+    """Arrays [T, B, ...] as [batches, T B / batches, ...], in at most so many batches of one size."""
+    count = arrays[0].shape[0] * arrays[0].shape[1]
+    batches = next(n for n in range(min(most, count), 0, -1) if count % n == 0)
+    return tuple(x.reshape(batches, count // batches, *x.shape[2:]) for x in arrays)
 
 
 class ErrorScale(NamedTuple):

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from chunked_td._checks import check_positive
-from chunked_td.deep.lambdas.base import DeepLambda, Q, SourceSizes, StreamCredit, Transitions
+from chunked_td.deep.lambdas.base import DeepLambda, Q, SourceSizes, StreamCredit, Transitions, in_batches
 from chunked_td.lambdas.maturity import Mature
 from chunked_td.lambdas.names import color_of
 from chunked_td.returns import gae
@@ -111,9 +111,7 @@ class DeepMature(DeepLambda):
         cut = jnp.concatenate([t.start[1:], jnp.ones_like(t.start[:1])])
         weights = raised(lambda_, here)
         target = here + gae(jnp.zeros_like(here), here, ahead, t.terminated, cut, t.discount, weights)
-        phi, count = _read(t.features, t.inputs), here.size
-        chunks = next(n for n in range(min(_CHUNKS, count), 0, -1) if count % n == 0)
-        parts = tuple(x.reshape(chunks, count // chunks, *x.shape[2:]) for x in (phi, target, t.valid))
+        parts = in_batches(_CHUNKS, _read(t.features, t.inputs), target, t.valid)
 
         def one(w: jax.Array, part: tuple[jax.Array, ...]) -> tuple[jax.Array, None]:
             phi, target, valid = part

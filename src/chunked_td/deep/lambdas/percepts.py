@@ -18,7 +18,7 @@ import numpy as np
 import optax
 
 from chunked_td._checks import check_choice, check_positive, check_whole
-from chunked_td.deep.lambdas.base import DeepLambda, Q, SourceSizes, Transitions
+from chunked_td.deep.lambdas.base import DeepLambda, Q, SourceSizes, Transitions, in_batches
 from chunked_td.deep.networks import Mlp
 from chunked_td.lambdas.expected import ExpectedLambda
 from chunked_td.lambdas.forward import ForwardLambda
@@ -81,19 +81,12 @@ class DeepPercepts(DeepLambda):
 
     def learn(self, state: PerceptState, transitions: Transitions) -> PerceptState:
         """Adam on the mean cross-entropy of the codes that came."""
-        count = transitions.reward.size
-        parts = next(n for n in range(min(self.batches, count), 0, -1) if count % n == 0)
-        inputs, codes, action, valid = (
-            x.reshape(parts, count // parts, *x.shape[2:])
-            for x in (transitions.inputs, transitions.next_codes, transitions.action, transitions.percept_known)
-        )
-        actions = transitions.policy.shape[-1]
+        t, actions = transitions, transitions.policy.shape[-1]
+        data = in_batches(self.batches, t.inputs, t.next_codes, t.action, t.percept_known)
 
         def loss(network: Mlp, part: tuple[jax.Array, ...]) -> jax.Array:
             inputs, codes, action, valid = part
-            logs = percept_logs(network, state.exists, with_action(inputs, action, actions))
-            picked = jnp.take_along_axis(logs, codes[..., None], -1)[..., 0]
-            return -jnp.sum(valid[..., None] * picked) / (jnp.maximum(jnp.sum(valid), 1.0) * codes.shape[-1])
+            return percept_loss(network, state.exists, with_action(inputs, action, actions), codes, valid)
 
         def one(carry: Any, part: tuple[jax.Array, ...]) -> Any:
             network, moments = carry
@@ -101,8 +94,7 @@ class DeepPercepts(DeepLambda):
             change, moments = self._optimiser.update(gradient, moments)
             return (optax.apply_updates(network, change), moments), None
 
-        data = (inputs, codes, action, valid)
-        if parts == 1:  # a streaming step: no loop
+        if len(data[0]) == 1:  # a streaming step: no loop
             carry, _ = one((state.network, state.moments), jax.tree.map(lambda x: x[0], data))
         else:
             carry, _ = jax.lax.scan(one, (state.network, state.moments), data)
@@ -155,3 +147,9 @@ def percept_logs(network: Mlp, exists: jax.Array, inputs: jax.Array) -> jax.Arra
     logits = hidden @ network.weights[1].T + network.biases[1]
     logits = jnp.where(exists, logits.reshape(*logits.shape[:-1], *exists.shape), -1e9)
     return jax.nn.log_softmax(logits, -1)
+
+
+def percept_loss(network: Mlp, exists: jax.Array, inputs: jax.Array, codes: jax.Array, valid: jax.Array) -> jax.Array:
+    """The mean cross-entropy of the codes that came, per component, where `valid` is 1."""
+    picked = jnp.take_along_axis(percept_logs(network, exists, inputs), codes[..., None], -1)[..., 0]
+    return -jnp.sum(valid[..., None] * picked) / (jnp.maximum(jnp.sum(valid), 1.0) * picked.shape[-1])

@@ -18,7 +18,7 @@ from windows of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -34,6 +34,7 @@ from chunked_td.deep.lambdas.percepts import (
     PerceptState,
     in_form,
     percept_logs,
+    percept_loss,
     with_action,
 )
 from chunked_td.deep.networks import Mlp
@@ -102,9 +103,7 @@ class RecurrentPercepts:
         read, recurrent, forget, head = jax.random.split(key, 4)
         reads, hidden = sizes.inputs + sizes.n_actions, self.hidden
         bound = hidden**-0.5
-        percepts = self._head.init(head, SourceSizes(
-            sizes.inputs + hidden, 0, sizes.nvec, sizes.n_actions, sizes.bootstrap, sizes.batch
-        ))  # fmt: skip
+        percepts = self._head.init(head, replace(sizes, inputs=sizes.inputs + hidden))
         slow = jnp.log(jax.random.uniform(forget, (hidden,), minval=1.0, maxval=float(self.horizon)))
         weights = RecurrentWeights(
             jax.random.uniform(read, (reads, 3 * hidden), minval=-1.0, maxval=1.0),
@@ -115,26 +114,28 @@ class RecurrentPercepts:
         empty = percepts._replace(network=None, moments=None)
         return RecurrentModel(weights, self._optimiser.init(weights), empty)  # type: ignore[arg-type]
 
-    def remember(
-        self, model: RecurrentModel, state: jax.Array, inputs: jax.Array, before: jax.Array, start: jax.Array
-    ) -> jax.Array:
+    def remember(self, weights: RecurrentWeights, state: Any, inputs: Any, before: Any, start: Any) -> jax.Array:
         """h_t from h_{t−1}: [..., hidden]. Where an episode starts, nothing comes before."""
-        return _next_state(model.weights, state, inputs, before, start)
+        state = jnp.where(start[..., None], 0.0, state)
+        drive = jnp.concatenate([inputs, before], -1) @ weights.read + weights.bias
+        return gated_step(state, drive, state @ weights.recurrent)
 
-    def unroll(self, model: RecurrentModel, begin: jax.Array, window: PerceptWindow) -> jax.Array:
+    def unroll(self, weights: RecurrentWeights, begin: jax.Array, window: PerceptWindow) -> jax.Array:
         """The states of a window, float32[T, ..., hidden], from the one before it."""
-        return _states(model.weights, begin, window)
+
+        def advance(state: jax.Array, now: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+            state = self.remember(weights, state, *now)
+            return state, state
+
+        return jax.lax.scan(advance, begin, (window.inputs, window.before, window.start))[1]
 
     def learn(self, model: RecurrentModel, begin: jax.Array, window: PerceptWindow) -> RecurrentModel:
         """One step of Adam on the mean cross-entropy of the codes that came, per component."""
-        actions = window.before.shape[-1]
 
         def loss(weights: RecurrentWeights) -> jax.Array:
-            read = jnp.concatenate([window.inputs, _states(weights, begin, window)], -1)
-            logs = percept_logs(weights.head, model.percepts.exists, with_action(read, window.action, actions))
-            picked = jnp.take_along_axis(logs, window.next_codes[..., None], -1)[..., 0]
-            count = jnp.maximum(jnp.sum(window.valid), 1.0) * picked.shape[-1]
-            return -jnp.sum(window.valid[..., None] * picked) / count
+            read = jnp.concatenate([window.inputs, self.unroll(weights, begin, window)], -1)
+            asked = with_action(read, window.action, window.before.shape[-1])
+            return percept_loss(weights.head, model.percepts.exists, asked, window.next_codes, window.valid)
 
         change, moments = self._optimiser.update(jax.grad(loss)(model.weights), model.moments)
         return model._replace(weights=optax.apply_updates(model.weights, change), moments=moments)
@@ -158,22 +159,6 @@ class RecurrentPercepts:
         read = with_action(jnp.concatenate([inputs, state], -1), action, actions)
         logs = percept_logs(model.weights.head, model.percepts.exists, read)
         return jnp.exp(jnp.sum(jnp.take_along_axis(logs, next_codes[..., None], -1)[..., 0], -1))
-
-
-def _next_state(
-    weights: RecurrentWeights, state: jax.Array, inputs: jax.Array, before: jax.Array, start: jax.Array
-) -> jax.Array:
-    state = jnp.where(start[..., None], 0.0, state)
-    drive = jnp.concatenate([inputs, before], -1) @ weights.read + weights.bias
-    return gated_step(state, drive, state @ weights.recurrent)
-
-
-def _states(weights: RecurrentWeights, begin: jax.Array, window: PerceptWindow) -> jax.Array:
-    def advance(state: jax.Array, now: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
-        state = _next_state(weights, state, *now)
-        return state, state
-
-    return jax.lax.scan(advance, begin, (window.inputs, window.before, window.start))[1]
 
 
 class RolloutMemory(NamedTuple):
@@ -222,7 +207,7 @@ class DeepRecurrent(DeepLambda):
         for first in range(0, len(whole.action), self.window):
             part = jax.tree.map(lambda x, first=first: x[first : first + self.window], whole)
             model = self.model.learn(model, hidden, part)
-            hidden = self.model.unroll(model, hidden, part)[-1]
+            hidden = self.model.unroll(model.weights, hidden, part)[-1]
         last = jax.nn.one_hot(transitions.action[-1], transitions.policy.shape[-1])
         return RolloutMemory(model, state.end, (hidden, last))
 
@@ -245,7 +230,7 @@ class DeepRecurrent(DeepLambda):
         return expected, realised
 
     def _both(self, model: RecurrentModel, ends: Any, transitions: Transitions) -> tuple[jax.Array, jax.Array]:
-        states = self.model.unroll(model, ends[0], _window(ends, transitions))
+        states = self.model.unroll(model.weights, ends[0], _window(ends, transitions))
         return self.model.forms(model, states, transitions, transitions.inputs)
 
 

@@ -39,13 +39,11 @@ class DeepSwitch(DeepLambda):
 
     def with_parameters(self, state: SwitchState, parameters: Any) -> SwitchState:
         """Room for every source."""
-        new = tuple(s.with_parameters(old, parameters) for s, old in zip(self.sources, state.states, strict=True))
-        return state._replace(states=new)
+        return self._each("with_parameters", state, parameters)
 
     def learn(self, state: SwitchState, transitions: Transitions) -> SwitchState:
         """All sources learn."""
-        new = tuple(s.learn(old, transitions) for s, old in zip(self.sources, state.states, strict=True))
-        return state._replace(states=new)
+        return self._each("learn", state, transitions)
 
     def rewind(self, state: SwitchState, before: SwitchState) -> SwitchState:
         """All sources."""
@@ -60,5 +58,9 @@ class DeepSwitch(DeepLambda):
 
     def after(self, state: SwitchState, credit: StreamCredit) -> SwitchState:
         """All sources hear what became of the chosen λ."""
-        new = tuple(s.after(old, credit) for s, old in zip(self.sources, state.states, strict=True))
-        return state._replace(states=new)
+        return self._each("after", state, credit)
+
+    def _each(self, method: str, state: SwitchState, argument: Any) -> SwitchState:
+        """The state after a method of every source."""
+        both = zip(self.sources, state.states, strict=True)
+        return state._replace(states=tuple(getattr(source, method)(old, argument) for source, old in both))

@@ -24,6 +24,7 @@ from chunked_td.deep.lambdas.base import (
     SourceSizes,
     Transitions,
     follow_scale,
+    in_batches,
     kernel_lambda,
     root_mean_square,
     start_scale,
@@ -72,10 +73,8 @@ class DeepValueKernel(DeepLambda):
         scale = follow_scale(state.scale, transitions, self.memory)
         phi, y = with_bias(transitions.features, transitions.inputs), transitions.discount * transitions.next_value
         weight = transitions.valid[..., None] * _heads(state, transitions)
-        count = y.size
-        chunks = next(n for n in range(min(_CHUNKS, count), 0, -1) if count % n == 0)
-        parts = tuple(x.reshape(chunks, count // chunks, *x.shape[2:]) for x in (phi, y, weight))
-        if count == 1:
+        parts = in_batches(_CHUNKS, phi, y, weight)
+        if y.size == 1:
             return KernelState(_moved(state.weights, tuple(x[0] for x in parts), self.rate), scale)
 
         def one(weights: jax.Array, part: tuple[jax.Array, ...]) -> tuple[jax.Array, None]:

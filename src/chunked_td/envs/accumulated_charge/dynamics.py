@@ -42,22 +42,12 @@ class AccumulatedCharge(NamedTuple):
         bonus: float = 0.1,
         mirrored: bool = False,
     ) -> AccumulatedCharge:
-        """Check the sizes and build the dynamics.
-
-        Args:
-          horizon: H, the number of transitions of every episode.
-          points: k, how many time steps in 1..H−1 charge. k divides H.
-          success: p of the binomial charge; each charging step has n = H/k trials.
-          bonus: b, how much more a₁ is worth than a₂.
-          mirrored: change the sign of c₀. No expected return from the start changes.
-        """
+        """Check the sizes and build the dynamics; the arguments are those of `chunked_td.envs.AccumulatedChargeEnv`."""
         horizon, points = check_whole("horizon", horizon, 2), check_whole("points", points, 1)
         if points >= horizon:
             raise ValueError(f"points must be less than horizon = {horizon}, got {points}")
         if horizon % points:
-            raise ValueError(
-                f"points must divide horizon = {horizon} (each charging step has horizon / points trials), got {points}"
-            )
+            raise ValueError(f"points must divide horizon = {horizon}, got {points}")
         success, bonus = check_probability("success", success), check_finite("bonus", bonus)
         slope = -0.5 if check_flag("mirrored", mirrored) else 0.5
         pmf = _binomial(horizon // points, success)
@@ -156,16 +146,12 @@ class AccumulatedCharge(NamedTuple):
         if self.charging[t]:
             gains = {j: math.comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(n + 1)}
         c_0 = self.slope if first else -self.slope
-        return [
-            (
-                chance_of_gain,
-                (first, charge + gain, t + 1),
-                ((self.bonus * first + c_0 * (charge + gain) - c_0 * p * self.horizon) if ended else 0.0,),
-                ended,
-            )
-            for gain, chance_of_gain in gains.items()
-            if chance_of_gain > 0
-        ]
+
+        def paid(charge: int) -> float:
+            return self.bonus * first + c_0 * charge - c_0 * p * self.horizon if ended else 0.0
+
+        charges = [(chance, charge + gain) for gain, chance in gains.items() if chance > 0]
+        return [(chance, (first, after, t + 1), (paid(after),), ended) for chance, after in charges]
 
 
 def _binomial(trials: int, success: float) -> np.ndarray:

@@ -27,14 +27,7 @@ class ChainAndSplit(NamedTuple):
 
     @classmethod
     def make(cls, horizon: int = 20, actions: int = 10, width: int = 101, chain_reward: float = 0.01) -> ChainAndSplit:
-        """Check the sizes and build the dynamics.
-
-        Args:
-          horizon: H, the number of transitions along the chain.
-          actions: n, the number of actions in the start state.
-          width: w, the number of leaves.
-          chain_reward: what the last transition of the chain pays.
-        """
+        """Check the sizes and build the dynamics; the arguments are those of `chunked_td.envs.ChainAndSplitEnv`."""
         horizon, actions = check_whole("horizon", horizon, 2), check_whole("actions", actions, 2)
         width = check_whole("width", width, 2)
         spaced = np.linspace(-1.0, 1.0, width)

@@ -41,15 +41,7 @@ class KeyToDoor(NamedTuple):
         distractor_reward: float = 0.01,
         scalar_reward: bool = False,
     ) -> KeyToDoor:
-        """Check the sizes and build the dynamics.
-
-        Args:
-          horizon: H, the number of transitions of every episode.
-          distractors: n_d, how many coins there are; at most 32.
-          treasure_reward: what the treasure pays.
-          distractor_reward: what all distractors together pay when all of them are on.
-          scalar_reward: pay the sum of the reward vector.
-        """
+        """Check the sizes and build the dynamics; the arguments are those of `chunked_td.envs.KeyToDoorEnv`."""
         horizon, distractors = check_whole("horizon", horizon, 2), check_whole("distractors", distractors, 0, 32)
         each = check_finite("distractor_reward", distractor_reward) / max(distractors, 1)
         treasure = check_finite("treasure_reward", treasure_reward)

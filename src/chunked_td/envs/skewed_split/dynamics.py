@@ -30,13 +30,7 @@ class SkewedSplit(NamedTuple):
 
     @classmethod
     def make(cls, probability: float = 0.9, reward: float = 10.0, length: int = 1) -> SkewedSplit:
-        """Check the sizes and build the dynamics.
-
-        Args:
-          probability: of branch A, which pays nothing.
-          reward: what branch B pays.
-          length: how many certain transitions lead to the branch.
-        """
+        """Check the sizes and build the dynamics; the arguments are those of `chunked_td.envs.SkewedSplitEnv`."""
         length = check_whole("length", length, 0)
         return cls(length, check_probability("probability", probability), check_finite("reward", reward))
 
@@ -102,8 +96,5 @@ class SkewedSplit(NamedTuple):
             return []
         if s < self.length:
             return [(1.0, (s + 1,), (0.0,), False)]
-        branches = [
-            (self.likely, (s + 1,), (0.0,), True),
-            (1 - self.likely, (s + 2,), (self.prize,), True),
-        ]
+        branches = [(self.likely, (s + 1,), (0.0,), True), (1 - self.likely, (s + 2,), (self.prize,), True)]
         return [branch for branch in branches if branch[0] > 0]

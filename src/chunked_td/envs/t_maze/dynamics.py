@@ -122,24 +122,18 @@ class TMaze:
 
     def table(self) -> TransitionTable:
         """The T-maze as a table whose states tell everything; `names` of the table are `MazeState`s."""
-
-        def outcomes(state: MazeState, action: int) -> list[Outcome]:
-            enters = state.cell == self.corridor + 1 and action != FORWARD
-            prizes = range(1, self.prizes + 1) if self.prizes and enters else (0,)
-            moves = (self.move(np, state, action, prize) for prize in prizes)
-            return [
-                (1 / len(prizes), MazeState(*map(int, after)), (float(reward),), bool(ended))
-                for after, reward, ended in moves
-            ]
-
+        starts = [self.start(right) for right in range(2)]
         everything = itertools.product(range(2), range(self.corridor + 3), range(3), range(3), range(self.prizes + 1))
+        bad = [state for state in itertools.starmap(MazeState, everything) if state.outcome != 1]
         return TransitionTable.from_outcomes(
-            outcomes,
-            starts=[self.start(right) for right in range(2)],
-            n_actions=self.n_actions,
-            horizon=self.limit,
-            bad_end=[state for state in itertools.starmap(MazeState, everything) if state.outcome != 1],
+            self._outcomes, starts=starts, n_actions=self.n_actions, horizon=self.limit, bad_end=bad
         )
+
+    def _outcomes(self, state: MazeState, action: int) -> list[Outcome]:
+        enters = state.cell == self.corridor + 1 and action != FORWARD
+        prizes = range(1, self.prizes + 1) if self.prizes and enters else (0,)
+        moves = (self.move(np, state, action, prize) for prize in prizes)
+        return [(1 / len(prizes), MazeState(*map(int, now)), (float(r),), bool(ended)) for now, r, ended in moves]
 
 
 def t_maze(

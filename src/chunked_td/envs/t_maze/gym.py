@@ -125,7 +125,7 @@ class TimedTMazeEnv(DynamicsEnv):
     ## Arguments
     * `corridor` (10): L, at least 1.
     * `active` (False): whether the oracle must be visited first.
-    * `slots` (0): percepts that are remembered; `clock` (1), `threshold` (0.75): of that memory.
+    * `slots` (0): percepts that are remembered, up to 4; `clock` (1), `threshold` (0.75): of that memory.
     * `render_mode`: "ansi" or "rgb_array".
 
     ## References

@@ -25,17 +25,9 @@ X, Y, GOAL, TIME, SHOWN = range(5)
 class TimedTMaze(NamedTuple):
     """Dynamics of a T-maze with a schedule. Build with `TimedTMaze.make`.
 
-    A corridor of L steps leads from the start to a junction; the goal is the upper or the lower end there, each in half
-    of the episodes. The goal is shown once, on the first visit to the oracle: the start itself in the passive maze, one
-    step to the left of it in the active one. Start, corridor and oracle look alike otherwise.
-
-    Actions: 0 right, 1 up, 2 left, 3 down; into a wall changes nothing. An episode has L + 1 steps (active: L + 3), as
-    many as the best policy needs. The last step pays 1 at the goal and 0 elsewhere. Every other step pays −1/L if the
-    agent is behind schedule: if it stands left of where the best policy would be.
-
-    State: the percept, one of 0 corridor, 1 goal down, 2 goal up, 3 junction, 4 lower end, 5 upper end. With slots also
-    the memory of `chunked_td.envs.KeptPercepts`: kept percepts, newest first, each as 1 + its number, 0 an empty slot;
-    and the steps since one was kept, at most `clock`. The counts by which it decides outlive episodes.
+    `chunked_td.envs.TimedTMazeEnv` tells the rules. State: the percept. With slots also the memory of
+    `chunked_td.envs.KeptPercepts`: kept percepts, newest first, each as 1 + its number, 0 an empty slot; and the steps
+    since one was kept, at most `clock`. The counts by which it decides outlive episodes.
     """
 
     corridor: int
@@ -51,14 +43,7 @@ class TimedTMaze(NamedTuple):
     def make(
         cls, corridor: int = 10, active: bool = False, slots: int = 0, clock: int = 1, threshold: float = 0.75
     ) -> TimedTMaze:
-        """Check the settings and build the dynamics.
-
-        Args:
-          corridor: L, steps from the start to the junction.
-          active: whether the goal is shown one step left of the start, rather than at the start.
-          slots: percepts that are remembered; 0 to 4. clock: up to how many steps since the latest are counted.
-          threshold: a percept is kept if its probability was below this.
-        """
+        """Check the settings and build the dynamics; the arguments are those of `chunked_td.envs.TimedTMazeEnv`."""
         length, oracle = check_whole("corridor", corridor, 1, 30_000), int(check_flag("active", active))
         slots, clock = check_whole("slots", slots, 0, 4), check_whole("clock", clock, 0)
         check_unit("threshold", threshold)
@@ -70,20 +55,9 @@ class TimedTMaze(NamedTuple):
         """Percept; what is kept, and since when."""
         return (PERCEPTS, *(PERCEPTS + 1,) * self.slots, self.clock + 1) if self.slots else (PERCEPTS,)
 
-    @property
-    def n_actions(self) -> int:
-        """Right, up, left, down."""
-        return 4
-
-    @property
-    def n_rewards(self) -> int:
-        """One."""
-        return 1
-
-    @property
-    def draws(self) -> int:
-        """The goal of an episode."""
-        return 1
+    n_actions = 4  # right, up, left, down
+    n_rewards = 1  # a scalar reward
+    draws = 1  # the goal of an episode
 
     @staticmethod
     @kernel

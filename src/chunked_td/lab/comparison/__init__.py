@@ -7,11 +7,11 @@
 | `sweep` | `compare`: every arm, step size and seed; grids that extend themselves |
 | `ranking` | who is best, and who cannot be told apart from the best |
 | `recipe` | how to train an arm: as Python, and for the shell |
-| `advice` | what to use and why, in plain words |
+| `answer` | what to use and why, in plain words |
 | `page` | the web page |
 """
 
-from chunked_td.lab.comparison.arms import ComparisonSettings, LearnerArm
+from chunked_td.lab.comparison.arms import ComparisonSettings
 from chunked_td.lab.comparison.sweep import Comparison, compare
 
-__all__ = ["Comparison", "ComparisonSettings", "LearnerArm", "compare"]
+__all__ = ["Comparison", "ComparisonSettings", "compare"]

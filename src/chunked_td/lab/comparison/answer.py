@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import numpy as np
 
-from chunked_td.lab.comparison.arms import BOOTSTRAPS, PLANS, VALUES
+from chunked_td.lab.comparison.arms import BOOTSTRAPS, PLANS, VALUES, source_label
 from chunked_td.lab.comparison.ranking import LEAST, PairedFamily
 from chunked_td.lab.comparison.recipe import agent_line, command
 from chunked_td.lab.comparison.sweep import ArmOutcome, Comparison, Standing
-from chunked_td.lab.statistics import Estimate
 from chunked_td.lab.wording import list_text, seeds_text
 
 NOT_LEARNED = "Is the state hidden, is exploration too weak, or are the episodes too few?"
@@ -41,13 +39,13 @@ def headline(found: Comparison) -> str:
         return f"{text}. {NOT_LEARNED}"
     parts = [f"Best λ here: {_scored(best)}.", *simpler_text(found)] if best is not None else []
     if planned is not None:
-        parts.append(f"With planning: {_scored(planned)}, {PLANS[planned.arm.source]}.")
+        parts.append(f"With planning: {_scored(planned)}, {PLANS[planned.arm.group]}.")
     return " ".join([*parts, *avoid_text(found)])
 
 
 def best_of(found: Comparison, *, plans: bool = False) -> Standing | None:
     """The best mean of the arms that plan, or of those that do not."""
-    return next((row for row in found.rows if row.arm.plans == plans), None)
+    return next((row for row in found.rows if row.plans == plans), None)
 
 
 def learned(found: Comparison) -> bool:
@@ -65,11 +63,11 @@ def avoid_text(found: Comparison) -> list[str]:
     best = best_of(found)
     if best is None:
         return []
-    plain = [row for row in found.rows if not row.arm.plans]
-    kept = {row.arm.source_label for row in plain if found.tied(row, best)}
-    worse = list(dict.fromkeys(row.arm for row in plain if row.arm.source_label not in kept))
-    names = list(dict.fromkeys(arm.source_label for arm in worse if arm.source != "fixed"))
-    values = sorted({arm.value for arm in worse if arm.source == "fixed"})
+    plain = [row for row in found.rows if not row.plans]
+    kept = {source_label(row.arm) for row in plain if found.tied(row, best)}
+    worse = [row.arm for row in plain if source_label(row.arm) not in kept]
+    names = list(dict.fromkeys(source_label(arm) for arm in worse if arm.group != "fixed"))
+    values = sorted({arm.lambda_source.value for arm in worse if arm.group == "fixed"})
     names += [f"λ = {', '.join(f'{value:g}' for value in values)}"] if values else []
     if not names:
         return [] if len(plain) < 2 else ["No other λ is shown to be worse with every bootstrap."]
@@ -82,7 +80,7 @@ def simpler_text(found: Comparison) -> list[str]:
     pair = _source_and_fixed(found)
     if pair is None or pair[0] is not best_of(found) or found.family.gap(pair[1].place, pair[0].place).shown:
         return []
-    return [f"A fixed λ = {pair[1].arm.value:g} is simpler, and {found.seeds} seeds do not tell the two apart."]
+    return [f"A fixed {source_label(pair[1].arm)} is simpler, and {found.seeds} seeds do not tell the two apart."]
 
 
 def direct_texts(found: Comparison) -> list[str]:
@@ -92,7 +90,7 @@ def direct_texts(found: Comparison) -> list[str]:
         return []
     source, fixed = pair
     gap = found.family.gap(fixed.place, source.place)
-    ours, theirs = source.arm.source_label, fixed.arm.source_label
+    ours, theirs = source_label(source.arm), source_label(fixed.arm)
     side = "ahead of" if gap.value >= 0 else "behind"
     shown = "" if gap.shown or found.seeds < LEAST else ", not shown"
     return [f"{ours} is {side} the best fixed λ ({theirs}) by {(gap if gap.value >= 0 else -gap).span('.3g')}{shown}."]
@@ -103,9 +101,9 @@ def _source_and_fixed(found: Comparison) -> tuple[Standing, Standing] | None:
     best = best_of(found)
     if best is None or found.family.spread == 0.0:
         return None
-    alike = [row for row in found.rows if row.arm.bootstrap == best.arm.bootstrap and not row.arm.plans]
-    fixed = next((row for row in alike if row.arm.source == "fixed"), None)
-    source = next((row for row in alike if row.arm.source != "fixed"), None)
+    alike = [row for row in found.rows if row.arm.learner == best.arm.learner and not row.plans]
+    fixed = next((row for row in alike if row.arm.group == "fixed"), None)
+    source = next((row for row in alike if row.arm.group != "fixed"), None)
     return None if fixed is None or source is None else (source, fixed)
 
 
@@ -119,40 +117,31 @@ def recipe_texts(found: Comparison) -> list[str]:
     return [*first, f"{label} in Python: {agent_line(best.outcome, found.settings)}"]
 
 
-def bootstrap_gaps(found: Comparison) -> Iterator[tuple[str, str, int, Estimate]]:
-    """Pairs of bootstraps, how many λ sources both have, and the first's lead in the mean over these."""
-    names = list(dict.fromkeys(one.arm.bootstrap for one in found.outcomes))
-    for first, second in itertools.combinations(names, 2):
-        ours, theirs = (_by_source(found, name) for name in (first, second))
-        both = [key for key in ours if key in theirs]
-        if both:
-            means = [np.mean([part[key] for key in both], axis=0) for part in (ours, theirs)]
-            yield first, second, len(both), PairedFamily.of(np.stack(means)).gap(1, 0)
-
-
-def _by_source(found: Comparison, bootstrap: str) -> dict[str, np.ndarray]:
-    return {
-        one.arm.source_label: one.scores
-        for one in found.outcomes
-        if one.arm.bootstrap == bootstrap and not one.diverged
-    }
-
-
 def bootstrap_texts(found: Comparison) -> list[str]:
     """Each pair of bootstraps of which one is shown to be better, averaged over the λ sources that both have."""
+    scores: dict[str, dict[str, np.ndarray]] = {one.arm.learner: {} for one in found.outcomes}
+    for one in found.outcomes:
+        if not one.diverged:
+            scores[one.arm.learner][source_label(one.arm)] = one.scores
     texts = []
-    for first, second, shared, gap in bootstrap_gaps(found):
+    for pair in itertools.combinations(scores, 2):
+        first, second = (scores[name] for name in pair)
+        both = [key for key in first if key in second]
+        if not both:
+            continue
+        means = [np.mean([part[key] for key in both], axis=0) for part in (first, second)]
+        gap = PairedFamily.of(np.stack(means)).gap(1, 0)
         if gap.shown:
-            names = BOOTSTRAPS[first], BOOTSTRAPS[second]
+            names = [BOOTSTRAPS[name] for name in pair]
             (better, worse), gap = (names, gap) if gap.value > 0 else (names[::-1], -gap)
-            texts.append(f"{better} beats {worse} by {gap.span('.3g')}, averaged over {shared} λ sources.")
+            texts.append(f"{better} beats {worse} by {gap.span('.3g')}, averaged over {len(both)} λ sources.")
     return texts
 
 
 def caveats(found: Comparison) -> list[str]:
     """Bootstraps that differ, divergence, step sizes at the grid's edge, few seeds."""
     texts = bootstrap_texts(found)
-    texts += [divergence_text(one) for one in found.outcomes if one.lost.any()]
+    texts += [_divergence(one) for one in found.outcomes if one.lost.any()]
     if found.at_edge:
         names = list_text([f"{one.arm.label} (α = {one.step_size_text})" for one in found.at_edge])
         texts.append(f"Warning: the best step size lies at the edge of the grid for {names}; it may lie beyond.")
@@ -164,8 +153,7 @@ def caveats(found: Comparison) -> list[str]:
     return texts
 
 
-def divergence_text(one: ArmOutcome) -> str:
-    """At which step sizes an arm diverged."""
+def _divergence(one: ArmOutcome) -> str:
     lost = [
         f"α = {size:.4g} ({int(runs.sum())} of {runs.size} runs)"
         for size, runs in zip(one.step_sizes, one.lost, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,14 +12,14 @@ from chunked_td import lambdas
 from chunked_td._checks import check_choice, did_you_mean
 from chunked_td.lab.gym_environments import make_indexer_for
 from chunked_td.lab.study import Arm, Environment, Protocol, Size
-from chunked_td.lambdas.base import MODEL, LambdaSource
+from chunked_td.lambdas.base import MODEL
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.lambdas.names import current_id
 from chunked_td.lambdas.reading import read_sources, required_settings
 from chunked_td.lambdas.watkins import WatkinsLambda
 from chunked_td.learners.exploration import EPSILON, Exploration
 from chunked_td.learners.planning.dyna import Dyna
-from chunked_td.learners.rules import PARTS, read_rule, split_rule
+from chunked_td.learners.rules import PARTS, read_rule
 from chunked_td.learners.schedule import Schedule
 
 BOOTSTRAPS = {"sarsa": "SARSA", "expected_sarsa": "Expected-SARSA", "q_learning": "Q-learning"}
@@ -56,7 +56,6 @@ SCORES = {
 }
 """Questions, and what arms are ranked by."""
 
-_WITH_VALUE = ("fixed", "watkins")
 _CHECKPOINTS = 50
 LARGEST = 1.0
 """Grids of step sizes do not extend beyond it."""
@@ -166,99 +165,65 @@ def problem_arguments(settings: ComparisonSettings) -> dict[str, Any]:
     return found if settings.question == RETURNS else found | {"question": settings.question}
 
 
-@dataclass(frozen=True)
-class LearnerArm:
-    """A learner to compare.
+def make_arm(bootstrap: str, source: str, value: float = 0.0, settings: ComparisonSettings | None = None) -> Arm:
+    """A learner to compare, without step sizes; its `group` is `source`.
 
     Args:
       bootstrap: a key of `BOOTSTRAPS`.
       source: an id of `SOURCES`, "fixed", `RANDOM`, "mine.py:MyLambda", or a rule such as "value+lineage".
       value: λ where it is fixed, or cut as Watkins' is.
+      settings: how to explore.
     """
-
-    bootstrap: str
-    source: str
-    value: float = 0.0
-
-    @property
-    def source_label(self) -> str:
-        """What tables call the λ source."""
-        if self.source == "fixed":
-            return f"λ = {self.value:g}"
-        return f"{self._name} (λ = {self.value:g})" if self.source == "watkins" else self._name
-
-    @property
-    def _name(self) -> str:
-        if self.source in ("fixed", RANDOM):
-            return "fixed λ"
-        if self.source in SOURCES:
-            return SOURCES[self.source]
-        source, parts = self.lambda_source, [part for part in PARTS if part in self.source.split("+")]
-        plain = f"λ = {source.value:g}" if isinstance(source, ConstantLambda) else source.label
-        return ", ".join([plain, *parts])
-
-    @property
-    def label(self) -> str:
-        """What tables call the arm."""
-        if self.source == RANDOM:
-            return "random policy"
-        return f"{BOOTSTRAPS[self.bootstrap]}, {self.source_label}"
-
-    @property
-    def id(self) -> str:
-        """Short name, for files and logs."""
-        name = {"fixed": "lambda", DYNA: DYNA, RANDOM: RANDOM}.get(self.source, self.lambda_source.id)
-        if "+" in self.source or self.source in PARTS:  # of a file, the class
-            name = self.source.rpartition(":")[2].replace("+", "-")
-        return f"{self.bootstrap}-{f'{name}-{self.value:g}' if self.source in _WITH_VALUE else name}"
-
-    @property
-    def lambda_source(self) -> LambdaSource:
-        """Its λ source, new."""
-        if self.source in ("fixed", DYNA, RANDOM):
-            return ConstantLambda(self.value)
-        if self.source == "watkins":
-            return WatkinsLambda(self.value)
-        return read_rule(self.source, "sources")[0]
-
-    @property
-    def view_options(self) -> dict[str, Any]:
-        """Its view and its reward source, where they are not the usual ones."""
-        return split_rule(self.source)[1]
-
-    @property
-    def color(self) -> str:
-        """Its λ source's; for fixed λs a blue that is darker where λ is larger; grey for planning."""
-        if self.source == "fixed":
-            shade = 0.35 + 0.65 * self.value
-            return "#" + "".join(f"{round(255 - (255 - channel) * shade):02x}" for channel in (0, 114, 178))
-        return "#666666" if self.source in (DYNA, RANDOM) else self.lambda_source.color
-
-    @property
-    def plans(self) -> bool:
-        """Whether it makes more updates than its steps."""
-        return self.source in PLANS
-
-    def in_lab(self, settings: ComparisonSettings, indices: Iterable[int]) -> Arm:
-        """The arm as the lab runs it, with these step sizes of the ladder."""
-        at_random = self.source == RANDOM or settings.question == VALUES
-        options: dict[str, Any] = {"epsilon": 1.0} if at_random else exploration_options(settings)
-        if self.source == DYNA:
-            options["planner"] = Dyna()
-        options |= self.view_options
-        source = self.lambda_source
-        model = "counts" if source.needs & MODEL else None
-        sizes = tuple(-index for index in sorted(indices))
-        return Arm(self.id, self.label, self.bootstrap, source, model, sizes, in_paper=False, options=options)
+    options: dict[str, Any] = {}
+    if source in ("fixed", DYNA, RANDOM):
+        found = ConstantLambda(value)
+    elif source == "watkins":
+        found = WatkinsLambda(value)
+    else:
+        found, options = read_rule(source, "sources")
+    parts = [part for part in PARTS if part in source.split("+")]
+    plain = f"λ = {found.value:g}" if isinstance(found, ConstantLambda) else found.label
+    special = {"fixed": f"lambda-{value:g}", "watkins": f"watkins-{value:g}", DYNA: DYNA, RANDOM: RANDOM}
+    name = special.get(source, found.id)
+    if "+" in source or parts:  # of a file, the class
+        name = source.rpartition(":")[2].replace("+", "-")
+    ends = {DYNA: SOURCES[DYNA], "watkins": f"{plain} (λ = {value:g})"}
+    label = f"{BOOTSTRAPS[bootstrap]}, {ends.get(source) or ', '.join([plain, *parts])}"
+    if settings is not None and source != RANDOM and settings.question != VALUES:
+        options = _exploration(settings) | options
+    elif settings is not None:
+        options = {"epsilon": 1.0} | options
+    return Arm(
+        f"{bootstrap}-{name}",
+        "random policy" if source == RANDOM else label,
+        bootstrap,
+        found,
+        "counts" if found.needs & MODEL else None,
+        in_paper=False,
+        options=options | ({"planner": Dyna()} if source == DYNA else {}),
+        group=source,
+    )
 
 
-def exploration_options(settings: ComparisonSettings) -> dict[str, Any]:
+def source_label(arm: Arm) -> str:
+    """What tables call the λ source of an arm."""
+    return arm.label.partition(", ")[2]
+
+
+def color_of(arm: Arm) -> str:
+    """The colour of its λ source; for fixed λs a blue that is darker where λ is larger; grey for planning."""
+    if arm.group == "fixed":
+        shade = 0.35 + 0.65 * arm.lambda_source.value
+        return "#" + "".join(f"{round(255 - (255 - channel) * shade):02x}" for channel in (0, 114, 178))
+    return "#666666" if arm.group in (DYNA, RANDOM) else arm.lambda_source.color
+
+
+def _exploration(settings: ComparisonSettings) -> dict[str, Any]:
     """Arguments of `running.play` beside the problem, where they are not the default; ε always."""
-    found: dict[str, Any] = {"epsilon": settings.epsilon}
-    for name in ("exploration", "step_size_schedule"):
-        if getattr(settings, name) is not None:
-            found[name] = getattr(settings, name)
-    return found | ({"initial_value": settings.initial_value} if settings.initial_value else {})
+    names = ("exploration", "step_size_schedule")
+    found = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
+    first = {"initial_value": settings.initial_value} if settings.initial_value else {}
+    return {"epsilon": settings.epsilon} | found | first
 
 
 def learner_for(
@@ -312,7 +277,7 @@ def protocol_of(settings: ComparisonSettings, arms: Sequence[Arm], seeds: int) -
     )
 
 
-def arms_of(settings: ComparisonSettings) -> tuple[LearnerArm, ...]:
+def arms_of(settings: ComparisonSettings) -> tuple[Arm, ...]:
     """Every λ source with every bootstrap."""
     for name in settings.bootstraps:
         if name not in BOOTSTRAPS:
@@ -326,7 +291,7 @@ def arms_of(settings: ComparisonSettings) -> tuple[LearnerArm, ...]:
         )
     sources = _sources_of(settings)
     arms = tuple(arm for name in dict.fromkeys(settings.bootstraps) for arm in _arms_with(name, settings, sources))
-    if "watkins" in sources and not any(arm.source == "watkins" for arm in arms):
+    if "watkins" in sources and not any(arm.group == "watkins" for arm in arms):
         raise ValueError(
             "sources: watkins cuts λ where Q-learning would have acted otherwise, so it goes with the bootstrap "
             f"q_learning and a λ above 0; got bootstraps {', '.join(settings.bootstraps)} and λs "
@@ -361,12 +326,10 @@ def _sources_of(settings: ComparisonSettings) -> list[str]:
     return list(found.values())
 
 
-def _arms_with(bootstrap: str, settings: ComparisonSettings, sources: Sequence[str]) -> Iterator[LearnerArm]:
+def _arms_with(bootstrap: str, settings: ComparisonSettings, sources: Sequence[str]) -> Iterator[Arm]:
     values = [float(value) for value in dict.fromkeys(settings.lambdas)]
-    for value in values:
-        yield LearnerArm(bootstrap, "fixed", value)
-    for source in sources:
-        if source != "watkins":
-            yield LearnerArm(bootstrap, source)
-        elif bootstrap == "q_learning":
-            yield from (LearnerArm(bootstrap, source, value) for value in values if value > 0.0)
+    for source in ("fixed", *sources):
+        if source == "fixed" or (source == "watkins" and bootstrap == "q_learning"):
+            yield from (make_arm(bootstrap, source, v, settings) for v in values if source == "fixed" or v > 0.0)
+        elif source != "watkins":
+            yield make_arm(bootstrap, source, settings=settings)

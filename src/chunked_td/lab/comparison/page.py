@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from chunked_td.lab.comparison.answer import best_of, caveats, direct_texts, headline
-from chunked_td.lab.comparison.arms import BOOTSTRAPS, RETURNS, VALUES, ComparisonSettings
+from chunked_td.lab.comparison.arms import BOOTSTRAPS, RETURNS, VALUES, ComparisonSettings, color_of, source_label
 from chunked_td.lab.comparison.ranking import LEAST
 from chunked_td.lab.comparison.recipe import command, script
-from chunked_td.lab.comparison.sweep import Comparison, Standing
+from chunked_td.lab.comparison.sweep import ArmOutcome, Comparison, Standing
 from chunked_td.lab.report.choice import Plot
 from chunked_td.lab.report.page import render
 from chunked_td.lab.report.plots import axis, layout, line_with_band, numbers
@@ -32,7 +32,7 @@ _BANDS = "“intervals” off and on again shows those of all arms."
 def render_page(found: Comparison) -> str:
     """The page as text."""
     best = None if found.settings.question == VALUES else best_of(found) or best_of(found, plans=True)
-    plain = [row for row in found.rows if not row.arm.plans]
+    plain = [row for row in found.rows if not row.plans]
     return render(
         "compare.html",
         title=f"{found.settings.env}: which λ?",
@@ -54,7 +54,7 @@ def render_page(found: Comparison) -> str:
 def apart_rows(found: Comparison) -> list[Standing]:
     """What is not part of the question which λ: planning, and acting at random."""
     reference = found.reference
-    return [row for row in found.rows if row.arm.plans] + ([] if reference is None else [reference])
+    return [row for row in found.rows if row.plans] + ([] if reference is None else [reference])
 
 
 def ranking_table(found: Comparison, rows: Sequence[Standing], name: str) -> Table:
@@ -86,7 +86,7 @@ def shown_rows(found: Comparison) -> list[Standing]:
     """What pictures show at first: the best λ source, the best fixed λ and the best that plans; best first."""
     wanted: dict[str, Standing] = {}
     for row in found.rows:
-        kind = "plans" if row.arm.plans else "fixed" if row.arm.source == "fixed" else "source"
+        kind = "plans" if row.plans else "fixed" if row.arm.group == "fixed" else "source"
         wanted.setdefault(kind, row)
     return [row for row in found.rows if row in wanted.values()]
 
@@ -97,8 +97,8 @@ def ranked_rows(found: Comparison) -> list[Standing]:
 
 
 def _look(row: Standing, place: int) -> Style:
-    fixed = row.arm.source == "fixed"
-    return Style(row.arm.color, "dash" if fixed else "solid", MARKERS[place % len(MARKERS)], 1.0 if fixed else 1.3)
+    fixed = row.arm.group == "fixed"
+    return Style(color_of(row.arm), "dash" if fixed else "solid", MARKERS[place % len(MARKERS)], 1.0 if fixed else 1.3)
 
 
 def ranking_plot(found: Comparison) -> Plot:
@@ -110,11 +110,11 @@ def ranking_plot(found: Comparison) -> Plot:
         mean, low, high = row.score
         bar = {} if np.isnan(low) else {
             "error_x": {"type": "data", "symmetric": False, "array": numbers([high - mean]),
-                        "arrayminus": numbers([mean - low]), "color": row.arm.color},
+                        "arrayminus": numbers([mean - low]), "color": color_of(row.arm)},
         }  # fmt: skip
         traces.append({
             "type": "scatter", "mode": "markers", "showlegend": False, "x": numbers([mean]), "y": [name],
-            "marker": {"size": 9, "color": row.arm.color}, **bar,
+            "marker": {"size": 9, "color": color_of(row.arm)}, **bar,
             "hovertemplate": f"{row.text}<extra>{name}</extra>",
         })  # fmt: skip
     scattered = {
@@ -123,7 +123,10 @@ def ranking_plot(found: Comparison) -> Plot:
         "y": [name for row, name in zip(rows, names, strict=True) for _ in row.outcome.scores],
         "marker": {"size": 4, "color": "rgba(0,0,0,0.22)"},
     }  # fmt: skip
-    more = {} if found.reference is None else _random_line(found.reference.score.value)
+    more = {}
+    if found.reference is not None:
+        x, line = found.reference.score.value, {"color": GREY, "width": 1.5, "dash": "dot"}
+        more = {"shapes": [{"type": "line", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": line}]}
     made = layout(axis(found.settings.score_axis), axis("", categoryorder="array", categoryarray=names), **more)
     caption = (
         f"The {found.settings.score}: mean over {found.seeds} seeds with its 95 % interval; small dots are seeds"
@@ -133,36 +136,37 @@ def ranking_plot(found: Comparison) -> Plot:
     return Plot("ranking", "Ranking", caption, [scattered, *traces], made, height=130 + 26 * len(rows))
 
 
-def _random_line(x: float) -> dict[str, Any]:
-    shape = {"type": "line", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1,
-             "line": {"color": GREY, "width": 1.5, "dash": "dot"}}  # fmt: skip
-    return {"shapes": [shape]}
+def _lines(
+    found: Comparison, points: Callable[[ArmOutcome], tuple[Any, np.ndarray]], markers: bool = False
+) -> list[dict[str, Any]]:
+    """One line per arm with its band; the best of each kind are visible at first, the others in the legend only.
 
-
-def _lines(found: Comparison, name: str, x: Any) -> list[dict[str, Any]]:
-    """One line per arm with its band; the best of each kind are visible at first."""
-    traces, shown = [], shown_rows(found)
+    Args:
+      points: x, float64[K], and values, float64[seeds, K], of an arm.
+    """
+    traces = []
     for place, row in enumerate(found.rows):
-        values = row.outcome.at_chosen(name)
-        there = np.isfinite(values).any(axis=0)
-        mean, look = mean_and_interval(values[:, there]), _look(row, place)
-        some = line_with_band(row.arm.label, x[there], mean, look, seeds=found.seeds, markers=False)
-        traces += at_first(some, row in shown)
+        x, values = points(row.outcome)
+        shown, mean, look = row in shown_rows(found), mean_and_interval(values), _look(row, place)
+        band, line = line_with_band(row.arm.label, x, mean, look, seeds=found.seeds, markers=markers)
+        traces += [band | {"visible": shown}, line | {"visible": True if shown else "legendonly"}]
     return traces
 
 
-def at_first(traces: list[dict[str, Any]], shown: bool) -> list[dict[str, Any]]:
-    """The traces of `line_with_band`: visible, or named in the legend only."""
-    band, line = traces
-    line["visible"], band["visible"] = (True if shown else "legendonly"), shown
-    return [band, line]
+def _over_training(found: Comparison, name: str) -> list[dict[str, Any]]:
+    def points(one: ArmOutcome) -> tuple[Any, np.ndarray]:
+        values = one.at_chosen(name)
+        there = np.isfinite(values).any(axis=0)
+        return found.settings.marks[there], values[:, there]
+
+    return _lines(found, points)
 
 
 def curves_plot(found: Comparison) -> Plot:
     """Learning curves, every seed at its chosen step size."""
     made = layout(axis("episode"), axis(f"{found.settings.score_axis} since the last point"))
     caption = f"The best of each kind, mean over {found.seeds} seeds with 95 % intervals; others: click in the legend."
-    lines = _lines(found, "mean_return", found.settings.marks)
+    lines = _over_training(found, "mean_return")
     return Plot("curves", "Learning curves", f"{caption} {_BANDS}", lines, made, ("bands", "logx"))
 
 
@@ -173,23 +177,20 @@ def lambda_plot(found: Comparison) -> Plot:
         f"Mean λ of the steps, over {found.seeds} seeds with 95 % intervals. Near 1, returns are passed back whole; "
         f"near 0, every step bootstraps. {_BANDS}"
     )
-    lines = _lines(found, "mean_lambda", found.settings.marks)
+    lines = _over_training(found, "mean_lambda")
     return Plot("lambda", "λ over training", caption, lines, made, ("bands", "logx"))
 
 
 def step_size_plot(found: Comparison) -> Plot:
     """Mean return against the step size; step sizes at which a run diverged are left out."""
-    traces, shown = [], shown_rows(found)
-    for place, row in enumerate(found.rows):
-        scores = row.outcome.all_scores
-        there = np.isfinite(scores).all(axis=1)
-        mean = mean_and_interval(scores[there].T)
-        sizes, look = np.array(row.outcome.step_sizes)[there], _look(row, place)
-        some = line_with_band(row.arm.label, sizes, mean, look, seeds=scores.shape[1], markers=True)
-        traces += at_first(some, row in shown)
+
+    def points(one: ArmOutcome) -> tuple[Any, np.ndarray]:
+        there = np.isfinite(one.all_scores).all(axis=1)
+        return np.array(one.step_sizes)[there], one.all_scores[there].T
+
     made = layout(axis("step size α", log=True), axis(found.settings.score_axis))
     caption = f"The {found.settings.score}, for every step size tried without diverging, {found.seeds} seeds. {_BANDS}"
-    return Plot("sizes", "Step sizes", caption, traces, made, ("bands",))
+    return Plot("sizes", "Step sizes", caption, _lines(found, points, markers=True), made, ("bands",))
 
 
 def method(found: Comparison) -> list[str]:
@@ -238,26 +239,21 @@ def frame_of(found: Comparison) -> Any:
     """The curves of all runs as a Polars table: one row per arm, step size, seed and checkpoint."""
     import polars as pl
 
-    frames = []
+    frames, score = [], "mean_return" if found.settings.question == RETURNS else "minus_error"
     for one in found.outcomes:
         runs, (sizes, seeds, points) = one.runs, one.runs.columns["score"].shape
         rows, chosen = sizes * seeds * points, one.chosen == np.arange(sizes)[:, None]
-        frames.append(
-            pl.DataFrame(
-                {
-                    "arm": [one.arm.label] * rows,
-                    "bootstrap": [BOOTSTRAPS[one.arm.bootstrap]] * rows,
-                    "lambda_source": [one.arm.source_label] * rows,
-                    "step_size": np.repeat(runs.step_sizes, seeds * points),
-                    "seed": np.tile(np.repeat(runs.seeds, points), sizes),
-                    "episode": np.tile(runs.episodes, sizes * seeds),
-                    "mean_return" if found.settings.question == RETURNS else "minus_error": one.column(
-                        "mean_return"
-                    ).ravel(),
-                    "mean_lambda": one.column("mean_lambda").ravel(),
-                    "diverged": np.repeat(one.lost.ravel(), points),
-                    "chosen": np.repeat(chosen.ravel(), points),
-                }
-            )
-        )
+        columns = {
+            "arm": [one.arm.label] * rows,
+            "bootstrap": [BOOTSTRAPS[one.arm.learner]] * rows,
+            "lambda_source": [source_label(one.arm)] * rows,
+            "step_size": np.repeat(runs.step_sizes, seeds * points),
+            "seed": np.tile(np.repeat(runs.seeds, points), sizes),
+            "episode": np.tile(runs.episodes, sizes * seeds),
+            score: one.column("mean_return").ravel(),
+            "mean_lambda": one.column("mean_lambda").ravel(),
+            "diverged": np.repeat(one.lost.ravel(), points),
+            "chosen": np.repeat(chosen.ravel(), points),
+        }
+        frames.append(pl.DataFrame(columns))
     return pl.concat(frames)

@@ -3,57 +3,38 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from chunked_td.lab.comparison.arms import ComparisonSettings, LearnerArm, scaled
+from chunked_td.lab.comparison.arms import ComparisonSettings, scaled
 from chunked_td.lab.comparison.sweep import ArmOutcome
 from chunked_td.lab.gym_environments import class_in_file, is_file, one_or_all
+from chunked_td.lab.study import Arm
 from chunked_td.lambdas.base import LambdaSource
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.lambdas.maturity import Mature
 from chunked_td.learners.exploration import EPSILON, EXPLORATIONS, CountBonus, Softmax
+from chunked_td.learners.rules import split_rule
 from chunked_td.learners.schedule import Schedule
 
 _FIXED = {"sarsa": "SarsaLambda", "expected_sarsa": "ExpectedSarsaLambda", "q_learning": "QLambda"}
 _CHUNKED = {"sarsa": "ChunkedSarsa", "expected_sarsa": "ChunkedExpectedSarsa", "q_learning": "QLambda"}
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """A learner of the package by name, and the settings that make it the arm, as Python.
-
-    Attributes:
-      learner: its class.
-      settings: what differs from the class's own, as (name, Python expression).
-    """
-
-    learner: str
-    settings: tuple[tuple[str, str], ...]
-
-    @classmethod
-    def of(cls, arm: LearnerArm) -> Recipe:
-        """The shortest one."""
-        fixed = _FIXED[arm.bootstrap]
-        if arm.source == "watkins" or (arm.source == "fixed" and (fixed != "QLambda" or arm.value == 0.0)):
-            return cls(fixed, (("lambda_", f"{arm.value:g}"),))
-        if arm.source == "fixed":  # Q(λ) without Watkins' cuts
-            return cls(fixed, (("lambda_source", f"{arm.value:g}"),))
-        if arm.source == "dyna":
-            plans = ("lambda_", "0"), ("planner", "ctd.Dyna()")
-            return cls("DynaQ", ()) if arm.bootstrap == "expected_sarsa" else cls(fixed, plans)
-        chunked = _CHUNKED[arm.bootstrap]
-        if arm.source == "forward" and chunked != "QLambda":
-            return cls(chunked, ())
-        others = tuple((name, f"ctd.{value!r}") for name, value in arm.view_options.items())
-        return cls(chunked, (("lambda_source", _source(arm.lambda_source, ".py" in arm.source)), *others))
-
-    @property
-    def in_shell(self) -> bool:
-        """Whether `chunked-td train` has options for all of it."""
-        return all(name != "planner" for name, _ in self.settings)
+def recipe(arm: Arm) -> tuple[str, dict[str, str]]:
+    """The shortest way to make an arm: a class of the package, and the settings that are not its own, as Python."""
+    fixed, chunked = _FIXED[arm.learner], _CHUNKED[arm.learner]
+    if arm.group in ("fixed", "watkins"):
+        cuts = arm.group == "watkins" or fixed != "QLambda" or arm.lambda_source.value == 0.0  # else Q(λ) without cuts
+        return fixed, {"lambda_" if cuts else "lambda_source": f"{arm.lambda_source.value:g}"}
+    if arm.group == "dyna":
+        plans = {"lambda_": "0", "planner": "ctd.Dyna()"}
+        return ("DynaQ", {}) if arm.learner == "expected_sarsa" else (fixed, plans)
+    if arm.group == "forward" and chunked != "QLambda":
+        return chunked, {}
+    others = {name: f"ctd.{value!r}" for name, value in split_rule(arm.group)[1].items()}
+    return chunked, {"lambda_source": _source(arm.lambda_source, ".py" in arm.group), **others}
 
 
 def _source(source: LambdaSource, own: bool) -> str:
@@ -67,9 +48,9 @@ def _source(source: LambdaSource, own: bool) -> str:
 
 def agent_line(one: ArmOutcome, settings: ComparisonSettings) -> str:
     """The learner with all its settings, as one line of Python."""
-    made = Recipe.of(one.arm)
+    learner, own = recipe(one.arm)
     step_size = scaled(settings.step_size_schedule, float(f"{one.best_step_size:.6g}"))
-    parts = [*made.settings, ("step_size", _python(step_size)), ("discount", f"{settings.discount:g}")]
+    parts = [*own.items(), ("step_size", _python(step_size)), ("discount", f"{settings.discount:g}")]
     if settings.exploration is None or settings.exploration.uses_epsilon:
         parts.append(("epsilon", _python(EPSILON if settings.epsilon is None else settings.epsilon)))
     if settings.exploration is not None:
@@ -82,7 +63,7 @@ def agent_line(one: ArmOutcome, settings: ComparisonSettings) -> str:
         parts.append(("action_mask", "False"))
     if indexer := _indexer(settings):
         parts.append(("indexer", indexer))
-    return f"agent = ctd.{made.learner}(env, {', '.join(f'{name}={value}' for name, value in parts)}, seed=0)"
+    return f"agent = ctd.{learner}(env, {', '.join(f'{name}={value}' for name, value in parts)}, seed=0)"
 
 
 def script(one: ArmOutcome, settings: ComparisonSettings) -> str:
@@ -97,8 +78,8 @@ def script(one: ArmOutcome, settings: ComparisonSettings) -> str:
     else:
         limit = [f"max_episode_steps={settings.max_steps}"] if _unlimited(settings) else []
         made = f"gym.make({', '.join([repr(settings.env), *given, *limit])})"
-    if is_file(one.arm.source):
-        path, _, name = one.arm.source.partition(".py:")
+    if is_file(one.arm.group):
+        path, _, name = one.arm.group.partition(".py:")
         imports.append(f"from {Path(path).name} import {name.partition('+')[0]}")
     lines = ["import gymnasium as gym", "import chunked_td as ctd", *imports, "", f"env = {made}"]
     lines += [f"env = {text.partition(':')[2]}(env)" for text in settings.wrappers]
@@ -107,17 +88,18 @@ def script(one: ArmOutcome, settings: ComparisonSettings) -> str:
 
 def command(one: ArmOutcome, settings: ComparisonSettings) -> str | None:
     """The same as a line for the shell; None where `chunked-td train` has no option for the planner."""
-    made = Recipe.of(one.arm)
-    return " ".join(map(shlex.quote, _words(made, one, settings))) if made.in_shell else None
+    learner, own = recipe(one.arm)
+    words = _words(learner, own, one, settings)
+    return None if "planner" in own else " ".join(map(shlex.quote, words))
 
 
-def _words(made: Recipe, one: ArmOutcome, settings: ComparisonSettings) -> Iterator[str]:
-    yield from ("chunked-td", "train", settings.env, "--learner", made.learner)
-    for name, value in made.settings:
-        if name == "lambda_" or one.arm.source == "fixed":
+def _words(learner: str, own: Mapping[str, str], one: ArmOutcome, settings: ComparisonSettings) -> Iterator[str]:
+    yield from ("chunked-td", "train", settings.env, "--learner", learner)
+    for name, value in own.items():
+        if name == "lambda_" or one.arm.group == "fixed":
             yield from ("--lambda" if name == "lambda_" else "--lambda-source", value)
         elif name == "lambda_source":  # the view and the reward source are part of its text
-            yield from ("--lambda-source", one.arm.source)
+            yield from ("--lambda-source", one.arm.group)
     yield from ("--step-size", f"{one.best_step_size:.6g}", "--discount", f"{settings.discount:g}")
     yield from _exploration_words(settings)
     yield from ("--episodes", str(settings.episodes))

@@ -158,58 +158,42 @@ def returns_and_lambda(runs: Any, record_at: np.ndarray) -> Scores:
     }
 
 
-def play(
-    problem: ComparisonProblem,
-    *,
-    seeds: np.ndarray,
-    step_sizes: np.ndarray,
-    episodes: int,
-    record_at: Sequence[int],
-    threads: int | None = None,
-    **arm: Any,
-) -> Any:
+def play(problem: ComparisonProblem, *, probes: Any, threads: int | None = None, **runs: Any) -> Any:
     """Play a batch of runs; called as `chunked_td.simulation.simulate` is, with `problem` for the dynamics."""
-    arm.pop("probes")
     if problem.settings.question == VALUES:
-        return _play_values(problem, seeds, step_sizes, episodes, record_at, threads, **arm)
-    if problem.dynamics is None or not arm["lambda_source"].is_compiled:
-        marks = np.asarray(record_at)
-        pairs = zip(step_sizes.tolist(), seeds.tolist(), strict=True)
-        sent = {**arm, "lambda_source": _to_send(arm["lambda_source"])}
-        rows = _in_workers([_Run(problem.settings, sent, *pair, marks) for pair in pairs])
-        returns, lost, lambdas = map(np.array, zip(*rows, strict=True))
-        return SimpleNamespace(returns_at=returns, diverged=lost, lambda_at=lambdas)
-    return _play_compiled(problem, seeds, step_sizes, episodes, record_at, threads, **arm)
+        return _play_values(problem, threads, **runs)
+    if problem.dynamics is not None and runs["lambda_source"].is_compiled:
+        return _play_compiled(problem, threads, **runs)
+    seeds, step_sizes, marks = (np.asarray(runs.pop(name)) for name in ("seeds", "step_sizes", "record_at"))
+    del runs["episodes"]
+    arm = {**runs, "lambda_source": _to_send(runs["lambda_source"])}
+    pairs = zip(step_sizes.tolist(), seeds.tolist(), strict=True)
+    rows = _in_workers([_Run(problem.settings, arm, *pair, marks) for pair in pairs])
+    returns, lost, lambdas = map(np.array, zip(*rows, strict=True))
+    return SimpleNamespace(returns_at=returns, diverged=lost, lambda_at=lambdas)
 
 
-def _play_values(
-    problem: ComparisonProblem, seeds: Any, step_sizes: Any, episodes: int, record_at: Any, *more: Any, **arm: Any
-) -> Any:
+def _play_values(problem: ComparisonProblem, threads: int | None, **runs: Any) -> Any:
     """As `play`; minus the root mean square error of V(s) = Σ_a Q(s,a)/|legal| at a checkpoint stands for returns."""
     model = problem.exact
     rows, actions = np.nonzero(model.mask)
     probes = list(zip(model.ids[rows].tolist(), actions.tolist(), strict=True))
-    runs = _play_compiled(problem, seeds, step_sizes, episodes, record_at, *more, probes=probes, **arm)
+    played = _play_compiled(problem, threads, probes=probes, **runs)
     states = np.flatnonzero(model.legal)
     mean = (rows[:, None] == states) / model.legal[states]
-    truth = model.evaluate("uniform", arm["discount"]).v.sum(axis=1)[states]
-    errors = np.sqrt(((np.asarray(runs.probes_at) @ mean - truth) ** 2).mean(axis=-1))
-    returns = -errors * np.diff(np.asarray(record_at), prepend=0)
-    return SimpleNamespace(returns_at=returns, diverged=runs.diverged, lambda_at=runs.lambda_at)
+    truth = model.evaluate("uniform", runs["discount"]).v.sum(axis=1)[states]
+    errors = np.sqrt(((np.asarray(played.probes_at) @ mean - truth) ** 2).mean(axis=-1))
+    returns = -errors * np.diff(np.asarray(runs["record_at"]), prepend=0)
+    return SimpleNamespace(returns_at=returns, diverged=played.diverged, lambda_at=played.lambda_at)
 
 
 def _play_compiled(
     problem: ComparisonProblem,
-    seeds: np.ndarray,
-    step_sizes: np.ndarray,
-    episodes: int,
-    record_at: Sequence[int],
     threads: int | None,
-    *,
     epsilon: Any,
     model: Any,
     step_size_schedule: None = None,
-    **arm: Any,
+    **runs: Any,
 ) -> Any:
     from chunked_td.learners.divergence import DivergenceWarning
     from chunked_td.simulation.simulate import simulate
@@ -218,15 +202,11 @@ def _play_compiled(
         warnings.simplefilter("ignore", DivergenceWarning)
         return simulate(
             problem.dynamics,
-            seeds=seeds,
-            step_sizes=step_sizes,
-            episodes=episodes,
-            record_at=record_at,
             threads=threads,
-            epsilon=None if epsilon is None else over_episodes(epsilon, episodes),
+            epsilon=None if epsilon is None else over_episodes(epsilon, runs["episodes"]),
             model=model or "counts",
             keep_lambda=True,
-            **{"view": "traces", **arm},
+            **{"view": "traces", **runs},
         )
 
 

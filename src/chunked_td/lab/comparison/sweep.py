@@ -17,11 +17,12 @@ import numpy as np
 from chunked_td._checks import check_whole
 from chunked_td.lab.comparison.arms import (
     LARGEST,
+    PLANS,
     RANDOM,
     VALUES,
     ComparisonSettings,
-    LearnerArm,
     arms_of,
+    make_arm,
     protocol_of,
 )
 from chunked_td.lab.comparison.ranking import ERROR, LOOKS, PairedFamily, chosen_sizes, own_interval
@@ -33,9 +34,9 @@ from chunked_td.lab.running.reproduce import RunOptions, run_planned
 from chunked_td.lab.statistics import Estimate
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import RunDirectory
-from chunked_td.lab.store.family import family_of
 from chunked_td.lab.store.manifest import Manifest
-from chunked_td.lab.study import Protocol
+from chunked_td.lab.store.settings import family_of
+from chunked_td.lab.study import Arm, Protocol
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class ArmOutcome:
         for runs that diverged; "mean_return" and "mean_lambda" since the last checkpoint; "diverged", 0 or 1.
     """
 
-    arm: LearnerArm
+    arm: Arm
     runs: RunArrays
 
     @cached_property
@@ -192,9 +193,14 @@ class Standing:
     place: int
 
     @property
-    def arm(self) -> LearnerArm:
+    def arm(self) -> Arm:
         """The arm."""
         return self.outcome.arm
+
+    @property
+    def plans(self) -> bool:
+        """Whether the arm makes more updates than its steps."""
+        return self.arm.group in PLANS
 
     @property
     def text(self) -> str:
@@ -253,7 +259,7 @@ def compare(
     return found
 
 
-def _plain(arms: Sequence[LearnerArm]) -> list[str]:
+def _plain(arms: Sequence[Arm]) -> list[str]:
     return [arm.label for arm in arms if not arm.lambda_source.is_compiled]
 
 
@@ -295,27 +301,27 @@ class _Sweep:
     """A comparison that is being run."""
 
     settings: ComparisonSettings
-    arms: Sequence[LearnerArm]
+    arms: Sequence[Arm]
     problem: ComparisonProblem
     how: RunOptions
     say: Callable[[str], Any]
     store: Store = field(init=False)
 
     def __post_init__(self):
-        self.indices: dict[LearnerArm, set[int]] = {arm: set(self.settings.ladder[1]) for arm in self.arms}
-        self.random = LearnerArm(self.arms[0].bootstrap, RANDOM)
+        self.indices = {arm.id: set(self.settings.ladder[1]) for arm in self.arms}
+        self.random = make_arm(self.arms[0].learner, RANDOM, settings=self.settings)
 
     def protocol(self, seeds: int) -> Protocol:
         """The protocol with the step sizes that are asked for so far."""
-        arms = [arm.in_lab(self.settings, indices) for arm, indices in self.indices.items()]
-        first = self.settings.ladder[1][:1]
-        return protocol_of(self.settings, [*arms, self.random.in_lab(self.settings, first)], seeds)
+        indices = {**self.indices, self.random.id: self.settings.ladder[1][:1]}
+        arms = [replace(arm, exponents=tuple(-k for k in sorted(indices[arm.id]))) for arm in (*self.arms, self.random)]
+        return protocol_of(self.settings, arms, seeds)
 
     def judged(self, seeds: int, looks: int) -> Comparison:
         """Every arm with so many seeds."""
         while True:
             outcomes = self._outcomes(seeds)
-            wider = self._widened([one for one in outcomes if one.arm.source != RANDOM])
+            wider = self._widened([one for one in outcomes if one.arm.group != RANDOM])
             if not wider:
                 break
             sizes = sorted({self.settings.ladder[0][place] for place in wider})
@@ -332,7 +338,7 @@ class _Sweep:
         """Ask for step sizes beyond the edge of the grid, where an arm prefers it; returns the new ones."""
         found: set[int] = set()
         for one in outcomes:
-            indices, (low, high) = self.indices[one.arm], one.at_edge
+            indices, (low, high) = self.indices[one.arm.id], one.at_edge
             more = ({min(indices) - 1} if low else set()) | ({max(indices) + 1} if high else set())
             more &= set(range(len(self.settings.ladder[0])))
             indices |= more
@@ -348,8 +354,8 @@ class _Sweep:
             raise LabError("some arms failed; what is finished is kept, the same command runs the others again")
         return [self._outcome(arm, seeds) for arm in (*self.arms, self.random)]
 
-    def _outcome(self, arm: LearnerArm, seeds: int) -> ArmOutcome:
+    def _outcome(self, arm: Arm, seeds: int) -> ArmOutcome:
         import polars as pl
 
-        (wanted,) = (wanted for wanted in self.store.wanted("compare") if wanted.arm == arm.id)
+        wanted = self.store.directory.request("compare").arms[arm.id]
         return ArmOutcome(arm, runs_of(self.store.frame([wanted]).filter(pl.col("seed") < seeds)))

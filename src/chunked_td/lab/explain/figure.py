@@ -44,16 +44,13 @@ def draw(explanation: Explanation) -> Figure:
         largest = max(float(np.abs(one.credits.sum(axis=1)).max()) for one in explanation.learners) or 1.0
         for place, one in enumerate(explanation.learners):
             _draw_learner(axes[3 * place : 3 * place + 3], explanation, one, t, i, largest)
-        axes[-1].set_xlabel(f"step (the episode {_ending(explanation)} after step {len(explanation.actions) - 1})")
+        ends = {"terminated": "ends", "truncated": "is cut by the environment"}.get(explanation.ended, "was cut off")
+        axes[-1].set_xlabel(f"step (the episode {ends} after step {len(explanation.actions) - 1})")
         axes[0].set_xlim(-0.7, len(explanation.actions) - 0.3)
         above.suptitle(f"{explanation.env}: where the credit of one episode goes", fontsize=9)
         if watched:
             _draw_training(np.ravel(parts)[1], watched)
     return figure
-
-
-def _ending(explanation: Explanation) -> str:
-    return {"terminated": "ends", "truncated": "is cut by the environment"}.get(explanation.ended, "was cut off")
 
 
 def _draw_learner(axes: Any, explanation: Explanation, one: Credit, t: int, i: int, largest: float) -> None:

@@ -20,11 +20,21 @@ from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.errors import DirectoryError
 from chunked_td.lab.report.choice import Plot, original_of, part
 from chunked_td.lab.report.figures import files_of, save_all
-from chunked_td.lab.report.ledger import MARKS, by_origin, grouped, linked, paper_claims, summary
-from chunked_td.lab.report.plots import mirror_plot, plots_of
+from chunked_td.lab.report.networks import network_plots
+from chunked_td.lab.report.plots import DEFAULT, mirror_plot
 from chunked_td.lab.report.style import FORMATS
 from chunked_td.lab.report.style import render as render_figure
-from chunked_td.lab.report.text import PAPER, findings, not_run
+from chunked_td.lab.report.text import (
+    CITATION,
+    MARKS,
+    by_origin,
+    findings,
+    grouped,
+    linked,
+    not_run,
+    paper_claims,
+    summary,
+)  # fmt: skip
 from chunked_td.lab.results.claims import JudgedClaim, LoadedDirectory, judge_all, load_directory
 from chunked_td.lab.results.runs import Results
 from chunked_td.lab.results.tables import Table, tables_of
@@ -71,7 +81,8 @@ def build_report(
     folder = loaded.path if out is None else Path(out)
     plots = {name: plots_of(study, results, known) for name, study in results.items()}
     tables = {name: tables_of(study) for name, study in results.items()}
-    opening = opening_plot(results, known)
+    pairs = ((original_of(name, results, known), study) for name, study in results.items())
+    opening = next((mirror_plot(original, study) for original, study in pairs if original is not None), None)
     published = {name: found for name, found in tables.items() if results[name].about.published}
     judged = judge_all(loaded.results, known)
     texts = {table.name: table.markdown() for found in tables.values() for table in found}
@@ -82,6 +93,12 @@ def build_report(
     return folder / "report.html"
 
 
+def plots_of(study: Results, results: Mapping[str, Results], studies: Mapping[str, Study]) -> list[Plot]:
+    """The plots of one study: those that it chooses, and diagnostics of its networks."""
+    choice = part(study.id, "FIGURES", studies) or DEFAULT
+    return choice.plots(study, original_of(study.id, results, studies)) + network_plots(study)
+
+
 def write_parts(
     folder: Path, texts: Mapping[str, str], figures: Mapping[str, Figure] | None = None, kind: str = "svg"
 ) -> None:
@@ -90,7 +107,7 @@ def write_parts(
         with refuse(DirectoryError):
             check_inside(folder, folder / name)
     for name, text in texts.items():
-        write_or_explain(folder / "tables" / f"{name}.md", (text.rstrip("\n") + "\n").encode())
+        write_or_explain(folder / "tables" / f"{name}.md", (text.rstrip("\n") + "\n").encode("utf-8", "replace"))
     for name, figure in (figures or {}).items():
         write_or_explain(folder / "figures" / f"{name}.{kind}", render_figure(figure, kind))
 
@@ -109,6 +126,8 @@ def report_page(
     shown = {name: [it.id for it in plots[name]] + [f"table-{it.name}" for it in tables[name]] for name in results}
     claims = linked(judged, shown, loaded.folders, folder)
     log, parts = RunLog(loaded.path), by_origin(claims)
+    ran = [f"{it.about.title}: {seeds_text(it.seeds)}, {it.length:,} episodes" for it in results.values()]
+    sizes = f"{'; '.join(ran)}."
     sections = [
         dict(  # what the page shows of one study; `figures`: {name of a figure for print: what it shows}
             study=study,
@@ -125,11 +144,11 @@ def report_page(
     return render(
         "page.html",
         title=TITLE,
-        paper=PAPER,
+        paper=CITATION,
         headline=headline(results, studies),
         summaries=[summary(some, f"of {whose}") for whose, some in parts.items()],
         titles=list(grouped(claims, "title")),
-        introduction=introduction(results),
+        introduction=[f"Every experiment of {CITATION}, beside what was published, with our controls.", sizes],
         opening=opening,
         not_run=not_run(results),
         verdicts={f"{len(some)} claims of {whose}": grouped(some, "title") for whose, some in parts.items()},
@@ -191,7 +210,8 @@ def render(template: str, *, with_plotly: bool = True, **values: Any) -> str:
             script=source("plots.js"),
             plotly=Markup(get_plotlyjs().replace("</script", "<\\/script")),
         )
-    return environment.get_template(template).render(**values)
+    text = environment.get_template(template).render(**values)
+    return text.encode("utf-8", "replace").decode()  # names of states and paths may hold what no file can
 
 
 def headline(results: Mapping[str, Results], studies: Mapping[str, Study]) -> str:
@@ -201,24 +221,6 @@ def headline(results: Mapping[str, Results], studies: Mapping[str, Study]) -> st
         if make is not None and (text := make(study, original_of(name, results, studies))):
             return text
     return ""
-
-
-def opening_plot(results: Mapping[str, Results], studies: Mapping[str, Study]) -> Plot | None:
-    """The first control beside its original; None if no pair of them has runs."""
-    for name, study in results.items():
-        original = original_of(name, results, studies)
-        if original is not None:
-            return mirror_plot(original, study)
-    return None
-
-
-def introduction(results: Mapping[str, Results]) -> list[str]:
-    """What the page is about and what was run, one paragraph each."""
-    sizes = [f"{study.about.title}: {seeds_text(study.seeds)}, {study.length:,} episodes" for study in results.values()]
-    return [
-        f"Every experiment of {PAPER}, beside what was published, with our controls.",
-        "; ".join(sizes) + ".",
-    ]
 
 
 def time_table(batches: Sequence[BatchRecord]) -> Table:

@@ -7,34 +7,26 @@ interval and the number of seeds. The page adds switches for bands and logarithm
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.report.choice import FigureChoice, Plot, original_of, part
-from chunked_td.lab.report.networks import LOSS, NOISY, PREDICTABLE, calibration, diagnosed, pick
+from chunked_td.lab.report.choice import FigureChoice, Plot
 from chunked_td.lab.report.style import GREY, Style, styles
 from chunked_td.lab.results.runs import ArmResults, Results, evenly
 from chunked_td.lab.statistics import Estimate, mean_and_interval, mean_sd
 from chunked_td.lab.wording import step_size_text
 
-if TYPE_CHECKING:
-    from chunked_td.lab.study import Study
-
 PlotlyTrace = dict[str, Any]
 CONTROL_CAPTION = "The same arms on both problems. An unbiased learner has the same line twice."
+GAP = 0.06
+"""Between panels, as a share of the plot's width."""
 CROWDED = 6
 """A sweep with more lines than this has two panels."""
 SYMBOLS = {
     "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down", "P": "cross", "X": "x",
     "<": "triangle-left", ">": "triangle-right", "p": "pentagon", "h": "hexagon", "d": "diamond-tall",
 }  # fmt: skip
-
-
-def plots_of(study: Results, results: Mapping[str, Results], studies: Mapping[str, Study]) -> list[Plot]:
-    """The plots of one study: those that it chooses, and diagnostics of its networks."""
-    choice = part(study.id, "FIGURES", studies) or DEFAULT
-    return choice.plots(study, original_of(study.id, results, studies)) + network_plots(study)
 
 
 def sweep_plots(study: Results, original: Results | None) -> list[Plot]:
@@ -83,14 +75,7 @@ def faint(color: str, alpha: float = 0.18) -> str:
 
 
 def line_with_band(
-    name: str,
-    x: Any,
-    found: Estimate,
-    look: Style,
-    *,
-    seeds: int,
-    markers: bool,
-    group: str | None = None,
+    name: str, x: Any, found: Estimate, look: Style, *, seeds: int, markers: bool, group: str | None = None
 ) -> list[PlotlyTrace]:
     """Traces of a mean and its interval; the band comes first, so that the line lies over it."""
     group = group or name
@@ -210,9 +195,11 @@ def in_panels(
     data: list[PlotlyTrace] = []
     made = layout(x, y)
     shapes, notes, seen = [], [], set()
+    width = (1 - GAP * (len(panels) - 1)) / len(panels)
     for number, (title, traces) in enumerate(panels, start=1):
         end = "" if number == 1 else str(number)
-        made[f"xaxis{end}"] = {**x, "anchor": f"y{end}", "domain": _domain(number, len(panels))}
+        left = (number - 1) * (width + GAP)
+        made[f"xaxis{end}"] = {**x, "anchor": f"y{end}", "domain": [round(left, 4), round(left + width, 4)]}
         made[f"yaxis{end}"] = {**y, "anchor": f"x{end}"}
         if number > 1:
             made[f"xaxis{end}"]["matches"], made[f"yaxis{end}"]["matches"] = "x", "y"
@@ -226,12 +213,6 @@ def in_panels(
             seen |= {trace["legendgroup"]} if shown else set()
             data.append({**trace, "xaxis": f"x{end}", "yaxis": f"y{end}", "showlegend": shown})
     return data, {**made, "shapes": shapes, "annotations": notes}
-
-
-def _domain(number: int, count: int, gap: float = 0.06) -> list[float]:
-    """Where a panel lies from left to right, [from, to] in the unit interval."""
-    width = (1 - gap * (count - 1)) / count
-    return [round((number - 1) * (width + gap), 4), round((number - 1) * (width + gap) + width, 4)]
 
 
 def sweep_traces(study: Results, style_from: Results, arms: Sequence[ArmResults]) -> list[PlotlyTrace]:
@@ -387,46 +368,3 @@ def spread(values: np.ndarray, height: float = 0.32) -> np.ndarray:
         step = (group + 1) // 2 * (1 if group % 2 else -1)
         offsets[index] = step
     return height * offsets / max(4.0, float(np.max(np.abs(offsets))))
-
-
-def network_plots(study: Results) -> list[Plot]:
-    """Loss, λ and calibration of the world models, where they were recorded."""
-    arms, looks = diagnosed(study), styles(study.arms)
-
-    def lines(column: str) -> list[PlotlyTrace]:
-        def points(arm: ArmResults) -> tuple[Any, np.ndarray] | None:
-            values = pick(arm.require_runs(), column)
-            return None if values is None else (arm.require_runs().episodes, values)
-
-        return arm_lines(arms, looks, points, markers=False)
-
-    loss, dots = lines(LOSS), [dot for arm in arms for dot in _calibration(arm, looks[arm.id].color)]
-    lambdas = [("predictable steps", lines(PREDICTABLE)), ("noisy steps", lines(NOISY))]
-    episodes = axis("episodes", tickformat=",d", rangemode="tozero")
-    unit: Any = {"range": [0, 1.04]}
-    diagonal = {"type": "line", "x0": 0, "x1": 1, "y0": 0, "y1": 1, "line": {"color": GREY, "dash": "dash", "width": 1}}
-    found = [
-        Plot(f"{study.id}-loss", "World model: training loss", "Mean over all runs, with 95 % interval.", loss,
-             layout(episodes, axis("loss", log=True)), ("bands", "logy"), ("logy",)),
-        Plot(f"{study.id}-lambda", "World model: λ on predictable and on noisy steps",
-             "Mean λ since the last checkpoint, over all runs.",
-             *in_panels(lambdas, episodes, axis("mean λ", **unit)), ("bands",), panels=2),
-        Plot(f"{study.id}-calibration", "World model: calibration",
-             "Probability of the most probable outcome against how often it came, at the end of training.", dots,
-             layout(axis("predicted probability", **unit), axis("observed frequency", **unit), shapes=[diagonal])),
-    ]  # fmt: skip
-    return [plot for plot in found if plot.data]
-
-
-def _calibration(arm: ArmResults, color: str) -> list[PlotlyTrace]:
-    found = calibration(arm.require_runs())
-    if found is None:
-        return []
-    size = 7 + 22 * np.sqrt(found.count / max(found.count.max(), 1))
-    return [{
-        "type": "scatter", "mode": "markers", "x": numbers(found.predicted), "y": numbers(found.observed),
-        "marker": {"color": faint(color, 0.65), "size": numbers(size)}, "name": arm.label,
-        "customdata": numbers(found.count),
-        "hovertemplate": "predicted %{x:.3f}, observed <b>%{y:.3f}</b><br>%{customdata:,} predictions<extra></extra>",
-        "showlegend": True,
-    }]  # fmt: skip

@@ -12,7 +12,7 @@ of.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,39 +25,23 @@ from chunked_td.lab.study import FAILS, HOLDS, NOT_RUN, Claim, Study, Verdict
 from chunked_td.lab.wording import seeds_text
 
 
-@dataclass(frozen=True)
-class JudgedClaim:
+@dataclass(frozen=True, kw_only=True)
+class JudgedClaim(Claim):
     """A claim and what the results say about it.
 
     Attributes:
       study: id of its study. title: what that is called.
       seeds: how many runs per setting it is judged from; 0 where that is not one number.
-      controls: the judged claims that must hold too.
+      judged_controls: the judged claims that must hold too.
       link: where the report shows it; "" if nowhere.
     """
 
-    claim: Claim
     study: str
     title: str
     verdict: Verdict
     seeds: int = 0
-    controls: tuple[JudgedClaim, ...] = ()
+    judged_controls: tuple[JudgedClaim, ...] = ()
     link: str = ""
-
-    @property
-    def id(self) -> str:
-        """The claim's id."""
-        return self.claim.id
-
-    @property
-    def text(self) -> str:
-        """The claim's text."""
-        return self.claim.text
-
-    @property
-    def short(self) -> str:
-        """Its name in the table of verdicts."""
-        return self.claim.short or self.claim.text
 
     @property
     def status(self) -> str:
@@ -72,7 +56,7 @@ class JudgedClaim:
     @property
     def contradicted(self) -> bool:
         """Whether a control says otherwise."""
-        return self.status == HOLDS and any(control.status == FAILS for control in self.controls)
+        return self.status == HOLDS and any(control.status == FAILS for control in self.judged_controls)
 
 
 @dataclass(frozen=True)
@@ -124,16 +108,10 @@ def load_directory(directory: str | Path, studies: Mapping[str, Study]) -> Loade
 def judge_all(results: Mapping[str, Any], studies: Mapping[str, Study]) -> list[JudgedClaim]:
     """Every claim of these studies, judged from loaded results. Studies with a table that is not there are left out."""
     present = [study for study in studies.values() if not study.table or study.id in results]
-    found = [judge_claim(claim, study, results) for study in present for claim in study.claims]
-    return with_controls(found)
-
-
-def with_controls(claims: Iterable[JudgedClaim]) -> list[JudgedClaim]:
-    """Judged claims, each with those that are its controls."""
-    found = {claim.id: claim for claim in claims}
+    found = {claim.id: judge_claim(claim, study, results) for study in present for claim in study.claims}
     for claim in found.values():
-        controls = tuple(found[name] for name in claim.claim.controls if name in found)
-        object.__setattr__(claim, "controls", controls)
+        controls = tuple(found[name] for name in claim.controls if name in found)
+        object.__setattr__(claim, "judged_controls", controls)  # of each other, so not before all are there
     return list(found.values())
 
 
@@ -157,7 +135,8 @@ def judge_claim(claim: Claim, study: Study, results: Mapping[str, Any]) -> Judge
     else:
         seeds = min((len(runs.seeds) for name in claim.arms if (runs := found.runs(name)) is not None), default=0)
         verdict = claim.judge(found, results)
-    return JudgedClaim(claim, study.id, study.title, verdict, seeds)
+    own = {**vars(claim), "short": claim.short or claim.text}
+    return JudgedClaim(**own, study=study.id, title=study.title, verdict=verdict, seeds=seeds)
 
 
 def print_claims(directory: str | Path, studies: Mapping[str, Study]) -> int:
@@ -167,9 +146,14 @@ def print_claims(directory: str | Path, studies: Mapping[str, Study]) -> int:
     """
     loaded = load_directory(directory, studies)
     code = loaded.report_findings()
-    judged = judge_all(loaded.results, studies)
-    for claim in judged:
-        _print_claim(claim)
+    for claim in judge_all(loaded.results, studies):
+        print(f"{claim.status.upper():14}{claim.text}")
+        seeds = f", {seeds_text(claim.seeds)}" if claim.seeds else ""
+        controls = [f"Control: {control.status}: {control.text}" for control in claim.judged_controls]
+        lines = f"{claim.study}, {claim.source}{seeds}", *controls, claim.evidence, f"Criterion: {claim.criterion}"
+        for line in lines:
+            print(textwrap.fill(line, width=110, initial_indent=" " * 14, subsequent_indent=" " * 16))
+        print()
     return code
 
 
@@ -177,13 +161,3 @@ def print_verdicts(study: Study, results: Mapping[str, Any]) -> None:
     """Print the verdicts of one study, a line each."""
     for claim in judge_all(results, {study.id: study}):
         print(f"{claim.status.upper():14}{claim.text} ({claim.evidence})")
-
-
-def _print_claim(judged: JudgedClaim) -> None:
-    claim = judged.claim
-    print(f"{judged.status.upper():14}{claim.text}")
-    seeds = f", {seeds_text(judged.seeds)}" if judged.seeds else ""
-    controls = [f"Control: {control.status}: {control.text}" for control in judged.controls]
-    for line in (f"{judged.study}, {claim.source}{seeds}", *controls, judged.evidence, f"Criterion: {claim.criterion}"):
-        print(textwrap.fill(line, width=110, initial_indent=" " * 14, subsequent_indent=" " * 16))
-    print()

@@ -1,4 +1,4 @@
-"""Stored runs as arrays: what figures, tables, claims and the report are made from.
+"""Stored runs as arrays: what figures, tables, claims and the report are made from; and selection of step sizes.
 
 A `Results` is one protocol of a run directory: its description (from the manifest) and, per arm, the scores of all runs
 as float64[step sizes, seeds, checkpoints]. Everything here is a pure function of what is stored.
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chunked_td.lab.catalogue import catalogue
-from chunked_td.lab.description import ArmDescription, Description
-from chunked_td.lab.results.selection import selected_exponent
+from chunked_td.lab.statistics import RESAMPLES, bootstrap_weights, mean_sd
 from chunked_td.lab.store.batch_store import SCHEMA, Store
-from chunked_td.lab.study import Protocol, Published
+from chunked_td.lab.store.manifest import ArmDescription, Description
+from chunked_td.lab.study import Protocol, Published, Selection
 
 if TYPE_CHECKING:
     import polars as pl
@@ -227,6 +227,16 @@ def runs_of(rows: pl.DataFrame) -> RunArrays:
     return RunArrays(rising[::-1], step_sizes, seeds, episodes, columns)
 
 
+def per_run(runs: RunArrays, named: Mapping[str, Any], **values: np.ndarray) -> pl.DataFrame:
+    """One row per run: what is the same in all, its step size and seed, and its values, given as float64[E, S]."""
+    import polars as pl
+
+    steps, seeds = np.repeat(runs.step_sizes, len(runs.seeds)), np.tile(runs.seeds, len(runs.step_sizes))
+    columns = {name: np.full(steps.size, value) for name, value in named.items()}
+    flat = {name: array.ravel() for name, array in values.items()}
+    return pl.DataFrame({**columns, "step_size": steps, "seed": seeds, **flat})
+
+
 def evenly(episodes: np.ndarray, until: int) -> np.ndarray:
     """Which checkpoints to draw, bool[K]: those up to `until`, thinned where some lie much closer than others."""
     count = int(np.sum(episodes <= until))
@@ -238,3 +248,57 @@ def evenly(episodes: np.ndarray, until: int) -> np.ndarray:
             keep[i] = episodes[i] - last >= np.max(gaps)
             last = episodes[i] if keep[i] else last
     return keep
+
+
+def _scores_at_selection(runs: RunArrays, selection: Selection | None, arm_id: str) -> np.ndarray:
+    """float64[E, S]: the scores that selection reads; the last ones where the runs lack its checkpoint."""
+    at = None if selection is None else selection.episode(arm_id)
+    return runs.at(at if at is not None and runs.has(at) else None)
+
+
+def selection_loss(runs: RunArrays, selection: Selection | None, arm_id: str) -> np.ndarray:
+    """float64[E, S]: what selection minimises the mean of; the score where the experiment does not select."""
+    scores = _scores_at_selection(runs, selection, arm_id)
+    if selection is None or selection.rule == "least mean":
+        return scores
+    return (scores - selection.truth) ** 2
+
+
+def selected_exponent(runs: RunArrays, selection: Selection | None, arm_id: str) -> int:
+    """The selected exponent of an arm: by the study's rule, or by least mean score where it has none."""
+    return _least(runs, mean_sd(selection_loss(runs, selection, arm_id))[0])
+
+
+def exponent_by_error_of_mean(runs: RunArrays, selection: Selection, arm_id: str) -> int:
+    """The exponent under the other reading of "least squared error" (App. A.1): that of the mean over seeds."""
+    return _least(runs, (mean_sd(_scores_at_selection(runs, selection, arm_id))[0] - selection.truth) ** 2)
+
+
+def _least(runs: RunArrays, loss: np.ndarray) -> int:
+    """The exponent with the least loss, float64[E]; the first of several, NaN for step sizes without runs."""
+    return int(runs.exponents[int(np.argmin(np.where(np.isnan(loss), np.inf, loss)))])
+
+
+@dataclass(frozen=True)
+class SelectionReplay:
+    """What the paper's procedure would give if repeated: draw seeds, select a step size, report the mean.
+
+    Attributes:
+      shares: float64[E], how often each step size is selected. reported: float64[draws], mean scores at it.
+    """
+
+    shares: np.ndarray
+    reported: np.ndarray
+
+
+def replay_selection(
+    runs: RunArrays, selection: Selection | None, arm_id: str, size: int = 10, draws: int = RESAMPLES
+) -> SelectionReplay:
+    """Select the step size of an arm from `size` seeds drawn with replacement from the stored ones, many times."""
+    loss, scores = selection_loss(runs, selection, arm_id), runs.at()
+    complete = ~np.isnan(loss).any(axis=0)
+    loss, scores = loss[:, complete], scores[:, complete]
+    weights = bootstrap_weights(loss.shape[1], draws, size) / size
+    picked = np.argmin(weights @ loss.T, axis=1)
+    shares = np.bincount(picked, minlength=len(loss)) / draws
+    return SelectionReplay(shares, np.sum(weights * scores[picked], axis=1))

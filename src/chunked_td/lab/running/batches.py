@@ -15,8 +15,7 @@ import numpy as np
 
 from chunked_td.lab.errors import LabError
 from chunked_td.lab.identity import resolve
-from chunked_td.lab.store.family import family_of
-from chunked_td.lab.store.settings import BatchSettings
+from chunked_td.lab.store.settings import BatchSettings, family_of
 from chunked_td.lab.study import Arm, BatchRunner, Columns, Protocol, Scores
 
 
@@ -44,7 +43,7 @@ class Batch:
 
     @property
     def name(self) -> str:
-        """File name without suffix: readable part and hash."""
+        """File name without suffix."""
         return self.settings.name
 
     @property
@@ -65,9 +64,7 @@ class Batch:
     @property
     def step_sizes(self) -> np.ndarray:
         """Step size of each run, float64[R]."""
-        if self.protocol.step_sizes:
-            return np.array([self.protocol.step_size(exponent) for _, exponent in self.pairs])
-        return self.protocol.step_size_base * 2.0 ** np.array([j for _, j in self.pairs], dtype=np.int64)
+        return np.array([self.protocol.step_size(exponent) for _, exponent in self.pairs])
 
     @property
     def steps(self) -> float:
@@ -94,10 +91,8 @@ class Batch:
         for name, values in scores.items():
             values = np.asarray(values, dtype=np.float64)
             if values.shape != shape:
-                raise LabError(
-                    f"scoring of {self.protocol.id!r}: column {name!r} must have shape {shape} (runs, checkpoints), "
-                    f"got {values.shape}"
-                )
+                wanted = f"must have shape {shape} (runs, checkpoints), got {values.shape}"
+                raise LabError(f"scoring of {self.protocol.id!r}: column {name!r} {wanted}")
             columns[name] = np.ascontiguousarray(values).reshape(-1)
         return columns
 
@@ -121,13 +116,11 @@ class SimulationRunner(BatchRunner):
 
     def run(self, program: Sequence[Batch], threads: int | None, report: Callable[[str], None]) -> list[Columns]:
         """See `BatchRunner.run`; results do not depend on the number of threads."""
-        found = []
-        for batch in program:
-            arguments = {**_shared_arguments(batch), **_own_arguments(batch), **batch.arm.options}
-            dynamics = batch.protocol.environment.build()
-            runs = self.simulate(dynamics, model=batch.arm.model, threads=threads, **arguments)
-            found.append(batch.columns(scores_of(batch, runs)))
-        return found
+        (batch,) = program
+        arguments = {**_shared_arguments(batch), **_own_arguments(batch), **batch.arm.options}
+        dynamics = batch.protocol.environment.build()
+        runs = self.simulate(dynamics, model=batch.arm.model, threads=threads, **arguments)
+        return [batch.columns(scores_of(batch, runs))]
 
 
 @dataclass(frozen=True)
@@ -156,7 +149,7 @@ class NetworkRunner(BatchRunner):
         groups: dict[Any, list[list[Batch]]] = {}
         for batch in batches:
             arm = batch.arm
-            key = (batch.protocol.id, arm.learner, arm.network, batch.episodes, batch.record_at, batch.pairs[0][0])
+            key = (batch.protocol.id, arm.learner, arm.model, batch.episodes, batch.record_at, batch.pairs[0][0])
             programs = groups.setdefault(key, [])
             for program in programs:
                 sources = [other.arm.source() for other in (*program, batch)]
@@ -175,8 +168,8 @@ class NetworkRunner(BatchRunner):
         found = run_together(
             first.protocol.environment.build(),
             [ArmRuns(**_own_arguments(batch)) for batch in program],
-            config=first.arm.network.config,
-            noisy_steps=first.arm.network.noisy_steps,
+            config=first.arm.model.config,
+            noisy_steps=first.arm.model.noisy_steps,
             report=lambda episode: report(f"{episode:,}/{total} episodes"),
             **({"precision": self.precision} if self.precision else {}),
             **_shared_arguments(first),

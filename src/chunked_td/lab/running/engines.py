@@ -21,7 +21,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from chunked_td._loading import USER_MODULES
 from chunked_td.lab.errors import UsageError
@@ -55,18 +55,17 @@ class BatchResult:
         }
 
 
-class Engine(Protocol):
+class Engine:
     """Runs batches."""
 
-    name: str
+    name = ""
 
     def run(self, batches: Sequence[Batch]) -> Iterator[BatchResult]:
         """Yield a result per batch, as they complete. Closing the iterator abandons the rest."""
-        ...
+        raise NotImplementedError
 
     def close(self) -> None:
         """Release what the engine holds."""
-        ...
 
 
 def attempt(
@@ -84,12 +83,9 @@ def attempt(
     except Exception as problem:
         last = traceback.extract_tb(problem.__traceback__)[-1]
         error = f"{type(problem).__name__}: {problem} (in {last.name}, {last.filename}:{last.lineno})"
-    seconds = (time.perf_counter() - start) / sum(len(batch.pairs) for batch in program)
-    host = socket.gethostname()
-    return [
-        BatchResult(batch, columns, error, seconds * len(batch.pairs), host)
-        for batch, columns in zip(program, found, strict=True)
-    ]
+    seconds, host = (time.perf_counter() - start) / sum(len(batch.pairs) for batch in program), socket.gethostname()
+    pairs = zip(program, found, strict=True)
+    return [BatchResult(batch, columns, error, seconds * len(batch.pairs), host) for batch, columns in pairs]
 
 
 @contextlib.contextmanager
@@ -132,7 +128,7 @@ def _compile(letters: Sequence[bytes]) -> None:
                 execute(batch, 1)
 
 
-class LocalEngine:
+class LocalEngine(Engine):
     """One program after the other, each on all threads.
 
     Programs run in a daemon thread, so that the main thread can answer Ctrl-C while compiled code is busy.
@@ -181,9 +177,6 @@ class LocalEngine:
         finally:
             stop.set()
 
-    def close(self) -> None:
-        """Nothing to release."""
-
 
 def _compiles_as(batch: Batch) -> Any:
     """The same for batches that one compiled loop runs."""
@@ -216,7 +209,7 @@ def _notice() -> Any:
     return NOTICE
 
 
-class RayEngine:
+class RayEngine(Engine):
     """Batches as Ray tasks.
 
     Args:
@@ -233,8 +226,7 @@ class RayEngine:
         except ImportError:
             raise UsageError("the ray engine needs Ray: pip install 'chunked-td[ray]'") from None
         self.ray: Any = ray
-        self.threads = threads or 1
-        self.retries = retries
+        self.threads, self.retries = threads or 1, retries
         self._started = not ray.is_initialized()
         if self._started:
             _check_address(address)
@@ -242,7 +234,9 @@ class RayEngine:
 
     def run(self, batches: Sequence[Batch]) -> Iterator[BatchResult]:
         """See `Engine.run`."""
-        _send_user_modules(self.ray)
+        for name, module in list(sys.modules.items()):
+            if name.startswith(USER_MODULES):  # other nodes do not have users' files, so their code is sent
+                self.ray.cloudpickle.register_pickle_by_value(module)
         results: queue.Queue[BatchResult] = queue.Queue()
         references = [self._submit(program, results) for program in programs_of(batches)]
         left = len(batches)
@@ -302,14 +296,5 @@ def make_engine(name: str, *, address: str | None = None, threads: int | None = 
 def _wait(results: queue.Queue[BatchResult]) -> BatchResult:
     """The next result. It polls, because a blocked main thread would not see Ctrl-C."""
     while True:
-        try:
+        with contextlib.suppress(queue.Empty):
             return results.get(timeout=_POLL)
-        except queue.Empty:
-            continue
-
-
-def _send_user_modules(ray: Any) -> None:
-    """Make Ray send the code of users' files: other nodes do not have them."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith(USER_MODULES):
-            ray.cloudpickle.register_pickle_by_value(module)

@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from chunked_td._checks import did_you_mean
-from chunked_td.lab.description import describe
 from chunked_td.lab.errors import UsageError
 from chunked_td.lab.running.batches import Batch, runner_of
-from chunked_td.lab.store.batch_store import Store, Wanted
+from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.log import BatchRecord
-from chunked_td.lab.store.manifest import ArmRequest, Request
+from chunked_td.lab.store.manifest import ArmRequest, Request, describe
 from chunked_td.lab.study import Arm, Protocol, Size
 
 PROFILES = ("quick", "paper", "smoke")
@@ -83,7 +82,7 @@ def make_plan(protocols: Sequence[Protocol], options: SweepOptions, store: Store
     wanted: list[Batch] = []
     left_out: dict[str, list[str]] = {}
     for protocol in protocols:
-        for arm in choose_arms(protocol, options):
+        for arm in (arm for arm in protocol.arms if _chosen(protocol, arm, options)):
             batches = requested_batches(protocol, arm, options, store)
             absent = missing_packages(batches[0]) if batches else ""
             if absent and (store is None or _missing(store, batches)):
@@ -97,30 +96,20 @@ def make_plan(protocols: Sequence[Protocol], options: SweepOptions, store: Store
 
 def check_patterns(protocols: Sequence[Protocol], options: SweepOptions) -> None:
     """Refuse patterns that match no protocol, or no arm of any."""
-    for pattern in options.cells:
-        if not any(fnmatchcase(protocol.id, pattern) for protocol in protocols):
-            known = sorted(protocol.id for protocol in protocols)
-            hint = did_you_mean(pattern, known, cutoff=0.6) or "."
-            listed = f"Accepted are {', '.join(known)}, and patterns of them"
-            raise UsageError(f"--cells {pattern!r} matches no protocol{hint} {listed}")
-    arms = [arm for protocol in protocols for arm in protocol.arms]
-    for pattern in options.arms:
-        if pattern not in GROUPS and not any(_matches(arm, pattern) for arm in arms):
-            known = sorted({arm.id for arm in arms})
-            hint = did_you_mean(pattern, [*known, *GROUPS], cutoff=0.6) or "."
-            listed = f"Accepted are {', '.join(known)}, patterns of them, and the groups {', '.join(GROUPS)}"
-            raise UsageError(f"--arms {pattern!r} matches no arm{hint} {listed}")
+    cells = {protocol.id for protocol in protocols}
+    arms = {arm.id for protocol in protocols for arm in protocol.arms}
+    for name, what, known, groups in (("cells", "protocol", cells, ()), ("arms", "arm", arms, GROUPS)):
+        for pattern in getattr(options, name):
+            if pattern not in groups and not any(fnmatchcase(each, pattern) for each in known):
+                hint = did_you_mean(pattern, [*sorted(known), *groups], cutoff=0.6) or "."
+                listed = ", ".join([*sorted(known), "patterns of them", *groups])
+                raise UsageError(f"--{name} {pattern!r} matches no {what}{hint} Accepted are {listed}")
 
 
-def choose_arms(protocol: Protocol, options: SweepOptions) -> list[Arm]:
-    """The arms of `protocol` that `options` choose."""
-
-    def chosen(arm: Arm) -> bool:
-        if protocol.kind_of(arm) == "network" and not options.networks:
-            return False
-        return not options.arms or any(_matches(arm, pattern) for pattern in options.arms)
-
-    return [arm for arm in protocol.arms if chosen(arm)]
+def _chosen(protocol: Protocol, arm: Arm, options: SweepOptions) -> bool:
+    if protocol.kind_of(arm) == "network" and not options.networks:
+        return False
+    return not options.arms or any(_matches(arm, pattern) for pattern in options.arms)
 
 
 def _matches(arm: Arm, pattern: str) -> bool:
@@ -139,9 +128,7 @@ def size_of(protocol: Protocol, arm: Arm, options: SweepOptions) -> Size | None:
     if size is None:
         return None
     return Size(
-        options.seeds or size.seeds,
-        options.episodes or size.episodes,
-        size.exponents or protocol.exponents_of(arm),
+        options.seeds or size.seeds, options.episodes or size.episodes, size.exponents or protocol.exponents_of(arm)
     )
 
 
@@ -178,31 +165,19 @@ def missing_packages(batch: Batch) -> str:
 
 
 def _missing(store: Store, wanted: Sequence[Batch]) -> list[Batch]:
-    left = []
-    for batch in wanted:
-        pairs = store.missing(Wanted.from_settings(batch.settings))
-        if pairs:
-            left.append(replace(batch, pairs=pairs))
-    return left
+    left = [(batch, store.missing(batch.settings)) for batch in wanted]
+    return [replace(batch, pairs=pairs) for batch, pairs in left if pairs]
 
 
 def record_request(directory: RunDirectory, plan: SweepPlan) -> None:
     """Write what was requested into the manifest."""
-    by_protocol: dict[str, tuple[Protocol, dict[str, ArmRequest]]] = {}
+    protocols = {batch.protocol.id: batch.protocol for batch in plan.wanted}
+    requests: dict[str, dict[str, ArmRequest]] = {name: {} for name in protocols}
     for batch in plan.wanted:
-        arms = by_protocol.setdefault(batch.protocol.id, (batch.protocol, {}))[1]
-        before = arms.get(batch.arm.id)
-        seeds = {seed for seed, _ in batch.pairs} | set(before.seeds if before else ())
-        exponents = before.exponents if before else sorted({exponent for _, exponent in batch.pairs}, reverse=True)
-        arms[batch.arm.id] = ArmRequest(
-            family=batch.settings.family_key,
-            seeds=tuple(sorted(seeds)),
-            exponents=tuple(exponents),
-            episodes=batch.episodes,
-            record_at=batch.record_at,
-        )
-    for protocol, arms in by_protocol.values():
-        directory.add_request(Request(describe(protocol), arms))
+        arms = requests[batch.protocol.id]
+        arms[batch.arm.id] = ArmRequest.of(batch.settings, arms.get(batch.arm.id))
+    for name, protocol in protocols.items():
+        directory.add_request(Request(describe(protocol), requests[name]))
 
 
 def expected_seconds(batches: Sequence[Batch], log: Sequence[BatchRecord], threads: int | None = None) -> float:

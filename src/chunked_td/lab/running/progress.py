@@ -38,23 +38,18 @@ class SweepProgress:
         self.stream = stream or sys.stderr
         self.quiet = quiet
         self.left = list(batches)
-        self.total = len(self.left)
         self.runs_total = sum(len(batch.pairs) for batch in self.left)
         self.arms_total = len({_arm(batch) for batch in self.left})
         self.runs = 0
         self.steps = 0.0
         self._expected = {id(batch): seconds([batch]) for batch in self.left}
-        self._expected_done = 0.0
         self._pace: dict[str, tuple[float, float]] = {}  # by kind of arm: seconds expected and seconds taken
         self._begun: set[tuple[str, str]] = set()  # arms of which a batch has finished
         self._compiling: dict[str, list[float]] = {}  # by kind of arm: how much longer the first batch of an arm took
         self._start = self._latest = time.perf_counter()
-        self._bar: Any = None
-        self._task: Any = None
-        if self.stream.isatty() and not quiet:
-            self._open_bar()
+        self._bar: Any = self._open_bar() if self.stream.isatty() and not quiet else None
 
-    def _open_bar(self) -> None:
+    def _open_bar(self) -> Any:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
         from rich.text import Text
@@ -67,14 +62,13 @@ class SweepProgress:
             max_refresh = 1.0
 
             def render(self, task: Any) -> Text:
-                """The line of the moment."""
                 return Text(said())
 
         columns = (TextColumn("{task.description}"), BarColumn(), Status())
-        self._bar = Progress(*columns, console=Console(file=self.stream), transient=False, refresh_per_second=2)
-        self._bar.start()
-        name = _name(self.left[0]) if self.left else ""
-        self._task = self._bar.add_task(name, total=sum(self._expected.values()))
+        bar = Progress(*columns, console=Console(file=self.stream), transient=False, refresh_per_second=2)
+        bar.start()
+        bar.add_task(_name(self.left[0]) if self.left else "", total=sum(self._expected.values()))
+        return bar
 
     def status(self) -> str:
         """Arms, runs, speed and time left, in one line."""
@@ -111,25 +105,24 @@ class SweepProgress:
 
     def batch_done(self, result: BatchResult) -> None:
         """Count a finished batch and show it."""
-        now, known = time.perf_counter(), self._expected.get(id(result.batch), 0.0)
-        if _arm(result.batch) not in self._begun:
-            self._begun.add(_arm(result.batch))
-            longer = max(0.0, now - self._latest - self._corrected(result.batch))
-            self._compiling.setdefault(result.batch.kind, []).append(longer)
-        expected, taken = self._pace.get(result.batch.kind, (0.0, 0.0))
-        self._pace[result.batch.kind] = (expected + known, taken + now - self._latest)
+        done, now = result.batch, time.perf_counter()
+        known, took = self._expected.get(id(done), 0.0), now - self._latest
+        if _arm(done) not in self._begun:
+            self._begun.add(_arm(done))
+            self._compiling.setdefault(done.kind, []).append(max(0.0, took - self._corrected(done)))
+        expected, taken = self._pace.get(done.kind, (0.0, 0.0))
+        self._pace[done.kind] = (expected + known, taken + took)
         self._latest = now
-        self.left = [batch for batch in self.left if batch is not result.batch]
-        self.runs += len(result.batch.pairs)
-        self.steps += result.batch.steps
-        self._expected_done += known
+        self.left = [batch for batch in self.left if batch is not done]
+        self.runs += len(done.pairs)
+        self.steps += done.steps
         if result.error is not None:
-            self.say(f"FAILED {_name(result.batch)}: {result.error}")
+            self.say(f"FAILED {_name(done)}: {result.error}")
         if self._bar is not None:
-            name = _name(self.left[0]) if self.left else "done"
-            self._bar.update(self._task, completed=self._expected_done, description=name)
+            task = self._bar.tasks[0]
+            self._bar.update(task.id, advance=known, description=_name(self.left[0]) if self.left else "done")
         elif not self.quiet:
-            self.say(f"{_name(result.batch)}: {result.seconds:.1f} s · {self.status()}")
+            self.say(f"{_name(done)}: {result.seconds:.1f} s · {self.status()}")
 
     def say(self, text: str) -> None:
         """Write a line, above the bar if there is one."""

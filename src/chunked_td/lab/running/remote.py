@@ -13,7 +13,8 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from chunked_td.lab.catalogue import load_protocols
@@ -22,16 +23,12 @@ from chunked_td.lab.running.batches import Batch, NetworkRunner
 from chunked_td.lab.running.engines import BatchResult, LocalEngine
 from chunked_td.lab.running.plan import SweepOptions, make_plan
 from chunked_td.lab.store.directory import RunDirectory
-from chunked_td.lab.store.npz import load_npz, save_npz
-from chunked_td.lab.store.provenance import provenance
+from chunked_td.lab.store.importing import load_npz, save_npz
+from chunked_td.lab.store.log import provenance
 
 
 def run_here(
-    protocols: Sequence[str],
-    options: SweepOptions,
-    out: Path,
-    threads: int | None = None,
-    precision: str | None = None,
+    protocols: Sequence[str], options: SweepOptions, out: Path, threads: int | None = None, precision: str | None = None
 ) -> int:
     """Run what `options` choose of `protocols`; results go to `out` as .npz files. Returns an exit code.
 
@@ -46,7 +43,9 @@ def run_here(
         _check_precision(directory, precision, {batch.name for batch in plan.batches})
         print(f"{len(todo)} of {len(plan.batches)} batches to do", flush=True)
         directory.log.write("session", **provenance(), engine="remote", threads=threads)
-        engine = LocalEngine(threads, NetworkRunner(together=True, precision=precision), _reporter())
+        engine = LocalEngine(
+            threads, NetworkRunner(together=True, precision=precision), partial(_report, time.perf_counter())
+        )
         failures = sum(not _keep(result, directory, engine, precision) for result in engine.run(todo))
     return FAILED if failures else DONE
 
@@ -84,26 +83,18 @@ def _check_precision(directory: RunDirectory, precision: str | None, names: set[
             raise UsageError(f"{directory.path} holds {record.file} in {used}: name another folder for {precision}")
 
 
-def _reporter() -> Callable[[Sequence[Batch], str], None]:
-    """A function that prints how far a program has come."""
-    begun = time.perf_counter()
-
-    def report(program: Sequence[Batch], text: str) -> None:
-        names = "+".join(batch.arm.id for batch in program)
-        print(f"{program[0].protocol.id} {names}: {text}, {time.perf_counter() - begun:.0f} s", flush=True)
-
-    return report
+def _report(begun: float, program: Sequence[Batch], text: str) -> None:
+    """Print how far a program has come."""
+    names = "+".join(batch.arm.id for batch in program)
+    print(f"{program[0].protocol.id} {names}: {text}, {time.perf_counter() - begun:.0f} s", flush=True)
 
 
 def _is_done(path: Path) -> bool:
-    if not path.exists():
-        return False
     try:
-        load_npz(path)
+        return path.exists() and bool(load_npz(path))
     except LabError as error:
         print(f"damaged: {error}; doing it again", file=sys.stderr)
         return False
-    return True
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

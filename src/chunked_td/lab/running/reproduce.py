@@ -17,32 +17,36 @@ from chunked_td.lab import errors
 from chunked_td.lab.catalogue import load_all
 from chunked_td.lab.errors import UsageError, guarded
 from chunked_td.lab.running.batches import Batch
-from chunked_td.lab.running.plan import (
-    SweepOptions,
-    SweepPlan,
-    expected_seconds,
-    make_plan,
-    record_request,
-    size_of,
-)
+from chunked_td.lab.running.plan import SweepOptions, SweepPlan, expected_seconds, make_plan, record_request, size_of
 from chunked_td.lab.running.progress import SweepProgress
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import RunDirectory
-from chunked_td.lab.store.log import BatchRecord
-from chunked_td.lab.store.provenance import provenance
+from chunked_td.lab.store.log import BatchRecord, provenance
 from chunked_td.lab.store.tables import save_table
 from chunked_td.lab.study import Protocol, Study
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Where and how batches run. Results do not depend on it; arguments as in `reproduce`."""
+    """Where and how batches run. Results do not depend on it.
+
+    Args:
+      engine: "local" or "ray".
+      address: of a Ray cluster.
+      threads: of the local engine, or cores per batch on Ray.
+      log: "wandb" and/or "tensorboard".
+      quiet: print failures only.
+    """
 
     engine: str = "local"
     address: str | None = None
     threads: int | None = None
     log: tuple[str, ...] = ()
     quiet: bool = False
+
+    def __post_init__(self):
+        if self.threads is not None and self.threads < 1:
+            raise UsageError(f"--threads must be a whole number from 1, got {self.threads}")
 
     def say(self, text: str) -> None:
         """Print, unless `quiet`."""
@@ -73,25 +77,14 @@ def reproduce(
     Args:
       experiments: ids, .py files or folders (see `chunked_td.lab.catalogue`); empty is all that run by default.
       out: run directory; a study with a table of its own has a folder in it, named by its id.
-      profile: "quick" (network arms reduced), "paper" (full) or "smoke" (tiny).
-      engine: "local" or "ray".
-      address: of a Ray cluster.
-      arms: ids, patterns or groups (see `SweepOptions`).
-      seeds: how many, instead of the protocol's.
-      episodes: how many, instead of the protocol's.
-      networks: False leaves network arms out.
-      cells: patterns of protocol ids, for studies of many protocols.
-      threads: of the local engine, or cores per batch on Ray.
-      log: "wandb" and/or "tensorboard".
+      profile, arms, seeds, episodes, networks, cells: what of them, see `SweepOptions`.
+      engine, address, threads, log, quiet: where and how, see `RunOptions`.
       dry_run: print the plan and its estimated time, change nothing.
-      quiet: print failures only.
     Returns:
       exit code: 0 done, 1 some batches failed, 2 usage, 3 directory, 4 writing, 130 interrupted.
     """
     studies = load_all(experiments)
     options = SweepOptions(profile, tuple(arms), seeds, episodes, networks, tuple(cells))
-    if threads is not None and threads < 1:
-        raise UsageError(f"--threads must be a whole number from 1, got {threads}")
     how = RunOptions(engine, address, threads, tuple(log), quiet)
     whole = not (arms or cells or seeds or episodes) and profile != "smoke"  # all that there is
     tables = [study for study in studies if study.table and (experiments or whole)]
@@ -190,7 +183,7 @@ def run_planned(plan: SweepPlan, store: Store, how: RunOptions) -> int:
                 file = str(path.relative_to(directory.path))
                 directory.log.write("batch", file=file, **result.log_line(engine.name))
                 for log in logs:
-                    log.batch_done(result)
+                    log.batch_done(result.batch, result.columns)
             progress.batch_done(result)
     finally:
         progress.close()

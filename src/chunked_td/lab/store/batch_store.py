@@ -4,8 +4,8 @@ A run directory holds
 
     manifest.json                 what was requested last, per protocol, with a checksum (see `manifest`)
     log.jsonl                     how it was made: one JSON line per session and per batch (see `log`)
-    lock, owner.json              the one process that may write (see `lock`)
-    digests.sha256                digest of the bytes of every batch, apart from it (see `digests`)
+    lock, owner.json              the one process that may write (see `directory`)
+    digests.sha256                digest of the bytes of every batch, apart from it (see `certify`)
     batches/PROTOCOL/NAME.parquet one file per finished batch
 
 Schema of a table, the same in every file and in what `Store.table(protocol_id)` returns (a polars DataFrame,
@@ -20,7 +20,6 @@ sorted by arm in protocol order, exponent, seed, episode): one row per run and c
     score        Float64  the protocol's score at that checkpoint
     …            Float64  further columns of the protocol's scoring
 
-The docs page of each experiment says what its score is.
 Network arms add diagnostics (loss, lambda_predictable, lambda_noisy, broken, calibration_…); they are null elsewhere.
 The last checkpoint of a run is its length; arms may differ in it (network arms are shorter in the quick profile).
 
@@ -28,7 +27,7 @@ Parquet metadata: "chunked_td" holds {"settings", "key", "rows", "digest"}. Same
 A file is good if its bytes have the recorded digest; then it is parsed, and its key must be the hash of its settings,
 its rows those that the settings say, its arm theirs, and its checksum must agree. A file that is not good is reported,
 left out, and renamed (suffix .damaged) when the directory is open for writing. Files without a recorded digest (see
-`digests`) are read in full first, elsewhere; a directory that is open for writing records them then.
+`certify`) are read in full first, elsewhere; a directory that is open for writing records them then.
 
 Reuse: a request is covered by any good file of the same family (see `BatchSettings`) that is at least as long and has
 the requested checkpoints. So fewer seeds, arms, step sizes or episodes (if a checkpoint is there) are read from what
@@ -40,18 +39,17 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from chunked_td._files import read_regular
 from chunked_td.lab.errors import FAILED, DirectoryError, LabError
-from chunked_td.lab.store.certify import certify, parsed
-from chunked_td.lab.store.digests import Digests, sha256
+from chunked_td.lab.store.certify import Digests, certify, parsed, sha256
 from chunked_td.lab.store.directory import RunDirectory, refuse, write_error
 from chunked_td.lab.store.manifest import ArmRequest
-from chunked_td.lab.store.npz import load_npz
 from chunked_td.lab.store.settings import BatchSettings, digest_columns, digest_of
 from chunked_td.lab.study import Columns
 
@@ -66,18 +64,16 @@ SCHEMA = {"arm": str, "seed": int, "exponent": int, "step_size": float, "episode
 
 @dataclass(frozen=True)
 class StoredBatch:
-    """A good file: where it is, its settings, what it covers, and the digest of its bytes."""
+    """A good file: where it is, its settings, and the digest of its bytes."""
 
     path: Path
     settings: BatchSettings
-    pairs: frozenset[tuple[int, int]]
-    record_at: frozenset[int]
     digest: str
 
-    @classmethod
-    def at(cls, path: Path, settings: BatchSettings, digest: str) -> StoredBatch:
-        """The batch with these settings in this file."""
-        return cls(path, settings, frozenset(settings.pairs), frozenset(settings.record_at), digest)
+    @cached_property
+    def pairs(self) -> frozenset[tuple[int, int]]:
+        """(seed, exponent) of the runs that it has."""
+        return frozenset(self.settings.pairs)
 
     def table(self) -> pl.DataFrame:
         """The table, if the file still has the bytes that were checked; LabError names the file if not."""
@@ -90,37 +86,13 @@ class StoredBatch:
             raise LabError(f"{self.path}: {error}") from error
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """Rows of one arm that are requested: these runs, at these checkpoints."""
-
-    arm: str
-    family: str
-    pairs: tuple[tuple[int, int], ...]
-    episodes: int
-    record_at: tuple[int, ...]
-
-    @classmethod
-    def from_settings(cls, settings: BatchSettings) -> Wanted:
-        """What a batch gives."""
-        return cls(settings.arm, settings.family_key, settings.pairs, settings.episodes, settings.record_at)
-
-    @classmethod
-    def from_request(cls, arm_id: str, request: ArmRequest) -> Wanted:
-        """What an arm's entry in the manifest asks for."""
-        pairs = tuple((seed, exponent) for seed in request.seeds for exponent in request.exponents)
-        return cls(arm_id, request.family, pairs, request.episodes, request.record_at)
-
-
-@dataclass
-class Damage:
+class Damage(NamedTuple):
     """A file in the store that cannot be used, and why."""
 
     path: Path
     reason: str
 
 
-@dataclass
 class Store:
     """The batches of a run directory.
 
@@ -128,61 +100,61 @@ class Store:
       directory: an open `RunDirectory`; a read-only one never changes anything on disk.
     """
 
-    directory: RunDirectory
-    damaged: list[Damage] = field(default_factory=list)
-    _index: dict[str, list[StoredBatch]] = field(default_factory=dict)
-
-    def __post_init__(self):
+    def __init__(self, directory: RunDirectory):
+        self.directory, self.folder = directory, directory.path / "batches"
+        self.damaged: list[Damage] = []
+        self._index: dict[str, list[StoredBatch]] = {}
         with refuse(DirectoryError):
-            self._digests = Digests(self.directory.path)
-        unknown = []
-        for path in self._files():
-            recorded = self._digests.of(path)
-            if not recorded:
-                unknown.append(path)
-                continue
-            try:
-                content = _read(path)
-                if sha256(content) not in recorded:
-                    raise LabError("its bytes do not match its recorded digest")
-                self._remember(StoredBatch.at(path, read_header(path, content)[0], sha256(content)))
-            except LabError as error:
-                self._set_aside(path, str(error))
-        twice = sum(len(self._digests.of(path)) > 1 for path in self._files())
+            self._digests = Digests(directory.path)
+        recorded = {path: self._digests.of(path) for path in self._files()}
+        for path, digests in recorded.items():
+            if digests:
+                self._take(path, digests, "its bytes do not match its recorded digest")
+        twice = sum(len(digests) > 1 for digests in recorded.values())
         if twice:
-            self.directory.notes.append(
+            directory.notes.append(
                 f"{twice} stored files have more than one digest in {self._digests.path.name}: they were written "
                 "again, or somebody added lines"
             )
-        self._adopt(unknown)
+        self._adopt([path for path, digests in recorded.items() if not digests])
+
+    @classmethod
+    def read(cls, path: str | Path) -> Store:
+        """The store of a run directory, for reading only (no lock taken)."""
+        return cls(RunDirectory.for_reading(path))
 
     def _files(self) -> list[Path]:
         """The stored files, in order of name; links among the folders are refused."""
         for folder in (self.folder, *(sorted(self.folder.iterdir()) if self.folder.is_dir() else ())):
             if folder.is_symlink():
                 raise DirectoryError(f"{folder} is a symbolic link; a run directory keeps its files in itself")
-        return sorted(path for path in self.folder.glob("*/*.parquet"))
+        return sorted(self.folder.glob("*/*.parquet"))
+
+    def _take(self, path: Path, digests: Collection[str], otherwise: str) -> bool:
+        """Take in a file with one of these digests; set it aside, and say why, if it has another or cannot be read."""
+        try:
+            content = _read(path)
+            digest = sha256(content)
+            if digest not in digests:
+                raise LabError(otherwise)
+            self._remember(StoredBatch(path, read_header(path, content)[0], digest))
+        except LabError as error:
+            self._set_aside(path, str(error))
+            return False
+        return True
 
     def _adopt(self, paths: Sequence[Path]) -> None:
         """Take in files that have no digest: each is read in full, elsewhere, before it is read here."""
-        adopted = 0
+        adopted, writable = 0, self.directory.writable
         for path, digest, reason in certify(paths):
             if reason:
                 self._set_aside(path, reason)
-                continue
-            try:
-                content = _read(path)
-                if sha256(content) != digest:
-                    raise LabError("it changed while it was read")
-                self._remember(StoredBatch.at(path, read_header(path, content)[0], digest))
-            except LabError as error:
-                self._set_aside(path, str(error))
-                continue
-            if self.directory.writable:
-                self._record(path, digest)
-            adopted += 1
+            elif self._take(path, (digest,), "it changed while it was read"):
+                if writable:
+                    self._record(path, digest)
+                adopted += 1
         if adopted:
-            how = "recorded now" if self.directory.writable else "`chunked-td reproduce` on this directory records one"
+            how = "recorded now" if writable else "`chunked-td reproduce` on this directory records one"
             self.directory.notes.append(
                 f"{adopted} stored files had no digest in {self._digests.path.name}; they were read in full; {how}"
             )
@@ -192,16 +164,6 @@ class Store:
             self._digests.record(path, digest)
         except OSError as error:
             raise write_error(self._digests.path, error) from error
-
-    @classmethod
-    def read(cls, path: str | Path) -> Store:
-        """The store of a run directory, for reading only (no lock taken)."""
-        return cls(RunDirectory.for_reading(path))
-
-    @property
-    def folder(self) -> Path:
-        """Where the Parquet files are."""
-        return self.directory.path / "batches"
 
     def _remember(self, stored: StoredBatch) -> None:
         self._index.setdefault(stored.settings.family_key, []).append(stored)
@@ -232,21 +194,23 @@ class Store:
         every = (stored.settings for batches in self._index.values() for stored in batches)
         return [settings for settings in every if settings.protocol == protocol_id]
 
-    def covering(self, wanted: Wanted) -> list[StoredBatch]:
+    def has(self, settings: BatchSettings) -> bool:
+        """Whether there is a good file with exactly these settings."""
+        return any(stored.settings == settings for stored in self._index.get(settings.family_key, ()))
+
+    def _covering(self, wanted: ArmRequest) -> list[StoredBatch]:
         """Good files of the same family that are long enough and have the checkpoints, in order of name."""
         found = [
             stored
             for stored in self._index.get(wanted.family, ())
-            if stored.settings.episodes >= wanted.episodes and stored.record_at.issuperset(wanted.record_at)
+            if stored.settings.episodes >= wanted.episodes and set(stored.settings.record_at) >= set(wanted.record_at)
         ]
         return sorted(found, key=lambda stored: stored.path.name)
 
-    def missing(self, wanted: Wanted) -> tuple[tuple[int, int], ...]:
-        """The (seed, exponent) pairs that no stored file covers, in the order given."""
-        covered: set[tuple[int, int]] = set()
-        for stored in self.covering(wanted):
-            covered |= stored.pairs
-        return tuple(pair for pair in wanted.pairs if pair not in covered)
+    def missing(self, settings: BatchSettings) -> tuple[tuple[int, int], ...]:
+        """The (seed, exponent) pairs of a batch that no stored file covers, in its order."""
+        covered = frozenset().union(*(stored.pairs for stored in self._covering(ArmRequest.of(settings))))
+        return tuple(pair for pair in settings.pairs if pair not in covered)
 
     def write(self, settings: BatchSettings, columns: Columns) -> Path:
         """Store a finished batch; on return it survives a crash."""
@@ -256,28 +220,17 @@ class Store:
         with refuse(DirectoryError):
             self._record(path, digest)
         self.directory.write(path, content)
-        self._remember(StoredBatch.at(path, settings, digest))
+        self._remember(StoredBatch(path, settings, digest))
         return path
 
-    def import_npz(self, path: Path) -> tuple[Path | None, BatchSettings]:
-        """Store a result that another host saved with `save_npz`.
-
-        Returns:
-          where it is now (None if it was here already), and its settings.
-        """
-        columns, settings = load_npz(path)
-        if any(settings == known.settings for known in self._index.get(settings.family_key, ())):
-            return None, settings
-        return self.write(settings, columns), settings
-
-    def frame(self, wanted: Sequence[Wanted]) -> pl.DataFrame:
+    def frame(self, wanted: Iterable[ArmRequest]) -> pl.DataFrame:
         """Stored rows of exactly these runs and checkpoints; arms in the order given."""
         import polars as pl
 
         frames = [pl.DataFrame(schema=SCHEMA)]
         for rank, part in enumerate(wanted):
             left = set(part.pairs)
-            for stored in self.covering(part):
+            for stored in self._covering(part):
                 found = left & stored.pairs
                 left -= found
                 if found:
@@ -290,14 +243,9 @@ class Store:
             return table
         return table.sort("__rank", "exponent", "seed", "episode").drop("__rank")
 
-    def wanted(self, protocol_id: str) -> list[Wanted]:
-        """The last request for a protocol, arm by arm."""
-        arms = self.directory.request(protocol_id).arms
-        return [Wanted.from_request(arm_id, request) for arm_id, request in arms.items()]
-
     def table(self, protocol_id: str) -> pl.DataFrame:
         """The rows of a protocol that are stored, of what was last requested."""
-        return self.frame(self.wanted(protocol_id))
+        return self.frame(self.directory.request(protocol_id).arms.values())
 
 
 def encode(settings: BatchSettings, columns: Columns) -> bytes:
@@ -319,7 +267,7 @@ def inspect_file(path: Path) -> StoredBatch:
     """Check a Parquet file of the store in full; LabError says what is wrong with it."""
     content = _read(path)
     read_table(path, content)
-    return StoredBatch.at(path, read_header(path, content)[0], sha256(content))
+    return StoredBatch(path, read_header(path, content)[0], sha256(content))
 
 
 def _read(path: Path) -> bytes:

@@ -8,9 +8,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +23,7 @@ from chunked_td._files import open_regular, read_regular
 from chunked_td.lab.errors import DirectoryError
 
 T = TypeVar("T")
+_PACKAGES = ("chunked-td", "numpy", "numba", "jax", "equinox", "optax", "polars", "ray")
 
 
 @dataclass(frozen=True)
@@ -52,16 +58,11 @@ class SessionRecord:
     system: str
 
 
-@dataclass(frozen=True)
 class RunLog:
     """The log of the run directory `folder`."""
 
-    folder: Path
-
-    @property
-    def path(self) -> Path:
-        """Where it is."""
-        return self.folder / "log.jsonl"
+    def __init__(self, folder: Path):
+        self.path = folder / "log.jsonl"
 
     def write(self, event: str, **values: Any) -> None:
         """Add a line: "session", "batch", "failure" or "end". A full disk does not stop the work for that."""
@@ -100,21 +101,61 @@ class RunLog:
 
 def _record(cls: type[T], line: Mapping[str, Any]) -> T:
     """A record from a line; what is missing or makes no sense is empty or 0."""
-    readers = {"str": _text, "int": lambda *place: int(_number(*place)), "float": _number}
-    return cls(**{field.name: readers.get(str(field.type), _texts)(line, field.name) for field in fields(cls)})  # type: ignore[arg-type]
+    readers = {"str": _text, "int": lambda value: int(_number(value)), "float": _number}
+    return cls(**{field.name: readers.get(str(field.type), _texts)(line.get(field.name)) for field in fields(cls)})  # type: ignore[arg-type]
 
 
-def _texts(line: Mapping[str, Any], key: str) -> dict[str, str]:
-    value = line.get(key)
+def _texts(value: Any) -> dict[str, str]:
     return {str(k): str(v) for k, v in value.items()} if isinstance(value, Mapping) else {}
 
 
-def _text(line: Mapping[str, Any], key: str) -> str:
-    value = line.get(key)
+def _text(value: Any) -> str:
     return "" if value is None else str(value).encode("utf-8", "replace").decode()
 
 
-def _number(line: Mapping[str, Any], key: str) -> float:
+def _number(value: Any) -> float:
     """A number that makes sense as a count or a time; 0 for anything else."""
-    value = line.get(key)
     return value if isinstance(value, (int, float)) and 0 <= value <= 1e18 else 0.0
+
+
+def provenance() -> dict[str, Any]:
+    """Command, commit, versions and hardware of this process, as plain JSON values."""
+    versions = {}
+    for name in _PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return {
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "versions": versions,
+        "host": socket.gethostname(),
+        "system": platform.platform(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+    }
+
+
+def _commit() -> str | None:
+    """The commit of the source tree, "+" if it has changes; None for an installed package."""
+    root = Path(__file__).parents[4]
+    if not (root / ".git").exists():
+        return None
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(root), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", "src")
+        return git("rev-parse", "HEAD") + ("+" if changed else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()

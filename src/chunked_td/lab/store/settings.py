@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.identity import check_id
+from chunked_td.lab.identity import check_id, identity, schedule_text
 from chunked_td.lab.json_fields import keyed, read_json
-from chunked_td.lab.study import Columns
+from chunked_td.lab.study import Arm, Columns, Protocol
 
-_RUNS = ("pairs", "episodes", "record_at")
+# Raise this when a change to the algorithms, the environments or the random streams changes results:
+# stored batches of the old version are then no longer used.
+ALGORITHM_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,7 @@ class BatchSettings:
     """Settings of a batch.
 
     Args:
-      family: what determines one run apart from seed, step size, length and checkpoints. Batches of one family mean
-        the same by a row.
+      family: what `family_of` gives. Batches of one family mean the same by a row.
       pairs: (seed, step-size exponent) of each run.
       episodes: length of each run.
       record_at: checkpoints.
@@ -67,25 +68,47 @@ class BatchSettings:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {
-            **self.family,
-            "pairs": [list(pair) for pair in self.pairs],
-            "episodes": self.episodes,
-            "record_at": list(self.record_at),
-        }
+        runs = {"pairs": list(map(list, self.pairs)), "episodes": self.episodes, "record_at": list(self.record_at)}
+        return {**self.family, **runs}
 
     @classmethod
     def from_json(cls, values: Any) -> BatchSettings:
         """Read them from a file; ValueError says what is wrong."""
         what = "settings of a batch"
         given = dict(keyed(values, what))
-        runs = {name: given.pop(name, None) for name in _RUNS}
+        runs = {name: given.pop(name, None) for name in ("pairs", "episodes", "record_at")}
         for name in ("protocol", "arm"):
             check_id(f"{name} in the {what}", given.get(name))
         found = read_json(cls, {"family": given, **runs}, what)
         if not found.pairs or found.episodes < 1:
             raise ValueError(f"{what} must have pairs and episodes from 1, got {found.pairs} and {found.episodes}")
         return found
+
+
+def family_of(protocol: Protocol, arm: Arm) -> dict[str, Any]:
+    """What determines a run of an arm apart from seed, step size, length and checkpoints, as plain JSON values.
+
+    Code is named as `chunked_td.lab.identity` says.
+    """
+    options = {name: identity(value) for name, value in arm.options.items()}
+    return {
+        "version": ALGORITHM_VERSION,
+        "protocol": protocol.id,
+        "arm": arm.id,
+        "environment": identity(protocol.environment.dynamics),
+        "arguments": json.loads(json.dumps(dict(protocol.environment.arguments), sort_keys=True)),
+        "learner": arm.learner,
+        "lambda_source": identity(arm.lambda_source),
+        "model": arm.stored_model,
+        "step_size_base": protocol.step_size_base,
+        "discount": protocol.discount,
+        "exploration": schedule_text(protocol.schedule),
+        "probes": [list(probe) for probe in protocol.probes],
+        "scoring": identity(protocol.scoring),
+        "runner": identity(protocol.runner),
+        **({"options": options} if options else {}),
+        **({"step_sizes": list(protocol.step_sizes)} if protocol.step_sizes else {}),
+    }
 
 
 def digest_of(values: Mapping[str, Any]) -> str:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from chunked_td._files import read_regular
 from chunked_td.lab.errors import DirectoryError, LabError
-from chunked_td.lab.store.certify import certify, parsed
-from chunked_td.lab.store.digests import Digests, sha256
+from chunked_td.lab.store.certify import Digests, certify, parsed, sha256
 from chunked_td.lab.store.directory import RunDirectory, refuse
 
 if TYPE_CHECKING:

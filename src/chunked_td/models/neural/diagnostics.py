@@ -48,15 +48,9 @@ class Diagnostics(NamedTuple):
 
 def no_tally(runs: int, m: int) -> Tally:
     """Sums of nothing."""
-    return Tally(
-        jnp.zeros(runs),
-        jnp.zeros(runs, jnp.int32),
-        jnp.zeros((runs, 2, m)),
-        jnp.zeros((runs, 2), jnp.int32),
-        jnp.zeros((runs, BINS)),
-        jnp.zeros((runs, BINS), jnp.int32),
-        jnp.zeros((runs, BINS), jnp.int32),
-    )
+    counts, sums = (lambda *shape: jnp.zeros(shape, jnp.int32)), (lambda *shape: jnp.zeros(shape))
+    bins = (sums(runs, BINS), counts(runs, BINS), counts(runs, BINS))
+    return Tally(sums(runs), counts(runs), sums(runs, 2, m), counts(runs, 2), *bins)
 
 
 def add_episode(
@@ -89,11 +83,5 @@ def means(tally: Tally) -> Diagnostics:
     tally = Tally(*(np.asarray(part) for part in tally))
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = tally.lambdas / tally.steps[..., None]
-        return Diagnostics(
-            tally.loss / tally.updates,
-            mean[:, 0],
-            mean[:, 1],
-            tally.predicted / tally.counted,
-            tally.observed / tally.counted,
-            tally.counted,
-        )
+        predicted, observed = tally.predicted / tally.counted, tally.observed / tally.counted
+        return Diagnostics(tally.loss / tally.updates, mean[:, 0], mean[:, 1], predicted, observed, tally.counted)

@@ -16,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -25,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from chunked_td._checks import check_choice, check_not_negative, check_positive
+from chunked_td._checks import check_choice, check_not_negative, check_positive, check_whole
 
 ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "gelu": jax.nn.gelu, "silu": jax.nn.silu}
 _KINDS = ("boolean", "categorical", "difference")
@@ -71,11 +70,6 @@ def difference(low: int, high: int) -> Head:
     return Head("difference", high - low + 1, low)
 
 
-def is_count(value: Any) -> bool:
-    """Whether this is a whole number, of Python or NumPy."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
 @dataclass(frozen=True)
 class NetworkConfig:
     """A categorical network and how it is trained.
@@ -111,12 +105,12 @@ class NetworkConfig:
         check_choice("activation", self.activation, ACTIVATIONS)
         for name in ("nvec", "hidden"):
             value = getattr(self, name)
-            if not isinstance(value, Sequence) or not all(is_count(n) and n >= 1 for n in value):
+            if not isinstance(value, Sequence):
                 raise ValueError(f"{name} must be a tuple of positive integers, got {value!r}")
-            object.__setattr__(self, name, tuple(value))
-        for name, least in (("actions", 1), ("batch_size", 1), ("capacity", 1), ("train_every", 1), ("embedding", 0)):
-            if not is_count(getattr(self, name)) or getattr(self, name) < least:
-                raise ValueError(f"{name} must be an integer from {least}, got {getattr(self, name)!r}")
+            object.__setattr__(self, name, tuple(check_whole(name, n, 1) for n in value))
+        for name in ("actions", "batch_size", "capacity", "train_every"):
+            check_whole(name, getattr(self, name), 1)
+        check_whole("embedding", self.embedding, 0)
         check_positive("learning_rate", self.learning_rate)
         check_not_negative("weight_decay", self.weight_decay)
         for i, (n, head) in enumerate(zip(self.nvec, self.heads, strict=True)):
@@ -129,11 +123,14 @@ class NetworkConfig:
         return sum(head.logits for head in self.heads)
 
     @property
+    def sizes(self) -> list[int]:
+        """Numbers per layer, from the input to the output."""
+        return [len(self.nvec) + (self.embedding or self.actions), *self.hidden, self.outputs]
+
+    @property
     def parameters(self) -> int:
         """How many numbers are learned."""
-        sizes = [len(self.nvec) + (self.embedding or self.actions), *self.hidden, self.outputs]
-        dense = sum((a + 1) * b for a, b in pairwise(sizes))
-        return dense + self.embedding * self.actions
+        return sum((a + 1) * b for a, b in pairwise(self.sizes)) + self.embedding * self.actions
 
 
 class CategoricalNetwork(eqx.Module):
@@ -147,40 +144,27 @@ class CategoricalNetwork(eqx.Module):
     config: NetworkConfig = eqx.field(static=True)
 
     def __init__(self, config: NetworkConfig, *, key: jax.Array) -> None:
-        sizes = [len(config.nvec) + (config.embedding or config.actions), *config.hidden, config.outputs]
-        keys = jax.random.split(key, len(sizes))
-        pairs = zip(sizes[:-1], sizes[1:], keys[1:], strict=True)
-        self.layers = tuple(eqx.nn.Linear(a, b, key=k) for a, b, k in pairs)
+        keys = jax.random.split(key, len(config.sizes))
+        layers = zip(pairwise(config.sizes), keys[1:], strict=True)
+        self.layers = tuple(eqx.nn.Linear(a, b, key=k) for (a, b), k in layers)
         shape = (config.actions, config.embedding)
         self.embedding = jax.random.normal(keys[0], shape) if config.embedding else None
         self.config = config
 
     def __call__(self, x: jax.Array, *, precision: Any = None) -> jax.Array:
-        """Logits for a batch of inputs.
+        """Logits float32[rows, outputs] of inputs float32[rows, c + actions], as made by `features`.
 
-        Args:
-          x: float32[rows, c + actions], as made by `features`.
-          precision: of the matrix products, as for `jax.numpy.matmul`.
-        Returns:
-          float32[rows, outputs].
+        `precision` is that of the matrix products, as for `jax.numpy.matmul`.
         """
-        activation = ACTIVATIONS[self.config.activation]
-        last = len(self.layers) - 1
+        activation, c = ACTIVATIONS[self.config.activation], len(self.config.nvec)
         for i, layer in enumerate(self.layers):
-            weight = self._first_weight(precision) if i == 0 else layer.weight
-            assert layer.bias is not None
-            x = jnp.matmul(x, weight.T, precision=precision) + layer.bias
-            x = x if i == last else activation(x)
+            weight = layer.weight
+            if i == 0 and self.embedding is not None:  # a factor of the columns of actions
+                by_action = jnp.matmul(weight[:, c:], self.embedding.T, precision=precision)
+                weight = jnp.concatenate([weight[:, :c], by_action], axis=1)
+            x = jnp.matmul(x, weight.T, precision=precision) + layer.bias  # type: ignore[operator]
+            x = x if i == len(self.layers) - 1 else activation(x)
         return x
-
-    def _first_weight(self, precision: Any) -> jax.Array:
-        """First layer's weight on (state, one-hot action); an embedding is a factor of its action columns."""
-        weight = self.layers[0].weight
-        if self.embedding is None:
-            return weight
-        c = len(self.config.nvec)
-        by_action = jnp.matmul(weight[:, c:], self.embedding.T, precision=precision)
-        return jnp.concatenate([weight[:, :c], by_action], axis=1)
 
 
 def optimiser(config: NetworkConfig) -> optax.GradientTransformation:
@@ -192,13 +176,7 @@ def optimiser(config: NetworkConfig) -> optax.GradientTransformation:
 
 
 def features(config: NetworkConfig, state: jax.Array, action: jax.Array) -> jax.Array:
-    """Inputs of the network: state / its maximum, then the action as a one-hot vector.
-
-    Args:
-      state: int[..., c]. action: int[...].
-    Returns:
-      float32[..., c + actions].
-    """
+    """float32[..., c + actions] from int[..., c] and int[...]: state / its maximum, then the action as a one-hot."""
     top = np.maximum(np.asarray(config.nvec) - 1, 1).astype(np.float32)
     one_hot = action[..., None] == jnp.arange(config.actions, dtype=action.dtype)
     return jnp.concatenate([state.astype(jnp.float32) / top, one_hot.astype(jnp.float32)], axis=-1)
@@ -212,49 +190,33 @@ def outcomes(config: NetworkConfig, state: jax.Array, next_state: jax.Array) -> 
     return next_state.astype(jnp.int32) - before - low
 
 
-class _Group(NamedTuple):
-    """Neighbouring heads of one shape, treated as one array."""
+def _split(config: NetworkConfig, logits: jax.Array) -> list[tuple[bool, int, int, jax.Array]]:
+    """(is Boolean, outcomes, members, logits) of neighbouring heads of one shape.
 
-    boolean: bool
-    outcomes: int
-    members: int
-
-
-def _groups(config: NetworkConfig) -> list[_Group]:
-    shapes = [(head.kind == "boolean", head.outcomes) for head in config.heads]
-    return [_Group(b, n, len(list(same))) for (b, n), same in groupby(shapes)]
-
-
-def _split(config: NetworkConfig, logits: jax.Array) -> list[tuple[_Group, jax.Array]]:
-    """Logits per group: [..., members] for Booleans, [..., members, outcomes] for the rest."""
+    Logits are [..., members] for Booleans, [..., members, outcomes] for the rest.
+    """
     parts, start = [], 0
-    for group in _groups(config):
-        width = group.members * (1 if group.boolean else group.outcomes)
+    for (boolean, n), same in groupby((head.kind == "boolean", head.outcomes) for head in config.heads):
+        members = len(list(same))
+        width = members if boolean else members * n
         part = logits[..., start : start + width]
         start += width
-        shape = (*part.shape[:-1], group.members, group.outcomes)
-        parts.append((group, part if group.boolean else part.reshape(shape)))
+        parts.append((boolean, n, members, part if boolean else part.reshape(*part.shape[:-1], members, n)))
     return parts
 
 
 def log_likelihood(config: NetworkConfig, logits: jax.Array, outcome: jax.Array) -> jax.Array:
-    """log P̂ᵢ(outcome) for each component.
-
-    Args:
-      logits: float32[..., outputs]. outcome: int32[..., c], as made by `outcomes`.
-    Returns:
-      float32[..., c]; −∞ for an outcome that its head does not have.
-    """
+    """log P̂ᵢ(outcome) for each component: float32[..., c]; −∞ for an outcome that its head does not have."""
     result, start = [], 0
-    for group, part in _split(config, logits):
-        index = outcome[..., start : start + group.members]
-        start += group.members
-        if group.boolean:
+    for boolean, n, members, part in _split(config, logits):
+        index = outcome[..., start : start + members]
+        start += members
+        if boolean:
             value = jax.nn.log_sigmoid(jnp.where(index == 1, part, -part))
         else:
-            hit = index[..., None] == jnp.arange(group.outcomes)
+            hit = index[..., None] == jnp.arange(n)
             value = jnp.sum(jnp.where(hit, part, 0.0), -1) - jax.nn.logsumexp(part, -1)
-        known = (index >= 0) & (index < group.outcomes)
+        known = (index >= 0) & (index < n)
         result.append(jnp.where(known, value, -jnp.inf))
     return jnp.concatenate(result, axis=-1)
 
@@ -262,8 +224,8 @@ def log_likelihood(config: NetworkConfig, logits: jax.Array, outcome: jax.Array)
 def log_confidence(config: NetworkConfig, logits: jax.Array) -> jax.Array:
     """log of the greatest probability of each component: float32[..., c]."""
     result = []
-    for group, part in _split(config, logits):
-        if group.boolean:
+    for boolean, _, _, part in _split(config, logits):
+        if boolean:
             result.append(jax.nn.log_sigmoid(jnp.abs(part)))
         else:
             result.append(jnp.max(part, -1) - jax.nn.logsumexp(part, -1))
@@ -273,9 +235,9 @@ def log_confidence(config: NetworkConfig, logits: jax.Array) -> jax.Array:
 def outcome_probabilities(config: NetworkConfig, logits: jax.Array) -> jax.Array:
     """P̂ᵢ(v) of every outcome v of every component, side by side: float32[..., Σ outcomes]."""
     result = []
-    for group, part in _split(config, logits):
+    for boolean, _, _, part in _split(config, logits):
         each = jax.nn.softmax(part, -1)
-        if group.boolean:
+        if boolean:
             each = jnp.stack([jax.nn.sigmoid(-part), jax.nn.sigmoid(part)], -1)
         result.append(each.reshape(*each.shape[:-2], -1))
     return jnp.concatenate(result, axis=-1)
@@ -287,9 +249,8 @@ def log_overlap(config: NetworkConfig, logits_a: jax.Array, logits_b: jax.Array)
     With both arguments the same it is the log of the expected probability of what will happen.
     """
     result = []
-    pairs = zip(_split(config, logits_a), _split(config, logits_b), strict=True)
-    for (group, a), (_, b) in pairs:
-        if group.boolean:
+    for (boolean, _, _, a), (*_, b) in zip(_split(config, logits_a), _split(config, logits_b), strict=True):
+        if boolean:
             yes = jax.nn.log_sigmoid(a) + jax.nn.log_sigmoid(b)
             result.append(jnp.logaddexp(yes, jax.nn.log_sigmoid(-a) + jax.nn.log_sigmoid(-b)))
         else:

@@ -19,7 +19,6 @@ import dataclasses
 import functools
 import json
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 from typing import Any
 
 import equinox as eqx
@@ -146,7 +145,8 @@ class NeuralModel:
         self._ring = np.zeros(shape, replay.row_dtype(self.config))
         self._sizes = tuple(reversed(self.config.nvec))
         self._states = int(np.prod(self.config.nvec, dtype=object))
-        self._changes = _changes(self.config)
+        heads = enumerate(self.config.heads)
+        self._changes = [(i, h.low, h.low + h.outcomes - 1) for i, h in heads if h.kind == "difference"]
         self.transitions = 0
         self._forget()
 
@@ -177,9 +177,15 @@ class NeuralModel:
         n = self.transitions = self.transitions + 1
         if n % self.config.train_every == 0 and n > self.config.batch_size:
             self._check_loss()
-            self._network, self._moments, self._loss, self._logits, self._log_p = _train(
-                self.config, self._tree, self._network, self._moments, self._batch(n), *_arrays(before, after)
+            given = (
+                self._network,
+                self._moments,
+                self._batch(n),
+                np.array(before, np.int32),
+                np.array(after, np.int32),
             )
+            found = _train(self.config, self._tree, *given)
+            self._network, self._moments, self._loss, self._logits, self._log_p = found
             self._loss_at, self._about = n, (state, next_state)
 
     def probabilities(self, state: int, next_state: int, reward: Any = None) -> np.ndarray:
@@ -266,7 +272,12 @@ class NeuralModel:
         fields["heads"] = tuple(Head(**head) for head in fields["heads"])
         fields |= {name: tuple(fields[name]) for name in ("nvec", "hidden")}
         config = NetworkConfig(**fields)
-        _check_stored(config, arrays)
+        # Refuse a configuration that asks for more than a file holds, before anything of that size is made.
+        stored = sum(np.asarray(arrays[name]).size for name in arrays if name.startswith("network_"))
+        if config.parameters != stored or config.capacity * replay.row_width(config) > 2**31:
+            raise ValueError(
+                f"config: the saved model holds {stored} numbers, its configuration asks for {config.parameters}"
+            )
         model = cls(None, config, indexer=GridIndexer(config.nvec, [0] * len(config.nvec), (len(config.nvec),)))
         model.load_arrays(arrays)
         return model
@@ -306,7 +317,8 @@ class NeuralModel:
         known = self._about
         if known is None or known[0] != state or (next_state is not None and known[1] != next_state):
             target = state if next_state is None else next_state
-            points = _arrays(self._components("state", state), self._components("next_state", target))
+            both = self._components("state", state), self._components("next_state", target)
+            points = (np.array(point, np.int32) for point in both)
             self._logits, self._log_p = _read(self.config, self._tree, self._network, *points)
             self._about = (state, target)
         self._check_loss()
@@ -319,25 +331,6 @@ class NeuralModel:
                 f"the network's loss is not finite at transition {self._loss_at}: {float(self._loss)}. A smaller "
                 f"learning_rate than {self.config.learning_rate} may help"
             )
-
-
-def _arrays(*points: tuple[int, ...]) -> list[np.ndarray]:
-    return [np.array(point, np.int32) for point in points]
-
-
-def _changes(config: NetworkConfig) -> list[tuple[int, int, int]]:
-    """(component, least change, greatest change) where a head predicts the difference."""
-    kinds = enumerate(config.heads)
-    return [(i, head.low, head.low + head.outcomes - 1) for i, head in kinds if head.kind == "difference"]
-
-
-def _check_stored(config: NetworkConfig, arrays: Mapping[str, np.ndarray]) -> None:
-    """Refuse a configuration that asks for more than a file holds, before anything of that size is made."""
-    stored = sum(np.asarray(arrays[name]).size for name in arrays if name.startswith("network_"))
-    sizes = [len(config.nvec) + config.actions, *config.hidden, sum(head.logits for head in config.heads)]
-    wanted = sum(a * b for a, b in pairwise(sizes[1:])) + sizes[1]
-    if wanted > stored or config.capacity * replay.row_width(config) > 2**31:
-        raise ValueError(f"config: the saved model holds {stored} numbers, its configuration asks for {wanted} or more")
 
 
 def _resolve(

@@ -34,13 +34,7 @@ def slots(capacity: int, episode_length: int) -> int:
 
 
 def pack(states: jax.Array, actions: jax.Array) -> jax.Array:
-    """Rows of an episode.
-
-    Args:
-      states: int[T+1, c], of times 0..T. actions: int[T], of times 0..T−1.
-    Returns:
-      int[T, 2c+1], of the dtype of states.
-    """
+    """Rows int[T, 2c+1] of an episode, from its states int[T+1, c] and actions int[T]."""
     return jnp.concatenate([states[:-1], actions[:, None].astype(states.dtype), states[1:]], axis=1)
 
 
@@ -51,24 +45,14 @@ def unpack(config: NetworkConfig, rows: jax.Array) -> tuple[jax.Array, jax.Array
 
 
 def insert(buffer: jax.Array, rows: jax.Array, n: jax.Array) -> jax.Array:
-    """Write transitions n+1, …, n+T.
-
-    Args:
-      buffer: int[slots, width]. rows: int[T, width], with slots a multiple of T. n: a multiple of T.
-    """
-    start = n % buffer.shape[0]
-    return jax.lax.dynamic_update_slice_in_dim(buffer, rows, start, axis=0)
+    """Write transitions n+1, …, n+T, int[T, width], into int[slots, width]; slots and n are multiples of T."""
+    return jax.lax.dynamic_update_slice_in_dim(buffer, rows, n % buffer.shape[0], axis=0)
 
 
 def draw(key: jax.Array, n: jax.Array, batch_size: int, capacity: int, slots: int) -> jax.Array:
     """Slots of a training batch after transition n: uniform over the last min(n, capacity), with replacement.
 
     The draw depends on the key and on n alone, so it does not matter how transitions are grouped into calls.
-
-    Args:
-      key: the run's sampling key. n: how many transitions have been stored.
-    Returns:
-      int32[batch_size].
     """
     age = jax.random.randint(jax.random.fold_in(key, n), (batch_size,), 0, jnp.minimum(n, capacity))
     return (n - 1 - age) % slots

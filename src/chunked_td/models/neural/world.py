@@ -87,27 +87,15 @@ def _start(config: NetworkConfig, episode_length: int, width: int, seeds: jax.Ar
     keys = jax.vmap(lambda seed: jax.random.split(jax.random.key(seed)))(seeds)
     networks = eqx.filter_vmap(lambda key: CategoricalNetwork(config, key=key))(keys[:, 0])
     shape = (runs, replay.slots(config.capacity, episode_length), replay.row_width(config))
-    return WorldState(
-        networks,
-        optimiser(config).init(eqx.filter(networks, eqx.is_array)),
-        jnp.zeros(shape, replay.row_dtype(config)),
-        keys[:, 1],
-        jnp.zeros((), jnp.int32),
-        jnp.zeros(runs, jnp.int32),
-        no_tally(runs, width),
-    )
+    moments = optimiser(config).init(eqx.filter(networks, eqx.is_array))
+    buffer, broken_at = jnp.zeros(shape, replay.row_dtype(config)), jnp.zeros(runs, jnp.int32)
+    return WorldState(networks, moments, buffer, keys[:, 1], jnp.zeros((), jnp.int32), broken_at, no_tally(runs, width))
 
 
 def loss_and_reads(
     network: CategoricalNetwork, x: jax.Array, outcome: jax.Array, reads: jax.Array, precision: Any
 ) -> tuple[jax.Array, jax.Array]:
-    """Training loss of a batch, and the logits of some more rows under the same parameters.
-
-    Args:
-      x: float32[batch, inputs]. outcome: int32[batch, c]. reads: float32[r, inputs].
-    Returns:
-      (loss float32[], logits float32[r, outputs]).
-    """
+    """Training loss of a batch, and the logits of some more rows [r, inputs] under the same parameters."""
     logits, read = network(x, precision=precision), network(reads, precision=precision)
     return mean_cross_entropy(network.config, logits, outcome), jax.lax.stop_gradient(read)
 
@@ -187,12 +175,7 @@ def _blocks(program: Program, reads: jax.Array) -> tuple[jax.Array, jax.Array]:
 
     Transition n is read after the training step at n. So the step at transition k·j is preceded by the reads of
     k·(j−1)..k·j−1, and the last transition is read after the loop. There is no transition 0 of this episode (its λ
-    belongs to the episode before): a stand-in keeps the blocks equal.
-
-    Args:
-      reads: [T, B, r, ·].
-    Returns:
-      ([T/k, B, k·r, ·], [B, r, ·]).
+    belongs to the episode before): a stand-in keeps the blocks equal. [T, B, r, ·] → ([T/k, B, k·r, ·], [B, r, ·]).
     """
     k = program.config.train_every
     shifted = jnp.concatenate([reads[:1], reads[:-1]])
@@ -205,13 +188,6 @@ def _unblock(program: Program, blocks: jax.Array, last: jax.Array, r: int) -> ja
     per_step = blocks.reshape(*blocks.shape[:2], program.config.train_every, r, -1)
     series = per_step.swapaxes(0, 1).reshape(blocks.shape[1], program.episode_length, r, -1)
     return jnp.concatenate([series[:, 1:], last[:, None]], axis=1)
-
-
-def _taken(program: Program, logits: jax.Array, action: jax.Array) -> jax.Array:
-    """Of logits [B, T, r, ·], those of the action that was taken: [B, T, ·]."""
-    if program.reading.only_taken:
-        return logits[:, :, 0]
-    return jnp.take_along_axis(logits, action[..., None, None].astype(jnp.int32), axis=2)[:, :, 0]
 
 
 def _episode(program: Program, state: WorldState, states, actions, policy, noisy) -> tuple[WorldState, jax.Array]:
@@ -242,7 +218,9 @@ def _episode(program: Program, state: WorldState, states, actions, policy, noisy
     whole = broken_at.reshape(-1, *(1,) * (lambdas.ndim - 1)) == 0
     lambdas = jnp.where(whole, lambdas, 0.0)
     tally = state.tally._replace(loss=loss, updates=updates)
-    taken = _taken(program, logits, action)
+    # The diagnostics look at the action that was taken.
+    places = action[..., None, None].astype(jnp.int32)
+    taken = (logits if program.reading.only_taken else jnp.take_along_axis(logits, places, axis=2))[:, :, 0]
     tally = add_episode(config, tally, lambdas, taken, seen, noisy)
     n = state.n + program.episode_length
     return WorldState(networks, moments, buffer, state.keys, n, broken_at, tally), lambdas

@@ -17,33 +17,15 @@ NEAR = 1.05  # near the best possible number: at most 5 % above it
 FIXED = tuple(f"sarsa-{value:g}" for value in LAMBDAS)
 
 CLAIMS = (
-    Claim(
-        "charge-best",
-        "§5.2, Figure 5",
-        "Chunked SARSA performs best across several step sizes.",
-        SEVERAL_TEXT,
-        ("chunked", *FIXED),
-        lambda study, _: best_across_step_sizes(study, "chunked"),
-        short="best at several step sizes",
-        controls=("charge-mirrored",),
-    ),
-    Claim(
-        "charge-floor",
-        "§5.2, Figure 5",
-        "Chunked SARSA comes near the best possible number, 950, at several step sizes.",
-        f"At {SEVERAL} or more step sizes the interval of the mean lies below {NEAR:g} × 950.",
-        ("chunked",),
-        lambda study, _: low_at_several_step_sizes(study, "chunked", NEAR),
-        short="near the best possible, 950",
-        controls=("charge-sign",),
-    ),
-    Claim(
-        "charge-fixed",
-        "§5.2, App. A.2",
-        "No fixed λ reliably prefers a₁.",
-        RELIABLE_TEXT + ", for every fixed λ at its best step size.",
-        FIXED,
-        lambda study, _: no_fixed_reliable(study),
-        short="no fixed λ is reliable",
-    ),
-)
+    Claim("charge-best", "§5.2, Figure 5", "Chunked SARSA performs best across several step sizes.", SEVERAL_TEXT,
+          ("chunked", *FIXED), lambda study, _: best_across_step_sizes(study, "chunked"),
+          short="best at several step sizes", controls=("charge-mirrored",)),
+    Claim("charge-floor", "§5.2, Figure 5",
+          "Chunked SARSA comes near the best possible number, 950, at several step sizes.",
+          f"At {SEVERAL} or more step sizes the interval of the mean lies below {NEAR:g} × 950.", ("chunked",),
+          lambda study, _: low_at_several_step_sizes(study, "chunked", NEAR), short="near the best possible, 950",
+          controls=("charge-sign",)),
+    Claim("charge-fixed", "§5.2, App. A.2", "No fixed λ reliably prefers a₁.",
+          RELIABLE_TEXT + ", for every fixed λ at its best step size.", FIXED,
+          lambda study, _: no_fixed_reliable(study), short="no fixed λ is reliable"),
+)  # fmt: skip

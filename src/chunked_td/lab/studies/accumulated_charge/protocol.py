@@ -10,6 +10,18 @@ ORDER = 20
 LAMBDAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
 ARGUMENTS = {"horizon": 200, "points": 10, "success": 0.5, "bonus": 0.1}
 
+ARMS = (
+    *constant_arms("sarsa", "SARSA", LAMBDAS, "sarsa"),
+    Arm("chunked", "Chunked SARSA", "sarsa", "ForwardLambda", NETWORK),
+    Arm("expected", "Expected-λ SARSA", "sarsa", "ExpectedLambda", NETWORK, in_paper=False,
+        note="λ is the expected probability of the step, which leaves the true values as the fixed point.",
+        quick=False),
+    Arm("chunked-counts", "Chunked SARSA, counts", "sarsa", "ForwardLambda", "counts", in_paper=False),
+    Arm("expected-counts", "Expected-λ SARSA, counts", "sarsa", "ExpectedLambda", "counts", in_paper=False),
+    Arm("chunked-oracle", "Chunked SARSA, true model", "sarsa", "ForwardLambda", "oracle", in_paper=False,
+        note="What remains when nothing about the model has to be learned."),
+)  # fmt: skip
+
 PROTOCOL = Protocol(
     id="accumulated-charge",
     title="Accumulated-Charge",
@@ -19,31 +31,7 @@ PROTOCOL = Protocol(
         " counts the episodes that did not begin with a₁."
     ),
     environment=Environment("chunked_td.envs.dynamics:AccumulatedCharge", ARGUMENTS),
-    arms=(
-        *constant_arms("sarsa", "SARSA", LAMBDAS, "sarsa"),
-        Arm("chunked", "Chunked SARSA", "sarsa", "ForwardLambda", NETWORK),
-        Arm(
-            "expected",
-            "Expected-λ SARSA",
-            "sarsa",
-            "ExpectedLambda",
-            NETWORK,
-            in_paper=False,
-            note="λ is the expected probability of the step, which leaves the true values as the fixed point.",
-            quick=False,
-        ),
-        Arm("chunked-counts", "Chunked SARSA, counts", "sarsa", "ForwardLambda", "counts", in_paper=False),
-        Arm("expected-counts", "Expected-λ SARSA, counts", "sarsa", "ExpectedLambda", "counts", in_paper=False),
-        Arm(
-            "chunked-oracle",
-            "Chunked SARSA, true model",
-            "sarsa",
-            "ForwardLambda",
-            "oracle",
-            in_paper=False,
-            note="What remains when nothing about the model has to be learned.",
-        ),
-    ),
+    arms=ARMS,
     exponents=(3, 2, 1, 0, -1, -2, -3, -4, -6, -8, -10, -12),
     episodes=10_000,
     record=((10_000, 500),),

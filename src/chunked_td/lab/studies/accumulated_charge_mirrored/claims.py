@@ -6,14 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from chunked_td.lab.results.criteria import (
-    LEVEL,
-    SEVERAL_TEXT,
-    best_across_step_sizes,
-    interval_text,
-    runs_of,
-    shared,
-)
+from chunked_td.lab.results.criteria import LEVEL, SEVERAL_TEXT, best_across_step_sizes, interval_text, runs_of, shared
 from chunked_td.lab.results.runs import Results
 from chunked_td.lab.statistics import detectable_mean, paired_test
 from chunked_td.lab.studies.accumulated_charge.claims import FIXED
@@ -24,8 +17,7 @@ from chunked_td.lab.wording import number_text
 SIGN_MARGIN = 500  # regretful choices of 10,000 that we call no difference
 
 
-def sign_does_not_matter(study: Results, studies: Mapping[str, Results]) -> Verdict:
-    """Compare Chunked SARSA here with the original problem, averaged over step sizes."""
+def _sign_does_not_matter(study: Results, studies: Mapping[str, Results]) -> Verdict:
     original = studies.get(ORIGINAL.id)
     if original is None or original.find("chunked") is None:
         return Verdict(NOT_RUN, "no runs of the original problem")
@@ -43,25 +35,13 @@ def sign_does_not_matter(study: Results, studies: Mapping[str, Results]) -> Verd
 
 
 CLAIMS = (
-    Claim(
-        "charge-mirrored",
-        "ours, a control",
-        "The advantage of Chunked SARSA survives when the sign of the charge's reward is turned round.",
-        SEVERAL_TEXT,
-        ("chunked", *FIXED),
-        lambda study, _: best_across_step_sizes(study, "chunked"),
-        short="its advantage survives a change of sign",
-        figure="accumulated-charge-mirrored-control",
-    ),
-    Claim(
-        "charge-sign",
-        "ours, a control",
-        "Chunked SARSA does as well with either sign, as an unbiased learner would.",
-        f"The interval of the difference, averaged over step sizes, lies within ±{SIGN_MARGIN}; it does not hold if it "
-        "does not and a paired test says that they differ.",
-        ("chunked",),
-        sign_does_not_matter,
-        short="does as well with either sign",
-        figure="accumulated-charge-mirrored-control",
-    ),
-)
+    Claim("charge-mirrored", "ours, a control",
+          "The advantage of Chunked SARSA survives when the sign of the charge's reward is turned round.",
+          SEVERAL_TEXT, ("chunked", *FIXED), lambda study, _: best_across_step_sizes(study, "chunked"),
+          short="its advantage survives a change of sign", figure="accumulated-charge-mirrored-control"),
+    Claim("charge-sign", "ours, a control",
+          "Chunked SARSA does as well with either sign, as an unbiased learner would.",
+          f"The interval of the difference, averaged over step sizes, lies within ±{SIGN_MARGIN}; it does not hold if "
+          "it does not and a paired test says that they differ.", ("chunked",), _sign_does_not_matter,
+          short="does as well with either sign", figure="accumulated-charge-mirrored-control"),
+)  # fmt: skip

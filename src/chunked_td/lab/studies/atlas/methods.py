@@ -216,11 +216,11 @@ def scored_methods() -> tuple[Arm, ...]:
 
     Without methods that learn the values of another policy, and without Sutton and Singh's, made for one family.
     """
-    from chunked_td.lab.studies.three_scores.methods import FIXED, OTHERS
+    from chunked_td.lab.studies.three_scores.methods import ARMS
 
     listed = [arm for arm in METHODS if arm.id not in ("watkins", "replacing") and arm.exponents != AVERAGED]
     ours = [replace(on_traces(arm), quick=arm.id in QUICK) for arm in listed]
-    return (*FIXED.values(), *OTHERS.values(), *ours)
+    return (*ARMS.values(), *ours)
 
 
 def on_traces(arm: Arm) -> Arm:

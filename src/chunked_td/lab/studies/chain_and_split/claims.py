@@ -25,8 +25,7 @@ EARLY = 100_000
 ARMS = {"sarsa-0": "SARSA(0)", "sarsa-1": "SARSA(1)", "chunked": "Chunked SARSA"}
 
 
-def fastest(study: Results, _: Mapping[str, Results]) -> Verdict:
-    """Share of early checkpoints with ΔQ ≤ 0, against SARSA(0) and SARSA(1)."""
+def _fastest(study: Results, _: Mapping[str, Results]) -> Verdict:
     ids = ("chunked", "sarsa-0", "sarsa-1")
     early = runs_of(study, "chunked").episodes <= EARLY
     curves = selected_of(study, ids)
@@ -35,8 +34,7 @@ def fastest(study: Results, _: Mapping[str, Results]) -> Verdict:
     return smaller(wrong.pop(ARMS["chunked"]), wrong, f"checkpoints with a wrong order: {shares}; difference {{}}")
 
 
-def approaches(study: Results, _: Mapping[str, Results]) -> Verdict:
-    """ΔQ of Chunked SARSA at 100,000 episodes, and at the end for information."""
+def _approaches(study: Results, _: Mapping[str, Results]) -> Verdict:
     episodes, curves = selected_curves(study, "chunked")
     early, late = (
         within(curves[:, episodes == at][:, 0], 0.5 * TRUTH, 1.5 * TRUTH, f"ΔQ after {at:,} episodes {{}}")
@@ -45,15 +43,13 @@ def approaches(study: Results, _: Mapping[str, Results]) -> Verdict:
     return replace(early, evidence=f"{early.evidence}; {late.evidence}")
 
 
-def monte_carlo_negative(study: Results, _: Mapping[str, Results]) -> Verdict:
-    """Mean ΔQ of SARSA(1) over the first 50,000 episodes."""
+def _monte_carlo_negative(study: Results, _: Mapping[str, Results]) -> Verdict:
     episodes, curves = selected_curves(study, "sarsa-1")
     early = curves[:, episodes <= EARLY // 2].mean(axis=1)
     return within(early, -np.inf, 0.0, f"mean ΔQ of SARSA(1) over the first {EARLY // 2:,} episodes {{}}")
 
 
-def positive_in_the_end(study: Results, _: Mapping[str, Results]) -> Verdict:
-    """ΔQ of SARSA(0) and SARSA(1) at the last checkpoint."""
+def _positive_in_the_end(study: Results, _: Mapping[str, Results]) -> Verdict:
     return all_hold(
         [
             within(selected_curves(study, arm)[1][:, -1], 0.0, np.inf, f"{ARMS[arm]} {{}}")
@@ -63,51 +59,19 @@ def positive_in_the_end(study: Results, _: Mapping[str, Results]) -> Verdict:
 
 
 CLAIMS = (
-    Claim(
-        "gap-fastest",
-        "§5.1, Figure 4",
-        "Chunked SARSA finds that a₁ is best sooner than SARSA(0) and SARSA(1) do.",
-        f"ΔQ ≤ 0 at a smaller share of the checkpoints up to {EARLY:,} episodes than either (paired tests, Holm).",
-        tuple(ARMS),
-        fastest,
-        short="finds a₁ soonest",
-    ),
-    Claim(
-        "gap-approaches",
-        "§5.1, Figure 4",
-        "Chunked SARSA approaches the true gap of 0.01.",
-        f"The interval of ΔQ after {EARLY:,} episodes lies within half of the truth on either side.",
-        ("chunked",),
-        approaches,
-        short="approaches the true gap",
-    ),
-    Claim(
-        "gap-monte-carlo",
-        "§5.1, Figure 4",
-        "SARSA(1) has negative values of ΔQ early on.",
-        f"The interval of the mean ΔQ over the first {EARLY // 2:,} episodes lies below 0.",
-        ("sarsa-1",),
-        monte_carlo_negative,
-        short="SARSA(1) starts negative",
-    ),
-    Claim(
-        "gap-in-the-end",
-        "App. A.1, Figure 6",
-        "SARSA(0) and SARSA(1) reach positive gaps with ten times the data.",
-        "The intervals of both lie above 0 after 1,000,000 episodes.",
-        ("sarsa-0", "sarsa-1"),
-        positive_in_the_end,
-        short="ten times the data: all positive",
-        figure="chain-and-split-gap-1000000",
-    ),
-    Claim(
-        "gap-step-sizes",
-        "App. A.1, Table 2",
-        "The selected step sizes are the paper's.",
-        SAME_TEXT,
-        tuple(ARMS),
-        lambda study, _: same_step_sizes(study),
-        short="the paper's step sizes",
-        figure="table-chain-and-split-step-sizes",
-    ),
-)
+    Claim("gap-fastest", "§5.1, Figure 4", "Chunked SARSA finds that a₁ is best sooner than SARSA(0) and SARSA(1) do.",
+          f"ΔQ ≤ 0 at a smaller share of the checkpoints up to {EARLY:,} episodes than either (paired tests, Holm).",
+          tuple(ARMS), _fastest, short="finds a₁ soonest"),
+    Claim("gap-approaches", "§5.1, Figure 4", "Chunked SARSA approaches the true gap of 0.01.",
+          f"The interval of ΔQ after {EARLY:,} episodes lies within half of the truth on either side.", ("chunked",),
+          _approaches, short="approaches the true gap"),
+    Claim("gap-monte-carlo", "§5.1, Figure 4", "SARSA(1) has negative values of ΔQ early on.",
+          f"The interval of the mean ΔQ over the first {EARLY // 2:,} episodes lies below 0.", ("sarsa-1",),
+          _monte_carlo_negative, short="SARSA(1) starts negative"),
+    Claim("gap-in-the-end", "App. A.1, Figure 6", "SARSA(0) and SARSA(1) reach positive gaps with ten times the data.",
+          "The intervals of both lie above 0 after 1,000,000 episodes.", ("sarsa-0", "sarsa-1"), _positive_in_the_end,
+          short="ten times the data: all positive", figure="chain-and-split-gap-1000000"),
+    Claim("gap-step-sizes", "App. A.1, Table 2", "The selected step sizes are the paper's.", SAME_TEXT, tuple(ARMS),
+          lambda study, _: same_step_sizes(study), short="the paper's step sizes",
+          figure="table-chain-and-split-step-sizes"),
+)  # fmt: skip

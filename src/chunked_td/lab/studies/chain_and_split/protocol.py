@@ -19,6 +19,16 @@ def action_gap(runs: Any, record_at: np.ndarray) -> Scores:
     return {"score": values[..., 0] - values[..., 1:].max(axis=-1), "q_first": values[..., 0]}
 
 
+ARMS = (
+    Arm("sarsa-0", "SARSA(0)", "sarsa", 0.0),
+    Arm("sarsa-1", "SARSA(1)", "sarsa", 1.0),
+    Arm("chunked", "Chunked SARSA", "sarsa", "ForwardLambda", "counts"),
+    Arm("expected", "Expected-λ SARSA", "sarsa", "ExpectedLambda", "counts", in_paper=False, episodes=100_000,
+        note="λ is the expected probability of the step, which leaves the true values as the fixed point. It sums "
+        "over 101 outcomes at the split; 100,000 episodes are enough to select and compare."),
+    Arm("chunked-oracle", "Chunked SARSA, true model", "sarsa", "ForwardLambda", "oracle", in_paper=False),
+)  # fmt: skip
+
 PROTOCOL = Protocol(
     id="chain-and-split",
     title="Chain-and-Split",
@@ -30,23 +40,7 @@ PROTOCOL = Protocol(
     environment=Environment(
         "chunked_td.envs.dynamics:ChainAndSplit", {"horizon": 20, "actions": ACTIONS, "width": 101}
     ),
-    arms=(
-        Arm("sarsa-0", "SARSA(0)", "sarsa", 0.0),
-        Arm("sarsa-1", "SARSA(1)", "sarsa", 1.0),
-        Arm("chunked", "Chunked SARSA", "sarsa", "ForwardLambda", "counts"),
-        Arm(
-            "expected",
-            "Expected-λ SARSA",
-            "sarsa",
-            "ExpectedLambda",
-            "counts",
-            in_paper=False,
-            episodes=100_000,
-            note="λ is the expected probability of the step, which leaves the true values as the fixed point. "
-            "It sums over 101 outcomes at the split; 100,000 episodes are enough to select and compare.",
-        ),
-        Arm("chunked-oracle", "Chunked SARSA, true model", "sarsa", "ForwardLambda", "oracle", in_paper=False),
-    ),
+    arms=ARMS,
     exponents=tuple(range(-2, -14, -1)),
     episodes=1_000_000,
     record=((100_000, 1_000), (1_000_000, 20_000)),

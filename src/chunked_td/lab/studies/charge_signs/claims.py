@@ -52,58 +52,27 @@ def _claim(claim_id: str, text: str, name: str, short: str) -> Claim:
 
 
 CLAIMS = (
-    Claim(
-        "sign-tilt",
-        "ours",
-        "A λ that is larger where the charge is high, by as much as the network's, is enough to make the two signs "
-        "differ.",
-        f"At the step size with the least mean over both signs, the interval of the difference lies above {LARGE:g}, "
-        "two thirds of what lies between the best possible and the worst.",
-        ("tilted", f"tilted{MIRRORED}"),
-        lambda study, _: difference(study, "tilted", LARGE, np.inf),
-        short="the tilt makes the signs differ",
-    ),
+    Claim("sign-tilt", "ours", "A λ that is larger where the charge is high, by as much as the network's, is enough "
+          "to make the two signs differ.",
+          f"At the step size with the least mean over both signs, the interval of the difference lies above {LARGE:g}, "
+          "two thirds of what lies between the best possible and the worst.", ("tilted", f"tilted{MIRRORED}"),
+          lambda study, _: difference(study, "tilted", LARGE, np.inf), short="the tilt makes the signs differ"),
     _claim("sign-fixed", "With λ = 1 the two signs do not differ.", "fixed", "λ = 1: no difference"),
-    _claim(
-        "sign-expected",
-        "A λ that does not know the outcome removes the difference.",
-        "expected",
-        "removed by the expected λ",
-    ),
+    _claim("sign-expected", "A λ that does not know the outcome removes the difference.", "expected",
+           "removed by the expected λ"),
     _claim("sign-averaged", "Step sizes of 1/n remove the difference.", "averaged", "removed by 1/n"),
-    _claim(
-        "sign-first",
-        "Step sizes of 1/n, and λ = 1 on the first visit of a state, remove it.",
-        "first",
-        "removed by 1/n and λ = 1 at first",
-    ),
-    _claim(
-        "sign-five",
-        "Step sizes of 1/n, and λ = 1 on the first five visits of a state, remove it.",
-        "five",
-        "removed by 1/n and λ = 1 five times",
-    ),
-    _claim(
-        "sign-constant",
-        "λ = 1 on the first five visits removes it with a constant step size.",
-        "five-constant",
-        "removed by λ = 1 five times, α constant",
-    ),
-    _claim(
-        "sign-n-over-n",
-        "TD(n/n), the backward model's λ with step sizes of 1/n, does not have it.",
-        "n-over-n",
-        "TD(n/n): no difference",
-    ),
+    _claim("sign-first", "Step sizes of 1/n, and λ = 1 on the first visit of a state, remove it.", "first",
+           "removed by 1/n and λ = 1 at first"),
+    _claim("sign-five", "Step sizes of 1/n, and λ = 1 on the first five visits of a state, remove it.", "five",
+           "removed by 1/n and λ = 1 five times"),
+    _claim("sign-constant", "λ = 1 on the first five visits removes it with a constant step size.", "five-constant",
+           "removed by λ = 1 five times, α constant"),
+    _claim("sign-n-over-n", "TD(n/n), the backward model's λ with step sizes of 1/n, does not have it.", "n-over-n",
+           "TD(n/n): no difference"),
     _claim("sign-tdc", "TDC does not have it.", "tdc", "TDC: no difference"),
-    Claim(
-        "sign-worth",
-        "ours",
-        "With the difference removed by λ = 1 on the first five visits, chunking is better than SARSA(1) over both "
-        "signs.",
-        "Paired test of the mean over both signs, each at the step size that is best for it.",
-        ("five", f"five{MIRRORED}", "fixed", f"fixed{MIRRORED}"),
-        still_better,
-        short="better than λ = 1 without it",
-    ),
-)
+    Claim("sign-worth", "ours", "With the difference removed by λ = 1 on the first five visits, chunking is better "
+          "than SARSA(1) over both signs.",
+          "Paired test of the mean over both signs, each at the step size that is best for it.",
+          ("five", f"five{MIRRORED}", "fixed", f"fixed{MIRRORED}"), still_better,
+          short="better than λ = 1 without it"),
+)  # fmt: skip

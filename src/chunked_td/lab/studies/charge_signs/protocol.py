@@ -37,6 +37,23 @@ def _both(name: str, label: str, source: Any, model: str | None = None, note: st
     return [plain, turned]
 
 
+ARMS = (
+    *_both("fixed", "SARSA(1)", 1.0),
+    *_both("tilted", "tilted λ", TiltedLambda(), note="The paper's λ, from a stand-in for the network."),
+    *_both("expected", "tilted expected λ", TiltedLambda(expected=True), note="λ that knows no outcome."),
+    *_both("averaged", "tilted λ, 1/n", TiltedLambda(), note="Step sizes of 1/n.", view="averaged"),
+    *_both("first", "tilted λ, 1/n, λ = 1 at first", TiltedLambda(trial=1),
+           note="And λ = 1 on the first visit of a state, which has no value yet.", view="averaged"),
+    *_both("five", "tilted λ, 1/n, λ = 1 five times", TiltedLambda(trial=5),
+           note="The same for the first five visits.", view="averaged"),
+    *_both("five-constant", "tilted λ, λ = 1 five times", TiltedLambda(trial=5),
+           note="The same with a constant step size."),
+    *_both("n-over-n", "TD(n/n)", "BackwardLambda", "counts", note="The backward model's λ with step sizes of 1/n.",
+           view="averaged"),
+    *_both("tdc", "TDC", "BackwardLambda", "counts",
+           note="The same with values that past targets used brought up to date.", view="corrected"),
+)  # fmt: skip
+
 PROTOCOL = Protocol(
     id="charge-signs",
     title="The two signs of Accumulated-Charge",
@@ -49,48 +66,7 @@ PROTOCOL = Protocol(
     environment=Environment(
         "chunked_td.envs.dynamics:AccumulatedCharge", {"horizon": 200, "points": 10, "success": 0.5, "bonus": 0.1}
     ),
-    arms=(
-        *_both("fixed", "SARSA(1)", 1.0),
-        *_both("tilted", "tilted λ", TiltedLambda(), note="The paper's λ, from a stand-in for the network."),
-        *_both("expected", "tilted expected λ", TiltedLambda(expected=True), note="λ that knows no outcome."),
-        *_both("averaged", "tilted λ, 1/n", TiltedLambda(), note="Step sizes of 1/n.", view="averaged"),
-        *_both(
-            "first",
-            "tilted λ, 1/n, λ = 1 at first",
-            TiltedLambda(trial=1),
-            note="And λ = 1 on the first visit of a state, which has no value yet.",
-            view="averaged",
-        ),
-        *_both(
-            "five",
-            "tilted λ, 1/n, λ = 1 five times",
-            TiltedLambda(trial=5),
-            note="The same for the first five visits.",
-            view="averaged",
-        ),
-        *_both(
-            "five-constant",
-            "tilted λ, λ = 1 five times",
-            TiltedLambda(trial=5),
-            note="The same with a constant step size.",
-        ),
-        *_both(
-            "n-over-n",
-            "TD(n/n)",
-            "BackwardLambda",
-            "counts",
-            note="The backward model's λ with step sizes of 1/n.",
-            view="averaged",
-        ),
-        *_both(
-            "tdc",
-            "TDC",
-            "BackwardLambda",
-            "counts",
-            note="The same with values that past targets used brought up to date.",
-            view="corrected",
-        ),
-    ),
+    arms=ARMS,
     exponents=(-1, -4, -7),
     episodes=EPISODES,
     record=((EPISODES, 100),),

@@ -96,11 +96,7 @@ def start(plan: Plan, seeds: jax.Array) -> tuple[Level, ...]:
 def run_block(
     plan: Plan, block: Block, levels: tuple[Level, ...], runs: ExperimentRuns, first: jax.Array
 ) -> tuple[tuple[Level, ...], Check]:
-    """A block of updates of all runs, and the check after it.
-
-    Args:
-      first: int32[], the number of the first update; the sequences of an update depend on it and on the seed only.
-    """
+    """Updates `first`, … of all runs, and the check after them; sequences depend on the update and the seed only."""
 
     def one_run(levels: Any, task: Task, rate: jax.Array, seed: jax.Array) -> Any:
         key = jax.random.fold_in(jax.random.key(seed), 1_000)
@@ -119,13 +115,9 @@ def run_block(
 def run_arm(
     plan: Plan, block: Block, runs: ExperimentRuns, blocks: int, passes: Any, program: Any = None
 ) -> tuple[Any, Check]:
-    """Blocks until every run has passed, or the budget is spent.
+    """Blocks until `passes` says of q [R, checks] that every run has passed, or the budget is spent.
 
-    Args:
-      passes: a function from q [R, checks] to bool[R]; no further block is run once all are True.
-      program: `run_block` compiled for these shapes, if that was done before.
-    Returns:
-      (levels, checks with arrays [R, checks]).
+    `program` is `run_block`, compiled for these shapes. Returns the levels, and checks with arrays [R, checks].
     """
     program = program or functools.partial(run_block, plan, block)
     levels, found = start(plan, runs.seeds), []

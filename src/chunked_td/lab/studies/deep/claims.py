@@ -8,16 +8,14 @@ from typing import Any
 
 from chunked_td.lab.studies.deep.protocol import GRIDS, OTHERS, TASKS
 from chunked_td.lab.studies.deep.results import DeepResults, best_arms
-from chunked_td.lab.study import FAILS, HOLDS, NOT_RUN, Claim, Verdict
+from chunked_td.lab.study import FAILS, HOLDS, Claim, Verdict
 
 
 def beats_fixed(agent: str, results: DeepResults, _: Mapping[str, Any]) -> Verdict:
     """Whether one source passes the moonshot of `criteria`."""
-    if results.too_small:
-        return results.too_small
-    judged = results.verdicts.get(agent)
-    if judged is None:
-        return Verdict(NOT_RUN, f"no runs of {agent}")
+    if missing := results.missing(agent):
+        return missing
+    judged = results.verdicts[agent]
     source, rival = best_arms(judged["moonshot"]["means"])
     gates = [task["gate"] for task in judged["tasks"].values()]
     evidence = f"best source {source}, best fixed λ {rival}"

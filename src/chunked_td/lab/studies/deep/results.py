@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -33,11 +33,6 @@ Chosen = dict[str, dict[str, dict[str, dict[str, np.ndarray]]]]
 """agent → task → arm → judged runs at the chosen step size: score, final and step_size."""
 Scores = dict[str, dict[str, dict[str, np.ndarray]]]
 """agent → task → arm → scores of judged runs."""
-
-
-def COLLECT(store: Store) -> pl.DataFrame:
-    """One row per run."""
-    return collect_runs(store, deep_protocols)
 
 
 def collect_runs(store: Store, protocols: Callable[[str], Sequence[Protocol]]) -> pl.DataFrame:
@@ -70,16 +65,16 @@ def stored_curves(
         yield protocol, arm, runs, curve
 
 
-def LOAD(folder: Path) -> DeepResults:
-    """The results in a folder with runs.parquet."""
-    return DeepResults(load_table(folder / "runs.parquet"))
-
-
 @dataclass(frozen=True)
 class AgentResults:
-    """What both studies of deep agents have. Args: frame: runs.parquet."""
+    """What all studies of deep agents have. Args: frame: runs.parquet."""
 
     frame: Any
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """The results in a folder with runs.parquet."""
+        return cls(load_table(folder / "runs.parquet"))
 
     @cached_property
     def too_small(self) -> Verdict | None:
@@ -123,6 +118,10 @@ class DeepResults(AgentResults):
     def verdicts(self) -> dict[str, Any]:
         """Gate, comparisons and moonshot of every agent, by `criteria`."""
         return {agent: judge_agent(tasks) for agent, tasks in self.scores.items()}
+
+    def missing(self, agent: str) -> Verdict | None:
+        """The verdict on a claim about an agent that has no runs, or too few."""
+        return self.too_small or (None if agent in self.scores else Verdict(NOT_RUN, f"no runs of {agent}"))
 
 
 def chosen_columns(rows: Any, names: tuple[str, ...]) -> dict[str, np.ndarray]:
@@ -177,3 +176,6 @@ def best_arms(means: dict[str, dict[str, float]]) -> tuple[str, str]:
     sources = [arm for arm in values if arm not in fixed]
     source, rival = (max(arms, key=lambda arm: values[arm]) for arms in (sources, fixed))
     return f"{source} {values[source]:.3f}", f"{rival} {values[rival]:.3f}"
+
+
+COLLECT, LOAD = partial(collect_runs, protocols=deep_protocols), DeepResults.load

@@ -89,7 +89,7 @@ class AgentRunner(BatchRunner):
     def _agent(self, batch: Batch, names: Sequence[str]) -> Any:
         from chunked_td.deep.lambdas import DeepSwitch
         from chunked_td.deep.memory import RecurrentMemory
-        from chunked_td.deep.training import DeepAgent, make_settings
+        from chunked_td.deep.training import make_agent
 
         task, agent = batch.protocol.environment, batch.arm.learner
         settings: dict[str, Any] = {} if agent == "ppo" else {"explore": max(1, self.explore)}
@@ -99,7 +99,7 @@ class AgentRunner(BatchRunner):
         if luck > 1:
             settings["luck"] = luck
         switch = DeepSwitch(tuple(source_of(name) for name in sources_in(names)))
-        return DeepAgent(resolve(task.dynamics)(**task.arguments), switch, make_settings(agent, **settings))
+        return make_agent(agent, resolve(task.dynamics)(**task.arguments), switch, **settings)
 
 
 def _curves(tally: Any) -> dict[str, np.ndarray]:

@@ -9,14 +9,12 @@ from typing import Any
 from chunked_td.lab.studies.fan_in.protocol import AGENTS, FORWARD
 from chunked_td.lab.studies.fan_in.results import FanInResults
 from chunked_td.lab.studies.luck.claims import together
-from chunked_td.lab.study import NOT_RUN, Claim, Verdict
+from chunked_td.lab.study import Claim, Verdict
 
 
 def beats_forward(agent: str, results: FanInResults, _: Mapping[str, Any]) -> Verdict:
     """The claim "backward"."""
-    if results.too_small is not None:
-        return results.too_small
-    return together(results, agent, FORWARD) if agent in results.scores else Verdict(NOT_RUN, f"no runs of {agent}")
+    return results.missing(agent) or together(results, agent, FORWARD)
 
 
 CLAIMS = tuple(

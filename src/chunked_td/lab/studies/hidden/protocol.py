@@ -48,8 +48,9 @@ def hidden_protocols(profile: str) -> list[Protocol]:
 
 def make_hidden_task(name: str, length: int) -> Any:
     """A task of the study."""
+    from chunked_td.envs.jax_task import CodedPercepts
     from chunked_td.envs.spaces import Continuous
-    from chunked_td.envs.tasks import CodedPercepts, GymnaxTask, TMazeTask, make_foreign
+    from chunked_td.envs.tasks import GymnaxTask, TMazeTask, make_foreign
 
     check_choice("task", name, TASKS)
     if name == "memory-chain":

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chunked_td.lab.statistics import reach
-from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.deep.criteria import FIXED, moonshot
 from chunked_td.lab.studies.deep.results import AgentResults, chosen_columns, judge_cell, stored_curves
 from chunked_td.lab.studies.hidden import criteria as rule
@@ -40,11 +38,6 @@ def COLLECT(store: Store) -> pl.DataFrame:
         columns |= {"score": np.nanmean(score, 1), "solved": rule.solved(score)}
         frames.append(pl.DataFrame({**columns, "mean_lambda": last.mean(1), "last_lambda": last[:, -1]}))
     return pl.concat(frames).sort(*_CELL, maintain_order=True)
-
-
-def LOAD(folder: Path) -> HiddenResults:
-    """The results in a folder with runs.parquet."""
-    return HiddenResults(load_table(folder / "runs.parquet"))
 
 
 class HiddenResults(AgentResults):
@@ -96,7 +89,7 @@ class HiddenResults(AgentResults):
             }
         for agent in dict.fromkeys(agent for agent, _ in reaches):
             if (agent, "kept") in reaches and (agent, "state") in reaches:
-                result["claims"][agent] = _memory_claim(reaches[agent, "kept"], reaches[agent, "state"])
+                result["claims"][agent] = rule.memory_claim(reaches[agent, "kept"], reaches[agent, "state"])
         return result
 
 
@@ -111,11 +104,4 @@ def _reaches_of(cells: dict[tuple[str, int], dict[str, Any]]) -> rule.Reaches:
     }
 
 
-def _memory_claim(kept: rule.Reaches, state: rule.Reaches) -> dict[str, Any]:
-    """The claim "memory" of an agent, with the greatest reach of any arm on every task."""
-    arms = (*map(str, FIXED), *rule.SOURCES)
-    reach = {
-        task: {name: max(found[task][a] for a in arms) for name, found in (("kept", kept), ("state", state))}
-        for task in kept
-    }
-    return {"memory": rule.memory_claim(kept, state), "reach": reach}
+LOAD = HiddenResults.load

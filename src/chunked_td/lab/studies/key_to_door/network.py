@@ -26,14 +26,7 @@ def network_config(nvec: Sequence[int] = (2,) * 7 + (101,), actions: int = 2) ->
 
     heads = (*(boolean() for _ in nvec[:-1]), categorical(nvec[-1]))
     return NetworkConfig(
-        tuple(nvec),
-        actions,
-        heads,
-        hidden=(128, 128),
-        embedding=4,
-        learning_rate=2e-4,
-        batch_size=64,
-        capacity=10_000,
+        tuple(nvec), actions, heads, hidden=(128, 128), embedding=4, learning_rate=2e-4, batch_size=64, capacity=10_000
     )
 
 

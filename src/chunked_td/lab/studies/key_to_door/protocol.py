@@ -31,6 +31,16 @@ _PAPER = {
     "c-factored": (669, 17, -1),
 }
 
+ARMS = (
+    *constant_arms("expected_sarsa", "Expected-SARSA", LAMBDAS, "expected-sarsa"),
+    Arm("c-default", "C-default", "expected_sarsa", "ForwardLambda", NETWORK),
+    Arm("c-factored", "C-factored", "expected_sarsa", "FactoredLambda", NETWORK, FACTORED_EXPONENTS),
+    Arm("c-default-oracle", "C-default, true model", "expected_sarsa", "ForwardLambda", "oracle", in_paper=False,
+        note="What remains when nothing about the model has to be learned."),
+    Arm("c-factored-oracle", "C-factored, true model", "expected_sarsa", "FactoredLambda", "oracle",
+        FACTORED_EXPONENTS, in_paper=False),
+)  # fmt: skip
+
 PROTOCOL = Protocol(
     id="key-to-door",
     title="Key-to-Door",
@@ -40,29 +50,7 @@ PROTOCOL = Protocol(
         "episodes without treasure."
     ),
     environment=Environment("chunked_td.envs.dynamics:KeyToDoor", {"horizon": 100, "distractors": 4}),
-    arms=(
-        *constant_arms("expected_sarsa", "Expected-SARSA", LAMBDAS, "expected-sarsa"),
-        Arm("c-default", "C-default", "expected_sarsa", "ForwardLambda", NETWORK),
-        Arm("c-factored", "C-factored", "expected_sarsa", "FactoredLambda", NETWORK, FACTORED_EXPONENTS),
-        Arm(
-            "c-default-oracle",
-            "C-default, true model",
-            "expected_sarsa",
-            "ForwardLambda",
-            "oracle",
-            in_paper=False,
-            note="What remains when nothing about the model has to be learned.",
-        ),
-        Arm(
-            "c-factored-oracle",
-            "C-factored, true model",
-            "expected_sarsa",
-            "FactoredLambda",
-            "oracle",
-            FACTORED_EXPONENTS,
-            in_paper=False,
-        ),
-    ),
+    arms=ARMS,
     exponents=tuple(range(2, -10, -1)),
     episodes=5_000,
     record=((5_000, 100),),
@@ -78,10 +66,7 @@ PROTOCOL = Protocol(
     published=tuple(
         published
         for arm, (mean, sd, exponent) in _PAPER.items()
-        for published in (
-            Published(arm, "score", mean, "Table 1", sd),
-            Published(arm, "exponent", exponent, "Table 5"),
-        )
+        for published in (Published(arm, "score", mean, "Table 1", sd), Published(arm, "exponent", exponent, "Table 5"))
     ),
     references=("Table 1", "Table 5", "Figure 8"),
     deviations=(

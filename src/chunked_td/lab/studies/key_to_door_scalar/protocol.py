@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from chunked_td.lab.studies.key_to_door.protocol import PROTOCOL as ORIGINAL
-from chunked_td.lab.study import Arm, Environment, Size, constant_arms
+from chunked_td.lab.study import Arm, Environment, Size
 
 ORDER = 45
 RIDGE = 0.01
@@ -55,6 +55,16 @@ def _factored(
     )
 
 
+ARMS = (
+    Arm("expected-sarsa-1", "Expected-SARSA(1)", "expected_sarsa", 1.0, exponents=(-2, -3, -4), in_paper=False),
+    Arm("c-default", "C-default", "expected_sarsa", "ForwardLambda", "counts", in_paper=False),
+    _factored("c-factored", "C-factored, reward given in parts", "given", "The paper's method, with counts."),
+    _factored("c-learned", "C-factored, parts learned", "learned", "From the scalar reward.", ridge=RIDGE),
+    _factored("c-shifted", "C-factored, parts learned, λ shifted", "shifted",
+              "A control: the same parts, each with the λ of another component, at the middle step size.",
+              exponents=(-1,), ridge=RIDGE),
+)  # fmt: skip
+
 PROTOCOL = replace(
     ORIGINAL,
     id="key-to-door-scalar",
@@ -66,23 +76,7 @@ PROTOCOL = replace(
     environment=Environment(
         "chunked_td.envs.dynamics:KeyToDoor", {"horizon": 100, "distractors": 4, "scalar_reward": True}
     ),
-    arms=(
-        *(
-            Arm(arm.id, arm.label, arm.learner, arm.lambda_source, exponents=(-2, -3, -4), in_paper=False)
-            for arm in constant_arms("expected_sarsa", "Expected-SARSA", (1.0,), "expected-sarsa")
-        ),
-        Arm("c-default", "C-default", "expected_sarsa", "ForwardLambda", "counts", in_paper=False),
-        _factored("c-factored", "C-factored, reward given in parts", "given", "The paper's method, with counts."),
-        _factored("c-learned", "C-factored, parts learned", "learned", "From the scalar reward.", ridge=RIDGE),
-        _factored(
-            "c-shifted",
-            "C-factored, parts learned, λ shifted",
-            "shifted",
-            "A control: the same parts, each with the λ of another component, at the middle step size.",
-            exponents=(-1,),
-            ridge=RIDGE,
-        ),
-    ),
+    arms=ARMS,
     exponents=EXPONENTS,
     seeds=30,
     runner=simulate_rewards,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunked_td.lab.results.runs import stored_arms
+from chunked_td.lab.results.runs import per_run, stored_arms
 from chunked_td.lab.statistics import Estimate, mean_and_interval
 from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.linear_key_to_door.protocol import CHOOSING, EPISODES, FIXED, JUDGED, protocols
@@ -28,17 +28,9 @@ def COLLECT(store: Store) -> pl.DataFrame:
     for protocol, arm, runs in stored_arms(store, protocols):
         misses, ends = runs.columns["score"], runs.episodes
         last = 1.0 - (misses[:, :, -1] - misses[:, :, -2]) / (ends[-1] - ends[-2])
-        columns = {"length": protocol.environment.arguments["length"], "sure": protocol.environment.arguments["sure"]}
-        columns |= {"arm": arm, "episodes": int(ends[-1])}
-        shape = misses[:, :, -1].shape
-        frames.append(
-            pl.DataFrame({name: np.full(last.size, value) for name, value in columns.items()}).with_columns(
-                step_size=np.broadcast_to(runs.step_sizes[:, None], shape).ravel(),
-                seed=np.broadcast_to(runs.seeds, shape).ravel(),
-                share=(1.0 - misses[:, :, -1] / ends[-1]).ravel(),
-                last=last.ravel(),
-            )
-        )
+        named = {name: protocol.environment.arguments[name] for name in ("length", "sure")}
+        named |= {"arm": arm, "episodes": runs.length}
+        frames.append(per_run(runs, named, share=1.0 - misses[:, :, -1] / ends[-1], last=last))
     return pl.concat(frames)
 
 

@@ -10,22 +10,17 @@ from chunked_td.lab.studies.deep.protocol import GRIDS
 from chunked_td.lab.studies.deep.results import best_arms
 from chunked_td.lab.studies.luck.protocol import MATURITY
 from chunked_td.lab.studies.luck.results import LuckResults
-from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, Claim, Verdict
+from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_SHOWN, Claim, Verdict
 
 
-def takes_luck_out(agent: str, results: LuckResults, _: Mapping[str, Any]) -> Verdict:
-    """The claim "luck"."""
-    return _not_run(agent, results) or together(results, agent, ("0.95-luck-16",))
-
-
-def matures(agent: str, results: LuckResults, _: Mapping[str, Any]) -> Verdict:
-    """The claim "maturity"."""
-    return _not_run(agent, results) or together(results, agent, MATURITY)
+def judge(agent: str, arms: tuple[str, ...], results: LuckResults, _: Mapping[str, Any]) -> Verdict:
+    """The claims "luck" and "maturity": pairs of arms together."""
+    return results.missing(agent) or together(results, agent, arms)
 
 
 def beats_fixed(agent: str, results: LuckResults, _: Mapping[str, Any]) -> Verdict:
     """The claim "fixed λ"."""
-    if missing := _not_run(agent, results):
+    if missing := results.missing(agent):
         return missing
     found = results.verdicts[agent]["moonshot"]
     arm, rival = best_arms(found["means"])
@@ -45,34 +40,29 @@ def together(results: Any, agent: str, arms: tuple[str, ...]) -> Verdict:
     return Verdict(IN_PART if HOLDS in found or IN_PART in found else FAILS, evidence)
 
 
-def _not_run(agent: str, results: LuckResults) -> Verdict | None:
-    return results.too_small or (None if agent in results.scores else Verdict(NOT_RUN, f"no runs of {agent}"))
-
-
 def _of(agent: str) -> tuple[Claim, ...]:
     by_pair = (
         "Its mean over tasks lies above that of the same λ without it, intervals disjoint, and it is worse on none"
     )
+    shown = {"arms": (), "figure": f"figures/luck-{agent}.svg"}
     return (
         Claim(
             f"luck-{agent}",
             "ours",
             f"TD errors that are means over 16 draws make {agent} with λ = 0.95 learn faster where chance enters.",
             f"{by_pair}. In part: better on a task, worse on none.",
-            (),
-            partial(takes_luck_out, agent),
-            f"{agent}: luck helps",
-            figure=f"figures/luck-{agent}.svg",
+            judge=partial(judge, agent, ("0.95-luck-16",)),
+            short=f"{agent}: luck helps",
+            **shown,
         ),
         Claim(
             f"maturity-{agent}",
             "ours",
             f"λ that is 1 while values are guesses makes {agent} learn faster than the same λ all along.",
             f"{by_pair}; for λ = 0.5, λ = 0.8, the value kernel and the expected probability. In part: for some.",
-            (),
-            partial(matures, agent),
-            f"{agent}: maturity helps",
-            figure=f"figures/luck-{agent}.svg",
+            judge=partial(judge, agent, MATURITY),
+            short=f"{agent}: maturity helps",
+            **shown,
         ),
         Claim(
             f"luck-fixed-{agent}",
@@ -80,10 +70,9 @@ def _of(agent: str) -> tuple[Claim, ...]:
             f"An arm with luck or maturity beats every fixed λ for {agent}.",
             "One has a mean over tasks above that of every fixed λ, intervals disjoint, and is no worse than 5 % on "
             "any task.",
-            (),
-            partial(beats_fixed, agent),
-            f"{agent}: luck or maturity beats every fixed λ",
-            figure=f"figures/luck-{agent}.svg",
+            judge=partial(beats_fixed, agent),
+            short=f"{agent}: luck or maturity beats every fixed λ",
+            **shown,
         ),
     )
 

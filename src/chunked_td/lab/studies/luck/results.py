@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property, partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -15,16 +14,10 @@ from chunked_td.lab.statistics import (
     interquartile_estimate,
     interquartile_mean,
 )
-from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.deep.criteria import FIXED, compared, moonshot
 from chunked_td.lab.studies.deep.results import DeepResults, collect_runs, task_estimates
 from chunked_td.lab.studies.luck.protocol import ADDED, PLAIN, luck_protocols
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_SHOWN
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from chunked_td.lab.store.batch_store import Store
 
 
 class Pair(NamedTuple):
@@ -47,42 +40,47 @@ class Pair(NamedTuple):
         return self.ours.half_width + self.theirs.half_width
 
 
-def COLLECT(store: Store) -> pl.DataFrame:
-    """One row per run."""
-    return collect_runs(store, luck_protocols)
+class PairedResults(DeepResults):
+    """Results of a study of pairs of arms."""
 
-
-def LOAD(folder: Path) -> LuckResults:
-    """The results in a folder with runs.parquet."""
-    return LuckResults(load_table(folder / "runs.parquet"))
-
-
-class LuckResults(DeepResults):
-    """Results of the study of maturity and luck."""
-
-    needed = frozenset({*map(str, FIXED), *PLAIN, *ADDED})
+    beside: ClassVar[tuple[tuple[str, str, str], ...]]
+    """Of each pair: its name, the arm, and the arm it is compared with."""
+    added: ClassVar[tuple[str, ...]] = ()
+    """Arms that are held against every fixed λ."""
 
     @cached_property
     def pairs(self) -> dict[str, dict[str, Pair]]:
-        """agent → arm → pair."""
-        return {agent: {arm: judge_pair(tasks, arm) for arm in ADDED} for agent, tasks in self.scores.items()}
-
-    @cached_property
-    def verdicts(self) -> dict[str, Any]:
-        """Scores, pairs and moonshot of every agent."""
+        """agent → name → pair."""
         return {
-            agent: {
-                "tasks": task_estimates(tasks),
-                "pairs": {arm: pair._asdict() for arm, pair in self.pairs[agent].items()},
-                "moonshot": moonshot(tasks, ADDED),
-            }
+            agent: {name: judge_pair(tasks, *arms) for name, *arms in self.beside}
             for agent, tasks in self.scores.items()
         }
 
+    @cached_property
+    def verdicts(self) -> dict[str, Any]:
+        """Scores and pairs of every agent, and the moonshot of the added arms."""
+        found = {}
+        for agent, tasks in self.scores.items():
+            pairs = {name: pair._asdict() for name, pair in self.pairs[agent].items()}
+            found[agent] = {"tasks": task_estimates(tasks), "pairs": pairs}
+            if self.added:
+                found[agent]["moonshot"] = moonshot(tasks, self.added)
+        return found
 
-def judge_pair(tasks: dict[str, dict[str, np.ndarray]], arm: str, plain: str = "") -> Pair:
-    """The rule for a pair. Args: tasks: task → arm → scores. plain: the other arm; by default the λ without more."""
-    plain = plain or arm.partition("-")[0]
+
+class LuckResults(PairedResults):
+    """Results of the study of maturity and luck."""
+
+    needed = frozenset({*map(str, FIXED), *PLAIN, *ADDED})
+    beside = tuple((arm, arm, arm.partition("-")[0]) for arm in ADDED)
+    added = ADDED
+
+
+COLLECT, LOAD = partial(collect_runs, protocols=luck_protocols), LuckResults.load
+
+
+def judge_pair(tasks: dict[str, dict[str, np.ndarray]], arm: str, plain: str) -> Pair:
+    """The rule for a pair. Args: tasks: task → arm → scores. plain: the other arm."""
     ours, theirs = _mean(tasks, arm), _mean(tasks, plain)
     said = [compared(*(interquartile_estimate(runs[name]) for name in (arm, plain))) for runs in tasks.values()]
     better, worse = said.count("better"), said.count("worse")

@@ -104,10 +104,5 @@ def protocols(profile: str) -> list[Protocol]:
 
 
 STUDY = Study(
-    "memory-marks",
-    "Very long memory: published T-mazes",
-    protocols,
-    order=64,
-    table="runs.parquet",
-    by_default=False,
+    "memory-marks", "Very long memory: published T-mazes", protocols, order=64, table="runs.parquet", by_default=False
 )

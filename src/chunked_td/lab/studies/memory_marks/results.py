@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from chunked_td.lab.results.runs import stored_arms
+from chunked_td.lab.results.runs import per_run, stored_arms
 from chunked_td.lab.statistics import reach
 from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.memory_marks.protocol import BUDGETS, JUDGED, SEEN, protocols
@@ -29,13 +27,9 @@ def COLLECT(store: Store) -> pl.DataFrame:
     frames = []
     for protocol, arm, runs in stored_arms(store, protocols):
         about = protocol.environment.arguments
-        last = runs.columns["mean_return"][:, :, -1]
         named = {"maze": "active" if about["active"] else "passive", "corridor": about["corridor"]}
-        named |= {"memory": about["slots"] > 0, "arm": arm, "episodes": int(runs.episodes[-1])}
-        columns = {name: np.full(last.size, value) for name, value in named.items()}
-        columns["step_size"] = np.repeat(runs.step_sizes, len(runs.seeds))
-        columns["seed"] = np.tile(runs.seeds, len(runs.step_sizes))
-        frames.append(pl.DataFrame({**columns, "mean_return": last.reshape(-1)}))
+        named |= {"memory": about["slots"] > 0, "arm": arm, "episodes": runs.length}
+        frames.append(per_run(runs, named, mean_return=runs.columns["mean_return"][:, :, -1]))
     return pl.concat(frames).sort("memory", "maze", "corridor", "arm", "step_size", "seed")
 
 

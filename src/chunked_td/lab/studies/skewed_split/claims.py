@@ -9,23 +9,12 @@ from chunked_td.lab.study import Claim
 CLOSE = 0.05  # how near V(s₀) must come to a fixed point
 
 CLAIMS = (
-    Claim(
-        "bias-forward",
-        "ours",
-        "Chunked-TD settles at 0.28, not at the true value 1: its λ knows the outcome that it weighs.",
-        f"At the smallest step size the interval of V(s₀) over the second half of the runs lies within {CLOSE} of "
-        "0.28.",
-        ("chunked",),
-        lambda study, _: settles_at(study, "chunked", BIASED_FIXED_POINT, CLOSE),
-        short="the paper's λ settles at 0.28, not 1",
-    ),
-    Claim(
-        "bias-expected",
-        "ours",
-        "With the expected probability as λ, V(s₀) settles at the true value 1.",
-        f"The same, within {CLOSE} of 1.",
-        ("expected",),
-        lambda study, _: settles_at(study, "expected", TRUTH, CLOSE),
-        short="the expected λ settles at 1",
-    ),
-)
+    Claim("bias-forward", "ours",
+          "Chunked-TD settles at 0.28, not at the true value 1: its λ knows the outcome that it weighs.",
+          f"At the smallest step size the interval of V(s₀) over the second half of the runs lies within {CLOSE} of "
+          "0.28.", ("chunked",), lambda study, _: settles_at(study, "chunked", BIASED_FIXED_POINT, CLOSE),
+          short="the paper's λ settles at 0.28, not 1"),
+    Claim("bias-expected", "ours", "With the expected probability as λ, V(s₀) settles at the true value 1.",
+          f"The same, within {CLOSE} of 1.", ("expected",),
+          lambda study, _: settles_at(study, "expected", TRUTH, CLOSE), short="the expected λ settles at 1"),
+)  # fmt: skip

@@ -105,6 +105,19 @@ OTHERS = {
 TIED = "tied"
 """λ tied to the step size: 1 below α = ¼, else 0.4, replacing. No arm: its runs are those of these two fixed λs."""
 
+STEPS = "lineage-steps-expected"
+"""The rule with less memory, which came later and was not run everywhere."""
+_STEPS = scored_arm(
+    STEPS,
+    "The rule with counts of single steps",
+    RULES,
+    quick=False,
+    view=Lineage(prior=1.0, counts="steps"),
+    reward_source=_HALF,
+)
+ARMS = {**FIXED, **OTHERS, STEPS: _STEPS}
+"""All that can be run."""
+
 STORED = {
     TIED: "λ tied to the step size",
     "lineage-averaged": "Lineage, 1/n at first",
@@ -112,4 +125,7 @@ STORED = {
 }
 """Methods that stored runs have, and no arm here."""
 
-LABELS = {**{name: arm.label for name, arm in {**FIXED, **OTHERS}.items()}, **STORED}
+COMPARED = (*OTHERS, *STORED)
+"""What the tables of the stored runs list."""
+
+LABELS = {**{name: arm.label for name, arm in ARMS.items()}, **STORED}

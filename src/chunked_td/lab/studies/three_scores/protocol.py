@@ -120,9 +120,9 @@ def score_protocols(
 
 def protocols(profile: str) -> list[Protocol]:
     """The registered comparison: all problems; the middle ones in the quick profile, one in the smallest."""
-    from chunked_td.lab.studies.three_scores.methods import FIXED, OTHERS
+    from chunked_td.lab.studies.three_scores.methods import ARMS
 
-    chosen, arms = [*families(False).values(), *families(True).values()], [*FIXED.values(), *OTHERS.values()]
+    chosen, arms = [*families(False).values(), *families(True).values()], list(ARMS.values())
     if profile == "paper":
         return score_protocols(chosen, arms, ScoreSize(100), BEHAVIOURS)
     seeds, chosen = (10, chosen) if profile == "quick" else (4, chosen[:1])

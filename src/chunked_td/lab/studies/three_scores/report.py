@@ -10,7 +10,7 @@ import numpy as np
 
 from chunked_td.lab.report.page import write_parts
 from chunked_td.lab.results.tables import markdown
-from chunked_td.lab.studies.three_scores.methods import FIXED, LABELS, RULE
+from chunked_td.lab.studies.three_scores.methods import COMPARED, LABELS, RULE
 from chunked_td.lab.studies.three_scores.protocol import family_called
 from chunked_td.lab.studies.three_scores.results import Scored
 from chunked_td.lab.study import Verdict
@@ -73,7 +73,7 @@ def _minus(text: str) -> str:
 def _table(name: str, found: Scored, held_out: bool) -> str:
     fixed = found.best_fixed(held_out)
     run = found.methods(held_out)
-    methods = sorted(run - {*FIXED} | {fixed}, key=lambda method: -found.mean(method, held_out))
+    methods = sorted(run & {*COMPARED, fixed}, key=lambda method: -found.mean(method, held_out))
     count = len(found.by_family(fixed, held_out))
     head = (f"{name}, {count} {KINDS[held_out]} families", "mean", "median", f"mean, capped at {CAP}", "worst family",
             "less the best single fixed λ")  # fmt: skip

@@ -6,7 +6,7 @@ worst fixed λ are chosen on one half and scored on the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,11 +71,23 @@ class Scored:
         return nested_estimate([[each[method] - each[other] for each in cells] for cells in self.of(held_out).values()])
 
 
+def on_common_seeds(runs: Runs, names: Collection[str]) -> Runs:
+    """These methods on the problems where all of them were run, each problem on the first seeds that all have there."""
+    found: Runs = {}
+    for problem, methods in runs.items():
+        if set(names) <= set(methods):
+            seeds = min(methods[name].shape[1] for name in names)
+            found[problem] = {name: methods[name][:, :seeds] for name in names}
+    return found
+
+
 def scored(runs: Runs) -> Scored:
-    """Normalise one score."""
+    """Normalise one score. A method that was run on fewer seeds of a problem than others is left out there."""
     cells: dict[str, dict[str, dict[str, np.ndarray]]] = {}
     unclear = []
-    for (family, setting), methods in runs.items():
+    for (family, setting), every in runs.items():
+        seeds = max(each.shape[1] for each in every.values())
+        methods = {name: each for name, each in every.items() if each.shape[1] == seeds}
         if (found := normalised(methods, [name for name in FIXED if name in methods])) is None:
             unclear.append(f"{family} {setting}")
         else:

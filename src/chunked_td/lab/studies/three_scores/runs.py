@@ -37,9 +37,9 @@ class CreditMethod(NamedTuple):
 GIVEN, GREEDY, BONUS, ERROR_BONUS = range(4)
 """Behaviour: the problem's policy; ε-greedy; that with a bonus by the spread of returns, or by that of TD errors."""
 
-COUNT, CLOCK, STEPS, ERRORS, SIGMA, EPISODES, RETURNS, SQUARES = range(8)
+COUNT, CLOCK, STEPS, ERRORS, SIGMA, EPISODES, RETURNS, SQUARES, PREVIOUS = range(9)
 """What `RunState.numbers` holds: live rows, the time, Σ 1 and Σ δ² over steps, σ of the bonus, Σ 1, Σ G and Σ G² over
-episodes."""
+episodes, the row before."""
 
 FORGOTTEN = 1e-12
 """Traces below it are dropped, except for lineage traces, which count on."""
@@ -66,7 +66,7 @@ class RunState(NamedTuple):
     trace: Annotated[np.ndarray, "float64[rows]"]
     faded: Annotated[np.ndarray, "float64[rows]"]  # γ^(t − t_r)
     visited: Annotated[np.ndarray, "int64[rows]"]  # t_r
-    shared: Annotated[np.ndarray, "int32[S, rows]"]  # C(r, x)
+    shared: Annotated[np.ndarray, "int32[S, rows]"]  # C(r, x), or how often x came right after r
     arrivals: Annotated[np.ndarray, "int64[S]"]  # n(x)
     latest: Annotated[np.ndarray, "int64[S]"]  # time of the latest arrival
     policy: Annotated[np.ndarray, "float64[A]"]
@@ -74,7 +74,7 @@ class RunState(NamedTuple):
     greedy: Annotated[np.ndarray, "float64[rows]"]  # scratch of `greedy_return`, as are `chain` and `returns`
     chain: GreedyChain
     returns: Annotated[np.ndarray, "float64[3, S]"]  # in `solve`: V, and whether to compute it again
-    numbers: Annotated[np.ndarray, "float64[8]"]
+    numbers: Annotated[np.ndarray, "float64[9]"]
 
 
 def new_state(problem: SolvedProblem, method: CreditMethod) -> RunState:
@@ -98,7 +98,7 @@ def new_state(problem: SolvedProblem, method: CreditMethod) -> RunState:
         greedy=np.zeros(S * A),
         chain=GreedyChain(np.zeros(S + 1, np.int64), np.zeros_like(problem.target), np.zeros(problem.target.size)),
         returns=np.zeros((3, S)),
-        numbers=np.zeros(8),
+        numbers=np.zeros(9),
     )
 
 
@@ -198,9 +198,11 @@ def learn(problem, state, method, behaviour, lambda_, x, row, k, step_size):
     numbers[CLOCK] += 1
     clock = int(numbers[CLOCK])
     state.arrivals[x] += 1
-    count, i = int(numbers[COUNT]), 0
+    count, previous, i = int(numbers[COUNT]), int(numbers[PREVIOUS]), 0
     if method.solved:
         return
+    if method.steps and count > 0:
+        state.shared[x, previous] += 1
     if not state.live[row]:
         state.live[row] = True
         state.rows[count] = row
@@ -212,9 +214,10 @@ def learn(problem, state, method, behaviour, lambda_, x, row, k, step_size):
         other = state.rows[i]
         if method.trace == LINEAGE:
             is_return = state.latest[x] > state.visited[other]
-            if state.visited[other] < clock and not is_return:
+            if state.visited[other] < clock and not is_return and not method.steps:
                 state.shared[x, other] += 1
-            share = state.shared[x, other] / (state.arrivals[x] + method.prior)
+            asked = previous if method.steps else other
+            share = state.shared[x, asked] / (state.arrivals[x] + method.prior)
             if is_return and method.zero:
                 share = 0.0
             state.faded[other] *= problem.discount
@@ -234,7 +237,7 @@ def learn(problem, state, method, behaviour, lambda_, x, row, k, step_size):
         size = max(step_size, 1.0 / visits[other]) if method.averaged else step_size
         values[other] += size * error * trace
         i += 1
-    numbers[COUNT] = count
+    numbers[COUNT], numbers[PREVIOUS] = count, row
     state.latest[x] = clock
 
 

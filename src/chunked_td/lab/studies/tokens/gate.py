@@ -171,7 +171,6 @@ SIZES = {
     "smoke": Settings(Networks(layers=1, width=16, heads=2, batch=4), 3, (1, 2), 2, 2),
     "paper": Settings(Networks(), 800, (10, 40, 160), 16, 256),
 }
-SEEDS = 8
 
 
 def run_gate(settings: Settings, task: TokenTask, seeds: Sequence[int]) -> dict[str, np.ndarray]:
@@ -188,18 +187,11 @@ def run_gate(settings: Settings, task: TokenTask, seeds: Sequence[int]) -> dict[
     def over_seeds(function: Any) -> Any:
         return jax.jit(jax.vmap(function))
 
-    policies = over_seeds(lambda layout, key: warm_start(networks, task, layout, key, settings.warm))(
-        layouts, keys[:, 0]
-    )
-    sampled = over_seeds(
-        lambda layout, policy, key: sample_with_truth(
-            networks, task, layout, policy, key, settings.batch, settings.rollouts
-        )
-    )(layouts, policies, keys[:, 1])
+    size = (settings.batch, settings.rollouts)
+    policies = over_seeds(lambda *parts: warm_start(networks, task, *parts, settings.warm))(layouts, keys[:, 0])
+    sampled = over_seeds(lambda *parts: sample_with_truth(networks, task, *parts, *size))(layouts, policies, keys[:, 1])
     critics = over_seeds(lambda policy: start_critic(networks, task, policy))(policies)
-    train = over_seeds(
-        lambda layout, policy, carry, key: train_critic(networks, task, layout, policy, carry, key, settings.ages[0])
-    )
+    train = over_seeds(lambda *parts: train_critic(networks, task, *parts, settings.ages[0]))
     judge_all = over_seeds(lambda *parts: judge(networks, task, *parts))
     judged = []
     for updates in range(settings.ages[0], settings.ages[-1] + 1, settings.ages[0]):

@@ -137,12 +137,6 @@ def sample_batch(
     return prompts, tokens, rewards_of(task, layout, prompts, tokens)
 
 
-def fresh_critic(networks: Networks, task: TokenTask, policy: Weights) -> Weights:
-    """The policy's body with a head that says V = 0, Q = 0 and I = 1."""
-    outputs = networks.critic(task).outputs
-    return {**policy, "head": jnp.zeros((networks.width, outputs)), "bias": jnp.zeros(outputs)}
-
-
 def train_critic(
     networks: Networks, task: TokenTask, layout: TokenLayout, policy: Weights, carry: Any, key: jax.Array, updates: int
 ) -> Any:
@@ -165,6 +159,7 @@ def train_critic(
 
 
 def start_critic(networks: Networks, task: TokenTask, policy: Weights) -> Any:
-    """A fresh critic and its optimiser's state, for `train_critic`."""
-    weights = fresh_critic(networks, task, policy)
+    """For `train_critic`: the policy's body with a head that says V = 0, Q = 0 and I = 1; its optimiser's state."""
+    outputs = networks.critic(task).outputs
+    weights = {**policy, "head": jnp.zeros((networks.width, outputs)), "bias": jnp.zeros(outputs)}
     return weights, optax.adam(CRITIC_RATE).init(weights)

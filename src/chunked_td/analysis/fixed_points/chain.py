@@ -1,7 +1,7 @@
-"""Where an episode can be: states, with what λ remembers of the way to them, and every transition between them.
+"""A finite problem under a fixed policy as a Markov chain: where an episode can be, and every transition from there.
 
-A place is a state together with a memory. A λ that depends on the transition alone needs none, and places are states.
-A node is a place and the action taken there; nodes are numbered place·A + a.
+A place is a state together with what λ remembers of the way to it. A λ that depends on the transition alone needs no
+memory, and places are states. A node is a place and the action taken there; nodes are numbered place·A + a.
 """
 
 from __future__ import annotations
@@ -11,25 +11,105 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chunked_td.analysis.fixed_points.problem import Problem
-from chunked_td.envs.dynamics import TransitionTable
+from chunked_td._checks import check_choice, check_unit
+from chunked_td.analysis.exact import ExactModel, check_policy, epsilon_greedy
+from chunked_td.bootstraps import BOOTSTRAPS, Q_LEARNING, STATE
+from chunked_td.envs.dynamics import Dynamics, TransitionTable
 
-_MOST_PLACES = 20_000
+LEARNERS = tuple(BOOTSTRAPS)
+"""Learners by name, as in `simulate`."""
 
+_MOST_PAIRS = 12_000  # dense matrices of this size fit into memory
 _MOST_NUMBERS = 150_000_000  # of a dense matrix
+_MOST_PLACES = 20_000
+_TIE = 1e-10  # values of the best actions that differ by less are taken for equal
+_SURVIVING = 1e-12  # episodes that are cut less often than this are taken to end by themselves
+_START = -1  # stands for the state before the first one
 
-SURVIVING = 1e-12
-"""Episodes that are cut less often than this are taken to end by themselves."""
 
-START = -1
-"""Stands for the state before the first one."""
+class Problem(NamedTuple):
+    """A table, the policy that acts in it, and how the learner bootstraps."""
+
+    table: TransitionTable
+    policy: np.ndarray  # float64[S, A]
+    epsilon: float  # of the policy where it is an ε-greedy one, else NaN
+    bootstrap: int
+    discount: float
+
+    @classmethod
+    def make(cls, problem: Dynamics, learner: str, discount: Any, policy: Any, values: Any, epsilon: Any) -> Problem:
+        """Check what was given; see `fixed_point`."""
+        table = problem if isinstance(problem, TransitionTable) else TransitionTable.from_dynamics(problem)
+        bootstrap = BOOTSTRAPS[check_choice("learner", learner, LEARNERS)]
+        discount = check_unit("discount", discount)
+        if table.n_states * table.n_actions > _MOST_PAIRS:
+            raise ValueError(
+                f"problem must have at most {_MOST_PAIRS:,} pairs of state and action, "
+                f"got {table.n_states:,} × {table.n_actions}"
+            )
+        return cls(table, *_policy(table, policy, values, epsilon), bootstrap, discount)
+
+    @property
+    def n_rows(self) -> int:
+        """Of the table of values."""
+        return self.table.n_states if self.bootstrap == STATE else self.policy.size
+
+    def rows(self, state: np.ndarray, action: np.ndarray) -> np.ndarray:
+        """The rows of pairs."""
+        return state if self.bootstrap == STATE else state * self.table.n_actions + action
+
+    def true_values(self) -> np.ndarray:
+        """V^π, Q^π or, for Q-learning, Q*: float64[rows, d]; zero in rows that cannot be reached."""
+        model = ExactModel(self.table)
+        if self.bootstrap == Q_LEARNING:
+            exact = model.optimal(self.discount)
+        else:
+            exact = model.evaluate(self.policy[model.ids], self.discount)
+        if self.bootstrap != STATE:
+            return exact.table().reshape(-1, self.table.n_rewards)
+        v = np.zeros((self.table.n_states, self.table.n_rewards))
+        v[model.ids] = exact.v
+        return v
+
+    def ahead(self, values: np.ndarray) -> np.ndarray:
+        """The policy in the bootstrap, float64[S, A]: that which acts, or the best action of Q-learning.
+
+        Args:
+          values: float64[rows, d]. The best action is the first of those that the policy may take.
+        """
+        if self.bootstrap != Q_LEARNING:
+            return self.policy
+        total = np.where(self.policy > 0, values.sum(axis=1).reshape(self.policy.shape), -np.inf)
+        highest = total.max(axis=1, keepdims=True)
+        slack = _TIE * max(1.0, np.abs(total[np.isfinite(total)]).max(initial=0.0))
+        best = np.argmax(total >= highest - slack, axis=1)
+        return np.eye(self.policy.shape[1])[best] * (self.policy > 0)
+
+
+def _policy(table: TransitionTable, policy: Any, values: Any, epsilon: Any) -> tuple[np.ndarray, float]:
+    """float64[S, A], and ε where it is an ε-greedy one; NaN where the policy cannot be said that way."""
+    legal = table.legal_actions
+    if (values is None) != (epsilon is None):
+        raise ValueError("values and epsilon must be given together")
+    if values is not None:
+        epsilon = check_unit("epsilon", epsilon)
+        q = np.asarray(values, np.float64)
+        if q.shape != legal.shape:
+            raise ValueError(f"values must have the shape {legal.shape}, got {q.shape}")
+        if not np.isfinite(q[legal]).all():
+            raise ValueError(f"values must be finite where an action is legal, got {q!r}")
+        return epsilon_greedy(q, legal, epsilon, 0.0), epsilon
+    if isinstance(policy, str):
+        check_choice("policy", policy, ["uniform"])
+        return legal / np.maximum(legal.sum(axis=1, keepdims=True), 1), 1.0
+    return check_policy(policy, legal), np.nan
 
 
 class Places(NamedTuple):
     """Every place that an episode can be in. Outcomes of a node are numbered first[node] .. first[node + 1] − 1."""
 
     state: np.ndarray  # int64[P]
-    previous: np.ndarray  # int64[P], x_{t−1}·A + a_{t−1}, a_{t−1} being 0 where it is not remembered; or START
+    previous: np.ndarray  # int64[P], x_{t−1}·A + a_{t−1}, a_{t−1} being 0 where it is not remembered; or −1
     left: np.ndarray  # bool[P], whether the episode has left the state before
     first: np.ndarray  # int64[P·A + 1]
     outcome: np.ndarray  # int64[M], numbers of the table
@@ -40,7 +120,7 @@ class Places(NamedTuple):
     def without_memory(cls, table: TransitionTable) -> Places:
         """Places are states."""
         states, start = np.arange(table.n_states), np.bincount(table.start, table.start_chance, table.n_states)
-        nothing = np.full(states.size, START), np.zeros(states.size, bool)
+        nothing = np.full(states.size, _START), np.zeros(states.size, bool)
         return cls(states, *nothing, table.first, np.arange(table.target.size), table.target, start)
 
     @classmethod
@@ -62,7 +142,7 @@ _Memory = tuple[int, frozenset[int]]
 def _find(problem: Problem, remember: Callable[[_Memory, int, int, int], _Memory]) -> Places:
     """All places, breadth first. `remember(memory, x, a, x')` is the memory after a transition."""
     table, A = problem.table, problem.table.n_actions
-    beginning: _Memory = (START, frozenset())
+    beginning: _Memory = (_START, frozenset())
     place: dict[tuple[int, _Memory], int] = {
         (s, beginning): i for i, s in enumerate(dict.fromkeys(table.start.tolist()))
     }
@@ -145,6 +225,13 @@ class Moves(NamedTuple):
             table.target[outcome], following, table.ends[outcome], table.reward[outcome], chance,
         )  # fmt: skip
 
+    def matrix(self, weight: np.ndarray, nodes: int) -> Any:
+        """Sparse, nodes × nodes: the `weight` of every transition from one node to the next."""
+        from scipy import sparse
+
+        j = np.flatnonzero(self.later >= 0)
+        return sparse.csr_array((weight[j], (self.node[j], self.later[j])), (nodes, nodes))
+
 
 class Chain(NamedTuple):
     """The episodes of a problem as a Markov chain of nodes."""
@@ -167,15 +254,18 @@ class Chain(NamedTuple):
                 f"got {problem.n_rows:,} × {nodes:,}"
             )
         going, cut = Moves.make(problem, places), Moves.make(problem, places, cut=True)
-        state = np.repeat(places.state, A)
         begin = (places.start[:, None] * problem.policy[places.state]).ravel()
-        move = _moves(going, begin.size)
-        occupied = _occupancy(begin, move, problem.table.horizon)
-        visits = _total_visits(begin, move) if occupied is None else occupied.sum(axis=0)
-        if occupied is not None and occupied[-1].sum() <= SURVIVING:
-            occupied = None
-        row = problem.rows(state, np.arange(nodes) % A)
+        occupied, visits = _visits(begin, going.matrix(going.chance, nodes), problem.table.horizon)
+        row = problem.rows(np.repeat(places.state, A), np.arange(nodes) % A)
         return cls(problem, places, going, cut, row, visits, occupied)
+
+    @property
+    def to_rows(self) -> Any:
+        """Sparse, rows × nodes: sums over the nodes of each row."""
+        from scipy import sparse
+
+        nodes = self.row.size
+        return sparse.csr_array((np.ones(nodes), (self.row, np.arange(nodes))), (self.problem.n_rows, nodes))
 
     @property
     def cut_visits(self) -> np.ndarray:
@@ -183,29 +273,18 @@ class Chain(NamedTuple):
         return np.zeros(self.visits.size) if self.occupied is None else self.occupied[-1]
 
 
-def _moves(going: Moves, nodes: int) -> Any:
-    from scipy import sparse
-
-    j = np.flatnonzero(going.later >= 0)
-    return sparse.csr_array((going.chance[j], (going.node[j], going.later[j])), (nodes, nodes))
-
-
-def _occupancy(begin: np.ndarray, move: Any, horizon: int, most: int = 20_000) -> np.ndarray | None:
-    """P(node at t) for t = 0 .. T − 1, float64[T, N]; shorter if all episodes end before, None if it were too long."""
-    now, found = begin, []
-    for _ in range(horizon):
-        if len(found) * now.size > 50_000_000 or len(found) > most:
-            return None
-        found.append(now)
-        if now.sum() <= SURVIVING:
-            break
-        now = now @ move
-    return np.array(found)
-
-
-def _total_visits(begin: np.ndarray, move: Any) -> np.ndarray:
-    """Expected visits of every node where episodes are not cut: d = d₀ + dP."""
+def _visits(begin: np.ndarray, move: Any, horizon: int) -> tuple[np.ndarray | None, np.ndarray]:
+    """P(node at t) for t = 0 .. T − 1, or None if hardly any episode is cut or T is too large; and expected visits."""
     from scipy import sparse
     from scipy.sparse.linalg import splu
 
-    return splu(sparse.csc_array(sparse.eye_array(begin.size) - move.T)).solve(begin)
+    now, found = begin, []
+    for _ in range(horizon):
+        if len(found) * now.size > 50_000_000 or len(found) > 20_000:  # d = d₀ + dP, as if no episode were cut
+            return None, splu(sparse.csc_array(sparse.eye_array(begin.size) - move.T)).solve(begin)
+        found.append(now)
+        if now.sum() <= _SURVIVING:
+            break
+        now = now @ move
+    occupied = np.array(found)
+    return None if occupied[-1].sum() <= _SURVIVING else occupied, occupied.sum(axis=0)
