@@ -34,7 +34,7 @@ def test_the_rule_reads_reaches_as_it_says():
         fixed["a"]["0.9"], fixed["b"]["0.5"] = 20, 10
         return {task: {**arms, "recurrent": sources[task], "recurrent-realised": 0} for task, arms in fixed.items()}
 
-    assert rule.reach_claim(reaches(a=20, b=10))["memory"] == "holds"
+    assert rule.reach_claim(reaches(a=20, b=10)) == "holds"
     assert rule.reach_claim(reaches(a=20, b=5)) == "fails"
     alone = {"a": reaches(a=20, b=10)["a"]}
     assert rule.reach_claim(alone) == "in part"

@@ -395,7 +395,7 @@ EDITS = (
     Edit(
         "a saved agent forgets the step size",
         "learners/saving.py",
-        '        "step_size": _number_out(agent.step_size),\n',
+        '        "step_size": _plain(agent.step_size),\n',
         '        "step_size": 0.1,\n',
         SAVING,
     ),

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from chunked_td.indexing.codebook import Codebook
 from chunked_td.indexing.discretise import Discretise
 from chunked_td.indexing.indexers import DiscreteIndexer, GridIndexer, HashedIndexer, Indexer, ProductIndexer
 
@@ -113,6 +114,8 @@ def indexer_from_state(state: Mapping[str, Any]) -> Indexer:
             return HashedIndexer.from_state(state)
         if kind == "discretise":
             return Discretise.from_state(state)
+        if kind == "codebook":
+            return Codebook.from_state(state)
         if kind in KINDS:
             return KINDS[kind](state)
     except (KeyError, TypeError) as problem:

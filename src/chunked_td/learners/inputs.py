@@ -57,9 +57,7 @@ def check_reward_weights(weights: Any, components: int) -> np.ndarray | None:
         return None
     given = np.array(weights, np.float64)
     if given.shape != (components,) or not np.isfinite(given).all():
-        raise ValueError(
-            f"reward_weights must be {components} finite numbers, one per reward component, got {weights!r}"
-        )
+        raise ValueError(f"reward_weights must be {components} finite numbers, one per component, got {weights!r}")
     return given
 
 

@@ -62,7 +62,7 @@ class Arrival(NamedTuple):
     next_state: int
     components: Any  # int64[c], the components of next_state where they are at hand, else None
     percept: int  # next_state, or an id for the pair of reward and next state
-    legal: Annotated[np.ndarray, "bool[A]"]  # the legal actions in next_state
+    legal: Any  # bool[A], the legal actions in next_state; None where the next action has been chosen
     only: int  # the one legal action, or −1 where there are several
     ended: int  # ONGOING, TERMINATED or TRUNCATED
 
@@ -115,10 +115,10 @@ def select_action(agent, rng, state, legal, only, epsilon, acting):
 
 
 @kernel
-def begin(agent, rng, state, legal, epsilon):
+def begin(agent, rng, state, legal, only, epsilon):
     """The first action of an episode."""
     memory = agent.memory
-    action = select_action(agent, rng, state, legal, only_legal(legal), epsilon, True)
+    action = select_action(agent, rng, state, legal, only, epsilon, True)
     for a in range(code(agent.rule.n_actions)):  # a source that does not need the policy must not read it
         memory.policy[a] = memory.next_policy[a] if code(agent.rule.keeps_policy) else np.nan
     return action
@@ -372,7 +372,7 @@ class Entries:
             if work.rng.position[0] >= work.rng.block.size:
                 return EMPTY
             if state < 0:
-                return begin(work.agent, work.rng, next_state, legal, work.rates[0])
+                return begin(work.agent, work.rng, next_state, legal, only_legal(legal), work.rates[0])
             arrival = Arrival(state, action, work.reward, next_state, None, percept, legal, only_legal(legal), ended)
             return advance(work.agent, work.rng, arrival, Rates(work.rates[0], work.rates[1]), None)
 

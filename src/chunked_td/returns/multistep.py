@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from chunked_td._checks import check_whole
+from numbers import Integral
+
 from chunked_td.returns._arguments import Array, Kind, Masked, along, following, read, renamed
 from chunked_td.returns._formulas import LAMBDA_RETURNS
 
@@ -98,7 +99,9 @@ def n_step_bootstrapped_returns(
       float[T, ...]: targets for the states at 0..T−1.
     """
     given = read({"r_t": r_t, "discount_t": discount_t, "v_t": v_t, "lambda_t": lambda_t}, time_axis)
-    return given.backend.n_step_returns(given, check_whole("n", n, 1), stop_target_gradients)
+    if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
+        raise ValueError(f"n: got {n!r}, takes a positive integer")
+    return given.backend.n_step_returns(given, int(n), stop_target_gradients)
 
 
 @renamed(lambda_t="lambda_")

@@ -13,7 +13,7 @@ import numpy as np
 
 from chunked_td._numba import code, dispatch, kernel, on_stack, static, static_if_small, zeros
 from chunked_td.learners.planning.base import has_planning_room
-from chunked_td.learners.update import ONGOING, TERMINATED, TRUNCATED, Arrival, Rates, advance, finish, select_action
+from chunked_td.learners.update import ONGOING, TERMINATED, TRUNCATED, Arrival, Rates, advance, begin, finish
 
 NO_STATE, NO_ACTIONS, NO_END, NO_DRAWS = 4, 8, 16, 32
 """What may be wrong with an environment's dynamics, as bits of `AgentState.watch`: a state outside `nvec`, a number of
@@ -200,9 +200,7 @@ def _play(env, agent, stage, env_rng, policy_rng, rates):
         return EpisodeOutcome(0.0, 0.0, False, 0)
     s = encode(state, stage.strides)
     only, limit = only_action(env, choices), time_limit(env)
-    a = first = select_action(agent, policy_rng, s, stage.legal[choices], only, rates.epsilon, True)
-    for b in range(code(agent.rule.n_actions)):  # a source that does not need the policy must not read it
-        memory.policy[b] = memory.next_policy[b] if code(agent.rule.keeps_policy) else np.nan
+    a = first = begin(agent, policy_rng, s, stage.legal[choices], only, rates.epsilon)
     _write_record(stage.record, stage, memory, 0, a)
     total, discounted, gain = 0.0, 0.0, 1.0
     t = 0

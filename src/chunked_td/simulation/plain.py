@@ -10,11 +10,11 @@ import numpy as np
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.envs.protocol import Dynamics
 from chunked_td.lambdas.base import LambdaSource
-from chunked_td.learners.divergence import Diverged
 from chunked_td.learners.exploration import Exploration
 from chunked_td.learners.inputs import learner_by_name
 from chunked_td.learners.loop import play_episode
 from chunked_td.learners.schedule import Schedule
+from chunked_td.learners.state import Diverged
 from chunked_td.models.errors import ModelError
 
 _LEARNERS = {
@@ -64,9 +64,7 @@ class PlainRun:
         **settings: Any,
     ):
         if model == "oracle" or error is not None:
-            raise ValueError(
-                f"model must be 'counts' for {lambda_source!r}, which is plain Python, got {error or model!r}"
-            )
+            raise ValueError(f"model must be 'counts' for {lambda_source!r}, plain Python, got {error or model!r}")
         self.env, self.episode, self.diverged = _WatchedEnv(dynamics), 0, -1
         self.env.discount = settings["discount"]
         explores = learner != "td" and (exploration is None or exploration.uses_epsilon)
@@ -118,7 +116,3 @@ class PlainRun:
         mean = float(np.mean(self.stage.lambdas)) if self.stage.lambdas else np.nan
         self.stage.lambdas.clear()
         return mean
-
-    def probe(self, rows: np.ndarray) -> np.ndarray:
-        """Σ_i Q^i of the given rows."""
-        return self.values[rows].sum(axis=1)

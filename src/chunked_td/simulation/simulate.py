@@ -29,12 +29,10 @@ from chunked_td.bootstraps import BOOTSTRAPS
 from chunked_td.envs.protocol import Dynamics
 from chunked_td.lambdas.base import COUNTED, MODEL, LambdaSource, as_lambda_source
 from chunked_td.lambdas.forward import ForwardLambda
-from chunked_td.learners.divergence import DivergenceWarning, divergence_text
 from chunked_td.learners.exploration import EPSILON, Exploration, check_exploration
-from chunked_td.learners.planning.base import Planner, check_planner
-from chunked_td.learners.reward_sources import RewardSource, check_reward_source
+from chunked_td.learners.planning.base import Planner, RewardSource, check_planner, check_reward_source
 from chunked_td.learners.schedule import over_episodes
-from chunked_td.learners.state import NO_NUMBER
+from chunked_td.learners.state import NO_NUMBER, DivergenceWarning, divergence_text
 from chunked_td.learners.views import View, check_view
 from chunked_td.models.errors import ModelError
 from chunked_td.simulation.run import Run
@@ -218,9 +216,8 @@ def probe_rows(dynamics: Dynamics, learner: str, probes: Sequence[tuple[int, int
         raise ValueError(f"probes must be pairs of a state id and an action, got {probes!r}") from None
     for s, a in pairs:
         if not (0 <= s < states and 0 <= a < dynamics.n_actions):
-            raise ValueError(
-                f"probes must be (state id in 0..{states - 1}, action in 0..{dynamics.n_actions - 1}), got {(s, a)}"
-            )
+            actions = f"0..{dynamics.n_actions - 1}"
+            raise ValueError(f"probes must be (state id in 0..{states - 1}, action in {actions}), got {(s, a)}")
     return np.array([s if learner == "td" else s * dynamics.n_actions + a for s, a in pairs], np.int64)
 
 
@@ -231,7 +228,7 @@ def record_run(run: Run, marks: Sequence[int], rows: np.ndarray, keep_values: bo
         run.play_to(mark)
         lost = run.diverged >= 0
         misses.append(int(run.totals.misses[0]) + mark - run.episode)
-        probed.append(np.full(rows.size, np.nan) if lost else run.probe(rows))
+        probed.append(np.full(rows.size, np.nan) if lost else run.values[rows].sum(axis=1))
         returned.append(np.nan if lost else float(run.totals.returned[0]))
         discounted.append(np.nan if lost else float(run.totals.discounted[0]))
         run.totals.returned[0] = run.totals.discounted[0] = 0.0

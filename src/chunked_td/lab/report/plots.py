@@ -217,15 +217,15 @@ def in_panels(
 
 def sweep_traces(study: Results, style_from: Results, arms: Sequence[ArmResults]) -> list[PlotlyTrace]:
     """Mean score against step size, a line with a band per arm."""
-    traces: list[PlotlyTrace] = []
-    for arm in arms:
+
+    def points(arm: ArmResults) -> tuple[Any, np.ndarray]:
         runs = arm.require_runs()
-        found = arm_lines(
-            [arm], styles(style_from.arms), lambda _, runs=runs: (runs.step_sizes, runs.at().T), markers=True
-        )
+        return runs.step_sizes, runs.at().T
+
+    traces = arm_lines(arms, styles(style_from.arms), points, markers=True)
+    for arm, band in zip(arms, traces[::2], strict=True):
         if arm.fixed_lambda is not None:
-            found[0]["visible"] = False  # a dozen bands hide each other, so they start switched off
-        traces += found
+            band["visible"] = False  # a dozen bands hide each other, so they start switched off
     return traces
 
 

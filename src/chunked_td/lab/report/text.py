@@ -42,18 +42,16 @@ def findings(study: Results) -> list[str]:
 
 def not_run(studies: Mapping[str, Results]) -> list[str]:
     """What a profile left out or ran at a reduced size, in one paragraph each; nothing if all was run."""
-    absent, reduced = [], []
-    for study in studies.values():
-        absent += [f"{list_text(names)} ({study.about.title})"] if (names := [a.label for a in study.absent]) else []
-        reduced += [f"{list_text(names)} ({study.about.title})"] if (names := [a.label for a in study.reduced]) else []
-    texts = []
-    if absent:
-        texts.append(f"Not run at this profile: {'; '.join(absent)}.")
-    if reduced:
-        texts.append(
-            f"Run at a reduced size, and left out of comparisons at the end of training: {'; '.join(reduced)}."
-        )
-    return texts
+
+    def listed(kind: str) -> str:
+        found = [(list_text([arm.label for arm in getattr(it, kind)]), it.about.title) for it in studies.values()]
+        return "; ".join(f"{names} ({title})" for names, title in found if names)
+
+    heads = {
+        "absent": "Not run at this profile",
+        "reduced": "Run at a reduced size, and left out of comparisons at the end of training",
+    }
+    return [f"{head}: {names}." for kind, head in heads.items() if (names := listed(kind))]
 
 
 def order(study: Results) -> list[str]:

@@ -21,8 +21,8 @@ from chunked_td._numba import kernel
 from chunked_td.envs.table import TransitionTable
 from chunked_td.lab.studies.three_scores.problems import SolvedProblem, checkpoints
 from chunked_td.lab.study import BatchRunner, Columns, Scores
-from chunked_td.learners.divergence import DivergenceWarning
 from chunked_td.learners.exploration import GivenPolicy, ReturnBonus
+from chunked_td.learners.state import DivergenceWarning
 from chunked_td.simulation.simulate import check_threads, simulate
 
 if TYPE_CHECKING:

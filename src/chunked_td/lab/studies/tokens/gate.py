@@ -18,6 +18,7 @@ import numpy as np
 from chunked_td.lab.studies.tokens.learning import (
     CriticSays,
     Networks,
+    Weights,
     ask_critic,
     policy_logits,
     sample,
@@ -27,7 +28,6 @@ from chunked_td.lab.studies.tokens.learning import (
     warm_start,
 )
 from chunked_td.lab.studies.tokens.tasks import Prompts, TokenLayout, TokenTask, make_layout, mask_of, rewards_of
-from chunked_td.lab.studies.tokens.transformer import Weights
 from chunked_td.returns import length_lambda, log_probs_and_lambda, token_gae
 from chunked_td.returns.policy import PolicyLambda
 
