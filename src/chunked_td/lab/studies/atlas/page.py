@@ -223,7 +223,7 @@ class AtlasAnswer:
         names = list(dict.fromkeys(name for each in self.clear.values() for name in each.cells))
         names.sort(key=lambda name: (not family_called(name).held_out, -np.mean(
             [each.by_family(method)[name] for each in self.clear.values() if name in each.cells])))  # fmt: skip
-        places, near = np.arange(len(names)), self.nearest(method)
+        places, near = list(range(len(names))), self.nearest(method)
         titles = [family_called(name).title + (" *" if family_called(name).held_out else "") for name in names]
         with house_style():
             figure, panels = new_figure(7.6, 1.5 + 0.19 * len(names), len(self.clear), sharey=True)

@@ -134,7 +134,7 @@ def draw_scores(axis: Axes, places: Sequence[float], scores: np.ndarray, *, colo
     """Scores as points, those beyond `WINDOW` at its edge with their number; returns what is shown."""
     shown = np.clip(scores, *WINDOW)
     axis.scatter(shown, places, color=color, zorder=2, **look)
-    for place in np.flatnonzero(shown != scores):
+    for place in np.flatnonzero(shown != scores).tolist():
         if not np.isnan(scores[place]):
             side = 6 if scores[place] > 0 else -6
             text, ha = f"{scores[place]:.1f}".replace("-", "−"), "left" if side > 0 else "right"
