@@ -117,7 +117,11 @@ class TransitionTable(_Arrays):
         starts: Any,
         terminal: Any = (),
         horizon: int | None = None,
-        **keywords: Any,
+        nvec: Sequence[int] | None = None,
+        legal: Any = None,
+        names: Sequence[Hashable] | None = None,
+        bad_first: Iterable[int] = (),
+        bad_end: Iterable[int] = (),
     ) -> TransitionTable:
         """From dense arrays.
 
@@ -125,9 +129,9 @@ class TransitionTable(_Arrays):
           P: float64[S, A, S'], P(s' | s, a); a row of zeros is an action that is not legal.
           R: float64[S, A, S'], float64[S, A] or float64[S']: the reward; float64[S, A, S', d] for a reward vector.
           terminal: states (numbers, or bool[S]) in which an episode ends; entering one terminates.
-          keywords: `nvec`, `legal`, `names`, `bad_first`, `bad_end`.
         """
-        return cls._from_lists(building.Lists.from_dense(P, R, terminal), starts, horizon, **keywords)
+        lists = building.Lists.from_dense(P, R, terminal)
+        return cls._from_lists(lists, starts, horizon, nvec, legal, names, bad_first, bad_end)
 
     @classmethod
     def from_dynamics(cls, dynamics: Dynamics, *, starts: Any = None, horizon: int | None = None) -> TransitionTable:
