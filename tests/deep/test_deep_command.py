@@ -15,7 +15,14 @@ import pytest
 from chunked_td import cli
 from chunked_td.deep import training as training_module
 from chunked_td.deep.agents.base import RunTally
-from chunked_td.deep.training import DeepTraining, diverged_runs, plan_blocks, summary
+from chunked_td.deep.training import (
+    DeepTraining,
+    diverged_runs,
+    load_states,
+    plan_blocks,
+    save_states,
+    summary,
+)
 
 FIXED = ("--lambda", "0.9", "--seeds", "2")
 
@@ -118,6 +125,19 @@ def test_resuming_another_task_is_refused(tmp_path, capsys):
         message = capsys.readouterr().err
         assert "states.npz: is damaged, or was not written by DeepTraining.save" in message
         assert "pickle" not in message
+
+
+def test_a_flipped_bit_of_saved_states_is_found(tmp_path):
+    path, states = tmp_path / "states.npz", {"weights": np.arange(6, dtype=np.float32).reshape(2, 3)}
+    save_states(path, {"log": []}, states)
+    np.testing.assert_array_equal(load_states(path, {}, states)[1]["weights"], states["weights"])
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"states\.npz: is damaged"):
+            load_states(path, {}, states)
 
 
 def test_bad_options_are_refused_before_training(tmp_path, capsys, monkeypatch):

@@ -61,6 +61,12 @@ def resume(case: Case, content: bytes) -> Any:
     return run
 
 
+def content_of(saved: bytes) -> tuple[Any, list[bytes]]:
+    """What saved states say; the order of the fields of a log has no part in it."""
+    with np.load(io.BytesIO(saved)) as arrays:
+        return json.loads(str(arrays["about"])), [arrays[name].tobytes() for name in arrays.files if name != "about"]
+
+
 @attack("deep states: damaged bytes", prepare=fresh)
 def damaged_states(case: Case) -> Outcome:
     """Refused, or what was saved."""
@@ -78,7 +84,7 @@ def damaged_states(case: Case) -> Outcome:
     if run is None:
         return Outcome.REFUSED
     run.save(case.folder / "again.npz")
-    if (case.folder / "again.npz").read_bytes() != states():
+    if content_of((case.folder / "again.npz").read_bytes()) != content_of(states()):
         raise Found(Outcome.SILENT, "resumed with other content")
     return Outcome.SAME
 

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from chunked_td._archives import seal, unseal
 from chunked_td._checks import check_choice, check_positive, check_whole
 from chunked_td._files import write_atomically
 from chunked_td.deep.agents.base import RunTally
@@ -144,7 +145,7 @@ def save_states(path: str | Path, about: dict[str, Any], states: Any) -> None:
     leaves = [_plain(leaf) for leaf in jax.tree.leaves(states)]
     buffer = io.BytesIO()
     np.savez(buffer, about=json.dumps(about), **{f"leaf_{k}": leaf for k, leaf in enumerate(leaves)})  # type: ignore[arg-type]
-    write_atomically(path, buffer.getvalue())
+    write_atomically(path, seal(buffer.getvalue()))
 
 
 def load_states(path: str | Path, about: dict[str, Any], like: Any) -> tuple[dict[str, Any], Any]:
@@ -175,6 +176,7 @@ def _read_states(path: str | Path) -> tuple[dict[str, Any], list[np.ndarray]]:
     """What a file says about itself, and its arrays in order."""
     content = Path(path).read_bytes()
     try:
+        unseal(content)
         with np.load(io.BytesIO(content), allow_pickle=False) as stored:
             about = json.loads(str(stored["about"]))
             arrays = [stored[f"leaf_{k}"] for k in range(len(stored.files) - 1)]
