@@ -96,7 +96,8 @@ class RunTally(NamedTuple):
 
 def new_tally() -> RunTally:
     """All zero."""
-    return RunTally(*[jnp.zeros(())] * 6, jnp.zeros(BINS), jnp.zeros(()))
+    zero = jnp.zeros(())
+    return RunTally(zero, zero, zero, zero, zero, zero, jnp.zeros(BINS), zero)
 
 
 def count(
