@@ -96,8 +96,7 @@ class RunTally(NamedTuple):
 
 def new_tally() -> RunTally:
     """All zero."""
-    zero = jnp.zeros(())
-    return RunTally(zero, zero, zero, zero, zero, zero, jnp.zeros(BINS), zero)
+    return RunTally(*[jnp.zeros(())] * 6, histogram=jnp.zeros(BINS), square_error=jnp.zeros(()))
 
 
 def count(
