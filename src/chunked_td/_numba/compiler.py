@@ -143,7 +143,7 @@ def _leave_scipy_out() -> None:
         from numba.np import arraymath
     finally:
         linalg.ensure_blas = look
-    arraymath.ensure_blas = look
+    arraymath.ensure_blas = look  # pyright: ignore[reportPrivateImportUsage]
 
 
 def compiled_for_python(function: Callable[..., Any], cached: bool) -> Any:
