@@ -36,6 +36,8 @@ from chunked_td.learners.expected_traces import ExpectedTraces as ExpectedTraces
 from chunked_td.learners.exploration import CountBonus as CountBonus
 from chunked_td.learners.exploration import EpsilonPerStay as EpsilonPerStay
 from chunked_td.learners.exploration import Exploration as Exploration
+from chunked_td.learners.exploration import GivenPolicy as GivenPolicy
+from chunked_td.learners.exploration import ReturnBonus as ReturnBonus
 from chunked_td.learners.exploration import Softmax as Softmax
 from chunked_td.learners.hindsight import HindsightPolicyGradient as HindsightPolicyGradient
 from chunked_td.learners.hindsight import RudderQ as RudderQ

@@ -110,8 +110,9 @@ class Learner:
       discount: γ.
       epsilon: exploration of the ε-greedy policy, a number or a `Schedule`; 0.1 by default. Not used by state-value
         learners.
-      exploration: how to act on action values where it is not ε-greedily: `Softmax(temperature)` or
-        `CountBonus(scale)`. The values learned are those of the policy that acts.
+      exploration: how to act on action values where it is not ε-greedily: `Softmax(temperature)`,
+        `CountBonus(scale)` or another of `chunked_td.learners.exploration`. The values learned are those of the policy
+        that acts.
       seed: of the policy and the model; `learn` seeds the environment with it too.
       lambda_source: where λ comes from: a source from `chunked_td.lambdas`, one of your own, or a number.
       model: None for counts, an object that follows `chunked_td.models.Model`, or an error that the counts shall have,
@@ -654,8 +655,8 @@ class Learner:
         state, out = self.indexer.find(observation), np.zeros(self.n_actions)
         form, q = self.tables.exploration, self.q_values(observation, components=True)
         if not self._has_row(state):  # nothing was tried there
-            state, sizes = 0, {"S": 1, "A": self.n_actions, "d": self.n_rewards, "rows": self.n_actions}
-            form = self.exploration.compiled(sizes)  # type: ignore[union-attr]
+            sizes = {"S": 1, "A": self.n_actions, "d": self.n_rewards, "rows": self.n_actions}
+            form, state = self.exploration.unvisited(state, sizes)  # type: ignore[union-attr]
         write_policy(form, q, state, legal, at_episode(self.exploring_rate, self.episode), out)
         return out
 

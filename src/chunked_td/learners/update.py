@@ -45,7 +45,7 @@ from chunked_td.lambdas.episode import add_transition
 from chunked_td.lambdas.step import Transition, bootstrap_value, make_step
 from chunked_td.learners.planning.base import count_transition, expect_error, learns_directly, plan, reward_read
 from chunked_td.learners.state import NO_LAMBDA, NO_NUMBER, SLACK
-from chunked_td.policies import GIVEN, GREEDY, count_action, draw, only_legal, uniform_legal, write_policy
+from chunked_td.policies import GIVEN, GREEDY, count_action, count_reward, draw, only_legal, uniform_legal, write_policy
 from chunked_td.seeding import uniform
 from chunked_td.traces import LIMIT, backward_pass
 
@@ -243,6 +243,8 @@ def use_lambda(agent, step, ended, step_size):
         learn(agent.trace, agent, step, row, step_size, ended)
     after_step(agent.source, step, step.reward, step.td_error, ended)
     plan(agent.planning, agent, row, step.epsilon, step_size, ended != ONGOING)
+    first, last = step.previous < 0, ended != ONGOING
+    count_reward(agent.tables.exploration, step.reward, agent.rule.discount, first, last)
     agent.memory.previous[0] = step.state * A + step.action
     keep_policy(agent)
 
@@ -402,24 +404,19 @@ class Entries:
 
     @_entry_point
     def observe(form):
-        """observe(addresses, state, action, next_state, percept, next_action, ended): train count models, write δ_t."""
+        """observe(addresses, state, action, next_state, percept, next_action, ended): train counts; write δ_t and λ_t.
+
+        λ of a source that is plain Python is written by `python_steps`.
+        """
 
         def observe_step(addresses, state, action, next_state, percept, next_action, ended):
             work = read(addresses, form)
             step = known_step(work, state, action, next_state, percept, next_action)
             observe(work.agent, step, work.reward, ended)
+            if work.agent.source is not None:
+                write_lambda(work.agent, step)
 
         return observe_step
-
-    @_entry_point
-    def write_lambda(form):
-        """write_lambda(addresses, state, action, next_state, percept, next_action): λ_t into the memory."""
-
-        def lambda_of_step(addresses, state, action, next_state, percept, next_action):
-            work = read(addresses, form)
-            write_lambda(work.agent, known_step(work, state, action, next_state, percept, next_action))
-
-        return lambda_of_step
 
     @_entry_point
     def use_lambda(form):

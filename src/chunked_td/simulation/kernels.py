@@ -96,6 +96,7 @@ class EpisodeOutcome(NamedTuple):
     """What came of an episode."""
 
     returned: float
+    discounted: float  # the return, discounted
     missed: bool
     length: int
 
@@ -113,6 +114,7 @@ class Totals(NamedTuple):
 
     misses: Annotated[np.ndarray, "int64[1]"]
     returned: Annotated[np.ndarray, "float64[1]"]  # since the latest record
+    discounted: Annotated[np.ndarray, "float64[1]"]  # likewise
     steps: Annotated[np.ndarray, "int64[1]"]
 
 
@@ -195,12 +197,12 @@ def _play(env, agent, stage, env_rng, policy_rng, rates):
     choices = legal_actions(env, stage, agent.tables.nvec, env_rng, False, 0)
     if choices < 0:
         agent.watch[0] = -choices
-        return EpisodeOutcome(0.0, False, 0)
+        return EpisodeOutcome(0.0, 0.0, False, 0)
     s = encode(state, stage.strides)
     only, limit = only_action(env, choices), time_limit(env)
     a = first = begin(agent, policy_rng, s, stage.legal[choices], only, rates.epsilon)
     _write_record(stage.record, stage, memory, 0, a)
-    total = 0.0
+    total, discounted, gain = 0.0, 0.0, 1.0
     t = 0
     end = ONGOING
     while end == ONGOING:
@@ -210,24 +212,27 @@ def _play(env, agent, stage, env_rng, policy_rng, rates):
         choices = legal_actions(env, stage, agent.tables.nvec, env_rng, ended, t if t != limit else 0)
         if choices < 0:
             agent.watch[0] = -choices
-            return EpisodeOutcome(total, False, t - 1)
+            return EpisodeOutcome(total, discounted, False, t - 1)
         s2 = encode(state, stage.strides)
         end, only = TERMINATED if ended else TRUNCATED if t == limit else ONGOING, only_action(env, choices)
         arrival = Arrival(s, a, stage.reward, s2, state, s2, stage.legal[choices], only, end)
         a2 = advance(agent, policy_rng, arrival, rates, truth_for(agent.model, env, stage.before, state))
         for i in range(stage.reward.size):
             total += stage.reward[i]
+            discounted += gain * stage.reward[i]
+        gain *= agent.rule.discount
         _write_record(stage.record, stage, memory, t, a)
         _add_lambda(stage.lambdas, memory, t)
         s = s2
         a = a2
-    return EpisodeOutcome(total, env_miss(env, first, state), t)
+    return EpisodeOutcome(total, discounted, env_miss(env, first, state), t)
 
 
 @kernel
 def add_outcome(totals, outcome):
     """Add an episode to the totals."""
     totals.returned[0] += outcome.returned
+    totals.discounted[0] += outcome.discounted
     totals.misses[0] += 1 if outcome.missed else 0
     totals.steps[0] += outcome.length
 

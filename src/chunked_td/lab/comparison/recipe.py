@@ -14,7 +14,7 @@ from chunked_td.lab.study import Arm
 from chunked_td.lambdas.base import LambdaSource
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.lambdas.maturity import Mature
-from chunked_td.learners.exploration import EPSILON, CountBonus, EpsilonPerStay, Softmax
+from chunked_td.learners.exploration import EPSILON, EXPLORATIONS, CountBonus, Softmax
 from chunked_td.learners.rules import split_rule
 from chunked_td.learners.schedule import Schedule
 
@@ -148,7 +148,7 @@ def _python(value: Any) -> str:
     if isinstance(value, float | int):
         return f"{value:g}"
     text = repr(value).replace("Schedule(points=", "ctd.Schedule(").replace(", hold=False", "")
-    return f"ctd.{text}" if isinstance(value, Softmax | CountBonus | EpsilonPerStay) else text
+    return f"ctd.{text}" if type(value).__name__ in EXPLORATIONS else text
 
 
 def _indexer(settings: ComparisonSettings) -> str:
