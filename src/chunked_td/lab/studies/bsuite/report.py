@@ -39,8 +39,8 @@ def _draw(results: BsuiteResults) -> Any:
     for x, experiment in enumerate(experiments):
         found = {arm: scores for arm in LABELS if (scores := results.scores(experiment, arm)).size}
         for k, (arm, scores) in enumerate(found.items()):
-            place = x + 0.8 * ((k + 0.5) / len(found) - 0.5)
-            shown[LABELS[arm]] = axis.bar(place, scores.mean(), 0.75 / len(found), color=COLOURS[arm])
+            place = x + 0.13 * (k + 0.5 - len(found) / 2)
+            shown[LABELS[arm]] = axis.bar(place, scores.mean(), 0.12, color=COLOURS[arm])
             if scores.size > 1:
                 axis.plot([place] * scores.size, scores, "k.", ms=2)
     axis.set_xticks(range(len(experiments)), experiments)
