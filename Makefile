@@ -17,7 +17,7 @@ help:
 	@echo "make setup      the locked environment in $(VENV) (every other target does this first)"
 	@echo "make test       the tests, warnings as errors"
 	@echo "make test-all   with the long ones: more combinations and longer simulations of the same"
-	@echo "make reproduce  every experiment of the paper at its quick size and the atlas, with a report, in $(OUT)"
+	@echo "make reproduce  every experiment of the paper at its quick size, tiny ones of others and the atlas, with a report, in $(OUT)"
 	@echo "make lint       style, types, import directions"
 	@echo "make format     rewrite the code in the house style"
 	@echo "make docs       the documentation in site/, broken links as errors"
@@ -47,7 +47,13 @@ test: $(EXTRA)
 test-all: $(EXTRA)
 	$(BIN)/python -m pytest -n $(WORKERS) $(SHARED) -m ""
 
+# Studies that `reproduce` leaves out where none is named: one tiny instance each, then everything else and the report.
+SMALL := --profile smoke --no-report --out $(OUT)
 reproduce: $(READY)
+	$(BIN)/chunked-td reproduce memory-marks $(SMALL) --arms chunked-falling
+	$(BIN)/chunked-td reproduce bsuite $(SMALL) --cells bsuite-memory-size bsuite-discounting-chain --arms chunked
+	$(BIN)/chunked-td reproduce fan-in $(SMALL) --cells backward-sarsa-fan-in --arms backward 0.9
+	$(BIN)/chunked-td reproduce compression $(SMALL) --cells compression-known-5 --arms compressor-gru
 	$(BIN)/chunked-td reproduce --profile quick --out $(OUT)
 
 lint: $(READY)

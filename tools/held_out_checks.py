@@ -11,7 +11,7 @@ import numpy as np
 
 from chunked_td._files import write_atomically
 from chunked_td.lab.store.tables import load_table
-from chunked_td.lab.studies.three_scores.methods import FIXED, LABELS, OTHERS, RULE, STEPS
+from chunked_td.lab.studies.three_scores.methods import COMPARED, FIXED, LABELS, RULE, STEPS
 from chunked_td.lab.studies.three_scores.protocol import families
 from chunked_td.lab.studies.three_scores.results import Runs, Scored, on_common_seeds, raw_scores, scored
 
@@ -49,11 +49,11 @@ def without_best_two(found: Scored) -> str:
 
 def all_methods(name: str, runs: Runs) -> str:
     """Every method against the rule, on the families on which all were run at every setting."""
-    run = on_common_seeds(runs, [*FIXED, *OTHERS])
+    run = on_common_seeds(runs, [*FIXED, *COMPARED])
     missing = sorted({family for family, _ in set(runs) - set(run)})
     run = {problem: each for problem, each in run.items() if problem[0] not in missing}
     rest = scored(run)
-    methods = sorted([*OTHERS, rest.best_fixed(True)], key=lambda method: -rest.mean(method, True))
+    methods = sorted([*COMPARED, rest.best_fixed(True)], key=lambda method: -rest.mean(method, True))
     count = len(rest.by_family(RULE, True))
     rows = [f"| {name}, {count} held-out families | mean | median | worst family | less the rule |", "| --- " * 5 + "|"]
     for method in methods:

@@ -30,26 +30,8 @@ def _public_names() -> dict[str, str]:
 
 _NAMES = _public_names()
 
-# modules of the learners' room that define no learner
-_OTHERS = (
-    "divergence",
-    "expected_traces",
-    "exploration",
-    "hindsight",
-    "learned_components",
-    "learner",
-    "least_squares",
-    "lineage",
-    "logged",
-    "loop",
-    "planning",
-    "saving",
-    "schedule",
-)
 LEARNERS = tuple(
-    name
-    for name, home in _NAMES.items()
-    if home.startswith("chunked_td.learners.") and home.split(".")[2] not in _OTHERS
+    name for name, home in _NAMES.items() if home in ("chunked_td.learners.named", "chunked_td.learners.sutton_singh")
 )
 
 __all__ = ["LEARNERS", "__version__", *_NAMES]  # pyright: ignore[reportUnsupportedDunderAll]

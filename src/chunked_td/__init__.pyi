@@ -9,6 +9,7 @@ from chunked_td.features import Features as Features
 from chunked_td.features import FourierBasis as FourierBasis
 from chunked_td.features import OwnFeatures as OwnFeatures
 from chunked_td.features import TileCoding as TileCoding
+from chunked_td.indexing import Codebook as Codebook
 from chunked_td.indexing import Discretise as Discretise
 from chunked_td.indexing import indexer_from_state as indexer_from_state
 from chunked_td.indexing import make_indexer as make_indexer
@@ -31,12 +32,12 @@ from chunked_td.lambdas.value import ValueLambda as ValueLambda
 from chunked_td.lambdas.variance import VarianceLambda as VarianceLambda
 from chunked_td.lambdas.visit import VisitLambda as VisitLambda
 from chunked_td.lambdas.watkins import WatkinsLambda as WatkinsLambda
-from chunked_td.learners.divergence import Diverged as Diverged
-from chunked_td.learners.divergence import DivergenceWarning as DivergenceWarning
 from chunked_td.learners.expected_traces import ExpectedTraces as ExpectedTraces
 from chunked_td.learners.exploration import CountBonus as CountBonus
 from chunked_td.learners.exploration import EpsilonPerStay as EpsilonPerStay
 from chunked_td.learners.exploration import Exploration as Exploration
+from chunked_td.learners.exploration import GivenPolicy as GivenPolicy
+from chunked_td.learners.exploration import ReturnBonus as ReturnBonus
 from chunked_td.learners.exploration import Softmax as Softmax
 from chunked_td.learners.hindsight import HindsightPolicyGradient as HindsightPolicyGradient
 from chunked_td.learners.hindsight import RudderQ as RudderQ
@@ -70,6 +71,8 @@ from chunked_td.learners.planning.smoothed_reward import SmoothedReward as Smoot
 from chunked_td.learners.saving import load as load
 from chunked_td.learners.schedule import Schedule as Schedule
 from chunked_td.learners.schedule import linear as linear
+from chunked_td.learners.state import Diverged as Diverged
+from chunked_td.learners.state import DivergenceWarning as DivergenceWarning
 from chunked_td.learners.sutton_singh import CorrectedTD as CorrectedTD
 from chunked_td.learners.sutton_singh import NaiveTD0 as NaiveTD0
 from chunked_td.learners.sutton_singh import TDNOverN as TDNOverN

@@ -39,7 +39,7 @@ def check_text(name: str, value: Any) -> str:
 
 def check_seed(seed: Any) -> int:
     """Return a whole number from 0 as an int."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+    if not _is_whole(seed) or seed < 0:
         raise ValueError(f"seed must be a whole number from 0, got {seed!r}")
     return int(seed)
 
@@ -47,7 +47,7 @@ def check_seed(seed: Any) -> int:
 def check_episodes(episodes: Any, least: int) -> int:
     """Return a number of episodes as an int."""
     most = 10**9
-    if isinstance(episodes, bool) or not isinstance(episodes, int | np.integer) or not least <= episodes <= most:
+    if not _is_whole(episodes) or not least <= episodes <= most:
         raise ValueError(f"episodes must be a whole number from {least} to {most:,}, got {episodes!r}")
     return int(episodes)
 
@@ -91,12 +91,15 @@ def check_numbers(name: str, value: Any, accepted: str) -> np.ndarray:
 def check_whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     """Return a whole number in [least, most] as an int; no `most` means no upper limit."""
     accepted = f"an integer >= {least}" if most is None else f"an integer in [{least}, {most}]"
-    if isinstance(value, bool) or not isinstance(value, Integral):
+    if not _is_whole(value):
         raise _wrong_type(name, value, accepted)
-    number = int(value)
-    if number < least or (most is not None and number > most):
+    if value < least or (most is not None and value > most):
         raise ValueError(f"{name} must be {accepted}, got {value!r}")
-    return number
+    return int(value)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def check_count(name: str, value: Any) -> int:
@@ -106,17 +109,18 @@ def check_count(name: str, value: Any) -> int:
 
 def check_finite(name: str, value: Any) -> float:
     """Return a finite number as a float."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise _wrong_type(name, value, "a finite number")
-    return _check_number(name, value, -math.inf, math.inf, "a finite number")
+    return _check_real(name, value, -math.inf, math.inf, "a finite number")
 
 
 def check_probability(name: str, value: Any) -> float:
     """Return a probability as a float."""
-    accepted = "a probability in [0, 1]"
+    return _check_real(name, value, 0.0, 1.0, "a probability in [0, 1]")
+
+
+def _check_real(name: str, value: Any, low: float, high: float, accepted: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise _wrong_type(name, value, accepted)
-    return _check_number(name, value, 0.0, 1.0, accepted)
+    return _check_number(name, value, low, high, accepted)
 
 
 def check_flag(name: str, value: Any) -> bool:

@@ -118,18 +118,18 @@ def softmax(q, legal, temperature, out):
 
 
 @kernel
-def optimistic_greedy(q, visits, legal, scale, epsilon, out):
+def optimistic_greedy(q, visits, legal, scale, prior, epsilon, out):
     """Probabilities of the ε-greedy policy on Σ_i Q^i plus a bonus for actions that were seldom taken.
 
-        U(a) = Q(a) + c/√n(a),   π(a) = ε/|legal| + (1 − ε)/|greedy in U| · [a is greedy in U],   0 where masked
+        U(a) = Q(a) + c/√(n(a) + n₀),   π(a) = ε/|legal| + (1 − ε)/|greedy in U| · [a is greedy in U],   0 where masked
 
-    Actions never taken, n(a) = 0, come before all others. NaN is treated as in `epsilon_greedy`.
+    With n₀ = 0, actions never taken come before all others. NaN is treated as in `epsilon_greedy`.
 
     Args:
       q: float64[A, d], one column per reward component.
       visits: int64[A], n.
       legal: bool[A], at least one true.
-      scale: c, positive.
+      scale: c, from 0. prior: n₀, from 0.
       epsilon: float in [0, 1].
       out: float64[A], overwritten.
     """
@@ -139,7 +139,8 @@ def optimistic_greedy(q, visits, legal, scale, epsilon, out):
         if legal[a]:
             for i in range(q.shape[1]):
                 out[a] += q[a, i]
-            out[a] = math.inf if visits[a] == 0 else out[a] + scale / math.sqrt(visits[a])
+            n = visits[a] + prior
+            out[a] = math.inf if n == 0.0 else out[a] + scale / math.sqrt(n)
             count += 1
             if out[a] == out[a] and (ties == 0 or out[a] > best):
                 best, ties = out[a], 1
@@ -154,8 +155,10 @@ def _epsilon_greedy(no_exploration, q, state, legal, rate, out):
 
 
 write_policy, count_action = dispatch("probabilities", _epsilon_greedy), dispatch("count_action", None)
+count_reward = dispatch("count_reward", None)
 """write_policy(exploration, q, state, legal, rate, out): π(·|state) of the compiled form of an `Exploration`, or of the
-ε-greedy policy for None. count_action(exploration, state, action, n_actions): an action has been taken."""
+ε-greedy policy for None. count_action(exploration, state, action, n_actions): an action has been taken.
+count_reward(exploration, reward, discount, first, last): a reward has come, in the first or last step of an episode."""
 
 
 @kernel

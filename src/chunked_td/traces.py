@@ -125,8 +125,8 @@ def decay(trace, discount, lambda_t, cutoff):
 
 
 @kernel
-def mark(trace, row, replacing):
-    """e(row) ← e(row) + 1 (accumulating) or e(row) ← 1 (replacing)."""
+def live_slot(trace, row):
+    """The place of a row among the live entries, a new one with weight 0 where it had none."""
     k = trace.slot[row]
     if k < 0:
         k = trace.count[0]
@@ -135,6 +135,13 @@ def mark(trace, row, replacing):
         trace.slot[row] = k
         for i in range(trace.weight.shape[1]):
             trace.weight[k, i] = 0.0
+    return k
+
+
+@kernel
+def mark(trace, row, replacing):
+    """e(row) ← e(row) + 1 (accumulating) or e(row) ← 1 (replacing)."""
+    k = live_slot(trace, row)
     for i in range(trace.weight.shape[1]):
         trace.weight[k, i] = 1.0 if replacing else trace.weight[k, i] + 1.0
 

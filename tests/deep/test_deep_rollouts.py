@@ -22,7 +22,7 @@ from chunked_td.deep import (
     RolloutLambda,
 )
 from chunked_td.deep.lambdas import DeepLambda
-from chunked_td.deep.reading import from_episode_starts
+from chunked_td.deep.rollouts import from_episode_starts
 from chunked_td.envs.spaces import read_space
 
 T, B = 24, 8

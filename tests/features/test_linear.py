@@ -379,8 +379,7 @@ def test_a_damaged_file_is_refused(tmp_path):
     agent = ctd.SarsaLambda(env, indexer=ctd.TileCoding(env, 4, 2))
     agent.learn(env, 1, progress=False)
     for name, value in (("trace_which", 99), ("trace_found", 3)):
-        arrays: dict = {}
-        _tables_out(agent, arrays)
+        arrays = _tables_out(agent)
         check_arrays(agent, arrays)
         arrays[name] = np.full_like(arrays[name], value)
         with pytest.raises(ValueError, match="trace_which, trace_found"):

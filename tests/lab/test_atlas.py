@@ -18,10 +18,13 @@ from chunked_td.lab.running.reproduce import RunOptions
 from chunked_td.lab.store.settings import family_of
 from chunked_td.lab.studies.atlas.families import CHOICE, FAMILIES, PREDICTION
 from chunked_td.lab.studies.atlas.families.corridors import corridor
-from chunked_td.lab.studies.atlas.methods import FIXED_GROUP, FIXED_METHODS, ONLY_ON, builtin_methods, methods_in
+from chunked_td.lab.studies.atlas.methods import FIXED_METHODS, ONLY_ON, builtin_methods, methods_in, scored_methods
 from chunked_td.lab.studies.atlas.protocol import PROFILES, ProblemKey, problems, protocol_of
-from chunked_td.lab.studies.atlas.results import key_of, make_atlas, steps_in, verdict
+from chunked_td.lab.studies.atlas.results import key_of, make_atlas, verdict
+from chunked_td.lab.studies.atlas.run import PROFILES as SCORES
+from chunked_td.lab.studies.atlas.run import QUICK_FAMILIES
 from chunked_td.lab.studies.atlas.run import atlas as run_atlas
+from chunked_td.lab.studies.three_scores.protocol import all_families, families, score_protocols
 
 RESULTS = Path(__file__).parents[2] / "results" / "atlas"
 
@@ -197,26 +200,34 @@ def test_every_method_runs(method):
     assert np.isfinite(columns["score"]).all()
 
 
+def few(monkeypatch):
+    """Fixed λs alone, so that little is compiled."""
+    some = [arm for arm in scored_methods() if arm.id in ("accumulating-0", "accumulating-1", "replacing-0.8")]
+    monkeypatch.setattr("chunked_td.lab.studies.atlas.run.scored_methods", lambda: some)
+
+
 def test_the_command_runs_resumes_and_takes_a_method_of_ones_own(tmp_path, capsys, monkeypatch):
-    some = [method for method in builtin_methods() if method.group == FIXED_GROUP or method.id == "forward"]
-    monkeypatch.setattr("chunked_td.lab.studies.atlas.run.builtin_methods", lambda: some)  # fewer to compile
+    few(monkeypatch)
     mine = tmp_path / "mine.py"
     guide = (Path(__file__).parents[2] / "docs" / "guide" / "atlas.md").read_text(encoding="utf-8")
     mine.write_text(guide.split("```python\n")[1].split("```")[0], encoding="utf-8")
-    command = ["atlas", "--out", str(tmp_path / "map"), "--families", "delay", "--seeds", "1", "--method", str(mine)]
+    command = ["atlas", "--out", str(tmp_path / "map"), "--families", "delay", "--seeds", "6", "--method", str(mine)]
     for expected in ("saved", "nothing to do"):
         with pytest.raises(SystemExit) as end:
             main(command)
         assert end.value.code == 0
         said = capsys.readouterr().out
         assert expected in said
-        assert "24 runs, 122,400 environment steps" in said  # 300 episodes of 17 steps each
-    frame = pl.read_parquet(tmp_path / "map" / "scores.parquet")
-    assert "squared" in frame["method"].to_list()
-    assert "Squared" in (tmp_path / "map" / "atlas.html").read_text(encoding="utf-8")
-    assert set(frame["family"]) == {"delay"}
-    assert set(frame["steps"]) == {300 * 17}
-    assert "24 runs, 7,200 episodes, 122,400 steps" in (tmp_path / "map" / "tables" / "answer.md").read_text("utf-8")
+        assert "Squared and the best single fixed λ" in said
+    frame = pl.read_parquet(tmp_path / "map" / "runs.parquet")
+    assert set(frame["method"]) == {"squared", "accumulating-0", "accumulating-1", "replacing-0.8"}
+    assert set(frame["behaviour"]) == {"given", "bonus"}
+    assert "Squared and the best single fixed λ" in (tmp_path / "map" / "atlas.html").read_text(encoding="utf-8")
+    with pytest.raises(SystemExit):
+        main([*command, "--page-only"])
+    assert "Squared and the best single fixed λ" in capsys.readouterr().out
+    assert run_atlas(out=tmp_path / "map", seeds=3) == 2
+    assert "at least 4" in capsys.readouterr().err
 
 
 FAMILY = """
@@ -236,25 +247,28 @@ MINE = Family("two-ways", "Two ways", "The second way pays.", "gain", (1.0, 2.0,
 
 
 def test_a_family_of_ones_own_is_one_file(tmp_path, capsys, monkeypatch):
-    some = [method for method in builtin_methods() if method.group == FIXED_GROUP]
-    monkeypatch.setattr("chunked_td.lab.studies.atlas.run.builtin_methods", lambda: some)  # fewer to compile
+    few(monkeypatch)
     (tmp_path / "ways.py").write_text(FAMILY)
     try:
         assert (
-            run_atlas(out=tmp_path / "map", families=[str(tmp_path / "ways.py")], seeds=1, how=RunOptions(quiet=True))
+            run_atlas(out=tmp_path / "map", families=[str(tmp_path / "ways.py")], seeds=4, how=RunOptions(quiet=True))
             == 0
         )
-        frame = pl.read_parquet(tmp_path / "map" / "scores.parquet")
+        frame = pl.read_parquet(tmp_path / "map" / "runs.parquet")
         assert set(frame["family"]) == {"two-ways"}
         assert "Two ways" in (tmp_path / "map" / "atlas.html").read_text(encoding="utf-8")
-        one = protocol_of(ProblemKey("two-ways", 2.0), some, PROFILES["quick"]).environment
+        one = protocol_of(ProblemKey("two-ways", 2.0), [], PROFILES["quick"]).environment
         assert one.arguments["source"].startswith("@")  # an edit makes new batches
-        assert "source" not in protocol_of(ProblemKey("delay", 4), some, PROFILES["quick"]).environment.arguments
+        (score,) = score_protocols([FAMILIES["two-ways"]], [], SCORES["quick"], ["given"])
+        assert score.environment.arguments["source"] == one.arguments["source"]
+        assert "source" not in protocol_of(ProblemKey("delay", 4), [], PROFILES["quick"]).environment.arguments
     finally:
         FAMILIES.pop("two-ways", None)
     (tmp_path / "taken.py").write_text(FAMILY.replace("two-ways", "delay"))
-    assert run_atlas(out=tmp_path / "other", families=[str(tmp_path / "taken.py")], seeds=1) == 2
+    assert run_atlas(out=tmp_path / "other", families=[str(tmp_path / "taken.py")], seeds=4) == 2
     assert "the id 'delay' is taken" in capsys.readouterr().err
+    assert run_atlas(out=tmp_path / "other", families=["nothing"], seeds=4) == 2
+    assert "rooms" in capsys.readouterr().err  # families of both kinds are named
 
 
 def test_stored_names_outlive_the_move():
@@ -266,13 +280,6 @@ def test_stored_names_outlive_the_move():
     assert family["scoring"] == "chunked_td.lab.atlas.scoring:right_choices"
     assert family["options"] == {"view": "traces"}
     assert key_of(protocol.id) == key
-
-
-def test_steps_are_said_only_where_all_runs_have_them():
-    frame = pl.DataFrame({"steps": [3_000_000_000 // 2] * 4}, schema={"steps": pl.Int32})
-    assert steps_in(frame) == 6_000_000_000
-    assert steps_in(frame.with_columns(pl.Series("steps", [1, None, 2, 3], pl.Int32))) is None
-    assert steps_in(pl.DataFrame({"score": [1.0]})) is None
 
 
 @pytest.mark.parametrize(
@@ -303,6 +310,16 @@ def test_profiles_hold_what_they_promise():
     assert len(quick) == len(families)
     held = {name for name in families if FAMILIES[name].held_out}
     assert 3 * len(held) >= len(families)
+
+
+def test_the_quick_profile_of_three_scores_has_both_kinds_of_families_and_a_rule():
+    assert {all_families()[name].held_out for name in QUICK_FAMILIES} == {True, False}
+    assert set(QUICK_FAMILIES) <= {*families(False), *families(True)}
+    quick = [arm for arm in scored_methods() if arm.quick]
+    assert {"lineage-expected", "forward", "accumulating-0", "replacing-1", "replacing-0.4"} <= {
+        arm.id for arm in quick
+    }
+    assert len({arm.id for arm in scored_methods()}) == len(scored_methods())
 
 
 def test_watkins_runs_where_values_are_not_scored():

@@ -38,9 +38,9 @@ def test_the_rule_reads_reaches_as_it_says():
     assert rule.reach_claim(reaches(a=20, b=5)) == "fails"
     alone = {"a": reaches(a=20, b=10)["a"]}
     assert rule.reach_claim(alone) == "in part"
-    assert rule.memory_claim(reaches(a=50, b=10), reaches(a=20, b=10)) == "holds"
-    assert rule.memory_claim(reaches(a=20, b=10), reaches(a=20, b=20)) == "fails"
-    assert rule.memory_claim(alone, alone) == "in part"
+    assert rule.memory_claim(reaches(a=50, b=10), reaches(a=20, b=10))["memory"] == "holds"
+    assert rule.memory_claim(reaches(a=20, b=10), reaches(a=20, b=20))["memory"] == "fails"
+    assert rule.memory_claim(alone, alone)["memory"] == "in part"
 
 
 def test_a_tiny_study_is_collected_and_tabled(tmp_path, monkeypatch):

@@ -1,21 +1,24 @@
-"""The study of three scores: its runs against the package's learners, its exact numbers, and cross-fitting."""
+"""Three scores against their definitions, exact numbers, and cross-fitting."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+import polars as pl
 import pytest
 
 import chunked_td as ctd
-from chunked_td._numba import form, kernel
+from chunked_td.lab.running.batches import execute
+from chunked_td.lab.running.plan import Size, batches_of
 from chunked_td.lab.statistics import cross_fitted
-from chunked_td.lab.studies.three_scores.methods import FIXED, METHODS, RULE, STEPS
+from chunked_td.lab.studies.atlas import families as atlas_families
+from chunked_td.lab.studies.atlas.families import Family
+from chunked_td.lab.studies.three_scores.methods import ARMS, FIXED, RULE, STEPS, FallingLambda
 from chunked_td.lab.studies.three_scores.problems import checkpoints, prepare
-from chunked_td.lab.studies.three_scores.protocol import STUDY, families
-from chunked_td.lab.studies.three_scores.results import scored
-from chunked_td.lab.studies.three_scores.runs import BONUS, GIVEN, GREEDY, greedy_return, new_state, run, scores
+from chunked_td.lab.studies.three_scores.protocol import STUDY, ScoreSize, families, protocol_of
+from chunked_td.lab.studies.three_scores.results import on_common_seeds, raw_scores, scored, with_tied
+from chunked_td.lab.studies.three_scores.runner import ChainRoom, greedy_return, scores_of_values
 from chunked_td.lab.study import NOT_RUN, Verdict
+from chunked_td.simulation import simulate
 
 LOOP = {
     0: {0: [(0.8, 1, 0.0, False), (0.2, 0, -0.1, False)], 1: [(1.0, 2, 0.0, False)]},
@@ -26,112 +29,103 @@ LOOP = {
 TABLE = ctd.TransitionTable.from_outcomes(LOOP, starts=[0, 2], horizon=15)
 
 
-@dataclass(frozen=True)
-class Given(ctd.Exploration):
-    """A policy that does not depend on the values."""
-
-    rows: tuple = ()
-
-    def compiled(self, sizes):
-        table = np.zeros((sizes["S"], sizes["A"]))
-        table[: len(self.rows)] = self.rows
-        return form(type(self), ("table",))(table)
-
-    @staticmethod
-    @kernel
-    def probabilities(exploration, q, state, legal, rate, out):
-        for a in range(out.size):
-            out[a] = exploration.table[state, a]
+EPISODES = 40
+MARKS = [int(mark) for mark in checkpoints(EPISODES)]
+FAMILY = Family("loop", "Loop", "", "size", (1, 2, 3), lambda size: TABLE, episodes=EPISODES, discount=0.9)
 
 
-def recorded(problem, episodes):
-    """The transitions of a run, drawn again with NumPy's legacy generator, which Numba's follows."""
-    rng = np.random.RandomState(5)
-
-    def draw(chances):
-        u = rng.random_sample()
-        for k, p in enumerate(chances[:-1]):
-            if p > 0 and u < p:
-                return k
-            u -= p
-        return int(np.flatnonzero(chances)[-1])
-
-    A = problem.legal.shape[1]
-    for _ in range(episodes):
-        x, steps = int(problem.start[draw(problem.start_chance)]), []
-        for _ in range(problem.limit):
-            a = draw(problem.policy[x])
-            first, last = problem.first[x * A + a], problem.first[x * A + a + 1]
-            k = first + draw(problem.chance[first:last])
-            steps.append((x, a, problem.reward[k], int(problem.target[k]), bool(problem.ends[k])))
-            x = int(problem.target[k])
-            if problem.ends[k]:
-                break
-        yield steps
+@pytest.fixture(autouse=True)
+def known(monkeypatch):
+    monkeypatch.setitem(atlas_families.FAMILIES, "loop", FAMILY)
 
 
-@pytest.mark.parametrize(
-    "name", [RULE, STEPS, "lineage-zero", "accumulating-0.9", "replacing-0.6", "lineage-all-expected"]
-)
-@pytest.mark.uncompiled
-def test_runs_are_those_of_the_learners(name):
-    """The same transitions of a given policy, which the learner draws as an exploration of its own."""
-    problem, method = prepare(TABLE, 0.9, 0.1), METHODS[name]
-    state, out = new_state(problem, method), np.zeros((1, 2))
-    run(problem, state, method, GIVEN, 0.3, 5, np.array([40]), out)
-    options = {
-        0: {},
-        1: {"replacing": True},
-        2: {"view": ctd.Lineage(method.prior, ("share", "zero")[method.zero], ("pairs", "steps")[method.steps])},
-    }
-    agent = ctd.ExpectedSarsaLambda(
-        TABLE.env(),
-        lambda_=method.lambda_,
-        discount=0.9,
-        step_size=0.3,
-        exploration=Given(tuple(map(tuple, problem.policy))),
-        reward_source=ctd.ExpectedError(method.expected) if method.expected else None,
-        **options[method.trace],
-    )
-    for steps in recorded(problem, 40):
-        agent.start(steps[0][0], action=steps[0][1])
-        for t, (_, _, reward, x, ended) in enumerate(steps):
-            last = t + 1 == len(steps)
-            agent.step(reward, x, ended, last and not ended, next_action=None if last else steps[t + 1][1])
-    np.testing.assert_allclose(agent.tables.values[: state.values.size, 0], state.values, rtol=1e-9, atol=1e-12)
+def columns_of(arm, behaviour, seeds=3):
+    """What the runner makes of the arm's runs, and its protocol."""
+    protocol = protocol_of(FAMILY, 2, behaviour, [arm], ScoreSize(seeds, (-2,)))
+    return execute(batches_of(protocol, arm, Size(seeds, EPISODES, (-2,)))[0], 1), protocol
+
+
+def greedy_by_definition(q, steps=15):
+    """Return over so many steps of the policy that is greedy in q, ties shared, outcome by outcome."""
+    returns = np.zeros(4)
+    for _ in range(steps):
+        each = [
+            [sum(p * (r + (0 if e else 0.9 * returns[y])) for p, y, r, e in LOOP[x][a]) for a in (0, 1)] for x in LOOP
+        ]
+        best = np.array(q) == np.max(q, axis=1, keepdims=True)
+        returns = (best * each).sum(1) / best.sum(1)
+    return returns[[0, 2]].mean()
+
+
+@pytest.mark.parametrize("name", [RULE, STEPS, "accumulating-0.8", "replacing-0.6"])
+def test_scores_are_those_of_a_learner_played_step_by_step(name):
+    """Values and decisions from an agent's Q at the checkpoints; control from the rewards that it was paid."""
+    arm = ARMS[name]
+    exact = prepare(TABLE, 0.9)
+    ways = {"given": {"exploration": ctd.GivenPolicy(exact.policy)}}
+    ways |= {"bonus": {"exploration": ctd.ReturnBonus(), "epsilon": 0.1}, "greedy": {"epsilon": 0.1}}
+    for behaviour, way in ways.items():
+        columns, protocol = columns_of(arm, behaviour)
+        assert protocol.epsilons(1) == 0.1
+        for seed in range(3):
+            env = TABLE.env()
+            options = {"lambda_": arm.lambda_source, "discount": 0.9, "step_size": 0.25, "seed": seed}
+            agent = ctd.ExpectedSarsaLambda(env, **options, **way, **arm.options)
+            errors, decisions, paid = [], [], []
+            for episode in range(1, EPISODES + 1):
+                action, gain, total = agent.start(*env.reset(seed=seed if episode == 1 else None)), 1.0, 0.0
+                while action is not None:
+                    observation, reward, terminated, truncated, info = env.step(action)
+                    total, gain = total + gain * reward, gain * 0.9
+                    action = agent.step(reward, observation, terminated, truncated, info)
+                paid.append(total)
+                if episode in MARKS:
+                    q = np.array([agent.q_values(x) for x in range(4)])
+                    errors.append(np.sqrt((exact.weight * (q - exact.exact) ** 2).sum()))
+                    decisions.append(greedy_by_definition(q))
+            score, decision = (-np.mean(errors), np.mean(decisions)) if behaviour == "given" else (np.mean(paid), 0.0)
+            assert columns["score"][seed] == pytest.approx(score)
+            assert columns["decision"][seed] == pytest.approx(decision)
 
 
 @pytest.mark.uncompiled
 def test_exact_numbers_of_a_problem():
     """V* and Q^π satisfy their equations, outcome by outcome; a policy greedy in Q* earns V*."""
-    problem = prepare(TABLE, 0.9, 0.1)
-    values = (problem.policy * problem.exact).sum(1)
-    for (x, a), exact in np.ndenumerate(problem.exact):
-        listed = [(p, r + (0.0 if ended else 0.9 * values[y]), y, r, ended) for p, y, r, ended in LOOP[x][a]]
-        assert exact == pytest.approx(sum(p * target for p, target, *_ in listed))
-        optimal = sum(p * (r + (0.0 if ended else 0.9 * problem.best[y])) for p, _, y, r, ended in listed)
-        assert problem.advantage[x, a] == pytest.approx(optimal - problem.best[x])
-    assert problem.advantage.max(1) == pytest.approx(0.0, abs=1e-9)
-    assert problem.weight.sum() == pytest.approx(1.0)
-    state = new_state(prepare(TABLE._replace(limit=400), 0.9, 0.1), METHODS["tied"])
-    state.values[:] = (problem.best[:, None] + problem.advantage).ravel()
-    assert greedy_return(problem._replace(limit=400), state) == pytest.approx(problem.best[[0, 2]].mean())
+    exact = prepare(TABLE, 0.9)
+    values, optimal = (exact.policy * exact.exact).sum(1), np.zeros((4, 2))
+    for (x, a), q in np.ndenumerate(exact.exact):
+        assert q == pytest.approx(sum(p * (r + (0.0 if e else 0.9 * values[y])) for p, y, r, e in LOOP[x][a]))
+        optimal[x, a] = sum(p * (r + (0.0 if e else 0.9 * exact.best[y])) for p, y, r, e in LOOP[x][a])
+    assert optimal.max(1) == pytest.approx(exact.best)
+    greedy = optimal >= optimal.max(1, keepdims=True) - 1e-9
+    assert exact.policy == pytest.approx(0.25 + 0.5 * greedy / greedy.sum(1, keepdims=True))
+    assert exact.weight.sum() == pytest.approx(1.0)
+    long = exact._replace(limit=400)
+    assert greedy_return(long, optimal.ravel(), ChainRoom.of(long)) == pytest.approx(exact.best[[0, 2]].mean())
+    tied = np.zeros(8)
+    assert greedy_return(exact, tied, ChainRoom.of(exact)) == pytest.approx(greedy_by_definition(tied.reshape(4, 2)))
 
 
-@pytest.mark.uncompiled
-@pytest.mark.parametrize("limit", [2, 15])
-def test_the_score_of_control_is_the_return_on_average(limit):
-    """A run that learns nothing (α = 0) acts uniformly among ties: the exact return of that policy, so many steps long.
+def test_a_run_that_diverges_has_the_worst_scores():
+    q = np.zeros((2, 3, 8))
+    q[1, 2, 4] = np.nan
+    score, decision = scores_of_values(prepare(TABLE, 0.9), q, 1)
+    assert np.isfinite([score[0], decision[0]]).all()
+    assert np.isnan([score[1], decision[1]]).all()
 
-    Returns without the noise of outcomes differ by less than 2; 3,000 episodes give a standard error below 0.02.
-    """
-    problem = prepare(TABLE._replace(limit=limit), 0.9, 0.1)
-    found = scores(problem, METHODS["replacing-0"], GREEDY, np.zeros(1), np.arange(1), np.array([3000]))
-    returns = np.zeros(4)
-    for _ in range(limit):
-        q = [[sum(p * (r + (0 if e else 0.9 * returns[y])) for p, y, r, e in LOOP[x][a]) for a in (0, 1)] for x in LOOP]
-        returns = np.mean(q, axis=1)
-    assert found[0, 0, 0] == pytest.approx(returns[[0, 2]].mean(), abs=0.06)
+
+def test_lambda_falls_with_episodes_and_is_tied_to_step_sizes():
+    common = {"learner": "expected_sarsa", "step_sizes": 0.1, "seeds": [1], "view": "traces", "keep_lambda": True}
+    found = simulate(TABLE, lambda_source=FallingLambda(), episodes=9, record_at=range(1, 10), **common).lambda_at
+    there = ~np.isnan(found[0])  # an episode of one step has no λ
+    assert there.sum() > 3
+    assert found[0][there] == pytest.approx(1 / np.sqrt(np.arange(1, 10)[there]))
+    rows = [("given", m, e, s, float(e) if m == "replacing-1" else 9.0) for m in ("replacing-1", "replacing-0.4")
+            for e in (0, -2, -4) for s in (0, 1)]  # fmt: skip
+    table = pl.DataFrame(rows, ["behaviour", "method", "exponent", "seed", "score"], orient="row")
+    table = table.with_columns(family=pl.lit("loop"), setting=pl.lit("1"), decision=pl.lit(0.0))
+    tied = with_tied(raw_scores(table)["values"], (0, -2, -4))["loop", "1"]["tied"]
+    assert tied.tolist() == [[9.0, 9.0], [9.0, 9.0], [-4.0, -4.0]]
 
 
 def test_what_is_chosen_is_chosen_on_other_seeds():
@@ -152,7 +146,8 @@ def test_what_is_chosen_is_chosen_on_other_seeds():
 
 def test_protocols_cover_every_family_and_claims_wait_for_held_out_ones():
     protocols = STUDY.protocols("paper")
-    assert {protocol.environment.arguments["family"] for protocol in protocols} == {*families(False), *families(True)}
+    there = {protocol.environment.arguments["family"] for protocol in protocols}
+    assert there == {*families(False), *families(True)}
     assert not any(family.held_out for family in families(False).values())
     assert checkpoints(300)[-1] == 300
     from chunked_td.lab.studies.three_scores.claims import CLAIMS
@@ -162,9 +157,13 @@ def test_protocols_cover_every_family_and_claims_wait_for_held_out_ones():
         assert claim.judge({}, {}).status == NOT_RUN
 
 
-def test_a_compiled_run_with_a_bonus_is_the_same_twice():
-    problem = prepare(TABLE, 0.9, 0.1)
-    sizes, seeds, at = np.array([0.5, 0.5, 0.25]), np.array([3, 3, 3]), np.array([5, 20])
-    found = scores(problem, METHODS[RULE], BONUS, sizes, seeds, at)
-    np.testing.assert_array_equal(found[0], found[1])
-    assert not np.array_equal(found[0], found[2])
+def test_methods_with_fewer_seeds_are_left_out_or_all_are_cut_to_theirs():
+    rng = np.random.default_rng(2)
+    runs = {name: rng.normal(size=(9, 40)) + 10.0 * k for k, name in enumerate([*FIXED, RULE])}
+    few = {("order", "1"): runs | {STEPS: runs[RULE][:, :20]}, ("order", "2"): runs}
+    assert STEPS not in scored(few).cells["order"]["1"]
+    assert scored(few).cells["order"]["1"][RULE].size == 40
+    cut = on_common_seeds(few, [*FIXED, RULE, STEPS])
+    assert list(cut) == [("order", "1")]
+    np.testing.assert_array_equal(cut["order", "1"][RULE], runs[RULE][:, :20])
+    np.testing.assert_array_equal(*(scored(cut).cells["order"]["1"][name] for name in (RULE, STEPS)))

@@ -1,4 +1,4 @@
-"""Softmax and count-bonus exploration against their definitions: the probabilities, and learners that act by them."""
+"""Ways to explore against their definitions: the probabilities, and learners that act by them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_bonus_is_added_and_untried_actions_come_first(actions, scale, epsil
     visits = np.array([a[3] for a in actions])
     assume(legal.any())
     out = np.full(len(actions), np.nan)
-    optimistic_greedy(q, visits, legal, scale, epsilon, out)
+    optimistic_greedy(q, visits, legal, scale, 0.0, epsilon, out)
     untried = [a for a in range(len(actions)) if legal[a] and visits[a] == 0]
     upper = [sum(q[a]) + scale / visits[a] ** 0.5 if visits[a] else 0.0 for a in range(len(actions))]
     best = untried or [a for a in range(len(actions)) if legal[a] and upper[a] == max(np.array(upper)[legal])]
@@ -64,7 +64,7 @@ def test_values_far_apart_or_lost_give_probabilities_still():
     assert out.tolist() == [0.5, 0.5, 0.0]
     softmax(np.array([[np.inf], [1.0], [np.inf]]), legal, 1.0, out)
     assert out.tolist() == [0.5, 0.0, 0.5]
-    optimistic_greedy(np.array([[np.nan], [1.0], [2.0]]), np.ones(3, np.int64), legal, 1.0, 0.0, out)
+    optimistic_greedy(np.array([[np.nan], [1.0], [2.0]]), np.ones(3, np.int64), legal, 1.0, 0.0, 0.0, out)
     assert out.tolist() == [0.0, 0.0, 1.0]
 
 
@@ -115,7 +115,41 @@ class NaivePerStay(Naive):
         return super().step(reward, s2, ended, legal)
 
 
+class NaiveReturnBonus(NaiveBonus):
+    """σ from a list of all returns, with NumPy's standard deviation."""
+
+    def __init__(self, *arguments, **settings):
+        super().__init__(*arguments, **settings)
+        self.returns, self.rewards = [], []
+
+    def greedy_policy(self, s, legal):
+        sigma = np.std(self.returns) if len(self.returns) > 1 else abs(sum(self.returns))
+        upper = self.values[s].sum(axis=1) + self.scale * sigma / np.sqrt(self.taken[s] + 1)
+        greedy = legal & (upper == upper[legal].max())
+        return self.epsilon * legal / legal.sum() + (1 - self.epsilon) * greedy / greedy.sum()
+
+    def step(self, reward, s2, ended, legal):
+        self.rewards.append(np.sum(reward))
+        found = super().step(reward, s2, ended, legal)
+        if ended:
+            self.returns.append(sum(0.9**t * paid for t, paid in enumerate(self.rewards)))
+            self.rewards = []
+        return found
+
+
+TABLE = np.random.default_rng(3).dirichlet(np.ones(3), 5)  # of seven states: two are beyond it
+TABLE[1] = 0.0
+
+
+class NaiveGiven(Naive):
+    def greedy_policy(self, s, legal):
+        chances = TABLE[s] * legal if s < len(TABLE) else 0.0 * legal
+        return chances / chances.sum() if chances.sum() else legal / legal.sum()
+
+
 WAYS = {
+    "return bonus": (NaiveReturnBonus, ctd.ReturnBonus(0.7), 0.2),
+    "given": (NaiveGiven, ctd.GivenPolicy(TABLE), None),
     "softmax": (NaiveSoftmax, ctd.Softmax(0.4), None),
     "bonus": (NaiveBonus, ctd.CountBonus(0.7), 0.2),
     "per stay": (NaivePerStay, ctd.EpsilonPerStay(0.6), None),
@@ -133,6 +167,9 @@ CLASSES = {SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
         ("bonus", SARSA, "forward"),
         ("bonus", EXPECTED_SARSA, "expected"),
         ("per stay", SARSA, "forward"),
+        ("return bonus", EXPECTED_SARSA, "forward"),
+        ("given", EXPECTED_SARSA, "expected"),
+        ("given", SARSA, "forward"),
     ],
 )
 @pytest.mark.parametrize("masked", [False, True])
@@ -152,7 +189,9 @@ def test_learners_follow_the_definition(way, bootstrap, source, masked):
 
 
 @pytest.mark.parametrize(
-    ("exploration", "epsilon"), [(ctd.Softmax(COOLING), None), (ctd.CountBonus(0.5), 0.1)], ids=["softmax", "bonus"]
+    ("exploration", "epsilon"),
+    [(ctd.Softmax(COOLING), None), (ctd.CountBonus(0.5), 0.1), (ctd.ReturnBonus(), 0.1)],
+    ids=["softmax", "bonus", "return bonus"],
 )
 @pytest.mark.parametrize(
     ("cls", "learner", "source", "more"),
@@ -167,6 +206,8 @@ def test_both_faces_give_the_same_bits(cls, learner, source, more, exploration, 
     if isinstance(exploration, ctd.CountBonus):
         visits = agent.tables.exploration.visits
         assert visits.sum() > 25
+    elif isinstance(exploration, ctd.ReturnBonus):
+        assert agent.tables.exploration.spread[0] > 0
     else:
         assert agent.exploring_rate is COOLING
 
@@ -191,7 +232,14 @@ def test_the_temperature_follows_its_schedule():
 
 @pytest.mark.uncompiled
 @pytest.mark.parametrize(
-    "exploration", [ctd.Softmax(COOLING), ctd.CountBonus(0.3), ctd.EpsilonPerStay(ctd.linear(1.0, 0.1, 20))]
+    "exploration",
+    [
+        ctd.Softmax(COOLING),
+        ctd.CountBonus(0.3),
+        ctd.EpsilonPerStay(ctd.linear(1.0, 0.1, 20)),
+        ctd.ReturnBonus(2.0),
+        ctd.GivenPolicy(TABLE),
+    ],
 )
 def test_saved_and_resumed(exploration, tmp_path):
     world = World(3, (6,), 3)
@@ -199,9 +247,60 @@ def test_saved_and_resumed(exploration, tmp_path):
     twin = check_saving(agent, world, tmp_path / "agent.ctd")
     assert twin.exploration == exploration
     assert twin.exploring_rate == agent.exploring_rate
-    if not isinstance(exploration, ctd.Softmax):
-        assert np.array_equal(twin.tables.exploration.visits, agent.tables.exploration.visits)
-        assert agent.tables.exploration.visits.any()
+    for name in exploration.arrays:
+        kept = getattr(agent.tables.exploration, name)
+        assert np.array_equal(getattr(twin.tables.exploration, name), kept)
+        assert kept.any()
+
+
+def test_all_methods_see_the_same_transitions_of_a_given_policy():
+    """A seed fixes them, whatever is learned from them; another seed has others."""
+    policy = ctd.GivenPolicy([[0.3, 0.7]] * 5)
+
+    def played(seed, **settings):
+        common = {"learner": "expected_sarsa", "step_sizes": 0.5, "seeds": [seed], "episodes": 30, "threads": 1}
+        runs = simulate(RING, exploration=policy, view="traces", **common, **settings)
+        return runs.returns_at.tolist(), runs.steps.tolist(), runs.values
+
+    alike = [played(1, lambda_source=0.0), played(1, lambda_source=1.0, planner=ctd.Dyna(2))]
+    assert alike[0] == alike[1]
+    assert alike[0] != played(2, lambda_source=0.0)
+
+
+def test_a_policy_says_what_it_does_in_states_that_were_never_met():
+    agent = ctd.SarsaLambda(
+        gym.make("Taxi-v4" if "Taxi-v4" in gym.registry else "Taxi-v3"), exploration=ctd.GivenPolicy(np.eye(6))
+    )
+    assert agent.policy_probabilities(3) == pytest.approx(np.eye(6)[3])
+    assert agent.policy_probabilities(400) == pytest.approx(np.full(6, 1 / 6))
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [([0.5, 0.5], "shape"), ([[0.5, 0.6]], "sum to 1"), ([[1.5, -0.5]], "sum to 1"), ([[np.nan, 1.0]], "sum to 1")],
+)
+def test_a_table_that_is_no_policy_is_refused(table, message):
+    with pytest.raises(ValueError, match=message):
+        ctd.GivenPolicy(table)
+    with pytest.raises(ValueError, match="a column for each of 4 actions"):
+        ctd.SarsaLambda(gym.make("FrozenLake-v1"), exploration=ctd.GivenPolicy([[0.5, 0.5]] * 16))
+
+
+def test_discounted_returns_are_those_of_the_rewards():
+    """Every step pays 1, so that both sums follow from the length; plain Python gives the compiled numbers."""
+    chain = ctd.TransitionTable.from_outcomes(
+        {0: {0: [(0.7, 0, 1.0, False), (0.3, 0, 1.0, True)]}}, starts=0, horizon=40, n_actions=1
+    )
+
+    class Half(ctd.LambdaSource):
+        def lambda_t(self, step):
+            return 0.5
+
+    common = {"learner": "expected_sarsa", "step_sizes": 0.5, "seeds": [1], "episodes": 6, "discount": 0.5}
+    found = [simulate(chain, lambda_source=source, record_at=range(1, 7), **common) for source in (0.5, Half())]
+    for runs in found:
+        assert runs.discounted_at == pytest.approx(2.0 * (1.0 - 0.5**runs.returns_at))
+    assert np.array_equal(found[0].discounted_at, found[1].discounted_at)
 
 
 def test_states_that_come_by_and_by_are_counted():

@@ -15,7 +15,7 @@ from chunked_td._numba import code
 from chunked_td.bootstraps import SARSA
 from chunked_td.envs.dynamics import KeyToDoor, TransitionTable
 from chunked_td.indexing import HashedIndexer
-from chunked_td.lab.studies.atlas.methods import FIXED_METHODS
+from chunked_td.lab.studies.three_scores.methods import FIXED
 from chunked_td.lambdas.reading import read_source
 from chunked_td.lambdas.step import WHOLE, chance, choice, mixture
 from chunked_td.simulation import simulate
@@ -280,7 +280,8 @@ class Halfway(ctd.LambdaSource):
 def test_a_source_in_a_file_runs_in_every_command_and_leaves_nothing_behind(text, tmp_path, capsys, monkeypatch):
     """With no colour, label or id of its own; at the smallest size."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("chunked_td.lab.studies.atlas.run.builtin_methods", lambda: FIXED_METHODS)  # fewer to compile
+    fixed = tuple(arm for arm in FIXED.values() if arm.quick)
+    monkeypatch.setattr("chunked_td.lab.studies.atlas.run.scored_methods", lambda: fixed)  # fewer to compile
     (tmp_path / "mine.py").write_text(text)
     lake = ["FrozenLake-v1", "--episodes", "4", "--lambda-source", "mine.py:Halfway"]
     small = ["--bootstraps", "expected_sarsa", "--lambdas", "0", "--seeds", "2", "--step-sizes", "0.1", "--extend", "0"]
@@ -290,7 +291,7 @@ def test_a_source_in_a_file_runs_in_every_command_and_leaves_nothing_behind(text
         ["explain", *lake, "--against", "0.9", "mine.py", "--out", "explained"],
         ["explain", "FrozenLake-v1", "--agent", "trained/agent.ctd", "--lambda-source", "mine.py", "--out", "again"],
         ["compare", *lake, *small, "--sources", "forward", "--out", "compared"],
-        ["atlas", "--lambda-source", "mine.py", "--families", "delay", "--seeds", "1", "--out", "map"],
+        ["atlas", "--lambda-source", "mine.py", "--families", "walk", "--seeds", "4", "--out", "map"],
     ):
         with pytest.raises(SystemExit) as stop:
             cli.main(command)

@@ -72,7 +72,7 @@ def recorded(case: Case) -> Outcome:
             values[place] = odd(case)
         else:
             setattr(one, name, odd(case))
-    from chunked_td.learners.divergence import Diverged
+    from chunked_td.learners.state import Diverged
 
     agent = twin()
     try:

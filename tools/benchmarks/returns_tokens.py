@@ -171,8 +171,8 @@ def host_work() -> None:
     given: dict[str, Any] = dict(zip(names, (r, v, v, yes, yes, 0.99, token), strict=True))
     calls = {
         "a sum of two tensors": lambda: r + v,
-        "token_gae, two numbers": lambda: _torch.token_gae_on_gpu(r, v, yes, LAMBDA, 1.0, 1.0, 0.0, -1),
-        "token_gae, λ per token": lambda: _torch.token_gae_on_gpu(r, v, yes, token, 1.0, 1.0, 0.0, -1),
+        "token_gae, two numbers": lambda: _torch.token_gae_on_gpu((r, v, yes, LAMBDA, 1.0, 1.0, 0.0), -1),
+        "token_gae, λ per token": lambda: _torch.token_gae_on_gpu((r, v, yes, token, 1.0, 1.0, 0.0), -1),
         "of which two results are made": lambda: Allocate.token_gae(r),
         "gae, arguments read": lambda: read(given, 0),
     }

@@ -21,6 +21,7 @@ import functools
 import itertools
 import typing
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,22 +105,6 @@ def on_stack(item: Any, sizes: Any) -> Any:
     return item
 
 
-def _places(item: Any, sizes: Any) -> list[tuple[str, int]]:
-    """For every field of a tuple type what becomes of it: ("tuple" | "local" | "narrow" | "kept", its known size)."""
-    known = {name: static_number(kind) for name, kind in zip(sizes.fields, sizes.types, strict=True)}
-    found = []
-    for name, kind in zip(item.fields, item.types, strict=True):
-        declared = layouts(item.instance_class).get(name)
-        size = None if declared is None else known.get(declared.dims[-1])
-        if isinstance(kind, types.BaseNamedTuple) and kind.instance_class not in _CODES:  # type: ignore[attr-defined]
-            found.append(("tuple", 0))
-        elif declared is None or size is None:
-            found.append(("kept", 0))
-        else:
-            found.append(("local" if len(declared.dims) == 1 else "narrow", size))
-    return found
-
-
 # Defined for the compiler and not as a kernel: memory on the stack belongs to the function that asks for it.
 @type_callable(on_stack)
 def _type_on_stack(context):
@@ -131,19 +116,26 @@ def _make_on_stack(context, builder, signature, arguments):
     return _on_stack(context, builder, signature.args[0], signature.args[1], arguments[0])
 
 
-def _on_stack(context, builder, item, sizes, value):
-    """The tuple `value` of type `item` with arrays moved or narrowed as `_places` says."""
-    if not isinstance(item, types.BaseNamedTuple):
+def _is_tuple(kind: Any) -> bool:
+    """Whether a Numba type is that of a NamedTuple, and not of a `static` number."""
+    return isinstance(kind, types.BaseNamedTuple) and kind.instance_class not in _CODES  # type: ignore[attr-defined]
+
+
+def _on_stack(context: Any, builder: Any, item: Any, sizes: Any, value: Any) -> Any:
+    """The tuple `value` of type `item` with its arrays moved to the stack or narrowed to a known width."""
+    if not _is_tuple(item):
         return value
-    parts = []
-    for k, (place, size) in enumerate(_places(item, sizes)):
-        part, kind = builder.extract_value(value, k), item.types[k]  # type: ignore[attr-defined]
-        if place == "tuple":
+    known = {name: static_number(kind) for name, kind in zip(sizes.fields, sizes.types, strict=True)}
+    declared, parts = layouts(item.instance_class), []
+    for k, (name, kind) in enumerate(zip(item.fields, item.types, strict=True)):
+        part = builder.extract_value(value, k)
+        size = known.get(declared[name].dims[-1]) if name in declared else None
+        if size is None:
             part = _on_stack(context, builder, kind, sizes, part)
-        elif place == "local":
+        elif kind.ndim == 1:
             memory = cgutils.alloca_once(builder, context.get_data_type(kind.dtype), size=max(size, 1))
             part = _array(context, builder, kind, memory, [size])
-        elif place == "narrow":
+        else:
             given: Any = make_array(kind)(context, builder, part)
             part = _array(context, builder, kind, given.data, [builder.extract_value(given.shape, 0), size])
         parts.append(part)
@@ -165,24 +157,15 @@ def _array(context, builder, kind, data, shape):
 # ---- by address
 
 
+@dataclass(frozen=True)
 class Form:
     """The types in a tree of NamedTuples, as nested tuples of classes and names. Known to compiled code by its type."""
 
-    def __init__(self, structure: Any) -> None:
-        self.structure = structure
+    structure: Any
 
     @property
     def _numba_type_(self) -> FormType:
         return FormType(self.structure)
-
-    def __reduce__(self) -> Any:
-        return Form, (self.structure,)
-
-    def __hash__(self) -> int:
-        return hash(self.structure)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Form) and self.structure == other.structure
 
 
 class FormType(types.Opaque):
@@ -323,7 +306,7 @@ def at(batch: Any, index: Any) -> Any:
 
 @overload(at, jit_options=AS_SUBROUTINE)
 def _at(batch, index):
-    if not isinstance(batch, types.BaseNamedTuple) or batch.instance_class in _CODES:  # type: ignore[attr-defined]
+    if not _is_tuple(batch):
         return lambda batch, index: batch
     picked = [
         f"batch.{name}[index]" if isinstance(kind, types.Array) else f"at(batch.{name}, index)"

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import copy
 import importlib
-import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -237,15 +236,15 @@ class Explanation:
 
         folder = Path(folder)
         files = {
-            "explain.csv": _csv(self.table()),
-            "traces.csv": _csv(self.trace_table()),
+            "explain.csv": self.table().write_csv().encode(),
+            "traces.csv": self.trace_table().write_csv().encode(),
             "explain.png": as_png(self.figure()),
             "explain.html": self.page().encode(),
         }
         watched = {one.label: one.watched.table() for one in self.learners if one.watched is not None}
         if watched:
             labelled = [table.with_columns(learner=_polars().lit(label)) for label, table in watched.items()]
-            files["over_training.csv"] = _csv(_polars().concat(labelled))
+            files["over_training.csv"] = _polars().concat(labelled).write_csv().encode()
         for name, content in files.items():
             write_atomically(folder / name, content)
         return [folder / name for name in files]
@@ -257,12 +256,6 @@ class Explanation:
 def _polars() -> Any:
     require("a table", "polars")
     return importlib.import_module("polars")
-
-
-def _csv(frame: Any) -> bytes:
-    buffer = io.BytesIO()
-    frame.write_csv(buffer)
-    return buffer.getvalue()
 
 
 def _reach(explanation: Explanation, one: Credit, t: int, i: int) -> str:

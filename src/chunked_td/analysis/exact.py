@@ -132,16 +132,12 @@ class ExactModel:
 
         The reward is a float, or an array where the environment pays a vector. Terminal states have no actions.
         """
-        p: dict[int, dict[int, list[tuple[float, int, Any, bool]]]] = {
-            s: {a: [] for a in np.flatnonzero(row).tolist()}
-            for s, row in zip(self.ids.tolist(), self.mask, strict=True)
-        }
+        p: dict[int, dict[int, list[tuple[float, int, Any, bool]]]] = {s: {} for s in self.ids.tolist()}
         rewards = self.reward[:, 0].tolist() if self.env.n_rewards == 1 else list(self.reward.copy())
-        columns = (self.ids[self.source], self.action, self.chance, self.ids[self.target])
-        for s, a, chance, s_next, r, end in zip(
-            *(column.tolist() for column in columns), rewards, self.ended.tolist(), strict=True
-        ):
-            p[s][a].append((chance, s_next, r, end))
+        columns = (self.ids[self.source], self.action, self.chance, self.ids[self.target], self.ended)
+        rows = zip(*(column.tolist() for column in columns), rewards, strict=True)
+        for s, a, chance, s_next, end, r in rows:
+            p[s].setdefault(a, []).append((chance, s_next, r, end))
         return p
 
     def uniform(self) -> np.ndarray:

@@ -69,7 +69,12 @@ def _run(arguments: list[str] | None) -> int:
         print(_help())
         return 0 if words else 2
     try:
-        return _command(words).run()
+        import tyro
+
+        from chunked_td._checks import check_choice
+
+        name = check_choice("command", words[0], COMMANDS)  # only the file of that command is loaded
+        return tyro.cli(_class(name), prog=f"chunked-td {name}", args=words[1:]).run()
     except BrokenPipeError:
         raise
     except (ValueError, OSError) as error:
@@ -78,16 +83,6 @@ def _run(arguments: list[str] | None) -> int:
     except LabError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.code
-
-
-def _command(arguments: list[str]) -> Any:
-    """What was asked for; only the file of that command is loaded."""
-    import tyro
-
-    from chunked_td._checks import check_choice
-
-    name = check_choice("command", arguments[0], COMMANDS)
-    return tyro.cli(_class(name), prog=f"chunked-td {name}", args=arguments[1:])
 
 
 def _class(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ _TAKEN = {
 
 def train_networks(options: Train) -> int:
     """Train, save, and print how it went."""
-    from chunked_td.cli.train import joined, mean_text, read_curve, stop_on_interrupt, write_curve
+    from chunked_td.cli.train import after_episode, joined, mean_text, read_curve, stop_on_interrupt, write_curve
     from chunked_td.deep.training import plan_blocks
     from chunked_td.lab.running.live_logging import listeners
 
@@ -38,16 +39,10 @@ def train_networks(options: Train) -> int:
     with stop_on_interrupt() as stopped:
         for block in blocks:
             done = 0 if history is None else history.returns.size
-
-            def after_episode(episode: int, total: float, length: int, done: int = done) -> bool:
-                for log in logs:
-                    log.add({"return": total, "length": length}, done + episode + 1)
-                return bool(stopped)
-
-            found = agent.learn(env, block, callback=after_episode)
+            found = agent.learn(env, block, callback=partial(after_episode, logs, stopped, done))
             if found.diverged is not None:  # a warning has said why
                 raise ValueError(f"not saved: learning diverged before step {agent.steps:,}; {saved} is from before")
-            history = found if history is None else joined(history, found)
+            history = joined(history, found)
             agent.save(saved)
             files = write_curve(out, history, title, csv=options.csv)
             last = history.returns[-100:]

@@ -1,4 +1,4 @@
-"""`chunked-td atlas`: every way of assigning credit on every problem, as a map."""
+"""`chunked-td atlas`: a λ idea at three scores, beside fixed λs and the package's methods."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from chunked_td.cli.problem import EngineOptions
 
 @command
 class Atlas(EngineOptions):
-    """Which way of assigning credit works where? Every method on every problem, and a page that shows it.
+    """How good is a way to assign credit, at values, at decisions and in control? A page answers, family by family.
 
     For example:
-        chunked-td atlas
-        chunked-td atlas --lambda-source mine.py --families corridor wandering
+        chunked-td atlas --method mine.py --out runs/mine
+        chunked-td atlas --families delay walk
     """
 
     profile: Literal["quick", "full"] = "quick"
-    """quick: one problem a family, fewer methods, step sizes and seeds; full: all."""
+    """quick: some families, few methods, step sizes and seeds; full: all."""
     out: Path = Path("runs/atlas")
     """Run directory; what is there already is not repeated."""
     lambda_source: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(aliases=("--method",))] = ()
-    """A Python file with λ sources of your own (mine.py or mine.py:MyLambda), to be put on the map; may be given
-    several times."""
+    """A Python file with λ sources of your own (mine.py or mine.py:MyLambda), which the page is then about; may be
+    given several times."""
     families: tuple[str, ...] = ()
-    """Only these families of problems."""
+    """Only these families of problems, or those in a Python file of yours."""
     seeds: int | None = None
-    """Seeds instead of the profile's."""
+    """Seeds instead of the profile's; at least 4."""
+    greedy: bool = False
+    """A fourth score: ε-greedy control, which mixes exploration with credit."""
     page_only: bool = False
-    """Run nothing; make the page anew from scores.parquet in the run directory."""
+    """Run nothing; make the page anew from runs.parquet in the run directory."""
 
     def run(self) -> int:
         """Run it."""
@@ -47,5 +49,6 @@ class Atlas(EngineOptions):
             files=self.lambda_source,
             families=self.families,
             seeds=self.seeds,
+            greedy=self.greedy,
             how=self.how(),
         )

@@ -59,6 +59,9 @@ class Deep:
 
     def run(self) -> int:
         """Train, log, save."""
+        import polars as pl
+
+        from chunked_td._files import write_table
         from chunked_td.cli.train import stop_on_interrupt
         from chunked_td.deep.training import plan_blocks
 
@@ -74,7 +77,7 @@ class Deep:
                 row = training.train(block, blocks=1)[0]
                 training.save(saved)
                 done += block
-                _write_log(out, training.log)
+                write_table(out / "curve.parquet", pl.DataFrame(training.log, infer_schema_length=None))
                 print(_in_words(row, self.seeds), flush=True)
                 if stopped:
                     break
@@ -138,11 +141,3 @@ def _in_words(row: dict[str, Any], runs: int) -> str:
         f"step {row['step']:>9,.0f}   score {score}   return {returns}   λ {lambda_}   "
         f"episodes {row['episodes']:,.0f}{lost}"
     )
-
-
-def _write_log(out: Path, rows: list[dict[str, Any]]) -> None:
-    import polars as pl
-
-    from chunked_td._files import write_table
-
-    write_table(out / "curve.parquet", pl.DataFrame(rows, infer_schema_length=None))

@@ -56,23 +56,22 @@ class Reproduce(EngineOptions):
 
     def run(self) -> int:
         """Run it."""
+        from chunked_td.lab.catalogue import load_all
         from chunked_td.lab.running.reproduce import reproduce
 
         if self.import_from is not None and (code := self._import(self.import_from)):
             return code
         names = ("out", "profile", "engine", "address", "arms", "seeds", "episodes", "networks", "cells", "threads")
         options = {name: getattr(self, name) for name in (*names, "log", "dry_run")}
-        code = reproduce(self.experiments if self.atlas else self._without_atlas(), **options)
+        named = self.experiments
+        if not self.atlas and not named:
+            named = tuple(study.id for study in load_all() if study.id != "atlas")
+        code = reproduce(named, **options)
         if code not in (0, 1) or self.dry_run or not self.report:
             if not self.dry_run:
                 say_if_stale(self.out)
             return code
         return build(self.out, self.experiments, only_if_stale=True, open_it=self.open) or code
-
-    def _without_atlas(self) -> tuple[str, ...]:
-        from chunked_td.lab.catalogue import load_all
-
-        return self.experiments or tuple(study.id for study in load_all() if study.id != "atlas")
 
     @guarded
     def _import(self, source: Path) -> int:

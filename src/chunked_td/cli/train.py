@@ -7,6 +7,7 @@ import json
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,6 +19,7 @@ from chunked_td.cli._shared import check_counts, check_saved, command, flag, fol
 from chunked_td.cli.problem import ENV, LEARNER, ProblemOptions
 
 if TYPE_CHECKING:
+    from chunked_td.lab.running.live_logging import ScalarLog
     from chunked_td.lambdas.base import LambdaSource
     from chunked_td.learners.learner import Learner
     from chunked_td.learners.loop import History
@@ -92,13 +94,7 @@ class Train(ProblemOptions):
         logs = listeners(self.log, out)
 
         with stop_on_interrupt() as stopped:
-
-            def after_episode(episode: int, total: float, length: int) -> bool:
-                for log in logs:
-                    log.add({"return": total, "length": length}, done + episode + 1)
-                return bool(stopped)
-
-            history = agent.learn(env, self.episodes, callback=after_episode)
+            history = agent.learn(env, self.episodes, callback=partial(after_episode, logs, stopped, done))
         for log in logs:
             log.close()
         if history.diverged is not None:  # a warning has said why
@@ -107,8 +103,7 @@ class Train(ProblemOptions):
         agent.save(out / "agent.ctd")
         options.write_environment(out)
         title = f"{type(agent).__name__} on {self.env}"
-        whole = history if before is None else joined(before, history)
-        files = write_curve(out, whole, title, csv=self.csv)
+        files = write_curve(out, joined(before, history), title, csv=self.csv)
         last = history.returns[-100:]
         print(
             f"{title}: {agent.episode:,} episodes in all, mean return of the last "
@@ -297,6 +292,15 @@ def stop_on_interrupt() -> Iterator[list[bool]]:
         signal.signal(signal.SIGINT, before)
 
 
+def after_episode(
+    logs: list[ScalarLog], stopped: list[bool], done: int, episode: int, total: float, length: int
+) -> bool:
+    """Log an episode, the `done` ones before it counted; whether to stop."""
+    for log in logs:
+        log.add({"return": total, "length": length}, done + episode + 1)
+    return bool(stopped)
+
+
 def _refuse(given: dict[str, Any], reason: str) -> None:
     for name, value in given.items():
         if value is not None:
@@ -342,10 +346,12 @@ def read_curve(out: Path) -> History | None:
     return History(frame["return"].to_numpy(), frame["length"].to_numpy())
 
 
-def joined(first: History, second: History) -> History:
-    """Two stretches of training as one."""
+def joined(first: History | None, second: History) -> History:
+    """Two stretches of training as one; the first may be missing."""
     import numpy as np
 
     from chunked_td.learners.loop import History
 
+    if first is None:
+        return second
     return History(np.append(first.returns, second.returns), np.append(first.lengths, second.lengths))

@@ -7,7 +7,6 @@ a higher one. What is predictable no longer lies between a cause and its effect.
     predictor   one level: a recurrent network that predicts its next item
     criteria    which items go up, and with what time
     training    gradients within windows, updates, many runs side by side
-    replay      reading and putting back, by one program
     compressor  `HistoryCompressor`: fit, compress, decompress
 
 The paper's claim is put to the test in `chunked_td.lab.studies.compression`, which also draws Figure 1 from a trained

@@ -13,23 +13,30 @@ predicts it:
 
 over all kept items i, `end` among them, with P from the predictor of the highest level: its cross-entropy on what
 was kept, and on the positions at which it was kept. The predictors themselves are not counted. With one level
-everything is kept, there are no times, and the description length is the cross-entropy of the sequence."""
+everything is kept, there are no times, and the description length is the cross-entropy of the sequence.
+
+A decoder has to make exactly the predictions that the encoder made. Rounding differs between programs, and a prediction
+between two nearly equal symbols can turn on it. So both run the same compiled program (`replay`): it walks through the
+items one by one, and takes an item from its input where one is given and from its own prediction where none is. The
+encoder gives all items, the decoder those that were kept. Arrays are padded to a power of two, from 16 on, and both
+sides know the length, so the shapes are the same as well.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from chunked_td._checks import check_choice, check_flag, check_not_negative, check_positive, check_unit, check_whole
-from chunked_td.compression.criteria import CRITERIA, Criterion, put_back, take_up
-from chunked_td.compression.predictor import CELLS, Shape
-from chunked_td.compression.replay import Replayed, replay
+from chunked_td.compression.criteria import CRITERIA, Criterion, goes_up, must_go_up, put_back, take_up
+from chunked_td.compression.predictor import CELLS, Predictor, Shape, log_probabilities, modes, perturbation
 from chunked_td.compression.training import Level, Plan, start_runs, train_runs
 
 END = "<end>"
@@ -246,28 +253,30 @@ class HistoryCompressor:
 
     def decompress(self, compressed: Compressed | np.ndarray) -> list[Any]:
         """The sequence, from what `compress` kept of it: a `Compressed`, or its `items` alone."""
-        levels = self._trained()
+        alphabet, levels = self._known(), self._trained()
         items = compressed.items if isinstance(compressed, Compressed) else np.asarray(compressed)
         self._check_items(items)
         for number in reversed(range(self.levels - 1)):
             below, given = put_back(items)
             items = replay(levels[number].predictor, self.criterion, below, given, self._draws(number)).items
-        assert self.alphabet is not None
-        return [self.alphabet[number] for number in items[:-1, 0]]
+        return [alphabet[number] for number in items[:-1, 0]]
 
     def _numbers(self, sequence: list[Any], name: str) -> np.ndarray:
         """Symbols as numbers, closed by `end`: int32[n + 1]."""
-        if self.alphabet is None:
-            raise ValueError("the compressor has no alphabet yet; call fit(sequences), or give alphabet= at the start")
+        known = self._known()
         for place, symbol in enumerate(sequence):
             if not _is_hashable(symbol) or symbol not in self._number:
-                few = ", ".join(map(repr, self.alphabet[:8])) + (", …" if len(self.alphabet) > 8 else "")
+                few = ", ".join(map(repr, known[:8])) + (", …" if len(known) > 8 else "")
                 raise ValueError(f"{name}[{place}] is {symbol!r}; it takes a symbol of the alphabet: {few}")
-        return np.array([*(self._number[symbol] for symbol in sequence), len(self.alphabet)], np.int32)
+        return np.array([*(self._number[symbol] for symbol in sequence), len(known)], np.int32)
 
-    def _trained(self) -> tuple[Level, ...]:
+    def _known(self) -> list[Any]:
+        """The alphabet, or an error where there is none yet."""
         if self.alphabet is None:
             raise ValueError("the compressor has no alphabet yet; call fit(sequences), or give alphabet= at the start")
+        return self.alphabet
+
+    def _trained(self) -> tuple[Level, ...]:
         return jax.tree.map(lambda array: array[0], self._levels)
 
     def _draws(self, level: int) -> jax.Array:
@@ -275,8 +284,7 @@ class HistoryCompressor:
         return jax.random.fold_in(jax.random.fold_in(self._key(), 0), level)
 
     def _reading(self, said: Replayed, positions: np.ndarray) -> LevelReading:
-        assert self.alphabet is not None
-        names = [*self.alphabet, END]
+        names = [*self._known(), END]
         return LevelReading(
             positions=positions,
             symbols=[names[number] for number in said.items[:, 0]],
@@ -287,13 +295,12 @@ class HistoryCompressor:
         )
 
     def _check_items(self, items: np.ndarray) -> None:
-        assert self.alphabet is not None
+        end = len(self._known())
         shaped = items.ndim == 2 and items.shape[1] == self.levels and len(items) and items.dtype.kind in "iu"
-        if not shaped or items[-1, 0] != len(self.alphabet) or items.min() < 0 or items[:, 0].max() > items[-1, 0]:
-            got = f"an array {items.dtype}{list(items.shape)}"
+        if not shaped or items[-1, 0] != end or items.min() < 0 or items[:, 0].max() > items[-1, 0]:
             raise ValueError(
-                f"compressed is {got}; it takes what compress gave: int32[kept, {self.levels}], "
-                f"symbols below {len(self.alphabet)}, the last row's symbol {len(self.alphabet)}"
+                f"compressed is an array {items.dtype}{list(items.shape)}; it takes what compress gave: "
+                f"int32[kept, {self.levels}], symbols below {end}, the last row's symbol {end}"
             )
 
 
@@ -323,3 +330,55 @@ def _stacked(numbered: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 def _bits(log_p: np.ndarray) -> float:
     """Σ −log₂ P from natural logarithms, in double precision."""
     return float(max(0.0, -np.sum(log_p, dtype=np.float64) / math.log(2.0)))
+
+
+class Replayed(NamedTuple):
+    """What a level says about each of n items."""
+
+    items: np.ndarray  # int32[n, 1 + level], with dropped ones put back
+    predicted: np.ndarray  # int32[n, 1 + level], the predictions
+    log_symbol: np.ndarray  # float32[n], ln P of the symbol
+    log_times: np.ndarray  # float32[n], ln P of the times
+    keep: np.ndarray  # bool[n], what goes up
+    states: np.ndarray  # float32[n, hidden], from which each item is predicted
+
+
+def replay(
+    predictor: Predictor, criterion: Criterion, items: np.ndarray, given: np.ndarray, key: jax.Array
+) -> Replayed:
+    """A level on one sequence, item by item.
+
+    Args:
+      items: int32[n, 1 + level], n ≥ 1; only those given are looked at. given: bool[n].
+      key: for the criterion "sampled"; encoder and decoder need the same.
+    """
+    n = len(items)
+    room = max(16, 1 << (n - 1).bit_length())
+    padded = np.zeros((room, items.shape[1]), np.int32)
+    padded[:n] = items
+    known = np.zeros(room, bool)
+    known[:n] = given
+    walked = _walk(criterion, predictor, padded, known, np.int32(n), key)
+    return Replayed(*(np.asarray(array)[:n] for array in walked))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _walk(
+    criterion: Criterion, predictor: Predictor, items: jax.Array, given: jax.Array, count: jax.Array, key: jax.Array
+) -> Replayed:
+    shape = predictor.shape
+
+    def step(carry: Any, now: Any) -> Any:
+        state, previous = carry
+        item, is_given, position = now
+        state = predictor.step(state, predictor.drive(previous))
+        logits = predictor.logits(state)
+        noise = perturbation(shape, jax.random.fold_in(key, position)) if criterion.kind == "sampled" else 0.0
+        predicted = modes(shape, logits + noise)
+        item = jnp.where(is_given, item, predicted)
+        keep = goes_up(criterion, shape, logits, item, noise) | must_go_up(shape, position, count)
+        said = Replayed(item, predicted, *log_probabilities(shape, logits, item), keep, state)  # type: ignore[arg-type]
+        return (state, item), said
+
+    first = (predictor.initial_state(1)[0], predictor.initial_item(1)[0])
+    return jax.lax.scan(step, first, (items, given, jnp.arange(len(items))))[1]

@@ -3,7 +3,6 @@
     networks    perceptrons with layer normalisation
     lambdas     λ sources for function approximation, one file each
     memory      the memory of agents: the recurrent state, or the last percepts that were not predicted
-    reading     rollouts as others give them, checked
     rollouts    `RolloutLambda`: λ [T, B] for anybody's rollouts
     agents      streaming learners with eligibility traces, and PPO; a whole training run is one compiled program
     policies    what a policy network's outputs mean: discrete actions, or a Gaussian

@@ -31,9 +31,9 @@ from chunked_td.deep.networks import apply_mlp
 from chunked_td.deep.training import MOST_SEED, Agent, diverged_runs, load_states, make_agent, save_states
 from chunked_td.envs.jax_task import TaskStep
 from chunked_td.envs.spaces import Categories, Grid
-from chunked_td.learners.divergence import DivergenceWarning
 from chunked_td.learners.inputs import refuse_vector_environment
 from chunked_td.learners.loop import History, check_amount, progress_bar, reset, step
+from chunked_td.learners.state import DivergenceWarning
 
 _ROLLOUT = 1_024  # transitions of a rollout of PPO, where nobody says how many
 DEFAULT_LAMBDA = {"ppo": 0.95}

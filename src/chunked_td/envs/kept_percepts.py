@@ -38,24 +38,28 @@ class KeptPercepts(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorA
       slots: how many percepts are remembered.
       threshold: a percept is kept if its probability was below this.
       clock: up to how many steps since the latest kept percept are counted; 0 for no clock.
+      percepts: the most different percepts, where the space does not say: each gets its number on first sight. Learners
+        then take `indexer=make_indexer()`.
 
     Attributes:
       learning: whether transitions are counted. While they are, the same seed need not give the same observations,
         because a seed does not forget the counts; set it to False to look at what was learned.
     """
 
-    def __init__(self, env: gym.Env[Any, Any], slots: int = 4, threshold: float = 0.75, clock: int = 0):
-        gym.utils.RecordConstructorArgs.__init__(self, slots=slots, threshold=threshold, clock=clock)
+    def __init__(
+        self, env: gym.Env[Any, Any], slots: int = 4, threshold: float = 0.75, clock: int = 0, percepts: int = 0
+    ):
+        gym.utils.RecordConstructorArgs.__init__(self, slots=slots, threshold=threshold, clock=clock, percepts=percepts)
         super().__init__(env)
         self.learning = True
         self._slots, self._threshold = check_whole("slots", slots, 1), check_unit("threshold", threshold)
         self._clock, self._since = check_whole("clock", clock, 0), 0
         if not isinstance(env.action_space, spaces.Discrete):
             raise ValueError(f"env must have a Discrete action space, got {env.action_space}")
-        self._indexer = make_indexer(env.observation_space)
-        if not self._indexer.fixed:
+        self._indexer = make_indexer(None if percepts else env.observation_space)
+        if not (percepts or self._indexer.fixed):
             raise ValueError(f"env must have a space of percepts that can be counted, got {env.observation_space}")
-        n = self._indexer.size
+        n = check_whole("percepts", percepts, 0) or self._indexer.size
         self.observation_space = spaces.MultiDiscrete([n] + [n + 1] * self._slots + [clock + 1] * (clock > 0))
         self._n_actions, self._first_action = int(env.action_space.n), int(env.action_space.start)
         self._counts = Counts.empty(n * self._n_actions)

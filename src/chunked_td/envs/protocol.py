@@ -32,6 +32,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from chunked_td._numba import kernel
 from chunked_td.seeding import Draws, Stream
 
 #: (probability, next state, reward vector, terminated)
@@ -94,6 +95,18 @@ class Dynamics(Protocol):
     def outcomes(self, state: tuple[int, ...], action: int) -> list[Outcome]:
         """Every transition that (state, action) can make; the empty list in a terminal state."""
         ...
+
+
+@kernel
+def begin_at_zero(env: Any, rng: Stream, state: np.ndarray) -> None:
+    """`reset` of dynamics that begin where all components are 0."""
+    state[:] = 0
+
+
+@kernel
+def not_first_action(env: Any, first_action: int, state: np.ndarray) -> bool:
+    """`miss` of dynamics whose first action should be a₁."""
+    return first_action != 0
 
 
 D = TypeVar("D")

@@ -24,7 +24,7 @@ import numpy as np
 from chunked_td._numba import code, dispatch, kernel, zeros
 from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
 from chunked_td.features.maps import Features, write_features
-from chunked_td.traces import Trace, clear, decay, mature
+from chunked_td.traces import Trace, clear, decay, live_slot, mature
 
 NOW, NEXT = 0, 1
 """x_t and x_{t+1}."""
@@ -125,7 +125,7 @@ class LinearTrace(NamedTuple):
         else:
             width, a = trace.width, column(trace, step.action)
             for k in range(trace.found[NOW]):
-                slot = _slot(entries, trace.which[NOW, k] * width + a)
+                slot = live_slot(entries, trace.which[NOW, k] * width + a)
                 for i in range(memory.delta_t.size):
                     before = 0.0 if agent.rule.replacing else entries.weight[slot, i]
                     entries.weight[slot, i] = before + trace.value[NOW, k]
@@ -195,26 +195,12 @@ def learn_linear(table, trace, a, i, change):
 
 
 @kernel
-def _slot(entries, row):
-    """The place of a row among the live entries, a new one with weight 0 where it had none."""
-    k = entries.slot[row]
-    if k < 0:
-        k = entries.count[0]
-        entries.count[0] = k + 1
-        entries.rows[k] = row
-        entries.slot[row] = k
-        for i in range(entries.weight.shape[1]):
-            entries.weight[k, i] = 0.0
-    return k
-
-
-@kernel
 def _update_online(trace, agent, step, step_size):
     """True online; the traces have been decayed."""
     entries, memory, width, a = trace.entries, agent.memory, trace.width, column(trace, step.action)
     next_row = step.next_state * width + column(trace, step.next_action)
     for k in range(trace.found[NOW]):
-        _slot(entries, trace.which[NOW, k] * width + a)
+        live_slot(entries, trace.which[NOW, k] * width + a)
     for i in range(memory.delta_t.size):
         change = 0.0
         if memory.previous[0] >= 0:

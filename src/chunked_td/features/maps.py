@@ -10,7 +10,7 @@ import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -153,11 +153,31 @@ class TileMap(NamedTuple):
 class _Grid(Features):
     """Features of a Box, with the cells of a grid as codes."""
 
-    def _take_grid(self, space: Any, bins: Any, low: Bounds, high: Bounds) -> None:
-        self.codes = Discretise(space, bins, low, high)
-        self.low, self.high = np.array(self.codes.low), np.array(self.codes.high)
-        self.resolution = (self.high - self.low) / np.array(self.codes.bins)
+    settings: ClassVar[tuple[str, ...]] = ()  # besides the grid, as attributes and as arguments
+    grid: Discretise
+
+    def _take_grid(self, space: Any, bins: Any, low: Bounds, high: Bounds, codes: Indexer | None) -> None:
+        self.grid = Discretise(space, bins, low, high)
+        self.codes = self.grid if codes is None else codes
+        self.low, self.high = np.array(self.grid.low), np.array(self.grid.high)
+        self.resolution = (self.high - self.low) / np.array(self.grid.bins)
         self.numbers = self.low.size
+
+    def state(self) -> dict[str, Any]:
+        """JSON values and arrays for `indexer_from_state`; other codes than the cells where there are some."""
+        own = {} if self.codes is self.grid else {"own_codes": self.codes.state()}
+        named = {name: getattr(self, name) for name in self.settings}
+        return {"kind": self.kind, "codes": self.grid.state(), **own, **named}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Features:
+        """Rebuild from `state()`."""
+        grid = Discretise.from_state(state["codes"])
+        cells: Any = {"bins": list(grid.bins), "low": list(grid.low), "high": list(grid.high)}
+        made: Any = cls(**cells, **{name: state[name] for name in cls.settings})
+        made.grid = grid
+        made.codes = indexer_from_state(state["own_codes"]) if "own_codes" in state else grid
+        return made
 
     def show(self, observation: Any) -> Any:
         """The observation, flat; values outside the bounds stay as they are."""
@@ -183,9 +203,11 @@ class TileCoding(_Grid):
       tilings: number of tilings; a power of two is usual.
       low, high: bounds of each dimension, or one for all, where the space has none; see `Discretise`.
       memory: the most features; where there are more tiles, tiles share features at random (hashing).
+      codes: other codes than these cells, such as a `Codebook`.
     """
 
     kind = "tiles"
+    settings = ("tilings", "memory")
     binary = True
 
     def __init__(
@@ -196,10 +218,11 @@ class TileCoding(_Grid):
         low: Bounds = None,
         high: Bounds = None,
         memory: int = 65_536,
+        codes: Indexer | None = None,
     ):
-        self._take_grid(space, bins, low, high)
+        self._take_grid(space, bins, low, high, codes)
         self.tilings, self.memory = check_whole("tilings", tilings, 1, 4096), check_whole("memory", memory, 1, MOST)
-        self._tiles = np.array(self.codes.bins, np.int64) + 1
+        self._tiles = np.array(self.grid.bins, np.int64) + 1
         every = self.tilings * math.prod(self._tiles.tolist())
         self.hashed = every > self.memory
         self.count, self.active = min(every, self.memory), self.tilings
@@ -214,18 +237,6 @@ class TileCoding(_Grid):
     def initial_weights(self, value: float) -> np.ndarray:
         """An equal share for every tiling."""
         return np.full(self.count, value / self.tilings)
-
-    def state(self) -> dict[str, Any]:
-        """JSON values and arrays for `indexer_from_state`."""
-        return {"kind": self.kind, "codes": self.codes.state(), "tilings": self.tilings, "memory": self.memory}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> TileCoding:
-        """Rebuild from `state()`."""
-        codes = Discretise.from_state(state["codes"])
-        made = cls(None, list(codes.bins), state["tilings"], list(codes.low), list(codes.high), state["memory"])
-        made.codes = codes
-        return made
 
 
 class FourierMap(NamedTuple):
@@ -260,20 +271,26 @@ class FourierBasis(_Grid):
       order: the highest frequency per dimension; there are (order + 1)ⁿ features.
       low, high: bounds of each dimension, or one for all, where the space has none; see `Discretise`.
       bins: cells per dimension of the codes that models count.
+      codes: other codes than these cells, such as a `Codebook`.
     """
 
     kind = "fourier"
+    settings = ("order",)
 
     def __init__(
-        self, space: Any = None, order: int = 3, low: Bounds = None, high: Bounds = None, bins: int | Sequence[int] = 8
+        self,
+        space: Any = None,
+        order: int = 3,
+        low: Bounds = None,
+        high: Bounds = None,
+        bins: int | Sequence[int] = 8,
+        codes: Indexer | None = None,
     ):
-        self._take_grid(space, bins, low, high)
+        self._take_grid(space, bins, low, high, codes)
         self.order = check_whole("order", order, 1, 1000)
         self.count = self.active = (self.order + 1) ** self.numbers
         if self.count > 100_000:
-            raise ValueError(
-                f"order: got {order}, which makes {self.count:,} features in {self.numbers} dimensions; 100,000 at most"
-            )
+            raise ValueError(f"order: got {order}, which makes {self.count:,} features; 100,000 at most")
         self._frequency = np.array(list(itertools.product(range(self.order + 1), repeat=self.numbers)), np.float64)
         norm = np.sqrt((self._frequency**2).sum(axis=1))
         share = 1.0 / np.where(norm == 0.0, 1.0, norm)
@@ -288,18 +305,6 @@ class FourierBasis(_Grid):
         weights = np.zeros(self.count)
         weights[0] = value
         return weights
-
-    def state(self) -> dict[str, Any]:
-        """JSON values and arrays for `indexer_from_state`."""
-        return {"kind": self.kind, "codes": self.codes.state(), "order": self.order}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> FourierBasis:
-        """Rebuild from `state()`."""
-        codes = Discretise.from_state(state["codes"])
-        made = cls(None, state["order"], list(codes.low), list(codes.high), list(codes.bins))
-        made.codes = codes
-        return made
 
 
 class OwnMap(NamedTuple):

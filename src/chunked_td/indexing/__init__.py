@@ -5,15 +5,18 @@
 | `spaces` | which indexer suits a Gymnasium space |
 | `indexers` | ids by arithmetic, and ids on first sight |
 | `discretise` | bins for real-valued observations |
+| `codebook` | learned codes for real-valued observations |
 | `canonical` | observations as bytes, for ids on first sight |
 """
 
+from chunked_td.indexing.codebook import Codebook
 from chunked_td.indexing.discretise import Discretise
 from chunked_td.indexing.indexers import DiscreteIndexer, GridIndexer, HashedIndexer, Indexer, ProductIndexer
 from chunked_td.indexing.spaces import LIMIT, indexer_from_state, make_indexer
 
 __all__ = [
     "LIMIT",
+    "Codebook",
     "DiscreteIndexer",
     "Discretise",
     "GridIndexer",

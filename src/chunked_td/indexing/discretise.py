@@ -172,7 +172,7 @@ def _bounds(name: str, given: Any, natural: Any, count: int) -> tuple[float, ...
     for i, bound in enumerate(bounds):
         if isinstance(bound, bool) or not isinstance(bound, Real | None):
             raise ValueError(f"{name}: got {bound!r} in dimension {i}, takes numbers")
-        if bound is None or not abs(float(bound)) < _AS_GOOD_AS_INFINITE:
+        if bound is None or not -_AS_GOOD_AS_INFINITE < bound < _AS_GOOD_AS_INFINITE:  # type: ignore[operator]
             raise ValueError(
                 f"{name}: dimension {i} of {count} has no finite bound (got {bound}); give {name}= a number there, "
                 f"such as the range you expect to see. Values outside go to the outermost bins"

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from chunked_td.indexing.codebook import Codebook
 from chunked_td.indexing.discretise import Discretise
 from chunked_td.indexing.indexers import DiscreteIndexer, GridIndexer, HashedIndexer, Indexer, ProductIndexer
 
@@ -36,10 +37,8 @@ def make_indexer(space: Any = None, *, limit: int = LIMIT) -> Indexer:
     Raises:
       ValueError: for a continuous Box, anywhere in the space.
     """
-    _refuse_continuous(space, "observation_space")
-    if space is None or not 0 < _count(space) <= limit:
-        return HashedIndexer()
-    return _arithmetic(space)
+    found = _arithmetic(space, "observation_space")
+    return found if found is not None and found.size <= limit else HashedIndexer()
 
 
 def _kind(space: Any) -> str:
@@ -50,17 +49,17 @@ def _kind(space: Any) -> str:
     return ""
 
 
-def _children(space: Any) -> list[tuple[Any, Any]]:
-    spaces = space.spaces
-    return list(spaces.items()) if _kind(space) == "Dict" else list(enumerate(spaces))
-
-
-def _refuse_continuous(space: Any, path: str) -> None:
+def _arithmetic(space: Any, path: str) -> Indexer | None:
+    """The indexer of a finite space; None where it cannot be counted. Refuses a continuous Box."""
     kind = _kind(space)
+    if kind == "Discrete":
+        return DiscreteIndexer(space.n, getattr(space, "start", 0))
     if kind in ("Tuple", "Dict"):
-        for key, child in _children(space):
-            _refuse_continuous(child, f"{path}[{key!r}]")
-    elif kind == "Box" and np.dtype(space.dtype).kind not in "iub":
+        children = dict(space.spaces) if kind == "Dict" else dict(enumerate(space.spaces))
+        parts = [_arithmetic(child, f"{path}[{key!r}]") for key, child in children.items()]
+        known = [part for part in parts if part is not None]
+        return ProductIndexer(known, list(children) if kind == "Dict" else None) if len(known) == len(parts) else None
+    if kind == "Box" and np.dtype(space.dtype).kind not in "iub":
         raise ValueError(
             f"{path}: a continuous Box of shape {space.shape} has no finite table of states. Cut it into bins:\n"
             f"    indexer = chunked_td.Discretise(env, bins=8, low=…, high=…)   # per dimension, or one for all\n"
@@ -71,18 +70,10 @@ def _refuse_continuous(space: Any, path: str) -> None:
             f"    agent = chunked_td.ChunkedSarsa(env, indexer=chunked_td.make_indexer(), …)\n"
             f"On the command line: --bins 8 or --indexer tiles, with --low … --high …; or --indexer hash"
         )
-
-
-def _count(space: Any) -> int:
-    """Number of elements of a space; 0 where it cannot be counted."""
-    kind = _kind(space)
-    if kind == "Discrete":
-        return int(space.n)
-    if kind in ("Tuple", "Dict"):
-        return math.prod(_count(child) for _, child in _children(space))
-    if kind in ("MultiDiscrete", "MultiBinary", "Box"):
-        return math.prod(n for n, _ in _grid(space))
-    return 0
+    if not kind:
+        return None
+    grid = _grid(space)
+    return GridIndexer([n for n, _ in grid], [low for _, low in grid], space.shape, np.dtype(space.dtype).name)
 
 
 def _grid(space: Any) -> list[tuple[int, int]]:
@@ -96,18 +87,6 @@ def _grid(space: Any) -> list[tuple[int, int]]:
         return list(zip(nvec.ravel().tolist(), start.ravel().tolist(), strict=True))
     lows, highs = np.ravel(space.low).tolist(), np.ravel(space.high).tolist()
     return [(int(high) - int(low) + 1, int(low)) for low, high in zip(lows, highs, strict=True)]
-
-
-def _arithmetic(space: Any) -> Indexer:
-    kind = _kind(space)
-    if kind == "Discrete":
-        return DiscreteIndexer(space.n, getattr(space, "start", 0))
-    if kind in ("Tuple", "Dict"):
-        children = _children(space)
-        keys = [key for key, _ in children] if kind == "Dict" else None
-        return ProductIndexer([_arithmetic(child) for _, child in children], keys)
-    grid = _grid(space)
-    return GridIndexer([n for n, _ in grid], [low for _, low in grid], space.shape, np.dtype(space.dtype).name)
 
 
 def indexer_from_state(state: Mapping[str, Any]) -> Indexer:
@@ -135,6 +114,8 @@ def indexer_from_state(state: Mapping[str, Any]) -> Indexer:
             return HashedIndexer.from_state(state)
         if kind == "discretise":
             return Discretise.from_state(state)
+        if kind == "codebook":
+            return Codebook.from_state(state)
         if kind in KINDS:
             return KINDS[kind](state)
     except (KeyError, TypeError) as problem:

@@ -69,16 +69,14 @@ def interquartile_mean(scores: np.ndarray) -> np.ndarray:
     """Mean of the middle half of the runs along the last axis; runs at the quartiles count in part."""
     scores = np.asarray(scores, dtype=np.float64)
     if np.isnan(scores).any():
-        return np.apply_along_axis(_interquartile_mean_of_present, -1, scores)
+        rows = scores.reshape(-1, scores.shape[-1])
+        there = [row[~np.isnan(row)] for row in rows]
+        found = [float(interquartile_mean(row)) if row.size else float("nan") for row in there]
+        return np.reshape(found, scores.shape[:-1])
     # Value i fills the interval [i, i+1] of [0, n]; its weight is the part inside the middle half [n/4, 3n/4].
     n = scores.shape[-1]
     weights = np.diff(np.clip(np.arange(n + 1), 0.25 * n, 0.75 * n))
     return np.sort(scores, axis=-1) @ (weights / weights.sum())
-
-
-def _interquartile_mean_of_present(values: np.ndarray) -> float:
-    values = values[~np.isnan(values)]
-    return float(interquartile_mean(values)) if values.size else float("nan")
 
 
 def bootstrap_interquartile_means(values: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -213,12 +211,6 @@ def reach(shares: Mapping[int, float], least: float) -> int:
     return longest
 
 
-def _halves(seeds: int) -> list[tuple[slice, slice]]:
-    """(chosen on, scored on), twice."""
-    half = seeds // 2
-    return [(slice(0, half), slice(half, seeds)), (slice(half, seeds), slice(0, half))]
-
-
 def cross_fitted(
     runs: Mapping[str, np.ndarray], fixed: Sequence[str]
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
@@ -232,7 +224,8 @@ def cross_fitted(
     seeds = next(iter(runs.values())).shape[1]
     scored = {name: np.zeros(seeds) for name in runs}
     best, worst = np.zeros(seeds), np.zeros(seeds)
-    for chosen, test in _halves(seeds):
+    first, second = slice(0, seeds // 2), slice(seeds // 2, seeds)
+    for chosen, test in ((first, second), (second, first)):
         means = {name: each[:, chosen].mean(1) for name, each in runs.items()}
         for name, each in runs.items():
             scored[name][test] = each[int(means[name].argmax()), test]

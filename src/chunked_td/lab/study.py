@@ -123,6 +123,10 @@ class BatchRunner:
         """Packages beyond the plain install that a batch needs."""
         return ()
 
+    def compiles_as(self, batch: Batch) -> Any:
+        """The same for batches that one compiled loop runs; None where nothing is compiled ahead."""
+        return None
+
     def program_key(self, batch: Batch) -> Any:
         """Batches with the same key run together, as one program; by default each alone."""
         return id(batch)

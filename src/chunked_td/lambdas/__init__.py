@@ -10,7 +10,7 @@ That function serves `agent.step`, the simulation and networks in lockstep, with
 | `names` | id, label, group, colour and formula of a source |
 | `reading` | a source from text: a number, an id, or a Python file of yours |
 | `step` | `Step`, a transition as a source sees it, and the questions that it may ask of the model |
-| `episode`, `moments` | for sources that learn: a whole episode; running means and variances |
+| `episode` | for sources that learn: a whole episode; running means and variances |
 | `plain` | the same for sources that are plain Python |
 | `on_device` | the questions once more in JAX, for networks that train on a GPU |
 | the others | one source each; every class in them that derives from `LambdaSource` is in `SOURCES` |

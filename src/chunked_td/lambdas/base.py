@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Protocol
 
-import numpy as np
-
 from chunked_td._checks import check_unit
 from chunked_td._numba import is_kernel
 from chunked_td._settings import KernelSettings
@@ -61,14 +59,10 @@ class Settled(Protocol):
     Reward components are summed.
     """
 
-    @property
-    def visits(self) -> np.ndarray: ...  # noqa: D102
-    @property
-    def mean_square_error(self) -> float: ...  # noqa: D102
-    @property
-    def errors(self) -> tuple[np.ndarray, np.ndarray]: ...  # noqa: D102
-    @property
-    def returns(self) -> tuple[np.ndarray, np.ndarray]: ...  # noqa: D102
+    visits: Any
+    mean_square_error: Any
+    errors: Any
+    returns: Any
 
 
 @dataclass(frozen=True, repr=False)
@@ -186,9 +180,7 @@ def _checked(source: LambdaSource) -> LambdaSource:
     if source.arrays and not lessons:
         raise ValueError(f"lambda_source {source!r} has arrays and no after_step or after_episode that would fill them")
     if lessons and not (source.is_compiled and all(map(is_kernel, lessons))):
-        raise ValueError(
-            f"lambda_source {source!r} learns: its lambda_t, after_step and after_episode must all be kernels"
-        )
+        raise ValueError(f"lambda_source {source!r} learns: lambda_t, after_step and after_episode must be kernels")
     return source
 
 

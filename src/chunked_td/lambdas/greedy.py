@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from chunked_td._checks import check_unit
 from chunked_td._numba import kernel
 from chunked_td.lambdas.base import MANY, LambdaSource, Settled
-from chunked_td.lambdas.moments import MOMENTS, add_returns, column_of
+from chunked_td.lambdas.episode import MOMENTS, add_returns, column_of
 from chunked_td.lambdas.names import OTHER
 from chunked_td.lambdas.step import present_value
 

@@ -51,25 +51,12 @@ class Mature(LambdaSource):
         if not inner.is_compiled or isinstance(inner, Mature) or inner.features_only:
             why = "needs no features" if inner.features_only else "is not Mature"
             raise ValueError(f"source must be a number or a compiled λ source that {why}, got {self.source!r}")
-        object.__setattr__(self, "source", inner)
+        taken = {name: getattr(inner, name, None) for name in ("components", "per_component", "follows_episode")}
+        for name, value in {"source": inner, **taken}.items():
+            object.__setattr__(self, name, value)
         fixed = isinstance(inner, ConstantLambda)
         name, label = (f"{inner.value:g}", f"λ = {inner.value:g}") if fixed else (inner.id, inner.label)
         self.take_names(Mature, id=f"{name}+mature", label=f"{label}, mature", color=color_of(f"{name}+mature"))
-
-    @property
-    def components(self) -> Any:
-        """As the source: which state components decide each reward."""
-        return getattr(self.source, "components", None)
-
-    @property
-    def per_component(self) -> bool:  # type: ignore[override]
-        """As the source."""
-        return self.source.per_component
-
-    @property
-    def follows_episode(self) -> bool:  # type: ignore[override]
-        """As the source."""
-        return self.source.follows_episode
 
     @property
     def needs(self) -> Needs:  # type: ignore[override]

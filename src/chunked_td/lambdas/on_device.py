@@ -75,7 +75,10 @@ class Reading:
         if self.question == "chances":
             each = jnp.exp(log_likelihood(config, logits, outcome[..., None, :]))
             return each.reshape(*each.shape[:-2], -1)
-        return (_expected if self.expected else _realised)(self, self.question, config, logits, outcome, policy)
+        ask, asked = _expected if self.expected else _realised, (self.groups, config, logits, outcome, policy)
+        if self.question == "both":
+            return jnp.concatenate([ask("factored", *asked), ask("expected_sarsa", *asked)[..., None]], -1)
+        return ask(self.question, *asked)
 
 
 def _grouped(log_p: jax.Array, groups: Groups | None) -> jax.Array:
@@ -85,17 +88,13 @@ def _grouped(log_p: jax.Array, groups: Groups | None) -> jax.Array:
     return jnp.stack([jnp.sum(log_p[..., list(group)], -1) for group in groups], -1)
 
 
-def _realised(reading: Reading, question: str, config: NetworkConfig, logits, outcome, policy) -> jax.Array:
+def _realised(question: str, groups: Groups | None, config: NetworkConfig, logits, outcome, policy) -> jax.Array:
     """The probability of what happened."""
-    if question == "both":
-        ask = (_realised(reading, kind, config, logits, outcome, policy) for kind in ("factored", "expected_sarsa"))
-        parts, whole = ask
-        return jnp.concatenate([parts, whole[..., None]], -1)
     log_p = log_likelihood(config, logits, outcome[..., None, :])
     if question == "sarsa":
         return jnp.exp(jnp.sum(log_p[..., 0, :], -1))
     if question == "factored":
-        return jnp.sum(policy[..., None] * jnp.exp(_grouped(log_p, reading.groups)), -2)
+        return jnp.sum(policy[..., None] * jnp.exp(_grouped(log_p, groups)), -2)
     return mixture(policy, log_p)
 
 
@@ -104,12 +103,8 @@ def mixture(policy: jax.Array, log_p: jax.Array) -> jax.Array:
     return jnp.sum(policy * jnp.exp(jnp.sum(log_p, -1)), -1)
 
 
-def _expected(reading: Reading, question: str, config: NetworkConfig, logits, outcome, policy) -> jax.Array:
+def _expected(question: str, groups: Groups | None, config: NetworkConfig, logits, outcome, policy) -> jax.Array:
     """The probability that is expected before the step: E over x' of what `_realised` would give."""
-    if question == "both":
-        ask = (_expected(reading, kind, config, logits, outcome, policy) for kind in ("factored", "expected_sarsa"))
-        parts, whole = ask
-        return jnp.concatenate([parts, whole[..., None]], -1)
     if question == "sarsa":
         return jnp.exp(jnp.sum(log_overlap(config, logits, logits)[..., 0, :], -1))
     if question == "mean":
@@ -117,5 +112,5 @@ def _expected(reading: Reading, question: str, config: NetworkConfig, logits, ou
     overlap = log_overlap(config, logits[..., :, None, :], logits[..., None, :, :])
     pairs = policy[..., :, None] * policy[..., None, :]
     if question == "factored":
-        return jnp.sum(pairs[..., None] * jnp.exp(_grouped(overlap, reading.groups)), (-3, -2))
+        return jnp.sum(pairs[..., None] * jnp.exp(_grouped(overlap, groups)), (-3, -2))
     return jnp.sum(pairs * jnp.exp(jnp.sum(overlap, -1)), (-2, -1))

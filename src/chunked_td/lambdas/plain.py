@@ -10,11 +10,15 @@ class HalfForward(LambdaSource):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from chunked_td.bootstraps import STATE
+from chunked_td.models.counts import FOLLOWING, TARGET, ForwardCounts, is_known, probability
+from chunked_td.models.predictions import Predictions
 
 
 @dataclass(frozen=True)
@@ -39,14 +43,24 @@ class PlainStep:
     policy: np.ndarray
     next_policy: np.ndarray
     bootstrap: int
-    _chances: Callable[[], np.ndarray]
-    _known: Callable[[], np.ndarray]
-    _outcomes: Callable[[int], tuple[np.ndarray, np.ndarray]]
-    _values: Callable[[int], np.ndarray]
+    _percept: int
+    _source: Any
+    _model: Any  # ForwardCounts or Predictions, where the source needs one
+    _table: np.ndarray  # float64[rows, d], of values
+
+    def _counts(self) -> Any:
+        """The counted pairs, and the row of (x, 0) among their origins."""
+        if type(self._model) is not ForwardCounts:
+            name = type(self._source).__name__
+            raise ValueError(f"{name}.needs must have Needs.OUTCOME or Needs.OUTCOMES to ask for probabilities")
+        return self._model.counts, self.state * self.policy.size
 
     def chances(self) -> np.ndarray:
         """float64[A]: P̂(x'|x,a) of what came, for every action a. Needs.OUTCOME."""
-        return self._chances()
+        if type(self._model) is Predictions:
+            return self._model.chances.prod(axis=1)
+        counts, row = self._counts()
+        return np.array([probability(counts, row + a, self._percept) for a in range(self.policy.size)])
 
     def chance(self) -> float:
         """P̂(x'|x,a) of what came, for the action taken. Needs.OUTCOME."""
@@ -58,7 +72,10 @@ class PlainStep:
 
     def tried(self) -> float:
         """Σ_a π(a|x) over the actions that the model knows: 1 once all were tried. Needs.POLICY."""
-        known = self._known()
+        if type(self._model) is Predictions:
+            return 1.0
+        counts, row = self._counts()
+        known = np.array([is_known(counts, row + a) for a in range(self.policy.size)])
         return 1.0 if known[self.policy > 0.0].all() else float(self.policy[known].sum())
 
     def choice(self) -> float:
@@ -67,12 +84,20 @@ class PlainStep:
 
     def outcomes(self, action: int) -> Iterator[tuple[int, float]]:
         """Next states of (x_t, action) and their probabilities. Needs.OUTCOMES."""
-        targets, weights = self._outcomes(action)
-        return zip(targets.tolist(), weights.tolist(), strict=True)
+        if type(self._model) is Predictions:
+            part = slice(int(self._model.start[action]), int(self._model.start[action + 1]))
+            return zip(self._model.targets[part].tolist(), self._model.weights[part].tolist(), strict=True)
+        counts, row = self._counts()
+        targets, pair = [], int(counts.head[row + action])
+        while pair >= 0:
+            targets.append(int(counts.pairs[pair, TARGET]))
+            pair = int(counts.pairs[pair, FOLLOWING])
+        return iter([(target, float(probability(counts, row + action, target))) for target in targets])
 
     def values(self, state: int) -> np.ndarray:
         """V(state), or Q(state, ·) of action-value learners, summed over reward components."""
-        return self._values(state)
+        width = 1 if self.bootstrap == STATE else self.policy.size
+        return self._table[state * width : (state + 1) * width].sum(axis=1)
 
 
 def checked_lambda(source: Any, value: Any, components: int) -> np.ndarray:

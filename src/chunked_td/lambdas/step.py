@@ -37,30 +37,6 @@ from chunked_td._numba import REQUIRED, code, dispatch, kernel
 from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
 from chunked_td.policies import write_policy
 
-__all__ = [
-    "WHOLE",
-    "Step",
-    "Transition",
-    "came_from",
-    "chance",
-    "choice",
-    "expected_choice",
-    "expected_mixture",
-    "first",
-    "following",
-    "make_step",
-    "mean_overlap",
-    "mixture",
-    "overlap",
-    "present_value",
-    "target",
-    "tried",
-    "value_at",
-    "visits",
-    "visits_of",
-    "weight",
-]
-
 WHOLE = -1
 """Stands for all state components together, where the number of a reward stands for those that decide it."""
 

@@ -40,11 +40,6 @@ class AveragedTrace(NamedTuple):
 
     clear, grown, end = clear_in_python, grown_rows, staticmethod(clear_entries)
 
-    @classmethod
-    def empty(cls, rows: int, components: int, capacity: int = 64) -> AveragedTrace:
-        """No live entry and no visit."""
-        return cls(Trace.empty(rows, components, capacity), np.zeros(rows))
-
     @staticmethod
     @kernel
     def update(trace, agent, step, row, step_size, ended):

@@ -15,15 +15,14 @@ the next call (`NEXT_STEP`), in place of the last one (`SAME_STEP`), or when it 
 from __future__ import annotations
 
 import copy
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from chunked_td.learners.divergence import Diverged, DivergenceWarning
 from chunked_td.learners.inputs import count_rewards, is_vector_environment
-from chunked_td.learners.loop import History, check_fits, generator_of, paid, progress_bar, set_random_state
+from chunked_td.learners.loop import check_fits, generator_of, paid, set_random_state
 from chunked_td.learners.state import AgentState
 
 _SHARED = tuple(part for part in AgentState._fields if part not in ("trace", "memory", "episode"))
@@ -130,43 +129,20 @@ def check_sharing(agent: Any, copies: int) -> None:
         )
 
 
-def train_copies(
-    agent: Any,
-    env: Any,
-    episodes: int | None,
-    steps: int | None,
-    amount: int,
-    progress: bool,
-    callback: Callable[[int, float, int], Any] | None,
-) -> History:
-    """Let `agent` play and learn in all copies; arguments as in `loop.train`, `amount` that of episodes or steps."""
+@contextmanager
+def playing_in_copies(agent: Any, env: Any) -> Iterator[Callable[[int], tuple[int, list[tuple[float, int, bool]]]]]:
+    """Let `agent` play and learn in all copies: gives the `play` of `loop.play_on`, a round at a time."""
     home = Position(agent)
     home.store(agent)
-    copies, done = _begin(agent, env), False
-    returns: list[float] = []
-    lengths: list[int] = []
-    diverged, played = None, 0
+    copies = _begin(agent, env)
     try:
-        with progress_bar(amount, progress, "episodes" if steps is None else "steps") as advance:
-            while (len(returns) if steps is None else played) < amount and not done:
-                before = len(returns)
-                try:
-                    played += play_round(agent, copies, returns, lengths)
-                except Diverged as problem:
-                    diverged, agent._copies = len(returns), None
-                    text = f"training stopped after {diverged} episodes: {problem}"
-                    warnings.warn(text, DivergenceWarning, stacklevel=4)
-                    break
-                for k in range(before, len(returns)):
-                    advance(returns[k], 1 if steps is None else lengths[k])
-                    done = (callback is not None and callback(k, returns[k], lengths[k]) is True) or done
+        yield lambda left: play_round(agent, copies)
     except BaseException:
         agent._copies = None
         raise
     finally:
         home.enter(agent)
     agent.env_state = _random_states(env)
-    return History(np.array(returns, np.float64), np.array(lengths, np.int64), diverged)
 
 
 def _begin(agent: Any, env: Any) -> Copies:
@@ -208,11 +184,11 @@ def _random_states(env: Any) -> list[Any] | None:
     return generators and [None if one is None else one.bit_generator.state for one in generators]
 
 
-def play_round(agent: Any, copies: Copies, returns: list[float], lengths: list[int]) -> int:
-    """One call of the environment; returns the number of transitions, and adds the episodes that have ended."""
+def play_round(agent: Any, copies: Copies) -> tuple[int, list[tuple[float, int, bool]]]:
+    """One call of the environment; returns the number of transitions, and the episodes that have ended."""
     env, n = copies.env, copies.actions.size
     observations, rewards, terminated, truncated, infos = env.step(copies.actions)
-    shown, made = _each(env, observations), 0
+    shown, made, finished = _each(env, observations), 0, []
     ended = np.zeros(n, bool)
     for k in range(n):
         if copies.waiting[k]:
@@ -229,8 +205,7 @@ def play_round(agent: Any, copies: Copies, returns: list[float], lengths: list[i
         copies.lengths[k] += 1
         made += 1
         if ended[k]:
-            returns.append(float(copies.returns[k]))
-            lengths.append(int(copies.lengths[k]))
+            finished.append((float(copies.returns[k]), int(copies.lengths[k]), True))
             copies.returns[k], copies.lengths[k] = 0.0, 0
             if final:
                 copies.at(agent, k, lambda k=k: agent.start(shown[k], _info_of(infos, k)))
@@ -241,7 +216,7 @@ def play_round(agent: Any, copies: Copies, returns: list[float], lengths: list[i
         shown = _each(env, observations)
         for k in np.flatnonzero(ended).tolist():
             copies.at(agent, k, lambda k=k: agent.start(shown[k], _info_of(infos, k)))
-    return made
+    return made, finished
 
 
 def _each(env: Any, observations: Any) -> list[Any]:

@@ -9,23 +9,26 @@ policy that acts, whichever it is.
 | `Softmax` | π(a) ∝ exp(Q(a)/τ) |
 | `CountBonus` | ε-greedy on Q(a) + c/√n(s, a) |
 | `EpsilonPerStay` | ε-greedy with ε per stay in a state, not per step |
+| `ReturnBonus` | ε-greedy on Q(a) + c·σ/√(n(s, a) + 1), σ the spread of returns so far |
+| `GivenPolicy` | a table of probabilities: its values are learned, from the same transitions by every method |
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from hashlib import sha256
 from typing import Any, ClassVar
 
 import numpy as np
 
-from chunked_td._checks import check_positive
+from chunked_td._checks import check_numbers, check_positive
 from chunked_td._numba import form, is_kernel, kernel
-from chunked_td._settings import KernelSettings, new_array
+from chunked_td._settings import KernelSettings
 from chunked_td.bootstraps import Q_LEARNING, STATE
 from chunked_td.learners.schedule import Schedule, check_schedule
-from chunked_td.policies import epsilon_greedy, optimistic_greedy, softmax
+from chunked_td.policies import epsilon_greedy, optimistic_greedy, softmax, uniform_legal
 
 EPSILON = 0.1
 """ε where nobody says another."""
@@ -37,6 +40,8 @@ class Exploration(KernelSettings):
 
         probabilities(exploration, q, state, legal, rate, out)    writes π(·|state) into out, float64[A]
         count_action(exploration, state, action, n_actions)       optional: an action has been taken
+        count_reward(exploration, reward, discount, first, last)  optional: a reward, float64[d], has come; whether in
+                                                                  the first, and in the last step of an episode
 
     `q` is float64[A, d], the values of the state's actions, one column per reward component; `legal` is bool[A]; `rate`
     is the number that may change from episode to episode: ε, or what `rate_with` puts in its place.
@@ -50,6 +55,10 @@ class Exploration(KernelSettings):
     def rate_with(self, epsilon: float | Schedule) -> float | Schedule:
         """The number that may change from episode to episode."""
         return epsilon
+
+    def unvisited(self, state: int, sizes: Mapping[str, int]) -> tuple[Any, int]:
+        """What kernels see where the learner's tables have no rows for a state, and what to call that state there."""
+        return self.compiled(sizes), 0
 
 
 @dataclass(frozen=True)
@@ -83,15 +92,8 @@ class Softmax(Exploration):
 
 
 @dataclass(frozen=True)
-class CountBonus(Exploration):
-    """ε-greedy on Q(s,a) + c/√n(s,a), where n(s,a) counts how often the action was taken; untried actions come first.
-
-    The bonus decides what is tried, not what is learned: values have no bonus in them. `epsilon` is that of the
-    learner, 0 for none. The form of the bonus is that of MBIE-EB (Strehl and Littman 2008).
-
-    Args:
-      scale: c, positive.
-    """
+class _Bonus(Exploration):
+    """Base of those that count how often each action was taken. Args: scale: c, positive."""
 
     scale: float = 1.0
 
@@ -101,21 +103,34 @@ class CountBonus(Exploration):
 
     def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Numbers of visits are not negative."""
-        if arrays["visits"].size and arrays["visits"].min() < 0:
+        if arrays["visits"].min(initial=0) < 0:
             raise ValueError("exploration_visits must not be negative")
-
-    @staticmethod
-    @kernel
-    def probabilities(exploration, q, state, legal, rate, out):
-        """π(·|state)."""
-        A = legal.size
-        optimistic_greedy(q, exploration.visits[state * A : (state + 1) * A], legal, exploration.scale, rate, out)
 
     @staticmethod
     @kernel
     def count_action(exploration, state, action, n_actions):
         """n(state, action) += 1."""
         exploration.visits[state * n_actions + action] += 1
+
+
+@dataclass(frozen=True)
+class CountBonus(_Bonus):
+    """ε-greedy on Q(s,a) + c/√n(s,a), where n(s,a) counts how often the action was taken; untried actions come first.
+
+    The bonus decides what is tried, not what is learned: values have no bonus in them. `epsilon` is that of the
+    learner, 0 for none. The form of the bonus is that of MBIE-EB (Strehl and Littman 2008).
+
+    Args:
+      scale: c, positive.
+    """
+
+    @staticmethod
+    @kernel
+    def probabilities(exploration, q, state, legal, rate, out):
+        """π(·|state)."""
+        A = legal.size
+        visits = exploration.visits[state * A : (state + 1) * A]
+        optimistic_greedy(q, visits, legal, exploration.scale, 0.0, rate, out)
 
 
 @dataclass(frozen=True)
@@ -144,10 +159,6 @@ class EpsilonPerStay(Exploration):
         """Its own ε."""
         return self.epsilon
 
-    def compiled(self, sizes: Mapping[str, int]) -> Any:
-        """The counts: ε comes as `rate`."""
-        return form(type(self), tuple(self.arrays))(*(new_array(layout, sizes) for layout in self.arrays.values()))
-
     def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
         """A stay has one action at least."""
         if (arrays["stays"] < 0).any() or (arrays["stays"] > arrays["visits"]).any():
@@ -170,7 +181,136 @@ class EpsilonPerStay(Exploration):
         exploration.latest[0] = state + 1
 
 
-EXPLORATIONS: dict[str, type[Exploration]] = {cls.__name__: cls for cls in (Softmax, CountBonus, EpsilonPerStay)}
+@dataclass(frozen=True)
+class ReturnBonus(_Bonus):
+    """ε-greedy on Q(s,a) + c·σ/√(n(s,a) + 1): a bonus in the units of the problem, so that c = 1 fits small and large.
+
+    σ is the standard deviation of the discounted returns of all episodes so far; after one episode it is that return's
+    size, before it 0. It comes from what was earned, not from values, so that methods with noisy values do not explore
+    more. The bonus decides what is tried, not what is learned. `epsilon` is that of the learner. For one environment:
+    the episodes of copies in a vector environment would be summed as one.
+
+    Args:
+      scale: c, positive.
+    """
+
+    arrays: ClassVar[Mapping[str, str]] = {
+        "visits": "int64[rows]",
+        "episode": "float64[2]",  # γ^t, and the return up to t
+        "returns": "float64[3]",  # how many, their sum, the sum of their squares
+        "spread": "float64[1]",  # σ
+    }
+
+    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Nothing is counted or spread below 0."""
+        super().check_saved(arrays)
+        if arrays["returns"][0] < 0 or arrays["returns"][2] < 0 or arrays["spread"][0] < 0:
+            raise ValueError("exploration_returns and exploration_spread must not be negative")
+
+    @staticmethod
+    @kernel
+    def probabilities(exploration, q, state, legal, rate, out):
+        """π(·|state)."""
+        A = legal.size
+        visits = exploration.visits[state * A : (state + 1) * A]
+        optimistic_greedy(q, visits, legal, exploration.scale * exploration.spread[0], 1.0, rate, out)
+
+    @staticmethod
+    @kernel
+    def count_reward(exploration, reward, discount, first, last):
+        """Add to the return of the episode; at its end, to σ."""
+        episode, returns = exploration.episode, exploration.returns
+        if first:
+            episode[0], episode[1] = 1.0, 0.0
+        for i in range(reward.size):
+            episode[1] += episode[0] * reward[i]
+        episode[0] *= discount
+        if last:
+            returns[0] += 1.0
+            returns[1] += episode[1]
+            returns[2] += episode[1] * episode[1]
+            mean = returns[1] / returns[0]
+            variance = max(returns[2] / returns[0] - mean * mean, 0.0)
+            exploration.spread[0] = np.sqrt(variance) if returns[0] > 1.0 else abs(episode[1])
+
+
+def check_policy_table(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
+    """A table of probabilities, one row per state; a row may be all 0."""
+    table = check_numbers(name, value, "probabilities, one row per state")
+    if table.ndim != 2 or not table.size:
+        raise ValueError(f"{name} must be float64[S, A], one row of probabilities per state, got shape {table.shape}")
+    sums = table.sum(axis=1)
+    wrong = ~(np.isclose(sums, 1.0, rtol=0.0, atol=1e-6) | (sums == 0.0)) | (table < 0).any(axis=1)
+    if wrong.any():
+        state = int(wrong.argmax())
+        raise ValueError(
+            f"{name} must have rows of probabilities that sum to 1, or of zeros, got {table[state].tolist()} for state "
+            f"{state}"
+        )
+    return tuple(map(tuple, table.tolist()))
+
+
+@dataclass(frozen=True, repr=False)
+class GivenPolicy(Exploration):
+    """Act by a table of probabilities, whatever the values are: what is learned are the values of that policy.
+
+    Learners with the same seed then see the same transitions, so that they differ in nothing but how they learn.
+    Actions that are not legal are left out, and the rest made to sum to 1. Where that leaves nothing, and in states
+    beyond the table, all legal actions are alike.
+
+    Args:
+      table: float64[S, A], π(a|s) by the numbers that the learner's indexer gives to states; rows of zeros are for
+        states in which nothing is chosen.
+    """
+
+    table: Any
+
+    uses_epsilon = False
+
+    checks: ClassVar = {"table": check_policy_table}
+
+    def __repr__(self) -> str:
+        """Its size, and a digest of its numbers."""
+        rows = self._rows
+        return f"GivenPolicy(<{rows.shape[0]} × {rows.shape[1]}, {sha256(rows.tobytes()).hexdigest()[:16]}>)"
+
+    @cached_property
+    def _rows(self) -> np.ndarray:
+        return np.array(self.table)
+
+    def rate_with(self, epsilon: float | Schedule) -> float | Schedule:
+        """None: a number that nobody reads."""
+        return 0.0
+
+    def compiled(self, sizes: Mapping[str, int]) -> Any:
+        """The table."""
+        if self._rows.shape[1] != sizes["A"]:
+            raise ValueError(f"table must have a column for each of {sizes['A']} actions, got {self._rows.shape[1]}")
+        return form(type(self), ("table",))(self._rows)
+
+    def unvisited(self, state: int, sizes: Mapping[str, int]) -> tuple[Any, int]:
+        """The table knows states that the learner has not met."""
+        return self.compiled(sizes), state
+
+    @staticmethod
+    @kernel
+    def probabilities(exploration, q, state, legal, rate, out):
+        """π(·|state)."""
+        total = 0.0
+        for a in range(legal.size):
+            known = legal[a] and 0 <= state < exploration.table.shape[0]
+            out[a] = exploration.table[state, a] if known else 0.0
+            total += out[a]
+        if total > 0.0:
+            for a in range(legal.size):
+                out[a] /= total
+        else:
+            uniform_legal(legal, out)
+
+
+EXPLORATIONS: dict[str, type[Exploration]] = {
+    cls.__name__: cls for cls in (Softmax, CountBonus, EpsilonPerStay, ReturnBonus, GivenPolicy)
+}
 """Every way to explore by name, besides ε-greedy."""
 
 
@@ -196,8 +336,5 @@ def check_exploration(
     checked = check_schedule("epsilon", EPSILON if epsilon is None else epsilon, positive=False)
     numbers = [number for _, number in checked.points] if isinstance(checked, Schedule) else [checked]
     if value is not None and bootstrap == Q_LEARNING and min(numbers) == 0.0:
-        raise ValueError(
-            f"epsilon must be above 0 for Q-learning with {value!r}, got {epsilon!r}: the best action by value must "
-            f"have a probability"
-        )
+        raise ValueError(f"epsilon must be above 0 for Q-learning with {value!r}, got {epsilon!r}")
     return value, checked

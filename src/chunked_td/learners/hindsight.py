@@ -112,9 +112,7 @@ class HindsightPolicyGradient(EpisodicLearner):
             return np.full(states.size, -1)
         found = [-1 if r == 0.0 else self._values.setdefault(round(float(r), 12), len(self._values)) for r in rewards]
         if len(self._values) > self.seen.shape[1]:
-            raise ValueError(
-                f"reward_values must be at least the number of different rewards, got {self.seen.shape[1]}"
-            )
+            raise ValueError(f"reward_values must be the number of different rewards or more, got {self.seen.shape[1]}")
         return np.array(found, np.int64)
 
     def learn_episode(self, states: np.ndarray, actions: np.ndarray, rewards: np.ndarray, policies: np.ndarray) -> None:

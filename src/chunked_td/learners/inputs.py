@@ -57,9 +57,7 @@ def check_reward_weights(weights: Any, components: int) -> np.ndarray | None:
         return None
     given = np.array(weights, np.float64)
     if given.shape != (components,) or not np.isfinite(given).all():
-        raise ValueError(
-            f"reward_weights must be {components} finite numbers, one per reward component, got {weights!r}"
-        )
+        raise ValueError(f"reward_weights must be {components} finite numbers, one per component, got {weights!r}")
     return given
 
 
@@ -72,9 +70,7 @@ def check_action(name: str, action: Any, n_actions: int, start: int, legal: np.n
     if not 0 <= number < n_actions:
         raise ValueError(f"{name} must be an action, {start}..{start + n_actions - 1}, got {action!r}")
     if not legal[number]:
-        raise ValueError(
-            f"{name}: got {action!r}, which info['action_mask'] forbids; action_mask=False ignores the mask"
-        )
+        raise ValueError(f"{name}: got {action!r}, which info['action_mask'] forbids; action_mask=False ignores it")
     return number
 
 

@@ -7,6 +7,7 @@ for recorded episodes.
 from __future__ import annotations
 
 import copy
+import functools
 import logging
 import math
 from collections.abc import Callable, Sequence
@@ -25,7 +26,6 @@ from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.lambdas.maturity import LinearMature, Mature
 from chunked_td.learners.copies import one_copy
-from chunked_td.learners.divergence import Diverged, divergence_text
 from chunked_td.learners.exploration import Exploration, check_exploration
 from chunked_td.learners.inputs import (
     check_action,
@@ -42,16 +42,17 @@ from chunked_td.learners.inputs import (
 )
 from chunked_td.learners.logged import learn_from
 from chunked_td.learners.loop import History, evaluate, train
-from chunked_td.learners.planning.base import Planner, PlanningStream, check_planner
+from chunked_td.learners.planning.base import Planner, PlanningStream, RewardSource, check_planner, check_reward_source
 from chunked_td.learners.python_steps import advance_in_python, check_model
-from chunked_td.learners.reward_sources import RewardSource, check_reward_source
 from chunked_td.learners.schedule import Schedule, at_episode, check_schedule
 from chunked_td.learners.state import (
     AgentState,
+    Diverged,
     Memory,
     Rule,
     Tables,
     build_state,
+    divergence_text,
     reward_components,
     table_sizes,
     with_room,
@@ -62,7 +63,7 @@ from chunked_td.learners.views import View, check_view
 from chunked_td.models.counts import Counts
 from chunked_td.models.errors import ModelError
 from chunked_td.models.predictions import Predictions
-from chunked_td.policies import GIVEN, UNIFORM, write_policy
+from chunked_td.policies import GIVEN, write_policy
 from chunked_td.seeding import Draws, generator, split_seed
 
 if TYPE_CHECKING:
@@ -109,8 +110,9 @@ class Learner:
       discount: γ.
       epsilon: exploration of the ε-greedy policy, a number or a `Schedule`; 0.1 by default. Not used by state-value
         learners.
-      exploration: how to act on action values where it is not ε-greedily: `Softmax(temperature)` or
-        `CountBonus(scale)`. The values learned are those of the policy that acts.
+      exploration: how to act on action values where it is not ε-greedily: `Softmax(temperature)`,
+        `CountBonus(scale)` or another of `chunked_td.learners.exploration`. The values learned are those of the policy
+        that acts.
       seed: of the policy and the model; `learn` seeds the environment with it too.
       lambda_source: where λ comes from: a source from `chunked_td.lambdas`, one of your own, or a number.
       model: None for counts, an object that follows `chunked_td.models.Model`, or an error that the counts shall have,
@@ -219,7 +221,7 @@ class Learner:
         self.n_paid, per_component = count_rewards(env), self.lambda_source.per_component
         self.n_rewards = reward_components(self.reward_source, self.indexer.nvec, self.n_paid, per_component)
 
-    @property
+    @functools.cached_property  # every step asks
     def features(self) -> Features | None:
         """The features that values are linear in; None for tables."""
         return self.indexer if isinstance(self.indexer, Features) else None
@@ -260,18 +262,13 @@ class Learner:
             raise ValueError("prior needs a known number of outcomes; percept 'reward-state' has none")
         if self._asks_model():
             if self.percept != "state" or self.prior > 0.0:
-                raise ValueError(
-                    "percept and prior are settings of the count model; they do not go with a model= of its own"
-                )
+                raise ValueError("percept and prior are settings of the count model; they do not go with a model=")
             check_model(self.model, source, self.bootstrap, self.n_actions)
         if isinstance(self.model, ModelError):
             if self.percept != "state":
                 raise ValueError(f"model {self.model!r} mistakes states; it goes with percept 'state'")
             if self.model.needs_states and not self.indexer.fixed:
-                raise ValueError(
-                    f"model {self.model!r} needs a known number of states; this environment's states get ids on first "
-                    f"sight"
-                )
+                raise ValueError(f"model {self.model!r} needs a known number of states; here ids come on first sight")
 
     def _say_pairing(self, env: Any) -> None:
         """Say which state component decides which reward where nobody has said it and the numbers happen to match."""
@@ -282,14 +279,11 @@ class Learner:
             return  # the rewards are made from the components
         if getattr(getattr(env, "unwrapped", env), "rewards_by_component", False):
             return  # the environment says so itself
-        pairs = ", ".join(f"reward {i} ← component {i}" for i in range(self.n_rewards))
-        every = tuple(range(self.n_rewards))
+        name, every = type(source).__name__, tuple(range(self.n_rewards))
+        pairs = ", ".join(f"reward {i} ← component {i}" for i in every)
         LOG.warning(
-            "chunked_td: %s pairs rewards and state components by their number: %s. If that is right, say "
-            "components=%s; if not, say which state components decide each reward",
-            type(source).__name__,
-            pairs,
-            every,
+            f"chunked_td: {name} pairs rewards and state components by their number: {pairs}. If that is right, say "
+            f"components={every}; if not, say which state components decide each reward"
         )
 
     def _asks_model(self) -> bool:
@@ -300,38 +294,14 @@ class Learner:
 
     def _build(self) -> AgentState:
         """The compiled side of a learner with these settings, before its first step."""
-        model: Any = "counts"
+        model: Any = self.model if isinstance(self.model, ModelError) else "counts"
         if self._asks_model():
             parts = Needs.PARTS in self.lambda_source.needs_with(self.bootstrap)
             model = Predictions.empty(self.n_actions, len(self.indexer.nvec or (1,)) if parts else 1)
-        policy = None
-        if self.bootstrap == STATE:
-            policy = UNIFORM if isinstance(self.policy, str) else GIVEN
-        return build_state(
-            self.bootstrap,
-            self.lambda_source,
-            self.view,
-            n_actions=self.n_actions,
-            paid=self.n_paid,
-            nvec=self.indexer.nvec,
-            states=self._capacity,
-            room=_ROOM,
-            discount=self.discount,
-            stream=self.plan_draws.stream,
-            model=model,
-            planner=self.planner,
-            reward_source=self.reward_source,
-            exploration=self.exploration,
-            error=self.model if isinstance(self.model, ModelError) else None,
-            error_states=self.indexer.size,
-            prior=self.prior,
-            known_states=max(self.indexer.size, 1),
-            initial_value=self.initial_value,
-            policy=policy,
-            cutoff=self.cutoff,
-            replacing=self.replacing,
-            features=self.features,
-        )
+        given = self.bootstrap == STATE and not isinstance(self.policy, str)
+        room = self.indexer.nvec, self._capacity, _ROOM, self.plan_draws.stream
+        known, policy = self.indexer.size, GIVEN if given else None
+        return build_state(self, self.n_actions, *room, model=model, known_states=known, policy=policy)
 
     def _allocate(self) -> None:
         """Tables, traces, models and random numbers, before the first step."""
@@ -370,27 +340,25 @@ class Learner:
             raise in_use(self)
         self._busy = True
         try:
-            return self._start(observation, info, action)
+            self._check_watch()
+            legal = self._legal(info)
+            given = None if action is None else check_action("action", action, self.n_actions, self.action_start, legal)
+            state = self._index(observation)
+            self._given_policy(observation, legal)
+            self._abandon()
+            self._rates[:] = at_episode(self.exploring_rate, self.episode), at_episode(self.step_size, self.episode)
+            self.policy_draws.reserve(1)
+            addresses, entries = self._entries()
+            if given is None:
+                chosen = self._first_action(addresses, entries, state, legal)
+            else:
+                chosen = given
+                entries.select(addresses, state, legal, False)  # the policy's probabilities, and no draw
+                self.memory.policy[:] = self.memory.next_policy if self.rule.keeps_policy.value else np.nan
+            self.state, self.action = state, chosen
+            return chosen + self.action_start
         finally:
             self._busy = False
-
-    def _start(self, observation: Any, info: dict[str, Any] | None, action: int | None) -> int:
-        self._check_watch()
-        legal = self._legal(info)
-        given = None if action is None else check_action("action", action, self.n_actions, self.action_start, legal)
-        state = self._index(observation)
-        self._given_policy(observation, legal)
-        self._abandon()
-        self._rates[:] = at_episode(self.exploring_rate, self.episode), at_episode(self.step_size, self.episode)
-        self.policy_draws.reserve(1)
-        addresses, entries = self._entries()
-        if given is None:
-            self.state, self.action = state, self._first_action(addresses, entries, state, legal)
-            return self.action + self.action_start
-        entries.select(addresses, state, legal, False)  # the policy's probabilities, and no draw
-        self.memory.policy[:] = self.memory.next_policy if self.rule.keeps_policy.value else np.nan
-        self.state, self.action = state, given
-        return given + self.action_start
 
     def _first_action(self, addresses: Any, entries: Entries, state: int, legal: np.ndarray) -> int:
         return int(entries.step(addresses, -1, -1, state, 0, legal, ONGOING))
@@ -543,9 +511,8 @@ class Learner:
         return policy_row(row, legal)
 
     def _index(self, observation: Any) -> int:
-        state = (
-            self.indexer(observation) if self.features is None else self.features.read(observation, self.trace.shown)
-        )
+        features = self.features
+        state = self.indexer(observation) if features is None else features.read(observation, self.trace.shown)
         if type(state) is int and 0 <= state < self._capacity:
             return state
         state = check_id(state, self.indexer)
@@ -603,9 +570,6 @@ class Learner:
     def _replace(self, **parts: Any) -> None:
         """Put other arrays in place of some; compiled code learns of it at the next step."""
         self._state, self._packed = self._state._replace(**parts), None
-
-    def _replace_counts(self, counts: Counts) -> None:
-        self._replace(model=self._state.model._replace(counts=counts))
 
     def _rows(self, states: int) -> int:
         """Rows of the table of values for so many states."""
@@ -671,12 +635,10 @@ class Learner:
         """π(·|observation) of the behaviour policy as it stands, float[A]."""
         legal = self._legal(info)
         if self.bootstrap == STATE:
-            if isinstance(self.policy, str):
-                return legal / legal.sum()
-            return self._given_row(observation, legal)
-        q = self.q_values(observation)
+            return legal / legal.sum() if isinstance(self.policy, str) else self._given_row(observation, legal)
         if self.exploration is not None:
             return self._explored(observation, legal)
+        q = self.q_values(observation)
         there = legal & ~np.isnan(q)  # learning may have diverged; then an action without a value is not greedy
         epsilon, greedy = at_episode(self.epsilon, self.episode), legal
         if there.any():
@@ -693,8 +655,8 @@ class Learner:
         state, out = self.indexer.find(observation), np.zeros(self.n_actions)
         form, q = self.tables.exploration, self.q_values(observation, components=True)
         if not self._has_row(state):  # nothing was tried there
-            state, sizes = 0, {"S": 1, "A": self.n_actions, "d": self.n_rewards, "rows": self.n_actions}
-            form = self.exploration.compiled(sizes)  # type: ignore[union-attr]
+            sizes = {"S": 1, "A": self.n_actions, "d": self.n_rewards, "rows": self.n_actions}
+            form, state = self.exploration.unvisited(state, sizes)  # type: ignore[union-attr]
         write_policy(form, q, state, legal, at_episode(self.exploring_rate, self.episode), out)
         return out
 
@@ -702,14 +664,7 @@ class Learner:
         """Q(observation, ·), float[A]; with `components`, float[A, d], one number per reward component."""
         if self.bootstrap == STATE:
             raise TypeError(f"{type(self).__name__} learns state values: ask for values(observation)")
-        if self.features is not None:
-            rows = self._linear_rows(observation)
-            return rows if components else rows.sum(axis=1)
-        state = self.indexer.find(observation)
-        if not self._has_row(state):
-            rows = np.full((self.n_actions, self.n_rewards), self.initial_value)
-        else:
-            rows = self.tables.values[state * self.n_actions : (state + 1) * self.n_actions].copy()
+        rows = self._rows_of(observation)
         return rows if components else rows.sum(axis=1)
 
     def values(self, observation: Any, *, components: bool = False) -> Any:
@@ -721,29 +676,27 @@ class Learner:
         """
         if self.bootstrap != STATE:
             row = self.policy_probabilities(observation) @ self.q_values(observation, components=True)
-        elif self.features is not None:
-            row = self._linear_rows(observation)[0]
         else:
-            state = self.indexer.find(observation)
-            row = (
-                self.tables.values[state].copy()
-                if self._has_row(state)
-                else np.full(self.n_rewards, self.initial_value)
-            )
+            row = self._rows_of(observation)[0]
         return row if components else float(row.sum())
 
-    def _linear_rows(self, observation: Any) -> np.ndarray:
-        """Σ_f φ_f(observation) w(f, ·), float[A, d], or float[1, d] of state values."""
-        trace, shown = self.trace, np.array(self.indexer.show(observation), np.float64)  # type: ignore[attr-defined]
-        index, value = np.zeros(trace.which.shape[1], np.int64), np.zeros(trace.which.shape[1])
-        n = write_features(trace.map, shown, index, value)
-        weights = trace.weights.reshape(-1, trace.width, self.n_rewards)
-        return (value[:n, None, None] * weights[index[:n]]).sum(axis=0)
+    def _rows_of(self, observation: Any) -> np.ndarray:
+        """The values of an observation: float[A, d], or float[1, d] of state values."""
+        width = self._rows(1)
+        if self.features is not None:
+            trace, shown = self.trace, np.array(self.features.show(observation), np.float64)
+            index, value = np.zeros(trace.which.shape[1], np.int64), np.zeros(trace.which.shape[1])
+            n = write_features(trace.map, shown, index, value)
+            weights = trace.weights.reshape(-1, width, self.n_rewards)
+            return (value[:n, None, None] * weights[index[:n]]).sum(axis=0)
+        state = self.indexer.find(observation)
+        if not self._has_row(state):
+            return np.full((width, self.n_rewards), self.initial_value)
+        return self.tables.values[state * width : (state + 1) * width].copy()
 
     def _has_row(self, state: int) -> bool:
         """Whether a state has a place in the tables (one just seen may not have it yet)."""
-        rows = self.tables.values.shape[0]
-        return 0 <= state < (rows if self.bootstrap == STATE else rows // self.n_actions)
+        return state >= 0 and self._rows(state) < self.tables.values.shape[0]
 
     # ---- training and evaluation
 
@@ -848,13 +801,8 @@ class Learner:
         """For copies and pickles: all but the environment and what lies at addresses of this process."""
         if self._busy:
             raise in_use(self)
-        return self.__dict__ | {
-            "_packed": None,
-            "trained_in": None,
-            "_unfinished_in": None,
-            "_training": False,
-            "_copies": None,
-        }
+        gone = dict.fromkeys(("_packed", "trained_in", "_unfinished_in", "_copies"))
+        return self.__dict__ | gone | {"_training": False}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.lambda_source!r}, episode={self.episode}, states={self.indexer.size})"

@@ -41,9 +41,7 @@ class LeastSquares(KernelSettings):
     def empty(self, rows: int, components: int, capacity: int) -> LeastSquaresTrace:
         """Nothing seen."""
         if rows * rows > MOST:
-            raise ValueError(
-                f"view 'least_squares' keeps rows × rows numbers, at most {MOST:,}; there are {rows:,} rows"
-            )
+            raise ValueError(f"view 'least_squares' keeps rows × rows numbers, at most {MOST:,}; got {rows:,} rows")
         entries, scratch = Trace.empty(rows, components, capacity), np.zeros((3, rows))
         return LeastSquaresTrace(entries, np.eye(rows) / self.ridge, scratch, self.ridge)
 

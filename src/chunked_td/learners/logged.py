@@ -190,9 +190,7 @@ def _as_episode(given: Any) -> RecordedEpisode:
     masks, chances = _masks(given), _field(given, "probabilities")
     for name, value, wanted in (("action_masks", masks, T + 1), ("probabilities", chances, T)):
         if value is not None and len(value) != wanted:
-            raise ValueError(
-                f"episodes: {name} must have {wanted} entries where there are {T} actions, got {len(value)}"
-            )
+            raise ValueError(f"episodes: {name} must have {wanted} entries for {T} actions, got {len(value)}")
     return RecordedEpisode(observations, actions, list(rewards.astype(np.float64)), ends[0], ends[1], masks, chances)
 
 

@@ -7,7 +7,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,8 +15,8 @@ import numpy as np
 
 from chunked_td._checks import check_episodes
 from chunked_td.indexing import make_indexer
-from chunked_td.learners.divergence import Diverged, DivergenceWarning
 from chunked_td.learners.inputs import count_rewards, is_vector_environment, refuse_vector_environment
+from chunked_td.learners.state import Diverged, DivergenceWarning
 
 
 @dataclass(frozen=True)
@@ -78,39 +78,60 @@ def train(
     if amount == 0:  # the seed is still for the first episode to use
         return History(np.zeros(0), np.zeros(0, np.int64))
     if is_vector_environment(env):
-        from chunked_td.learners.copies import train_copies
+        from chunked_td.learners.copies import playing_in_copies
 
         if watch is not None:
             raise ValueError("watch goes with a single environment")
-        return train_copies(agent, env, episodes, steps, amount, progress, callback)
-    going_on = steps is not None and agent._unfinished_in is env
-    seed = _seed_for(agent, env)
-    returns: list[float] = []
-    lengths: list[int] = []
-    left, unfinished, diverged = amount, False, None
-    with progress_bar(amount, progress, "episodes" if steps is None else "steps") as advance:
-        while left > 0:
-            try:
-                total, length, ended = play_episode(agent, env, seed, going_on, None if steps is None else left, watch)
-            except Diverged as problem:
-                diverged = len(returns)
-                text = f"training stopped after {diverged} episodes: {problem}"
-                warnings.warn(text, DivergenceWarning, stacklevel=3)
-                break
-            returns.append(total)
-            lengths.append(length)
-            seed, going_on = None, False
-            left -= 1 if steps is None else length
-            advance(total, 1 if steps is None else length)
-            if not ended:
-                agent._unfinished_in, unfinished = env, True
-            elif callback is not None and callback(len(returns) - 1, total, length) is True:
-                break
-    if diverged is None and not np.isfinite(agent.tables.values).all():  # through traces that grew, and not read again
-        diverged = len(returns) - 1
+        with playing_in_copies(agent, env) as play_round:
+            history = play_on(play_round, steps is not None, amount, progress, callback)
+        agent._copies = agent._copies if history.diverged is None else None
+        return history
+    going_on, seed = steps is not None and agent._unfinished_in is env, _seed_for(agent, env)
+
+    def play(left: int) -> tuple[int, list[tuple[float, int, bool]]]:
+        nonlocal going_on, seed
+        total, length, ended = play_episode(agent, env, seed, going_on, None if steps is None else left, watch)
+        seed, going_on = None, False
+        if not ended:
+            agent._unfinished_in = env
+        return length, [(total, length, ended)]
+
+    history = play_on(play, steps is not None, amount, progress, callback)
+    if history.diverged is None and not np.isfinite(agent.tables.values).all():  # by traces that grew; not read again
+        history = replace(history, diverged=history.returns.size - 1)
         warnings.warn("some values are not finite: learning has diverged", DivergenceWarning, stacklevel=3)
     agent.env_state = _random_state(env)
-    return History(np.array(returns, np.float64), np.array(lengths, np.int64), diverged, unfinished)
+    return history
+
+
+def play_on(
+    play: Callable[[int], tuple[int, list[tuple[float, int, bool]]]], in_steps: bool, amount: int, progress: bool,
+    callback: Callable[[int, float, int], Any] | None,
+) -> History:  # fmt: skip
+    """Play until `amount` episodes have ended or steps been taken; arguments as in `train`.
+
+    Args:
+      play: play(left) plays on; returns how many steps it took, and return, length and end of each episode it leaves.
+    """
+    found: list[tuple[float, int, bool]] = []
+    left, diverged, done = amount, None, False
+    with progress_bar(amount, progress, "steps" if in_steps else "episodes") as advance:
+        while left > 0 and not done:
+            try:
+                taken, finished = play(left)
+            except Diverged as problem:
+                diverged = len(found)
+                text = f"training stopped after {diverged} episodes: {problem}"
+                warnings.warn(text, DivergenceWarning, stacklevel=4)
+                break
+            left -= taken if in_steps else len(finished)
+            for total, length, ended in finished:
+                found.append((total, length, ended))
+                advance(total, length if in_steps else 1)
+                if ended and callback is not None:
+                    done = callback(len(found) - 1, total, length) is True or done
+    returns, lengths = np.array([total for total, _, _ in found]), np.array([n for _, n, _ in found], np.int64)
+    return History(returns, lengths, diverged, bool(found) and not found[-1][2])
 
 
 def check_amount(name: str, value: Any) -> int:
@@ -170,9 +191,8 @@ def reset(env: Any, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
     except TypeError as problem:
         if "'seed'" not in str(problem):
             raise
-        raise ValueError(
-            f"env: reset() must take the keyword `seed`, as Gymnasium has it since 0.26, got {problem}"
-        ) from problem
+        text = "env: reset() must take the keyword `seed`, as Gymnasium has it since 0.26"
+        raise ValueError(f"{text}, got {problem}") from problem
     if not (isinstance(shown, tuple) and len(shown) == 2 and isinstance(shown[1], dict)):
         raise ValueError(
             f"env: reset() must return (observation, info), as Gymnasium has it since 0.26, got {shown!r}; older "

@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.bootstraps import STATE
 from chunked_td.lambdas.base import COUNTED, LambdaSource, Needs
 from chunked_td.lambdas.plain import PlainStep, checked_lambda
 from chunked_td.learners.update import EMPTY, ONGOING, TERMINATED
-from chunked_td.models.counts import FOLLOWING, TARGET, ForwardCounts, is_known, probability
 from chunked_td.models.predictions import Predictions, ask_chances, ask_outcomes, ask_overlaps, overlaps_of
 from chunked_td.policies import count_action
 
@@ -65,8 +63,6 @@ def advance_in_python(
             step = _plain_step(agent, state, percept, action, ended)
             lambda_t = agent.lambda_source.lambda_t(step)
             memory.lambda_t[:] = checked_lambda(agent.lambda_source, lambda_t, agent.n_rewards)
-        else:
-            entries.write_lambda(addresses, *here)
         memory.lambda_t[:] *= agent._cut
     except BaseException:
         rng.position[0] = position
@@ -119,55 +115,20 @@ def _list_outcomes(agent: Any, actions: Any) -> None:
 
 def _plain_step(agent: Any, state: int, percept: int, action: int, ended: int) -> PlainStep:
     """The transition for a λ source that is plain Python."""
-    model, A = agent._state.model, agent.n_actions
-    row = agent.state * A
-
-    def chances() -> np.ndarray:
-        if type(model) is Predictions:
-            return model.chances.prod(axis=1)
-        _check_forward(agent, model)
-        return np.array([probability(model.counts, row + a, percept) for a in range(A)])
-
-    def known() -> np.ndarray:
-        if type(model) is Predictions:
-            return np.ones(A, bool)
-        _check_forward(agent, model)
-        return np.array([is_known(model.counts, row + a) for a in range(A)])
-
-    def outcomes(a: int) -> tuple[np.ndarray, np.ndarray]:
-        if type(model) is Predictions:
-            part = slice(int(model.start[a]), int(model.start[a + 1]))
-            return model.targets[part], model.weights[part]
-        _check_forward(agent, model)
-        targets, pair = [], int(model.counts.head[row + a])
-        while pair >= 0:
-            targets.append(int(model.counts.pairs[pair, TARGET]))
-            pair = int(model.counts.pairs[pair, FOLLOWING])
-        return np.array(targets, np.int64), np.array([probability(model.counts, row + a, t) for t in targets])
-
-    def values(s: int) -> np.ndarray:
-        width = 1 if agent.bootstrap == STATE else A
-        return agent.tables.values[s * width : (s + 1) * width].sum(axis=1)
-
+    memory = agent.memory
     return PlainStep(
         state=agent.state,
         action=agent.action,
         next_state=state,
         next_action=action if action >= 0 else None,
         reward=agent._reward.copy(),
-        td_error=agent.memory.delta_t.copy(),
+        td_error=memory.delta_t.copy(),
         terminated=ended == TERMINATED,
-        policy=agent.memory.policy.copy(),
-        next_policy=agent.memory.next_policy.copy(),
+        policy=memory.policy.copy(),
+        next_policy=memory.next_policy.copy(),
         bootstrap=agent.bootstrap,
-        _chances=chances,
-        _known=known,
-        _outcomes=outcomes,
-        _values=values,
+        _percept=percept,
+        _source=agent.lambda_source,
+        _model=agent._state.model,
+        _table=agent.tables.values,
     )
-
-
-def _check_forward(agent: Any, model: Any) -> None:
-    if type(model) is not ForwardCounts:
-        name = type(agent.lambda_source).__name__
-        raise ValueError(f"{name}.needs must have Needs.OUTCOME or Needs.OUTCOMES to ask for probabilities")

@@ -30,7 +30,7 @@ from chunked_td.learners.exploration import EXPLORATIONS, Exploration
 from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.learner import Learner
 from chunked_td.learners.planning import PLANNERS, Planner
-from chunked_td.learners.reward_sources import REWARD_SOURCES
+from chunked_td.learners.planning.base import REWARD_SOURCES
 from chunked_td.learners.schedule import Schedule
 from chunked_td.learners.schema import (
     LARGEST,
@@ -89,8 +89,8 @@ def save(agent: Learner, path: Any) -> None:
         "learner": type(agent).__name__,
         "settings": {name: _plain(getattr(agent, attribute)) for name, attribute in _SETTINGS.items()}
         | {"view": view_settings(agent.view)},
-        "step_size": _number_out(agent.step_size),
-        "epsilon": None if _has_no_epsilon(agent) else _number_out(agent.epsilon),
+        "step_size": _plain(agent.step_size),
+        "epsilon": _plain(agent.epsilon) if agent.exploration is None or agent.exploration.uses_epsilon else None,
         "exploration": _named_out(agent.exploration, EXPLORATIONS),
         "lambda_source": _named_out(agent.lambda_source, CLASSES),
         "planner": _named_out(agent.planner, PLANNERS),
@@ -105,8 +105,7 @@ def save(agent: Learner, path: Any) -> None:
         "env_state": _plain(agent.env_state),
         "percepts": [list(key) for key in agent.percepts],
     }
-    tables: dict[str, np.ndarray] = {}
-    _tables_out(agent, tables)
+    tables = _tables_out(agent)
     check_finite(tables)
     arrays |= tables
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
@@ -154,9 +153,7 @@ def load(
         arrays.check_all_read()
         if isinstance(agent.indexer, OwnFeatures):
             if features is None:
-                raise _Unfit(
-                    "features: the saved learner has features of a function, which a file cannot hold; pass it"
-                )
+                raise _Unfit("features: the saved learner has features of a function, which no file can hold; pass it")
             agent.indexer.function = features
         return agent
     except _Unfit as problem:
@@ -176,20 +173,15 @@ def _learner(arrays: Mapping[str, np.ndarray], given: Mapping[str, Any]) -> Lear
     agent.chunk_draws = Draws.from_state(header["chunk_draws"])
     if agent.planner is not None:
         agent._set_plan_draws(Draws.from_state(header["plan_draws"], agent._plan_block()))
-    agent.env_state = _env_state_in(header["env_state"])
+    state = header["env_state"]  # of an environment, or of every copy of one, or None
+    each = [one and check_random_state("env_state", one) for one in (state if isinstance(state, list) else [state])]
+    agent.env_state = each if isinstance(state, list) else each[0]
     agent.percepts = check_percepts(agent, header["percepts"])
     agent.episode, agent.state, agent.action, agent._rates[1], agent._rates[0] = check_progress(
         agent, header["progress"]
     )
     _tables_in(agent, arrays)
     return agent
-
-
-def _env_state_in(state: Any) -> Any:
-    """The random numbers of an environment, or of every copy of one, or None."""
-    if isinstance(state, list):
-        return [one and check_random_state("env_state", one) for one in state]
-    return state and check_random_state("env_state", state)
 
 
 def _rebuild(header: dict[str, Any], arrays: Mapping[str, np.ndarray], given: Mapping[str, Any]) -> Learner:
@@ -213,11 +205,9 @@ def _rebuild(header: dict[str, Any], arrays: Mapping[str, np.ndarray], given: Ma
     components = len(indexer.nvec or ()) + 1 if divided else rewards
     check_size(arrays, cls.bootstrap, indexer.size, actions, components)
     if isinstance(indexer, Features):
-        width = 1 if cls.bootstrap == STATE else actions
-        if arrays["trace_weights"].shape[:1] != (indexer.count * width,):
-            raise ValueError(
-                f"trace_weights must have {indexer.count * width} rows, got {arrays['trace_weights'].shape}"
-            )
+        rows = indexer.count * (1 if cls.bootstrap == STATE else actions)
+        if arrays["trace_weights"].shape[:1] != (rows,):
+            raise ValueError(f"trace_weights must have {rows} rows, got {arrays['trace_weights'].shape}")
     policy = _policy_in(header["policy"], arrays, given["policy"])
     if issubclass(cls, SuttonSingh):
         kept: dict[str, Any] = {name: settings.get(name) for name in ("discount", "seed", "action_mask")}
@@ -240,51 +230,44 @@ def _rebuild(header: dict[str, Any], arrays: Mapping[str, np.ndarray], given: Ma
 # ---- tables
 
 
-def _tables_out(agent: Learner, arrays: dict[str, np.ndarray]) -> None:
-    counts, trace = agent.counts, agent.trace
-    counts = Counts.empty(0) if counts is None else counts
-    trace = Trace.empty(0, agent.n_rewards, 0) if trace is None else trace
-    trace = getattr(trace, "entries", trace)
+def _tables_out(agent: Learner) -> dict[str, np.ndarray]:
+    counts = Counts.empty(0) if agent.counts is None else agent.counts
+    trace = Trace.empty(0, agent.n_rewards, 0) if agent.trace is None else getattr(agent.trace, "entries", agent.trace)
     live = int(trace.count[0])
-    arrays["capacity"] = np.array([agent._capacity, counts.head.size])
-    _counts_out(counts, arrays, "counts")
+    arrays = {"capacity": np.array([agent._capacity, counts.head.size]), **_counts_out(counts, "counts")}
     if agent._state.planning is not None:
         world = agent._state.planning.world
-        _counts_out(world.counts, arrays, "world")
         size = int(world.counts.size[0])
-        arrays["world_rewards"], arrays["world_ends"] = world.rewards[:size], world.ends[:size]
-    arrays["trace_rows"], arrays["trace_weight"] = trace.rows[:live], trace.weight[:live]
-    for prefix, path, names in saved_parts(agent):
+        arrays |= _counts_out(world.counts, "world")
+        arrays |= {"world_rewards": world.rewards[:size], "world_ends": world.ends[:size]}
+    arrays |= {"trace_rows": trace.rows[:live], "trace_weight": trace.weight[:live]}
+    for prefix, path, names, _ in saved_parts(agent):
         part = functools.reduce(getattr, path, agent._state)
         arrays.update({f"{prefix}{name}": getattr(part, name) for name in names})
     if isinstance(agent, SuttonSingh):
         arrays["stale"] = agent.stale[: int(counts.size[0])]
         arrays["visited"] = np.array(agent.visited, np.int64).reshape(-1, 2)
+    return arrays
 
 
-def _counts_out(counts: Counts, arrays: dict[str, np.ndarray], prefix: str) -> None:
-    size = int(counts.size[0])
-    for name, column in _PAIRS.items():
-        arrays[f"{prefix}_{name}"] = counts.pairs[:size, column]
-    for name in ("head", "total", "prior"):
-        arrays[f"{prefix}_{name}"] = getattr(counts, name)
+def _counts_out(counts: Counts, prefix: str) -> dict[str, np.ndarray]:
+    pairs = {f"{prefix}_{name}": counts.pairs[: int(counts.size[0]), column] for name, column in _PAIRS.items()}
+    return pairs | {f"{prefix}_{name}": getattr(counts, name) for name in ("head", "total", "prior")}
 
 
 def _tables_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
     check_arrays(agent, arrays)
     agent._capacity, origins = (int(n) for n in arrays["capacity"])
-    for prefix, path, names in saved_parts(agent):
+    for prefix, path, names, _ in saved_parts(agent):
         agent._state = _replaced(agent._state, path, {name: arrays[f"{prefix}{name}"] for name in names})
     if agent.trace is not None:
-        entries = _entries_in(agent, arrays)
-        whole = not hasattr(agent.trace, "entries")
-        agent._replace(trace=entries if whole else agent.trace._replace(entries=entries))
+        entries, nested = _entries_in(agent, arrays), hasattr(agent.trace, "entries")
+        agent._replace(trace=agent.trace._replace(entries=entries) if nested else entries)
     planning = agent._state.planning
     if planning is not None:
         counts = _counts_in(arrays, agent._rows(agent._capacity), "world")
-        rewards, ends = arrays["world_rewards"], arrays["world_ends"]
-        world = TransitionCounts.restored(counts, rewards, ends, agent._capacity)
-        agent._replace(planning=planning._replace(world=world))
+        world = arrays["world_rewards"], arrays["world_ends"], agent._capacity
+        agent._replace(planning=planning._replace(world=TransitionCounts.restored(counts, *world)))
     agent._room, agent._packed = 0, None
     if isinstance(agent, SuttonSingh):
         agent._counts = _counts_in(arrays, origins)
@@ -292,7 +275,7 @@ def _tables_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> None:
         agent.stale[: arrays["stale"].size] = arrays["stale"]
         agent.visited = [(int(pair), int(state)) for pair, state in arrays["visited"]]
     elif agent.counts is not None:
-        agent._replace_counts(_counts_in(arrays, origins))
+        agent._replace(model=agent._state.model._replace(counts=_counts_in(arrays, origins)))
 
 
 def _replaced(tree: Any, path: tuple[str, ...], given: dict[str, np.ndarray]) -> Any:
@@ -329,10 +312,6 @@ def _entries_in(agent: Learner, arrays: Mapping[str, np.ndarray]) -> Trace:
 # ---- settings
 
 
-def _number_out(value: float | Schedule) -> Any:
-    return dataclasses.asdict(value) if isinstance(value, Schedule) else value
-
-
 def _number_in(value: Any) -> Any:
     """A schedule where it is one, anything else as it is."""
     if not isinstance(value, dict):
@@ -340,10 +319,6 @@ def _number_in(value: Any) -> Any:
     for episode, _ in value["points"]:
         check_whole("episode of a schedule", episode, -LARGEST, LARGEST)
     return Schedule(tuple(map(tuple, value["points"])), check_flag("hold", value["hold"]))
-
-
-def _has_no_epsilon(agent: Learner) -> bool:
-    return agent.exploration is not None and not agent.exploration.uses_epsilon
 
 
 def _named_out(thing: Any, ours: Mapping[str, type]) -> dict[str, Any] | None:
@@ -368,10 +343,8 @@ def _named_in(argument: str, value: dict[str, Any] | None, given: Any, ours: Map
     settings = dict(value)
     name = settings.pop("name")
     if name not in ours:
-        raise _Unfit(
-            f"{argument}: the saved learner uses {name}, which is not part of chunked_td; build it and pass it as "
-            f"load(…, {argument}=…)"
-        )
+        missing = f"{name}, which is not part of chunked_td; build it and pass it as load(…, {argument}=…)"
+        raise _Unfit(f"{argument}: the saved learner uses {missing}")
     if hasattr(ours[name], "literal"):
         settings.setdefault("literal", True)  # version 0.1 took actions never tried for impossible
     for key, setting in settings.items():
@@ -436,7 +409,9 @@ def _model_in(value: Any, arrays: Mapping[str, np.ndarray], given: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """JSON-able copy of a bit generator's state, which may hold NumPy numbers."""
+    """JSON-able copy of a setting, or of a bit generator's state, which may hold NumPy numbers."""
+    if isinstance(value, Schedule):
+        return dataclasses.asdict(value)
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,6 +1,6 @@
 """What a saved learner may hold: every array and number that compiled code will index with, checked before it does.
 
-`saved_arrays` states the schema: for every array of a file its layout, and for whole numbers their range. The layouts
+`_schema` states it: for every array of a file its layout, and for whole numbers their range. The layouts
 are those that the tuples of compiled code declare (`Tables`, `Memory`, the kinds of traces, `Counts`, `Episode`), and
 the λ source's `arrays`. What follows from other parts of the file is compared: the links of the count model's lists,
 its totals. A file may be wrong, since anybody can write one; what passes here is never dangerous.
@@ -32,29 +32,10 @@ _REWRITTEN = ("policy", "next_policy", "scratch", "lambda_t", "delta_t")
 """What of `Memory` is written before it is read, or read only where it was written: it may hold anything."""
 
 
-class Saved(NamedTuple):
-    """An array of a file: its layout, and the range [least, below) of its numbers."""
-
-    layout: Layout
-    least: int = 0
-    below: int = LARGEST
-
-
-def _saved(layout: str, least: int = 0, below: int = LARGEST) -> Saved:
-    return Saved(Layout.of(layout), least, below)
-
-
-def _declared(cls: type, fields: Any, **renamed: str) -> dict[str, Saved]:
+def _declared(cls: type, fields: Any, **renamed: str) -> dict[str, Layout]:
     """Fields of a tuple of compiled code, as it declares them; dimensions may have other names in a file."""
-    found = {}
-    for name in fields:
-        dtype, dims = layouts(cls)[name]
-        found[name] = Saved(Layout(dtype, tuple(renamed.get(dim, dim) for dim in dims)))
-    return found
-
-
-def _prefixed(prefix: str, arrays: Mapping[str, Saved]) -> dict[str, Saved]:
-    return {f"{prefix}{name}": saved for name, saved in arrays.items()}
+    found = {name: layouts(cls)[name] for name in fields}
+    return {name: Layout(dtype, tuple(renamed.get(dim, dim) for dim in dims)) for name, (dtype, dims) in found.items()}
 
 
 class Part(NamedTuple):
@@ -62,7 +43,8 @@ class Part(NamedTuple):
 
     prefix: str  # of their names in a file
     path: tuple[str, ...]  # where it stands in `AgentState`
-    arrays: Mapping[str, Saved]  # by their names in the part
+    arrays: Mapping[str, Layout]  # by their names in the part
+    least: int = 0  # of their whole numbers
 
 
 def saved_parts(agent: Learner) -> list[Part]:
@@ -73,69 +55,62 @@ def saved_parts(agent: Learner) -> list[Part]:
         Part("", ("tables",), _declared(Tables, ("values", "legal"))),
         Part("memory_", ("memory",), _declared(Memory, Memory._fields)),
         Part("trace_", ("trace",), _declared(type(trace), own, k="d")),
-        Part("lambda_", ("source",), _learned(agent.lambda_source)),
-        Part("exploration_", ("tables", "exploration"), _learned(agent.exploration)),
-        Part("planner_", ("planning", "planner"), _learned(agent.planner)),
     ]
     if state.episode is not None:
-        episode = _declared(Episode, layouts(Episode), k="d", T="transitions")
-        parts.append(Part("episode_", ("episode",), episode))
-    if getattr(reward_source, "guard", 0.0):
-        parts.append(Part("reward_", ("planning", "reward_source"), _learned(reward_source)))
-    if state.division is not None:
-        parts.append(Part("division_", ("division",), _learned(reward_source)))
+        parts.append(Part("episode_", ("episode",), _declared(Episode, layouts(Episode), k="d", T="transitions")))
+    settings: dict[str, tuple[tuple[str, ...], Any]] = {
+        "lambda_": (("source",), agent.lambda_source),
+        "exploration_": (("tables", "exploration"), agent.exploration),
+        "planner_": (("planning", "planner"), agent.planner),
+        "reward_": (("planning", "reward_source"), reward_source if getattr(reward_source, "guard", 0.0) else None),
+        "division_": (("division",), None if state.division is None else reward_source),
+    }
+    for prefix, (path, owner) in settings.items():
+        kept = {} if owner is None else {name: Layout.of(layout) for name, layout in owner.arrays.items()}
+        parts.append(Part(prefix, path, kept, -LARGEST))
     if state.error is not None:
         fields = {name: field for name, field in state.error._asdict().items() if isinstance(field, np.ndarray)}
-        shapes = {name: Layout(field.dtype, tuple(map(str, field.shape))) for name, field in fields.items()}
-        parts.append(Part("error_", ("error",), {name: Saved(layout, -1) for name, layout in shapes.items()}))
+        kept = {name: Layout(field.dtype, tuple(map(str, field.shape))) for name, field in fields.items()}
+        parts.append(Part("error_", ("error",), kept, -1))
     return [part for part in parts if part.arrays]
 
 
-def _learned(settings: Any) -> dict[str, Saved]:
-    """The `arrays` of a λ source and its like; None has none."""
-    return {} if settings is None else {name: _saved(layout, -LARGEST) for name, layout in settings.arrays.items()}
+def _schema(agent: Learner) -> tuple[dict[str, Layout], dict[str, tuple[int, int]]]:
+    """The arrays of a learner's file, and the range [least, below) of whole numbers where it is not [0, LARGEST).
 
-
-def saved_arrays(agent: Learner) -> dict[str, Saved]:
-    """The schema of a learner's file. `agent` has the settings of the file; of its states, the indexer alone knows."""
+    `agent` has the settings of the file; of its states, the indexer alone knows.
+    """
     states = max(agent.indexer.size, 1)  # room that was never used is zero
-    pairs, rows = states * agent.n_actions, states if agent.bootstrap == STATE else states * agent.n_actions
-    schema = {
-        "capacity": _saved("int64[2]", 0, LARGEST),
-        **_prefixed("trace_", _declared(Trace, ("rows", "weight"), capacity="live")),
-        **_prefixed("counts_", _declared(Counts, ("head", "total", "prior"))),
-        "counts_origin": _saved("int64[pairs]", 0, _origins(agent, states)),
-        "counts_target": _saved("int64[pairs]", *_targets(agent, states)),
-        "counts_number": _saved("int64[pairs]", 1),
-        "counts_following": _saved("int64[pairs]", -1),
-    }
-    for part in saved_parts(agent):
-        schema |= _prefixed(part.prefix, part.arrays)
-    ranges = {"trace_rows": (0, rows), "memory_rows": (0, rows), "memory_previous": (-1, pairs), "counts_head": (-1,)}
+    pairs, rows = states * agent.n_actions, agent._rows(states)
+    found = {"capacity": Layout.of("int64[2]")}
+    found |= {f"trace_{k}": v for k, v in _declared(Trace, ("rows", "weight"), capacity="live").items()}
+    found |= _counted("counts", "pairs", "origins", "k")
+    ranges = {"counts_origin": (0, _origins(agent, states)), "counts_target": _targets(agent, states)}
+    ranges |= {"trace_rows": (0, rows), "memory_rows": (0, rows), "memory_previous": (-1, pairs)}
     ranges |= {"episode_states": (0, states), "episode_actions": (0, agent.n_actions)}
+    for prefix in ("counts", "world"):
+        ranges |= {f"{prefix}_head": (-1, LARGEST), f"{prefix}_following": (-1, LARGEST)}
+        ranges[f"{prefix}_number"] = (1, LARGEST)
+    for part in saved_parts(agent):
+        for name, layout in part.arrays.items():
+            found[part.prefix + name] = layout
+            ranges.setdefault(part.prefix + name, (part.least, LARGEST))
     if agent.features is not None:
         ranges["trace_rows"] = (0, agent.trace.rates.size)
-    for name in ranges.keys() & schema.keys():
-        schema[name] = Saved(schema[name].layout, *ranges[name])
-    if agent._state.planning is not None:
-        schema |= _world_arrays(rows, states)
+    if agent._state.planning is not None:  # the planner's model; its pairs have a number of their own
+        found |= _counted("world", "world", "rows", "world_prior")
+        found |= {"world_rewards": Layout.of("float64[world, d]"), "world_ends": Layout.of("int64[world]")}
+        ranges |= {"world_origin": (0, rows), "world_target": (0, states)}
     if isinstance(agent, SuttonSingh):
-        schema |= {"stale": _saved("float64[pairs]"), "visited": _saved("int64[visits, 2]")}
-    return schema
+        found |= {"stale": Layout.of("float64[pairs]"), "visited": Layout.of("int64[visits, 2]")}
+    return found, ranges
 
 
-def _world_arrays(rows: int, states: int) -> dict[str, Saved]:
-    """The planner's model; its pairs have a number of their own."""
-    return {
-        **_prefixed("world_", _declared(Counts, ("total", "prior"), origins="rows", k="world_prior")),
-        "world_head": _saved("int64[rows]", -1),
-        "world_origin": _saved("int64[world]", 0, rows),
-        "world_target": _saved("int64[world]", 0, states),
-        "world_number": _saved("int64[world]", 1),
-        "world_following": _saved("int64[world]", -1),
-        "world_rewards": _saved("float64[world, d]"),
-        "world_ends": _saved("int64[world]"),
-    }
+def _counted(prefix: str, pairs: str, origins: str, prior: str) -> dict[str, Layout]:
+    """The arrays of `Counts`, whose dimensions have these names."""
+    found = _declared(Counts, ("head", "total", "prior"), origins=origins, k=prior)
+    found |= dict.fromkeys(("origin", "target", "number", "following"), Layout.of(f"int64[{pairs}]"))
+    return {f"{prefix}_{name}": layout for name, layout in found.items()}
 
 
 def _origins(agent: Learner, states: int) -> int:
@@ -158,11 +133,7 @@ def _targets(agent: Learner, states: int) -> tuple[int, int]:
 
 
 def check_size(arrays: Arrays, bootstrap: int, states: int, n_actions: int, n_rewards: int) -> None:
-    """Refuse settings that would take more memory than the tables of the file itself.
-
-    Args:
-      states: how many the indexer knows.
-    """
+    """Refuse settings that would take more memory than the tables of the file itself; the indexer knows `states`."""
     capacity, rows = _capacity(arrays), arrays["values"].shape[:1]
     if not states <= capacity or rows != (capacity if bootstrap == STATE else capacity * n_actions,):
         raise ValueError(f"values must have the rows of {states} states and {n_actions} actions, got {rows} rows")
@@ -181,19 +152,18 @@ def _capacity(arrays: Arrays) -> int:
 
 def check_arrays(agent: Learner, arrays: Arrays) -> None:
     """Refuse arrays that compiled code could read or write outside of, or that contradict each other."""
-    schema = saved_arrays(agent)
     capacity, origins = _capacity(arrays), int(arrays["capacity"][1])
     sizes = {"S": capacity if agent.tables.legal.shape[0] else 0, "A": agent.n_actions, "d": agent.n_rewards, "one": 1}
-    sizes |= {"rows": agent._rows(capacity), "origins": _room_for_origins(agent, capacity)}
-    sizes |= {"features": int(agent.tables.nvec.sum())}
-    sizes |= getattr(agent.trace, "sizes", {})
+    sizes |= {"rows": agent._rows(capacity), "origins": 0 if agent.counts is None else _origins(agent, capacity)}
+    sizes |= {"features": int(agent.tables.nvec.sum()), **getattr(agent.trace, "sizes", {})}
     if origins != sizes["origins"]:
         raise ValueError(f"capacity must have room for {sizes['origins']} origins, got {origins}")
-    for name, saved in schema.items():
+    schema, ranges = _schema(agent)
+    for name, layout in schema.items():
         own = {**sizes, "S": capacity} if name.startswith(("lambda_", "planner_", "exploration_")) else sizes
-        _check_shape(name, arrays[name], saved.layout, own)
+        _check_shape(name, arrays[name], layout, own)
         sizes |= {dim: size for dim, size in own.items() if dim not in sizes}
-        _check_range(name, arrays[name], saved)
+        _check_range(name, arrays[name], *ranges.get(name, (0, LARGEST)))
     _check_trace(agent, arrays)
     _check_counts(arrays, "counts", Counts.empty(0).prior if agent.counts is None else agent.counts.prior)
     _check_planning(agent, arrays)
@@ -205,12 +175,6 @@ def check_arrays(agent: Learner, arrays: Arrays) -> None:
         limits = arrays["counts_origin"].size, max(agent.indexer.size, 1)
         if ((arrays["visited"] < 0) | (arrays["visited"] >= limits)).any():
             raise ValueError("visited must name counted pairs and known states")
-
-
-def _room_for_origins(agent: Learner, capacity: int) -> int:
-    if agent.counts is None:
-        return 0
-    return _origins(agent, capacity)
 
 
 def _check_shape(name: str, array: np.ndarray, layout: Layout, sizes: dict[str, int]) -> None:
@@ -234,16 +198,16 @@ def _is_finite(name: str, array: np.ndarray) -> bool:
     return array.dtype.kind != "f" or name.removeprefix("memory_") in _REWRITTEN or bool(np.isfinite(array).all())
 
 
-def _check_range(name: str, array: np.ndarray, saved: Saved) -> None:
+def _check_range(name: str, array: np.ndarray, least: int, below: int) -> None:
     if not _is_finite(name, array):
         raise ValueError(f"{name} must be finite")
-    if array.dtype.kind == "f":
+    if array.size == 0 or array.dtype.kind == "f":
         return
     if array.dtype.kind == "b":
-        if array.size and array.view(np.uint8).max() > 1:
+        if array.view(np.uint8).max() > 1:
             raise ValueError(f"{name} must be truth values")
-    elif array.size and (array.min() < saved.least or array.max() >= saved.below):
-        raise ValueError(f"{name} must lie in [{saved.least}, {saved.below}), got {array.min()} to {array.max()}")
+    elif array.min() < least or array.max() >= below:
+        raise ValueError(f"{name} must lie in [{least}, {below}), got {array.min()} to {array.max()}")
 
 
 def _check_trace(agent: Learner, arrays: Arrays) -> None:

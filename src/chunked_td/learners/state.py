@@ -11,25 +11,20 @@ from chunked_td._numba import code, enlarged, static, zeros
 from chunked_td._settings import grown_arrays
 from chunked_td.bootstraps import EXPECTED_SARSA, Q_LEARNING, SARSA, STATE
 from chunked_td.features.linear import LinearTrace
-from chunked_td.features.maps import Features
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.lambdas.episode import Episode
 from chunked_td.lambdas.maturity import Mature
-from chunked_td.learners.count_models import (
-    component_parts,
-    count_origins,
-    kind_of_counts,
-    make_counts,
-    pairs_per_step,
-)
+from chunked_td.learners.count_models import component_parts, count_origins, kind_of_counts, make_counts, pairs_per_step
 from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.least_squares import LeastSquares
 from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.planning.base import grown_planning, make_planning
 from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.learners.views import View, empty_trace, trace_with_room
+from chunked_td.models.errors import ModelError
 from chunked_td.policies import GREEDY, UNIFORM
 from chunked_td.seeding import Stream
+from chunked_td.traces import LIMIT
 
 NO_NUMBER, NO_LAMBDA = 1, 2
 """What may go wrong while learning, as bits of `AgentState.watch`: an update that is not finite or beyond
@@ -37,7 +32,6 @@ NO_NUMBER, NO_LAMBDA = 1, 2
 
 SLACK = 1.0e-6
 """How far a λ may lie outside [0, 1] by rounding."""
-
 
 _PAIRS = 4096  # distinct transitions that small problems have room for at once
 
@@ -109,65 +103,52 @@ class AgentState(NamedTuple):
     division: Any = None  # the compiled form of what divides a reward that is one number into components, or None
 
 
-def make_rule(
-    bootstrap: int,
-    source: LambdaSource,
-    view: View,
-    n_actions: Any,
-    discount: float,
-    *,
-    policy: int | None = None,
-    cutoff: float = 0.0,
-    replacing: bool = False,
-    plans: bool = False,
-    one_loop: bool = False,
-) -> Rule:
-    """The choices for one learner, checked against each other; one that plans needs the policy in all states."""
-    needs = source.needs_with(bootstrap)
-    if not source.is_compiled:  # a plain Python step shows the policy, whether or not it is asked for
-        needs |= Needs.POLICY
-    name = f"lambda_source {type(source).__name__}()"
+def _check_choices(bootstrap: int, source: LambdaSource, view: View, replacing: bool) -> None:
+    """Refuse choices that do not go together."""
+    needs, name = source.needs_with(bootstrap), f"lambda_source {type(source).__name__}()"
+    other = "Expected-SARSA" if bootstrap == EXPECTED_SARSA else "Q-learning"
     if source.per_component and bootstrap == SARSA:
         raise ValueError(f"{name} goes with state values, Expected-SARSA and Q-learning, not with SARSA")
     if source.per_component and needs & Needs.OUTCOME and Needs.PARTS not in needs:
         raise ValueError(f"{name} has a λ per reward component: it must need PARTS, not OUTCOME")
     if Needs.LEGAL in needs and bootstrap == STATE:
         raise ValueError(f"{name} needs the ε-greedy policy of other states; it goes with action values")
-    if view == "sampled" and bootstrap not in (STATE, SARSA):
-        other = "Expected-SARSA" if bootstrap == EXPECTED_SARSA else "Q-learning"
-        raise ValueError(f"view 'sampled' goes with state values and SARSA (§3.1, App. B.1), not with {other}")
-    if view == "corrected" and bootstrap not in (STATE, SARSA):
-        other = "Expected-SARSA" if bootstrap == EXPECTED_SARSA else "Q-learning"
-        raise ValueError(f"view 'corrected' goes with state values and SARSA, not with {other}")
+    if view in ("sampled", "corrected") and bootstrap not in (STATE, SARSA):
+        where = " (§3.1, App. B.1)" if view == "sampled" else ""
+        raise ValueError(f"view {view!r} goes with state values and SARSA{where}, not with {other}")
     if isinstance(source, Mature) and view != "traces" and not isinstance(view, Lineage):
         raise ValueError(f"{name} goes with view 'traces' or 'lineage', got view {view!r}")
     if isinstance(view, LeastSquares) and source.per_component:
         raise ValueError(f"{name} has a λ per reward component; it does not go with view 'least_squares'")
     if replacing and view != "traces":
         raise ValueError(f"replacing goes with view 'traces', got view {view!r}")
-    if policy is None:
-        policy = UNIFORM if bootstrap == STATE else GREEDY
+
+
+def _make_rule(learner: Any, n_actions: Any, policy: int | None, one_loop: bool) -> Rule:
+    """The choices of one learner, checked against each other; one that plans needs the policy in all states."""
+    bootstrap, source, view = learner.bootstrap, learner.lambda_source, learner.view
+    _check_choices(bootstrap, source, view, learner.replacing)
+    needs = source.needs_with(bootstrap)
+    if not source.is_compiled:  # a plain Python step shows the policy, whether or not it is asked for
+        needs |= Needs.POLICY
+    plans = learner.planner is not None or isinstance(learner.reward_source, ExpectedError)
+    changes = plans or view not in ("offline", "sampled")  # else values stand still during an episode
+    late = bootstrap in (EXPECTED_SARSA, Q_LEARNING) and view != "true_online" and changes
     chosen = int if one_loop else static
     return Rule(
         bootstrap=chosen(bootstrap),
-        policy=static(policy),
+        policy=static((UNIFORM if bootstrap == STATE else GREEDY) if policy is None else policy),
         per_component=static(int(source.per_component)),
         keeps_policy=chosen(int(Needs.POLICY in needs)),
         keeps_legal=chosen(int(Needs.LEGAL in needs or (plans and bootstrap != STATE))),
-        chooses_late=chosen(int(_chooses_late(bootstrap, view, plans))),
+        chooses_late=chosen(int(late)),
         checks_lambda=static(int(not type(source).__module__.startswith("chunked_td."))),
         n_actions=n_actions,
-        discount=float(discount),
-        cutoff=float(cutoff),
-        replacing=bool(replacing),
+        discount=float(learner.discount),
+        cutoff=float(learner.cutoff),
+        replacing=bool(learner.replacing),
         sampled=view == "sampled",
     )
-
-
-def _chooses_late(bootstrap: int, view: View, plans: bool) -> bool:
-    """Whether a_{t+1} is chosen after update t: not where the update needs it, nor where values stand still."""
-    changes = plans or view not in ("offline", "sampled")
-    return bootstrap in (EXPECTED_SARSA, Q_LEARNING) and view != "true_online" and changes
 
 
 def reward_components(reward_source: Any, nvec: Sequence[int] | None, paid: int, per_component: bool) -> int:
@@ -179,88 +160,60 @@ def reward_components(reward_source: Any, nvec: Sequence[int] | None, paid: int,
 
 
 def build_state(
-    bootstrap: int,
-    source: LambdaSource,
-    view: View,
-    *,
-    n_actions: Any,
-    paid: int,
-    nvec: Sequence[int] | None,
-    states: int,
-    room: int,
-    discount: float,
-    stream: Stream,
-    model: Any = "counts",
-    compiled_source: Any = None,
-    planner: Any = None,
-    reward_source: Any = None,
-    exploration: Any = None,
-    error: Any = None,
-    error_states: int = 0,
-    prior: float = 0.0,
-    known_states: int = 1,
-    initial_value: float = 0.0,
-    policy: int | None = None,
-    cutoff: float = 0.0,
-    replacing: bool = False,
-    features: Features | None = None,
-    one_loop: bool = False,
-) -> AgentState:
+    learner: Any, n_actions: Any, nvec: Sequence[int] | None, states: int, room: int, stream: Stream, *,
+    model: Any = "counts", known_states: int = 0, policy: int | None = None, source: Any = None, one_loop: bool = False,
+) -> AgentState:  # fmt: skip
     """The compiled side of a learner before its first step, for `Learner` and for the simulation.
 
     Args:
-      n_actions: A, or `static(A)`. paid: how many numbers the environment pays.
-      nvec: sizes of the state components, if there are any.
+      learner: has the settings of a `Learner` as attributes.
+      n_actions: A, or `static(A)`. nvec: sizes of the state components, if there are any.
       states, room: how many states the tables hold, and how many transitions there is room for at first.
       stream: the planner's random numbers.
-      model: "counts", the compiled form of a model, or None.
-      compiled_source: the compiled λ source where it is not the source's own.
-      error_states: how many states a model error knows of. known_states: how many a prior is spread over.
+      model: "counts", an error that the counts shall have, the compiled form of a model, or None.
+      known_states: how many states a model error knows of and a prior is spread over.
       policy: GREEDY, UNIFORM or GIVEN; by default the first for action values, the second for state values.
-      features: where values are linear in features.
+      source: the compiled λ source where it is not the source's own.
       one_loop: whether code compiled for this state is to serve every bootstrap.
     """
-    A, d = code(n_actions), reward_components(reward_source, nvec, paid, source.per_component)
-    sizes_of_components = np.array(nvec if nvec is not None and len(nvec) else (1,), np.int64)
-    rule = make_rule(
-        bootstrap, source, view, n_actions, discount, policy=policy, cutoff=cutoff, replacing=replacing,
-        plans=planner is not None or isinstance(reward_source, ExpectedError), one_loop=one_loop,
-    )  # fmt: skip
-    divides = isinstance(reward_source, LearnedComponents)
-    parts = component_parts(source, d, sizes_of_components.size, rest=divides)
+    bootstrap, own, reward_source = learner.bootstrap, learner.lambda_source, learner.reward_source
+    A, d = code(n_actions), reward_components(reward_source, nvec, learner.n_paid, own.per_component)
+    components = np.array(nvec if nvec is not None and len(nvec) else (1,), np.int64)
+    rule = _make_rule(learner, n_actions, policy, one_loop)
+    divides, error = isinstance(reward_source, LearnedComponents), model if isinstance(model, ModelError) else None
+    parts = component_parts(own, d, components.size, rest=divides)
     sizes = table_sizes(bootstrap, states, A, d)
     values = np.zeros((sizes["rows"], d))  # memory is taken when a row is first written
-    if initial_value:
-        values[:] = initial_value
+    if learner.initial_value:
+        values[:] = learner.initial_value
     legal = np.zeros((states if code(rule.keeps_legal) else 0, A), bool)
-    explored = None if exploration is None else exploration.compiled(sizes)
-    if features is None:
-        trace = empty_trace(view, sizes["rows"], d, min(sizes["rows"], room))
+    explored = None if learner.exploration is None else learner.exploration.compiled(sizes)
+    if learner.features is None:
+        trace = empty_trace(learner.view, sizes["rows"], d, min(sizes["rows"], room))
     else:
-        trace = LinearTrace.of(features, view, 1 if bootstrap == STATE else A, d, initial_value)
+        width = 1 if bootstrap == STATE else A
+        trace = LinearTrace.of(learner.features, learner.view, width, d, learner.initial_value)
         sizes |= trace.sizes
-    if isinstance(model, str):
+    if error is not None or isinstance(model, str):
         model = make_counts(
-            kind_of_counts(source, bootstrap), bootstrap, states, A, parts, sizes_of_components, prior=prior,
-            known_states=known_states, capacity=max(room, min(4 * states * A, _PAIRS)),
+            kind_of_counts(own, bootstrap), bootstrap, states, A, parts, components, prior=learner.prior,
+            known_states=max(known_states, 1), capacity=max(room, min(4 * states * A, _PAIRS)),
         )  # fmt: skip
     episode = None
-    if source.learns_from_episodes:
+    if own.learns_from_episodes:
         episode = zeros(Episode, {"T": room, "k": d}, discount=rule.discount, bootstrap=rule.bootstrap)
-    if compiled_source is None and source.is_compiled:
-        compiled_source = source.compiled(sizes)
     return AgentState(
         rule=rule,
-        source=compiled_source,
+        source=own.compiled(sizes) if source is None and own.is_compiled else source,
         model=model,
-        tables=Tables(values, legal, sizes_of_components, parts, explored),
+        tables=Tables(values, legal, components, parts, explored),
         trace=trace,
         memory=Memory.empty(A, d, room if trace is None else 1),
         watch=np.zeros(1, np.int64),
         episode=episode,
-        planning=make_planning(planner, reward_source, sizes, stream, room),
-        error=None if error is None else error.compiled({"S": error_states, "A": A}),
-        division=reward_source.compiled(sizes_of_components) if divides else None,
+        planning=make_planning(learner.planner, reward_source, sizes, stream, room),
+        error=None if error is None else error.compiled({"S": known_states, "A": A}),
+        division=reward_source.compiled(components) if divides else None,
     )
 
 
@@ -318,4 +271,28 @@ def with_states(
         trace=trace,
         planning=planning,
         model=model,
+    )
+
+
+class Diverged(FloatingPointError):
+    """Learning has diverged: values or TD errors are no numbers any more, or so large that nothing can be learned."""
+
+
+class DivergenceWarning(RuntimeWarning):
+    """A run was stopped because learning diverged."""
+
+
+def divergence_text(watch: int, step_size: float, lambda_source: Any) -> str:
+    """Why learning diverged and what to change, in a sentence.
+
+    Args:
+      watch: the bits that the update left in `AgentState.watch`.
+      step_size: α of the episode.
+    """
+    if watch & NO_LAMBDA:
+        return f"{lambda_source!r} gave a λ that is not a number in [0, 1]: its lambda_t is at fault"
+    return (
+        f"an update was not finite, or beyond {LIMIT:g}: step_size {step_size:g} is too large for "
+        f"{lambda_source!r}, for these rewards, or for a λ near 1 where states return within an episode; take a "
+        f"smaller step_size, a smaller λ or replacing traces"
     )

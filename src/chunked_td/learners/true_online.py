@@ -35,11 +35,6 @@ class DutchTrace(NamedTuple):
 
     clear, grown, end = clear_in_python, grown_rows, staticmethod(clear_entries)
 
-    @classmethod
-    def empty(cls, rows: int, components: int, capacity: int = 64) -> DutchTrace:
-        """A trace with no live entry."""
-        return cls(Trace.empty(rows, components, capacity), np.zeros(components))
-
     @staticmethod
     @kernel
     def update(trace, agent, step, row, step_size, ended):

@@ -45,7 +45,7 @@ from chunked_td.lambdas.episode import add_transition
 from chunked_td.lambdas.step import Transition, bootstrap_value, make_step
 from chunked_td.learners.planning.base import count_transition, expect_error, learns_directly, plan, reward_read
 from chunked_td.learners.state import NO_LAMBDA, NO_NUMBER, SLACK
-from chunked_td.policies import GIVEN, GREEDY, count_action, draw, only_legal, uniform_legal, write_policy
+from chunked_td.policies import GIVEN, GREEDY, count_action, count_reward, draw, only_legal, uniform_legal, write_policy
 from chunked_td.seeding import uniform
 from chunked_td.traces import LIMIT, backward_pass
 
@@ -62,7 +62,7 @@ class Arrival(NamedTuple):
     next_state: int
     components: Any  # int64[c], the components of next_state where they are at hand, else None
     percept: int  # next_state, or an id for the pair of reward and next state
-    legal: Annotated[np.ndarray, "bool[A]"]  # the legal actions in next_state
+    legal: Any  # bool[A], the legal actions in next_state; None where the next action has been chosen
     only: int  # the one legal action, or −1 where there are several
     ended: int  # ONGOING, TERMINATED or TRUNCATED
 
@@ -115,10 +115,10 @@ def select_action(agent, rng, state, legal, only, epsilon, acting):
 
 
 @kernel
-def begin(agent, rng, state, legal, epsilon):
+def begin(agent, rng, state, legal, only, epsilon):
     """The first action of an episode."""
     memory = agent.memory
-    action = select_action(agent, rng, state, legal, only_legal(legal), epsilon, True)
+    action = select_action(agent, rng, state, legal, only, epsilon, True)
     for a in range(code(agent.rule.n_actions)):  # a source that does not need the policy must not read it
         memory.policy[a] = memory.next_policy[a] if code(agent.rule.keeps_policy) else np.nan
     return action
@@ -243,6 +243,8 @@ def use_lambda(agent, step, ended, step_size):
         learn(agent.trace, agent, step, row, step_size, ended)
     after_step(agent.source, step, step.reward, step.td_error, ended)
     plan(agent.planning, agent, row, step.epsilon, step_size, ended != ONGOING)
+    first, last = step.previous < 0, ended != ONGOING
+    count_reward(agent.tables.exploration, step.reward, agent.rule.discount, first, last)
     agent.memory.previous[0] = step.state * A + step.action
     keep_policy(agent)
 
@@ -370,7 +372,7 @@ class Entries:
             if work.rng.position[0] >= work.rng.block.size:
                 return EMPTY
             if state < 0:
-                return begin(work.agent, work.rng, next_state, legal, work.rates[0])
+                return begin(work.agent, work.rng, next_state, legal, only_legal(legal), work.rates[0])
             arrival = Arrival(state, action, work.reward, next_state, None, percept, legal, only_legal(legal), ended)
             return advance(work.agent, work.rng, arrival, Rates(work.rates[0], work.rates[1]), None)
 
@@ -402,24 +404,19 @@ class Entries:
 
     @_entry_point
     def observe(form):
-        """observe(addresses, state, action, next_state, percept, next_action, ended): train count models, write δ_t."""
+        """observe(addresses, state, action, next_state, percept, next_action, ended): train counts; write δ_t and λ_t.
+
+        λ of a source that is plain Python is written by `python_steps`.
+        """
 
         def observe_step(addresses, state, action, next_state, percept, next_action, ended):
             work = read(addresses, form)
             step = known_step(work, state, action, next_state, percept, next_action)
             observe(work.agent, step, work.reward, ended)
+            if work.agent.source is not None:
+                write_lambda(work.agent, step)
 
         return observe_step
-
-    @_entry_point
-    def write_lambda(form):
-        """write_lambda(addresses, state, action, next_state, percept, next_action): λ_t into the memory."""
-
-        def lambda_of_step(addresses, state, action, next_state, percept, next_action):
-            work = read(addresses, form)
-            write_lambda(work.agent, known_step(work, state, action, next_state, percept, next_action))
-
-        return lambda_of_step
 
     @_entry_point
     def use_lambda(form):

@@ -19,11 +19,10 @@ A kind of trace is a NamedTuple with two kernels, `update` and `end`, which `lea
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 from chunked_td._checks import check_choice
+from chunked_td._numba import zeros
 from chunked_td.learners.averaged import AveragedTrace, CorrectedTrace
 from chunked_td.learners.expected_traces import ExpectedTraces
 from chunked_td.learners.least_squares import LeastSquares
@@ -35,8 +34,8 @@ from chunked_td.traces import Trace
 View = str | ExpectedTraces | LeastSquares | Lineage
 
 _TRACES: dict[str, Any] = {"traces": Trace, "true_online": DutchTrace, "expected_traces": ExpectedTraces()}
-_TRACES |= {"lineage": Lineage(), "least_squares": LeastSquares(), "emphatic": WeightedTrace}
-_TRACES |= {"preferential": SimpleNamespace(empty=partial(WeightedTrace.empty, emphatic=False))}
+_TRACES |= {"lineage": Lineage(), "least_squares": LeastSquares()}
+_TRACES |= {"emphatic": WeightedTrace, "preferential": WeightedTrace}
 _TRACES |= {"averaged": AveragedTrace, "corrected": CorrectedTrace, "offline": None, "sampled": None}
 
 VIEWS = tuple(_TRACES)
@@ -78,4 +77,8 @@ def empty_trace(view: View, rows: int, components: int, capacity: int) -> Any:
       rows: of the table of values. components: d. capacity: live entries to make room for.
     """
     kind = _TRACES[view] if isinstance(view, str) else view
-    return None if kind is None else kind.empty(rows, components, capacity)
+    if kind is None or hasattr(kind, "empty"):
+        return None if kind is None else kind.empty(rows, components, capacity)
+    settings = {"emphatic": view == "emphatic"} if kind is WeightedTrace else {}
+    entries = Trace.empty(rows, components, capacity)
+    return zeros(kind, {"rows": rows, "d": components, "one": 1}, entries=entries, **settings)

@@ -29,11 +29,6 @@ class WeightedTrace(NamedTuple):
 
     clear, grown, end = clear_in_python, grown_rows, staticmethod(clear_entries)
 
-    @classmethod
-    def empty(cls, rows: int, components: int, capacity: int = 64, *, emphatic: bool = True) -> WeightedTrace:
-        """A trace with no live entry."""
-        return cls(Trace.empty(rows, components, capacity), np.zeros(1), emphatic)
-
     @staticmethod
     @kernel
     def update(trace, agent, step, row, step_size, ended):

@@ -28,9 +28,6 @@ WIDE = 1024
 
 Formula: TypeAlias = Callable[..., tuple[jax.Array, jax.Array]]
 """Coefficients (b, a) of steps, from their arguments."""
-Scan: TypeAlias = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
-"""The recursion along the first axis, from b, a and x_T."""
-
 
 xp = jnp
 
@@ -130,15 +127,13 @@ def linear_recursion(
     start = jnp.zeros((), dtype) if start is None else jnp.moveaxis(start, axis, 0)
     start = jnp.broadcast_to(start, (1, *shape[1:]))[0]
 
-    def first(scan: Scan) -> Any:
-        """The coefficients, and then a scan."""
+    def run(scan: Callable[..., jax.Array], start: jax.Array, *arrays: jax.Array) -> jax.Array:
+        return scan(*_coefficients(formula, arrays, 0, ahead), start)
 
-        def run(start: jax.Array, *arrays: jax.Array) -> jax.Array:
-            return scan(*_coefficients(formula, arrays, 0, ahead), start)
-
-        return run
-
-    ways = {"cpu": first(serial_scan), "default": first(associative_scan)}
+    ways: dict[str, Any] = {
+        "cpu": functools.partial(run, serial_scan),
+        "default": functools.partial(run, associative_scan),
+    }
     if stop and start.size >= WIDE and jax.default_backend() == "gpu":
         try:
             from chunked_td.returns._pallas import one_pass

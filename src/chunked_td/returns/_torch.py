@@ -92,19 +92,11 @@ def token_gae(given: Given) -> tuple[torch.Tensor, ...] | None:
     return None if found is None else tuple(_from_numpy(given, x) for x in found)
 
 
-def token_gae_on_gpu(
-    rewards: torch.Tensor,
-    values: Any,
-    mask: Any,
-    lambda_policy: Any,
-    lambda_value: Any,
-    discount: Any,
-    last_values: Any,
-    time_axis: int,
-) -> tuple[torch.Tensor, torch.Tensor] | None:
+def token_gae_on_gpu(arguments: tuple[Any, ...], time_axis: int) -> tuple[torch.Tensor, torch.Tensor] | None:
     """One launch and nothing else, where everything is a number or lies on the GPU as the rewards do; else None."""
+    rewards, values, mask, *given, last_values = arguments
     coefficients = []
-    for x in (lambda_policy, lambda_value, discount):
+    for x in given:
         if isinstance(x, torch.Tensor) and x.ndim == 2 and x.shape != rewards.shape:
             x = torch.empty_like(rewards).copy_(x) if 1 in x.shape else None
         coefficients.append(x)

@@ -50,29 +50,16 @@ def gae(
     Returns:
       float[T, ...]: advantages of steps 0..T−1; 0 where masked.
     """
+    first = (rewards, values, next_values, terminated, truncated, discount, lambda_)
     if getattr(rewards, "is_cuda", False) and mask is None and segment_ids is None and stop_target_gradients:
         from chunked_td.returns import _torch
 
-        first = (rewards, values, next_values, terminated, truncated, discount, lambda_)
         found = _torch.gae_on_gpu(first, time_axis)
         if found is not None:
             return found
-    given = read(
-        {
-            "rewards": rewards,
-            "values": values,
-            "next_values": next_values,
-            "terminated": terminated,
-            "truncated": truncated,
-            "discount": discount,
-            "lambda_": lambda_,
-        },
-        time_axis,
-        mask=mask,
-        masked=masked,
-        segment_ids=segment_ids,
-        cut=("truncated", True),
-    )
+    arguments = dict(zip(GAE.names, first, strict=True))
+    cut = ("truncated", True)
+    given = read(arguments, time_axis, mask=mask, masked=masked, segment_ids=segment_ids, cut=cut)
     return given.unmasked(given.backend.solve(given, GAE, stop_target_gradients))
 
 
@@ -123,18 +110,12 @@ def token_gae(
     if plain and getattr(rewards, "is_cuda", False):
         from chunked_td.returns import _torch
 
-        coefficients = (lambda_policy, lambda_value, discount, last_values)
-        found = _torch.token_gae_on_gpu(rewards, values, mask, *coefficients, time_axis)
+        first = (rewards, values, mask, lambda_policy, lambda_value, discount, last_values)
+        found = _torch.token_gae_on_gpu(first, time_axis)
         if found is not None:
             return TokenAdvantages(*found)
-    arguments = {
-        "rewards": rewards,
-        "values": values,
-        "discount": discount,
-        "lambda_policy": lambda_policy,
-        "lambda_value": lambda_value,
-        "last_values": last_values,
-    }
+    arguments = {"rewards": rewards, "values": values, "discount": discount, "last_values": last_values}
+    arguments |= {"lambda_policy": lambda_policy, "lambda_value": lambda_value}
     if plain and owner(rewards) != "jax":
         given = read(arguments | {"is_there": True if mask is None else mask}, time_axis)
         found = given.backend.token_gae(given)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import operator
+from numbers import Integral
 
-from chunked_td.returns._arguments import Array, Given, Kind, Masked, along, following, read, renamed
+from chunked_td.returns._arguments import Array, Kind, Masked, along, following, read, renamed
 from chunked_td.returns._formulas import LAMBDA_RETURNS
 
 
@@ -41,7 +41,8 @@ def lambda_returns(
     Returns:
       float[T, ...]: targets for the states at 0..T−1; 0 where masked.
     """
-    given = _read(r_t, discount_t, v_t, lambda_, time_axis, mask, masked, segment_ids)
+    arguments = {"r_t": r_t, "discount_t": discount_t, "v_t": v_t, "lambda_": lambda_}
+    given = read(arguments, time_axis, mask=mask, masked=masked, segment_ids=segment_ids, bootstraps=True)
     return given.unmasked(given.backend.solve(given, LAMBDA_RETURNS, stop_target_gradients))
 
 
@@ -71,8 +72,8 @@ def discounted_returns(
     if mask is None and segment_ids is None:
         given = read({"r_t": r_t, "v_t": v_t}, time_axis, kinds={"v_t": Kind.READ})
         v_t = along(given.arrays["v_t"], given.axis, -1, None)
-    given = _read(r_t, discount_t, v_t, 1.0, time_axis, mask, masked, segment_ids)
-    return given.unmasked(given.backend.solve(given, LAMBDA_RETURNS, stop_target_gradients))
+    steps = {"mask": mask, "masked": masked, "segment_ids": segment_ids, "time_axis": time_axis}
+    return lambda_returns(r_t, discount_t, v_t, 1.0, stop_target_gradients, **steps)
 
 
 def n_step_bootstrapped_returns(
@@ -98,7 +99,9 @@ def n_step_bootstrapped_returns(
       float[T, ...]: targets for the states at 0..T−1.
     """
     given = read({"r_t": r_t, "discount_t": discount_t, "v_t": v_t, "lambda_t": lambda_t}, time_axis)
-    return given.backend.n_step_returns(given, _positive(n), stop_target_gradients)
+    if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
+        raise ValueError(f"n: got {n!r}, takes a positive integer")
+    return given.backend.n_step_returns(given, int(n), stop_target_gradients)
 
 
 @renamed(lambda_t="lambda_")
@@ -127,7 +130,8 @@ def td_lambda(
     Returns:
       float[T, ...]: errors of the states at 0..T−1; 0 where masked.
     """
-    given = _read(r_t, discount_t, v_t, lambda_, time_axis, mask, masked, segment_ids, v_tm1=v_tm1)
+    arguments = {"r_t": r_t, "discount_t": discount_t, "v_t": v_t, "lambda_": lambda_, "v_tm1": v_tm1}
+    given = read(arguments, time_axis, mask=mask, masked=masked, segment_ids=segment_ids, bootstraps=True)
     given.backend.check(given.with_arrays(v_tm1=given.arrays["v_tm1"]))
     targets = given.backend.solve(given, LAMBDA_RETURNS, stop_target_gradients)
     return given.unmasked(targets - given.arrays["v_tm1"])
@@ -155,7 +159,8 @@ def upgo_returns(
     Returns:
       float[T, ...]: targets for the states at 0..T−1; 0 where masked.
     """
-    given = _read(r_t, discount_t, v_t, 1.0, time_axis, mask, masked, segment_ids)
+    arguments = {"r_t": r_t, "discount_t": discount_t, "v_t": v_t, "lambda_": 1.0}
+    given = read(arguments, time_axis, mask=mask, masked=masked, segment_ids=segment_ids, bootstraps=True)
     arrays = given.arrays
     seen = arrays["r_t"] + arrays["discount_t"] * arrays["v_t"]
     upward = following(given, seen, 0.0) >= arrays["v_t"]
@@ -163,28 +168,3 @@ def upgo_returns(
         upward = upward | ~given.mask
     given = given.with_arrays(**(arrays | {"lambda_": arrays["lambda_"] * upward}))
     return given.unmasked(given.backend.solve(given, LAMBDA_RETURNS, stop_target_gradients))
-
-
-def _read(
-    r_t: Array,
-    discount_t: Array,
-    v_t: Array,
-    lambda_: Array,
-    time_axis: int,
-    mask: Array | None,
-    masked: Masked,
-    segment_ids: Array | None,
-    **others: Array,
-) -> Given:
-    arguments = {"r_t": r_t, "discount_t": discount_t, "v_t": v_t, "lambda_": lambda_}
-    return read(arguments | others, time_axis, mask=mask, masked=masked, segment_ids=segment_ids, bootstraps=True)
-
-
-def _positive(n: int) -> int:
-    try:
-        number = -1 if isinstance(n, bool) else operator.index(n)
-    except TypeError:
-        number = -1
-    if number < 1:
-        raise ValueError(f"n: got {n!r}, takes a positive integer")
-    return number

@@ -7,17 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from chunked_td.returns._arguments import (
-    Array,
-    Given,
-    Masked,
-    along,
-    following,
-    now_and_later,
-    read,
-    renamed,
-    shaped,
-)
+from chunked_td.returns._arguments import Array, Given, Masked, along, following, now_and_later, read, renamed, shaped
 from chunked_td.returns._formulas import OFF_POLICY, VTRACE
 
 
@@ -72,13 +62,8 @@ def retrace(
     c_t = arrays["lambda_"] * backend.xp.clip(ratio, None, 1.0)
     if mask is not None:  # π of a masked step does not add up to 1
         c_t = backend.xp.where(given.mask, c_t, 1.0)
-    step = given.with_arrays(
-        r_t=arrays["r_t"],
-        discount_t=arrays["discount_t"],
-        v_t=(pi_t * q_t).sum(-1),
-        q_t=backend.pick("a_t", q_t, a_t),
-        c_t=c_t,
-    )
+    said = {"v_t": (pi_t * q_t).sum(-1), "q_t": backend.pick("a_t", q_t, a_t), "c_t": c_t}
+    step = given.with_arrays(r_t=arrays["r_t"], discount_t=arrays["discount_t"], **said)
     targets = backend.solve(step, OFF_POLICY, stop_target_gradients)
     return given.unmasked(targets - backend.pick("a_tm1", q_tm1, a_tm1))
 
@@ -118,13 +103,9 @@ def retrace_continuous(
     shaped("q_t", inner.arrays["q_t"], shape)
     c_t = inner.arrays["lambda_"] * xp.exp(xp.clip(inner.arrays["log_rhos"], None, 0.0))
     end = xp.zeros_like(along(arrays["r_t"], axis, -1, None))
-    step = given.with_arrays(
-        r_t=arrays["r_t"],
-        discount_t=arrays["discount_t"],
-        v_t=arrays["v_t"],
-        q_t=xp.concatenate([inner.arrays["q_t"], end], axis=axis),
-        c_t=xp.concatenate([xp.broadcast_to(c_t, shape), end], axis=axis),
-    )
+    ended = {"q_t": inner.arrays["q_t"], "c_t": xp.broadcast_to(c_t, shape)}
+    ended = {name: xp.concatenate([array, end], axis=axis) for name, array in ended.items()}
+    step = given.with_arrays(r_t=arrays["r_t"], discount_t=arrays["discount_t"], v_t=arrays["v_t"], **ended)
     return backend.solve(step, OFF_POLICY, stop_target_gradients) - arrays["q_tm1"]
 
 
@@ -193,8 +174,14 @@ def leaky_vtrace(
       float[T, ...]: errors at 0..T−1; 0 where masked.
     """
     _check_clip("clip_rho_threshold", clip_rho_threshold)
-    arguments = {"r_t": r_t, "discount_t": discount_t, "v_t": v_t, "v_tm1": v_tm1, "rho_tm1": rho_tm1}
-    arguments |= {"lambda_": lambda_}
+    arguments = {
+        "r_t": r_t,
+        "discount_t": discount_t,
+        "v_t": v_t,
+        "v_tm1": v_tm1,
+        "rho_tm1": rho_tm1,
+        "lambda_": lambda_,
+    }
     given = read(arguments, time_axis, mask=sample_mask, masked=masked, segment_ids=segment_ids)
     return _vtrace(given, alpha_, clip_rho_threshold, stop_target_gradients)
 
@@ -238,8 +225,14 @@ def vtrace_td_error_and_advantage(
     """
     _check_clip("clip_rho_threshold", clip_rho_threshold)
     _check_clip("clip_pg_rho_threshold", clip_pg_rho_threshold)
-    arguments = {"r_t": r_t, "discount_t": discount_t, "v_t": v_t, "v_tm1": v_tm1, "rho_tm1": rho_tm1}
-    arguments |= {"lambda_": lambda_}
+    arguments = {
+        "r_t": r_t,
+        "discount_t": discount_t,
+        "v_t": v_t,
+        "v_tm1": v_tm1,
+        "rho_tm1": rho_tm1,
+        "lambda_": lambda_,
+    }
     given = read(arguments, time_axis, mask=sample_mask, masked=masked, segment_ids=segment_ids, bootstraps=True)
     errors = _vtrace(given, 1.0, clip_rho_threshold, stop_target_gradients)
     r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_ = given.arrays.values()

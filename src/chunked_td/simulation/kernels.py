@@ -13,7 +13,7 @@ import numpy as np
 
 from chunked_td._numba import code, dispatch, kernel, on_stack, static, static_if_small, zeros
 from chunked_td.learners.planning.base import has_planning_room
-from chunked_td.learners.update import ONGOING, TERMINATED, TRUNCATED, Arrival, Rates, advance, finish, select_action
+from chunked_td.learners.update import ONGOING, TERMINATED, TRUNCATED, Arrival, Rates, advance, begin, finish
 
 NO_STATE, NO_ACTIONS, NO_END, NO_DRAWS = 4, 8, 16, 32
 """What may be wrong with an environment's dynamics, as bits of `AgentState.watch`: a state outside `nvec`, a number of
@@ -96,6 +96,7 @@ class EpisodeOutcome(NamedTuple):
     """What came of an episode."""
 
     returned: float
+    discounted: float  # the return, discounted
     missed: bool
     length: int
 
@@ -113,6 +114,7 @@ class Totals(NamedTuple):
 
     misses: Annotated[np.ndarray, "int64[1]"]
     returned: Annotated[np.ndarray, "float64[1]"]  # since the latest record
+    discounted: Annotated[np.ndarray, "float64[1]"]  # likewise
     steps: Annotated[np.ndarray, "int64[1]"]
 
 
@@ -195,14 +197,12 @@ def _play(env, agent, stage, env_rng, policy_rng, rates):
     choices = legal_actions(env, stage, agent.tables.nvec, env_rng, False, 0)
     if choices < 0:
         agent.watch[0] = -choices
-        return EpisodeOutcome(0.0, False, 0)
+        return EpisodeOutcome(0.0, 0.0, False, 0)
     s = encode(state, stage.strides)
     only, limit = only_action(env, choices), time_limit(env)
-    a = first = select_action(agent, policy_rng, s, stage.legal[choices], only, rates.epsilon, True)
-    for b in range(code(agent.rule.n_actions)):  # a source that does not need the policy must not read it
-        memory.policy[b] = memory.next_policy[b] if code(agent.rule.keeps_policy) else np.nan
+    a = first = begin(agent, policy_rng, s, stage.legal[choices], only, rates.epsilon)
     _write_record(stage.record, stage, memory, 0, a)
-    total = 0.0
+    total, discounted, gain = 0.0, 0.0, 1.0
     t = 0
     end = ONGOING
     while end == ONGOING:
@@ -212,24 +212,27 @@ def _play(env, agent, stage, env_rng, policy_rng, rates):
         choices = legal_actions(env, stage, agent.tables.nvec, env_rng, ended, t if t != limit else 0)
         if choices < 0:
             agent.watch[0] = -choices
-            return EpisodeOutcome(total, False, t - 1)
+            return EpisodeOutcome(total, discounted, False, t - 1)
         s2 = encode(state, stage.strides)
         end, only = TERMINATED if ended else TRUNCATED if t == limit else ONGOING, only_action(env, choices)
         arrival = Arrival(s, a, stage.reward, s2, state, s2, stage.legal[choices], only, end)
         a2 = advance(agent, policy_rng, arrival, rates, truth_for(agent.model, env, stage.before, state))
         for i in range(stage.reward.size):
             total += stage.reward[i]
+            discounted += gain * stage.reward[i]
+        gain *= agent.rule.discount
         _write_record(stage.record, stage, memory, t, a)
         _add_lambda(stage.lambdas, memory, t)
         s = s2
         a = a2
-    return EpisodeOutcome(total, env_miss(env, first, state), t)
+    return EpisodeOutcome(total, discounted, env_miss(env, first, state), t)
 
 
 @kernel
 def add_outcome(totals, outcome):
     """Add an episode to the totals."""
     totals.returned[0] += outcome.returned
+    totals.discounted[0] += outcome.discounted
     totals.misses[0] += 1 if outcome.missed else 0
     totals.steps[0] += outcome.length
 

@@ -11,15 +11,14 @@ The runs are those of `chunked_td.simulation.run.Run`, laid side by side in memo
 from __future__ import annotations
 
 import math
-import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._checks import check_whole
 from chunked_td._numba import at, check_layout, code, kernel, stacked
 from chunked_td.lambdas.base import LambdaSource
 from chunked_td.lambdas.step import Transition, make_step
@@ -29,6 +28,7 @@ from chunked_td.seeding import Stream
 from chunked_td.simulation.kernels import Streams, add_outcome, encode, play
 from chunked_td.simulation.readers import NumberReader, answers_at
 from chunked_td.simulation.run import Run, check_dynamics, compiled_for
+from chunked_td.simulation.simulate import check_threads
 
 
 class Later(NamedTuple):
@@ -88,25 +88,18 @@ def enter_lambda(agent, sources, reader, stage, turn, b):
         next_state = encode(record.states[t + 1], stage.strides)
         action = int(record.actions[t])
         next_action = int(record.actions[t + 1]) if t + 1 < length else -1
-        transition = Transition(
-            state=state,
-            action=action,
-            reward=record.rewards[t],
-            next_state=next_state,
-            components=None,
-            percept=next_state,
-            next_action=next_action,
-            previous=previous,
-        )
+        seen, policies = record.rewards[t], (record.policies[t], record.policies[t + 1])
+        transition = Transition(state, action, seen, next_state, None, next_state, next_action, previous)
+        model = answers_at(reader, turn.answers[b, t], turn.columns[b], record.states[t])
         step = make_step(
             transition,
-            (record.policies[t], record.policies[t + 1]),
+            policies,
             memory.delta[t],
             memory.scratch,
             turn.past_epsilon,
             agent.rule,
             agent.tables,
-            answers_at(reader, turn.answers[b, t], turn.columns[b], record.states[t]),
+            model,
             None,
         )
         if turn.columns[b] < 0:
@@ -135,6 +128,10 @@ class LockstepRuns:
       threads: at a time; default: as many as pay, at most one per core. Results do not depend on it.
 
     Attributes:
+      states, actions, policies, lengths: of the latest episode, int16[B, T + 1, c], int16[B, T], float64[B, T, A] (of
+        x_0 to x_{T−1}) and int64[B].
+      values: float64[B, rows, d], the tables of values.
+      watch: int64[B], 0 for runs that learn, else why a run has stopped (`chunked_td.learners.state`).
       diverged: int64[B], the episode (from 0) in which a run's learning diverged, −1 where it has not. Such a run
         plays and learns no more; its latest episode stays in the record.
     """
@@ -154,22 +151,10 @@ class LockstepRuns:
         columns: Sequence[int] | None = None,
         threads: int | None = None,
     ):
-        runs = [
-            Run(
-                dynamics,
-                learner=learner,
-                lambda_source=lambda_source,
-                model=None,
-                source=Later(),
-                view="offline",
-                step_size=float(step_size),
-                discount=discount,
-                epsilons=epsilons,
-                seed=int(seed),
-                record=True,
-            )
-            for seed, step_size in zip(seeds, step_sizes, strict=True)
-        ]
+        shared: dict[str, Any] = {"learner": learner, "lambda_source": lambda_source, "discount": discount}
+        shared |= {"epsilons": epsilons, "model": None, "source": Later(), "view": "offline", "record": True}
+        each = zip(seeds, step_sizes, strict=True)
+        runs = [Run(dynamics, step_size=float(size), seed=int(seed), **shared) for seed, size in each]
         self.size, self.episode, self.diverged = len(runs), 0, np.full(len(runs), -1, np.int64)
         reader = NumberReader() if reader is None else reader
         sizes = {"S": 0, "A": dynamics.n_actions, "d": dynamics.n_rewards}
@@ -179,15 +164,18 @@ class LockstepRuns:
         self.room, self.name = runs[0].room, runs[0].name
         self.envs, self.agents = stacked([run.env for run in runs]), stacked([run.agent for run in runs])
         self.stages, self.totals = stacked([run.stage for run in runs]), stacked([run.totals for run in runs])
+        record, memory = self.stages.record, self.agents.memory
+        self.states, self.actions, self.policies = record.states, record.actions, record.policies[:, :-1]
+        self.lengths, self.watch, self.values = memory.length[:, 0], self.agents.watch[:, 0], self.agents.tables.values
         self._gather_streams(runs)
         self._kernel = compiled_for(turn_many, runs[0].env, *self.sources)
         self.columns = np.zeros(self.size, np.int64) if columns is None else np.asarray(columns, np.int64)
         self._no_answers = np.zeros((self.size, 0, 1), np.float32)
-        each = dynamics.n_rewards if (self.columns < 0).any() else 1
-        self._width = max(each, int(self.columns.max()) + 1, reader.width)  # numbers per step that are read
+        parts = dynamics.n_rewards if (self.columns < 0).any() else 1
+        self._width = max(parts, int(self.columns.max()) + 1, reader.width)  # numbers per step that are read
         # w threads take work/w and w times what it costs to wake one, about 2,000 updates of a number: least at √
         numbers = self.size * dynamics.horizon * dynamics.n_rewards
-        most = os.cpu_count() or 1 if threads is None else check_whole("threads", threads, 1)
+        most = check_threads(threads)
         workers = max(1, min(most, round(math.sqrt(numbers / 2000))))
         self._bounds = np.linspace(0, self.size, workers + 1).astype(int).tolist()
         self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
@@ -200,31 +188,6 @@ class LockstepRuns:
             for b, draws in enumerate(group):
                 draws.stream = Stream(streams.block[b], streams.position[b])
         self.streams = self.streams._replace(env=runs[0].env_stream(self.streams.env))
-
-    @property
-    def states(self) -> np.ndarray:
-        """int16[B, T + 1, c]: states of the latest episode."""
-        return self.stages.record.states
-
-    @property
-    def actions(self) -> np.ndarray:
-        """int16[B, T]."""
-        return self.stages.record.actions
-
-    @property
-    def policies(self) -> np.ndarray:
-        """float64[B, T, A]: π(·|x_t), t in 0..T−1."""
-        return self.stages.record.policies[:, :-1]
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """int64[B]: transitions of the latest episode."""
-        return self.agents.memory.length[:, 0]
-
-    @property
-    def values(self) -> np.ndarray:
-        """float64[B, rows, d]: the tables of values."""
-        return self.agents.tables.values
 
     def draw_ahead(self) -> None:
         """Draw the random numbers of the next episode. `roll_out` does it if you do not; do it while you wait."""
@@ -274,30 +237,16 @@ class LockstepRuns:
             self.step_sizes,
             self.totals,
         )
-        self._spread(lambda first, last: self._kernel(*runs, turn, first, last))
-        if self.watch.any():
-            self._note_divergence(learned=self.episode - 1 - int(playing))
-
-    @property
-    def watch(self) -> np.ndarray:
-        """int64[B]: 0 for runs that learn, else why a run has stopped (`chunked_td.learners.state`)."""
-        return self.agents.watch[:, 0]
-
-    def _note_divergence(self, learned: int) -> None:
-        """Write down which runs have stopped in this turn, after the episode that they learned from."""
-        for b in np.flatnonzero((self.watch != 0) & (self.diverged < 0)):
-            check_dynamics(self.name, int(self.watch[b]), self.episode - 1)
-            self.diverged[b] = learned
-
-    def _spread(self, work: Callable[[int, int], Any]) -> None:
-        """Call work(first, last) over slices of the runs, in threads if there are several."""
-        slices = list(zip(self._bounds[:-1], self._bounds[1:], strict=True))
+        slices = list(pairwise(self._bounds))
         if self._pool is None:
             for first, last in slices:
-                work(first, last)
+                self._kernel(*runs, turn, first, last)
         else:
-            for _ in self._pool.map(lambda bounds: work(*bounds), slices):
-                pass
+            list(self._pool.map(lambda bounds: self._kernel(*runs, turn, *bounds), slices))
+        if self.watch.any():
+            for b in np.flatnonzero((self.watch != 0) & (self.diverged < 0)):  # those that have stopped in this turn
+                check_dynamics(self.name, int(self.watch[b]), self.episode - 1)
+                self.diverged[b] = self.episode - 1 - int(playing)
 
 
 def __getattr__(name: str) -> Any:

@@ -8,8 +8,8 @@ hardly longer for more networks.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -51,10 +51,6 @@ class ArmRuns:
     lambda_source: LambdaSource
     seeds: np.ndarray
     step_sizes: np.ndarray
-
-    def first(self) -> ArmRuns:
-        """The first run alone."""
-        return ArmRuns(self.lambda_source, self.seeds[:1], self.step_sizes[:1])
 
 
 def run_together(
@@ -172,7 +168,7 @@ class Question:
 
     Attributes:
       name, expected, groups, only_taken: of a `chunked_td.lambdas.on_device.Reading`.
-      whole: the column of the number for the whole percept.
+      whole: the column of the number for the whole percept, where λ is not one per reward.
     """
 
     name: str
@@ -180,10 +176,6 @@ class Question:
     groups: tuple[tuple[int, ...], ...] | None = None
     only_taken: bool = False
     whole: int = 0
-
-    def column(self, source: LambdaSource) -> int:
-        """Where runs with this source find their λ: −1 for one per reward."""
-        return -1 if source.per_component else self.whole
 
 
 def question_of(sources: Sequence[LambdaSource], learner: str, dynamics: Any) -> Question:
@@ -215,9 +207,7 @@ def question_of(sources: Sequence[LambdaSource], learner: str, dynamics: Any) ->
         raise ValueError(f"lambda_source: {sources} ask networks different questions; run these arms one by one")
     every = Needs.OUTCOMES in needs[0]
     if every and needs[0] & (Needs.OUTCOME | Needs.PARTS):
-        raise ValueError(
-            f"lambda_source: with networks {sources[0]!r} may need OUTCOMES, or OUTCOME and PARTS, not all"
-        )
+        raise ValueError(f"lambda_source: {sources[0]!r} may need OUTCOMES, or OUTCOME and PARTS, not all of them")
     if not every and not needs[0] & (Needs.OUTCOME | Needs.PARTS):
         raise ValueError(f"lambda_source: {sources[0]!r} asks no model; it needs no network")
     return Question("outcomes" if every else "chances", only_taken=every and Needs.POLICY not in needs[0])
@@ -264,7 +254,8 @@ def _assemble(
     """The device's program and the host's runs. Both compile at the same time, in a process each."""
     seeds = np.concatenate([arm.seeds for arm in arms])
     first = {**settings, "epsilons": settings["epsilons"][:1]}
-    with _elsewhere(warm_up, dynamics, [arm.first() for arm in arms], config, question, first):
+    one_each = [ArmRuns(arm.lambda_source, arm.seeds[:1], arm.step_sizes[:1]) for arm in arms]
+    with _elsewhere(warm_up, dynamics, one_each, config, question, first):
         from chunked_td.lambdas.on_device import Reading
         from chunked_td.models.neural.world import World
 
@@ -305,7 +296,7 @@ def _lockstep(
         seeds=np.concatenate([arm.seeds for arm in arms]).tolist(),
         step_sizes=np.concatenate([arm.step_sizes for arm in arms]).tolist(),
         reader=reader,
-        columns=[question.column(arm.lambda_source) for arm in arms for _ in arm.seeds],
+        columns=[-1 if arm.lambda_source.per_component else question.whole for arm in arms for _ in arm.seeds],
     )
 
 
@@ -316,8 +307,7 @@ def warm_up(
     _lockstep(dynamics, arms, config, question, settings).roll_out()
 
 
-@contextmanager
-def _elsewhere(work: Callable[..., None], dynamics: Any, *arguments: Any) -> Iterator[None]:
+def _elsewhere(work: Callable[..., None], dynamics: Any, *arguments: Any) -> AbstractContextManager[Any]:
     """Call `work` in a process of its own meanwhile; a thread would fight JAX for the interpreter's lock.
 
     The code of an environment that is not ours is not kept on disk, and what this process has compiled it need not look
@@ -326,8 +316,7 @@ def _elsewhere(work: Callable[..., None], dynamics: Any, *arguments: Any) -> Ite
     loop: Any = turn_many
     known = not hasattr(loop, "for_python") or loop.for_python().signatures
     ours = type(dynamics).__module__.startswith("chunked_td.")
-    with nullcontext() if known or not ours else elsewhere(work, dynamics, *arguments):
-        yield
+    return nullcontext() if known or not ours else elsewhere(work, dynamics, *arguments)
 
 
 class NoRoom(MemoryError):

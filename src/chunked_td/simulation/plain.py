@@ -10,11 +10,11 @@ import numpy as np
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.envs.protocol import Dynamics
 from chunked_td.lambdas.base import LambdaSource
-from chunked_td.learners.divergence import Diverged
 from chunked_td.learners.exploration import Exploration
 from chunked_td.learners.inputs import learner_by_name
 from chunked_td.learners.loop import play_episode
 from chunked_td.learners.schedule import Schedule
+from chunked_td.learners.state import Diverged
 from chunked_td.models.errors import ModelError
 
 _LEARNERS = {
@@ -25,18 +25,21 @@ _LEARNERS = {
 }
 
 
-class _FirstActionEnv(DynamicsEnv):
-    """Dynamics that remember the first action of the episode."""
+class _WatchedEnv(DynamicsEnv):
+    """Dynamics that remember the first action of the episode, and sum its discounted rewards."""
 
-    first = -1
+    first, discount = -1, 1.0
 
     def reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:
-        self.first = -1
+        self.first, self.discounted, self._gain = -1, 0.0, 1.0
         return super().reset(**arguments)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         self.first = int(action) if self.first < 0 else self.first
-        return super().step(action)
+        observed = super().step(action)
+        self.discounted += self._gain * float(np.sum(observed[1]))
+        self._gain *= self.discount
+        return observed
 
     def missed(self) -> int:
         """Whether the episode was regretful."""
@@ -61,10 +64,9 @@ class PlainRun:
         **settings: Any,
     ):
         if model == "oracle" or error is not None:
-            raise ValueError(
-                f"model must be 'counts' for {lambda_source!r}, which is plain Python, got {error or model!r}"
-            )
-        self.env, self.episode, self.diverged = _FirstActionEnv(dynamics), 0, -1
+            raise ValueError(f"model must be 'counts' for {lambda_source!r}, plain Python, got {error or model!r}")
+        self.env, self.episode, self.diverged = _WatchedEnv(dynamics), 0, -1
+        self.env.discount = settings["discount"]
         explores = learner != "td" and (exploration is None or exploration.uses_epsilon)
         self.learner = learner_by_name(_LEARNERS[learner])(
             self.env,
@@ -74,7 +76,8 @@ class PlainRun:
             exploration=exploration,
             **settings,
         )
-        self.totals = SimpleNamespace(misses=np.zeros(1, np.int64), returned=np.zeros(1), steps=np.zeros(1, np.int64))
+        whole, real = (lambda: np.zeros(1, np.int64)), (lambda: np.zeros(1))
+        self.totals = SimpleNamespace(misses=whole(), returned=real(), discounted=real(), steps=whole())
         self.stage = SimpleNamespace(lambdas=[] if sum_lambda else None)
         self.rows = int(np.prod(dynamics.nvec)) * (1 if learner == "td" else dynamics.n_actions)
 
@@ -104,6 +107,7 @@ class PlainRun:
                 self.diverged = self.episode - 1
                 return
             self.totals.returned[0] += total
+            self.totals.discounted[0] += self.env.discounted
             self.totals.steps[0] += length
             self.totals.misses[0] += self.env.missed()
 
@@ -112,7 +116,3 @@ class PlainRun:
         mean = float(np.mean(self.stage.lambdas)) if self.stage.lambdas else np.nan
         self.stage.lambdas.clear()
         return mean
-
-    def probe(self, rows: np.ndarray) -> np.ndarray:
-        """Σ_i Q^i of the given rows."""
-        return self.values[rows].sum(axis=1)

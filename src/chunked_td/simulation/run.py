@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,7 @@ from chunked_td.envs.protocol import Dynamics, independent_copy, legal_masks, pr
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.learners.count_models import pairs_per_step
 from chunked_td.learners.exploration import Exploration
-from chunked_td.learners.planning.base import Planner, PlanningStream
-from chunked_td.learners.reward_sources import RewardSource
+from chunked_td.learners.planning.base import Planner, PlanningStream, RewardSource
 from chunked_td.learners.state import build_state, with_room
 from chunked_td.learners.views import View
 from chunked_td.models.errors import ModelError
@@ -34,6 +34,7 @@ from chunked_td.simulation.kernels import (
 )
 
 _BLOCK = 1 << 14  # uniforms drawn ahead per stream
+_UNUSED = {"prior": 0.0, "cutoff": 0.0, "initial_value": 0.0, "features": None}  # settings of a `Learner`, not of a run
 
 
 def compiled_for(loop: Any, *forms: Any) -> Any:
@@ -82,26 +83,22 @@ class Run:
         n_actions = A if one_loop else static_if_small(A)
         draws = 0 if planner is None else planner.draws * T
         self.plan_draws = Draws(generator(seeds.planning), max(_BLOCK, 2 * draws) if draws else 0)
-        self.agent = build_state(
-            bootstrap,
-            lambda_source,
-            view,
-            n_actions=n_actions,
-            paid=dynamics.n_rewards,
-            nvec=dynamics.nvec,
-            states=states,
-            room=T,
+        choices = SimpleNamespace(
+            bootstrap=bootstrap,
+            lambda_source=lambda_source,
+            view=view,
+            replacing=replacing,
             discount=discount,
-            stream=self.plan_draws.stream,
-            model=_true_model(dynamics, lambda_source, bootstrap) if model == "oracle" else model,
-            compiled_source=source,
             planner=planner,
             reward_source=reward_source,
             exploration=exploration,
-            error=error,
-            error_states=states,
-            replacing=replacing,
-            one_loop=one_loop,
+            n_paid=dynamics.n_rewards,
+            **_UNUSED,
+        )
+        known = _true_model(dynamics, lambda_source, bootstrap) if model == "oracle" else model
+        room = dynamics.nvec, states, T, self.plan_draws.stream
+        self.agent = build_state(
+            choices, n_actions, *room, model=error or known, known_states=states, source=source, one_loop=one_loop
         )
         if source is not None:  # λ is computed after the episode, from the policies as they were
             self.agent = self.agent._replace(rule=self.agent.rule._replace(keeps_policy=static(1)))
@@ -176,10 +173,6 @@ class Run:
         mean = float(sums.total[0] / sums.steps[0]) if sums.steps[0] else np.nan
         sums.total[0], sums.steps[0] = 0.0, 0
         return mean
-
-    def probe(self, rows: np.ndarray) -> np.ndarray:
-        """Σ_i Q^i of the given rows."""
-        return self.values[rows].sum(axis=1)
 
 
 def check_dynamics(name: str, watch: int, episode: int) -> None:

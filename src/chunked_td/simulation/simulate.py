@@ -29,12 +29,10 @@ from chunked_td.bootstraps import BOOTSTRAPS
 from chunked_td.envs.protocol import Dynamics
 from chunked_td.lambdas.base import COUNTED, MODEL, LambdaSource, as_lambda_source
 from chunked_td.lambdas.forward import ForwardLambda
-from chunked_td.learners.divergence import DivergenceWarning, divergence_text
 from chunked_td.learners.exploration import EPSILON, Exploration, check_exploration
-from chunked_td.learners.planning.base import Planner, check_planner
-from chunked_td.learners.reward_sources import RewardSource, check_reward_source
+from chunked_td.learners.planning.base import Planner, RewardSource, check_planner, check_reward_source
 from chunked_td.learners.schedule import over_episodes
-from chunked_td.learners.state import NO_NUMBER
+from chunked_td.learners.state import NO_NUMBER, DivergenceWarning, divergence_text
 from chunked_td.learners.views import View, check_view
 from chunked_td.models.errors import ModelError
 from chunked_td.simulation.run import Run
@@ -55,6 +53,7 @@ class Runs:
       diverged: int64[R], the episode (from 0) in which a run diverged and stopped; −1 where it did not.
       lambda_at: float64[R, K], mean λ of the steps since the previous record, or None unless asked for. The first step
         of an episode has none. NaN where there was no step.
+      discounted_at: float64[R, K], as `returns_at`, discounted; None for runs whose λ came from networks.
       diagnostics: of runs whose λ came from networks, float64[R, K] each: training loss, λ on predictable and on noisy
         steps, calibration by tenths of predicted probability (`calibration_count_3`, `calibration_predicted_3`,
         `calibration_observed_3` hold the predictions between 0.3 and 0.4), and `broken`, the transition at which the
@@ -69,6 +68,7 @@ class Runs:
     values: np.ndarray | None
     diverged: np.ndarray
     lambda_at: np.ndarray | None = None
+    discounted_at: np.ndarray | None = None
     diagnostics: dict[str, np.ndarray] = field(default_factory=dict)
 
 
@@ -108,7 +108,7 @@ def simulate(
       reward_source: `SmoothedReward`, `ExpectedError` or `LearnedComponents`, as in `Learner`.
       step_sizes, seeds: broadcast against each other; one run each.
       epsilon: exploration, a number or one per episode; 0.1 by default.
-      exploration: how to act where it is not ε-greedily: `Softmax(temperature)` or `CountBonus(scale)`.
+      exploration: how to act where it is not ε-greedily: `Softmax(temperature)`, `CountBonus(scale)` or another.
       discount: γ.
       episodes: episodes per run.
       record_at: numbers of finished episodes at which to record; the end is always added.
@@ -151,7 +151,7 @@ def simulate(
     else:
         with ThreadPoolExecutor(workers) as pool:
             results = list(pool.map(one, range(len(sizes))))
-    misses, probed, returned, steps, values, diverged, watches, lambdas = zip(*results, strict=True)
+    misses, probed, returned, discounted, steps, values, diverged, watches, lambdas = zip(*results, strict=True)
     warn_of_divergence(diverged, watches, seeds_, sizes, settings["lambda_source"])
     return Runs(
         np.array([m[-1] for m in misses]),
@@ -162,6 +162,7 @@ def simulate(
         np.array(values) if keep_values else None,
         np.array(diverged),
         np.array(lambdas) if keep_lambda else None,
+        np.array(discounted),
     )
 
 
@@ -215,30 +216,30 @@ def probe_rows(dynamics: Dynamics, learner: str, probes: Sequence[tuple[int, int
         raise ValueError(f"probes must be pairs of a state id and an action, got {probes!r}") from None
     for s, a in pairs:
         if not (0 <= s < states and 0 <= a < dynamics.n_actions):
-            raise ValueError(
-                f"probes must be (state id in 0..{states - 1}, action in 0..{dynamics.n_actions - 1}), got {(s, a)}"
-            )
+            actions = f"0..{dynamics.n_actions - 1}"
+            raise ValueError(f"probes must be (state id in 0..{states - 1}, action in {actions}), got {(s, a)}")
     return np.array([s if learner == "td" else s * dynamics.n_actions + a for s, a in pairs], np.int64)
 
 
 def record_run(run: Run, marks: Sequence[int], rows: np.ndarray, keep_values: bool) -> tuple[Any, ...]:
     """Play a run through its marks; returns what `Runs` has of one run, and why it diverged."""
-    misses, probed, returned, lambdas = [], [], [], []
+    misses, probed, returned, discounted, lambdas = [], [], [], [], []
     for mark in marks:
         run.play_to(mark)
         lost = run.diverged >= 0
         misses.append(int(run.totals.misses[0]) + mark - run.episode)
-        probed.append(np.full(rows.size, np.nan) if lost else run.probe(rows))
+        probed.append(np.full(rows.size, np.nan) if lost else run.values[rows].sum(axis=1))
         returned.append(np.nan if lost else float(run.totals.returned[0]))
-        run.totals.returned[0] = 0.0
+        discounted.append(np.nan if lost else float(run.totals.discounted[0]))
+        run.totals.returned[0] = run.totals.discounted[0] = 0.0
         if run.stage.lambdas is not None:
             lambdas.append(run.take_lambda())
     if run.diverged < 0 and not np.isfinite(run.values).all():  # through traces that grew, and not read again
         run.diverged, run.agent.watch[0] = run.episode - 1, NO_NUMBER
-        probed[-1], returned[-1] = np.full(rows.size, np.nan), np.nan
+        probed[-1], returned[-1], discounted[-1] = np.full(rows.size, np.nan), np.nan, np.nan
     values = run.values if keep_values else None
     steps, watch = int(run.totals.steps[0]), int(run.agent.watch[0])
-    return misses, probed, returned, steps, values, run.diverged, watch, lambdas
+    return misses, probed, returned, discounted, steps, values, run.diverged, watch, lambdas
 
 
 def record_marks(record_at: Sequence[int], episodes: int) -> list[int]:

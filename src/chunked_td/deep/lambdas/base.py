@@ -180,26 +180,18 @@ class ErrorScale(NamedTuple):
     mean_square: jax.Array
     weight: jax.Array
 
+    @classmethod
+    def start(cls) -> ErrorScale:
+        """Nothing seen."""
+        return cls(jnp.zeros(()), jnp.zeros(()))
 
-def start_scale() -> ErrorScale:
-    """Nothing seen."""
-    return ErrorScale(jnp.zeros(()), jnp.zeros(()))
+    def follow(self, transitions: Transitions, memory: float) -> ErrorScale:
+        """Average in the errors of T × B transitions; `memory` is how many transitions are remembered."""
+        keep = (1 - 1 / memory) ** transitions.td_error.size
+        total = jnp.maximum(jnp.sum(transitions.valid), 1.0)
+        mean = jnp.sum(transitions.valid * transitions.td_error**2) / total
+        return ErrorScale(keep * self.mean_square + (1 - keep) * mean, keep * self.weight + (1 - keep))
 
-
-def follow_scale(scale: ErrorScale, transitions: Transitions, memory: float) -> ErrorScale:
-    """Average in the errors of T × B transitions; `memory` is how many transitions are remembered."""
-    count = transitions.td_error.size
-    keep = (1 - 1 / memory) ** count
-    total = jnp.maximum(jnp.sum(transitions.valid), 1.0)
-    mean = jnp.sum(transitions.valid * transitions.td_error**2) / total
-    return ErrorScale(keep * scale.mean_square + (1 - keep) * mean, keep * scale.weight + (1 - keep))
-
-
-def root_mean_square(scale: ErrorScale) -> jax.Array:
-    """The running root mean square."""
-    return jnp.sqrt(scale.mean_square / jnp.maximum(scale.weight, 1e-8))
-
-
-def kernel_lambda(variance: jax.Array, tau: jax.Array) -> jax.Array:
-    """The chance that two draws of a Gaussian next value cannot be told apart: λ = (1 + 2v/τ²)^(−1/2)."""
-    return jax.lax.rsqrt(1.0 + 2.0 * variance / jnp.maximum(tau, 1e-8) ** 2)
+    def root(self) -> jax.Array:
+        """The running root mean square."""
+        return jnp.sqrt(self.mean_square / jnp.maximum(self.weight, 1e-8))

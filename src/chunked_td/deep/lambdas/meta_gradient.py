@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from chunked_td._checks import check_positive, check_unit
-from chunked_td.deep.lambdas.base import DeepLambda, ErrorScale, SourceSizes, StreamCredit, Transitions, start_scale
+from chunked_td.deep.lambdas.base import DeepLambda, ErrorScale, SourceSizes, StreamCredit, Transitions
 from chunked_td.lambdas.meta_gradient import MetaGradientLambda
 
 
@@ -58,7 +58,7 @@ class DeepMetaGradient(DeepLambda):
     def init(self, key: jax.Array, sizes: SourceSizes) -> MetaState:
         """λ as given; nothing derived yet."""
         psi = jnp.log(self.initial) - jnp.log1p(-min(self.initial, 1 - 1e-6))
-        return MetaState(jnp.asarray(psi, jnp.float32), None, None, start_scale())
+        return MetaState(jnp.asarray(psi, jnp.float32), None, None, ErrorScale.start())
 
     def with_parameters(self, state: MetaState, parameters: Any) -> MetaState:
         """The state with room for derivatives by these parameters."""

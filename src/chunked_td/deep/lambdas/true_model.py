@@ -21,15 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from chunked_td._checks import check_choice, check_positive, check_whole
-from chunked_td.deep.lambdas.base import (
-    DeepLambda,
-    ErrorScale,
-    SourceSizes,
-    Transitions,
-    follow_scale,
-    root_mean_square,
-    start_scale,
-)
+from chunked_td.deep.lambdas.base import DeepLambda, ErrorScale, SourceSizes, Transitions
 from chunked_td.deep.lambdas.percepts import IDEAS
 from chunked_td.lambdas.expected import ExpectedLambda
 from chunked_td.lambdas.names import color_of
@@ -62,11 +54,11 @@ class DeepTrueModel(DeepLambda):
 
     def init(self, key: jax.Array, sizes: SourceSizes) -> ErrorScale:
         """Only the size of TD errors is learned."""
-        return start_scale()
+        return ErrorScale.start()
 
     def learn(self, state: ErrorScale, transitions: Transitions) -> ErrorScale:
         """Follow the size of TD errors."""
-        return follow_scale(state, transitions, self.memory)
+        return state.follow(transitions, self.memory)
 
     def lambdas(self, state: ErrorScale, transitions: Transitions) -> jax.Array:
         """In the form chosen."""
@@ -85,6 +77,6 @@ class DeepTrueModel(DeepLambda):
         independent = ~together | jnp.all(together, -1, keepdims=True)
         if self.form == "expected":
             return jnp.mean(same.astype(jnp.float32), -1, where=independent)
-        tau = jnp.maximum(self.c * root_mean_square(state), 1e-8)
+        tau = jnp.maximum(self.c * state.root(), 1e-8)
         apart = (y[..., first] - y[..., second]) / tau
         return jnp.mean(jnp.where(same, 1.0, jnp.exp(-(apart**2) / 2)), -1, where=independent)

@@ -17,19 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from chunked_td._checks import check_positive
-from chunked_td.deep.lambdas.base import (
-    DeepLambda,
-    ErrorScale,
-    Q,
-    SourceSizes,
-    Transitions,
-    follow_scale,
-    in_batches,
-    kernel_lambda,
-    root_mean_square,
-    start_scale,
-    with_bias,
-)
+from chunked_td.deep.lambdas.base import DeepLambda, ErrorScale, Q, SourceSizes, Transitions, in_batches, with_bias
 from chunked_td.lambdas.value import ValueLambda
 
 _CHUNKS = 8  # updates per rollout
@@ -66,11 +54,11 @@ class DeepValueKernel(DeepLambda):
     def init(self, key: jax.Array, sizes: SourceSizes) -> KernelState:
         """m = v = 0: λ = 1 until values differ."""
         heads = sizes.n_actions if sizes.bootstrap == Q else 1
-        return KernelState(jnp.zeros((2, heads, sizes.features + sizes.inputs + 1)), start_scale())
+        return KernelState(jnp.zeros((2, heads, sizes.features + sizes.inputs + 1)), ErrorScale.start())
 
     def learn(self, state: KernelState, transitions: Transitions) -> KernelState:
         """Move the head towards what came: once per transition, or in a few batches per rollout."""
-        scale = follow_scale(state.scale, transitions, self.memory)
+        scale = state.scale.follow(transitions, self.memory)
         phi, y = with_bias(transitions.features, transitions.inputs), transitions.discount * transitions.next_value
         weight = transitions.valid[..., None] * _heads(state, transitions)
         parts = in_batches(_CHUNKS, phi, y, weight)
@@ -86,14 +74,14 @@ class DeepValueKernel(DeepLambda):
         """Learn, then λ. After one transition the new answer is the old one and a share of its error."""
         if transitions.reward.size > 1:
             return super().step(state, transitions)
-        scale = follow_scale(state.scale, transitions, self.memory)
+        scale = state.scale.follow(transitions, self.memory)
         phi = with_bias(transitions.features, transitions.inputs)[0, 0]
         head = _heads(state, transitions)[0, 0]
         mean, variance = jnp.sum(state.weights * phi * head[:, None], (1, 2))
         error = transitions.discount * transitions.next_value[0, 0] - mean
         moves = self.rate * transitions.valid[0, 0] * jnp.stack([error, error**2 - variance])
         weights = state.weights + (moves / jnp.sum(phi**2))[:, None, None] * head[:, None] * phi
-        lambda_ = kernel_lambda(jnp.maximum(variance + moves[1], 0.0), self.c * root_mean_square(scale))
+        lambda_ = _kernel(jnp.maximum(variance + moves[1], 0.0), self.c * scale.root())
         return KernelState(weights, scale), lambda_[None, None]
 
     def moments(self, state: KernelState, transitions: Transitions) -> tuple[jax.Array, jax.Array]:
@@ -105,12 +93,17 @@ class DeepValueKernel(DeepLambda):
     def lambdas(self, state: KernelState, transitions: Transitions) -> jax.Array:
         """(1 + 2v/τ²)^(−1/2)."""
         _, variance = self.moments(state, transitions)
-        return kernel_lambda(variance, self.c * root_mean_square(state.scale))
+        return _kernel(variance, self.c * state.scale.root())
 
     def check(self, state: KernelState, transitions: Transitions) -> tuple[jax.Array, jax.Array]:
         """v, and the squared error of m."""
         mean, variance = self.moments(state, transitions)
         return variance, (transitions.discount * transitions.next_value - mean) ** 2
+
+
+def _kernel(variance: jax.Array, tau: jax.Array) -> jax.Array:
+    """The chance that two draws of a Gaussian next value cannot be told apart."""
+    return jax.lax.rsqrt(1.0 + 2.0 * variance / jnp.maximum(tau, 1e-8) ** 2)
 
 
 def _heads(state: KernelState, transitions: Transitions) -> jax.Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from chunked_td._checks import check_finite, check_flag, check_probability, check_whole
 from chunked_td._numba import kernel
-from chunked_td.envs.protocol import Outcome
+from chunked_td.envs.protocol import Outcome, begin_at_zero, not_first_action
 from chunked_td.seeding import Stream, uniform
 
 _GUIDE = 256  # entries of the table that says where to begin the search in the distribution function
@@ -64,6 +64,8 @@ class AccumulatedCharge(NamedTuple):
 
     n_actions = 2  # two at time 0, one afterwards
     n_rewards = 1  # a scalar reward
+    reset = staticmethod(begin_at_zero)  # at time 0 without charge
+    miss = staticmethod(not_first_action)  # gives the bonus away
 
     @property
     def draws(self) -> int:
@@ -78,12 +80,6 @@ class AccumulatedCharge(NamedTuple):
         for last in range(env.horizon - env.points, env.horizon):
             t = 1 + int(uniform(rng) * last)
             env.charging[last if env.charging[t] else t] = 1
-
-    @staticmethod
-    @kernel
-    def reset(env: Any, rng: Stream, state: np.ndarray) -> None:
-        """Begin at time 0 without charge."""
-        state[:] = 0
 
     @staticmethod
     @kernel
@@ -111,12 +107,6 @@ class AccumulatedCharge(NamedTuple):
     def legal(env: Any, state: np.ndarray) -> int:
         """Count the actions: two at time 0, one afterwards."""
         return 2 if state[2] == 0 else 1
-
-    @staticmethod
-    @kernel
-    def miss(env: Any, first_action: int, state: np.ndarray) -> bool:
-        """Tell whether the episode gave the bonus away."""
-        return first_action != 0
 
     @staticmethod
     @kernel

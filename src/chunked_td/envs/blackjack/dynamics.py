@@ -17,6 +17,7 @@ from chunked_td._checks import check_flag
 from chunked_td._numba import kernel
 from chunked_td.envs.protocol import Outcome
 from chunked_td.envs.table import TransitionTable
+from chunked_td.envs.table_building import Lists
 from chunked_td.seeding import Stream, uniform
 
 STICK, HIT = 0, 1
@@ -139,21 +140,20 @@ class Blackjack(NamedTuple):
         return TransitionTable.from_outcomes(self._outcomes, starts=starts, n_actions=2)
 
     def _outcomes(self, state: tuple[int, ...], action: int) -> list[Outcome]:
-        total, shown, soft, natural = state
-        if total > 21:
+        if state[0] > 21:
             return []
         found: dict[tuple[Any, ...], float] = {}
-        for p, x, reward, ended in self._hits(state) if action == HIT else self._sticks(total, shown, soft, natural):
+        for p, x, reward, ended in self._hits(*state) if action == HIT else self._sticks(*state):
             key = (x, (reward,), ended)
             found[key] = found.get(key, 0.0) + p
         return [(p, *key) for key, p in found.items()]
 
-    def _hits(self, state: tuple[int, ...]) -> Iterator[tuple[float, tuple[int, ...], float, bool]]:
+    def _hits(self, total: int, shown: int, ace: int, _: int) -> Iterator[tuple[float, tuple[int, ...], float, bool]]:
         for p, card in _CARDS:
-            hard = state[0] - 10 * state[2] + card
-            soft = bool(state[2] or card == 1) and hard <= 11
-            total = hard + 10 * soft
-            yield p, (total, state[1], int(soft), 0), -1.0 if total > 21 else 0.0, total > 21
+            hard = total - 10 * ace + card
+            soft = bool(ace or card == 1) and hard <= 11
+            after = hard + 10 * soft
+            yield p, (after, shown, int(soft), 0), -1.0 if after > 21 else 0.0, after > 21
 
     def _sticks(self, *state: int) -> Iterator[tuple[float, tuple[int, ...], float, bool]]:
         total, shown, _, natural = state
@@ -173,17 +173,13 @@ class Blackjack(NamedTuple):
 def _next_states() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The same under all rules: where the outcomes of each pair begin, the states they lead to, their probabilities."""
     rules = Blackjack.make(sab=False)
-    first, target, chance = [0], [], []
-    for state in np.ndindex(*rules.nvec):
-        for action in (STICK, HIT):
-            total: dict[int, float] = {}
-            for p, x, _, _ in rules.outcomes(state, action):
-                number = int(np.ravel_multi_index(x, rules.nvec))
-                total[number] = total.get(number, 0.0) + p
-            target += sorted(total)
-            chance += [total[number] for number in sorted(total)]
-            first.append(len(target))
-    return np.array(first), np.array(target), np.array(chance)
+
+    def listed(state: tuple[int, ...], action: int) -> list[Any]:
+        return [(p, int(np.ravel_multi_index(x, rules.nvec)), 0.0, e) for p, x, _, e in rules.outcomes(state, action)]
+
+    nested = [[listed(state, action) for action in (STICK, HIT)] for state in np.ndindex(*rules.nvec)]
+    lists = Lists.from_nested(nested, 2)
+    return lists.first, lists.target, lists.chance
 
 
 @cache

@@ -8,7 +8,7 @@ import numpy as np
 
 from chunked_td._checks import check_finite, check_whole
 from chunked_td._numba import kernel
-from chunked_td.envs.protocol import Outcome
+from chunked_td.envs.protocol import Outcome, begin_at_zero, not_first_action
 from chunked_td.seeding import Stream, uniform
 
 
@@ -41,13 +41,9 @@ class ChainAndSplit(NamedTuple):
         return (self.horizon + 2 + self.width,)
 
     n_rewards = 1  # a scalar reward
+    reset = staticmethod(begin_at_zero)
+    miss = staticmethod(not_first_action)  # leaves the chain aside
     draws = 1  # the split takes one number
-
-    @staticmethod
-    @kernel
-    def reset(env: Any, rng: Stream, state: np.ndarray) -> None:
-        """Begin in state 0."""
-        state[0] = 0
 
     @staticmethod
     @kernel
@@ -74,12 +70,6 @@ class ChainAndSplit(NamedTuple):
     def legal(env: Any, state: np.ndarray) -> int:
         """Count the actions: n in the start state, one elsewhere."""
         return env.n_actions if state[0] == 0 else 1
-
-    @staticmethod
-    @kernel
-    def miss(env: Any, first_action: int, state: np.ndarray) -> bool:
-        """Tell whether the episode left the chain aside."""
-        return first_action != 0
 
     @staticmethod
     @kernel

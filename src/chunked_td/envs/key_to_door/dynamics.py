@@ -9,7 +9,7 @@ import numpy as np
 
 from chunked_td._checks import check_finite, check_flag, check_whole
 from chunked_td._numba import kernel
-from chunked_td.envs.protocol import Outcome
+from chunked_td.envs.protocol import Outcome, begin_at_zero
 from chunked_td.seeding import Stream, uniform
 
 PICK_KEY, UNLOCK = 0, 1
@@ -54,6 +54,7 @@ class KeyToDoor(NamedTuple):
         return (2,) * (self.distractors + 3) + (self.horizon + 1,)
 
     n_actions = 2  # pick key (0) and unlock (1)
+    reset = staticmethod(begin_at_zero)  # at time 0 with everything off
 
     @property
     def n_rewards(self) -> int:
@@ -61,12 +62,6 @@ class KeyToDoor(NamedTuple):
         return 1 if self.scalar_reward else self.distractors + 4
 
     draws = 1  # the leading bits of one number are the coins of a step
-
-    @staticmethod
-    @kernel
-    def reset(env: Any, rng: Stream, state: np.ndarray) -> None:
-        """Begin at time 0 with everything off."""
-        state[:] = 0
 
     @staticmethod
     @kernel

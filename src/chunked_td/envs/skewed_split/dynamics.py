@@ -13,7 +13,7 @@ import numpy as np
 
 from chunked_td._checks import check_finite, check_probability, check_whole
 from chunked_td._numba import kernel
-from chunked_td.envs.protocol import Outcome
+from chunked_td.envs.protocol import Outcome, begin_at_zero
 from chunked_td.seeding import Stream, uniform
 
 
@@ -41,18 +41,13 @@ class SkewedSplit(NamedTuple):
 
     n_actions = 1  # one action everywhere
     n_rewards = 1  # a scalar reward
+    reset = staticmethod(begin_at_zero)
     draws = 1  # the branch takes one number
 
     @property
     def horizon(self) -> int:
         """The lead-in and the branch."""
         return self.length + 1
-
-    @staticmethod
-    @kernel
-    def reset(env: Any, rng: Stream, state: np.ndarray) -> None:
-        """Begin in state 0."""
-        state[0] = 0
 
     @staticmethod
     @kernel

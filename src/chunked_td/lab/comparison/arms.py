@@ -157,11 +157,20 @@ class ComparisonSettings:
         return (*low[:-1], *grid, *high[1:]), tuple(range(len(low) - 1, len(low) - 1 + len(grid)))
 
 
+def why_not_compiled(settings: ComparisonSettings) -> str:
+    """Why runs cannot be compiled, before the environment is asked; "" where nothing speaks against it."""
+    if not settings.compiled:
+        return "asked for by --no-compiled"
+    if settings.wrappers or settings.bins or settings.indexer:
+        return "wrappers, bins and indexers are not part of the compiled dynamics"
+    if settings.reward_weights:
+        return "compiled runs take no weights of reward components"
+    return "" if settings.step_size_schedule is None else "compiled runs take no schedule of step sizes"
+
+
 def problem_arguments(settings: ComparisonSettings) -> dict[str, Any]:
     """What makes the environment and its states, as plain values."""
-    plain = settings.wrappers or settings.bins or settings.indexer or settings.reward_weights
-    compiled = settings.compiled and not plain and settings.step_size_schedule is None
-    found = {name: getattr(settings, name) for name in _PROBLEM} | {"compiled": compiled}
+    found = {name: getattr(settings, name) for name in _PROBLEM} | {"compiled": not why_not_compiled(settings)}
     return found if settings.question == RETURNS else found | {"question": settings.question}
 
 

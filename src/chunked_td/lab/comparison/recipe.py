@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from chunked_td.lab.study import Arm
 from chunked_td.lambdas.base import LambdaSource
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.lambdas.maturity import Mature
-from chunked_td.learners.exploration import EPSILON, CountBonus, EpsilonPerStay, Softmax
+from chunked_td.learners.exploration import EPSILON, EXPLORATIONS, CountBonus, Softmax
 from chunked_td.learners.rules import split_rule
 from chunked_td.learners.schedule import Schedule
 
@@ -23,39 +22,19 @@ _FIXED = {"sarsa": "SarsaLambda", "expected_sarsa": "ExpectedSarsaLambda", "q_le
 _CHUNKED = {"sarsa": "ChunkedSarsa", "expected_sarsa": "ChunkedExpectedSarsa", "q_learning": "QLambda"}
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """A learner of the package by name, and the settings that make it the arm, as Python.
-
-    Attributes:
-      learner: its class.
-      settings: what differs from the class's own, as (name, Python expression).
-    """
-
-    learner: str
-    settings: tuple[tuple[str, str], ...]
-
-    @classmethod
-    def of(cls, arm: Arm) -> Recipe:
-        """The shortest one."""
-        fixed = _FIXED[arm.learner]
-        if arm.group == "watkins" or (arm.group == "fixed" and (fixed != "QLambda" or arm.lambda_source.value == 0.0)):
-            return cls(fixed, (("lambda_", f"{arm.lambda_source.value:g}"),))
-        if arm.group == "fixed":  # Q(λ) without Watkins' cuts
-            return cls(fixed, (("lambda_source", f"{arm.lambda_source.value:g}"),))
-        if arm.group == "dyna":
-            plans = ("lambda_", "0"), ("planner", "ctd.Dyna()")
-            return cls("DynaQ", ()) if arm.learner == "expected_sarsa" else cls(fixed, plans)
-        chunked = _CHUNKED[arm.learner]
-        if arm.group == "forward" and chunked != "QLambda":
-            return cls(chunked, ())
-        others = tuple((name, f"ctd.{value!r}") for name, value in split_rule(arm.group)[1].items())
-        return cls(chunked, (("lambda_source", _source(arm.lambda_source, ".py" in arm.group)), *others))
-
-    @property
-    def in_shell(self) -> bool:
-        """Whether `chunked-td train` has options for all of it."""
-        return all(name != "planner" for name, _ in self.settings)
+def recipe(arm: Arm) -> tuple[str, dict[str, str]]:
+    """The shortest way to make an arm: a class of the package, and the settings that are not its own, as Python."""
+    fixed, chunked = _FIXED[arm.learner], _CHUNKED[arm.learner]
+    if arm.group in ("fixed", "watkins"):
+        cuts = arm.group == "watkins" or fixed != "QLambda" or arm.lambda_source.value == 0.0  # else Q(λ) without cuts
+        return fixed, {"lambda_" if cuts else "lambda_source": f"{arm.lambda_source.value:g}"}
+    if arm.group == "dyna":
+        plans = {"lambda_": "0", "planner": "ctd.Dyna()"}
+        return ("DynaQ", {}) if arm.learner == "expected_sarsa" else (fixed, plans)
+    if arm.group == "forward" and chunked != "QLambda":
+        return chunked, {}
+    others = {name: f"ctd.{value!r}" for name, value in split_rule(arm.group)[1].items()}
+    return chunked, {"lambda_source": _source(arm.lambda_source, ".py" in arm.group), **others}
 
 
 def _source(source: LambdaSource, own: bool) -> str:
@@ -69,9 +48,9 @@ def _source(source: LambdaSource, own: bool) -> str:
 
 def agent_line(one: ArmOutcome, settings: ComparisonSettings) -> str:
     """The learner with all its settings, as one line of Python."""
-    made = Recipe.of(one.arm)
+    learner, own = recipe(one.arm)
     step_size = scaled(settings.step_size_schedule, float(f"{one.best_step_size:.6g}"))
-    parts = [*made.settings, ("step_size", _python(step_size)), ("discount", f"{settings.discount:g}")]
+    parts = [*own.items(), ("step_size", _python(step_size)), ("discount", f"{settings.discount:g}")]
     if settings.exploration is None or settings.exploration.uses_epsilon:
         parts.append(("epsilon", _python(EPSILON if settings.epsilon is None else settings.epsilon)))
     if settings.exploration is not None:
@@ -84,7 +63,7 @@ def agent_line(one: ArmOutcome, settings: ComparisonSettings) -> str:
         parts.append(("action_mask", "False"))
     if indexer := _indexer(settings):
         parts.append(("indexer", indexer))
-    return f"agent = ctd.{made.learner}(env, {', '.join(f'{name}={value}' for name, value in parts)}, seed=0)"
+    return f"agent = ctd.{learner}(env, {', '.join(f'{name}={value}' for name, value in parts)}, seed=0)"
 
 
 def script(one: ArmOutcome, settings: ComparisonSettings) -> str:
@@ -109,13 +88,14 @@ def script(one: ArmOutcome, settings: ComparisonSettings) -> str:
 
 def command(one: ArmOutcome, settings: ComparisonSettings) -> str | None:
     """The same as a line for the shell; None where `chunked-td train` has no option for the planner."""
-    made = Recipe.of(one.arm)
-    return " ".join(map(shlex.quote, _words(made, one, settings))) if made.in_shell else None
+    learner, own = recipe(one.arm)
+    words = _words(learner, own, one, settings)
+    return None if "planner" in own else " ".join(map(shlex.quote, words))
 
 
-def _words(made: Recipe, one: ArmOutcome, settings: ComparisonSettings) -> Iterator[str]:
-    yield from ("chunked-td", "train", settings.env, "--learner", made.learner)
-    for name, value in made.settings:
+def _words(learner: str, own: Mapping[str, str], one: ArmOutcome, settings: ComparisonSettings) -> Iterator[str]:
+    yield from ("chunked-td", "train", settings.env, "--learner", learner)
+    for name, value in own.items():
         if name == "lambda_" or one.arm.group == "fixed":
             yield from ("--lambda" if name == "lambda_" else "--lambda-source", value)
         elif name == "lambda_source":  # the view and the reward source are part of its text
@@ -168,7 +148,7 @@ def _python(value: Any) -> str:
     if isinstance(value, float | int):
         return f"{value:g}"
     text = repr(value).replace("Schedule(points=", "ctd.Schedule(").replace(", hold=False", "")
-    return f"ctd.{text}" if isinstance(value, Softmax | CountBonus | EpsilonPerStay) else text
+    return f"ctd.{text}" if type(value).__name__ in EXPLORATIONS else text
 
 
 def _indexer(settings: ComparisonSettings) -> str:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.comparison.arms import VALUES, ComparisonSettings, learner_for, problem_arguments
+from chunked_td.lab.comparison.arms import VALUES, ComparisonSettings, learner_for, problem_arguments, why_not_compiled
 from chunked_td.lab.gym_environments import make_environment
 from chunked_td.lab.study import Scores
 from chunked_td.lambdas.base import LambdaSource
@@ -55,7 +55,7 @@ class ComparisonProblem:
     def of(cls, settings: ComparisonSettings) -> ComparisonProblem:
         """The problem of a comparison."""
         found = cls.make(**problem_arguments(settings))
-        return cls(settings, found.dynamics, _why_not(settings) or found.reason)
+        return cls(settings, found.dynamics, why_not_compiled(settings) or found.reason)
 
     @functools.cached_property
     def exact(self) -> Any:
@@ -88,17 +88,6 @@ def _problem(text: str) -> ComparisonProblem:
         return ComparisonProblem(settings, None, str(problem))
     finally:
         env.close()
-
-
-def _why_not(settings: ComparisonSettings) -> str:
-    """Why runs cannot be compiled, before the environment is asked; "" where nothing speaks against it."""
-    if not settings.compiled:
-        return "asked for by --no-compiled"
-    if settings.wrappers or settings.bins or settings.indexer:
-        return "wrappers, bins and indexers are not part of the compiled dynamics"
-    if settings.reward_weights:
-        return "compiled runs take no weights of reward components"
-    return "" if settings.step_size_schedule is None else "compiled runs take no schedule of step sizes"
 
 
 def _dynamics(env: Any, settings: ComparisonSettings) -> Any:
@@ -195,7 +184,7 @@ def _play_compiled(
     step_size_schedule: None = None,
     **runs: Any,
 ) -> Any:
-    from chunked_td.learners.divergence import DivergenceWarning
+    from chunked_td.learners.state import DivergenceWarning
     from chunked_td.simulation.simulate import simulate
 
     with warnings.catch_warnings():
@@ -257,8 +246,8 @@ def _environment_and_agent(run: _Run) -> tuple[Any, Any]:
 
 def _one_run(run: _Run) -> tuple[np.ndarray, int, np.ndarray]:
     """Return per stretch, NaN from where learning diverged; the episode in which it did; mean λ per stretch."""
-    from chunked_td.learners.divergence import DivergenceWarning
     from chunked_td.learners.loop import train
+    from chunked_td.learners.state import DivergenceWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DivergenceWarning)

@@ -20,26 +20,24 @@ _CHIPS = 6  # rewards to choose from at a click
 
 def render_page(explanation: Explanation) -> str:
     """The page as text."""
+    chips = []
+    for t, i in explanation.arrivals[:_CHIPS]:
+        reward, which = explanation.rewards[t, i], f", component {i}" if explanation.rewards.shape[1] > 1 else ""
+        text = f"reward {reward:+.3g} at step {t}{which}" if reward else f"largest TD error, at step {t}{which}"
+        chips.append({"t": t, "i": i, "text": text})
     return render(
         "explain.html",
         with_plotly=False,
         title=f"{explanation.env}: where the credit of one episode goes",
         explanation=explanation,
         sentences=explanation.sentences(),
-        chips=[_chip(explanation, t, i) for t, i in explanation.arrivals[:_CHIPS]],
+        chips=chips,
         more=len(explanation.arrivals) - _CHIPS,
         data=page_data(explanation),
         watched=[one for one in explanation.learners if one.watched is not None],
         certain=CERTAIN,
         component=explanation.arrivals[0][1],
     )
-
-
-def _chip(explanation: Explanation, t: int, i: int) -> dict[str, Any]:
-    reward = explanation.rewards[t, i]
-    which = f", component {i}" if explanation.rewards.shape[1] > 1 else ""
-    text = f"reward {reward:+.3g} at step {t}{which}" if reward else f"largest TD error, at step {t}{which}"
-    return {"t": t, "i": i, "text": text}
 
 
 def page_data(explanation: Explanation) -> dict[str, Any]:

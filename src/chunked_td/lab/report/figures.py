@@ -7,6 +7,7 @@ horizontal and vertical lines with a text.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,7 +149,7 @@ def _finish(axes: Axes, x: Mapping[str, Any], y: Mapping[str, Any]) -> None:
 
 def table_figure(table: Table) -> Figure:
     """A table with rules above, below the heads and at the end; columns as wide as their text needs."""
-    heads = [wrap(head) for head in table.columns]
+    heads = [textwrap.fill(head, 14, break_long_words=False, break_on_hyphens=False) for head in table.columns]
     depth = 0.8 * max(head.count("\n") for head in heads) + 1
     widths = [
         max(*(len(line) for line in head.split("\n")), *(len(row[i]) for row in table.rows))
@@ -173,14 +174,3 @@ def table_figure(table: Table) -> Figure:
     for y, weight in ((-0.1, 0.9), (depth, 0.6), (lines + 0.1, 0.9)):
         axes.plot([0, total], [y, y], color="black", linewidth=weight, clip_on=False)
     return figure
-
-
-def wrap(head: str, limit: int = 14) -> str:
-    """A head in lines of about `limit` characters."""
-    lines = [""]
-    for word in head.split():
-        if lines[-1] and len(lines[-1]) + len(word) + 1 > limit:
-            lines.append(word)
-        else:
-            lines[-1] = f"{lines[-1]} {word}".strip()
-    return "\n".join(lines)

@@ -81,7 +81,8 @@ def build_report(
     folder = loaded.path if out is None else Path(out)
     plots = {name: plots_of(study, results, known) for name, study in results.items()}
     tables = {name: tables_of(study) for name, study in results.items()}
-    opening = opening_plot(results, known)
+    pairs = ((original_of(name, results, known), study) for name, study in results.items())
+    opening = next((mirror_plot(original, study) for original, study in pairs if original is not None), None)
     published = {name: found for name, found in tables.items() if results[name].about.published}
     judged = judge_all(loaded.results, known)
     texts = {table.name: table.markdown() for found in tables.values() for table in found}
@@ -125,6 +126,8 @@ def report_page(
     shown = {name: [it.id for it in plots[name]] + [f"table-{it.name}" for it in tables[name]] for name in results}
     claims = linked(judged, shown, loaded.folders, folder)
     log, parts = RunLog(loaded.path), by_origin(claims)
+    ran = [f"{it.about.title}: {seeds_text(it.seeds)}, {it.length:,} episodes" for it in results.values()]
+    sizes = f"{'; '.join(ran)}."
     sections = [
         dict(  # what the page shows of one study; `figures`: {name of a figure for print: what it shows}
             study=study,
@@ -145,7 +148,7 @@ def report_page(
         headline=headline(results, studies),
         summaries=[summary(some, f"of {whose}") for whose, some in parts.items()],
         titles=list(grouped(claims, "title")),
-        introduction=introduction(results),
+        introduction=[f"Every experiment of {CITATION}, beside what was published, with our controls.", sizes],
         opening=opening,
         not_run=not_run(results),
         verdicts={f"{len(some)} claims of {whose}": grouped(some, "title") for whose, some in parts.items()},
@@ -218,21 +221,6 @@ def headline(results: Mapping[str, Results], studies: Mapping[str, Study]) -> st
         if make is not None and (text := make(study, original_of(name, results, studies))):
             return text
     return ""
-
-
-def opening_plot(results: Mapping[str, Results], studies: Mapping[str, Study]) -> Plot | None:
-    """The first control beside its original; None if no pair of them has runs."""
-    for name, study in results.items():
-        original = original_of(name, results, studies)
-        if original is not None:
-            return mirror_plot(original, study)
-    return None
-
-
-def introduction(results: Mapping[str, Results]) -> list[str]:
-    """What the page is about and what was run, one paragraph each."""
-    sizes = [f"{study.about.title}: {seeds_text(study.seeds)}, {study.length:,} episodes" for study in results.values()]
-    return [f"Every experiment of {CITATION}, beside what was published, with our controls.", "; ".join(sizes) + "."]
 
 
 def time_table(batches: Sequence[BatchRecord]) -> Table:

@@ -19,6 +19,8 @@ from chunked_td.lab.wording import step_size_text
 
 PlotlyTrace = dict[str, Any]
 CONTROL_CAPTION = "The same arms on both problems. An unbiased learner has the same line twice."
+GAP = 0.06
+"""Between panels, as a share of the plot's width."""
 CROWDED = 6
 """A sweep with more lines than this has two panels."""
 SYMBOLS = {
@@ -193,9 +195,11 @@ def in_panels(
     data: list[PlotlyTrace] = []
     made = layout(x, y)
     shapes, notes, seen = [], [], set()
+    width = (1 - GAP * (len(panels) - 1)) / len(panels)
     for number, (title, traces) in enumerate(panels, start=1):
         end = "" if number == 1 else str(number)
-        made[f"xaxis{end}"] = {**x, "anchor": f"y{end}", "domain": _domain(number, len(panels))}
+        left = (number - 1) * (width + GAP)
+        made[f"xaxis{end}"] = {**x, "anchor": f"y{end}", "domain": [round(left, 4), round(left + width, 4)]}
         made[f"yaxis{end}"] = {**y, "anchor": f"x{end}"}
         if number > 1:
             made[f"xaxis{end}"]["matches"], made[f"yaxis{end}"]["matches"] = "x", "y"
@@ -211,23 +215,17 @@ def in_panels(
     return data, {**made, "shapes": shapes, "annotations": notes}
 
 
-def _domain(number: int, count: int, gap: float = 0.06) -> list[float]:
-    """Where a panel lies from left to right, [from, to] in the unit interval."""
-    width = (1 - gap * (count - 1)) / count
-    return [round((number - 1) * (width + gap), 4), round((number - 1) * (width + gap) + width, 4)]
-
-
 def sweep_traces(study: Results, style_from: Results, arms: Sequence[ArmResults]) -> list[PlotlyTrace]:
     """Mean score against step size, a line with a band per arm."""
-    traces: list[PlotlyTrace] = []
-    for arm in arms:
+
+    def points(arm: ArmResults) -> tuple[Any, np.ndarray]:
         runs = arm.require_runs()
-        found = arm_lines(
-            [arm], styles(style_from.arms), lambda _, runs=runs: (runs.step_sizes, runs.at().T), markers=True
-        )
+        return runs.step_sizes, runs.at().T
+
+    traces = arm_lines(arms, styles(style_from.arms), points, markers=True)
+    for arm, band in zip(arms, traces[::2], strict=True):
         if arm.fixed_lambda is not None:
-            found[0]["visible"] = False  # a dozen bands hide each other, so they start switched off
-        traces += found
+            band["visible"] = False  # a dozen bands hide each other, so they start switched off
     return traces
 
 

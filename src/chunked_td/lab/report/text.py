@@ -42,18 +42,16 @@ def findings(study: Results) -> list[str]:
 
 def not_run(studies: Mapping[str, Results]) -> list[str]:
     """What a profile left out or ran at a reduced size, in one paragraph each; nothing if all was run."""
-    absent, reduced = [], []
-    for study in studies.values():
-        absent += [f"{list_text(names)} ({study.about.title})"] if (names := [a.label for a in study.absent]) else []
-        reduced += [f"{list_text(names)} ({study.about.title})"] if (names := [a.label for a in study.reduced]) else []
-    texts = []
-    if absent:
-        texts.append(f"Not run at this profile: {'; '.join(absent)}.")
-    if reduced:
-        texts.append(
-            f"Run at a reduced size, and left out of comparisons at the end of training: {'; '.join(reduced)}."
-        )
-    return texts
+
+    def listed(kind: str) -> str:
+        found = [(list_text([arm.label for arm in getattr(it, kind)]), it.about.title) for it in studies.values()]
+        return "; ".join(f"{names} ({title})" for names, title in found if names)
+
+    heads = {
+        "absent": "Not run at this profile",
+        "reduced": "Run at a reduced size, and left out of comparisons at the end of training",
+    }
+    return [f"{head}: {names}." for kind, head in heads.items() if (names := listed(kind))]
 
 
 def order(study: Results) -> list[str]:
@@ -66,7 +64,8 @@ def order(study: Results) -> list[str]:
     scores = {arm.id: values for arm in arms if (values := selected_scores(study, arm.id)) is not None}
     ours = {name: float(np.nanmean(values)) for name, values in scores.items()}
     pairs = list(combinations([arm.id for arm in arms], 2))
-    p = holm([_compare(study, a, b) for a, b in pairs])
+    last = ([curves[:, -1] for curves in selected_of(study, pair)] for pair in pairs)  # over the seeds that both have
+    p = holm([paired_test(*both, resamples=5_000) for both in last])
     apart = [pair for pair, value in zip(pairs, p, strict=True) if value < LEVEL]
     against = [(a, b) for a, b in apart if (ours[a] < ours[b]) != (theirs[a] < theirs[b])]
     names = {arm.id: arm.label for arm in arms}
@@ -83,12 +82,6 @@ def order(study: Results) -> list[str]:
     return [f"{text}; ordered against the paper: {listed}."]
 
 
-def _compare(study: Results, one: str, other: str) -> float:
-    """p-value that two arms, each at its selected step size, score the same over the seeds that both have."""
-    ours, theirs = selected_of(study, (one, other))
-    return paired_test(ours[:, -1], theirs[:, -1], resamples=5_000)
-
-
 def _sizes(study: Results) -> list[str]:
     """What was run at another size than the protocol says, or not at all."""
     found = []
@@ -98,7 +91,7 @@ def _sizes(study: Results) -> list[str]:
             "They show that the code runs; they are too short to judge a claim."
         )
     if study.reduced:
-        found.append(f"At a reduced size: {'; '.join(_reduced(arm) for arm in study.reduced)}.")
+        found.append(f"At a reduced size: {'; '.join(map(_reduced, study.reduced))}.")
     found += [text for arm in study.arms if (text := _broken(arm))]
     if study.seeds > PAPER_SEEDS:
         found.append(

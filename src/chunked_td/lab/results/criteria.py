@@ -160,9 +160,7 @@ def none_reliable(study: Results, arm_ids: Sequence[str]) -> Verdict:
     """Holds if every one of these arms is shown not to be reliable."""
     found = [reliability(study, arm_id) for arm_id in arm_ids]
     states = [verdict.status for verdict in found]
-    status = HOLDS if all(s == FAILS for s in states) else FAILS if HOLDS in states else NOT_SHOWN
-    seen = "; ".join(verdict.detectable for verdict in found if verdict.detectable) if status == NOT_SHOWN else ""
-    return Verdict(status, "; ".join(verdict.evidence for verdict in found), seen)
+    return _joined(HOLDS if all(s == FAILS for s in states) else FAILS if HOLDS in states else NOT_SHOWN, found)
 
 
 def best_across_step_sizes(study: Results, arm_id: str) -> Verdict:
@@ -219,7 +217,10 @@ def same_step_sizes(study: Results) -> Verdict:
 def all_hold(parts: Sequence[Verdict]) -> Verdict:
     """The verdict on several parts that must all hold."""
     states = [part.status for part in parts]
-    status = FAILS if FAILS in states else NOT_SHOWN if NOT_SHOWN in states else HOLDS
+    return _joined(FAILS if FAILS in states else NOT_SHOWN if NOT_SHOWN in states else HOLDS, parts)
+
+
+def _joined(status: str, parts: Sequence[Verdict]) -> Verdict:
     seen = "; ".join(part.detectable for part in parts if part.detectable) if status == NOT_SHOWN else ""
     return Verdict(status, "; ".join(part.evidence for part in parts), seen)
 

@@ -63,7 +63,7 @@ def results_table(study: Results) -> Table:
     for arm in study.arms:
         number = study.published(arm.id, "score")
         row = [f"{arm.label} (ours)" if added and not arm.in_paper else arm.label]
-        row += [paper_text(number)] if published else []
+        row += ["–" if number is None else spread_text(number.value, number.spread)] if published else []
         row += score_cells(small, arm.id)
         row += score_cells(study, arm.id) if many else []
         row += interval_cells(study, arm.id)
@@ -87,11 +87,6 @@ def replay_cell(study: Results, arm: ArmResults, number: Published | None) -> st
     )
     mark = "" if number is None else " ✓" if low <= number.value <= high else " ✗"
     return f"{number_text(float(low))} to {number_text(float(high))}{mark}"
-
-
-def paper_text(number: Published | None) -> str:
-    """A published number: "669 ± 17"."""
-    return "–" if number is None else spread_text(number.value, number.spread)
 
 
 def score_cells(study: Results, arm_id: str) -> list[str]:

@@ -78,14 +78,9 @@ class Batch:
 
     def columns(self, scores: Scores) -> Columns:
         """The columns of its table. Args: scores: by name, float64[R, K] (runs, checkpoints)."""
-        record_at = np.asarray(self.record_at, dtype=np.int64)
-        shape = (len(self.pairs), len(record_at))
-        columns = {
-            "seed": np.repeat(self.seeds, shape[1]),
-            "exponent": np.repeat(np.array([exponent for _, exponent in self.pairs], dtype=np.int64), shape[1]),
-            "step_size": np.repeat(self.step_sizes, shape[1]),
-            "episode": np.tile(record_at, shape[0]),
-        }
+        shape, index = (len(self.pairs), len(self.record_at)), self.settings.index()
+        columns = {"seed": index["seed"], "exponent": index["exponent"]}
+        columns |= {"step_size": np.repeat(self.step_sizes, shape[1]), "episode": index["episode"]}
         if "score" not in scores:
             raise LabError(f"scoring of {self.protocol.id!r} must give a column 'score', got {sorted(scores)}")
         for name, values in scores.items():

@@ -93,8 +93,9 @@ def compiling_side_by_side(batches: Sequence[Batch]) -> Iterator[None]:
     """Meanwhile, other processes compile what the last batches need, the last kind first, and keep it on disk."""
     first: dict[Any, Batch] = {}
     for batch in batches:
-        ours = str(batch.protocol.runner).startswith("chunked_td.")  # others may do more than compute
-        if ours and batch.protocol.batch_runner is None and batch.arm.kind != "network":
+        own, runner = batch.protocol.batch_runner, str(batch.protocol.runner)
+        ours = runner.startswith("chunked_td.") and batch.arm.kind != "network"  # others may do more than compute
+        if ours if own is None else own.compiles_as(batch) is not None:
             first.setdefault(_compiles_as(batch), batch)
     waiting = list(first.values())[:0:-1]  # this process begins with the first kind
     helpers = min((os.cpu_count() or 1) - 1, len(waiting) // 2)
@@ -179,8 +180,8 @@ class LocalEngine(Engine):
 
 def _compiles_as(batch: Batch) -> Any:
     """The same for batches that one compiled loop runs."""
-    if batch.protocol.batch_runner is not None:
-        return str(batch.protocol.runner)
+    if (own := batch.protocol.batch_runner) is not None:
+        return own.compiles_as(batch) or str(batch.protocol.runner)
     learner, *others = batch.arm.compiles_as
     return (learner == "td", *others) if _is_one_loop(batch.protocol.environment) else (learner, *others)
 

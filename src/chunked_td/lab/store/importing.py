@@ -50,13 +50,7 @@ def load_npz(path: Path) -> tuple[Columns, BatchSettings]:
 
 def _check_columns(columns: Columns, settings: BatchSettings) -> None:
     """Refuse columns that are not those of a batch with these settings: ValueError says which."""
-    seeds, exponents = np.array(settings.pairs, np.int64).T
-    record_at = np.array(settings.record_at, np.int64)
-    wanted = {
-        "seed": np.repeat(seeds, record_at.size),
-        "exponent": np.repeat(exponents, record_at.size),
-        "episode": np.tile(record_at, seeds.size),
-    }
+    wanted = settings.index()
     for name, values in wanted.items():
         if columns[name].dtype != np.int64 or not np.array_equal(columns[name], values):
             raise ValueError(f"column {name} must be that of its settings")

@@ -66,6 +66,13 @@ class BatchSettings:
         seeds = [seed for seed, _ in self.pairs]
         return f"{self.arm}-seeds{min(seeds)}to{max(seeds)}-{self.episodes}-{self.key[:16]}"
 
+    def index(self) -> Columns:
+        """Seed, exponent and checkpoint of every row of the table: runs × checkpoints."""
+        seeds, exponents = np.array(self.pairs, np.int64).T
+        record_at = np.array(self.record_at, np.int64)
+        rows = {"seed": np.repeat(seeds, record_at.size), "exponent": np.repeat(exponents, record_at.size)}
+        return {**rows, "episode": np.tile(record_at, seeds.size)}
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
         runs = {"pairs": list(map(list, self.pairs)), "episodes": self.episodes, "record_at": list(self.record_at)}

@@ -23,6 +23,7 @@ import numpy as np
 from chunked_td._numba import code, dispatch, is_kernel, kernel
 from chunked_td._settings import KernelSettings, grown_arrays
 from chunked_td.bootstraps import STATE
+from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.learners.planning.smoothed_reward import SmoothedReward
 from chunked_td.models.transitions import TransitionCounts, record
@@ -57,6 +58,21 @@ def check_planner(value: Any) -> Planner | None:
 
     hint = f"; did you mean {value.__name__}()?" if isinstance(value, type) and issubclass(value, Planner) else ""
     raise ValueError(f"planner must be None, one of {', '.join(PLANNERS)}, or a Planner of yours, got {value!r}{hint}")
+
+
+RewardSource = SmoothedReward | ExpectedError | LearnedComponents
+"""Where the rewards of the TD errors come from."""
+
+REWARD_SOURCES: dict[str, type] = {cls.__name__: cls for cls in (SmoothedReward, ExpectedError, LearnedComponents)}
+"""Reward sources by name."""
+
+
+def check_reward_source(value: Any) -> RewardSource | None:
+    """A reward source, or None for the reward as it comes."""
+    if value is None or isinstance(value, RewardSource):
+        return value
+    known = ", ".join(f"{name}(…)" for name in REWARD_SOURCES)
+    raise ValueError(f"reward_source must be None or one of {known}, got {value!r}")
 
 
 class PlanningStream(NamedTuple):

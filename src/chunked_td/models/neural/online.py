@@ -152,13 +152,11 @@ class NeuralModel:
 
     def _forget(self) -> None:
         """Nothing drawn ahead, nothing answered yet."""
-        self._draws: np.ndarray | None = None
-        self._draws_from = 0
+        self._draws: Any = None
         self._loss: Any = None
-        self._loss_at = 0
+        self._draws_from = self._loss_at = 0
         self._about: tuple[int, int] | None = None
-        self._logits: Any = None
-        self._log_p: Any = None
+        self._logits = self._log_p = None
 
     # ---- what a learner asks
 

@@ -5,10 +5,10 @@ bootstrap from Expected-SARSA unless they say otherwise, so that λ is what diff
 classes, but for what planning may cost: Dyna and prioritised sweeping make 5 updates per step (default 10), certainty
 equivalence at most 50 sweeps per episode (default 1,000). λ = 0.9 of other updates is our choice, too.
 
-Yours is a Python file with λ sources (classes that derive from `LambdaSource`, used with their default settings), or
-with a module-level `METHODS`, a list of `Arm`:
+Those that `chunked-td atlas` takes three scores of are `scored_methods`. Yours is a Python file with λ sources (classes
+that derive from `LambdaSource`, used with their default settings), or with a module-level `METHODS`, a list of `Arm`:
 
-    chunked-td atlas --lambda-source mine.py
+    chunked-td atlas --method mine.py
 """
 
 from __future__ import annotations
@@ -205,6 +205,27 @@ def runs_on(arm: Arm, family: str, control: bool) -> bool:
 def builtin_methods() -> tuple[Arm, ...]:
     """Every method of this package."""
     return (*FIXED_METHODS, *METHODS, *WRONG_MODELS)
+
+
+QUICK = ("forward", "expected")
+"""λ sources that the quick profile of three scores has; each has to be compiled twice."""
+
+
+def scored_methods() -> tuple[Arm, ...]:
+    """What three scores are taken of: fixed λs, the rule and its kin, null baselines, λ sources, planners.
+
+    Without methods that learn the values of another policy, and without Sutton and Singh's, made for one family.
+    """
+    from chunked_td.lab.studies.three_scores.methods import ARMS
+
+    listed = [arm for arm in METHODS if arm.id not in ("watkins", "replacing") and arm.exponents != AVERAGED]
+    ours = [replace(on_traces(arm), quick=arm.id in QUICK) for arm in listed]
+    return (*ARMS.values(), *ours)
+
+
+def on_traces(arm: Arm) -> Arm:
+    """An arm of ours, not the paper's, that learns at every step unless it says otherwise."""
+    return replace(arm, in_paper=False, options={"view": "traces", **arm.options})
 
 
 def methods_in(text: str | Path) -> tuple[Arm, ...]:

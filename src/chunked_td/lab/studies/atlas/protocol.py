@@ -1,9 +1,13 @@
-"""The atlas: every way of assigning credit on families of problems with dials; one protocol per problem."""
+"""The first atlas: every way of assigning credit on families of problems with dials, acting ε-greedily.
+
+One protocol per problem. Its scores mix exploration with credit; `chunked-td atlas` takes three scores instead (`run`),
+and `chunked-td reproduce atlas` runs this one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chunked_td.lab.identity import is_ours, source_hash
@@ -22,14 +26,12 @@ class AtlasProfile:
       exponents: step sizes 2^j.
       middle_only: only the middle position of every dial, no controls, and the methods marked `quick`.
       families: ids of families; all if None.
-      controls: with `middle_only`, the controls of these problems too.
     """
 
     seeds: int
     exponents: tuple[int, ...]
     middle_only: bool = False
     families: tuple[str, ...] | None = None
-    controls: bool = False
 
 
 PROFILES = {
@@ -81,7 +83,7 @@ def problems(profile: AtlasProfile) -> list[ProblemKey]:
     for family in chosen:
         settings = family.settings[1:2] if profile.middle_only else family.settings
         keys += [ProblemKey(family.id, setting) for setting in settings]
-        if family.control_for and (profile.controls or not profile.middle_only):
+        if family.control_for and not profile.middle_only:
             keys += [ProblemKey(family.id, setting, control=True) for setting in settings]
     return keys
 
@@ -89,7 +91,7 @@ def problems(profile: AtlasProfile) -> list[ProblemKey]:
 def protocol_of(key: ProblemKey, methods: Sequence[Arm], profile: AtlasProfile) -> Protocol:
     """The protocol of one problem."""
     from chunked_td.lab.studies.atlas.families import PREDICTION
-    from chunked_td.lab.studies.atlas.methods import runs_on
+    from chunked_td.lab.studies.atlas.methods import on_traces, runs_on
 
     family = _families()[key.family]
     every = max(1, family.episodes // 8)
@@ -101,7 +103,7 @@ def protocol_of(key: ProblemKey, methods: Sequence[Arm], profile: AtlasProfile) 
             "chunked_td.lab.atlas.protocols:AtlasProblem",
             {"family": key.family, "setting": key.setting, "control": key.control, **own},
         ),
-        arms=tuple(_on_traces(arm) for arm in methods if runs_on(arm, key.family, key.control)),
+        arms=tuple(on_traces(arm) for arm in methods if runs_on(arm, key.family, key.control)),
         exponents=profile.exponents,
         episodes=family.episodes,
         scoring=_scoring(key, family),
@@ -127,10 +129,6 @@ def _scoring(key: ProblemKey, family: Family) -> Any:
     return right_choices if family.task == CHOICE else mean_return
 
 
-def _on_traces(arm: Arm) -> Arm:
-    return replace(arm, in_paper=False, options={"view": "traces", **arm.options})
-
-
 def protocols(profile: str) -> list[Protocol]:
     """The protocols of a profile of `chunked-td reproduce`."""
     from chunked_td.lab.studies.atlas.methods import builtin_methods
@@ -140,4 +138,6 @@ def protocols(profile: str) -> list[Protocol]:
     return [protocol_of(key, methods, size) for key in problems(size)]
 
 
-STUDY = Study("atlas", "Atlas: which method where", protocols, order=100, table="scores.parquet", page="atlas.html")
+STUDY = Study(
+    "atlas", "The first atlas: which method where", protocols, order=100, table="scores.parquet", page="atlas.html"
+)

@@ -165,17 +165,6 @@ def best_single_fixed(atlas: CreditMap, problems: Sequence[ProblemKey]) -> str:
     return max(there, key=lambda method: atlas.mean(method, problems))
 
 
-def unclear(atlas: CreditMap, problems: Sequence[ProblemKey]) -> list[ProblemKey]:
-    """Problems on which the runs do not tell the best from the worst fixed λ: scores there are mostly noise."""
-    found = []
-    for key in problems:
-        cells = [atlas.cells[key, method] for method in FIXED_IDS if (key, method) in atlas.cells]
-        worst = min(cells, key=lambda cell: cell.relative)
-        if atlas.cells[key, atlas.best_fixed[key]].low <= worst.high:
-            found.append(key)
-    return found
-
-
 def cross_fitted_scores(frame: pl.DataFrame) -> tuple[dict[str, list[dict[str, np.ndarray]]], list[str]]:
     """{family: [{method: float64[seeds]} of each setting]} of problems that tell fixed λs apart, and the others."""
     import polars as pl

@@ -88,13 +88,6 @@ def LOAD(folder: Path) -> AtlasResults:
     return AtlasResults(frame, atlas, AtlasBootstrap(atlas))
 
 
-def steps_in(frame: pl.DataFrame) -> int | None:
-    """Transitions of all runs of the table that `COLLECT` gives; None if it does not have them all."""
-    if "steps" not in frame.columns or frame["steps"].null_count():
-        return None
-    return int(frame["steps"].cast(int).sum())
-
-
 @dataclass(frozen=True)
 class Cell:
     """A method on a problem: relative score with its 95 % interval, and the raw numbers behind it.
@@ -139,10 +132,6 @@ class CreditMap:
     def mean(self, method: str, problems: Sequence[ProblemKey] | None = None) -> float:
         """Mean relative score; a score above 1 (better than the best fixed λ) counts as it is."""
         return float(self.relative(method, problems).mean())
-
-    def capped(self, method: str, problems: Sequence[ProblemKey] | None = None) -> float:
-        """Mean relative score where a score above 1 counts as 1: no problem makes up for another."""
-        return float(np.minimum(self.relative(method, problems), 1.0).mean())
 
     def worst(self, method: str, problems: Sequence[ProblemKey] | None = None) -> float:
         """The lowest relative score."""

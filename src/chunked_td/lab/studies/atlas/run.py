@@ -1,4 +1,4 @@
-"""Run the atlas, keep what is finished, write the table of scores and the page."""
+"""`chunked-td atlas`: run what is missing of three scores, keep what is finished, and write the page."""
 
 from __future__ import annotations
 
@@ -9,24 +9,56 @@ from pathlib import Path
 from chunked_td.lab.errors import DONE, UsageError, guarded
 from chunked_td.lab.running.plan import SweepOptions
 from chunked_td.lab.running.reproduce import RunOptions, run_study
-from chunked_td.lab.studies.atlas.families import FAMILIES, read_families
-from chunked_td.lab.studies.atlas.methods import builtin_methods, methods_in
-from chunked_td.lab.studies.atlas.protocol import PROFILES, STUDY, AtlasProfile, problems, protocol_of
+from chunked_td.lab.studies import three_scores
+from chunked_td.lab.studies.atlas.families import read_families
+from chunked_td.lab.studies.atlas.methods import methods_in, on_traces, scored_methods
+from chunked_td.lab.studies.atlas.page import RUNS, build_page
+from chunked_td.lab.studies.three_scores.protocol import (
+    BEHAVIOURS,
+    EXPONENTS,
+    STUDY,
+    ScoreSize,
+    all_families,
+    families,
+    score_protocols,
+)
 from chunked_td.lab.study import Arm
 
+PROFILES = {
+    "quick": ScoreSize(seeds=10, exponents=EXPONENTS[:7:2], middle_only=True),
+    "full": ScoreSize(seeds=20, exponents=EXPONENTS[::2], middle_only=True),
+}
+QUICK_FAMILIES = (
+    *("delay", "noisy-states", "distractors", "fan-in", "chain-and-split", "charge", "walk", "garnet"),
+    *("rooms", "roads", "deep-sea", "slope", "snakes", "homeward", "bridge", "tributaries"),
+)
+"""Families of the quick profile: short ones, half of them held out."""
+LEAST = 4
+"""With fewer seeds there is nothing to choose on one half and score on the other."""
 
-def chosen_methods(profile: AtlasProfile, files: Sequence[str | Path] = ()) -> tuple[Arm, ...]:
+
+def chosen_methods(quick: bool, files: Sequence[str | Path] = ()) -> tuple[tuple[Arm, ...], tuple[Arm, ...]]:
     """The methods of a profile, and those in files of the user's."""
-    ours = [method for method in builtin_methods() if method.quick or not profile.middle_only]
-    given = [method for file in files for method in methods_in(file)]
-    taken = {method.id for method in ours}
-    for method in given:
-        if method.id in taken:
+    ours = tuple(arm for arm in scored_methods() if arm.quick or not quick)
+    given = tuple(on_traces(arm) for file in files for arm in methods_in(file))
+    taken = {arm.id for arm in scored_methods()}
+    for arm in given:
+        if arm.id in taken:
+            raise UsageError(f"--method: the id {arm.id!r} is taken; give the source, or its entry in METHODS, another")
+        taken.add(arm.id)
+    return ours, given
+
+
+def chosen_families(names: Sequence[str], quick: bool) -> list[str]:
+    """Ids of the families that are named, or in files that are named; those of the profile if none is."""
+    known = all_families()
+    for name in names:
+        if name not in known and not name.endswith(".py"):
             raise UsageError(
-                f"--lambda-source: the id {method.id!r} is taken; give the source, or its entry in METHODS, another"
+                f"--families must be among {', '.join(known)}, or a Python file with families, got {name!r}"
             )
-        taken.add(method.id)
-    return (*ours, *given)
+    named = [found for name in names for found in (read_families(name) if name.endswith(".py") else [name])]
+    return named or (list(QUICK_FAMILIES) if quick else [*families(False), *families(True)])
 
 
 @guarded
@@ -37,58 +69,56 @@ def atlas(
     files: Sequence[str | Path] = (),
     families: Sequence[str] = (),
     seeds: int | None = None,
+    greedy: bool = False,
     how: RunOptions | None = None,
 ) -> int:
-    """Run what is missing of the atlas, and draw it.
+    """Run what is missing of the atlas, and answer.
 
     Args:
       out: run directory.
       profile: "quick" or "full" (`PROFILES`).
       files: Python files with methods of the user's.
-      families: ids of problem families, or Python files with families; all of the package's if empty.
+      families: ids of problem families, or Python files with families; those of the profile if empty.
       seeds: instead of the profile's.
+      greedy: take a fourth score, ε-greedy control, which mixes exploration with credit.
       how: where and how batches run.
     Returns:
       exit code, as in `reproduce`.
     """
-    for name in families:
-        if name not in FAMILIES and not name.endswith(".py"):
-            known = ", ".join(FAMILIES)
-            raise UsageError(f"--families must be among {known}, or a Python file with families, got {name!r}")
-    named = [found for name in families for found in (read_families(name) if name.endswith(".py") else [name])]
     size = PROFILES[profile]
-    size = replace(size, families=tuple(named) or None, seeds=seeds or size.seeds, controls=bool(files))
-    methods, keys, folder = chosen_methods(size, files), problems(size), Path(out)
-    how = how or RunOptions()
-    how.say(f"{len(keys)} problems, {len(methods)} methods, {len(size.exponents)} step sizes, {size.seeds} seeds")
-    study = replace(STUDY, module=__package__, protocols=lambda _: [protocol_of(key, methods, size) for key in keys])
+    size = replace(size, seeds=seeds or size.seeds)
+    if size.seeds < LEAST:
+        raise UsageError(f"--seeds must be at least {LEAST}: choices are made on one half and scored on the other")
+    quick = profile == "quick"
+    (ours, given), names = chosen_methods(quick, files), chosen_families(families, quick)
+    how, folder, known = how or RunOptions(), Path(out), all_families()
+    behaviours = BEHAVIOURS if greedy else BEHAVIOURS[:2]
+    protocols = score_protocols([known[name] for name in names], (*ours, *given), size, behaviours)
+    how.say(
+        f"{len(names)} families, {len(ours) + len(given)} methods, {len(size.exponents)} step sizes, {size.seeds} seeds"
+    )
+    for arm in (arm for arm in given if not getattr(arm.source(), "is_compiled", True)):
+        how.say(f"{arm.label} is plain Python: about a hundred times slower; --families and --seeds make it shorter")
+    study = replace(STUDY, module=three_scores.__name__, protocols=lambda _: protocols)
     code = run_study(study, SweepOptions("paper"), folder, how, dry_run=False)
-    if code != DONE:
-        return code
-    from chunked_td.lab.studies.atlas.report import build_page
-    from chunked_td.lab.studies.atlas.results import SCORES, read_scores, steps_in
-
-    frame = read_scores(folder / SCORES)
-    steps = steps_in(frame)
-    how.say(f"{frame.height:,} runs" + ("" if steps is None else f", {steps:,} environment steps"))
-    page, yours = build_page(folder, methods), folder / "tables" / "yours.md"
-    if yours.is_file():
-        how.say(f"\n{yours.read_text(encoding='utf-8')}")
-    how.say(f"page: {page}")
-    return DONE
+    return code if code != DONE else _write(folder, ours, given, how)
 
 
 @guarded
 def atlas_page(folder: str | Path, files: Sequence[str | Path] = ()) -> int:
-    """Make the page anew from scores.parquet in a folder; runs nothing.
+    """Make the page anew from the runs in a folder; runs nothing.
 
     Args:
-      folder: where scores.parquet is; the page goes there.
-      files: Python files with methods of the user's, for their labels.
+      folder: where runs.parquet is; the page goes there.
+      files: Python files with methods of the user's, which the page is then about.
     Returns:
       exit code, as in `reproduce`.
     """
-    from chunked_td.lab.studies.atlas.report import build_page
+    return _write(Path(folder), *chosen_methods(False, files), RunOptions())
 
-    print(f"page: {build_page(Path(folder), chosen_methods(PROFILES['full'], files))}", flush=True)
+
+def _write(folder: Path, ours: Sequence[Arm], given: Sequence[Arm], how: RunOptions) -> int:
+    page = build_page(folder, {arm.id: arm.label for arm in (*ours, *given)}, [arm.id for arm in given])
+    answer = (folder / "tables" / "answer.md").read_text(encoding="utf-8")
+    how.say(f"\n{answer}\npage: {page}, from {folder / RUNS}")
     return DONE

@@ -7,16 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from chunked_td.lab.results.criteria import (
-    SAME_TEXT,
-    all_hold,
-    runs_of,
-    same_step_sizes,
-    selected_curves,
-    selected_of,
-    smaller,
-    within,
-)
+from chunked_td.lab.results import criteria
 from chunked_td.lab.results.runs import Results
 from chunked_td.lab.studies.chain_and_split.protocol import TRUTH
 from chunked_td.lab.study import Claim, Verdict
@@ -27,32 +18,34 @@ ARMS = {"sarsa-0": "SARSA(0)", "sarsa-1": "SARSA(1)", "chunked": "Chunked SARSA"
 
 def _fastest(study: Results, _: Mapping[str, Results]) -> Verdict:
     ids = ("chunked", "sarsa-0", "sarsa-1")
-    early = runs_of(study, "chunked").episodes <= EARLY
-    curves = selected_of(study, ids)
+    early = criteria.runs_of(study, "chunked").episodes <= EARLY
+    curves = criteria.selected_of(study, ids)
     wrong = {ARMS[arm]: 100 * np.mean(part[:, early] <= 0, axis=1) for arm, part in zip(ids, curves, strict=True)}
     shares = ", ".join(f"{label} {np.mean(values):.0f} %" for label, values in wrong.items())
-    return smaller(wrong.pop(ARMS["chunked"]), wrong, f"checkpoints with a wrong order: {shares}; difference {{}}")
+    return criteria.smaller(
+        wrong.pop(ARMS["chunked"]), wrong, f"checkpoints with a wrong order: {shares}; difference {{}}"
+    )
 
 
 def _approaches(study: Results, _: Mapping[str, Results]) -> Verdict:
-    episodes, curves = selected_curves(study, "chunked")
+    episodes, curves = criteria.selected_curves(study, "chunked")
     early, late = (
-        within(curves[:, episodes == at][:, 0], 0.5 * TRUTH, 1.5 * TRUTH, f"ΔQ after {at:,} episodes {{}}")
+        criteria.within(curves[:, episodes == at][:, 0], 0.5 * TRUTH, 1.5 * TRUTH, f"ΔQ after {at:,} episodes {{}}")
         for at in (EARLY, int(episodes[-1]))
     )
     return replace(early, evidence=f"{early.evidence}; {late.evidence}")
 
 
 def _monte_carlo_negative(study: Results, _: Mapping[str, Results]) -> Verdict:
-    episodes, curves = selected_curves(study, "sarsa-1")
+    episodes, curves = criteria.selected_curves(study, "sarsa-1")
     early = curves[:, episodes <= EARLY // 2].mean(axis=1)
-    return within(early, -np.inf, 0.0, f"mean ΔQ of SARSA(1) over the first {EARLY // 2:,} episodes {{}}")
+    return criteria.within(early, -np.inf, 0.0, f"mean ΔQ of SARSA(1) over the first {EARLY // 2:,} episodes {{}}")
 
 
 def _positive_in_the_end(study: Results, _: Mapping[str, Results]) -> Verdict:
-    return all_hold(
+    return criteria.all_hold(
         [
-            within(selected_curves(study, arm)[1][:, -1], 0.0, np.inf, f"{ARMS[arm]} {{}}")
+            criteria.within(criteria.selected_curves(study, arm)[1][:, -1], 0.0, np.inf, f"{ARMS[arm]} {{}}")
             for arm in ("sarsa-0", "sarsa-1")
         ]
     )
@@ -71,7 +64,7 @@ CLAIMS = (
     Claim("gap-in-the-end", "App. A.1, Figure 6", "SARSA(0) and SARSA(1) reach positive gaps with ten times the data.",
           "The intervals of both lie above 0 after 1,000,000 episodes.", ("sarsa-0", "sarsa-1"), _positive_in_the_end,
           short="ten times the data: all positive", figure="chain-and-split-gap-1000000"),
-    Claim("gap-step-sizes", "App. A.1, Table 2", "The selected step sizes are the paper's.", SAME_TEXT, tuple(ARMS),
-          lambda study, _: same_step_sizes(study), short="the paper's step sizes",
+    Claim("gap-step-sizes", "App. A.1, Table 2", "The selected step sizes are the paper's.", criteria.SAME_TEXT,
+          tuple(ARMS), lambda study, _: criteria.same_step_sizes(study), short="the paper's step sizes",
           figure="table-chain-and-split-step-sizes"),
 )  # fmt: skip

@@ -38,6 +38,15 @@ def cost_tables(path: Path) -> dict[str, str]:
     return found
 
 
+def write_scores(
+    folder: Path, results: Any, name: str, arms: tuple[str, ...], colours: Mapping[str, str], texts: Mapping[str, str]
+) -> None:
+    """Verdicts, `texts`, and a table of scores and a figure per agent, for studies of pairs of arms."""
+    scores = {agent: tables.score_table(tasks, arms) for agent, tasks in results.scores.items()}
+    figures = {f"{name}-{agent}": tables.draw_scores(results.verdicts, agent, colours) for agent in results.verdicts}
+    write_verdicts(folder, results.verdicts, {**texts, **scores, **cost_tables(folder / "costs.json")}, figures)
+
+
 def write_verdicts(folder: Path, judged: object, texts: Mapping[str, str], figures: Mapping[str, Any]) -> None:
     """Write verdicts.json, tables/*.md and figures/*.svg."""
     (folder / "verdicts.json").write_text(json.dumps(judged, indent=1) + "\n", encoding="utf-8")

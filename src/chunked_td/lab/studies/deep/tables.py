@@ -39,8 +39,8 @@ KINDS = {
 """Tasks by kind. Put together after the data, from what the tasks are."""
 BOOTSTRAPS = 20
 SHUFFLES = 20
-_FIXED = tuple(str(x) for x in FIXED)
-_USUAL = str(USUAL)
+_FIXED, _USUAL = tuple(map(str, FIXED)), str(USUAL)
+_ALL = (*_FIXED, *LEARNED, *TRUE)
 
 
 def score_tables(found: dict[str, dict[str, np.ndarray]]) -> dict[str, str]:
@@ -49,7 +49,7 @@ def score_tables(found: dict[str, dict[str, np.ndarray]]) -> dict[str, str]:
     return {name: score_table(part) for name, part in parts.items() if part}
 
 
-def score_table(found: dict[str, dict[str, np.ndarray]], arms: tuple[str, ...] = (*_FIXED, *LEARNED, *TRUE)) -> str:
+def score_table(found: dict[str, dict[str, np.ndarray]], arms: tuple[str, ...] = _ALL) -> str:
     """An arm per row, a task per column, and the mean over tasks but `TWIN`.
 
     Bold is the best fixed λ; ▲ and ▼ are better and worse than λ = 0.95.
@@ -78,13 +78,10 @@ def gate_table(judged: dict[str, Any], members: tuple[str, ...]) -> str:
         for task, s in estimates_of(found).items():
             if task in members:
                 best, stood = (found["tasks"][task][name] for name in ("best fixed", "gate"))
-                first, *cells = (_interval(s[arm], s[_USUAL]) for arm in (best, _USUAL, *GATE))
+                each = [s[arm] for arm in (best, _USUAL, *GATE)]
+                first, *cells = (f"{e.text('.3f')}{SIGNS[compared(e, s[_USUAL])]}" for e in each)
                 rows.append((agent, task, stood, f"{best}: {first}", *cells))
     return markdown(("agent", "task", "gate", "best fixed λ", "λ = 0.95", "true kernel", "true expected"), rows)
-
-
-def _interval(e: Estimate, usual: Estimate) -> str:
-    return f"{e.text('.3f')}{SIGNS[compared(e, usual)]}"
 
 
 def cost_table(costs: list[dict[str, Any]]) -> str:
@@ -146,9 +143,7 @@ def estimates_of(judged: dict[str, Any]) -> dict[str, dict[str, Estimate]]:
 def mean_over_tasks(arm: str, estimates: dict[str, dict[str, Estimate]]) -> float:
     """An arm's mean over tasks but `TWIN`; NaN where it was not run on one of them. Args: estimates: per task."""
     runs = [found for task, found in estimates.items() if task != TWIN]
-    if not runs or any(arm not in found for found in runs):
-        return np.nan
-    return float(np.mean([found[arm].value for found in runs]))
+    return float(np.mean([found[arm].value if arm in found else np.nan for found in runs])) if runs else np.nan
 
 
 def shown(mean: float) -> str:
@@ -174,17 +169,10 @@ def kinds_table(judged: dict[str, Any]) -> str:
                 {arm: sum(arm in e and compared(e[arm], e[_USUAL]) == verdict for e in found.values()) for arm in arms}
                 for verdict, arms in (("better", (*_FIXED, *LEARNED)), ("worse", LEARNED))
             )
-            rows.append(
-                (
-                    kind,
-                    agent,
-                    ", ".join(f"{x:g}" for x in best),
-                    "all" if len(near) == len(_FIXED) else ", ".join(f"{float(x):g}" for x in near) or "none",
-                    _listed({f"{float(x):g}": better[x] for x in _FIXED}, len(found)),
-                    _listed({arm: better[arm] for arm in LEARNED}, len(found)),
-                    _listed(worse, len(found)),
-                )
-            )
+            near_best = "all" if len(near) == len(_FIXED) else ", ".join(f"{float(x):g}" for x in near) or "none"
+            counts = ({f"{float(x):g}": better[x] for x in _FIXED}, {arm: better[arm] for arm in LEARNED}, worse)
+            listed = (_listed(each, len(found)) for each in counts)
+            rows.append((kind, agent, ", ".join(f"{x:g}" for x in best), near_best, *listed))
     head = ("kind of task", "agent", "best fixed λ of each task", "fixed λ near the best on all", "fixed λ ▲")
     return markdown((*head, "sources ▲", "sources ▼"), rows)
 
@@ -199,16 +187,13 @@ def counts_table(judged: dict[str, Any]) -> str:
     and better than the best fixed λ (★).
     """
     rows = []
-    for arm in (*_FIXED, *LEARNED, *TRUE):
+    for arm in _ALL:
         cells = []
         for verdicts in judged.values():
             found = [e for task, e in estimates_of(verdicts).items() if task != TWIN and arm in e]
             said = [compared(e[arm], e[_USUAL]) for e in found]
-            counts = {
-                "▲": said.count("better"),
-                "▼": said.count("worse"),
-                "★": sum(e[arm].above(e[best_fixed(e)]) for e in found),
-            }
+            above = sum(e[arm].above(e[best_fixed(e)]) for e in found)
+            counts = {"▲": said.count("better"), "▼": said.count("worse"), "★": above}
             cells.append(" ".join(f"{n} {sign}" for sign, n in counts.items() if n) or ("none" if found else ""))
         if any(cells) and arm != _USUAL:
             rows.append((arm, *cells))
@@ -218,10 +203,10 @@ def counts_table(judged: dict[str, Any]) -> str:
 def means_table(judged: dict[str, Any]) -> str:
     """An arm per row, an agent per column: means over tasks but `TWIN`; bold is the best fixed λ."""
     found = {agent: estimates_of(verdicts) for agent, verdicts in judged.items()}
-    means = {(a, arm): mean_over_tasks(arm, e) for a, e in found.items() for arm in (*_FIXED, *LEARNED, *TRUE)}
+    means = {(a, arm): mean_over_tasks(arm, e) for a, e in found.items() for arm in _ALL}
     best = [(agent, max(_FIXED, key=lambda x: means[agent, x])) for agent in found]
     rows = []
-    for arm in (*_FIXED, *LEARNED, *TRUE):
+    for arm in _ALL:
         cells = [f"**{shown(means[a, arm])}**" if (a, arm) in best else shown(means[a, arm]) for a in found]
         if any(cells):
             rows.append((arm, *cells))
@@ -254,12 +239,8 @@ def edge_table(chosen: Mapping[str, Mapping[Any, Any]], grids: dict[str, tuple[f
         grid = sorted(grids[agent], reverse=True)
         cells = [agent, ", ".join(f"{x:g}" for x in grid)]
         for is_fixed in (True, False):
-            sizes = [
-                float(runs["step_size"][0])
-                for arms in tasks.values()
-                for arm, runs in arms.items()
-                if (arm in _FIXED) == is_fixed
-            ]
+            runs = [found for arms in tasks.values() for arm, found in arms.items() if (arm in _FIXED) == is_fixed]
+            sizes = [float(found["step_size"][0]) for found in runs]
             cells += [f"{sum(np.isclose(s, edge) for s in sizes)} of {len(sizes)}" for edge in (grid[0], grid[-1])]
         rows.append(tuple(cells))
     head = ("agent", "grid", "fixed λ: largest", "fixed λ: smallest", "sources: largest", "sources: smallest")
@@ -308,7 +289,7 @@ def gate_luck_table(found: Scores) -> str:
     `SHUFFLES` times.
     """
     rng = np.random.default_rng(0)
-    rows, totals = [], np.zeros(5)
+    found_counts = {}
     for agent, tasks in found.items():
         counts = np.zeros(5)
         for runs in tasks.values():
@@ -321,16 +302,11 @@ def gate_luck_table(found: Scores) -> str:
                 shuffled = [rng.permutation(pool) for _ in range(SHUFFLES)]
                 passes = [estimate(x[: rival.size]).above(estimate(x[rival.size :])) for x in shuffled]
                 counts[2:] += np.array([1, estimates[arm].above(estimates[best_fixed(estimates)]), np.mean(passes)])
-        rows.append((f"{agent}, {len(tasks)} tasks", *_luck(counts)))
-        totals += counts
-    rows.append(("all", *_luck(totals)))
+        found_counts[f"{agent}, {len(tasks)} tasks"] = counts
+    found_counts["all"] = np.sum(list(found_counts.values()), 0)
+    rows = [(name, *(f"{n:.0f}" for n in counts[:-1]), f"{counts[-1]:.2f}") for name, counts in found_counts.items()]
     head = ("agent", "gate passed", "half", "comparisons with the best fixed λ", "passed")
     return markdown((*head, "would pass if nothing differed"), rows)
-
-
-def _luck(counts: np.ndarray) -> tuple[str, ...]:
-    """Whole numbers, and the last one with two decimals."""
-    return (*(f"{n:.0f}" for n in counts[:-1]), f"{counts[-1]:.2f}")
 
 
 def draw_table(found: Scores) -> str:
@@ -340,7 +316,7 @@ def draw_table(found: Scores) -> str:
         counts, near = np.zeros(2, int), []
         for task, runs in tasks.items():
             usual = [estimate(runs[_USUAL], seed) for seed in range(BOOTSTRAPS)]
-            for arm in (arm for arm in (*_FIXED, *LEARNED, *TRUE) if arm in runs and arm != _USUAL):
+            for arm in (arm for arm in _ALL if arm in runs and arm != _USUAL):
                 said = [compared(estimate(runs[arm], seed), usual[seed]) for seed in range(BOOTSTRAPS)]
                 counts += (1, said[0] != "no difference")
                 if len(set(said)) > 1:

@@ -89,7 +89,7 @@ class HiddenResults(AgentResults):
             }
         for agent in dict.fromkeys(agent for agent, _ in reaches):
             if (agent, "kept") in reaches and (agent, "state") in reaches:
-                result["claims"][agent] = _memory_claim(reaches[agent, "kept"], reaches[agent, "state"])
+                result["claims"][agent] = rule.memory_claim(reaches[agent, "kept"], reaches[agent, "state"])
         return result
 
 
@@ -102,16 +102,6 @@ def _reaches_of(cells: dict[tuple[str, int], dict[str, Any]]) -> rule.Reaches:
         }
         for task in dict.fromkeys(task for task, _ in cells)
     }
-
-
-def _memory_claim(kept: rule.Reaches, state: rule.Reaches) -> dict[str, Any]:
-    """The claim "memory" of an agent, with the greatest reach of any arm on every task."""
-    arms = (*map(str, FIXED), *rule.SOURCES)
-    reach = {
-        task: {name: max(found[task][a] for a in arms) for name, found in (("kept", kept), ("state", state))}
-        for task in kept
-    }
-    return {"memory": rule.memory_claim(kept, state), "reach": reach}
 
 
 LOAD = HiddenResults.load

@@ -6,20 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from chunked_td.lab.results.criteria import (
-    RELIABLE_TEXT,
-    SAME_TEXT,
-    SEVERAL,
-    low_at_several_step_sizes,
-    no_fixed_reliable,
-    none_reliable,
-    reliability,
-    same_step_sizes,
-    scores_of,
-    selected_of,
-    smaller,
-    within,
-)
+from chunked_td.lab.results import criteria
 from chunked_td.lab.results.runs import Results
 from chunked_td.lab.statistics import mean_sd
 from chunked_td.lab.studies.key_to_door.protocol import BEST, LAMBDAS
@@ -31,25 +18,28 @@ FIXED = tuple(f"expected-sarsa-{value:g}" for value in LAMBDAS)
 
 
 def _near_floor(study: Results, _: Mapping[str, Results]) -> Verdict:
-    scores = scores_of(study, "c-factored")
+    scores = criteria.scores_of(study, "c-factored")
     sd = number_text(float(mean_sd(scores)[1]), 100)
-    text = f"{{}}, standard deviation {sd}; {reliability(study, 'c-factored').evidence}"
-    return within(scores, -np.inf, NEAR * BEST, text)
+    text = f"{{}}, standard deviation {sd}; {criteria.reliability(study, 'c-factored').evidence}"
+    return criteria.within(scores, -np.inf, NEAR * BEST, text)
 
 
 def _factored_best(study: Results, _: Mapping[str, Results]) -> Verdict:
     rivals = [arm for arm in study.present if arm.in_paper and arm.id != "c-factored"]
-    ours, *others = (curves[:, -1] for curves in selected_of(study, ("c-factored", *(arm.id for arm in rivals))))
-    return smaller(ours, {arm.label: scores for arm, scores in zip(rivals, others, strict=True)})
+    ours, *others = (
+        curves[:, -1] for curves in criteria.selected_of(study, ("c-factored", *(arm.id for arm in rivals)))
+    )
+    return criteria.smaller(ours, {arm.label: scores for arm, scores in zip(rivals, others, strict=True)})
 
 
 CLAIMS = (
     Claim("treasure-fixed", "§5.3, Table 1", "No fixed λ reliably learns to collect the treasure.",
-          RELIABLE_TEXT + ", for every fixed λ at its selected step size.", FIXED,
-          lambda study, _: no_fixed_reliable(study), short="no fixed λ is reliable", figure="key-to-door-seeds"),
-    Claim("treasure-default", "§5.3, Table 1", "C-default does not reliably learn either.", RELIABLE_TEXT + ".",
-          ("c-default",), lambda study, _: none_reliable(study, ["c-default"]), short="nor is C-default",
+          criteria.RELIABLE_TEXT + ", for every fixed λ at its selected step size.", FIXED,
+          lambda study, _: criteria.no_fixed_reliable(study), short="no fixed λ is reliable",
           figure="key-to-door-seeds"),
+    Claim("treasure-default", "§5.3, Table 1", "C-default does not reliably learn either.",
+          criteria.RELIABLE_TEXT + ".", ("c-default",), lambda study, _: criteria.none_reliable(study, ["c-default"]),
+          short="nor is C-default", figure="key-to-door-seeds"),
     Claim("treasure-floor", "§5.3, Table 1", "C-factored comes near the best possible number, 668.",
           f"The interval of the mean lies below {NEAR:g} × 668.", ("c-factored",), _near_floor,
           short="C-factored near the best possible, 668", figure="table-key-to-door-results"),
@@ -58,10 +48,10 @@ CLAIMS = (
           ("c-default", "c-factored", *FIXED), _factored_best, short="C-factored misses fewest",
           figure="key-to-door-seeds"),
     Claim("treasure-robust", "App. A.3, Figure 8", "C-factored does well at many step sizes.",
-          f"At {SEVERAL} or more of its step sizes the interval of the mean lies below twice 668.", ("c-factored",),
-          lambda study, _: low_at_several_step_sizes(study, "c-factored", 2.0),
+          f"At {criteria.SEVERAL} or more of its step sizes the interval of the mean lies below twice 668.",
+          ("c-factored",), lambda study, _: criteria.low_at_several_step_sizes(study, "c-factored", 2.0),
           short="C-factored good at many step sizes"),
-    Claim("treasure-step-sizes", "App. A.3, Table 5", "The selected step sizes are the paper's.", SAME_TEXT,
-          ("c-default", "c-factored", *FIXED), lambda study, _: same_step_sizes(study), short="the paper's step sizes",
-          figure="table-key-to-door-step-sizes"),
+    Claim("treasure-step-sizes", "App. A.3, Table 5", "The selected step sizes are the paper's.", criteria.SAME_TEXT,
+          ("c-default", "c-factored", *FIXED), lambda study, _: criteria.same_step_sizes(study),
+          short="the paper's step sizes", figure="table-key-to-door-step-sizes"),
 )  # fmt: skip

@@ -9,7 +9,6 @@ import numpy as np
 
 from chunked_td._numba import kernel
 from chunked_td.envs.table import TransitionTable
-from chunked_td.lab.studies.three_scores.runs import draw
 from chunked_td.learners.hindsight import FORMS, add_contributions, add_reinforce, count_hindsight
 from chunked_td.simulation.simulate import Runs, check_threads, simulate
 
@@ -17,6 +16,19 @@ STATE, REWARD, NONE = range(3)
 """Places in `FORMS`."""
 LEAST_WEIGHT = 0.01
 """Of a new observation in h and r̂."""
+
+
+@kernel
+def draw(chances, first, last):
+    """One of first..last − 1 with these probabilities; takes one number."""
+    u = np.random.random()
+    k = first
+    while k < last - 1 and (u >= chances[k] or chances[k] == 0.0):
+        u -= chances[k]
+        k += 1
+    while chances[k] == 0.0:  # rounding at the end of a policy
+        k -= 1
+    return k
 
 
 class GradientProblem(NamedTuple):

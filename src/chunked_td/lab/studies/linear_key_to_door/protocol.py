@@ -7,7 +7,7 @@ from typing import Any
 from chunked_td.envs.linear_key_to_door.dynamics import APPLES, linear_key_to_door
 from chunked_td.lab.study import Arm, Environment, Protocol, Size, Study, misses_and_returns
 from chunked_td.learners.lineage import Lineage
-from chunked_td.learners.reward_sources import ExpectedError
+from chunked_td.learners.planning.base import ExpectedError
 from chunked_td.learners.schedule import Schedule
 
 LENGTHS = (23, 43, 63, 83, 103)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from chunked_td.lab.results.tables import markdown
 from chunked_td.lab.studies.deep.criteria import FIXED
-from chunked_td.lab.studies.deep.report import cost_tables, write_verdicts
-from chunked_td.lab.studies.deep.tables import draw_scores, score_table
+from chunked_td.lab.studies.deep.report import write_scores
 from chunked_td.lab.studies.luck.protocol import ADDED, PLAIN
 from chunked_td.lab.studies.luck.results import LuckResults
 
@@ -23,11 +22,7 @@ _ARMS = (*map(str, FIXED), *PLAIN, *ADDED)
 
 def PAGE(folder: Path, results: LuckResults) -> Path:
     """Write verdicts.json, tables/ and figures/; returns the table of the pairs."""
-    texts = {"pairs": pairs_table(results)}
-    texts |= {agent: score_table(tasks, _ARMS) for agent, tasks in results.scores.items()}
-    texts |= cost_tables(folder / "costs.json")
-    figures = {f"luck-{agent}": draw_scores(results.verdicts, agent, COLOURS) for agent in results.verdicts}
-    write_verdicts(folder, results.verdicts, texts, figures)
+    write_scores(folder, results, "luck", _ARMS, COLOURS, {"pairs": pairs_table(results)})
     return folder / "tables" / "pairs.md"
 
 

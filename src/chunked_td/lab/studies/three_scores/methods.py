@@ -1,77 +1,131 @@
-"""The methods that are compared. All are Expected-SARSA with a constant step size unless they say otherwise."""
+"""Methods of the registered comparison as arms of the lab. All are Expected-SARSA; only the step size is tuned."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-ACCUMULATING, REPLACING, LINEAGE = range(3)
-CONSTANT, TIED, FALLING = range(3)
-"""Where λ comes from: a number; 1 below α = ¼ and 0.4 above; 1/√episode."""
-
-
-class CreditMethod(NamedTuple):
-    """What a run of `runs` does.
-
-    Args:
-      trace: ACCUMULATING, REPLACING or LINEAGE. source, lambda_: where λ comes from.
-      prior, zero: of lineage traces: what first values count for, and whether returns pass nothing.
-      steps: of lineage traces: shares are those of single steps, the same for all rows.
-      expected: ρ, the weight of the expected TD error.
-      averaged: step sizes of max(α, 1/n).
-      solved: instead of all that, solve the learned model after every episode; 1/α − 1 visits of value 0 are its prior.
-    """
-
-    trace: int = REPLACING
-    lambda_: float = 1.0
-    source: int = CONSTANT
-    prior: float = 0.0
-    zero: bool = False
-    expected: float = 0.0
-    averaged: bool = False
-    solved: bool = False
-    steps: bool = False
-
+from chunked_td._numba import kernel
+from chunked_td.lab.study import Arm
+from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.learners.lineage import Lineage
+from chunked_td.learners.planning.expected_error import ExpectedError
 
 LAMBDAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)
+QUICK = (0.0, 0.4, 0.8, 0.95, 1.0)
+FIXED_LAMBDA, RULES, NULL = "fixed λ", "rules", "null baselines"
+
+
+def scored_arm(
+    id: str, label: str, group: str, lambda_: Any = 1.0, *, quick: bool = True, exponents: Any = None, **options: Any
+) -> Arm:
+    """An arm on traces, unless its options say otherwise."""
+    options = {"view": "traces", **options}
+    return Arm(id, label, "expected_sarsa", lambda_, None, exponents, False, quick=quick, options=options, group=group)
+
+
 FIXED = {
-    f"{name}-{value:g}": CreditMethod(kind, value)
+    f"{kind}-{value:g}": scored_arm(
+        f"{kind}-{value:g}",
+        f"λ = {value:g}, {kind}",
+        FIXED_LAMBDA,
+        value,
+        quick=value in QUICK and (kind == "accumulating" or value > 0.0),  # without λ, both kinds are one
+        **({"replacing": True} if kind == "replacing" else {}),
+    )
     for value in LAMBDAS
-    for name, kind in (("accumulating", ACCUMULATING), ("replacing", REPLACING))
+    for kind in ("accumulating", "replacing")
 }
+"""Fixed λs, among them the best and the worst in hindsight, which scores refer to."""
+
+
+@dataclass(frozen=True)
+class FallingLambda(LambdaSource):
+    """λ = 1/√k in episode k: the schedule after Kearns and Singh (2000), whose λ falls as values become known."""
+
+    id, label, group = "falling", "λ = 1/√episode", NULL
+    needs = Needs.NOTHING
+    arrays: ClassVar[Mapping[str, str]] = {"episodes": "float64[1]"}
+
+    @staticmethod
+    @kernel
+    def lambda_t(source, step, i):
+        """1/√k; the first step of an episode has no λ."""
+        return 1.0 / max(source.episodes[0], 1.0) ** 0.5
+
+    @staticmethod
+    @kernel
+    def after_step(source, step, reward, td_error, ended):
+        """Count episodes at their first step."""
+        if step.previous < 0:
+            source.episodes[0] += 1.0
+
 
 RULE = "lineage-expected"
 """The registered rule."""
+_LINEAGE, _HALF = Lineage(prior=1.0), ExpectedError(0.5)
 
 OTHERS = {
-    RULE: CreditMethod(LINEAGE, prior=1.0, expected=0.5),
-    "lineage": CreditMethod(LINEAGE),
-    "lineage-prior": CreditMethod(LINEAGE, prior=1.0),
-    "lineage-zero": CreditMethod(LINEAGE, zero=True),
-    "lineage-all-expected": CreditMethod(LINEAGE, prior=1.0, expected=1.0),
-    "lineage-averaged": CreditMethod(LINEAGE, prior=1.0, averaged=True),
-    "replacing-0.9-expected": CreditMethod(REPLACING, 0.9, expected=0.5),
-    "tied": CreditMethod(source=TIED),
-    "falling": CreditMethod(source=FALLING),
-    "monte-carlo-averaged": CreditMethod(averaged=True),
-    "solved": CreditMethod(lambda_=0.0, solved=True),
+    arm.id: arm
+    for arm in (
+        scored_arm(RULE, "Lineage, half expected errors (the rule)", RULES, view=_LINEAGE, reward_source=_HALF),
+        scored_arm("lineage", "Lineage, no prior", RULES, quick=False, view=Lineage(prior=0.0)),
+        scored_arm("lineage-prior", "Lineage", RULES, quick=False, view=_LINEAGE),
+        scored_arm(
+            "lineage-zero",
+            "Lineage, no prior, nothing passes returns",
+            RULES,
+            quick=False,
+            view=Lineage(prior=0.0, returns="zero"),
+        ),
+        scored_arm(
+            "lineage-all-expected",
+            "Lineage, expected errors",
+            RULES,
+            quick=False,
+            view=_LINEAGE,
+            reward_source=ExpectedError(1.0),
+        ),
+        scored_arm(
+            "replacing-0.9-expected",
+            "λ = 0.9, half expected errors",
+            RULES,
+            0.9,
+            quick=False,
+            replacing=True,
+            reward_source=_HALF,
+        ),
+        scored_arm("falling", FallingLambda.label, NULL, FallingLambda(), quick=False),
+        scored_arm("monte-carlo-averaged", "Monte Carlo, 1/n", NULL, quick=False, view="averaged"),
+    )
 }
+"""Rules, and baselines that know nothing of the problem."""
+
+TIED = "tied"
+"""λ tied to the step size: 1 below α = ¼, else 0.4, replacing. No arm: its runs are those of these two fixed λs."""
 
 STEPS = "lineage-steps-expected"
 """The rule with less memory, which came later and was not run everywhere."""
+_STEPS = scored_arm(
+    STEPS,
+    "The rule with counts of single steps",
+    RULES,
+    quick=False,
+    view=Lineage(prior=1.0, counts="steps"),
+    reward_source=_HALF,
+)
+ARMS = {**FIXED, **OTHERS, STEPS: _STEPS}
+"""All that can be run."""
 
-METHODS = {**FIXED, **OTHERS, STEPS: CreditMethod(LINEAGE, prior=1.0, expected=0.5, steps=True)}
-
-LABELS = {
-    RULE: "Lineage, half expected errors (the rule)",
-    "lineage": "Lineage, no prior",
-    "lineage-prior": "Lineage",
-    "lineage-zero": "Lineage, no prior, nothing passes returns",
-    "lineage-all-expected": "Lineage, expected errors",
+STORED = {
+    TIED: "λ tied to the step size",
     "lineage-averaged": "Lineage, 1/n at first",
-    "replacing-0.9-expected": "λ = 0.9, half expected errors",
-    "tied": "λ tied to the step size",
-    "falling": "λ = 1/√episode",
-    "monte-carlo-averaged": "Monte Carlo, 1/n",
     "solved": "Learned model solved",
-    STEPS: "The rule with counts of single steps",
-} | {name: f"λ = {method.lambda_:g}, {name.split('-')[0]}" for name, method in FIXED.items()}
+}
+"""Methods that stored runs have, and no arm here."""
+
+COMPARED = (*OTHERS, *STORED)
+"""What the tables of the stored runs list."""
+
+LABELS = {**{name: arm.label for name, arm in ARMS.items()}, **STORED}

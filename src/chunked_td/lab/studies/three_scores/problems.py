@@ -12,7 +12,7 @@ CHECKPOINTS = 9
 
 
 class SolvedProblem(NamedTuple):
-    """A transition table as the kernels of `runs` read it; a row is s·A + a."""
+    """A transition table and its exact numbers, as kernels read them; a row is s·A + a."""
 
     first: Annotated[np.ndarray, "int64[rows + 1]"]
     target: Annotated[np.ndarray, "int64[n]"]
@@ -24,16 +24,14 @@ class SolvedProblem(NamedTuple):
     start_chance: Annotated[np.ndarray, "float64[b]"]
     limit: int
     discount: float
-    epsilon: float
     mean_reward: Annotated[np.ndarray, "float64[rows]"]
     policy: Annotated[np.ndarray, "float64[S, A]"]  # the behaviour policy: half uniform, half optimal
     exact: Annotated[np.ndarray, "float64[S, A]"]  # its Q
     weight: Annotated[np.ndarray, "float64[S, A]"]  # how often it visits a pair; sums to 1
     best: Annotated[np.ndarray, "float64[S]"]  # V*
-    advantage: Annotated[np.ndarray, "float64[S, A]"]  # A*
 
 
-def prepare(table: TransitionTable, discount: float, epsilon: float) -> SolvedProblem:
+def prepare(table: TransitionTable, discount: float) -> SolvedProblem:
     """Solve a table. Undiscounted problems must end under the behaviour policy."""
     legal, A = np.ascontiguousarray(table.legal_actions), table.n_actions
     S, reward = legal.shape[0], np.asarray(table.reward).sum(1)
@@ -62,13 +60,11 @@ def prepare(table: TransitionTable, discount: float, epsilon: float) -> SolvedPr
         start_chance=np.asarray(table.start_chance),
         limit=int(table.limit),
         discount=float(discount),
-        epsilon=float(epsilon),
         mean_reward=mean,
         policy=policy,
         exact=np.where(legal, (mean + discount * P @ values).reshape(S, A), 0.0),
         weight=weight / weight.sum(),
         best=best,
-        advantage=np.where(legal, q - best[:, None], 0.0),
     )
 
 

@@ -1,4 +1,4 @@
-"""Three scores as protocols: one per problem and behaviour, one arm per method.
+"""Three scores as protocols: one per problem and behaviour, with any arms.
 
 Design families are those of the atlas on which rules may be designed. Held-out families stand in `held_out.py`
 (FAMILIES, a tuple of `Family`); whoever designs a rule must not have seen them.
@@ -7,40 +7,45 @@ Design families are those of the atlas on which rules may be designed. Held-out 
 from __future__ import annotations
 
 import importlib
-import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from chunked_td.lab.study import Arm, BatchRunner, Columns, Environment, Protocol, Size, Study
+from chunked_td.lab.identity import is_ours, source_hash
+from chunked_td.lab.study import Arm, Environment, Protocol, Size, Study
 
 if TYPE_CHECKING:
-    from chunked_td.lab.running.batches import Batch
     from chunked_td.lab.studies.atlas.families import Family
-    from chunked_td.lab.studies.three_scores.problems import SolvedProblem
+    from chunked_td.lab.studies.three_scores.runner import ScoredProblem
 
-BEHAVIOURS = ("given", "greedy", "bonus", "error-bonus")
-"""Ids, in the order of the numbers in `runs`."""
+BEHAVIOURS = ("given", "bonus", "greedy")
+"""Ids of the behaviours that are run (`runner`). Stored runs have a fourth, "error-bonus"."""
 EXPONENTS = tuple(range(0, -9, -1))
-HELD_OUT = "chunked_td.lab.studies.three_scores.held_out"
 
 
-@cache
-def families(held_out: bool) -> dict[str, Family]:
-    """The families of one kind, by id."""
+def all_families() -> dict[str, Family]:
+    """Every family by id: the atlas's, and those of `held_out`."""
     from chunked_td.lab.studies.atlas.families import FAMILIES
 
-    if not held_out:
-        return {name: family for name, family in FAMILIES.items() if not family.held_out}
-    if importlib.util.find_spec(HELD_OUT) is None:
-        return {}
-    return {family.id: family for family in importlib.import_module(HELD_OUT).FAMILIES}
+    held_out = importlib.import_module("chunked_td.lab.studies.three_scores.held_out").FAMILIES
+    return {**FAMILIES, **{family.id: family for family in held_out}}
+
+
+def families(held_out: bool) -> dict[str, Family]:
+    """The families of one kind, by id; without those that the first atlas held out, and ran."""
+    from chunked_td.lab.studies.atlas.families import FAMILIES
+
+    return {
+        name: family
+        for name, family in all_families().items()
+        if family.held_out == held_out and not (held_out and name in FAMILIES)
+    }
 
 
 def family_called(name: str) -> Family:
     """The family with this id."""
-    return {**families(False), **families(True)}[name]
+    return all_families()[name]
 
 
 class CreditProblem:
@@ -48,40 +53,23 @@ class CreditProblem:
 
     @staticmethod
     @lru_cache(maxsize=4)
-    def make(family: str, setting: Any) -> SolvedProblem:
-        """The prepared problem."""
+    def make(family: str, setting: Any, source: str = "") -> ScoredProblem:
+        """The prepared problem. Args: source: a hash of the code of a family that is not of this package."""
         from chunked_td.lab.studies.three_scores.problems import prepare
+        from chunked_td.lab.studies.three_scores.runner import ScoredProblem
 
         found = family_called(family)
-        epsilon = 0.1 if found.task == "prediction" else found.epsilon
-        return prepare(found.problem(setting), found.discount, epsilon)
+        table = found.problem(setting)
+        return ScoredProblem(table, prepare(table, found.discount))
 
 
 @dataclass(frozen=True)
-class CreditRunner(BatchRunner):
-    """Runs of `runs`: means over checkpoints where the behaviour is given, else the mean return of all episodes.
+class ScoreSize:
+    """How much is run: seeds, step sizes 2^j, and whether of every family only the middle position of its dial."""
 
-    Args: behaviour: an id of `BEHAVIOURS`.
-    """
-
-    behaviour: str
-
-    kind = "fixed"
-
-    def run(self, program: Sequence[Batch], threads: int | None, report: Callable[[str], None]) -> list[Columns]:
-        """See `BatchRunner.run`."""
-        from chunked_td.lab.studies.three_scores.methods import METHODS
-        from chunked_td.lab.studies.three_scores.problems import checkpoints
-        from chunked_td.lab.studies.three_scores.runs import scores
-
-        found = []
-        for batch in program:
-            problem, at = batch.protocol.environment.build(), checkpoints(batch.record_at[-1])
-            behaviour = BEHAVIOURS.index(self.behaviour)
-            each = scores(problem, METHODS[batch.arm.id], behaviour, batch.step_sizes, batch.seeds, at, threads)
-            each = each.mean(1, keepdims=True) if self.behaviour == "given" else each[:, -1:]
-            found.append(batch.columns({"score": each[:, :, 0], "decision": each[:, :, 1]}))
-        return found
+    seeds: int
+    exponents: tuple[int, ...] = EXPONENTS
+    middle_only: bool = False
 
 
 def problem_id(family: str, setting: Any, behaviour: str) -> str:
@@ -89,48 +77,56 @@ def problem_id(family: str, setting: Any, behaviour: str) -> str:
     return f"three-scores-{family}-{setting}-{behaviour}"
 
 
-def protocol_of(family: Family, setting: Any, behaviour: str, profile: str) -> Protocol:
+def protocol_of(family: Family, setting: Any, behaviour: str, arms: Sequence[Arm], size: ScoreSize) -> Protocol:
     """The protocol of one problem and behaviour."""
-    from chunked_td.lab.studies.three_scores.methods import FIXED, LABELS, METHODS
+    from chunked_td.lab.studies.three_scores.runner import ScoreRunner
 
-    arms = [
-        Arm(name, LABELS[name], "expected_sarsa", name, in_paper=False, group="fixed λ" if name in FIXED else "rules")
-        for name in METHODS
-    ]
-    seeds = {"paper": 100, "quick": 10}.get(profile, 4)
+    own = {} if is_ours(family.make) else {"source": source_hash(family.make)}
     return Protocol(
         id=problem_id(family.id, setting, behaviour),
         title=f"{family.title}, {family.dial} {setting}, {behaviour}",
         environment=Environment(
-            "chunked_td.lab.studies.three_scores.protocol:CreditProblem", {"family": family.id, "setting": setting}
+            "chunked_td.lab.studies.three_scores.protocol:CreditProblem",
+            {"family": family.id, "setting": setting, **own},
         ),
         arms=tuple(arms),
-        exponents=EXPONENTS if profile == "paper" else EXPONENTS[::2],
+        exponents=size.exponents,
         episodes=family.episodes,
         scoring="",
-        score_label="minus the error of Q" if behaviour == "given" else "mean return",
+        score_label="minus the error of Q" if behaviour == "given" else "mean discounted return",
         smoke=Size(seeds=2, episodes=family.episodes // 20, exponents=(-2,)),
         record=((family.episodes, family.episodes),),
+        exploration=0.1 if family.task == "prediction" else family.epsilon,
         discount=family.discount,
-        seeds=seeds,
-        seeds_per_batch=seeds,
+        seeds=size.seeds,
+        seeds_per_batch=size.seeds,
         step_size_base=1.0,
         steps_per_episode=20.0,
-        runner=CreditRunner(behaviour),
+        runner=ScoreRunner(behaviour),
     )
 
 
+def score_protocols(
+    chosen: Sequence[Family], arms: Sequence[Arm], size: ScoreSize, behaviours: Sequence[str] = BEHAVIOURS[:2]
+) -> list[Protocol]:
+    """Protocols of some families."""
+    return [
+        protocol_of(family, setting, behaviour, arms, size)
+        for family in chosen
+        for setting in (family.settings[1:2] if size.middle_only else family.settings)
+        for behaviour in behaviours
+    ]
+
+
 def protocols(profile: str) -> list[Protocol]:
-    """All problems; the middle setting of every family in the quick profile, one problem in the smallest."""
-    behaviours = BEHAVIOURS if profile == "paper" else BEHAVIOURS[:1] + BEHAVIOURS[2:3]
-    chosen = [*families(False).values(), *families(True).values()]
-    if profile not in ("paper", "quick"):
-        chosen = chosen[:1]
-    found = []
-    for family in chosen:
-        settings = family.settings if profile == "paper" else family.settings[1:2]
-        found += [protocol_of(family, setting, each, profile) for setting in settings for each in behaviours]
-    return found
+    """The registered comparison: all problems; the middle ones in the quick profile, one in the smallest."""
+    from chunked_td.lab.studies.three_scores.methods import ARMS
+
+    chosen, arms = [*families(False).values(), *families(True).values()], list(ARMS.values())
+    if profile == "paper":
+        return score_protocols(chosen, arms, ScoreSize(100), BEHAVIOURS)
+    seeds, chosen = (10, chosen) if profile == "quick" else (4, chosen[:1])
+    return score_protocols(chosen, arms, ScoreSize(seeds, EXPONENTS[::2], middle_only=True))
 
 
 STUDY = Study(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chunked_td.lab.report.page import write_parts
 from chunked_td.lab.results.tables import markdown
 from chunked_td.lab.studies.three_scores.claims import LIMITS
-from chunked_td.lab.studies.three_scores.methods import LABELS, OTHERS, RULE
+from chunked_td.lab.studies.three_scores.methods import COMPARED, LABELS, RULE
 from chunked_td.lab.studies.three_scores.protocol import family_called
 from chunked_td.lab.studies.three_scores.results import Scored
 from chunked_td.lab.study import Verdict
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 PUBLISHED = "Nothing: a study of ours, on problems of ours (docs/experiments/credit-registered.md)."
 
@@ -86,7 +90,7 @@ def _minus(text: str) -> str:
 def _table(name: str, found: Scored, held_out: bool) -> str:
     fixed = found.best_fixed(held_out)
     run = found.methods(held_out)
-    methods = sorted(run & {*OTHERS, fixed}, key=lambda method: -found.mean(method, held_out))
+    methods = sorted(run & {*COMPARED, fixed}, key=lambda method: -found.mean(method, held_out))
     count = len(found.by_family(fixed, held_out))
     head = (f"{name}, {count} {KINDS[held_out]} families", "mean", "median", f"mean, capped at {CAP}", "worst family",
             "less the best single fixed λ")  # fmt: skip
@@ -124,15 +128,8 @@ def _draw(name: str, found: Scored, held_out: bool) -> Any:
     shown = {}
     for method, colour in sides.items():
         scores = np.array([*(each[method][family] for family in order), found.mean(method, held_out)])
-        shown[method] = np.clip(scores, *WINDOW)
-        marker = "o" if method == RULE else "D"
-        axis.scatter(shown[method], places, s=[36] * len(order) + [90], color=colour, marker=marker, zorder=2,
-                     label=labels[method])  # fmt: skip
-        for place in np.flatnonzero(shown[method] != scores):
-            side = 6 if scores[place] > 0 else -6
-            axis.annotate(f"{scores[place]:.1f}".replace("-", "−"), (shown[method][place], places[place]), (side, 0),
-                          textcoords="offset points", color=colour, fontsize=8, va="center",
-                          ha="left" if side > 0 else "right")  # fmt: skip
+        marker, sizes = "o" if method == RULE else "D", [36] * len(order) + [90]
+        shown[method] = draw_scores(axis, places, scores, color=colour, marker=marker, s=sizes, label=labels[method])
     axis.hlines(places, shown[RULE], shown[fixed], color="0.8", zorder=1)
     axis.axhline(len(order) - 0.35, color="0.85", linewidth=0.8)
     axis.set_yticks(places, [*(family_called(family).title for family in order), "mean"], fontsize=9)
@@ -148,3 +145,16 @@ def _draw(name: str, found: Scored, held_out: bool) -> Any:
     )
     axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize=9, frameon=False)
     return figure
+
+
+def draw_scores(axis: Axes, places: Sequence[float], scores: np.ndarray, *, color: str, **look: Any) -> np.ndarray:
+    """Scores as points, those beyond `WINDOW` at its edge with their number; returns what is shown."""
+    shown = np.clip(scores, *WINDOW)
+    axis.scatter(shown, places, color=color, zorder=2, **look)
+    for place in np.flatnonzero(shown != scores).tolist():
+        if not np.isnan(scores[place]):
+            side = 6 if scores[place] > 0 else -6
+            text, ha = f"{scores[place]:.1f}".replace("-", "−"), "left" if side > 0 else "right"
+            axis.annotate(text, (shown[place], places[place]), (side, 0), textcoords="offset points", color=color,
+                          fontsize=8, va="center", ha=ha)  # fmt: skip
+    return shown

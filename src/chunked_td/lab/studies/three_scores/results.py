@@ -6,7 +6,7 @@ worst fixed λ are chosen on one half and scored on the other.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,8 @@ import numpy as np
 
 from chunked_td.lab.statistics import LEAST_SEEDS, Estimate, nested_estimate, normalised
 from chunked_td.lab.store.tables import load_table
-from chunked_td.lab.studies.three_scores.methods import FIXED
-from chunked_td.lab.studies.three_scores.protocol import BEHAVIOURS, families, problem_id
+from chunked_td.lab.studies.three_scores.methods import FIXED, TIED
+from chunked_td.lab.studies.three_scores.protocol import BEHAVIOURS, all_families, family_called, problem_id
 from chunked_td.lab.study import NOT_RUN, Verdict
 
 if TYPE_CHECKING:
@@ -31,35 +31,42 @@ Runs = dict[tuple[str, str], dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Scored:
-    """One score: {family: {setting: {method: float64[seeds]}}}, normalised; `unclear`: problems that were left out."""
+    """One score: {family: {setting: {method: float64[seeds]}}}, normalised; `unclear`: problems that were left out.
+
+    `held_out` chooses between held-out families (True), the others (False) and all (None).
+    """
 
     cells: dict[str, dict[str, dict[str, np.ndarray]]]
     unclear: tuple[str, ...]
 
-    def of(self, held_out: bool) -> dict[str, list[dict[str, np.ndarray]]]:
-        """{family: [{method: float64[seeds]} of each setting]} of one kind of families."""
-        return {name: list(cells.values()) for name, cells in self.cells.items() if name in families(held_out)}
+    def of(self, held_out: bool | None = None) -> dict[str, list[dict[str, np.ndarray]]]:
+        """{family: [{method: float64[seeds]} of each setting]}."""
+        kinds = (True, False) if held_out is None else (held_out,)
+        return {
+            name: list(cells.values()) for name, cells in self.cells.items() if family_called(name).held_out in kinds
+        }
 
-    def by_family(self, method: str, held_out: bool) -> dict[str, float]:
+    def by_family(self, method: str, held_out: bool | None = None) -> dict[str, float]:
         """Mean over the settings of every family."""
         return {
             name: float(np.mean([each[method].mean() for each in cells])) for name, cells in self.of(held_out).items()
         }
 
-    def methods(self, held_out: bool) -> set[str]:
+    def methods(self, held_out: bool | None = None) -> set[str]:
         """Those that were run on every problem."""
         return set.intersection(*(set(each) for cells in self.of(held_out).values() for each in cells))
 
-    def mean(self, method: str, held_out: bool) -> float:
+    def mean(self, method: str, held_out: bool | None = None) -> float:
         """Mean over families; NaN if there are none."""
         found = list(self.by_family(method, held_out).values())
         return float(np.mean(found)) if found else float("nan")
 
-    def best_fixed(self, held_out: bool) -> str:
+    def best_fixed(self, held_out: bool | None = None) -> str:
         """The single fixed λ with the largest mean."""
-        return max(FIXED, key=lambda name: self.mean(name, held_out))
+        run = self.methods(held_out)
+        return max((name for name in FIXED if name in run), key=lambda name: self.mean(name, held_out))
 
-    def difference(self, method: str, other: str, held_out: bool) -> Estimate:
+    def difference(self, method: str, other: str, held_out: bool | None = None) -> Estimate:
         """Mean difference of two methods; the interval is over families, their settings and seeds."""
         return nested_estimate([[each[method] - each[other] for each in cells] for cells in self.of(held_out).values()])
 
@@ -81,7 +88,7 @@ def scored(runs: Runs) -> Scored:
     for (family, setting), every in runs.items():
         seeds = max(each.shape[1] for each in every.values())
         methods = {name: each for name, each in every.items() if each.shape[1] == seeds}
-        if (found := normalised(methods, list(FIXED))) is None:
+        if (found := normalised(methods, [name for name in FIXED if name in methods])) is None:
             unclear.append(f"{family} {setting}")
         else:
             cells.setdefault(family, {})[setting] = found
@@ -92,7 +99,7 @@ def COLLECT(store: Store) -> pl.DataFrame:
     """One row per run."""
     import polars as pl
 
-    every = [*families(False).values(), *families(True).values()]
+    every = all_families().values()
     cells = [(family, setting, way) for family in every for setting in family.settings for way in BEHAVIOURS]
     frames = []
     for family, setting, behaviour in cells:
@@ -142,4 +149,19 @@ def raw_scores(table: Any) -> dict[str, Runs]:
             runs.setdefault((family, setting), {})[method] = np.maximum(each, -1e30)
         if runs:
             found[name] = runs
+    return found
+
+
+def with_tied(runs: Runs, exponents: Sequence[int]) -> Runs:
+    """λ tied to the step size beside the other methods, from the runs of the two fixed λs that it is.
+
+    Args:
+      exponents: of all step sizes, largest first.
+    """
+    below = np.exp2(np.array(exponents, float))[:, None] < 0.25
+    found = {key: dict(methods) for key, methods in runs.items()}
+    for methods in found.values():
+        small, large = methods.get("replacing-1"), methods.get("replacing-0.4")
+        if small is not None and large is not None and len(small) == len(below):
+            methods[TIED] = np.where(below, small, large)
     return found

@@ -1,0 +1,168 @@
+"""Three scores of any arm, on the package's own learners.
+
+| behaviour | how runs act | score | decision |
+|---|---|---|---|
+| given | by the problem's policy, half uniform, half optimal: every arm sees the same transitions of a seed | values: minus the error of Q, weighted by visits, mean over checkpoints | decisions: exact return of the policy that is greedy in Q, likewise |
+| bonus | ε-greedy with `ReturnBonus`, which does not live on noise | control: mean discounted return of all episodes | 0 |
+| greedy | ε-greedy | the same | 0 |
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+
+from chunked_td._numba import kernel
+from chunked_td.envs.table import TransitionTable
+from chunked_td.lab.studies.three_scores.problems import SolvedProblem, checkpoints
+from chunked_td.lab.study import BatchRunner, Columns, Scores
+from chunked_td.learners.exploration import GivenPolicy, ReturnBonus
+from chunked_td.learners.state import DivergenceWarning
+from chunked_td.simulation.simulate import check_threads, simulate
+
+if TYPE_CHECKING:
+    from chunked_td.lab.running.batches import Batch
+
+
+class ScoredProblem(NamedTuple):
+    """A problem to act in, with what is exactly known of it."""
+
+    table: TransitionTable
+    exact: SolvedProblem
+
+
+@dataclass(frozen=True)
+class ScoreRunner(BatchRunner):
+    """Simulated runs under one behaviour, and their scores: one row per run. Args: behaviour: see the module's text."""
+
+    behaviour: str
+
+    kind = "counts"
+
+    def compiles_as(self, batch: Batch) -> Any:
+        """See `BatchRunner.compiles_as`; one loop serves all bootstraps."""
+        return self.behaviour, *batch.arm.compiles_as[1:]
+
+    def run(self, program: Sequence[Batch], threads: int | None, report: Callable[[str], None]) -> list[Columns]:
+        """See `BatchRunner.run`; results do not depend on the number of threads."""
+        return [batch.columns(self.scores(batch, threads)) for batch in program]
+
+    def scores(self, batch: Batch, threads: int | None) -> Scores:
+        """The scores of a batch, float64[R, 1] each; −∞ where a run has diverged."""
+        problem, arm, episodes = batch.protocol.environment.build(), batch.arm, batch.episodes
+        given, rows = self.behaviour == "given", problem.exact.legal.shape
+        acting: dict[str, Any] = {"exploration": GivenPolicy(problem.exact.policy)} if given else {}
+        if not given:
+            bonus = ReturnBonus() if self.behaviour == "bonus" else None
+            acting = {"epsilon": batch.protocol.epsilons(episodes), "exploration": bonus}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DivergenceWarning)  # step sizes that are too large are part of the grid
+            runs = simulate(
+                problem.table,
+                learner=arm.learner,
+                lambda_source=arm.source(),
+                model=arm.model,
+                seeds=batch.seeds,
+                step_sizes=batch.step_sizes,
+                discount=batch.protocol.discount,
+                episodes=episodes,
+                record_at=checkpoints(episodes).tolist(),
+                probes=list(np.ndindex(rows)) if given else (),
+                threads=threads,
+                **acting,
+                **arm.options,
+            )
+        if given:
+            score, decision = scores_of_values(problem.exact, np.asarray(runs.probes_at), threads)
+        else:
+            score, decision = np.sum(runs.discounted_at, axis=1) / episodes, np.zeros(len(runs.steps))  # type: ignore[arg-type]
+        columns = {"score": score, "decision": decision, "steps": np.asarray(runs.steps, np.float64)}
+        return {name: np.where(np.isnan(each), -np.inf, each)[:, None] for name, each in columns.items()}
+
+
+def scores_of_values(exact: SolvedProblem, q: np.ndarray, threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Values and decisions of runs, float64[R] each, from Q at their checkpoints, float64[R, K, rows]."""
+    errors = np.sqrt(((q - exact.exact.ravel()) ** 2) @ exact.weight.ravel())
+    returns = np.zeros(q.shape[:2])
+
+    def evaluate(run: int) -> None:
+        room = ChainRoom.of(exact)
+        for k in range(q.shape[1]):
+            returns[run, k] = greedy_return(exact, q[run, k], room)
+
+    with ThreadPoolExecutor(check_threads(threads)) as pool:
+        list(pool.map(evaluate, range(len(q))))
+    return -errors.mean(1), np.where(np.isnan(q).any(2), np.nan, returns).mean(1)
+
+
+# ---- what a greedy policy earns
+
+
+class ChainRoom(NamedTuple):
+    """Scratch of `greedy_return`: the chain of a policy, by state, and values."""
+
+    first: Annotated[np.ndarray, "int64[S + 1]"]
+    target: Annotated[np.ndarray, "int64[n]"]
+    weight: Annotated[np.ndarray, "float64[n]"]
+    greedy: Annotated[np.ndarray, "float64[rows]"]
+    returns: Annotated[np.ndarray, "float64[3, S]"]
+
+    @classmethod
+    def of(cls, exact: SolvedProblem) -> ChainRoom:
+        """Room for a problem."""
+        (S, A), n = exact.legal.shape, exact.target.size
+        return cls(np.zeros(S + 1, np.int64), np.zeros(n, np.int64), np.zeros(n), np.zeros(S * A), np.zeros((3, S)))
+
+
+@kernel
+def write_greedy(problem, values, out):
+    """The policy that is greedy in `values`, ties shared, by rows."""
+    S, A = problem.legal.shape
+    for x in range(S):
+        best, ties = -np.inf, 0
+        for a in range(A):
+            q = values[x * A + a]
+            if problem.legal[x, a] and q >= best:
+                best, ties = q, 1 if q > best else ties + 1
+        for a in range(A):
+            out[x * A + a] = 1.0 / ties if problem.legal[x, a] and values[x * A + a] == best else 0.0
+
+
+@kernel
+def greedy_return(problem, values, room):
+    """Exact discounted return, over at most `limit` steps, of the policy that is greedy in `values`, float64[rows]."""
+    S, A = problem.legal.shape
+    write_greedy(problem, values, room.greedy)
+    now, new, mean = room.returns[0], room.returns[1], room.returns[2]
+    n = 0
+    for x in range(S):  # the chain of that policy: weights and targets of state x stand at first[x] .. first[x + 1] − 1
+        now[x], mean[x], room.first[x] = 0.0, 0.0, n
+        for row in range(x * A, (x + 1) * A):
+            if room.greedy[row] > 0.0:
+                mean[x] += room.greedy[row] * problem.mean_reward[row]
+                for k in range(problem.first[row], problem.first[row + 1]):
+                    if not problem.ends[k]:
+                        room.weight[n] = room.greedy[row] * problem.discount * problem.chance[k]
+                        room.target[n] = problem.target[k]
+                        n += 1
+    room.first[S] = n
+    for _ in range(problem.limit):
+        change = 0.0
+        for x in range(S):
+            value = mean[x]
+            for k in range(room.first[x], room.first[x + 1]):
+                value += room.weight[k] * now[room.target[k]]
+            change = max(change, abs(value - now[x]))
+            new[x] = value
+        now, new = new, now
+        if change < 1e-12:
+            break
+    total = 0.0
+    for i in range(problem.start.size):
+        total += problem.start_chance[i] * now[problem.start[i]]
+    return total
