@@ -65,10 +65,9 @@ def all_methods(name: str, runs: Runs) -> str:
     for (family, _), each in run.items():
         few.setdefault(each[RULE].shape[1], set()).add(family)
     fewer = "; ".join(f"{', '.join(sorted(few[n]))}: the first {n} seeds" for n in sorted(few)[:-1])
-    return "\n".join(rows) + (
-        f"\n\nWithout {', '.join(missing) or 'none'}, where not every method was run."
-        + (f" {max(few)} seeds, except for {fewer}." if fewer else "")
-    )
+    notes = [f"Without {', '.join(missing)}, where not every method was run."] if missing else []
+    notes += [f"{max(few)} seeds, except for {fewer}."] if fewer else []
+    return "\n".join(rows) + f"\n\n{' '.join(notes)}".rstrip()
 
 
 def less_memory(raw: dict[str, Runs]) -> str:

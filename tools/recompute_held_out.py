@@ -24,13 +24,17 @@ FAMILIES = (
 FIXED = [f"{kind}-{value}" for value in ("0", "0.2", "0.4", "0.6", "0.8", "0.9", "0.95", "1") for kind in
          ("accumulating", "replacing")]  # fmt: skip
 """In this order; of fixed λs that tie on the seeds that choose, the first is taken."""
-SCORES = {"values": ("given", "score"), "decisions": ("given", "decision"), "control": ("bonus", "score")}
+SCORES = {
+    "values": ("given", "score"), "decisions": ("given", "decision"), "control": ("bonus", "score"),
+    "control ε-greedy": ("greedy", "score"), "control, bonus by TD errors": ("error-bonus", "score"),
+}  # fmt: skip
 
 
 def runs_of(table: pl.DataFrame, behaviour: str, column: str) -> dict:
     """{(family, setting): {method: float64[step sizes, seeds]}}."""
     found: dict = defaultdict(dict)
     rows = table.filter((pl.col("behaviour") == behaviour) & pl.col("family").is_in(FAMILIES))
+    rows = rows.filter(pl.col("method").is_in([*FIXED, RULE]))
     for (family, setting, method), some in rows.group_by("family", "setting", "method", maintain_order=True):
         size, seed = -some["exponent"].to_numpy().astype(int), some["seed"].to_numpy().astype(int)
         numbers = np.full((size.max() + 1, seed.max() + 1), np.nan)
@@ -74,9 +78,11 @@ def interval(families: list[list[np.ndarray]], rng: np.random.Generator) -> tupl
 
 
 def main() -> None:
-    """Print the three answers and compare them with the stored sentences."""
+    """Print the answers and compare them with the stored sentences."""
     table = pl.read_parquet(FOLDER / "runs.parquet")
-    printed = (FOLDER / "tables" / "held-out-answers.md").read_text(encoding="utf-8").replace("−", "-").split("\n\n")
+    files = [FOLDER / "tables" / f"held-out-{name}.md" for name in ("answers", "beside")]
+    text = "\n\n".join(file.read_text(encoding="utf-8") for file in files).replace("−", "-")
+    printed = [part for part in map(str.strip, text.split("\n\n")) if part.startswith("*")]
     rng = np.random.default_rng(1)
     for (name, where), text in zip(SCORES.items(), printed, strict=True):
         cells: dict = defaultdict(list)

@@ -15,7 +15,7 @@ from chunked_td.lab.studies.atlas.families import Family
 from chunked_td.lab.studies.three_scores.methods import ARMS, FIXED, RULE, STEPS, FallingLambda
 from chunked_td.lab.studies.three_scores.problems import checkpoints, prepare
 from chunked_td.lab.studies.three_scores.protocol import STUDY, ScoreSize, families, protocol_of
-from chunked_td.lab.studies.three_scores.results import raw_scores, scored, with_tied
+from chunked_td.lab.studies.three_scores.results import on_common_seeds, raw_scores, scored, with_tied
 from chunked_td.lab.studies.three_scores.runner import ChainRoom, greedy_return, scores_of_values
 from chunked_td.lab.study import NOT_RUN, Verdict
 from chunked_td.simulation import simulate
@@ -155,3 +155,15 @@ def test_protocols_cover_every_family_and_claims_wait_for_held_out_ones():
     for claim in CLAIMS:
         assert claim.judge(Verdict(NOT_RUN, "none"), {}).status == NOT_RUN
         assert claim.judge({}, {}).status == NOT_RUN
+
+
+def test_methods_with_fewer_seeds_are_left_out_or_all_are_cut_to_theirs():
+    rng = np.random.default_rng(2)
+    runs = {name: rng.normal(size=(9, 40)) + 10.0 * k for k, name in enumerate([*FIXED, RULE])}
+    few = {("order", "1"): runs | {STEPS: runs[RULE][:, :20]}, ("order", "2"): runs}
+    assert STEPS not in scored(few).cells["order"]["1"]
+    assert scored(few).cells["order"]["1"][RULE].size == 40
+    cut = on_common_seeds(few, [*FIXED, RULE, STEPS])
+    assert list(cut) == [("order", "1")]
+    np.testing.assert_array_equal(cut["order", "1"][RULE], runs[RULE][:, :20])
+    np.testing.assert_array_equal(*(scored(cut).cells["order"]["1"][name] for name in (RULE, STEPS)))

@@ -10,6 +10,7 @@ import numpy as np
 
 from chunked_td.lab.report.page import write_parts
 from chunked_td.lab.results.tables import markdown
+from chunked_td.lab.studies.three_scores.claims import LIMITS
 from chunked_td.lab.studies.three_scores.methods import COMPARED, LABELS, RULE
 from chunked_td.lab.studies.three_scores.protocol import family_called
 from chunked_td.lab.studies.three_scores.results import Scored
@@ -35,20 +36,30 @@ WINDOW = (-1.0, 2.5)
 
 
 def PAGE(folder: Path, results: dict[str, Scored] | Verdict) -> Path:
-    """Write tables/KIND.md and KIND-answers.md for both kinds of families, figures/KIND-SCORE.svg; returns a path."""
+    """Write tables/KIND.md, KIND-answers.md and KIND-beside.md (the other ways to explore), figures/KIND-SCORE.svg."""
     first = folder / "tables" / "held-out.md"
     if isinstance(results, Verdict):
         write_parts(folder, {"held-out": f"{results.status}: {results.evidence}"})
         return first
     for held_out, kind in KINDS.items():
         there = {name: found for name, found in results.items() if found.by_family(RULE, held_out)}
-        texts = {
-            kind: [*(_table(name, found, held_out) for name, found in there.items()), _unclear(there, held_out)],
-            f"{kind}-answers": [answer(name, found, held_out) for name, found in there.items()],
-        }
-        texts = {file: "\n\n".join(parts) if there else f"No {kind} family was run." for file, parts in texts.items()}
+        registered = {name: found for name, found in there.items() if name in LIMITS}
+        beside = {name: found for name, found in there.items() if name not in LIMITS}
+        texts = {kind: _tables(registered, held_out), f"{kind}-answers": _answers(registered, held_out)}
+        texts = {file: text if there else f"No {kind} family was run." for file, text in texts.items()}
+        if beside:
+            texts[f"{kind}-beside"] = _answers(beside, held_out) + "\n\n" + _tables(beside, held_out)
         write_parts(folder, texts, {f"{kind}-{name}": _draw(name, found, held_out) for name, found in there.items()})
     return first
+
+
+def _answers(results: dict[str, Scored], held_out: bool) -> str:
+    return "\n\n".join(answer(name, found, held_out) for name, found in results.items())
+
+
+def _tables(results: dict[str, Scored], held_out: bool) -> str:
+    tables = [_table(name, found, held_out) for name, found in results.items()]
+    return "\n\n".join([*tables, _unclear(results, held_out)])
 
 
 def answer(name: str, found: Scored, held_out: bool) -> str:
@@ -64,6 +75,12 @@ def answer(name: str, found: Scored, held_out: bool) -> str:
         f"is ahead on {ahead} of {len(ours)} {KINDS[held_out]} families; "
         f"its worst is {worst}, {ours[worst]:.2f}."
     )
+
+
+def _seeds(found: Scored, held_out: bool) -> str:
+    """How many: a number, or "30 to 50" where problems differ."""
+    numbers = {each[RULE].size for cells in found.of(held_out).values() for each in cells}
+    return f"{min(numbers)} to {max(numbers)}" if len(numbers) > 1 else f"{max(numbers)}"
 
 
 def _minus(text: str) -> str:
@@ -119,7 +136,7 @@ def _draw(name: str, found: Scored, held_out: bool) -> Any:
     for at in (0.0, 1.0):
         axis.axvline(at, color="0.6", linestyle=":", zorder=0)
     axis.set_xlim(WINDOW[0] - 0.25, WINDOW[1] + 0.25)
-    seeds = len(next(iter(found.cells[order[0]].values()))[RULE])
+    seeds = _seeds(found, held_out)
     axis.set_title(QUESTIONS[name], fontsize=11, loc="left")
     axis.set_xlabel(
         "0: the worst fixed λ of a problem; 1: its best in hindsight\n"
