@@ -93,7 +93,8 @@ def _tell_once(config, items):
     """Of tests that are skipped for one reason the first is shown, with their number; the others are left out."""
     skipped: dict[str, list[pytest.Item]] = {}
     for item in items:
-        reason = next((mark.kwargs["reason"] for mark in item.iter_markers("skipif") if mark.args[0]), None)
+        marks = [mark for mark in item.iter_markers() if mark.name in ("skip", "skipif") and all(mark.args[:1])]
+        reason = next((mark.kwargs["reason"] for mark in marks), None)
         if reason is not None:
             skipped.setdefault(reason, []).append(item)
     for reason, (first, *others) in skipped.items():

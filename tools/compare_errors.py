@@ -68,10 +68,14 @@ def judged(
             return
 
 
-def rates(draw: Draw, looks: tuple[int, ...], families: int) -> tuple[float, float, float]:
-    """Share of families with an error, share in which the better arm is shown, and seeds used for the latter."""
+def rates(draw: Draw, looks: tuple[int, ...], families: int, first: int = 0) -> tuple[float, float, float]:
+    """Share of families with an error, share in which the better arm is shown, and seeds used for the latter.
+
+    Args:
+      first: number of the first family. Families of other numbers are independent.
+    """
     wrong = right = used = 0
-    for number in range(families):
+    for number in range(first, first + families):
         found = judged(draw, 0.0, np.random.default_rng((0, number)), looks)
         wrong += any(not family.no_difference for _, family in found)
         seeds, family = list(judged(draw, GAIN, np.random.default_rng((1, number)), looks))[-1]
@@ -86,14 +90,16 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--families", type=int, default=FAMILIES)
+    parser.add_argument("--first", type=int, default=0, help="number of the first family; others are independent")
     parser.add_argument("--scores", choices=tuple(KINDS), nargs="+", default=tuple(KINDS))
     given = parser.parse_args()
-    families = given.families
-    print(f"{ARMS} arms, {families:,} families each; `python tools/compare_errors.py --families {families}`.\n")
+    families, first = given.families, given.first
+    command = f"python tools/compare_errors.py --families {families}" + (f" --first {first}" if first else "")
+    print(f"{ARMS} arms, {families:,} families each; `{command}`.\n")
     print("| scores | seeds | family-wise error | power | seeds used |\n| --- | --- | --- | --- | --- |")
     for name, draw in ((name, KINDS[name]) for name in given.scores):
         for looks in (*((seeds,) for seeds in SEEDS), LOOKS):
-            error, power, used = rates(draw, looks, families)
+            error, power, used = rates(draw, looks, families, first)
             listed = ", ".join(map(str, looks)) + (", adaptive" if len(looks) > 1 else "")
             print(f"| {name} | {listed} | {100 * error:.1f} % | {100 * power:.0f} % | {used:.0f} |", flush=True)
 

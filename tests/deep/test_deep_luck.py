@@ -38,7 +38,7 @@ def test_the_linear_case_is_tabular_maturity(rule):
     settings = StreamingSettings(rule=rule, hidden=(), discount=GAMMA, bounded=False, sparsity=0.0)
     learned = make_learned(settings, STATES, ACTIONS, jax.random.key(0))
     outputs = 1 if rule == "actor-critic" else ACTIONS
-    state = HALF.init(jax.random.key(0), SourceSizes(STATES, STATES, (), ACTIONS, settings.bootstrap))
+    state = HALF.init(jax.random.key(0), SourceSizes(STATES, STATES, (), ACTIONS, "q" if outputs > 1 else "v"))
     table, trace = np.ones((STATES, outputs)), np.zeros((STATES, outputs))
     say, learn, settle = jax.jit(HALF.step), jax.jit(learn_step, static_argnums=0), jax.jit(HALF.after)
     for _ in range(200):

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import functools
 import gc
+import sys
 import threading
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import numba
@@ -125,8 +127,28 @@ class Kernel:
         return f"<kernel {self.__module__}.{self.__qualname__}>"
 
 
+@functools.cache
+def _leave_scipy_out() -> None:
+    """Load what Numba loads before its first code, but for SciPy, in whose place it looks for a BLAS (0.4 s).
+
+    No kernel does linear algebra. Code that does makes Numba look again.
+    """
+    from numba.np import linalg
+
+    look: Any = getattr(linalg, "ensure_blas", None)
+    if look is None or "numba.np.arraymath" in sys.modules or find_spec("scipy") is None:
+        return
+    linalg.ensure_blas = lambda: None
+    try:
+        from numba.np import arraymath
+    finally:
+        linalg.ensure_blas = look
+    arraymath.ensure_blas = look
+
+
 def compiled_for_python(function: Callable[..., Any], cached: bool) -> Any:
     """A function that Python calls, compiled on first use."""
+    _leave_scipy_out()
     if not cached:
         return numba.njit(**FOR_PYTHON)(function)
     with caching_here():

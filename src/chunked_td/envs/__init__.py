@@ -5,9 +5,15 @@ Importing this needs no Gymnasium; the environment classes do.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from chunked_td._loading import lazy_names
 from chunked_td.envs import dynamics
 from chunked_td.registration import ENVIRONMENTS
+
+if TYPE_CHECKING:
+    from chunked_td.envs.face import DynamicsEnv as DynamicsEnv
+    from chunked_td.envs.kept_percepts import KeptPercepts as KeptPercepts
 
 _CLASSES = {name: module for module, _, name in (place.partition(":") for place in ENVIRONMENTS.values())} | {
     "DynamicsEnv": "chunked_td.envs.face",

@@ -290,9 +290,7 @@ class FourierBasis(_Grid):
         self.order = check_whole("order", order, 1, 1000)
         self.count = self.active = (self.order + 1) ** self.numbers
         if self.count > 100_000:
-            raise ValueError(
-                f"order: got {order}, which makes {self.count:,} features in {self.numbers} dimensions; 100,000 at most"
-            )
+            raise ValueError(f"order: got {order}, which makes {self.count:,} features; 100,000 at most")
         self._frequency = np.array(list(itertools.product(range(self.order + 1), repeat=self.numbers)), np.float64)
         norm = np.sqrt((self._frequency**2).sum(axis=1))
         share = 1.0 / np.where(norm == 0.0, 1.0, norm)

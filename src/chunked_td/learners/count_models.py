@@ -76,16 +76,14 @@ def component_parts(source: LambdaSource, rewards: int, components: int, *, rest
     parts = np.zeros((rewards, components), bool)
     if Needs.PARTS not in source.needs:
         return parts
-    chosen = getattr(source, "components", None)
+    chosen, name = getattr(source, "components", None), type(source).__name__
     if chosen is None:
         if rewards != components + rest:
             raise ValueError(
-                f"lambda_source {type(source).__name__}() needs as many rewards as state components, or components=… "
-                f"that says which state components decide each reward; got {rewards} rewards and {components} state "
-                f"components"
+                f"lambda_source {name}() needs as many rewards as state components, or components=… that says which "
+                f"state components decide each reward; got {rewards} rewards and {components} state components"
             )
         chosen = (*range(components), *((tuple(range(components)),) if rest else ()))
-    name = type(source).__name__
     if len(chosen) != rewards:
         raise ValueError(f"{name} components must have one entry per reward ({rewards}), got {chosen!r}")
     for i, members in enumerate(chosen):

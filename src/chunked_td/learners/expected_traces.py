@@ -52,10 +52,8 @@ class ExpectedTraces(KernelSettings):
 def check_size(rows: int, components: int) -> None:
     """Refuse a table of z that is too large."""
     if rows * rows * components > MOST:
-        raise ValueError(
-            f"view 'expected_traces' keeps rows × rows × rewards numbers, at most {MOST:,}; the table of values has "
-            f"{rows:,} rows and {components} rewards"
-        )
+        text = f"view 'expected_traces' keeps rows × rows × rewards numbers, at most {MOST:,}"
+        raise ValueError(f"{text}; the table of values has {rows:,} rows and {components} rewards")
 
 
 class ExpectedTrace(NamedTuple):

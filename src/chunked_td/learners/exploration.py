@@ -25,7 +25,7 @@ import numpy as np
 
 from chunked_td._checks import check_numbers, check_positive
 from chunked_td._numba import form, is_kernel, kernel
-from chunked_td._settings import KernelSettings, new_array
+from chunked_td._settings import KernelSettings
 from chunked_td.bootstraps import Q_LEARNING, STATE
 from chunked_td.learners.schedule import Schedule, check_schedule
 from chunked_td.policies import epsilon_greedy, optimistic_greedy, softmax, uniform_legal
@@ -158,10 +158,6 @@ class EpsilonPerStay(Exploration):
     def rate_with(self, epsilon: float | Schedule) -> float | Schedule:
         """Its own ε."""
         return self.epsilon
-
-    def compiled(self, sizes: Mapping[str, int]) -> Any:
-        """The counts: ε comes as `rate`."""
-        return form(type(self), tuple(self.arrays))(*(new_array(layout, sizes) for layout in self.arrays.values()))
 
     def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
         """A stay has one action at least."""
@@ -340,8 +336,5 @@ def check_exploration(
     checked = check_schedule("epsilon", EPSILON if epsilon is None else epsilon, positive=False)
     numbers = [number for _, number in checked.points] if isinstance(checked, Schedule) else [checked]
     if value is not None and bootstrap == Q_LEARNING and min(numbers) == 0.0:
-        raise ValueError(
-            f"epsilon must be above 0 for Q-learning with {value!r}, got {epsilon!r}: the best action by value must "
-            f"have a probability"
-        )
+        raise ValueError(f"epsilon must be above 0 for Q-learning with {value!r}, got {epsilon!r}")
     return value, checked

@@ -70,9 +70,7 @@ def check_action(name: str, action: Any, n_actions: int, start: int, legal: np.n
     if not 0 <= number < n_actions:
         raise ValueError(f"{name} must be an action, {start}..{start + n_actions - 1}, got {action!r}")
     if not legal[number]:
-        raise ValueError(
-            f"{name}: got {action!r}, which info['action_mask'] forbids; action_mask=False ignores the mask"
-        )
+        raise ValueError(f"{name}: got {action!r}, which info['action_mask'] forbids; action_mask=False ignores it")
     return number
 
 

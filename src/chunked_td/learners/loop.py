@@ -191,9 +191,8 @@ def reset(env: Any, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
     except TypeError as problem:
         if "'seed'" not in str(problem):
             raise
-        raise ValueError(
-            f"env: reset() must take the keyword `seed`, as Gymnasium has it since 0.26, got {problem}"
-        ) from problem
+        text = "env: reset() must take the keyword `seed`, as Gymnasium has it since 0.26"
+        raise ValueError(f"{text}, got {problem}") from problem
     if not (isinstance(shown, tuple) and len(shown) == 2 and isinstance(shown[1], dict)):
         raise ValueError(
             f"env: reset() must return (observation, info), as Gymnasium has it since 0.26, got {shown!r}; older "

@@ -63,8 +63,6 @@ def advance_in_python(
             step = _plain_step(agent, state, percept, action, ended)
             lambda_t = agent.lambda_source.lambda_t(step)
             memory.lambda_t[:] = checked_lambda(agent.lambda_source, lambda_t, agent.n_rewards)
-        else:
-            entries.write_lambda(addresses, *here)
         memory.lambda_t[:] *= agent._cut
     except BaseException:
         rng.position[0] = position

@@ -343,10 +343,8 @@ def _named_in(argument: str, value: dict[str, Any] | None, given: Any, ours: Map
     settings = dict(value)
     name = settings.pop("name")
     if name not in ours:
-        raise _Unfit(
-            f"{argument}: the saved learner uses {name}, which is not part of chunked_td; build it and pass it as "
-            f"load(…, {argument}=…)"
-        )
+        missing = f"{name}, which is not part of chunked_td; build it and pass it as load(…, {argument}=…)"
+        raise _Unfit(f"{argument}: the saved learner uses {missing}")
     if hasattr(ours[name], "literal"):
         settings.setdefault("literal", True)  # version 0.1 took actions never tried for impossible
     for key, setting in settings.items():

@@ -404,24 +404,19 @@ class Entries:
 
     @_entry_point
     def observe(form):
-        """observe(addresses, state, action, next_state, percept, next_action, ended): train count models, write δ_t."""
+        """observe(addresses, state, action, next_state, percept, next_action, ended): train counts; write δ_t and λ_t.
+
+        λ of a source that is plain Python is written by `python_steps`.
+        """
 
         def observe_step(addresses, state, action, next_state, percept, next_action, ended):
             work = read(addresses, form)
             step = known_step(work, state, action, next_state, percept, next_action)
             observe(work.agent, step, work.reward, ended)
+            if work.agent.source is not None:
+                write_lambda(work.agent, step)
 
         return observe_step
-
-    @_entry_point
-    def write_lambda(form):
-        """write_lambda(addresses, state, action, next_state, percept, next_action): λ_t into the memory."""
-
-        def lambda_of_step(addresses, state, action, next_state, percept, next_action):
-            work = read(addresses, form)
-            write_lambda(work.agent, known_step(work, state, action, next_state, percept, next_action))
-
-        return lambda_of_step
 
     @_entry_point
     def use_lambda(form):

@@ -96,7 +96,7 @@ class RunTally(NamedTuple):
 
 def new_tally() -> RunTally:
     """All zero."""
-    return RunTally(*[jnp.zeros(())] * 6, jnp.zeros(BINS), jnp.zeros(()))
+    return RunTally(*[jnp.zeros(())] * 6, histogram=jnp.zeros(BINS), square_error=jnp.zeros(()))
 
 
 def count(

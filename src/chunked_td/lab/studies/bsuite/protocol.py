@@ -7,7 +7,7 @@ from typing import Any
 from chunked_td.lab.study import Arm, Environment, Protocol, Size, Study, misses_and_returns
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.learners.lineage import Lineage
-from chunked_td.learners.planning.expected_error import ExpectedError
+from chunked_td.learners.planning.base import ExpectedError
 from chunked_td.learners.schedule import Schedule
 
 LENGTHS = (*range(1, 11), 12, 14, 17, 20, 25, *range(30, 105, 10))

@@ -188,10 +188,12 @@ def run_gate(settings: Settings, task: TokenTask, seeds: Sequence[int]) -> dict[
         return jax.jit(jax.vmap(function))
 
     size = (settings.batch, settings.rollouts)
-    policies = over_seeds(lambda *parts: warm_start(networks, task, *parts, settings.warm))(layouts, keys[:, 0])
-    sampled = over_seeds(lambda *parts: sample_with_truth(networks, task, *parts, *size))(layouts, policies, keys[:, 1])
+    policies = over_seeds(lambda at, key: warm_start(networks, task, at, key, settings.warm))(layouts, keys[:, 0])
+    sampled = over_seeds(lambda at, policy, key: sample_with_truth(networks, task, at, policy, key, *size))(
+        layouts, policies, keys[:, 1]
+    )
     critics = over_seeds(lambda policy: start_critic(networks, task, policy))(policies)
-    train = over_seeds(lambda *parts: train_critic(networks, task, *parts, settings.ages[0]))
+    train = over_seeds(lambda *parts: train_critic(networks, task, *parts, updates=settings.ages[0]))
     judge_all = over_seeds(lambda *parts: judge(networks, task, *parts))
     judged = []
     for updates in range(settings.ages[0], settings.ages[-1] + 1, settings.ages[0]):
