@@ -26,6 +26,7 @@ from chunked_td.lab.statistics import LEAST_SEEDS
 from chunked_td.lab.store.directory import write_or_explain
 from chunked_td.lab.store.log import RunLog
 from chunked_td.lab.store.tables import load_table
+from chunked_td.lab.studies.atlas.report import count_text
 from chunked_td.lab.studies.three_scores.methods import LABELS, RULE
 from chunked_td.lab.studies.three_scores.protocol import family_called
 from chunked_td.lab.studies.three_scores.report import WINDOW, draw_scores
@@ -213,7 +214,7 @@ class AtlasAnswer:
                 for each in self.clear.values()
             ]
             rows.append((self.label(method), *cells))
-        heads = tuple(f"{SCORES[name]}, {len(each.cells)} families" for name, each in self.clear.items())
+        heads = tuple(f"{SCORES[name]}, {count_text(len(each.cells), 'family')}" for name, each in self.clear.items())
         which = "" if most is None or len(self.methods) <= most else f"{len(rows)} of {len(self.methods)} methods. "
         caption = f"{which}Mean over families, and the worst family in brackets; {seeds_text(self.seeds)}."
         return Table("scores" if most else "all-scores", caption, ("method", *heads), tuple(rows))
