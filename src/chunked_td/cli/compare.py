@@ -104,7 +104,7 @@ class Compare(ProblemOptions):
         """The settings, checked."""
         from chunked_td.features.maps import Features
         from chunked_td.lab.comparison import ComparisonSettings
-        from chunked_td.lab.comparison.arms import BY_DEFAULT, WITH_FEATURES
+        from chunked_td.lab.comparison.arms import BY_DEFAULT, FOR_VALUES, VALUES, WITH_FEATURES
         from chunked_td.lab.gym_environments import check_indexing
 
         check_counts(self, "episodes", "seeds", "max_steps")
@@ -112,7 +112,8 @@ class Compare(ProblemOptions):
         sources = self.sources
         if sources is None:
             env = self.make_env(self.env)
-            sources = WITH_FEATURES if isinstance(self.make_indexer(env), Features) else BY_DEFAULT
+            tables = FOR_VALUES if self.question == VALUES else BY_DEFAULT
+            sources = WITH_FEATURES if isinstance(self.make_indexer(env), Features) else tables
             env.close()
         same: dict[str, Any] = {field.name: getattr(self, field.name, None) for field in fields(ComparisonSettings)}
         own: dict[str, Any] = {

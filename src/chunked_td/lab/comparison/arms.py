@@ -42,6 +42,9 @@ grid."""
 BY_DEFAULT = tuple(id for id in SOURCES if id == DYNA or lambdas.SOURCES[id].by_default)
 """Sources compared by default; each further one has to be compiled for every bootstrap."""
 
+FOR_VALUES = (*BY_DEFAULT, "lineage+luck")
+"""The same for the question of values, with the rule that had better values than fixed λs on held-out problems."""
+
 WITH_FEATURES = tuple(id for id in BY_DEFAULT if id != DYNA)
 """The same where values are linear in features, without those that plan; and the sources that need features."""
 WITH_FEATURES += tuple(id for id, cls in lambdas.FEATURE_SOURCES.items() if cls.by_default)
