@@ -234,7 +234,7 @@ class ReturnBonus(_Bonus):
             exploration.spread[0] = np.sqrt(variance) if returns[0] > 1.0 else abs(episode[1])
 
 
-def check_policy_table(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
+def _check_probabilities(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
     """A table of probabilities, one row per state; a row may be all 0."""
     table = check_numbers(name, value, "probabilities, one row per state")
     if table.ndim != 2 or not table.size:
@@ -267,7 +267,7 @@ class GivenPolicy(Exploration):
 
     uses_epsilon = False
 
-    checks: ClassVar = {"table": check_policy_table}
+    checks: ClassVar = {"table": _check_probabilities}
 
     def __repr__(self) -> str:
         """Its size, and a digest of its numbers."""
