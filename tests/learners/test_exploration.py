@@ -404,3 +404,12 @@ def test_a_file_with_negative_visits_is_refused(tmp_path):
     path.write_bytes(pack(arrays))
     with pytest.raises(ValueError, match="exploration_visits must not be negative"):
         ctd.load(path)
+
+
+@pytest.mark.uncompiled
+def test_the_spread_of_returns_survives_a_large_mean():
+    agent = ctd.ExpectedSarsaLambda(World(1, (5,), 1), exploration=ctd.ReturnBonus(), discount=1.0)
+    for paid in (1e8, 1e8 + 1.0) * 3:
+        agent.start(0)
+        agent.step(paid, 1, True)
+    assert agent.tables.exploration.spread[0] == pytest.approx(0.5)

@@ -22,7 +22,7 @@ class Codebook(Indexer):
     z is the observation with every dimension scaled to [0, 1], and cut off there. While there are fewer than K centres,
     an observation that is farther than half a cell, K^(−1/n)/2 in n dimensions, from all of them becomes one itself. So
     codes lie where observations do. It is an indexer, for `indexer=` of a table or `codes=` of features. Looking up
-    (`find`, as in `act`) moves nothing.
+    (`find`, as in `act`) moves nothing. A look costs K distances.
 
     Args:
       space: a Box, or an environment that shows one. None if `low` and `high` say everything.
@@ -79,13 +79,15 @@ class Codebook(Indexer):
     def from_state(cls, state: Mapping[str, Any]) -> Codebook:
         """Rebuild from `state()`."""
         bounds, visits, centres = Discretise.from_state(state["bounds"]), state["visits"], state["centres"]
+        if not (isinstance(visits, np.ndarray) and isinstance(centres, np.ndarray)):
+            raise ValueError("state: centres and visits of a codebook must be arrays")
         used = np.count_nonzero(visits)
         made = cls(None, visits.size, list(bounds.low), list(bounds.high), state["rate"])
         right = visits.dtype == np.int64 and centres.dtype == np.float64 and (visits[:used] > 0).all()
         if not (right and centres.size == made.centres.size and math.prod(bounds.shape) == made._low.size):
             raise ValueError("state: centres, visits and bounds of a codebook do not belong together")
-        if not (np.isfinite(centres).all() and (visits >= 0).all()):
-            raise ValueError("state: centres of a codebook must be finite, and visits not negative")
+        if not (((centres >= 0.0) & (centres <= 1.0)).all() and (visits >= 0).all()):
+            raise ValueError("state: centres of a codebook must lie in [0, 1], and visits must not be negative")
         made.bounds, made.visits = bounds, visits.copy()
         made.centres = centres.reshape(made.centres.shape).copy()
         return made
@@ -93,7 +95,7 @@ class Codebook(Indexer):
 
 @kernel
 def place(centres, visits, z, reach, rate, learning):
-    """The nearest centre, −1 where there is none; while learning it moves, or z becomes a new one."""
+    """The nearest centre, −1 where there is none; while learning it moves, or z becomes one: beyond √reach of all."""
     best, least, k = -1, np.inf, 0
     while k < visits.size and visits[k] > 0:
         distance = 0.0

@@ -31,7 +31,7 @@ from chunked_td.learners.schedule import Schedule, check_schedule
 from chunked_td.policies import epsilon_greedy, optimistic_greedy, softmax, uniform_legal
 
 EPSILON = 0.1
-"""ε where nobody says another."""
+"""Default ε."""
 
 
 @dataclass(frozen=True)
@@ -183,12 +183,12 @@ class EpsilonPerStay(Exploration):
 
 @dataclass(frozen=True)
 class ReturnBonus(_Bonus):
-    """ε-greedy on Q(s,a) + c·σ/√(n(s,a) + 1): a bonus in the units of the problem, so that c = 1 fits small and large.
+    """ε-greedy on Q(s,a) + c·σ/√(n(s,a) + 1): a bonus in the units of the problem.
 
-    σ is the standard deviation of the discounted returns of all episodes so far; after one episode it is that return's
-    size, before it 0. It comes from what was earned, not from values, so that methods with noisy values do not explore
-    more. The bonus decides what is tried, not what is learned. `epsilon` is that of the learner. For one environment:
-    the episodes of copies in a vector environment would be summed as one.
+    σ is the standard deviation of the discounted returns of all episodes so far; in the first episode it is 0, in the
+    second the absolute return of the first. It comes from what was earned, not from values, so that methods with noisy
+    values do not explore more. The bonus decides what is tried, not what is learned. `epsilon` is that of the learner.
+    For one environment: the episodes of copies in a vector environment would be summed as one.
 
     Args:
       scale: c, positive.
@@ -197,7 +197,7 @@ class ReturnBonus(_Bonus):
     arrays: ClassVar[Mapping[str, str]] = {
         "visits": "int64[rows]",
         "episode": "float64[2]",  # γ^t, and the return up to t
-        "returns": "float64[3]",  # how many, their sum, the sum of their squares
+        "returns": "float64[3]",  # how many, their mean, the sum of squared deviations from it
         "spread": "float64[1]",  # σ
     }
 
@@ -227,11 +227,10 @@ class ReturnBonus(_Bonus):
         episode[0] *= discount
         if last:
             returns[0] += 1.0
-            returns[1] += episode[1]
-            returns[2] += episode[1] * episode[1]
-            mean = returns[1] / returns[0]
-            variance = max(returns[2] / returns[0] - mean * mean, 0.0)
-            exploration.spread[0] = np.sqrt(variance) if returns[0] > 1.0 else abs(episode[1])
+            apart = episode[1] - returns[1]
+            returns[1] += apart / returns[0]
+            returns[2] += apart * (episode[1] - returns[1])
+            exploration.spread[0] = np.sqrt(returns[2] / returns[0]) if returns[0] > 1.0 else abs(episode[1])
 
 
 def _check_probabilities(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
@@ -256,7 +255,7 @@ class GivenPolicy(Exploration):
 
     Learners with the same seed then see the same transitions, so that they differ in nothing but how they learn.
     Actions that are not legal are left out, and the rest made to sum to 1. Where that leaves nothing, and in states
-    beyond the table, all legal actions are alike.
+    beyond the table, all legal actions are equally likely.
 
     Args:
       table: float64[S, A], π(a|s) by the numbers that the learner's indexer gives to states; rows of zeros are for

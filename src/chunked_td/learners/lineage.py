@@ -43,7 +43,9 @@ RETURNS, COUNTS = ("share", "zero"), ("pairs", "steps")
 
 @dataclass(frozen=True)
 class Lineage(KernelSettings):
-    """The view of lineage traces, with its settings: `view=Lineage(…)`, or "lineage".
+    """Lineage traces: credit for a row passes a state by its share of the arrivals there, C(r, x)/(n(x) + prior).
+
+    It never rises again at later states. `view=Lineage(…)`, or "lineage".
 
     Args:
       prior: arrivals that the first value of a state counts for, from 0. The larger, the sooner credit stops at states

@@ -116,8 +116,8 @@ class FactoredChunkedExpectedSarsa(Learner):
 class LineageExpectedSarsa(Learner):
     """Expected-SARSA with lineage traces and half expected TD errors, for late, noisy rewards.
 
-    A state-action pair bootstraps at a later state only by what other pairs have brought there (`Lineage`), and half of
-    each TD error is its mean under the counted model (`ExpectedError`). Tables only.
+    Where many pairs lead to a state, each of them bootstraps there; where only one does, its credit passes on
+    (`Lineage`). Each TD error is half as it came, half its mean under the counted model (`ExpectedError`). Tables only.
 
     Args:
       env: a Gymnasium environment.

@@ -232,11 +232,11 @@ def methods_in(text: str | Path) -> tuple[Arm, ...]:
     """The methods in a Python file of yours: its METHODS, or its λ sources (`read_sources`)."""
     try:
         path = str(text).partition(".py:")[0]
-        listed = getattr(load_file(path, "--lambda-source"), "METHODS", None) if path == str(text) else None
+        listed = getattr(load_file(path, "--method"), "METHODS", None) if path == str(text) else None
         if listed is None:
             return tuple(_of_source(source, source) for source in read_sources(str(text)))
     except ValueError as error:
         raise UsageError(str(error)) from error
     if not all(isinstance(arm, Arm) for arm in listed):
-        raise UsageError(f"--lambda-source {text}: METHODS must be a list of chunked_td.lab.study.Arm")
+        raise UsageError(f"--method {text}: METHODS must be a list of chunked_td.lab.study.Arm")
     return tuple(listed)

@@ -1,6 +1,6 @@
 """The answer of `chunked-td atlas`: a method at three scores, in three sentences, one picture and one table.
 
-    build_page(Path("runs/atlas"), arms, ["mine"])     # reads runs.parquet, writes atlas.html, figures/ and tables/
+    build_page(Path("runs/atlas"), {"mine": "Mine"}, ["mine"])     # runs.parquet → atlas.html, figures/, tables/
 
 The three scores are never added up. Each is normalised problem by problem: 0 is the worst and 1 the best fixed λ, with
 step sizes and λs chosen on other seeds than those scored (`chunked_td.lab.studies.three_scores.results`).
@@ -165,7 +165,7 @@ class AtlasAnswer:
 
     def nearest(self, method: str) -> str | None:
         """The other method whose scores differ least from this one's, in the mean over scores and families."""
-        others = [name for name in self.methods if name not in self.subjects or name == RULE != method]
+        others = [name for name in self.methods if name != method and (name not in self.subjects or name == RULE)]
         return min(others, key=lambda name: self._distance(method, name), default=None)
 
     def _distance(self, one: str, other: str) -> float:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from chunked_td.lab.store.batch_store import Store
 
-LEAST = {"memory_len": 0.375, "memory_size": 0.375, "umbrella_length": 0.25}
+MOST_MISTAKES = {"memory_len": 0.375, "memory_size": 0.375, "umbrella_length": 0.25}
 """A setting is solved if the share of mistaken episodes lies below this."""
 
 
@@ -65,6 +65,6 @@ class BsuiteResults:
     def scores(self, experiment: str, arm: str) -> np.ndarray:
         """bsuite's score of every repeat, float64[repeats]."""
         mistakes = self.mistakes(experiment, arm)
-        if experiment in LEAST:
-            return (mistakes < LEAST[experiment]).mean(axis=1)
+        if experiment in MOST_MISTAKES:
+            return (mistakes < MOST_MISTAKES[experiment]).mean(axis=1)
         return np.clip(1.0 - mistakes.mean(axis=1), 0.0, 1.0)

@@ -12,12 +12,11 @@ CHECKPOINTS = 9
 
 
 class SolvedProblem(NamedTuple):
-    """A transition table and its exact numbers, as kernels read them; a row is s·A + a."""
+    """A transition table and its exact numbers; a row is s·A + a."""
 
     first: Annotated[np.ndarray, "int64[rows + 1]"]
     target: Annotated[np.ndarray, "int64[n]"]
     chance: Annotated[np.ndarray, "float64[n]"]
-    reward: Annotated[np.ndarray, "float64[n]"]
     ends: Annotated[np.ndarray, "bool[n]"]
     legal: Annotated[np.ndarray, "bool[S, A]"]
     start: Annotated[np.ndarray, "int64[b]"]
@@ -53,7 +52,6 @@ def prepare(table: TransitionTable, discount: float) -> SolvedProblem:
         first=np.asarray(table.first),
         target=np.asarray(table.target),
         chance=np.asarray(table.chance),
-        reward=np.ascontiguousarray(reward),
         ends=np.asarray(table.ends),
         legal=legal,
         start=np.asarray(table.start),

@@ -6,7 +6,6 @@ Design families are those of the atlas on which rules may be designed. Held-out 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,9 +26,9 @@ EXPONENTS = tuple(range(0, -9, -1))
 def all_families() -> dict[str, Family]:
     """Every family by id: the atlas's, and those of `held_out`."""
     from chunked_td.lab.studies.atlas.families import FAMILIES
+    from chunked_td.lab.studies.three_scores.held_out import FAMILIES as HELD_OUT
 
-    held_out = importlib.import_module("chunked_td.lab.studies.three_scores.held_out").FAMILIES
-    return {**FAMILIES, **{family.id: family for family in held_out}}
+    return {**FAMILIES, **{family.id: family for family in HELD_OUT}}
 
 
 def families(held_out: bool) -> dict[str, Family]:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from chunked_td.lab.store.batch_store import Store
 
-SCORES = ("values", "decisions", "control", "control-greedy", "control-error-bonus")
 Runs = dict[tuple[str, str], dict[str, np.ndarray]]
 """{(family, setting): {method: float64[step sizes, seeds]}} of one score."""
 
@@ -145,6 +144,10 @@ def raw_scores(table: Any) -> dict[str, Runs]:
         part = part.sort("exponent", "seed", descending=[True, False], maintain_order=True)
         for (family, setting, method), rows in part.group_by("family", "setting", "method", maintain_order=True):
             seeds = rows["seed"].n_unique()
+            if len(rows) != seeds * rows["exponent"].n_unique():
+                raise ValueError(
+                    f"{family} {setting}, {method}: step sizes must have the same seeds, got {len(rows)} runs"
+                )
             each = rows[column].to_numpy().astype(np.float64).reshape(-1, seeds)
             runs.setdefault((family, setting), {})[method] = np.maximum(each, -1e30)
         if runs:

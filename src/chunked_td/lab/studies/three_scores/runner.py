@@ -55,9 +55,10 @@ class ScoreRunner(BatchRunner):
     def scores(self, batch: Batch, threads: int | None) -> Scores:
         """The scores of a batch, float64[R, 1] each; −∞ where a run has diverged."""
         problem, arm, episodes = batch.protocol.environment.build(), batch.arm, batch.episodes
-        given, rows = self.behaviour == "given", problem.exact.legal.shape
-        acting: dict[str, Any] = {"exploration": GivenPolicy(problem.exact.policy)} if given else {}
-        if not given:
+        given = self.behaviour == "given"
+        if given:
+            acting: dict[str, Any] = {"exploration": GivenPolicy(problem.exact.policy)}
+        else:
             bonus = ReturnBonus() if self.behaviour == "bonus" else None
             acting = {"epsilon": batch.protocol.epsilons(episodes), "exploration": bonus}
         with warnings.catch_warnings():
@@ -72,7 +73,7 @@ class ScoreRunner(BatchRunner):
                 discount=batch.protocol.discount,
                 episodes=episodes,
                 record_at=checkpoints(episodes).tolist(),
-                probes=list(np.ndindex(rows)) if given else (),
+                probes=list(np.ndindex(problem.exact.legal.shape)) if given else (),
                 threads=threads,
                 **acting,
                 **arm.options,
