@@ -87,7 +87,7 @@ def test_one_update_of_the_model_against_plain_numpy():
 
 def test_kept_percepts_are_those_below_the_threshold():
     memory = RecurrentMemory("kept", SMALL, slots=2, threshold=0.6)
-    model = memory.init(jax.random.key(0), SourceSizes(3, 0, (3,), 2))
+    model = SMALL.init(jax.random.key(0), SourceSizes(3, 0, (3,), 2))
     biases = (model.weights.head.biases[0], jnp.log(jnp.asarray([0.7, 0.2, 0.1])))
     model = model._replace(weights=model.weights._replace(head=model.weights.head._replace(biases=biases)))
     x = jnp.eye(3)
