@@ -41,7 +41,7 @@ class Atlas(EngineOptions):
         from chunked_td.lab.studies.atlas.run import atlas, atlas_page
 
         if self.page_only:
-            return atlas_page(self.out, self.lambda_source)
+            return atlas_page(self.out, self.lambda_source, self.families)
         check_counts(self, "seeds", "threads")
         return atlas(
             out=self.out,

@@ -92,8 +92,10 @@ def color_of(name: str) -> str:
 
 def _formula_in(doc: str | None) -> str:
     """The indented lines of a docstring before its list of arguments, as one line."""
-    text = re.split(r"(?m)^(?:Args|Attributes):", inspect.cleandoc(doc or ""))[0]
-    return "; ".join(" ".join(line.split()) for line in text.splitlines() if line.startswith(" "))
+    lines = re.split(r"(?m)^(?:Args|Attributes):", inspect.cleandoc(doc or ""))[0].splitlines()
+    indented = [line for line in lines if line.startswith(" ")]  # none where the formula is the last thing there
+    formula = indented or [line for line in lines[1:] if "λ" in line and "=" in line]
+    return "; ".join(" ".join(line.split()) for line in formula)
 
 
 def classes_in(package: str, path: Iterable[str], base: type[T], skip: tuple[str, ...] = ()) -> list[type[T]]:

@@ -105,15 +105,17 @@ def atlas(
 
 
 @guarded
-def atlas_page(folder: str | Path, files: Sequence[str | Path] = ()) -> int:
+def atlas_page(folder: str | Path, files: Sequence[str | Path] = (), families: Sequence[str] = ()) -> int:
     """Make the page anew from the runs in a folder; runs nothing.
 
     Args:
       folder: where runs.parquet is; the page goes there.
       files: Python files with methods of the user's, which the page is then about.
+      families: as in `atlas`; files with families that the runs hold have to be named again.
     Returns:
       exit code, as in `reproduce`.
     """
+    chosen_families(families, quick=False)
     return _write(Path(folder), *chosen_methods(False, files), RunOptions())
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from chunked_td.lab.errors import UsageError
 from chunked_td.lab.identity import is_ours, source_hash
 from chunked_td.lab.study import Arm, Environment, Protocol, Size, Study
 
@@ -44,7 +45,9 @@ def families(held_out: bool) -> dict[str, Family]:
 
 def family_called(name: str) -> Family:
     """The family with this id."""
-    return all_families()[name]
+    if (found := all_families().get(name)) is None:
+        raise UsageError(f"--families: the runs hold the family {name!r}, which is not of this package; name its file")
+    return found
 
 
 class CreditProblem:
