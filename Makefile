@@ -52,7 +52,6 @@ SMALL := --profile smoke --no-report --out $(OUT)
 reproduce: $(READY)
 	$(BIN)/chunked-td reproduce memory-marks $(SMALL) --arms chunked-falling
 	$(BIN)/chunked-td reproduce bsuite $(SMALL) --cells bsuite-memory-size bsuite-discounting-chain --arms chunked
-	$(BIN)/chunked-td reproduce fan-in $(SMALL) --cells backward-sarsa-fan-in --arms backward 0.9
 	$(BIN)/chunked-td reproduce compression $(SMALL) --cells compression-known-5 --arms compressor-gru
 	$(BIN)/chunked-td reproduce --profile quick --out $(OUT)
 
