@@ -676,8 +676,8 @@ EDITS = (
     Edit(
         "the spread of returns is their size",
         "learners/exploration.py",
-        "returns[2] / returns[0] - mean * mean",
-        "returns[2] / returns[0]",
+        "returns[2] += apart * (episode[1] - returns[1])",
+        "returns[2] += episode[1] * episode[1]",
         EXPLORATION,
     ),
     Edit(
