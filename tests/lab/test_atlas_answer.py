@@ -25,7 +25,7 @@ def runs(levels, *, families=FAMILIES, seeds=20, noise=1e-3):
     """
     rng, rows = np.random.default_rng(1), []
     for family in families:
-        for method in [*FIXED, RULE, *{name if isinstance(name, str) else name[0] for name in levels}]:
+        for method in dict.fromkeys([*FIXED, RULE, *(key if isinstance(key, str) else key[0] for key in levels)]):
             for behaviour in ("given", "bonus"):
                 for exponent in (0, -2):
                     for seed in range(seeds):
