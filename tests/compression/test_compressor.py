@@ -244,10 +244,21 @@ class TestInput:
         with pytest.raises((TypeError, ValueError), match=rf"^{name} must be .*, got {value!r}"):
             ctd.HistoryCompressor(**{name: value})
 
-    @pytest.mark.parametrize("items", [[[0, 0]], [[2, 0, 0]], [[5, 0], [2, 0]], [[0.5, 1.0]], [[0, -1], [2, 0]]])
+    @pytest.mark.parametrize(
+        "items", [[[0, 0]], [[2, 0, 0]], [[5, 0], [2, 0]], [[0.5, 1.0]], [[0, -1], [2, 0]], [[0, 1 << 16], [2, 0]]]
+    )
     def test_what_was_not_compressed_here_is_refused(self, items):
         with pytest.raises(ValueError, match="compressed is an array"):
             ctd.HistoryCompressor(hidden=4, alphabet="ab").decompress(np.array(items))
+
+    def test_an_end_before_the_end_is_refused(self):
+        with pytest.raises(ValueError, match="compressed leads to an end before its last item"):
+            ctd.HistoryCompressor(hidden=4, alphabet="ab").decompress(np.array([[2, 0], [2, 0]]))
+
+    def test_few_rows_that_describe_too_much_are_refused_before_memory_is_taken(self):
+        made = ctd.HistoryCompressor(hidden=4, alphabet="ab", time_bits=30)
+        with pytest.raises(ValueError, match=r"compressed describes 1,000,000,002 items; decompress takes at most"):
+            made.decompress(np.array([[0, 1_000_000_000], [2, 0]]))
 
 
 def test_the_same_seed_gives_the_same_bits():

@@ -41,6 +41,8 @@ from chunked_td.compression.training import Level, Plan, start_runs, train_runs
 
 END = "<end>"
 """What closes every sequence, where a symbol is to be shown."""
+LONGEST = 1 << 24
+"""Items of a sequence that `decompress` gives back, at most: a few crafted rows could ask for any memory."""
 
 
 @dataclass(frozen=True)
@@ -257,8 +259,12 @@ class HistoryCompressor:
         items = compressed.items if isinstance(compressed, Compressed) else np.asarray(compressed)
         self._check_items(items)
         for number in reversed(range(self.levels - 1)):
+            if (length := int(np.sum(items[:, -1], dtype=np.int64)) + len(items)) > LONGEST:
+                raise ValueError(f"compressed describes {length:,} items; decompress takes at most {LONGEST:,}")
             below, given = put_back(items)
             items = replay(levels[number].predictor, self.criterion, below, given, self._draws(number)).items
+        if np.any(items[:-1, 0] >= len(alphabet)):
+            raise ValueError("compressed leads to an end before its last item: another compressor made it, or none did")
         return [alphabet[number] for number in items[:-1, 0]]
 
     def _numbers(self, sequence: list[Any], name: str) -> np.ndarray:
@@ -297,10 +303,17 @@ class HistoryCompressor:
     def _check_items(self, items: np.ndarray) -> None:
         end = len(self._known())
         shaped = items.ndim == 2 and items.shape[1] == self.levels and len(items) and items.dtype.kind in "iu"
-        if not shaped or items[-1, 0] != end or items.min() < 0 or items[:, 0].max() > items[-1, 0]:
+        most = 1 << self.time_bits
+        if (
+            not shaped
+            or items[-1, 0] != end
+            or items.min() < 0
+            or items[:, 0].max() > end
+            or items[:, 1:].max(initial=0) >= most
+        ):
             raise ValueError(
                 f"compressed is an array {items.dtype}{list(items.shape)}; it takes what compress gave: "
-                f"int32[kept, {self.levels}], symbols below {end}, the last row's symbol {end}"
+                f"int32[kept, {self.levels}], symbols below {end}, the last row's symbol {end}, times below {most:,}"
             )
 
 
