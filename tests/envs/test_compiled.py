@@ -101,7 +101,7 @@ def test_dynamics_of_environments():
 
 
 def test_what_has_no_compiled_dynamics():
-    with pytest.raises(ValueError, match=r"CartPoleEnv has none"):
+    with pytest.raises(ValueError, match=r"CartPoleEnv does not publish its transitions"):
         ctd.dynamics_of("CartPole-v1")
     with pytest.raises(ValueError, match=r"horizon must be given"):
         ctd.dynamics_of("CliffWalking-v1")

@@ -127,3 +127,36 @@ def test_a_table_with_the_memory_solves_it():
         earned[slots] = runs.returns_at[:, -1] / 100
     assert (earned[2] >= 0.95).all()
     assert (earned[0] < 0.8).all()
+
+
+@pytest.mark.parametrize("active", [False, True])
+def test_the_task_for_networks_is_the_same_maze(active):
+    """All action sequences with both goals, in one program."""
+    jax, corridor = pytest.importorskip("jax"), 2
+    from chunked_td.envs.tasks import TimedTMazeTask
+
+    task, horizon = TimedTMazeTask(corridor, active), corridor + (3 if active else 1)
+    every = np.array(list(itertools.product(range(4), repeat=horizon)))
+
+    def play(key, actions):
+        start, first = task.reset(key)
+
+        def step(state, action):
+            done = task.step(key, state, action)
+            return done.state, (done.observation[0], done.reward, done.terminated, done.score)
+
+        return start.goal, first[0], jax.lax.scan(step, start, actions)[1]
+
+    goals = set()
+    for seed in range(4):
+        goal, first, (percepts, rewards, ended, scores) = jax.jit(jax.vmap(play, (None, 0)))(
+            jax.random.key(seed), every
+        )
+        goals.add(int(goal[0]))
+        for k, actions in enumerate(every):
+            expected = defined(corridor, active, int(goal[0]), actions)
+            assert [WRITTEN[int(p)] for p in (first[k], *percepts[k])] == [shown for shown, _, _ in expected]
+            np.testing.assert_allclose(rewards[k], [reward for _, reward, _ in expected[1:]], rtol=1e-6)
+            assert ended[k].tolist() == [done for _, _, done in expected[1:]]
+            assert scores[k][-1] == expected[-1][1]
+    assert goals == {-1, 1}

@@ -85,7 +85,7 @@ def published(env: Any, starts: Any, horizon: Any) -> dict[str, Any]:
         )
     if getattr(inner, "P", None) is None:
         raise ValueError(
-            f"env must publish its transitions as env.unwrapped.P, and {kind} has none; "
+            f"env: {kind} does not publish its transitions as env.unwrapped.P; "
             f"TransitionTable.from_outcomes takes a function from (state, action) to outcomes instead"
         )
     if getattr(inner, "fickle_passenger", False):

@@ -6,6 +6,7 @@ catch, catch-wind                a grid of symbols, the reward is delayed
 memory                           a cue to remember (the last percepts are the observation)
 t-maze                           a signal to remember through a corridor whose cells look alike; agents need a memory
 t-maze-look                      the signal must be fetched first, and prizes are random; likewise
+t-maze-timed, t-maze-timed-active   the T-mazes of Ni et al. (2023), of 10 steps; likewise
 charge, charge-mirrored          Accumulated-Charge and its mirror image
 cart-pole                        continuous observations
 
@@ -24,7 +25,7 @@ from chunked_td.envs.fan_in.jax import FanInTask
 from chunked_td.envs.foreign import OTHERS, GymnaxTask, XLandTask, make_foreign, make_other
 from chunked_td.envs.jax_task import JaxTask, RecentPercepts
 from chunked_td.envs.memory_chain.jax import MemoryTask
-from chunked_td.envs.t_maze.jax import TMazeTask
+from chunked_td.envs.t_maze.jax import TimedTMazeTask, TMazeTask
 from chunked_td.envs.umbrella.jax import UmbrellaTask
 
 TASKS: dict[str, JaxTask] = {
@@ -44,6 +45,8 @@ TASKS: dict[str, JaxTask] = {
 HIDDEN_TASKS: dict[str, JaxTask] = {
     "t-maze": TMazeTask(),
     "t-maze-look": TMazeTask(numbered=True, look=True, prizes=4, walls=False),
+    "t-maze-timed": TimedTMazeTask(),
+    "t-maze-timed-active": TimedTMazeTask(active=True),
 }
 """Tasks whose observations hide it: agents need a memory."""
 

@@ -43,7 +43,7 @@ class AgentRunner(BatchRunner):
 
     def packages(self, batch: Batch) -> tuple[str, ...]:
         """JAX, and what the task comes from."""
-        name = batch.protocol.environment.arguments["name"]
+        name = batch.protocol.environment.arguments.get("name", "")
         package = _PACKAGES.get(name) or _PACKAGES.get(name.split("-")[0])
         return ("jax", package) if package else ("jax",)
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from chunked_td.lab.studies.memory_marks.protocol import ARMS, PUBLISHED
+from chunked_td.lab.studies.memory_marks.protocol import ARMS, NETWORK_ARMS, NETWORK_CORRIDORS, PUBLISHED
 from chunked_td.lab.studies.memory_marks.results import SHARE, MemoryMarks
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, Claim, Verdict
 
@@ -38,6 +38,15 @@ def _chunked(results: MemoryMarks, _: Mapping[str, Any]) -> Verdict:
     return Verdict(HOLDS if all(wins) else IN_PART if any(wins) else FAILS, "; ".join(texts))
 
 
+def _networks(results: MemoryMarks, _: Mapping[str, Any]) -> Verdict:
+    shares = {arm.label: results.shares("passive", arm.id) for arm in NETWORK_ARMS}
+    text = "; ".join(f"{label}: {found[NETWORK_CORRIDORS[0]]:.0%}" for label, found in shares.items() if found)
+    if not text:
+        return Verdict(NOT_RUN, "networks were not run")
+    best = max(found.get(NETWORK_CORRIDORS[0], 0.0) for found in shares.values())
+    return Verdict(HOLDS if best >= SHARE else IN_PART if best > 0 else FAILS, f"share of seeds that solve it: {text}")
+
+
 def _blind(results: MemoryMarks, _: Mapping[str, Any]) -> Verdict:
     shares = [s for maze in PUBLISHED for arm in ARMS for s in results.shares(maze, arm.id, memory=False).values()]
     if not shares:
@@ -64,6 +73,9 @@ CLAIMS = (
     Claim("memory-chunked", "ours", "Chunked SARSA reaches as far as SARSA(0.9).",
           "In every maze and with every way to explore in which both were run to the published length. In part: in "
           "some.", (), _chunked, "λ from the model reaches as far as a fixed one", figure="figures/reach.svg"),
+    Claim("memory-networks", "ours", f"With a network as its memory, PPO solves the passive T-maze of "
+          f"{NETWORK_CORRIDORS[0]} steps.", f"For one memory and λ, at least {SHARE:.0%} of 20 seeds in the published "
+          "number of episodes. In part: some seed.", (), _networks, "PPO with a recurrent network solves 50 steps"),
     Claim("memory-needed", "ours, a control", "Without the memory no arm solves a corridor of 50 steps.",
           "No seed of any arm in either maze.", (), _blind, "nothing is solved without the memory"),
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from chunked_td.lab.studies.deep.runner import AgentRunner
 from chunked_td.lab.study import Arm, Environment, Protocol, Size, Study, misses_and_returns
 from chunked_td.learners.exploration import CountBonus, EpsilonPerStay
 from chunked_td.learners.schedule import Schedule
@@ -25,6 +26,15 @@ LAST = 100
 SEEN, JUDGED = 4, 20
 """Seeds that trials had seen; seeds after them."""
 STEP_SIZES = (0.05, 0.02)
+NETWORKS = {
+    "ppo-kept": "PPO reads percepts its GRU did not predict",
+    "ppo-state": "PPO reads the state of a GRU",
+}
+"""Networks, by agent and memory: labels."""
+NETWORK_LAMBDAS = {"0.95": "λ = 0.95", "recurrent": "λ from the GRU"}
+NETWORK_CORRIDORS = (50,)
+NETWORK_STEP_SIZE, BLOCKS = 3e-4, 20
+"""Of PPO; parts of a run, of which the last is scored."""
 
 _LAMBDAS = {
     "sarsa-0": ("SARSA(0)", 0.0),
@@ -95,12 +105,47 @@ def protocol_of(maze: str, corridor: int, memory: bool = True, tiny: bool = Fals
     )
 
 
+NETWORK_ARMS = tuple(
+    Arm(f"{name}-{of}", f"{label}, {text}", name.split("-")[0], of, in_paper=False, group="networks")
+    for name, label in NETWORKS.items()
+    for of, text in NETWORK_LAMBDAS.items()
+)
+"""Networks, as tables of results name them."""
+
+
+def network_protocol(name: str, corridor: int, tiny: bool = False) -> Protocol:
+    """The protocol of networks in a passive maze; ids of arms are λs."""
+    agent, memory = name.split("-")
+    steps = 4_096 if tiny else BUDGETS["passive"][corridor] * (corridor + 1)
+    seeds, blocks = (2, 2) if tiny else (SEEN + JUDGED, BLOCKS)
+    return Protocol(
+        id=f"memory-marks-passive-{corridor}-{name}",
+        title=f"passive T-maze, L = {corridor:,}: {NETWORKS[name]}",
+        environment=Environment("chunked_td.envs.tasks:TimedTMazeTask", {"corridor": corridor}),
+        arms=tuple(Arm(id, label, agent, id, in_paper=False) for id, label in NETWORK_LAMBDAS.items()),
+        exponents=(0,),
+        step_sizes=(NETWORK_STEP_SIZE,),
+        episodes=steps,
+        unit="steps",
+        scoring="score",
+        score_label="score",
+        smoke=Size(seeds, steps),
+        record=((steps, steps // blocks),),
+        seeds=seeds,
+        seeds_per_batch=seeds,
+        steps_per_episode=1.0,
+        runner=AgentRunner((tuple(NETWORK_LAMBDAS),), 0, SEEN, memory),
+    )
+
+
 def protocols(profile: str) -> list[Protocol]:
-    """All lengths, and the controls; one short maze each where the profile is not "paper"."""
+    """All lengths, the controls, and networks; one short maze each where the profile is not "paper"."""
     if profile != "paper":
-        return [protocol_of(maze, 5, tiny=True) for maze in BUDGETS]
+        tables = [protocol_of(maze, 5, tiny=True) for maze in BUDGETS]
+        return [*tables, *(network_protocol(name, 5, tiny=True) for name in NETWORKS)]
     found = [protocol_of(maze, corridor) for maze, lengths in BUDGETS.items() for corridor in lengths]
-    return found + [protocol_of(maze, BLIND, memory=False) for maze in BUDGETS]
+    found += [protocol_of(maze, BLIND, memory=False) for maze in BUDGETS]
+    return found + [network_protocol(name, corridor) for name in NETWORKS for corridor in NETWORK_CORRIDORS]
 
 
 STUDY = Study(

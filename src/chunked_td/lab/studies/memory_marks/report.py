@@ -7,8 +7,10 @@ from typing import Any
 
 from chunked_td.lab.report.page import write_parts
 from chunked_td.lab.results.tables import markdown
-from chunked_td.lab.studies.memory_marks.protocol import ARMS, BUDGETS, PUBLISHED
+from chunked_td.lab.studies.memory_marks.protocol import ARMS, BUDGETS, NETWORK_ARMS, PUBLISHED
 from chunked_td.lab.studies.memory_marks.results import SHARE, MemoryMarks
+
+ROWS = (*ARMS, *NETWORK_ARMS)
 
 
 def PAGE(folder: Path, results: MemoryMarks) -> Path:
@@ -21,7 +23,7 @@ def PAGE(folder: Path, results: MemoryMarks) -> Path:
 def reach_table(results: MemoryMarks) -> str:
     """The longest corridor per arm and maze, beside the longest published."""
     rows: list[tuple[str, ...]] = [("published: transformer with DQN", f"{PUBLISHED['passive']:,}", "does not help")]
-    for arm in ARMS:
+    for arm in ROWS:
         cells = []
         for maze in BUDGETS:
             tried = results.shares(maze, arm.id)
@@ -34,7 +36,7 @@ def reach_table(results: MemoryMarks) -> str:
 
 def solved_table(results: MemoryMarks, maze: str) -> str:
     """The share of judged seeds that solved each length, an arm per row."""
-    every = {arm.label: results.shares(maze, arm.id) for arm in ARMS}
+    every = {arm.label: results.shares(maze, arm.id) for arm in ROWS}
     shares = {label: found for label, found in every.items() if found}
     lengths = sorted({length for found in shares.values() for length in found})
     rows = [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from chunked_td.lab.results.runs import per_run, stored_arms
 from chunked_td.lab.statistics import reach
 from chunked_td.lab.store.tables import load_table
-from chunked_td.lab.studies.memory_marks.protocol import BUDGETS, JUDGED, SEEN, protocols
+from chunked_td.lab.studies.memory_marks.protocol import BUDGETS, JUDGED, NETWORKS, SEEN, protocols
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,10 +26,13 @@ def COLLECT(store: Store) -> pl.DataFrame:
 
     frames = []
     for protocol, arm, runs in stored_arms(store, protocols):
-        about = protocol.environment.arguments
-        named = {"maze": "active" if about["active"] else "passive", "corridor": about["corridor"]}
-        named |= {"memory": about["slots"] > 0, "arm": arm, "episodes": runs.length}
-        frames.append(per_run(runs, named, mean_return=runs.columns["mean_return"][:, :, -1]))
+        about, column, episodes, network = protocol.environment.arguments, "mean_return", runs.length, ""
+        if "slots" not in about:  # networks; their lengths are in steps
+            column, episodes = "returns", runs.length // (about["corridor"] + 1)
+            network = f"{next(name for name in NETWORKS if protocol.id.endswith(name))}-"
+        named = {"maze": "active" if about.get("active") else "passive", "corridor": about["corridor"]}
+        named |= {"memory": about.get("slots", 1) > 0, "arm": network + arm, "episodes": episodes}
+        frames.append(per_run(runs, named, mean_return=runs.columns[column][:, :, -1]))
     return pl.concat(frames).sort("memory", "maze", "corridor", "arm", "step_size", "seed")
 
 
