@@ -136,7 +136,7 @@ def test_compare_plays_wrappers_and_indexers_in_gymnasium(tmp_path, capsys, monk
 
     monkeypatch.setattr(running, "_in_workers", lambda runs: [running._one_run(run) for run in runs])  # no processes
     assert run(*command) == 0
-    assert "not compiled: wrappers, bins and indexers" in capsys.readouterr().out
+    assert "not compiled (wrappers, bins and indexers" in capsys.readouterr().out
     assert pl.read_parquet(tmp_path / "compare.parquet")["mean_return"].max() in (0.0, 2.0)
 
 

@@ -33,6 +33,7 @@ from chunked_td._files import write_atomically
 from chunked_td._loading import require
 from chunked_td.analysis.causes import AT, BREAK, StepFacts, certain_lambda
 from chunked_td.bootstraps import STATE
+from chunked_td.indexing.indexers import place_text
 from chunked_td.lambdas.base import LambdaSource, as_lambda_source
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.learners.learner import Learner
@@ -295,7 +296,7 @@ def explain(agent: Learner, env: Any, seed: int = 0, *, against: Any = (), max_s
         player.agent.start(observation, info, action=action)
     places, actions, rewards, ended = [], [], [], ""
     while not ended:
-        places.append(_place(first, first.indexer.find(observation)))
+        places.append(place_text(first.indexer, first.indexer.find(observation)))
         actions.append(action)
         observation, reward, terminated, truncated, info = step(env, action)
         cut = not (terminated or truncated) and len(actions) >= max_steps
@@ -314,13 +315,6 @@ def explain(agent: Learner, env: Any, seed: int = 0, *, against: Any = (), max_s
     spec = getattr(env, "spec", None)
     name = spec.id if spec is not None else type(getattr(env, "unwrapped", env)).__name__
     return Explanation(name, tuple(places), np.array(actions), np.array(rewards), ended, credits)
-
-
-def _place(agent: Learner, state: int) -> str:
-    """An observation as short text: its components, or its id."""
-    if agent.indexer.nvec is not None and len(agent.indexer.nvec) > 1:
-        return " ".join(map(str, agent.indexer.components(state)))
-    return str(state) if agent.indexer.fixed else f"#{state}"
 
 
 def _rival(agent: Learner, env: Any, other: Any) -> Learner:
@@ -531,7 +525,7 @@ def watch_training(
         lambda_t = agent.memory.lambda_t
         if state not in steps:
             steps[state], sums[state] = np.zeros(n, np.int64), np.zeros((n, d))
-            places[state] = _place(agent, state)
+            places[state] = place_text(agent.indexer, state)
         steps[state][window] += 1
         sums[state][window] += lambda_t
         total[window] += 1

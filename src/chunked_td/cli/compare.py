@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 NARROW = 70
 """A terminal with fewer columns gets the ranking as a list."""
+WIDE = 120
+"""A terminal with fewer columns gets no step sizes and no distances: they would break numbers."""
 Bootstrap = Literal["sarsa", "expected_sarsa", "q_learning"]
 
 
@@ -129,25 +131,28 @@ class Compare(ProblemOptions):
 
 def print_ranking(found: Comparison) -> None:
     """The first ten arms, and what is apart, as a table."""
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
-    from chunked_td.lab.comparison.page import TOP, apart_rows, ranking_table
+    from chunked_td.lab.comparison.page import TOP, apart_rows, plain_rows, ranking_table
 
     console, title = Console(), f"{found.settings.env}, {found.seeds} seeds: {found.settings.score}"
-    plain = [row for row in found.rows if not row.plans]
+    plain = plain_rows(found)
     parts = [ranking_table(found, plain[:TOP], "ranking"), ranking_table(found, apart_rows(found), "apart")]
     if console.width < NARROW:  # columns would break numbers
         rows = [dict(zip(part.columns, cells, strict=True)) for part in parts for cells in part.rows]
         lines = [[f"{name}: {text}".removeprefix(": ") for name, text in row.items() if text] for row in rows]
         console.print(title, *("\n  ".join(line) for line in lines), sep="\n", markup=False, highlight=False)
     else:
-        table = Table(title=title, title_justify="left")
-        for column in parts[0].columns:
-            table.add_column(column, justify="left" if column in ("learner", "") else "right", overflow="fold")
+        console.print(title, markup=False, highlight=False)
+        table = Table(box=SIMPLE_HEAD)
+        shown = 3 if console.width < WIDE else 5
+        for column in parts[0].columns[:shown]:
+            table.add_column(column, justify="left" if column in ("learner", "verdict") else "right", overflow="fold")
         for part in parts:
             for cells in part.rows:
-                table.add_row(*cells)
+                table.add_row(*cells[:shown])
             table.add_section()
         console.print(table)
     left = len(plain[TOP:]) + len(found.diverged)

@@ -63,6 +63,13 @@ class Indexer(ABC):
         return f"{type(self).__name__}({known})"
 
 
+def place_text(indexer: Indexer, state: int) -> str:
+    """An observation as short text: its components, or its id."""
+    if indexer.nvec is not None and len(indexer.nvec) > 1:
+        return " ".join(map(str, indexer.components(state)))
+    return str(state) if indexer.fixed else f"#{state}"
+
+
 def checked_id(state: int, size: int) -> int:
     """`state` as an int, or an error where it is not a known id."""
     state = as_integer(state)

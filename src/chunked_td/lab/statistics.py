@@ -46,10 +46,12 @@ class Estimate(NamedTuple):
         """As "0.93 [0.88, 0.97]". Args: spec: how numbers are written."""
         return f"{self.value:{spec}} [{self.low:{spec}}, {self.high:{spec}}]".replace("-", "−")
 
-    def span(self, spec: str) -> str:
-        """As "0.93 (0.88 to 0.97)"; the number alone where there is no interval."""
-        ends = "" if np.isnan(self.low) else f" ({self.low:{spec}} to {self.high:{spec}})"
-        return f"{self.value:{spec}}{ends}"
+    def span(self) -> str:
+        """As "0.93 (0.88 to 0.97)", with two digits of the interval's width; the number alone where there is none."""
+        if np.isnan(self.low):
+            return f"{self.value:.4g}".replace("-", "−")
+        places = max(0, 1 - int(np.floor(np.log10(self.high - self.low))))
+        return "{:.{n}f} ({:.{n}f} to {:.{n}f})".format(*self, n=places).replace("-", "−")
 
     def __neg__(self) -> Estimate:
         return Estimate(-self.value, -self.high, -self.low)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.comparison.answer import best_of, caveats, direct_texts, headline
+from chunked_td.lab.comparison.answer import best_of, caveats, headline, learned, named, points, recommended, verdict
 from chunked_td.lab.comparison.arms import BOOTSTRAPS, RETURNS, VALUES, ComparisonSettings, color_of, source_label
 from chunked_td.lab.comparison.ranking import LEAST
 from chunked_td.lab.comparison.recipe import command, script
@@ -18,28 +18,29 @@ from chunked_td.lab.report.plots import axis, layout, line_with_band, numbers
 from chunked_td.lab.report.style import GREY, MARKERS, Style
 from chunked_td.lab.results.tables import Table
 from chunked_td.lab.statistics import mean_and_interval
+from chunked_td.lab.study import Arm
 from chunked_td.learners.exploration import EPSILON, CountBonus, Softmax
 
 TOP = 10
 """Rows of the table before the rest is folded away."""
 _NOTE = (
-    "≈ best: not told apart from the best λ. The intervals in “behind the best λ” hold together for all pairs of arms "
-    "(95 %); those of the mean are each arm's own."
+    "“As good”: shown to be behind by 5 % of the range of means at most; “unclear”: neither that nor worse is shown. "
+    "The intervals in “behind” hold together for all pairs of arms (95 %); those of the mean are each arm's own."
 )
 _BANDS = "“intervals” off and on again shows those of all arms."
 
 
 def render_page(found: Comparison) -> str:
     """The page as text."""
-    best = None if found.settings.question == VALUES else best_of(found) or best_of(found, plans=True)
-    plain = [row for row in found.rows if not row.plans]
+    best = None if found.settings.question == VALUES else recommended(found) or best_of(found, plans=True)
+    plain = plain_rows(found)
     return render(
         "compare.html",
         title=f"{found.settings.env}: which λ?",
         headline=headline(found),
-        direct=[*direct_texts(found), *found.facts],
+        points=points(found) if learned(found) else [],
         caveats=caveats(found),
-        label="" if best is None else best.arm.label,
+        label="" if best is None else named(best.arm),
         command=None if best is None else command(best.outcome, found.settings),
         code=None if best is None else script(best.outcome, found.settings),
         picture=ranking_plot(found) if found.rows else None,
@@ -51,6 +52,21 @@ def render_page(found: Comparison) -> str:
     )
 
 
+def plain_rows(found: Comparison) -> list[Standing]:
+    """The arms that do not plan: the recommended one, then the others, best first."""
+    used = recommended(found)
+    return sorted((row for row in found.rows if not row.plans), key=lambda row: row != used)
+
+
+def label_of(found: Comparison, arm: Arm) -> str:
+    """What tables and pictures call an arm: its bootstrap is named where there are several."""
+    return arm.label if len(_bootstraps(found)) > 1 or not source_label(arm) else source_label(arm)
+
+
+def _bootstraps(found: Comparison) -> set[str]:
+    return {BOOTSTRAPS[one.arm.learner] for one in found.outcomes}
+
+
 def apart_rows(found: Comparison) -> list[Standing]:
     """What is not part of the question which λ: planning, and acting at random."""
     reference = found.reference
@@ -58,28 +74,26 @@ def apart_rows(found: Comparison) -> list[Standing]:
 
 
 def ranking_table(found: Comparison, rows: Sequence[Standing], name: str) -> Table:
-    """Some rows of the ranking, fixed λs after λ sources, with the distance of each to the best λ."""
+    """Some rows of the ranking, with the distance of each to the recommended one."""
+    alike = f" All with {min(_bootstraps(found))}." if len(_bootstraps(found)) == 1 else ""
     captions = {
-        "ranking": f"Ranking by the {found.settings.score}, {found.seeds} seeds.",
+        "ranking": f"Ranking by the {found.settings.score}, {found.seeds} seeds.{alike}",
         "rest": "The other arms.",
         "apart": "For reference: planning makes more updates a step than the others; the random policy learns nothing.",
     }
     cells = [_cells(found, row) for row in rows]
     if name == "rest":
-        cells += [(one.arm.label, "diverged", "–", "–", one.step_size_text) for one in found.diverged]
-    columns = ("learner", "", f"{found.settings.score_axis} (95 %)", "behind the best λ", "step size α")
+        cells += [(label_of(found, one.arm), "diverged", "–", one.step_size_text, "–") for one in found.diverged]
+    columns = ("learner", "verdict", f"{found.settings.score_axis} (95 %)", "step size α", "behind")
     note = _NOTE if name == "ranking" and found.seeds >= LEAST else ""
     return Table(name, captions[name], columns, tuple(cells), note)
 
 
 def _cells(found: Comparison, row: Standing) -> tuple[str, ...]:
-    best = best_of(found)
-    if best is None or row.place == best.place:
-        return row.arm.label, "" if best is None else "best", row.text, "", row.outcome.step_size_text
-    gap = found.family.gap(row.place, best.place)
-    verdict = "" if found.seeds < LEAST else "≈ best" if not gap.shown else "worse" if gap.value > 0 else "better"
+    used = recommended(found)
     size = "–" if row is found.reference or row.outcome is found.random else row.outcome.step_size_text
-    return row.arm.label, verdict, row.text, gap.span(".3g"), size
+    behind = "" if used is None or row.place == used.place else found.family.gap(row.place, used.place).span()
+    return label_of(found, row.arm), verdict(found, row), row.text, size, behind
 
 
 def shown_rows(found: Comparison) -> list[Standing]:
@@ -92,8 +106,10 @@ def shown_rows(found: Comparison) -> list[Standing]:
 
 
 def ranked_rows(found: Comparison) -> list[Standing]:
-    """Rows of the picture of the ranking: the first ten, and the best of each kind."""
-    return [row for place, row in enumerate(found.rows) if place < TOP or row in shown_rows(found)]
+    """Rows of the picture of the ranking: the recommended one, the first ten, and the best of each kind."""
+    used, shown = recommended(found), shown_rows(found)
+    rows = [row for place, row in enumerate(found.rows) if place < TOP or row in shown]
+    return sorted(rows, key=lambda row: row != used)
 
 
 def _look(row: Standing, place: int) -> Style:
@@ -104,7 +120,8 @@ def _look(row: Standing, place: int) -> Style:
 def ranking_plot(found: Comparison) -> Plot:
     """Mean return of the first ten with its interval, best on top; acting at random as a line."""
     rows = ranked_rows(found)[::-1]
-    names = [row.arm.label for row in rows]
+    names = [label_of(found, row.arm) for row in rows]
+    names[-1] = f"<b>{names[-1]}</b>"
     traces: list[dict[str, Any]] = []
     for row, name in zip(rows, names, strict=True):
         mean, low, high = row.score
@@ -127,7 +144,11 @@ def ranking_plot(found: Comparison) -> Plot:
     if found.reference is not None:
         x, line = found.reference.score.value, {"color": GREY, "width": 1.5, "dash": "dot"}
         more = {"shapes": [{"type": "line", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": line}]}
-    made = layout(axis(found.settings.score_axis), axis("", categoryorder="array", categoryarray=names), **more)
+    low, high = float(found.family.scores.min()), float(found.family.scores.max())
+    ends = [low - 0.03 * (high - low), high + 0.03 * (high - low)]
+    made = layout(
+        axis(found.settings.score_axis, range=ends), axis("", categoryorder="array", categoryarray=names), **more
+    )
     caption = (
         f"The {found.settings.score}: mean over {found.seeds} seeds with its 95 % interval; small dots are seeds"
         f"{'' if found.reference is None else ', the dotted line is acting at random'}. "

@@ -118,12 +118,15 @@ class PairedFamily:
         return not any(self.gap(i, j).shown for i, j in pairs)
 
     @property
+    def close(self) -> float:
+        """Arms that are shown to be behind by no more than this are about as good."""
+        return CLOSE * float(np.ptp(self.scores.mean(axis=1)))
+
+    @property
     def clear(self) -> bool:
         """Whether every arm is shown to be worse than the best, or to be about as good."""
-        means = self.scores.mean(axis=1)
-        close = CLOSE * float(np.ptp(means))
         gaps = [self.gap(arm) for arm in range(self.ranked) if arm != self.best]
-        return all(gap.shown or gap.high <= close for gap in gaps)
+        return all(gap.shown or gap.high <= self.close for gap in gaps)
 
 
 def unseen(runs: int, error: float) -> float:

@@ -69,7 +69,8 @@ class ComparisonProblem:
     def describe(self, plain: Sequence[str] = ()) -> str:
         """Where runs execute, and why. Args: plain: labels of arms whose λ source is plain Python."""
         if self.dynamics is None:
-            return f"runs are played step by step in {os.cpu_count()} processes, not compiled: {self.reason}"
+            why = self.reason.partition(";")[0]
+            return f"runs are played step by step in {os.cpu_count()} processes; they are not compiled ({why})"
         but = f", but those of {', '.join(plain)}, which are plain Python" if plain else ""
         known = f"the environment's dynamics are known: runs are compiled{but}"
         return f"{known}. Episodes have the distribution of Gymnasium's"
@@ -105,33 +106,6 @@ def _dynamics(env: Any, settings: ComparisonSettings) -> Any:
         raise ValueError("the environment does not tell the action mask of every state")
     legal = np.array([inner.action_mask(state) for state in range(int(inner.observation_space.n))], bool)
     return TransitionTable.from_env(env, legal=legal)
-
-
-def facts_of(problem: ComparisonProblem) -> tuple[str, ...]:
-    """What the problem is like, in its own words: where chance decides, and where many ways lead."""
-    from chunked_td import TransitionTable
-
-    table = problem.dynamics
-    if not isinstance(table, TransitionTable):
-        return ()
-    pairs = np.repeat(np.arange(table.n_states * table.n_actions), np.diff(table.first))
-    found = {(int(pair), int(target)) for pair, target in zip(pairs, table.target, strict=True)}
-    ahead: dict[int, set[int]] = {}
-    for pair, target in found:
-        ahead.setdefault(pair // table.n_actions, set()).add(target)
-    ended = {int(target) for target in table.target[table.ends]}
-    seen, new = set(), {int(state) for state in table.start}
-    while new:
-        seen |= new
-        new = {target for state in new - ended for target in ahead.get(state, ())} - seen
-    acted = seen - ended
-    pair_states, counts = np.unique([pair for pair, _ in found], return_counts=True)
-    chancy = {int(pair) // table.n_actions for pair in pair_states[counts > 1]} & acted
-    into = {state: {other for other in acted - {state} if state in ahead[other]} for state in acted}
-    most = max(into, key=lambda state: len(into[state]))
-    texts = f"Chance decides the next state in {len(chancy)} of {len(acted)} states.", "Chance decides no next state."
-    ways = f"Most ways lead into state {most}: from {len(into[most])} others."
-    return texts[not chancy], *([ways] if len(into[most]) > 1 else [])
 
 
 def returns_and_lambda(runs: Any, record_at: np.ndarray) -> Scores:

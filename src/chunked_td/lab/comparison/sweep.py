@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 import time
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td._checks import check_whole
+from chunked_td._durations import duration_text
 from chunked_td.lab.comparison.arms import (
     LARGEST,
     PLANS,
@@ -25,8 +27,9 @@ from chunked_td.lab.comparison.arms import (
     make_arm,
     protocol_of,
 )
+from chunked_td.lab.comparison.facts import Facts, facts_of
 from chunked_td.lab.comparison.ranking import ERROR, LOOKS, PairedFamily, chosen_sizes, own_interval
-from chunked_td.lab.comparison.running import ComparisonProblem, check_agents, facts_of, no_workers_left
+from chunked_td.lab.comparison.running import ComparisonProblem, check_agents, no_workers_left
 from chunked_td.lab.errors import DONE, DirectoryError, LabError
 from chunked_td.lab.results.runs import RunArrays, runs_of
 from chunked_td.lab.running.plan import SweepOptions, make_plan, record_request
@@ -37,6 +40,9 @@ from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.manifest import Manifest
 from chunked_td.lab.store.settings import family_of
 from chunked_td.lab.study import Arm, Protocol
+
+LEARNING = 2e-5
+"""Seconds that a learner takes for a step, about; for estimates."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,7 @@ class Comparison:
       how: where the runs were executed.
       random: a policy that acts at random, for reference.
       looks: how often the arms are judged, at most, as seeds are added.
-      facts: what the problem is like, where its dynamics are known.
+      facts: what the problem is like; None where its states cannot be counted.
     """
 
     settings: ComparisonSettings
@@ -134,7 +140,7 @@ class Comparison:
     how: str
     random: ArmOutcome | None = None
     looks: int = 1
-    facts: tuple[str, ...] = ()
+    facts: Facts | None = None
 
     @property
     def seeds(self) -> int:
@@ -205,7 +211,7 @@ class Standing:
     @property
     def text(self) -> str:
         """Mean and interval."""
-        return self.score.span(".4g")
+        return self.score.span()
 
 
 def compare(
@@ -248,6 +254,11 @@ def compare(
             f"{len(arms)} arms × {sizes} step sizes × {looks[0]} seeds, {settings.episodes:,} episodes each; "
             f"{problem.describe(_plain(arms))}"
         )
+        if not directory.protocol_ids and (needed := sweep.seconds(looks[0])) > 60 * minutes:
+            say(
+                f"this takes about {duration_text(needed)}; fewer --episodes, --bootstraps or --sources shorten it "
+                f"(--minutes is for seeds beyond the first {looks[0]}; what is finished is kept)"
+            )
         with no_workers_left():
             found = sweep.judged(looks[0], len(looks))
             for seeds in looks[1:]:
@@ -311,6 +322,19 @@ class _Sweep:
         self.indices = {arm.id: set(self.settings.ladder[1]) for arm in self.arms}
         self.random = make_arm(self.arms[0].learner, RANDOM, settings=self.settings)
 
+    @cached_property
+    def facts(self) -> Facts | None:
+        """What the problem is like; played once."""
+        return facts_of(self.settings)
+
+    def seconds(self, seeds: int) -> float:
+        """About how long so many seeds take, by the pace and length of random episodes; 0 where runs are compiled."""
+        if self.problem.dynamics is not None or self.facts is None:
+            return 0.0
+        runs = len(self.arms) * len(self.settings.ladder[1]) * seeds
+        steps = runs * self.settings.episodes * self.facts.length
+        return steps * (self.facts.seconds + LEARNING) / (os.cpu_count() or 1)
+
     def protocol(self, seeds: int) -> Protocol:
         """The protocol with the step sizes that are asked for so far."""
         indices = {**self.indices, self.random.id: self.settings.ladder[1][:1]}
@@ -332,7 +356,7 @@ class _Sweep:
         settings = replace(self.settings, seeds=seeds, step_sizes=tuple(sorted(map(float, self.settings.step_sizes))))
         random = None if settings.question == VALUES else outcomes[-1]
         how = self.problem.describe(_plain(self.arms))
-        return Comparison(settings, tuple(outcomes[:-1]), how, random, looks, facts_of(self.problem))
+        return Comparison(settings, tuple(outcomes[:-1]), how, random, looks, self.facts)
 
     def _widened(self, outcomes: Sequence[ArmOutcome]) -> set[int]:
         """Ask for step sizes beyond the edge of the grid, where an arm prefers it; returns the new ones."""

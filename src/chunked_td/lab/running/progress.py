@@ -19,7 +19,7 @@ _AT_LEAST = 0.05
 
 
 class SweepProgress:
-    """Shows arms, runs, steps per second and time left.
+    """Shows arms, runs and time left.
 
     Args:
       batches: what will run.
@@ -41,12 +41,11 @@ class SweepProgress:
         self.runs_total = sum(len(batch.pairs) for batch in self.left)
         self.arms_total = len({_arm(batch) for batch in self.left})
         self.runs = 0
-        self.steps = 0.0
         self._expected = {id(batch): seconds([batch]) for batch in self.left}
         self._pace: dict[str, tuple[float, float]] = {}  # by kind of arm: seconds expected and seconds taken
         self._begun: set[tuple[str, str]] = set()  # arms of which a batch has finished
         self._compiling: dict[str, list[float]] = {}  # by kind of arm: how much longer the first batch of an arm took
-        self._start = self._latest = time.perf_counter()
+        self._latest = time.perf_counter()
         self._bar: Any = self._open_bar() if self.stream.isatty() and not quiet else None
 
     def _open_bar(self) -> Any:
@@ -71,13 +70,9 @@ class SweepProgress:
         return bar
 
     def status(self) -> str:
-        """Arms, runs, speed and time left, in one line."""
-        elapsed = time.perf_counter() - self._start
+        """Arms, runs and time left, in one line."""
         arms_left = len({_arm(batch) for batch in self.left})
         parts = [f"arms {self.arms_total - arms_left}/{self.arms_total}", f"runs {self.runs:,}/{self.runs_total:,}"]
-        if self.steps:
-            speed = self.steps / elapsed
-            parts.append(f"{speed / 1e6:.1f} M steps/s" if speed >= 1e5 else f"{speed:,.0f} steps/s")
         parts.append(f"{duration_text(self.time_left())} left")
         return " · ".join(parts)
 
@@ -115,7 +110,6 @@ class SweepProgress:
         self._latest = now
         self.left = [batch for batch in self.left if batch is not done]
         self.runs += len(done.pairs)
-        self.steps += done.steps
         if result.error is not None:
             self.say(f"FAILED {_name(done)}: {result.error}")
         if self._bar is not None:

@@ -109,7 +109,7 @@ class Store:
         recorded = {path: self._digests.of(path) for path in self._files()}
         for path, digests in recorded.items():
             if digests:
-                self._take(path, digests, "its bytes do not match its recorded digest")
+                self._take(path, digests, "its bytes do not match its digest in digests.sha256")
         twice = sum(len(digests) > 1 for digests in recorded.values())
         if twice:
             directory.notes.append(

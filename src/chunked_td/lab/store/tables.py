@@ -49,5 +49,5 @@ def check_table(path: Path) -> tuple[bytes, bool]:
     except (ValueError, OSError) as error:
         raise LabError(f"{path}: {error}") from error
     if recorded and sha256(content) not in recorded:
-        raise LabError(f"{path}: its bytes do not match its recorded digest")
+        raise LabError(f"{path}: its bytes do not match its digest in digests.sha256")
     return content, bool(recorded)

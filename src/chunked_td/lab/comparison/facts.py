@@ -1,0 +1,185 @@
+"""What a problem is like, from episodes of random actions: late rewards, chance, masks, hidden state.
+
+Everything is counted on what the learners see, so it needs no table of the environment.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from chunked_td.features.maps import Features
+from chunked_td.indexing import Indexer, make_indexer
+from chunked_td.indexing.indexers import place_text
+from chunked_td.lab.comparison.arms import ComparisonSettings
+from chunked_td.lab.gym_environments import make_environment, make_indexer_for
+
+STEPS = 10_000
+"""Steps that are played; the last episode is played to its end."""
+_CLEAR = 1e-4
+"""The state counts as hidden where chance gives so strong a sign of it, in any test, in at most this share of cases."""
+_FEW = 10
+"""Steps expected in a cell of a table below which nothing is tested."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a problem is like. Numbers are NaN where nothing is known.
+
+    Attributes:
+      length: mean steps of an episode. paid: share of the steps with a reward; last: share of the reward, by absolute
+        size, that came with an episode's last step.
+      chance: probability that the same action in the same state leads to another state when it is tried again.
+      back: share of the steps that lead back to a state of the same episode.
+      legal: mean number of actions that the mask leaves; n_actions: of all.
+      hidden: a sign that observations hide the state, in words; "" where there is none.
+      seconds: per step of the environment, as measured.
+    """
+
+    length: float
+    paid: float
+    last: float
+    chance: float
+    back: float
+    legal: float
+    n_actions: int
+    hidden: str
+    seconds: float = 0.0
+
+    @property
+    def late(self) -> str:
+        """When rewards come."""
+        if not self.paid:
+            return f"acting at random met no reward in {STEPS:,} steps"
+        if self.last > 0.5:
+            most = "" if self.last > 0.95 else "most of "
+            return f"{most}the reward comes at the end of an episode, after {self.length:.0f} steps on average"
+        return f"one step in {1 / self.paid:.0f} pays" if self.paid < 0.4 else ""
+
+    @property
+    def random(self) -> str:
+        """Why a return passed back whole says little about the step that gets it."""
+        if self.chance >= 0.05:
+            often = f"{100 * self.chance:.0f} % of the time"
+            return f"chance decides much (the same action in the same state leads elsewhere {often})"
+        back = f"{100 * self.back:.0f} % of the steps lead back to a state of the same episode"
+        return back if self.back >= 0.2 else ""
+
+    @property
+    def masked(self) -> str:
+        """What the mask does."""
+        return "" if math.isnan(self.legal) else f"{self.legal:.2g} of {self.n_actions} actions are legal on average"
+
+
+class _Step(NamedTuple):
+    first: int  # state of the episode
+    previous: int  # the state before this one; −1 at the first step
+    state: int
+    action: int
+    target: int
+    reward: float
+    last: bool
+    back: bool  # whether the target had been left in this episode
+    legal: float
+
+
+def facts_of(settings: ComparisonSettings) -> Facts | None:
+    """Play at random and count; None where values are linear in features, so that no states can be counted."""
+    env = make_environment(settings.env, settings.max_steps, settings.env_settings, settings.wrappers)
+    try:
+        given = make_indexer_for(env, settings.bins, settings.low, settings.high, settings.indexer)
+        indexer = make_indexer(env.observation_space) if given is None else given
+        if isinstance(indexer, Features):
+            return None
+        begun = time.perf_counter()
+        steps = _played(env, indexer, settings.action_mask)
+        seconds = (time.perf_counter() - begun) / len(steps)
+        found = replace(_counted(steps, indexer, int(env.action_space.n)), seconds=seconds)
+        return found if given is None else replace(found, hidden="")  # bins always hide something
+    finally:
+        env.close()
+
+
+def _played(env: Any, indexer: Indexer, masks: bool) -> list[_Step]:
+    steps: list[_Step] = []
+    env.action_space.seed(0)
+    while len(steps) < STEPS:
+        observation, info = env.reset(seed=None if steps else 0)
+        first, previous, over = indexer(observation), -1, False
+        state, left = first, {first}
+        while not over:
+            mask = np.asarray(info["action_mask"], np.int8) if masks and "action_mask" in info else None
+            action = env.action_space.sample(mask)
+            observation, reward, ended, cut, info = env.step(action)
+            target, over, legal = indexer(observation), ended or cut, math.nan if mask is None else float(mask.sum())
+            back, reward = target in left, float(np.sum(reward))
+            steps.append(_Step(first, previous, state, int(action), target, reward, over, back, legal))
+            previous, state = state, target
+            left.add(target)
+    return steps
+
+
+def _counted(steps: list[_Step], indexer: Indexer, n_actions: int) -> Facts:
+    rewards, last = np.array([step.reward for step in steps]), np.array([step.last for step in steps])
+    size = np.abs(rewards)
+    tried: dict[tuple[int, int], list[_Step]] = {}
+    for step in steps:
+        tried.setdefault((step.state, step.action), []).append(step)
+    again = [group for group in tried.values() if len(group) > 1]
+    return Facts(
+        length=len(steps) / int(last.sum()),
+        paid=float((size > 0).mean()),
+        last=float(size[last].sum() / size.sum()) if size.any() else math.nan,
+        chance=1.0 - sum(map(_same, again)) / sum(map(len, again)) if again else math.nan,
+        back=float(np.mean([step.back for step in steps])),
+        legal=float(np.mean([step.legal for step in steps])),
+        n_actions=n_actions,
+        hidden=_hidden(list(tried.values()), indexer),
+    )
+
+
+def _same(group: list[_Step]) -> float:
+    """How many of the steps of a group would lead to the same state when tried again: without bias, Σ c(c−1)/(n−1)."""
+    counts = np.unique([step.target for step in group], return_counts=True)[1]
+    return float((counts * (counts - 1)).sum() / (len(group) - 1))
+
+
+def _hidden(groups: list[list[_Step]], indexer: Indexer) -> str:
+    """Whether what follows an action in a state depends on an earlier observation: then the state is hidden.
+
+    In a Markov chain it does not, whatever the policy. Each test is a 2 × 2 table: an earlier observation was x or not,
+    and what followed was the commonest next state (or a reward above the mean) or not.
+    """
+    signs = [sign for group in groups if len(group) >= 4 * _FEW for sign in _signs(group, indexer)]
+    z, text = max(signs, default=(0.0, ""))
+    return text if len(signs) * math.erfc(z / math.sqrt(2)) < _CLEAR else ""
+
+
+def _signs(group: list[_Step], indexer: Indexer) -> Iterator[tuple[float, str]]:
+    """Each test of the steps with one action in one state: |z|, and what was seen, in words."""
+    targets, rewards = (np.array([getattr(step, name) for step in group]) for name in ("target", "reward"))
+    here = f"action {group[0].action} at observation {place_text(indexer, group[0].state)}"
+    common = int(np.bincount(targets).argmax())
+    kept, leads = targets == common, f"leads to {place_text(indexer, common)} with probability"
+    for which in ("first", "previous"):
+        past = np.array([getattr(step, which) for step in group])
+        for value in np.unique(past[past >= 0]):
+            was, where = past == value, f"where the {which} observation was {place_text(indexer, int(value))}"
+            for what, outcome, numbers in (("pays", rewards > rewards.mean(), rewards), (leads, kept, kept)):
+                z = abs(_association(was, outcome))
+                if not math.isnan(z):
+                    means = f"{numbers[was].mean():.2g} {where}, and {numbers[~was].mean():.2g} otherwise"
+                    yield z, f"{here} {what} {means}".replace("-", "−")
+
+
+def _association(a: np.ndarray, b: np.ndarray) -> float:
+    """z of a 2 × 2 table of two events; NaN where too few steps are expected in a cell."""
+    n, p, q = a.size, a.mean(), b.mean()
+    if n * min(p, 1 - p) * min(q, 1 - q) < _FEW:
+        return math.nan
+    return float(((a & b).mean() - p * q) / math.sqrt(p * (1 - p) * q * (1 - q) / n))
