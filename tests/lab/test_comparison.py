@@ -53,6 +53,7 @@ from chunked_td.lab.results.runs import RunArrays
 from chunked_td.lab.running.plan import SweepOptions, make_plan
 from chunked_td.lab.running.reproduce import RunOptions
 from chunked_td.lab.study import Arm
+from chunked_td.lab.wording import rounded_text
 from chunked_td.learners.inputs import learner_by_name
 from chunked_td.simulation.simulate import simulate
 from helpers import browser
@@ -929,3 +930,11 @@ def test_arms_in_plain_python_are_not_called_compiled(tmp_path):
     arm = make_arm("sarsa", f"{tmp_path / 'half.py'}:Half")
     told = ComparisonProblem.of(LAKE).describe(_plain([make_arm("sarsa", "fixed", 0.5), arm]))
     assert f"compiled, but those of {arm.label}, which are plain Python" in told
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [(-1076.3, 3, "−1,080"), (99.96, 3, "100"), (0.2512, 2, "0.25"), (0.0, 2, "0"), (1e9, 1, "1e+09")],
+)
+def test_numbers_in_sentences_have_no_exponent_unless_they_are_huge_or_tiny(value, digits, text):
+    assert rounded_text(value, digits) == text

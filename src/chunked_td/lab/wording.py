@@ -17,6 +17,14 @@ def number_text(value: float, scale: float | None = None) -> str:
     return (f"{value:,.0f}" if large else f"{value:.4f}").replace("-", "−")
 
 
+def rounded_text(value: float, digits: int) -> str:
+    """So many significant digits, without an exponent between 0.0001 and a million: "−1,080", "0.25"."""
+    rounded = float(f"{value:.{digits}g}")
+    plain = 1e-4 <= abs(rounded) < 1e6
+    whole = plain and abs(rounded) >= 10 ** (digits - 1)
+    return (f"{rounded:,.0f}" if whole else f"{value:.{digits}g}").replace("-", "−")
+
+
 def spread_text(mean: float, sd: float | None) -> str:
     """A mean with its standard deviation, where there is one: "669 ± 17"."""
     return number_text(mean) + ("" if sd is None or np.isnan(sd) else f" ± {number_text(sd, mean)}")

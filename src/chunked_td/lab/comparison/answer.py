@@ -12,7 +12,7 @@ from chunked_td.lab.comparison.ranking import LEAST, PairedFamily
 from chunked_td.lab.comparison.recipe import agent_line, command
 from chunked_td.lab.comparison.sweep import ArmOutcome, Comparison, Standing
 from chunked_td.lab.study import Arm
-from chunked_td.lab.wording import list_text, seeds_text
+from chunked_td.lab.wording import list_text, rounded_text, seeds_text
 
 NOT_LEARNED = "Is the state hidden, is exploration too weak, or are the episodes too few?"
 _NAMED = 5  # λ sources that are named in a list; more are counted
@@ -40,7 +40,7 @@ def headline(found: Comparison) -> str:
     if first is None:
         return "Every arm diverged at every step size: take smaller step sizes, or rewards of a smaller scale."
     if found.family.spread == 0.0:
-        text = f"Nothing to choose: every run of every arm has the same return, {first.score.value:.4g}."
+        text = f"Nothing to choose: every run of every arm has the same return, {rounded_text(first.score.value, 4)}."
     elif found.seeds < LEAST:
         return (
             f"No verdict: {seeds_text(found.seeds)} are too few, {LEAST} are the least. "
@@ -50,7 +50,7 @@ def headline(found: Comparison) -> str:
         assert found.reference is not None
         text = f"Nothing is shown to have learned: no arm is better than acting at random ({found.reference.text})."
     else:
-        random = "" if found.reference is None else f"; acting at random {found.reference.score.value:.3g}"
+        random = "" if found.reference is None else f"; acting at random {rounded_text(found.reference.score.value, 3)}"
         hidden, used = hidden_text(found), recommended(found) or first
         values = found.settings.question == VALUES
         score = f"error of values {(-used.score).span()}" if values else f"mean return {used.text[:-1]}{random})"
@@ -114,16 +114,17 @@ def reason(found: Comparison) -> str:
     if all_tied(found):
         widest = max(found.family.gap(row.place, used.place).half_width for row in found.rows if not row.plans)
         simple = ", and a fixed λ is the simplest" if used.arm.group == "fixed" else ""
-        text = f"{seeds_text(found.seeds)} show no difference between the λs (up to {widest:.2g} may be hidden)"
-        return f", because {text}{simple}"
+        shown = f"{seeds_text(found.seeds)} show no difference between the λs"
+        return f", because {shown} (up to {rounded_text(widest, 2)} may be hidden){simple}"
     fixed = [row for row in found.rows if row.arm.learner == used.arm.learner and row.arm.group == "fixed"]
     fixed.sort(key=lambda row: row.arm.lambda_source.value)
     causes, texts = (facts.late, facts.random) if facts else ("", ""), []
     for row, cause in zip(fixed[:: max(len(fixed) - 1, 1)], causes, strict=False):
         gap = found.family.gap(row.place, used.place)
-        less = "errs by {:.2g} more" if found.settings.question == VALUES else "earns {:.2g} less"
+        less = "errs by {} more" if found.settings.question == VALUES else "earns {} less"
         if gap.low > 0.0:
-            texts.append(f"{_label(row)} {less.format(gap.value)}{' here, where ' if cause else ''}{cause}")
+            less = less.format(rounded_text(gap.value, 2))
+            texts.append(f"{_label(row)} {less}{' here, where ' if cause else ''}{cause}")
     if not texts:
         others = [row for row in found.rows if not row.plans and row is not used]
         worse = sum(found.family.gap(row.place, used.place).low > 0.0 for row in others)
