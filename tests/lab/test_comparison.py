@@ -42,7 +42,7 @@ from chunked_td.lab.comparison.answer import (
 )
 from chunked_td.lab.comparison.arms import BOOTSTRAPS, SOURCES, arms_of, learner_for, make_arm, protocol_of
 from chunked_td.lab.comparison.facts import Facts, facts_of
-from chunked_td.lab.comparison.page import TOP, curves_plot, ranking_table, render_page, step_size_plot
+from chunked_td.lab.comparison.page import TOP, curves_plot, ranking_plot, ranking_table, render_page, step_size_plot
 from chunked_td.lab.comparison.ranking import LEAST, PairedFamily, chosen_sizes, own_interval
 from chunked_td.lab.comparison.recipe import agent_line, command, script
 from chunked_td.lab.comparison.running import ComparisonProblem, _one_run, _Run, play
@@ -409,12 +409,26 @@ def test_where_nothing_is_better_than_acting_at_random_that_is_the_answer():
     rng = np.random.default_rng(0)
     scores = [(arm, rng.normal(size=10)) for arm in ARMS]
     assert headline(compared(scores, random=0.0)).endswith(NOT_LEARNED)
+    nothing = compared(scores, random=0.0)
+    assert {verdict(nothing, row) for row in nothing.rows} == {""}
     assert "Nothing is shown to have learned" in headline(compared(scores, random=5.0))
     assert headline(compared(scores)).startswith("Take ")
     assert "KeptPercepts" in headline(compared(scores, random=5.0, facts=replace(FACTS, hidden="so it is")))
     same = compared([(arm, np.ones(10)) for arm in ARMS])
     assert headline(same).startswith("Nothing to choose")
     assert direct_texts(same) == []
+
+
+def test_acting_at_random_far_away_changes_neither_the_picture_nor_what_is_as_good():
+    rng = np.random.default_rng(0)
+    scores = [(arm, k + 0.1 * rng.normal(size=10)) for k, arm in enumerate(ARMS)]
+    near, far = (compared(scores, random=where) for where in (-1.0, -1e3))
+    assert far.family.close == near.family.close
+    shown = [ranking_plot(found) for found in (near, far)]
+    ends = [plot.layout["xaxis"]["range"] for plot in shown]
+    assert ends[0][0] < -1.0 < ends[1][0]
+    assert [bool(plot.layout.get("shapes")) for plot in shown] == [True, False]
+    assert "−1,000" in shown[1].caption
 
 
 def test_too_few_seeds_are_said_and_give_no_interval_anywhere():

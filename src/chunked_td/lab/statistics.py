@@ -51,7 +51,8 @@ class Estimate(NamedTuple):
         if np.isnan(self.low):
             return f"{self.value:.4g}".replace("-", "−")
         places = max(0, 1 - int(np.floor(np.log10(self.high - self.low))))
-        return "{:.{n}f} ({:.{n}f} to {:.{n}f})".format(*self, n=places).replace("-", "−")
+        rounded = [round(end, places) + 0.0 for end in self]  # no "−0.00"
+        return "{:.{n}f} ({:.{n}f} to {:.{n}f})".format(*rounded, n=places).replace("-", "−")
 
     def __neg__(self) -> Estimate:
         return Estimate(-self.value, -self.high, -self.low)

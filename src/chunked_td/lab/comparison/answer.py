@@ -170,9 +170,9 @@ def avoid_text(found: Comparison) -> list[str]:
 
 
 def verdict(found: Comparison, row: Standing) -> str:
-    """An arm beside the recommended one, in a word or two."""
+    """An arm beside the recommended one, in a word or two; nothing is recommended where nothing has learned."""
     used = recommended(found)
-    if used is None or found.seeds < LEAST:
+    if used is None or found.seeds < LEAST or not learned(found):
         return ""
     gap = found.family.gap(row.place, used.place)
     if row.place == used.place:

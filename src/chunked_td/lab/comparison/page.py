@@ -19,13 +19,15 @@ from chunked_td.lab.report.style import GREY, MARKERS, Style
 from chunked_td.lab.results.tables import Table
 from chunked_td.lab.statistics import mean_and_interval
 from chunked_td.lab.study import Arm
+from chunked_td.lab.wording import rounded_text
 from chunked_td.learners.exploration import EPSILON, CountBonus, Softmax
 
 TOP = 10
 """Rows of the table before the rest is folded away."""
 _NOTE = (
-    "“As good”: shown to be behind by 5 % of the range of means at most; “unclear”: neither that nor worse is shown. "
-    "The intervals in “behind” hold together for all pairs of arms (95 %); those of the mean are each arm's own."
+    "“As good”: shown to be behind by 5 % of the range of the arms' means at most; “unclear”: neither that nor worse "
+    "is shown. The intervals in “behind” hold together for all pairs of arms (95 %); those of the mean are each arm's "
+    "own."
 )
 _BANDS = "“intervals” off and on again shows those of all arms."
 
@@ -140,19 +142,22 @@ def ranking_plot(found: Comparison) -> Plot:
         "y": [name for row, name in zip(rows, names, strict=True) for _ in row.outcome.scores],
         "marker": {"size": 4, "color": "rgba(0,0,0,0.22)"},
     }  # fmt: skip
-    more = {}
+    low, high = min(scattered["x"]), max(scattered["x"])
+    more, random = {}, ""
     if found.reference is not None:
         x, line = found.reference.score.value, {"color": GREY, "width": 1.5, "dash": "dot"}
-        more = {"shapes": [{"type": "line", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": line}]}
-    low, high = float(found.family.scores.min()), float(found.family.scores.max())
+        if low - (high - low) <= x <= high + (high - low):  # farther off it would squeeze all others
+            low, high, random = min(low, x), max(high, x), ", the dotted line is acting at random"
+            more = {"shapes": [{"type": "line", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": line}]}
+        else:
+            random = f"; acting at random ({rounded_text(x, 3)}) lies outside"
     ends = [low - 0.03 * (high - low), high + 0.03 * (high - low)]
     made = layout(
         axis(found.settings.score_axis, range=ends), axis("", categoryorder="array", categoryarray=names), **more
     )
     caption = (
         f"The {found.settings.score}: mean over {found.seeds} seeds with its 95 % interval; small dots are seeds"
-        f"{'' if found.reference is None else ', the dotted line is acting at random'}. "
-        f"{len(rows)} of {len(found.rows)} arms."
+        f"{random}. {len(rows)} of {len(found.rows)} arms."
     )
     return Plot("ranking", "Ranking", caption, [scattered, *traces], made, height=130 + 26 * len(rows))
 

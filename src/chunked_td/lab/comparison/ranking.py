@@ -119,8 +119,8 @@ class PairedFamily:
 
     @property
     def close(self) -> float:
-        """Arms that are shown to be behind by no more than this are about as good."""
-        return CLOSE * float(np.ptp(self.scores.mean(axis=1)))
+        """Arms that are shown to be behind by no more than this are about as good; acting at random does not count."""
+        return CLOSE * float(np.ptp(self.scores[: self.ranked].mean(axis=1)))
 
     @property
     def clear(self) -> bool:
