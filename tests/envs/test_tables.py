@@ -331,7 +331,9 @@ def test_bad_arrays(P, R, message):
 
 
 def test_environments_that_cannot_be_enumerated():
-    with pytest.raises(ValueError, match=r"CartPoleEnv does not publish its transitions.*from_outcomes takes a function"):
+    with pytest.raises(
+        ValueError, match=r"CartPoleEnv does not publish its transitions.*from_outcomes takes a function"
+    ):
         TransitionTable.from_env("CartPole-v1")
     with pytest.raises(ValueError, match=r"from_dynamics\(env\.unwrapped\.dynamics\)"):
         TransitionTable.from_env("ChunkedTD/SkewedSplit-v0")
