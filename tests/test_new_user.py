@@ -139,7 +139,7 @@ def test_compare_everywhere(arguments, tmp_path, capsys, monkeypatch):
     settings = ["--episodes", "20", "--seeds", "2", "--lambdas", "0", "0.9", "--sources", "forward"]
     settings += ["--step-sizes", "0.1", "0.2", "--bootstraps", "expected_sarsa"]
     out = compared(tmp_path, capsys, monkeypatch, *for_compare(arguments), *settings)
-    assert "3 arms × 2 step sizes × 2 seeds, 20 episodes each" in out
+    assert "3 learners × 2 step sizes × 2 seeds, 20 episodes each" in out
     frame = pl.read_parquet(tmp_path / "compare.parquet")
     assert frame.height == 3 * 2 * 2 * 20
     assert np.isfinite(frame["mean_return"].to_numpy()).all()

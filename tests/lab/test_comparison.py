@@ -30,11 +30,15 @@ from chunked_td.cli.train import Train, learner_settings
 from chunked_td.lab.comparison import Comparison, ComparisonSettings, compare
 from chunked_td.lab.comparison.answer import (
     NOT_LEARNED,
+    _listed,
+    _verdicts,
     answer,
     best_of,
     bootstrap_texts,
     direct_texts,
+    groups_text,
     headline,
+    headline_text,
     named,
     points,
     recommended,
@@ -42,7 +46,15 @@ from chunked_td.lab.comparison.answer import (
 )
 from chunked_td.lab.comparison.arms import BOOTSTRAPS, SOURCES, arms_of, learner_for, make_arm, protocol_of
 from chunked_td.lab.comparison.facts import Facts, facts_of
-from chunked_td.lab.comparison.page import TOP, curves_plot, ranking_plot, ranking_table, render_page, step_size_plot
+from chunked_td.lab.comparison.page import (
+    TOP,
+    curves_plot,
+    ranked_rows,
+    ranking_plot,
+    ranking_table,
+    render_page,
+    step_size_plot,
+)
 from chunked_td.lab.comparison.ranking import LEAST, PairedFamily, chosen_sizes, own_interval
 from chunked_td.lab.comparison.recipe import agent_line, command, script
 from chunked_td.lab.comparison.running import ComparisonProblem, _one_run, _Run, play
@@ -314,8 +326,9 @@ def test_the_answer_names_the_best_lambda_planning_apart_and_what_is_not_worth_t
     assert planned is not None
     assert (best.arm.group, planned.arm.group) == ("forward", "dyna")
     assert recommended(found) is best
-    words = (named(best.arm), best.text.strip(")"), named(planned.arm), planned.text, "ten more updates a step")
-    assert all(word in headline(found) for word in words)
+    assert all(word in headline(found)["Use"] for word in (named(best.arm), best.text, "step size 0.2"))
+    assert all(word in headline(found)["Planning is better"] for word in (named(planned.arm), planned.text))
+    assert headline(found)["How sure"].endswith("shown to be worse.")
     (worse,) = (text for text in points(found) if text.startswith("Not worth trying: "))
     assert ctd.ValueLambda.label in worse
     assert "λ = 0, 0.9" in worse
@@ -340,7 +353,7 @@ def test_where_no_lambda_is_shown_to_be_better_the_best_fixed_one_is_recommended
     used = recommended(found)
     assert used is not None
     assert (used.arm.group == "fixed") == (lead <= 0.0)
-    assert headline(found).startswith("Take ") == simpler
+    assert headline(found)["How sure"].startswith("a tie") == simpler
 
 
 def test_a_fixed_lambda_that_is_shown_to_be_as_good_is_recommended_though_its_mean_is_lower():
@@ -366,15 +379,16 @@ def test_the_reason_names_what_fits_the_fixed_lambda_that_loses(levels, why):
     rng = np.random.default_rng(0)
     arms = [make_arm("sarsa", "fixed", value) for value in (0.0, 0.5, 1.0)]
     scores = [(arm, level + 0.05 * rng.normal(size=20)) for arm, level in zip(arms, levels, strict=True)]
-    text = headline(compared(scores, random=0.0, facts=FACTS))
+    text = headline(compared(scores, random=0.0, facts=FACTS))["Why"]
     assert (FACTS.late in text) == (why in ("late", "both"))
     assert (FACTS.random in text) == (why in ("random", "both"))
     middle = compared(
         [(arm, row - 9 * (arm.lambda_source.value == 0.5)) for arm, row in scores], random=0.0, facts=FACTS
     )
-    assert ("1 of 2 others" in headline(middle)) == (why == "both")
+    assert "0.5" in _listed(_verdicts(middle)["worse"])
+    assert (headline(middle)["Why"] == "it has the highest mean.") == (why == "both")
     hidden = replace(FACTS, hidden="the same looks different")
-    assert "KeptPercepts" in headline(compared(scores, random=0.0, facts=hidden))
+    assert "KeptPercepts" in headline_text(compared(scores, random=0.0, facts=hidden))
     assert any(FACTS.masked in point for point in points(compared(scores, random=0.0, facts=FACTS)))
 
 
@@ -408,14 +422,14 @@ def test_a_state_that_observations_hide_is_noticed(hidden):
 def test_where_nothing_is_better_than_acting_at_random_that_is_the_answer():
     rng = np.random.default_rng(0)
     scores = [(arm, rng.normal(size=10)) for arm in ARMS]
-    assert headline(compared(scores, random=0.0)).endswith(NOT_LEARNED)
+    assert NOT_LEARNED in headline_text(compared(scores, random=0.0))
     nothing = compared(scores, random=0.0)
     assert {verdict(nothing, row) for row in nothing.rows} == {""}
-    assert "Nothing is shown to have learned" in headline(compared(scores, random=5.0))
-    assert headline(compared(scores)).startswith("Take ")
-    assert "KeptPercepts" in headline(compared(scores, random=5.0, facts=replace(FACTS, hidden="so it is")))
+    assert "Use" not in headline(compared(scores, random=5.0))
+    assert "Use" in headline(compared(scores))
+    assert "KeptPercepts" in headline_text(compared(scores, random=5.0, facts=replace(FACTS, hidden="so it is")))
     same = compared([(arm, np.ones(10)) for arm in ARMS])
-    assert headline(same).startswith("Nothing to choose")
+    assert "same return, 1.000" in headline(same)["No answer"]
     assert direct_texts(same) == []
 
 
@@ -426,18 +440,44 @@ def test_acting_at_random_far_away_changes_neither_the_picture_nor_what_is_as_go
     assert far.family.close == near.family.close
     shown = [ranking_plot(found) for found in (near, far)]
     ends = [plot.layout["xaxis"]["range"] for plot in shown]
-    assert ends[0][0] < -1.0 < ends[1][0]
-    assert [bool(plot.layout.get("shapes")) for plot in shown] == [True, False]
-    assert "−1,000" in shown[1].caption
+    used = recommended(near)
+    assert used is not None
+    assert ends[0][0] < -0.9 - used.score.value < ends[1][0]
+    assert [len(plot.layout["shapes"]) for plot in shown] == [2, 1]
+    assert "−1,010" in shown[1].caption
+
+
+def test_the_picture_shows_the_intervals_that_verdicts_are_made_by():
+    found = made_up_answer()
+    rows, used = ranked_rows(found), recommended(found)
+    lines = [trace for trace in ranking_plot(found).data if trace["mode"] == "lines"][::-1]
+    assert rows[0] is used
+    assert lines[0]["x"] == []
+    for row, line in zip(rows[1:], lines[1:], strict=True):
+        low, high = line["x"]
+        assert verdict(found, row) == ("better" if low > 0 else "worse" if high < 0 else verdict(found, row))
+        assert (low <= 0 <= high) == (verdict(found, row) in ("as good", "unclear"))
+    assert [row.plans for row in rows[1:]] == sorted(row.plans for row in rows[1:])
+
+
+def test_runs_that_fall_into_two_groups_are_said():
+    split, noise = np.where(np.arange(10) < 3, 0.0, 1.0), 0.001 * np.arange(10)
+    two, one, same = (
+        compared([(arm, k * lift + shape + noise) for k, arm in enumerate(ARMS[:2])])
+        for shape, lift in ((split, 1), (0.0, 1), (split, 0))
+    )
+    assert "3 of 10 near 1.0, 7 near 2.0" in groups_text(two)[0]
+    assert groups_text(one) == []
+    assert groups_text(same) == ["Every λ gave the very same returns."]
 
 
 def test_too_few_seeds_are_said_and_give_no_interval_anywhere():
     found = made_up_answer(seeds=LEAST - 1)
-    assert headline(found).startswith(f"No verdict: {LEAST - 1} seeds are too few")
+    assert headline(found)["No verdict"].startswith(f"{LEAST - 1} seeds are too few")
     text = render_page(found)
     assert "inf" not in " ".join(cell for row in ranking_table(found, found.rows, "ranking").rows for cell in row)
     assert "nan" not in text.partition("<script>")[0].lower()
-    assert all(row[1] == "" and "to" not in row[2] for row in ranking_table(found, found.rows, "rest").rows)
+    assert all(row[1] == "" and "to" not in row[3] for row in ranking_table(found, found.rows, "rest").rows)
 
 
 def test_seeds_are_added_until_the_answer_is_clear():
@@ -836,7 +876,8 @@ def test_the_page_answers_first_and_shows_the_best_of_each_kind(lake):
     assert f"<code>{command(best.outcome, found.settings)}</code>" in page
     assert f"<code>{script(best.outcome, found.settings)}</code>" in page
     assert f"Ranking by the {found.settings.score}, 4 seeds." in page
-    places = [page.index(text) for text in (headline(found), 'id="ranking"', 'id="table-ranking"', "</pre>")]
+    lines = list(headline(found).values())
+    places = [page.index(text) for text in (*lines, 'id="ranking"', 'id="table-ranking"', "</pre>")]
     assert places == sorted(places)
     for plot in (curves_plot(found), step_size_plot(found)):
         assert sum(trace["visible"] is True for trace in plot.data if trace.get("meta") == "band") == 2
@@ -851,7 +892,7 @@ def test_the_first_table_has_ten_rows_and_the_others_are_folded_away():
     first, rest = text.index('id="table-ranking"'), text.index('id="table-rest"')
     assert text[first:rest].count('<th scope="row">') == TOP
     assert text[rest:].count('<th scope="row">') == len(scores) - TOP
-    assert "<details><summary>The other arms" in text[first:rest]
+    assert "<details><summary>The other learners" in text[first:rest]
 
 
 @browser.needed
@@ -865,7 +906,8 @@ def test_the_page_in_a_browser(lake, tmp_path):
             empty = "[...document.querySelectorAll('.plot')].filter(p => !p.querySelector('.main-svg .trace')).length"
             assert page.ask(empty) == 0
             assert page.ask("document.documentElement.scrollWidth") <= width
-            assert page.ask("document.querySelector('.headline').textContent") == headline(found)
+            shown = page.ask("[...document.querySelectorAll('.headline dd')].map(e => e.textContent)")
+            assert shown == list(headline(found).values())
         assert page.errors == []
         assert all(address.startswith(("file:", "data:", "blob:", "about:")) for address in page.requests)
 
@@ -933,7 +975,7 @@ def test_a_narrow_terminal_breaks_no_number(lake, capsys, monkeypatch):
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= 40
     for row in found.rows:
-        assert {f"{row.score.value:.4g}", *row.arm.label.split()} <= set(shown.split())
+        assert {rounded_text(row.score.value, 4), *row.arm.label.split()} <= set(shown.split())
 
 
 def test_arms_in_plain_python_are_not_called_compiled(tmp_path):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from chunked_td.cli._shared import check_counts, command, folder_name, keywords_of, new_axes, show
+from chunked_td.cli._shared import check_counts, command, folder_name, keywords_of, show
 from chunked_td.cli.problem import ENV, ProblemOptions
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NARROW = 70
 """A terminal with fewer columns gets the ranking as a list."""
-WIDE = 120
+WIDE = 104
 """A terminal with fewer columns gets no step sizes and no distances: they would break numbers."""
 Bootstrap = Literal["sarsa", "expected_sarsa", "q_learning"]
 
@@ -161,19 +161,26 @@ def print_ranking(found: Comparison) -> None:
 
 
 def write_comparison(out: Path, found: Comparison, *, csv: bool) -> list[Path]:
-    """Write compare.html, compare.png, compare.parquet and, if asked for, compare.csv."""
+    """Write compare.html, compare.png where there is a ranking, compare.parquet and, if asked for, compare.csv."""
     from chunked_td._files import write_atomically
-    from chunked_td.lab.comparison.page import frame_of, render_page
+    from chunked_td.lab.comparison.page import frame_of, ranking_plot, render_page
+    from chunked_td.lab.report.figures import draw
+    from chunked_td.lab.report.style import house_style
 
     frame, buffer = frame_of(found), io.BytesIO()
     frame.write_parquet(buffer)
     files = {"compare.html": render_page(found).encode(), "compare.parquet": buffer.getvalue()}
     if csv:
         files["compare.csv"] = frame.write_csv().encode()
+    if found.rows:
+        with house_style():
+            figure = draw(ranking_plot(found), width=6.4)
+            figure.suptitle(found.settings.env)
+            figure.savefig(buffer := io.BytesIO(), dpi=150)
+        files["compare.png"] = buffer.getvalue()
     for name, content in files.items():
         write_atomically(out / name, content)
-    draw_ranking(out / "compare.png", found)
-    return [out / name for name in (*files, "compare.png")]
+    return [out / name for name in files]
 
 
 def log_curves(log: ScalarLog, found: Comparison) -> None:
@@ -186,28 +193,3 @@ def log_curves(log: ScalarLog, found: Comparison) -> None:
             numbers = {f"{one.arm.id}/mean_return": returns[k], f"{one.arm.id}/mean_lambda": lambdas[k]}
             log.add({name: float(number) for name, number in numbers.items() if np.isfinite(number)}, episode)
     log.close()
-
-
-def draw_ranking(path: Path, found: Comparison) -> None:
-    """Mean return of the first ten arms with its interval and seeds; acting at random as a line."""
-    import numpy as np
-
-    from chunked_td.lab.comparison.arms import color_of
-    from chunked_td.lab.comparison.page import ranked_rows
-
-    rows = ranked_rows(found)[::-1]
-    figure, axes = new_axes(1.6 + 0.2 * len(rows))
-    for place, row in enumerate(rows):
-        seeds, color = row.outcome.scores, color_of(row.arm)
-        axes.plot(seeds, np.full(seeds.size, place), "o", ms=3, color=color, alpha=0.35, mec="none")
-        mean, low, high = row.score
-        ends = None if np.isnan(low) else [[mean - low], [high - mean]]
-        axes.errorbar(mean, place, xerr=ends, fmt="o", color=color)
-    if found.reference is not None:
-        axes.axvline(found.reference.score.value, color="#666666", ls=":", lw=1)
-    axes.set_yticks(range(len(rows)), [f"{row.arm.label}, α = {row.outcome.step_size_text}" for row in rows])
-    dotted = "" if found.reference is None else ", dotted: acting at random"
-    best = "" if len(rows) == len(found.rows) else f": the best of {len(found.rows)}"
-    axes.set(xlabel=f"{found.settings.score_axis} (bar: 95 %, dots: {found.seeds} seeds{dotted})")
-    axes.set_title(f"{found.settings.env}{best}")
-    figure.savefig(path, dpi=150)

@@ -22,7 +22,7 @@ def rounded_text(value: float, digits: int) -> str:
     rounded = float(f"{value:.{digits}g}")
     plain = 1e-4 <= abs(rounded) < 1e6
     whole = plain and abs(rounded) >= 10 ** (digits - 1)
-    return (f"{rounded:,.0f}" if whole else f"{value:.{digits}g}").replace("-", "−")
+    return (f"{rounded:,.0f}" if whole else f"{value:{'#' if plain else ''}.{digits}g}").replace("-", "−")
 
 
 def spread_text(mean: float, sd: float | None) -> str:

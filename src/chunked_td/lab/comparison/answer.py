@@ -17,6 +17,8 @@ from chunked_td.lab.wording import list_text, rounded_text, seeds_text
 NOT_LEARNED = "Is the state hidden, is exploration too weak, or are the episodes too few?"
 _NAMED = 5  # λ sources that are named in a list; more are counted
 GOOD, UNCLEAR = "as good", "unclear"
+LEAST_GROUP = 2
+"""Runs that make a group of their own."""
 _MEMORY = "chunked_td.envs:KeptPercepts"
 _MEANS = {
     "forward": "λ is the model's probability of what happened at a step",
@@ -30,46 +32,63 @@ _MEANS = {
 def answer(found: Comparison) -> list[str]:
     """The headline, what else there is to know, how to train what it recommends, and caveats."""
     more = [*points(found), *recipe_texts(found)] if learned(found) else []
-    return [headline(found), *more, *caveats(found)]
+    return [headline_text(found), *more, *caveats(found)]
 
 
-def headline(found: Comparison) -> str:
-    """What to use, its score, and why; or why there is no answer."""
-    best, planned = best_of(found), best_of(found, plans=True)
-    first = best or planned
+def headline_text(found: Comparison) -> str:
+    """The headline, a line each."""
+    return "\n".join(f"{name}: {text}" for name, text in headline(found).items())
+
+
+def headline(found: Comparison) -> dict[str, str]:
+    """What to use, why, and how sure that is, by these words; or why there is no answer."""
+    first = best_of(found) or best_of(found, plans=True)
     if first is None:
-        return "Every arm diverged at every step size: take smaller step sizes, or rewards of a smaller scale."
+        text = "every learner diverged at every step size. Take smaller step sizes, or rewards of a smaller scale."
+        return {"No answer": text}
     if found.family.spread == 0.0:
-        text = f"Nothing to choose: every run of every arm has the same return, {rounded_text(first.score.value, 4)}."
+        text = f"every run of every learner has the same return, {rounded_text(first.score.value, 4)}."
     elif found.seeds < LEAST:
-        return (
-            f"No verdict: {seeds_text(found.seeds)} are too few, {LEAST} are the least. "
-            f"Highest mean so far: {first.arm.label}, {first.text}."
-        )
+        few = f"{seeds_text(found.seeds)} are too few, {LEAST} are the least."
+        return {"No verdict": f"{few} Highest mean so far: {named(first.arm)}, {first.text}."}
     elif not learned(found):
         assert found.reference is not None
-        text = f"Nothing is shown to have learned: no arm is better than acting at random ({found.reference.text})."
+        text = f"no learner is shown to be better than acting at random, {found.reference.text}."
     else:
-        random = "" if found.reference is None else f"; acting at random {rounded_text(found.reference.score.value, 3)}"
-        hidden, used = hidden_text(found), recommended(found) or first
-        values = found.settings.question == VALUES
-        score = f"error of values {(-used.score).span()}" if values else f"mean return {used.text[:-1]}{random})"
-        what = "Until then, use" if hidden else "Take" if all_tied(found) else "Best λ here:"
-        text = f"{what} {named(used.arm)}, {score}{'' if hidden else reason(found)}."
-        return " ".join([*hidden, text, *planning_text(found, better=True)])
-    hints = [f"{found.facts.late[0].upper()}{found.facts.late[1:]}."] if found.facts and found.facts.late else []
-    return " ".join([text, *(hidden_text(found) or [*hints, NOT_LEARNED])])
+        hidden, used = hidden_lines(found), recommended(found) or first
+        lines = {
+            "Until then, use" if hidden else "Use": _use(found, used),
+            "Why": reason(found),
+            "How sure": sure(found),
+        }
+        lines["Planning is better"] = planning_text(found, better=True)
+        return {**hidden, **{name: text for name, text in lines.items() if text}}
+    if hidden := hidden_lines(found):
+        return {"No answer": text, **hidden}
+    late = found.facts.late if found.facts else ""
+    return {"No answer": text, "Ask": NOT_LEARNED, **({"Known": f"{late}."} if late else {})}
+
+
+def _use(found: Comparison, used: Standing) -> str:
+    """The recommended learner with its step size and score."""
+    what = f"{named(used.arm)}, step size {used.outcome.best_step_size:.4g}"
+    if found.settings.question == VALUES:
+        return f"{what}: error of values {(-used.score).span()}."
+    random = found.reference and f"; acting at random: {rounded_text(found.reference.score.value, 3)}"
+    return f"{what}: mean return {used.text}{random or ''}."
 
 
 def points(found: Comparison) -> list[str]:
     """What else there is to know: the best λ source beside the best fixed λ, what to leave out, the mask."""
     used, mask = recommended(found), found.facts.masked if found.facts else ""
     meant = _MEANS.get(used.arm.group) if used is not None else None
+    planning = planning_text(found, better=False)
     return [
         *([f"{_label(used)}: {meant}."] if used is not None and meant else []),
         *direct_texts(found),
-        *planning_text(found, better=False),
-        *avoid_text(found),
+        *([f"Planning is not shown to be better: {planning}"] if planning else []),
+        *([f"Not worth trying: {_listed(worse)}."] if (worse := _verdicts(found)["worse"]) else []),
+        *groups_text(found),
         *([f"The action mask is obeyed: {mask}."] if mask else []),
     ]
 
@@ -112,61 +131,82 @@ def reason(found: Comparison) -> str:
     if used is None:
         return ""
     if all_tied(found):
-        widest = max(found.family.gap(row.place, used.place).half_width for row in found.rows if not row.plans)
-        simple = ", and a fixed λ is the simplest" if used.arm.group == "fixed" else ""
-        shown = f"{seeds_text(found.seeds)} show no difference between the λs"
-        return f", because {shown} (up to {rounded_text(widest, 2)} may be hidden){simple}"
+        fixed = "; a fixed λ is simplest, and of those it has the highest mean" if used.arm.group == "fixed" else ""
+        return f"no λ is shown to be better than another{fixed}."
     fixed = [row for row in found.rows if row.arm.learner == used.arm.learner and row.arm.group == "fixed"]
     fixed.sort(key=lambda row: row.arm.lambda_source.value)
     causes, texts = (facts.late, facts.random) if facts else ("", ""), []
     for row, cause in zip(fixed[:: max(len(fixed) - 1, 1)], causes, strict=False):
         gap = found.family.gap(row.place, used.place)
-        less = "errs by {} more" if found.settings.question == VALUES else "earns {} less"
         if gap.low > 0.0:
-            less = less.format(rounded_text(gap.value, 2))
-            texts.append(f"{_label(row)} {less}{' here, where ' if cause else ''}{cause}")
-    if not texts:
-        others = [row for row in found.rows if not row.plans and row is not used]
-        worse = sum(found.family.gap(row.place, used.place).low > 0.0 for row in others)
-        return f", because {worse} of {len(others)} others are shown to be worse" if worse else ""
-    return f", because {', and '.join(texts)}"
+            by = rounded_text(gap.value, 2)
+            less = f"errs by {by} more" if found.settings.question == VALUES else f"earns {by} less"
+            texts.append(f"{_label(row)} {less}{': ' if cause else ''}{cause}")
+    return f"{'; '.join(texts) or 'it has the highest mean'}."
+
+
+def sure(found: Comparison) -> str:
+    """Which λs are as good, which may be, and whether the others are shown to be worse."""
+    if recommended(found) is None:
+        return ""
+    seeds, by = seeds_text(found.seeds), _verdicts(found)
+    if all_tied(found):
+        plain = [row for row in found.rows if not row.plans]
+        widest = max(found.family.gap(row.place, plain[0].place).half_width for row in plain)
+        return f"a tie; {seeds} can miss a difference of {rounded_text(widest, 2)}. More --seeds or --minutes may tell."
+    parts = [f"as good: {_listed(by[GOOD])}"] * bool(by[GOOD])
+    parts += [f"undecided with {seeds}: {_listed(by[UNCLEAR])}"] * bool(by[UNCLEAR])
+    shown = f"{'the rest is' if parts else 'all other λs are'} shown to be worse"
+    return "; ".join([*parts, *([shown] if by["worse"] else [])]) + "."
+
+
+def _verdicts(found: Comparison) -> dict[str, list[Arm]]:
+    """Arms beside the recommended one by their verdict; worse are those λs that are with every bootstrap."""
+    used = recommended(found)
+    plain = [row for row in found.rows if not row.plans and row is not used]
+    by = {name: [row.arm for row in plain if verdict(found, row) == name] for name in (GOOD, UNCLEAR, "worse")}
+    kept = {source_label(arm) for arm in (*([] if used is None else [used.arm]), *by[GOOD], *by[UNCLEAR])}
+    return {**by, "worse": [arm for arm in by["worse"] if source_label(arm) not in kept]}
+
+
+def groups_text(found: Comparison) -> list[str]:
+    """That all λs have the same runs, or that runs of the recommended learner fall into two groups."""
+    plain = [found.family.scores[row.place] for row in found.rows if not row.plans]
+    if len(plain) > 1 and not np.ptp(plain, axis=0).any():
+        return ["Every λ gave the very same returns."]
+    used = recommended(found)
+    scores = np.sort([] if used is None else found.family.scores[used.place])
+    if scores.size < 2 * LEAST_GROUP:
+        return []
+    split = int(np.diff(scores).argmax()) + 1
+    low, high = scores[:split], scores[split:]
+    apart = high[0] - low[-1] > max(0.5 * np.ptp(scores), 0.1 * found.family.spread)
+    if not apart or min(low.size, high.size) < LEAST_GROUP:
+        return []
+    means = [rounded_text(part.mean(), 2) for part in (low, high)]
+    return [f"Its runs fall into two groups: {low.size} of {scores.size} near {means[0]}, {high.size} near {means[1]}."]
 
 
 def _label(row: Standing) -> str:
     return source_label(row.arm)
 
 
-def hidden_text(found: Comparison) -> list[str]:
+def hidden_lines(found: Comparison) -> dict[str, str]:
     """That observations hide the state, and what to do."""
     if found.facts is None or not found.facts.hidden:
-        return []
-    more = "" if _MEMORY in found.settings.wrappers else f" Compare again with a memory: --wrappers {_MEMORY}."
-    return [f"Observations hide the state: {found.facts.hidden}.{more}"]
+        return {}
+    again = {"Compare again with a memory": f"chunked-td compare {found.settings.env} --wrappers {_MEMORY}"}
+    return {"Observations hide the state": f"{found.facts.hidden}."} | (
+        again if _MEMORY not in found.settings.wrappers else {}
+    )
 
 
-def planning_text(found: Comparison, *, better: bool) -> list[str]:
+def planning_text(found: Comparison, *, better: bool) -> str:
     """The best that plans, with its cost, where it is shown to be `better` than the recommended λ, or is not."""
     used, planned = recommended(found), best_of(found, plans=True)
     if used is None or planned is None or (found.family.gap(used.place, planned.place).low > 0.0) != better:
-        return []
-    what = "Planning is better" if better else "Planning is not shown to be better"
-    return [f"{what}: {named(planned.arm)}, {planned.text}, {PLANS[planned.arm.group]}."]
-
-
-def avoid_text(found: Comparison) -> list[str]:
-    """λ sources beside the recommended one: as good, unclear, or worse with every bootstrap."""
-    used = recommended(found)
-    if used is None or found.seeds < LEAST:
-        return []
-    if all_tied(found):
-        return ["More --seeds or --minutes may tell them apart."]
-    plain = [row for row in found.rows if not row.plans and row is not used]
-    by = {name: [row.arm for row in plain if verdict(found, row) == name] for name in (GOOD, UNCLEAR)}
-    kept = {source_label(arm) for arm in (used.arm, *by[GOOD], *by[UNCLEAR])}
-    worse = [row.arm for row in plain if _label(row) not in kept]
-    more = f"Unclear with {seeds_text(found.seeds)} (more --seeds or --minutes may tell)"
-    parts = {"As good": by[GOOD], "Not worth trying": worse, more: by[UNCLEAR]}
-    return [f"{name}: {_listed(arms)}." for name, arms in parts.items() if arms]
+        return ""
+    return f"{named(planned.arm)}, {planned.text}, {PLANS[planned.arm.group]}."
 
 
 def verdict(found: Comparison, row: Standing) -> str:
@@ -198,7 +238,7 @@ def direct_texts(found: Comparison) -> list[str]:
     source, fixed = pair
     gap = found.family.gap(fixed.place, source.place)
     side = "ahead of" if gap.value >= 0 else "behind"
-    text = f"The best learned λ ({_label(source)}) is {side} the best fixed one ({_label(fixed)}) by"
+    text = f"The best learned λ, {_label(source)}, is {side} the best fixed one, {_label(fixed)}, by"
     by = (gap if gap.value >= 0 else -gap).span()
     return [f"{text} {by}{'' if gap.shown or found.seeds < LEAST else ', which may be chance'}."]
 

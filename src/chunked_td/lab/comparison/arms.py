@@ -49,7 +49,7 @@ WITH_FEATURES = tuple(id for id in BY_DEFAULT if id != DYNA)
 """The same where values are linear in features, without those that plan; and the sources that need features."""
 WITH_FEATURES += tuple(id for id, cls in lambdas.FEATURE_SOURCES.items() if cls.by_default)
 
-PLANS = {DYNA: "at ten more updates a step, from a model"}
+PLANS = {DYNA: "with ten more updates a step, from a learned model"}
 """Sources that plan, and what that costs."""
 
 RETURNS, VALUES = "returns", "values"

@@ -58,7 +58,8 @@ class Facts:
             return f"acting at random met no reward in {STEPS:,} steps"
         if self.last > 0.5:
             most = "" if self.last > 0.95 else "most of "
-            return f"{most}the reward comes at the end of an episode, after {self.length:.0f} steps on average"
+            late = f"{most}the reward comes at the end of an episode, after {self.length:.0f} steps on average"
+            return f"{late}, and a low λ passes it back slowly"
         return f"one step in {1 / self.paid:.0f} pays" if self.paid < 0.4 else ""
 
     @property
@@ -66,9 +67,9 @@ class Facts:
         """Why a return passed back whole says little about the step that gets it."""
         if self.chance >= 0.05:
             often = f"{100 * self.chance:.0f} % of the time"
-            return f"chance decides much (the same action in the same state leads elsewhere {often})"
+            return f"the same action in the same state leads elsewhere {often}, and a high λ passes such chance on"
         back = f"{100 * self.back:.0f} % of the steps lead back to a state of the same episode"
-        return back if self.back >= 0.2 else ""
+        return f"{back}, and with a high λ credit adds up in such loops" if self.back >= 0.2 else ""
 
     @property
     def masked(self) -> str:

@@ -25,9 +25,9 @@ from chunked_td.learners.exploration import EPSILON, CountBonus, Softmax
 TOP = 10
 """Rows of the table before the rest is folded away."""
 _NOTE = (
-    "“As good”: shown to be behind by 5 % of the range of the arms' means at most; “unclear”: neither that nor worse "
-    "is shown. The intervals in “behind” hold together for all pairs of arms (95 %); those of the mean are each arm's "
-    "own."
+    "“Behind”: by how much a learner is behind the first, with a 95 % interval that holds for all pairs at once. “As "
+    "good”: by 5 % of the range of the learners' means at most; “unclear”: neither that nor worse is shown. Two step "
+    "sizes: each half of the seeds is scored at the one that is best on the other half."
 )
 _BANDS = "“intervals” off and on again shows those of all arms."
 
@@ -40,6 +40,7 @@ def render_page(found: Comparison) -> str:
         "compare.html",
         title=f"{found.settings.env}: which λ?",
         headline=headline(found),
+        meanings=meanings(found),
         points=points(found) if learned(found) else [],
         caveats=caveats(found),
         label="" if best is None else named(best.arm),
@@ -52,6 +53,15 @@ def render_page(found: Comparison) -> str:
         plots=[curves_plot(found), lambda_plot(found), step_size_plot(found)] if found.rows else [],
         method=method(found),
     )
+
+
+def meanings(found: Comparison) -> Table:
+    """What the names of λ sources mean: the first line of their class, and the formula."""
+    sources = [row.arm.source() for row in found.rows if row.arm.group != "fixed" and not row.plans]
+    known = {source.label: (source.__doc__ or "").strip().partition("\n")[0] for source in sources}
+    formulas = {source.label: source.formula for source in sources}
+    rows = tuple((label, text, formulas[label]) for label, text in known.items())
+    return Table("meanings", "", ("λ source", "what it is", "formula"), rows)
 
 
 def plain_rows(found: Comparison) -> list[Standing]:
@@ -85,8 +95,8 @@ def ranking_table(found: Comparison, rows: Sequence[Standing], name: str) -> Tab
     }
     cells = [_cells(found, row) for row in rows]
     if name == "rest":
-        cells += [(label_of(found, one.arm), "diverged", "–", one.step_size_text, "–") for one in found.diverged]
-    columns = ("learner", "verdict", f"{found.settings.score_axis} (95 %)", "step size α", "behind")
+        cells += [(label_of(found, one.arm), "diverged", "–", "–", one.step_size_text) for one in found.diverged]
+    columns = ("learner", "verdict", found.settings.score_axis, "behind", "step size α")
     note = _NOTE if name == "ranking" and found.seeds >= LEAST else ""
     return Table(name, captions[name], columns, tuple(cells), note)
 
@@ -95,7 +105,7 @@ def _cells(found: Comparison, row: Standing) -> tuple[str, ...]:
     used = recommended(found)
     size = "–" if row is found.reference or row.outcome is found.random else row.outcome.step_size_text
     behind = "" if used is None or row.place == used.place else found.family.gap(row.place, used.place).span()
-    return label_of(found, row.arm), verdict(found, row), row.text, size, behind
+    return label_of(found, row.arm), verdict(found, row), rounded_text(row.score.value, 4), behind, size
 
 
 def shown_rows(found: Comparison) -> list[Standing]:
@@ -108,10 +118,10 @@ def shown_rows(found: Comparison) -> list[Standing]:
 
 
 def ranked_rows(found: Comparison) -> list[Standing]:
-    """Rows of the picture of the ranking: the recommended one, the first ten, and the best of each kind."""
+    """Rows of the picture: the recommended one, the first ten and the best of each kind, then those that plan."""
     used, shown = recommended(found), shown_rows(found)
     rows = [row for place, row in enumerate(found.rows) if place < TOP or row in shown]
-    return sorted(rows, key=lambda row: row != used)
+    return sorted(rows, key=lambda row: (row != used, row.plans))
 
 
 def _look(row: Standing, place: int) -> Style:
@@ -120,46 +130,51 @@ def _look(row: Standing, place: int) -> Style:
 
 
 def ranking_plot(found: Comparison) -> Plot:
-    """Mean return of the first ten with its interval, best on top; acting at random as a line."""
+    """Each learner minus the recommended one, with the interval that verdicts are made by; a dot is a seed."""
     rows = ranked_rows(found)[::-1]
-    names = [label_of(found, row.arm) for row in rows]
-    names[-1] = f"<b>{names[-1]}</b>"
+    names, scores, first = [label_of(found, row.arm) for row in rows], found.family.scores, rows[-1].place
     traces: list[dict[str, Any]] = []
-    for row, name in zip(rows, names, strict=True):
-        mean, low, high = row.score
-        bar = {} if np.isnan(low) else {
-            "error_x": {"type": "data", "symmetric": False, "array": numbers([high - mean]),
-                        "arrayminus": numbers([mean - low]), "color": color_of(row.arm)},
-        }  # fmt: skip
-        traces.append({
-            "type": "scatter", "mode": "markers", "showlegend": False, "x": numbers([mean]), "y": [name],
-            "marker": {"size": 9, "color": color_of(row.arm)}, **bar,
-            "hovertemplate": f"{row.text}<extra>{name}</extra>",
-        })  # fmt: skip
-    scattered = {
-        "type": "scatter", "mode": "markers", "showlegend": False, "hoverinfo": "skip",
-        "x": [x for row in rows for x in numbers(row.outcome.scores)],
-        "y": [name for row, name in zip(rows, names, strict=True) for _ in row.outcome.scores],
-        "marker": {"size": 4, "color": "rgba(0,0,0,0.22)"},
-    }  # fmt: skip
-    low, high = min(scattered["x"]), max(scattered["x"])
-    more, random = {}, ""
+    for place, row in enumerate(rows):
+        gap, color = -found.family.gap(row.place, first), color_of(row.arm)
+        dots, own = numbers(scores[row.place] - scores[first]), {"type": "scatter", "showlegend": False}
+        ends = [] if row.place == first else numbers([gap.low, gap.high])
+        traces += [
+            {**own, "mode": "markers", "x": dots, "y": [place - 0.25] * len(dots), "hoverinfo": "skip",
+             "marker": {"size": 4, "color": "rgba(0,0,0,0.22)"}},
+            {**own, "mode": "lines", "x": ends, "y": [place] * len(ends), "hoverinfo": "skip",
+             "line": {"color": color, "width": 2}},
+            {**own, "mode": "markers", "x": numbers([gap.value]), "y": [place], "marker": {"size": 9, "color": color},
+             "hovertemplate": f"{row.text}<extra>{names[place]}</extra>"},
+        ]  # fmt: skip
+    every = [x for trace in traces for x in trace["x"] if x is not None]
+    low, high, random, shapes = min(every), max(every), "", [_upright(0.0, "solid")]
     if found.reference is not None:
-        x, line = found.reference.score.value, {"color": GREY, "width": 1.5, "dash": "dot"}
+        x = found.reference.score.value - float(scores[first].mean())
         if low - (high - low) <= x <= high + (high - low):  # farther off it would squeeze all others
-            low, high, random = min(low, x), max(high, x), ", the dotted line is acting at random"
-            more = {"shapes": [{"type": "line", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": line}]}
+            low, high, random = min(low, x), max(high, x), " The dotted line is acting at random."
+            shapes.append(_upright(x, "dot"))
         else:
-            random = f"; acting at random ({rounded_text(x, 3)}) lies outside"
-    ends = [low - 0.03 * (high - low), high + 0.03 * (high - low)]
+            random = f" Acting at random, {rounded_text(x, 3)}, lies outside."
+    names[-1] = f"<b>{names[-1]}</b>"
     made = layout(
-        axis(found.settings.score_axis, range=ends), axis("", categoryorder="array", categoryarray=names), **more
+        axis(
+            f"{found.settings.score_axis} minus that of {label_of(found, rows[-1].arm)}",
+            range=[low - 0.03 * (high - low), high + 0.03 * (high - low)],
+        ),
+        axis("", tickvals=list(range(len(rows))), ticktext=names, zeroline=False),
+        shapes=shapes,
     )
     caption = (
-        f"The {found.settings.score}: mean over {found.seeds} seeds with its 95 % interval; small dots are seeds"
-        f"{random}. {len(rows)} of {len(found.rows)} arms."
+        f"How much more each learner has than the first: {found.settings.score}, mean over {found.seeds} seeds (small "
+        "dots). A line that does not touch 0 is a difference that is shown; the lines are 95 % intervals that hold for "
+        f"all pairs at once.{random} {len(rows)} of {len(found.rows)} learners."
     )
-    return Plot("ranking", "Ranking", caption, [scattered, *traces], made, height=130 + 26 * len(rows))
+    return Plot("ranking", "Ranking", caption, traces, made, height=130 + 26 * len(rows))
+
+
+def _upright(x: float, dash: str) -> dict[str, Any]:
+    line = {"color": GREY, "width": 1.5, "dash": dash}
+    return {"type": "line", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": line}
 
 
 def _lines(

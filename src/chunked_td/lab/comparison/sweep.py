@@ -251,7 +251,7 @@ def compare(
         _keep_apart(store, first, overwrite)
         sizes = len(settings.ladder[1])
         say(
-            f"{len(arms)} arms × {sizes} step sizes × {looks[0]} seeds, {settings.episodes:,} episodes each; "
+            f"{len(arms)} learners × {sizes} step sizes × {looks[0]} seeds, {settings.episodes:,} episodes each; "
             f"{problem.describe(_plain(arms))}"
         )
         if not directory.protocol_ids and (needed := sweep.seconds(looks[0])) > 60 * minutes:

@@ -92,9 +92,8 @@ def _draw_trace(axes: Axes, trace: Mapping[str, Any]) -> Any:
     line, marker = trace.get("line", {}), trace.get("marker", {})
     if trace["mode"] == "markers":
         sizes = marker["size"] if isinstance(marker["size"], list) else [marker["size"]]
-        return axes.scatter(
-            x, y, s=[(_DOT * size) ** 2 for size in sizes], color=_color(marker["color"]), linewidths=0, clip_on=False
-        )
+        sizes, look = [(_DOT * size) ** 2 for size in sizes], _MARKERS[marker.get("symbol", "circle")]
+        return axes.scatter(x, y, s=sizes, color=_color(marker["color"]), marker=look, linewidths=0, clip_on=False)
     width = _LINE * line.get("width", 1.6)
     (drawn,) = axes.plot(x, y, color=line["color"], linestyle=DASHES[line.get("dash", "solid")], linewidth=width,
                          zorder=2 + width)  # fmt: skip
@@ -135,7 +134,7 @@ def _finish(axes: Axes, x: Mapping[str, Any], y: Mapping[str, Any]) -> None:
             axes.set(**{f"{letter}scale": "log"})
             powers_of_ten(axis)
         elif "tickvals" in about:
-            axis.set_ticks(about["tickvals"], about["ticktext"])
+            axis.set_ticks(about["tickvals"], [re.sub("<.*?>", "", text) for text in about["ticktext"]])
             axis.grid(visible=False)
         else:
             axis.set_major_locator(MaxNLocator(5))

@@ -226,6 +226,25 @@ def sweep_traces(study: Results, style_from: Results, arms: Sequence[ArmResults]
     for arm, band in zip(arms, traces[::2], strict=True):
         if arm.fixed_lambda is not None:
             band["visible"] = False  # a dozen bands hide each other, so they start switched off
+    return traces + published_points(study, arms, styles(style_from.arms))
+
+
+def published_points(study: Results, arms: Sequence[ArmResults], looks: Mapping[str, Style]) -> list[PlotlyTrace]:
+    """The paper's scores, each a cross at the step size that the paper selected, in its arm's colour."""
+    traces: list[PlotlyTrace] = []
+    for arm in arms:
+        score, exponent = (study.published(arm.id, quantity) for quantity in ("score", "exponent"))
+        runs = arm.require_runs()
+        sizes = dict(zip(runs.exponents.tolist(), runs.step_sizes.tolist(), strict=True))
+        if score is None or exponent is None or exponent.value not in sizes:
+            continue
+        name = f"published ({score.source})"
+        traces.append({
+            "type": "scatter", "mode": "markers", "name": name, "legendgroup": name, "showlegend": not traces,
+            "x": [sizes[int(exponent.value)]], "y": [score.value],
+            "marker": {"symbol": SYMBOLS["X"], "size": 11, "color": looks[arm.id].color},
+            "hovertemplate": f"%{{x:,.6~g}}: <b>%{{y:,.5~g}}</b><extra>{arm.label}, {name}</extra>",
+        })  # fmt: skip
     return traces
 
 
@@ -250,7 +269,8 @@ def sweep_plot(study: Results, style_from: Results | None = None, episode: int |
     label, best = study.about.score_label, None if episode else study.best
     x, y = sweep_axes(label)
     when = f"after the first {episode:,} episodes" if episode else f"after {study.length:,} episodes"
-    caption = f"{label[0].upper()}{label[1:]} {when}, mean over seeds, against the step size."
+    crosses = " Crosses: the paper's means, at the step sizes that it selected." if study.about.published else ""
+    caption = f"{label[0].upper()}{label[1:]} {when}, mean over seeds, against the step size.{crosses}"
     fixed = [arm for arm in study.present if arm.fixed_lambda is not None]
     ours = [arm for arm in study.present if arm.fixed_lambda is None]
     name = f"{study.id}-sweep" + (f"-first-{episode}" if episode else "")
