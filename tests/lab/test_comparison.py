@@ -30,8 +30,6 @@ from chunked_td.cli.train import Train, learner_settings
 from chunked_td.lab.comparison import Comparison, ComparisonSettings, compare
 from chunked_td.lab.comparison.answer import (
     NOT_LEARNED,
-    _listed,
-    _verdicts,
     answer,
     best_of,
     bootstrap_texts,
@@ -327,9 +325,9 @@ def test_the_answer_names_the_best_lambda_planning_apart_and_what_is_not_worth_t
     assert (best.arm.group, planned.arm.group) == ("forward", "dyna")
     assert recommended(found) is best
     assert all(word in headline(found)["Use"] for word in (named(best.arm), best.text, "step size 0.2"))
-    assert all(word in headline(found)["Planning is better"] for word in (named(planned.arm), planned.text))
-    assert headline(found)["How sure"].endswith("shown to be worse.")
-    (worse,) = (text for text in points(found) if text.startswith("Not worth trying: "))
+    ahead = found.family.gap(best.place, planned.place).span()
+    assert all(word in headline(found)["Planning is better"] for word in (named(planned.arm), ahead))
+    worse = headline(found)["How sure"].partition("shown to be worse: ")[2]
     assert ctd.ValueLambda.label in worse
     assert "λ = 0, 0.9" in worse
     assert ctd.ForwardLambda.label not in worse
@@ -385,11 +383,20 @@ def test_the_reason_names_what_fits_the_fixed_lambda_that_loses(levels, why):
     middle = compared(
         [(arm, row - 9 * (arm.lambda_source.value == 0.5)) for arm, row in scores], random=0.0, facts=FACTS
     )
-    assert "0.5" in _listed(_verdicts(middle)["worse"])
+    assert "0.5" in headline(middle)["How sure"].partition("shown to be worse: ")[2]
     assert (headline(middle)["Why"] == "it has the highest mean.") == (why == "both")
     hidden = replace(FACTS, hidden="the same looks different")
     assert "KeptPercepts" in headline_text(compared(scores, random=0.0, facts=hidden))
     assert any(FACTS.masked in point for point in points(compared(scores, random=0.0, facts=FACTS)))
+
+
+def test_where_a_learned_lambda_wins_only_the_worse_end_of_the_fixed_ones_has_a_cause():
+    rng = np.random.default_rng(0)
+    arms = [make_arm("sarsa", "fixed", 0.0), make_arm("sarsa", "fixed", 1.0), make_arm("sarsa", "forward", 0.0)]
+    scores = [(arm, k + 0.05 * rng.normal(size=20)) for k, arm in enumerate(arms)]
+    text = headline(compared(scores, random=-1.0, facts=FACTS))["Why"]
+    assert FACTS.late in text
+    assert FACTS.random not in text
 
 
 def settled(env: str, **more) -> Facts:

@@ -31,8 +31,7 @@ _MEANS = {
 
 def answer(found: Comparison) -> list[str]:
     """The headline, what else there is to know, how to train what it recommends, and caveats."""
-    more = [*points(found), *recipe_texts(found)] if learned(found) else []
-    return [headline_text(found), *more, *caveats(found)]
+    return [headline_text(found), *points(found), *recipe_texts(found), *caveats(found)]
 
 
 def headline_text(found: Comparison) -> str:
@@ -79,7 +78,9 @@ def _use(found: Comparison, used: Standing) -> str:
 
 
 def points(found: Comparison) -> list[str]:
-    """What else there is to know: the best λ source beside the best fixed λ, what to leave out, the mask."""
+    """What else there is to know: the best λ source beside the best fixed λ, planning, the mask."""
+    if not learned(found):
+        return groups_text(found)
     used, mask = recommended(found), found.facts.masked if found.facts else ""
     meant = _MEANS.get(used.arm.group) if used is not None else None
     planning = planning_text(found, better=False)
@@ -87,7 +88,6 @@ def points(found: Comparison) -> list[str]:
         *([f"{_label(used)}: {meant}."] if used is not None and meant else []),
         *direct_texts(found),
         *([f"Planning is not shown to be better: {planning}"] if planning else []),
-        *([f"Not worth trying: {_listed(worse)}."] if (worse := _verdicts(found)["worse"]) else []),
         *groups_text(found),
         *([f"The action mask is obeyed: {mask}."] if mask else []),
     ]
@@ -105,13 +105,11 @@ def all_tied(found: Comparison) -> bool:
 
 
 def recommended(found: Comparison) -> Standing | None:
-    """The arm to use: that with the best mean, or the best fixed λ where it is about as good or nothing is shown."""
+    """The λ to use: that with the best mean; the best fixed λ unless a learned one is shown to be better."""
     best, pair = best_of(found), _source_and_fixed(found)
     if pair is None or pair[0] is not best or found.seeds < LEAST:
         return best
-    gap = found.family.gap(pair[1].place, pair[0].place)
-    good = not gap.shown and gap.high <= found.family.close
-    return pair[1] if good or all_tied(found) else best
+    return best if found.family.gap(pair[1].place, pair[0].place).shown else pair[1]
 
 
 def named(arm: Arm) -> str:
@@ -130,43 +128,39 @@ def reason(found: Comparison) -> str:
     used, facts = recommended(found), found.facts
     if used is None:
         return ""
-    if all_tied(found):
-        fixed = "; a fixed λ is simplest, and of those it has the highest mean" if used.arm.group == "fixed" else ""
-        return f"no λ is shown to be better than another{fixed}."
-    fixed = [row for row in found.rows if row.arm.learner == used.arm.learner and row.arm.group == "fixed"]
+    fixed = [row for row in _same_bootstrap(found, used) if row.arm.group == "fixed"]
     fixed.sort(key=lambda row: row.arm.lambda_source.value)
-    causes, texts = (facts.late, facts.random) if facts else ("", ""), []
-    for row, cause in zip(fixed[:: max(len(fixed) - 1, 1)], causes, strict=False):
+    causes, texts, ends = (facts.late, facts.random) if facts else ("", ""), [], fixed[:: max(len(fixed) - 1, 1)]
+    for row, cause in zip(ends, causes, strict=False):
         gap = found.family.gap(row.place, used.place)
         if gap.low > 0.0:
             by = rounded_text(gap.value, 2)
             less = f"errs by {by} more" if found.settings.question == VALUES else f"earns {by} less"
-            texts.append(f"{_label(row)} {less}{': ' if cause else ''}{cause}")
+            fits = used.arm.group == "fixed" or row.score.value == min(end.score.value for end in ends)
+            texts.append(f"{_label(row)} {less}{f': {cause}' if cause and fits else ''}")
+    simplest = "no learned λ is shown to be better, and a fixed one is simplest"
+    if used is not best_of(found):
+        texts.append(f"{simplest}; of those it has the highest mean")
     return f"{'; '.join(texts) or 'it has the highest mean'}."
 
 
 def sure(found: Comparison) -> str:
-    """Which λs are as good, which may be, and whether the others are shown to be worse."""
-    if recommended(found) is None:
-        return ""
-    seeds, by = seeds_text(found.seeds), _verdicts(found)
-    if all_tied(found):
-        plain = [row for row in found.rows if not row.plans]
-        widest = max(found.family.gap(row.place, plain[0].place).half_width for row in plain)
-        return f"a tie; {seeds} can miss a difference of {rounded_text(widest, 2)}. More --seeds or --minutes may tell."
-    parts = [f"as good: {_listed(by[GOOD])}"] * bool(by[GOOD])
-    parts += [f"undecided with {seeds}: {_listed(by[UNCLEAR])}"] * bool(by[UNCLEAR])
-    shown = f"{'the rest is' if parts else 'all other λs are'} shown to be worse"
-    return "; ".join([*parts, *([shown] if by["worse"] else [])]) + "."
-
-
-def _verdicts(found: Comparison) -> dict[str, list[Arm]]:
-    """Arms beside the recommended one by their verdict; worse are those λs that are with every bootstrap."""
+    """Which λs are as good, which may be, and which are shown to be worse, with the same bootstrap."""
     used = recommended(found)
-    plain = [row for row in found.rows if not row.plans and row is not used]
-    by = {name: [row.arm for row in plain if verdict(found, row) == name] for name in (GOOD, UNCLEAR, "worse")}
-    kept = {source_label(arm) for arm in (*([] if used is None else [used.arm]), *by[GOOD], *by[UNCLEAR])}
-    return {**by, "worse": [arm for arm in by["worse"] if source_label(arm) not in kept]}
+    if used is None:
+        return ""
+    seeds, others = seeds_text(found.seeds), [row for row in _same_bootstrap(found, used) if row is not used]
+    if all_tied(found):
+        widest = max(found.family.gap(row.place, used.place).half_width for row in others)
+        more = f"--seeds {4 * found.seeds} may tell"
+        return f"a tie; {seeds} can miss a difference of {rounded_text(widest, 2)} ({more})."
+    by = {name: [row.arm for row in others if verdict(found, row) == name] for name in (GOOD, UNCLEAR, "worse")}
+    heads = {"as good": by[GOOD], f"undecided with {seeds}": by[UNCLEAR], "shown to be worse": by["worse"]}
+    return "; ".join(f"{head}: {_listed(arms)}" for head, arms in heads.items() if arms) + "."
+
+
+def _same_bootstrap(found: Comparison, used: Standing) -> list[Standing]:
+    return [row for row in found.rows if not row.plans and row.arm.learner == used.arm.learner]
 
 
 def groups_text(found: Comparison) -> list[str]:
@@ -184,7 +178,8 @@ def groups_text(found: Comparison) -> list[str]:
     if not apart or min(low.size, high.size) < LEAST_GROUP:
         return []
     means = [rounded_text(part.mean(), 2) for part in (low, high)]
-    return [f"Its runs fall into two groups: {low.size} of {scores.size} near {means[0]}, {high.size} near {means[1]}."]
+    parts = f"{low.size} of {scores.size} near {means[0]}, {high.size} near {means[1]}"
+    return [f"Runs with {_label(used)} fall into two groups: {parts}."] if used is not None else []
 
 
 def _label(row: Standing) -> str:
@@ -206,7 +201,9 @@ def planning_text(found: Comparison, *, better: bool) -> str:
     used, planned = recommended(found), best_of(found, plans=True)
     if used is None or planned is None or (found.family.gap(used.place, planned.place).low > 0.0) != better:
         return ""
-    return f"{named(planned.arm)}, {planned.text}, {PLANS[planned.arm.group]}."
+    gap = found.family.gap(used.place, planned.place)
+    by = f"ahead by {gap.span()}" if gap.value >= 0 else f"behind by {(-gap).span()}"
+    return f"{named(planned.arm)} is {by}, {PLANS[planned.arm.group]}."
 
 
 def verdict(found: Comparison, row: Standing) -> str:
@@ -257,7 +254,7 @@ def _source_and_fixed(found: Comparison) -> tuple[Standing, Standing] | None:
 def recipe_texts(found: Comparison) -> list[str]:
     """How to train the best, for the shell and in Python."""
     best = recommended(found) or best_of(found, plans=True)
-    if best is None or found.settings.question == VALUES:  # no policy is learned
+    if best is None or found.settings.question == VALUES or not learned(found):  # no policy is learned
         return []
     line, label = command(best.outcome, found.settings), best.arm.label
     first = [f"To train {label}: {line}"] if line else []

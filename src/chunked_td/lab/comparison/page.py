@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.comparison.answer import best_of, caveats, headline, learned, named, points, recommended, verdict
+from chunked_td.lab.comparison.answer import best_of, caveats, headline, named, points, recommended, verdict
 from chunked_td.lab.comparison.arms import BOOTSTRAPS, RETURNS, VALUES, ComparisonSettings, color_of, source_label
 from chunked_td.lab.comparison.ranking import LEAST
 from chunked_td.lab.comparison.recipe import command, script
@@ -41,7 +41,7 @@ def render_page(found: Comparison) -> str:
         title=f"{found.settings.env}: which λ?",
         headline=headline(found),
         meanings=meanings(found),
-        points=points(found) if learned(found) else [],
+        points=points(found),
         caveats=caveats(found),
         label="" if best is None else named(best.arm),
         command=None if best is None else command(best.outcome, found.settings),
@@ -154,8 +154,9 @@ def ranking_plot(found: Comparison) -> Plot:
             low, high, random = min(low, x), max(high, x), " The dotted line is acting at random."
             shapes.append(_upright(x, "dot"))
         else:
-            random = f" Acting at random, {rounded_text(x, 3)}, lies outside."
-    names[-1] = f"<b>{names[-1]}</b>"
+            random = f" Acting at random lies outside, at {rounded_text(x, 3)}."
+    if verdict(found, rows[-1]):
+        names[-1] = f"<b>{names[-1]}</b>"
     made = layout(
         axis(
             f"{found.settings.score_axis} minus that of {label_of(found, rows[-1].arm)}",
