@@ -138,9 +138,9 @@ def reason(found: Comparison) -> str:
             less = f"errs by {by} more" if found.settings.question == VALUES else f"earns {by} less"
             fits = used.arm.group == "fixed" or row.score.value == min(end.score.value for end in ends)
             texts.append(f"{_label(row)} {less}{f': {cause}' if cause and fits else ''}")
-    simplest = "no learned λ is shown to be better, and a fixed one is simplest"
     if used is not best_of(found):
-        texts.append(f"{simplest}; of those it has the highest mean")
+        simplest = ", and a fixed one is simplest; of those it has the highest mean"
+        texts.append(f"no learned λ is shown to be better{'' if texts else simplest}")
     return f"{'; '.join(texts) or 'it has the highest mean'}."
 
 
