@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import html
 import itertools
+import math
 import os
 import re
 import shlex
@@ -41,7 +42,7 @@ from chunked_td.lab.comparison.answer import (
     verdict,
 )
 from chunked_td.lab.comparison.arms import BOOTSTRAPS, SOURCES, arms_of, learner_for, make_arm, protocol_of
-from chunked_td.lab.comparison.facts import Facts, facts_of
+from chunked_td.lab.comparison.facts import Facts, _chance, facts_of
 from chunked_td.lab.comparison.page import TOP, curves_plot, ranking_table, render_page, step_size_plot
 from chunked_td.lab.comparison.ranking import LEAST, PairedFamily, chosen_sizes, own_interval
 from chunked_td.lab.comparison.recipe import agent_line, command, script
@@ -375,6 +376,28 @@ def test_the_reason_names_what_fits_the_fixed_lambda_that_loses(levels, why):
     hidden = replace(FACTS, hidden="the same looks different")
     assert "KeptPercepts" in headline(compared(scores, random=0.0, facts=hidden))
     assert any(FACTS.masked in point for point in points(compared(scores, random=0.0, facts=FACTS)))
+
+
+def test_one_fixed_lambda_is_neither_the_lowest_nor_the_highest():
+    """Late rewards are a reason against λ = 0, not against the only fixed λ there is, which is 1 here."""
+    rng = np.random.default_rng(0)
+    arms = (make_arm("sarsa", "fixed", 1.0), 1.0), (make_arm("sarsa", "forward"), 2.0)
+    scores = [(arm, level + 0.05 * rng.normal(size=20)) for arm, level in arms]
+    text = headline(compared(scores, random=0.0, facts=FACTS))
+    assert "λ = 1 earns 1" in text
+    assert FACTS.late not in text
+
+
+@pytest.mark.parametrize(("n", "first", "second"), [(40, 20, 20), (2000, 200, 100), (5000, 250, 250)])
+@pytest.mark.parametrize("level", [1e-3, 1e-6, 1e-8])
+def test_a_sign_of_a_hidden_state_is_as_rare_as_it_says(n, first, second, level):
+    """All tables with these sums, by their definition: those at most as likely as the level have that much, together.
+
+    With a normal tail of z the share would be up to 55 times the level.
+    """
+    ways = [math.comb(first, k) * math.comb(n - first, second - k) for k in range(min(first, second) + 1)]
+    rare = sum(way for k, way in enumerate(ways) if _chance(n, first, second, k) <= level)
+    assert 0.0 < rare / sum(ways) <= level
 
 
 def settled(env: str, **more) -> Facts:

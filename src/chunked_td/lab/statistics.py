@@ -50,8 +50,10 @@ class Estimate(NamedTuple):
         """As "0.93 (0.88 to 0.97)", with two digits of the interval's width; the number alone where there is none."""
         if np.isnan(self.low):
             return f"{self.value:.4g}".replace("-", "−")
-        places = max(0, 1 - int(np.floor(np.log10(self.high - self.low))))
-        return "{:.{n}f} ({:.{n}f} to {:.{n}f})".format(*self, n=places).replace("-", "−")
+        width, spec = self.high - self.low, ".4g"
+        if 1e-9 < width < 1e9:  # beyond, all places would be a line of zeros
+            spec = f".{max(0, 1 - int(np.floor(np.log10(width))))}f"
+        return "{:{f}} ({:{f}} to {:{f}})".format(*self, f=spec).replace("-", "−")
 
     def __neg__(self) -> Estimate:
         return Estimate(-self.value, -self.high, -self.low)

@@ -118,7 +118,8 @@ def reason(found: Comparison) -> str:
         return f", because {text}{simple}"
     fixed = [row for row in found.rows if row.arm.learner == used.arm.learner and row.arm.group == "fixed"]
     fixed.sort(key=lambda row: row.arm.lambda_source.value)
-    causes, texts = (facts.late, facts.random) if facts else ("", ""), []
+    causes = (facts.late, facts.random) if facts and len(fixed) > 1 else ("", "")  # of the lowest and the highest
+    texts = []
     for row, cause in zip(fixed[:: max(len(fixed) - 1, 1)], causes, strict=False):
         gap = found.family.gap(row.place, used.place)
         less = "errs by {:.2g} more" if found.settings.question == VALUES else "earns {:.2g} less"
