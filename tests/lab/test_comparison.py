@@ -28,6 +28,7 @@ import chunked_td as ctd
 from chunked_td.cli._shared import keywords_of, schedule_of
 from chunked_td.cli.compare import Compare, print_ranking, write_comparison
 from chunked_td.cli.train import Train, learner_settings
+from chunked_td.indexing import make_indexer
 from chunked_td.lab.comparison import Comparison, ComparisonSettings, compare
 from chunked_td.lab.comparison.answer import (
     NOT_LEARNED,
@@ -42,7 +43,7 @@ from chunked_td.lab.comparison.answer import (
     verdict,
 )
 from chunked_td.lab.comparison.arms import BOOTSTRAPS, SOURCES, arms_of, learner_for, make_arm, protocol_of
-from chunked_td.lab.comparison.facts import Facts, _chance, facts_of
+from chunked_td.lab.comparison.facts import Facts, _chance, _played, _same, _Step, facts_of
 from chunked_td.lab.comparison.page import TOP, curves_plot, ranking_table, render_page, step_size_plot
 from chunked_td.lab.comparison.ranking import LEAST, PairedFamily, chosen_sizes, own_interval
 from chunked_td.lab.comparison.recipe import agent_line, command, script
@@ -398,6 +399,38 @@ def test_a_sign_of_a_hidden_state_is_as_rare_as_it_says(n, first, second, level)
     ways = [math.comb(first, k) * math.comb(n - first, second - k) for k in range(min(first, second) + 1)]
     rare = sum(way for k, way in enumerate(ways) if _chance(n, first, second, k) <= level)
     assert 0.0 < rare / sum(ways) <= level
+
+
+class Ring(gym.Env):
+    """Four cells in a ring, of which action 1 goes on and action 0 stays; an episode has six steps."""
+
+    observation_space, action_space = gym.spaces.Discrete(4), gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.cells = [0]
+        return 0, {}
+
+    def step(self, action):
+        self.cells.append((self.cells[-1] + int(action)) % 4)
+        return self.cells[-1], 0.0, len(self.cells) == 7, False, {}
+
+
+def test_the_facts_know_where_an_episode_comes_back():
+    steps = _played(Ring(), make_indexer(Ring.observation_space), masks=False)
+    begins = [k for k, step in enumerate(steps) if step.previous < 0]
+    assert begins == list(range(0, len(steps), 6))
+    for k in begins:
+        seen = [steps[k].state, *(step.target for step in steps[k : k + 6])]
+        assert [step.back for step in steps[k : k + 6]] == [cell in seen[: j + 1] for j, cell in enumerate(seen[1:])]
+
+
+@pytest.mark.parametrize("targets", [[1, 1, 2], [3, 3], [1, 2], [5, 1, 5, 2, 5, 1]])
+def test_facts_are_about_pairs_of_different_tries(targets):
+    """Of all pairs of tries with one action in one state, the share that lead to the same state; times their number."""
+    steps = [_Step(0, -1, 0, 0, target, 0.0, False, False, math.nan) for target in targets]
+    alike = statistics.mean(a == b for a, b in itertools.combinations(targets, 2))
+    assert _same(steps) == pytest.approx(alike * len(targets))
 
 
 def settled(env: str, **more) -> Facts:
