@@ -164,6 +164,8 @@ class Given(ctd.LambdaSource):
         (0.5, {"epsilon": 0.1}, r"values and epsilon must be given together"),
         (0.5, {"values": np.ones(3), "epsilon": 0.1}, r"values must have the shape \(6, 3\), got \(3,\)"),
         (0.5, {"values": np.full((6, 3), np.nan), "epsilon": 0.1}, r"values must be finite where"),
+        (0.5, {"values": np.ones((6, 3)) + 1j, "epsilon": 0.1}, r"values must be numbers"),
+        (0.5, {"values": [["1"] * 3] * 6, "epsilon": 0.1}, r"values must be numbers"),
         (Given(-0.5), {}, r"lambda_source Given\(value=-0.5\) must give a λ in \[0, 1\], got -0.5"),
         (Given(2.0), {}, r"must give a λ in \[0, 1\], got 2"),
         (Given(np.nan), {}, r"must give a number.*got nan"),
@@ -172,6 +174,16 @@ class Given(ctd.LambdaSource):
 def test_bad_input(source, more, message):
     with pytest.raises(ValueError, match=message):
         fixed_point(random_table(0), source, **more)
+
+
+def test_a_circle_that_nobody_leaves_has_a_value_up_to_some_horizon():
+    """1 / (1 − γ) everywhere; its expected visits in an episode of a million steps are no solution of d = d₀ + dP."""
+    circle = {s: {0: [(1.0, (s + 1) % 3, 1.0, False)]} for s in range(3)}
+    table = TransitionTable.from_outcomes(circle, starts=0, horizon=1_000)
+    np.testing.assert_allclose(fixed_point(table, 0.5, discount=0.9).values, 10.0)
+    table = TransitionTable.from_outcomes(circle, starts=0, horizon=1_000_000)
+    with pytest.raises(ValueError, match=r"horizon must be at most .* for ever, got 1,000,000"):
+        fixed_point(table, 0.5, discount=0.9)
 
 
 def test_given_policies_and_sources_that_read_them_elsewhere():

@@ -133,7 +133,8 @@ def test_a_cut_episode_bootstraps_from_its_own_last_state(mode):
 def test_rounds_are_the_same_however_episodes_begin(mode):
     rng, wanted = np.random.default_rng(0), []
     actions = rng.integers(2, size=(40, 2))
-    plain, other = Environments(vector(Walk, 2), (1,)), Environments(vector(Walk, 2, mode, OwnVector), (1,))
+    cells = Categories((5,))
+    plain, other = Environments(vector(Walk, 2), cells), Environments(vector(Walk, 2, mode, OwnVector), cells)
     assert plain.singles is not None
     assert other.singles is None
     np.testing.assert_array_equal(plain.start(0), other.start(0))
@@ -337,6 +338,49 @@ def test_what_networks_cannot_learn_is_refused():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         DeepLearner(pendulum, "actor-critic", lambda_="expected", space=bounded)
+
+
+class Told(Walk):
+    """A walk of which one thing is told wrongly."""
+
+    def __init__(self, **wrong):
+        self.wrong = wrong
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = super().step(action)
+        told = {"observations": observation, "reward": reward, "terminated": terminated} | self.wrong
+        return told["observations"], told["reward"], told["terminated"], truncated, info
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"reward": value} for value in ("1", math.nan, 1j, None)),
+        *({"terminated": value} for value in ("False", math.nan, 5)),
+        *({"observations": value} for value in (5, -1, 0.5, "1", [1, 2])),
+    ],
+    ids=str,
+)
+def test_networks_learn_from_nothing_that_no_environment_should_say(wrong):
+    """bool("False") is True, float("1") a number, and an observation beyond its space was read as zeros."""
+    (name,), env = wrong, Walk()
+    learner = DeepLearner(env, "sarsa", **SMALL)
+    learner.learn(env, 1)
+    told = Told(**wrong)
+    for call in (lambda: learner.learn(told, 8), lambda: learner.evaluate(told, 1)):
+        with pytest.raises(ValueError, match=name):
+            call()
+
+
+@pytest.mark.parametrize("flags", [["False", "False"], [math.nan, 0.0], [2, 0]], ids=str)
+def test_a_vector_environment_says_of_every_copy_whether_it_ended(flags):
+    env = vector(Walk, 2, AutoresetMode.NEXT_STEP, OwnVector)
+    rounds = Environments(env, Categories((5,)))
+    rounds.start(0)
+    step = env.step
+    env.step = lambda actions: (*step(actions)[:2], flags, [False, False], {})
+    with pytest.raises(ValueError, match="terminated must be True or False"):
+        rounds.step(np.zeros(2, int))
 
 
 def run(*arguments):

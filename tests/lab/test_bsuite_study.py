@@ -48,6 +48,8 @@ def test_claims_are_judged_by_the_rule(tmp_path):
     assert set(verdicts(short).values()) == {"not run"}
     part = frame_of(good).filter(~((pl.col("experiment") == "umbrella_length") & (pl.col("seed") == 3)))
     assert verdicts(part)["bsuite-umbrella"] == "not run"
+    lost = BsuiteResults(frame_of(lambda *_: float("nan")))  # runs that diverged solve nothing
+    assert lost.scores("umbrella_length", arms_of("umbrella_length")[0].id).tolist() == [0.0]
 
 
 def test_a_seed_plays_a_setting():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import html
 import itertools
+import math
 import os
 import re
 import shlex
@@ -27,6 +28,7 @@ import chunked_td as ctd
 from chunked_td.cli._shared import keywords_of, schedule_of
 from chunked_td.cli.compare import Compare, print_ranking, write_comparison
 from chunked_td.cli.train import Train, learner_settings
+from chunked_td.indexing import make_indexer
 from chunked_td.lab.comparison import Comparison, ComparisonSettings, compare
 from chunked_td.lab.comparison.answer import (
     NOT_LEARNED,
@@ -42,8 +44,16 @@ from chunked_td.lab.comparison.answer import (
     recommended,
     verdict,
 )
-from chunked_td.lab.comparison.arms import BOOTSTRAPS, SOURCES, arms_of, learner_for, make_arm, protocol_of
-from chunked_td.lab.comparison.facts import Facts, facts_of
+from chunked_td.lab.comparison.arms import (
+    BOOTSTRAPS,
+    SOURCES,
+    arms_of,
+    learner_for,
+    make_arm,
+    protocol_of,
+    source_label,
+)
+from chunked_td.lab.comparison.facts import Facts, _chance, _played, _same, _Step, facts_of
 from chunked_td.lab.comparison.page import (
     TOP,
     curves_plot,
@@ -365,6 +375,20 @@ def test_a_fixed_lambda_that_is_shown_to_be_as_good_is_recommended_though_its_me
     assert {verdict(found, row) for row in (best, found.rows[-1])} == {"as good", "worse"}
 
 
+def test_a_learned_lambda_is_recommended_only_where_it_is_shown_to_be_better():
+    """Not shown to be worse is not the same as as good: what has the higher mean is unclear, and said to be."""
+    rng = np.random.default_rng(0)
+    levels = {"forward": (10.0, 0.01), "value": (0.0, 0.01), "dyna": (0.0, 0.01)}
+    rows = [(arm, levels.get(arm.group, (9.7, 1.0))) for arm in ARMS]
+    found = compared([(arm, mean + spread * rng.permutation(np.linspace(-1, 1, 20))) for arm, (mean, spread) in rows])
+    used, best = recommended(found), best_of(found)
+    assert used is not None
+    assert best is not None
+    assert (used.arm.group, best.arm.group) == ("fixed", "forward")
+    assert verdict(found, best) == "unclear"
+    assert source_label(best.arm) in headline(found)["How sure"].partition("undecided")[2]
+
+
 FACTS = Facts(
     length=20.0, paid=0.05, last=1.0, chance=0.3, back=0.0, legal=1.5, n_actions=2, hidden=""
 )  # fmt: skip
@@ -397,6 +421,60 @@ def test_where_a_learned_lambda_wins_only_the_worse_end_of_the_fixed_ones_has_a_
     text = headline(compared(scores, random=-1.0, facts=FACTS))["Why"]
     assert FACTS.late in text
     assert FACTS.random not in text
+
+
+def test_one_fixed_lambda_is_neither_the_lowest_nor_the_highest():
+    """Late rewards are a reason against λ = 0, not against the only fixed λ there is, which is 1 here."""
+    rng = np.random.default_rng(0)
+    arms = (make_arm("sarsa", "fixed", 1.0), 1.0), (make_arm("sarsa", "forward"), 2.0)
+    scores = [(arm, level + 0.05 * rng.normal(size=20)) for arm, level in arms]
+    text = headline(compared(scores, random=0.0, facts=FACTS))["Why"]
+    assert "λ = 1 earns 1" in text
+    assert FACTS.late not in text
+
+
+@pytest.mark.parametrize(("n", "first", "second"), [(40, 20, 20), (4000, 2000, 2000), (5000, 250, 250)])
+@pytest.mark.parametrize("level", [1e-3, 1e-6, 1e-8])
+def test_a_sign_of_a_hidden_state_is_as_rare_as_it_says(n, first, second, level):
+    """All tables with these sums, by their definition: those at most as likely as the level have that much, together.
+
+    With a normal tail of z the share would be up to 55 times the level.
+    """
+    ways = [math.comb(first, k) * math.comb(n - first, second - k) for k in range(min(first, second) + 1)]
+    rare = sum(way for k, way in enumerate(ways) if _chance(n, first, second, k) <= level)
+    assert 0.0 < rare / sum(ways) <= level
+
+
+class Ring(gym.Env):
+    """Four cells in a ring, of which action 1 goes on and action 0 stays; an episode has six steps."""
+
+    observation_space, action_space = gym.spaces.Discrete(4), gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.cells = [0]
+        return 0, {}
+
+    def step(self, action):
+        self.cells.append((self.cells[-1] + int(action)) % 4)
+        return self.cells[-1], 0.0, len(self.cells) == 7, False, {}
+
+
+def test_the_facts_know_where_an_episode_comes_back():
+    steps = _played(Ring(), make_indexer(Ring.observation_space), masks=False)
+    begins = [k for k, step in enumerate(steps) if step.previous < 0]
+    assert begins == list(range(0, len(steps), 6))
+    for k in begins:
+        seen = [steps[k].state, *(step.target for step in steps[k : k + 6])]
+        assert [step.back for step in steps[k : k + 6]] == [cell in seen[: j + 1] for j, cell in enumerate(seen[1:])]
+
+
+@pytest.mark.parametrize("targets", [[1, 1, 2], [3, 3], [1, 2], [5, 1, 5, 2, 5, 1]])
+def test_facts_are_about_pairs_of_different_tries(targets):
+    """Of all pairs of tries with one action in one state, the share that lead to the same state; times their number."""
+    steps = [_Step(0, -1, 0, 0, target, 0.0, False, False, math.nan) for target in targets]
+    alike = statistics.mean(a == b for a, b in itertools.combinations(targets, 2))
+    assert _same(steps) == pytest.approx(alike * len(targets))
 
 
 def settled(env: str, **more) -> Facts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -161,6 +162,17 @@ def test_a_second_digest_of_a_file_is_a_note(run, capsys):
         lines.write(f"{'0' * 64}  {name}\n")
     assert Claims(run).run() == 0
     assert "note: 1 stored files have more than one digest" in capsys.readouterr().err
+
+
+def test_a_second_digest_of_a_table_is_a_note(run, capsys):
+    folder = run / "hidden"
+    folder.mkdir()
+    pl.DataFrame({"a": [1]}).write_parquet(folder / "runs.parquet")
+    digest = hashlib.sha256((folder / "runs.parquet").read_bytes()).hexdigest()
+    for lines, noted in (([digest], False), ([digest, "0" * 64], True)):
+        (folder / "digests.sha256").write_text("".join(f"{line}  runs.parquet\n" for line in lines))
+        Claims(run).run()
+        assert (f"{folder / 'runs.parquet'} has more than one digest" in capsys.readouterr().err) == noted
 
 
 @pytest.mark.parametrize("content", [b"[]", b"", b"PAR1junkPAR1", "another table", "a digest of something else"])

@@ -25,6 +25,22 @@ def test_mean_and_deviation_by_hand():
     np.testing.assert_allclose(sd, [math.sqrt((9 + 1 + 16) / 2), NAN, NAN])
 
 
+@pytest.mark.parametrize(
+    ("estimate", "text"),
+    [
+        (st.Estimate(0.934, 0.88, 0.97), "0.934 (0.880 to 0.970)"),
+        (st.Estimate(-12_345.6, -13_000.0, -11_000.0), "−12346 (−13000 to −11000)"),
+        (st.Estimate(0.5, NAN, NAN), "0.5"),
+        (st.Estimate(1.0, 1.0, 1.0), "1 (1 to 1)"),  # two scores that differ by rounding alone
+        (st.Estimate(1e-300, 0.0, 2e-300), "1e−300 (0 to 2e−300)"),
+        (st.Estimate(1e300, 0.0, 2e300), "1e+300 (0 to 2e+300)"),
+        (st.Estimate(0.0, -math.inf, math.inf), "0 (−inf to inf)"),
+    ],
+)
+def test_an_estimate_is_short_whatever_its_size(estimate, text):
+    assert estimate.span() == text
+
+
 def test_interquartile_mean_by_hand():
     assert st.interquartile_mean(np.array([100.0, 1.0, 2.0, 3.0])) == 2.5  # of 1 2 3 100 the middle half is 2 3
     # Six runs: the middle half is 3 wide. 20 and 50 count half, 30 and 40 whole.

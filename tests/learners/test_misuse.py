@@ -16,7 +16,8 @@ from test_bad_input import everything, mid_episode
 
 import chunked_td as ctd
 from chunked_td._numba import kernel
-from chunked_td.indexing import Indexer
+from chunked_td.indexing import Indexer, make_indexer
+from chunked_td.lab.comparison.facts import _played
 from chunked_td.lambdas.step import WHOLE, chance, visits
 
 LAKE = gym.make("FrozenLake-v1")
@@ -249,6 +250,70 @@ def test_strange_ends_are_refused(value):
     with pytest.raises(ValueError, match="truncated must be True or False"):
         agent.step(paid, 2, False, value)
     assert everything(agent) == before
+
+
+class Told(gym.Env):
+    """Three steps, of which one thing is told wrongly."""
+
+    observation_space, action_space = gym.spaces.Discrete(4), gym.spaces.Discrete(2)
+
+    def __init__(self, **wrong):
+        self.wrong = wrong
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return 0, {"action_mask": self.wrong.get("mask", [1, 1])}
+
+    def step(self, action):
+        self.time += 1
+        told = {"reward": 1.0, "terminated": self.time == 3, "truncated": False} | self.wrong
+        return self.time, told["reward"], told["terminated"], told["truncated"], {}
+
+
+def vector_of(env):
+    """Two copies that hand on what the environment says, as a vector environment of somebody's own may."""
+
+    class Two(gym.vector.SyncVectorEnv):
+        def step(self, actions):
+            shown = [one.step(a) for one, a in zip(self.envs, actions, strict=True)]
+            observations, rewards, terminated, truncated, _ = zip(*shown, strict=True)
+            return np.array(observations), rewards, terminated, truncated, {}
+
+    return Two([lambda: env, lambda: copy.deepcopy(env)])
+
+
+LOOPS = {
+    "learn": lambda env: ctd.SarsaLambda(env).learn(env, 2, progress=False),
+    "learn in copies": lambda env: ctd.SarsaLambda(env).learn(vector_of(env), 2, progress=False),
+    "evaluate": lambda env: ctd.SarsaLambda(env).evaluate(env, 2),
+    "explain": lambda env: ctd.SarsaLambda(env).explain(env),
+    "hindsight": lambda env: ctd.HindsightPolicyGradient(env).learn(env, 2),
+    "facts": lambda env: _played(env, make_indexer(env.observation_space), masks=True),
+}
+TOLD = [
+    *({"reward": value} for value in ("1", math.nan, 1j, None)),
+    *({name: value} for name in ("terminated", "truncated") for value in ("False", math.nan, 5, None)),
+    *({"mask": value} for value in (["0", "1"], [2, 0], [0.5, 0.7], [math.nan, 1])),
+]
+
+
+@pytest.mark.parametrize("wrong", TOLD, ids=str)
+@pytest.mark.parametrize("loop", LOOPS)
+def test_no_loop_takes_what_no_environment_should_say(loop, wrong):
+    """bool("False") is True, and float("1") a number: in each of these loops that gave wrong numbers without a word."""
+    (name,) = wrong
+    with pytest.raises(ValueError, match=f"{name}.* must be"):
+        LOOPS[loop](Told(**wrong))
+
+
+@pytest.mark.parametrize("wrong", [told for told in TOLD if "terminated" in told], ids=str)
+def test_a_recorder_writes_no_end_down_that_is_none(wrong):
+    recorder = ctd.Recorder(Told(**wrong))
+    recorder.reset()
+    with pytest.raises(ValueError, match="terminated must be"):
+        recorder.step(0)
+    assert recorder.episodes[-1].actions == []
 
 
 @pytest.mark.parametrize("value", [0, np.False_, np.array(False), np.int64(0)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import gymnasium as gym
 import numpy as np
 import polars as pl
 import pytest
@@ -19,7 +20,7 @@ from chunked_td.lab.studies.three_scores.methods import FIXED
 from chunked_td.lambdas.reading import read_source
 from chunked_td.lambdas.step import WHOLE, chance, choice, mixture
 from chunked_td.simulation import simulate
-from helpers.compilation import uncompiled
+from helpers.compilation import COMPILED, uncompiled
 from helpers.worlds import World
 
 
@@ -309,3 +310,45 @@ def test_a_source_in_a_file_runs_in_every_command_and_leaves_nothing_behind(text
         cli.main(["train", *lake])
     assert stop.value.code == 2
     assert "--lambda-source must be a Python file, got 'mine.py', which is not there" in capsys.readouterr().err
+
+
+BROKEN = """
+from dataclasses import dataclass
+import chunked_td as ctd
+
+@dataclass(frozen=True)
+class Mine(ctd.LambdaSource):
+    needs = ctd.Needs.OUTCOME | ctd.Needs.POLICY
+
+    @staticmethod
+    @ctd.kernel
+    def lambda_t(source, step, i):
+        return {}
+"""
+
+
+@pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("source.nothing", r"mine\.py, line 12: .*'return source\.nothing'.* attribute 'nothing' of type Mine\("),
+        ("step.reward[i] + 'a'", r"mine\.py, line 12: .*reward\[i\] \+ 'a'.*: add\(float64"),
+        ("[0.5]", r"mine\.py, line 12: .*'return \[0\.5\]': .* a kernel allocates nothing"),
+        ("'a'", "lambda_t must return a number, got unicode"),
+        ("0.5 if i else None", "lambda_t must return a number, got Optional"),
+        ("never(step)", "name 'never' is not defined"),
+    ],
+)
+def test_an_error_in_a_kernel_is_one_sentence_about_its_line(tmp_path, text, said):
+    """Numba's own text has thousands of characters, most of them about code of ours."""
+    (tmp_path / "mine.py").write_text(BROKEN.format(text))
+    source = read_source(str(tmp_path / "mine.py"))
+    table = TransitionTable.from_env("FrozenLake-v1")
+    for call in (
+        lambda: ctd.ChunkedExpectedSarsa(gym.make("FrozenLake-v1"), lambda_source=source).start(0),
+        lambda: ctd.fixed_point(table, lambda_source=source, discount=0.9),
+    ):
+        with pytest.raises(ValueError, match=said) as found:
+            call()
+        assert len(str(found.value)) < 250
+        assert found.value.__suppress_context__  # a traceback does not show the long text either

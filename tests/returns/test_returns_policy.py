@@ -97,3 +97,25 @@ def test_bad_arguments_are_named():
         returns.log_probs_and_lambda(LOGITS, ACTIONS[:, :4])
     with pytest.raises(ValueError, match=r"^actions: got 7, takes integers in 0..6"):
         returns.log_probs_and_lambda(LOGITS, ACTIONS * 0 + 7)
+    for backend in (np.asarray, jnp.asarray, *([torch.tensor] if torch is not None else [])):
+        with pytest.raises(ValueError, match=r"^actions: got -1, takes integers in 0..6|takes integers ≥ 0"):
+            returns.log_probs_and_lambda(backend(LOGITS), backend(ACTIONS * 0 - 1))  # not the last action
+    inside = jax.jit(returns.log_probs_and_lambda)(jnp.asarray(LOGITS), jnp.asarray(ACTIONS * 0 - 1))
+    assert np.isnan(inside.log_probs).all()
+
+
+@pytest.mark.parametrize("alpha", [0, -1, np.nan, np.inf, "1", None])
+def test_a_length_has_a_positive_factor(alpha):
+    """λ would be above 1 for a negative one."""
+    with pytest.raises(ValueError, match=r"alpha must be a positive finite number"):
+        returns.length_lambda(np.ones((2, 3), bool), alpha)
+
+
+@pytest.mark.parametrize(("variance", "tau"), [(-1.0, 1.0), (np.nan, 1.0), (1.0, 0.0), (1.0, -1.0), (1.0, np.inf)])
+def test_no_lambda_from_a_variance_that_is_none(variance, tau):
+    made = [np.asarray, jnp.asarray, *([torch.tensor] if torch is not None else [])]
+    for backend in made:
+        with pytest.raises(ValueError, match=r"^(variance|tau): got .*, takes finite numbers"):
+            returns.value_kernel_lambda(backend([variance, 1.0]), backend(tau))
+    with pytest.raises(TypeError, match=r"^variance: got an array of complex128"):
+        returns.value_kernel_lambda(1j, 1.0)

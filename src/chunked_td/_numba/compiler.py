@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import functools
 import gc
+import linecache
+import re
 import sys
 import threading
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 from numba import types
 from numba.core.compiler import Compiler
 from numba.core.datamodel import models
-from numba.core.errors import NumbaError
+from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numba.extending import register_model
 
 from chunked_td._numba.caching import _CONFIG, NOTICE, caching_here, seal
@@ -34,6 +37,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FORMS = "chunked_td._numba.forms"  # where stand-ins for classes from outside the package live
 OURS = ("‹", "›")  # around a sentence of ours in an error that Numba passes on
+_OURS_AND_NUMBAS = tuple(Path(module.__file__ or "").parent for module in (sys.modules["chunked_td"], numba))
 DISABLED = bool(_CONFIG.DISABLE_JIT)
 
 
@@ -60,14 +64,37 @@ class _FromPython:
         try:
             with NOTICE.compiling(function.__name__):
                 return self.compiler.compile_extra(function)
-        except NumbaError as problem:  # which says much about Numba, and our own sentence somewhere in it
-            _, found, text = str(problem).partition(OURS[0])
-            if not found:
+        except (NumbaError, UnsupportedBytecodeError) as problem:  # which say much about Numba
+            text = sentence_in(str(problem))
+            if not text:
                 raise
-            raise ValueError(text.partition(OURS[1])[0]) from problem
+            raise ValueError(text) from None
         finally:
             if collecting:
                 gc.enable()
+
+
+def sentence_in(text: str) -> str:
+    """What an error of Numba says: a sentence of ours in it, or what is wrong with a line of a user's kernel."""
+    _, found, ours = text.partition(OURS[0])
+    if found:
+        return ours.partition(OURS[1])[0]
+    lines = [one.strip() for one in re.sub(r"\x1b\[\d+m", "", text).splitlines()]
+    cause = next(one for one in lines if one and not one.startswith("Failed in nopython"))
+    if cause.startswith("NRT required"):
+        cause = "it makes a list, an array or text, and a kernel allocates nothing"
+    if cause.endswith(":"):  # no implementation for arguments of these types
+        cause += next((one.removeprefix(">>>") for one in lines if one.startswith(">>>")), "")
+    cause = re.sub(r"_[0-9a-f]{16}(?=\()", "", cause)
+    for name, line, other, there in re.findall(
+        r'File "([^"]+)", line (\d+)|(?:at|from) (\S.*) \((\d+)\)', "\n".join(lines)
+    ):
+        path, number = Path(name or other).resolve(), int(line or there)
+        if not any(path.is_relative_to(known) for known in _OURS_AND_NUMBAS):
+            linecache.checkcache(str(path))
+            shown = linecache.getline(str(path), number).strip()
+            return f"{path.name}, line {number}: the kernel cannot be compiled at {shown!r}: {cause}"
+    return f"a kernel cannot be compiled: {cause}" if cause.startswith("NameError") else ""
 
 
 AS_SUBROUTINE: Any = {**OPTIONS, "pipeline_class": _subroutine}

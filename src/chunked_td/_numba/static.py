@@ -68,8 +68,8 @@ def _constant(value: Any, arguments: int) -> Any:
 class Dispatch:
     """A function that calls the static kernel of its first argument's class; see `dispatch`."""
 
-    def __init__(self, name: str, default: Any, missing: str, of: str) -> None:
-        self.name, self.default, self.of = name, default, of
+    def __init__(self, name: str, default: Any, missing: str, of: str, number: bool) -> None:
+        self.name, self.default, self.of, self.number = name, default, of, number
         self.missing = missing or f"no kernel {name!r}"
 
     def __call__(self, *arguments: Any) -> Any:
@@ -104,7 +104,11 @@ class DispatchType(types.Callable, types.Opaque):
 
     def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
         """The signature of the chosen kernel."""
-        return self.function.chosen(args).get_call_type(context, args, kws)
+        found = self.function.chosen(args).get_call_type(context, args, kws)
+        kind = types.unliteral(found.return_type)
+        if self.function.number and not isinstance(kind, types.Number | types.Boolean):
+            raise TypingError(f"{OURS[0]}{self.function.name} must return a number, got {kind}{OURS[1]}")
+        return found
 
     def get_call_signatures(self) -> Any:
         """None that are known beforehand."""
@@ -123,7 +127,9 @@ def _constant_dispatch(context, builder, kind, value):
     return context.get_dummy_value()
 
 
-def dispatch(name: str, default: Any = REQUIRED, missing: str = "", of: str = "") -> Callable[..., Any]:
+def dispatch(
+    name: str, default: Any = REQUIRED, missing: str = "", of: str = "", number: bool = False
+) -> Callable[..., Any]:
     """A function that calls the static kernel `name` of its first argument's class, compiled or not.
 
     Args:
@@ -132,5 +138,6 @@ def dispatch(name: str, default: Any = REQUIRED, missing: str = "", of: str = ""
         such a kernel would return. Without a default, they are an error.
       missing: the text of that error.
       of: the field of the first argument whose class has the kernel, instead of the argument itself.
+      number: refuse a kernel that returns anything else.
     """
-    return Dispatch(name, default, missing, of)
+    return Dispatch(name, default, missing, of, number)

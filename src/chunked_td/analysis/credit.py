@@ -301,11 +301,11 @@ def explain(agent: Learner, env: Any, seed: int = 0, *, against: Any = (), max_s
         observation, reward, terminated, truncated, info = step(env, action)
         cut = not (terminated or truncated) and len(actions) >= max_steps
         ended = "terminated" if terminated else "truncated" if truncated else "cut off" if cut else ""
-        last = bool(truncated) or cut
-        action = players[0].step(reward, observation, bool(terminated), last, info)
+        last = truncated or cut
+        action = players[0].step(reward, observation, terminated, last, info)
         rewards.append(first._reward.copy())
         for player in players[1:]:
-            player.step(reward, observation, bool(terminated), last, info, next_action=action)
+            player.step(reward, observation, terminated, last, info, next_action=action)
     labels = Counter()
     for player in players:  # numbers behind labels that occur twice
         labels[player.label] += 1

@@ -7,14 +7,16 @@ them: the random numbers are set to those at the beginning of the episode, and i
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from chunked_td._checks import check_numbers
 from chunked_td.envs.spaces import Categories, Grid, Unbounded, read_inputs, read_space
 from chunked_td.learners.copies import one_copy, reset_mode
-from chunked_td.learners.inputs import count_rewards, is_vector_environment
+from chunked_td.learners.inputs import check_end, check_reward, count_rewards, is_vector_environment
 from chunked_td.learners.loop import generator_of, reset, set_random_state, step
 
 _FARTHEST = 10.0  # standard deviations of a normalised observation
@@ -97,11 +99,11 @@ class Environments:
     """The copies of an environment, and where each is in its episode.
 
     Args:
-      env: a Gymnasium environment, or a vector of them. shape: of one observation, as the task has it.
+      env: a Gymnasium environment, or a vector of them. space: of one observation, as the task has it.
     """
 
-    def __init__(self, env: Any, shape: tuple[int, ...]):
-        self.env, self.shape, self.scale = env, shape, ActionScale(env)
+    def __init__(self, env: Any, space: Any):
+        self.env, self.space, self.scale = env, space, ActionScale(env)
         vector = is_vector_environment(env)
         self.size = int(env.num_envs) if vector else 1
         in_row = vector and type(env).__name__ == "SyncVectorEnv"
@@ -129,7 +131,7 @@ class Environments:
         fresh: list[Any] = []
         for k, one in enumerate(self.singles or ()):
             observation, reward, terminated, truncated, _ = step(one, taken[k])
-            shown.append((observation, float(reward), bool(terminated), bool(truncated)))
+            shown.append((observation, check_reward(reward), terminated, truncated))
             self.actions[k].append(actions[k].tolist())
             if terminated or truncated:
                 self.begun[k], self.actions[k] = _random_state(one), []
@@ -140,7 +142,8 @@ class Environments:
 
     def _vector_step(self, actions: np.ndarray) -> Round:
         shown, rewards, terminated, truncated, infos = self.env.step(self.scale(actions))
-        terminated, truncated, waited = np.array(terminated, bool), np.array(truncated, bool), self.waiting
+        terminated, truncated = _flags("terminated", terminated), _flags("truncated", truncated)
+        waited = self.waiting
         fresh, observation, ended = self._read(shown), self._read(shown), terminated | truncated
         if self.mode == "same_step" and ended.any():
             observation = fresh.copy()
@@ -155,18 +158,13 @@ class Environments:
         return self._round(observation, rewards, terminated, truncated, fresh)
 
     def _round(self, observation: Any, reward: Any, terminated: Any, truncated: Any, *more: Any) -> Round:
-        reward = np.asarray(reward, np.float32)
+        reward = check_numbers("env: rewards", reward, "one per copy").astype(np.float32)
         if not np.isfinite(reward).all():
-            raise ValueError(f"env: rewards must be finite numbers, got {reward.tolist()}")
+            raise ValueError(f"env: rewards must be finite numbers that float32 has, got {reward.tolist()}")
         return Round(observation, reward, np.asarray(terminated, bool), np.asarray(truncated, bool), *more)
 
     def _read(self, observations: Any) -> np.ndarray:
-        array = np.asarray(observations)
-        if array.dtype == np.float64:
-            array = array.astype(np.float32)
-        if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
-            raise ValueError(f"env: observations must be finite numbers, got {array.tolist()}")
-        return array.reshape(-1, *self.shape)
+        return read_observations(observations, self.space)
 
     def position(self) -> list[Any] | None:
         """What brings the copies back to where they are; None where nothing does."""
@@ -192,6 +190,25 @@ class Environments:
             self.begun[k], self.actions[k] = saved["random"], list(saved["actions"])
             last.append(observation)
         return self._read(last)
+
+
+def read_observations(observations: Any, space: Any) -> np.ndarray:
+    """Observations [B, ...] of an environment as arrays; an error where they are not of the space."""
+    array = np.asarray(observations)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"env: observations must be numbers, got {observations!r}")
+    if array.dtype == np.float64:
+        array = array.astype(np.float32)
+    if array.size != len(array) * math.prod(space.shape):
+        raise ValueError(f"env: observations must have shape {space.shape}, got {array.shape[1:]}")
+    array = array.reshape(len(array), *space.shape)
+    space.check("env: observations", array)
+    return array
+
+
+def _flags(name: str, values: Any) -> np.ndarray:
+    """What a vector environment says of its copies' ends, bool[B]."""
+    return np.array([check_end(name, value) for value in values])
 
 
 def _random_state(env: Any) -> Any:

@@ -25,13 +25,13 @@ from chunked_td._checks import check_positive, check_whole
 from chunked_td.deep.agents.base import new_tally
 from chunked_td.deep.agents.ppo import PpoAgent, step_keys
 from chunked_td.deep.agents.streaming import StreamingAgent, StreamState
-from chunked_td.deep.gym import ActionScale, Environments, Normaliser, Round, read_task
+from chunked_td.deep.gym import ActionScale, Environments, Normaliser, Round, read_observations, read_task
 from chunked_td.deep.lambdas import DeepLambda, read_source
 from chunked_td.deep.networks import apply_mlp
 from chunked_td.deep.training import MOST_SEED, Agent, diverged_runs, load_states, make_agent, save_states
 from chunked_td.envs.jax_task import TaskStep
 from chunked_td.envs.spaces import Categories, Grid
-from chunked_td.learners.inputs import refuse_vector_environment
+from chunked_td.learners.inputs import check_reward, refuse_vector_environment
 from chunked_td.learners.loop import History, check_amount, progress_bar, reset, step
 from chunked_td.learners.state import DivergenceWarning
 
@@ -169,9 +169,9 @@ class DeepLearner:
         if self._environments is not None and self._environments.env is env:
             return self._environments
         self._check_fits(env)
-        found = Environments(env, self.agent.task.space.shape)
+        found = Environments(env, self.agent.task.space)
         if self._left is None or not self._brought_back(found, self._left):
-            found = Environments(env, self.agent.task.space.shape)
+            found = Environments(env, self.agent.task.space)
             shown = self._shown = found.start(self.seed + self.steps)
             if self.states is None:
                 first = shown if self.normaliser is None else self.normaliser.first(shown)
@@ -208,7 +208,7 @@ class DeepLearner:
         """The greedy action, as the environment takes it."""
         if self.states is None:
             raise ValueError("act: nothing has been learned; call learn first")
-        read = np.asarray(observation).reshape(1, *self.agent.task.space.shape)
+        read = read_observations(np.asarray(observation)[None], self.agent.task.space)
         read = read if self.normaliser is None else self.normaliser.apply(read)
         return self._scale(np.asarray(_act(self.agent, self.states, read[0])))
 
@@ -222,8 +222,8 @@ class DeepLearner:
             observation, ended = reset(env, seed if k == 0 else None)[0], False
             while not ended and lengths[k] != max_steps:
                 observation, reward, terminated, truncated, _ = step(env, self.act(observation))
-                ended = bool(terminated or truncated)
-                returns[k] += float(reward)
+                ended = terminated or truncated
+                returns[k] += check_reward(reward)
                 lengths[k] += 1
         return History(returns, lengths)
 

@@ -50,9 +50,11 @@ class Estimate(NamedTuple):
         """As "0.93 (0.88 to 0.97)", with two digits of the interval's width; the number alone where there is none."""
         if np.isnan(self.low):
             return f"{self.value:.4g}".replace("-", "−")
-        places = max(0, 1 - int(np.floor(np.log10(self.high - self.low))))
-        rounded = [round(end, places) + 0.0 for end in self]  # no "−0.00"
-        return "{:.{n}f} ({:.{n}f} to {:.{n}f})".format(*rounded, n=places).replace("-", "−")
+        width, spec, ends = self.high - self.low, ".4g", list(self)
+        if 1e-9 < width < 1e9:  # beyond, all places would be a line of zeros
+            places = max(0, 1 - int(np.floor(np.log10(width))))
+            spec, ends = f".{places}f", [round(end, places) + 0.0 for end in self]  # no "−0.00"
+        return "{:{f}} ({:{f}} to {:{f}})".format(*ends, f=spec).replace("-", "−")
 
     def __neg__(self) -> Estimate:
         return Estimate(-self.value, -self.high, -self.low)

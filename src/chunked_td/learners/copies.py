@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.learners.inputs import count_rewards, is_vector_environment
+from chunked_td.learners.inputs import check_end, count_rewards, is_vector_environment
 from chunked_td.learners.loop import check_fits, generator_of, paid, set_random_state
 from chunked_td.learners.state import AgentState
 
@@ -195,11 +195,12 @@ def play_round(agent: Any, copies: Copies) -> tuple[int, list[tuple[float, int, 
             copies.waiting[k] = False
             copies.at(agent, k, lambda k=k: agent.start(shown[k], _info_of(infos, k)))
             continue
-        ended[k] = bool(terminated[k]) or bool(truncated[k])
+        over, cut = check_end("terminated", terminated[k]), check_end("truncated", truncated[k])
+        ended[k] = over or cut
         final = ended[k] and copies.mode == "same_step"
         here = infos["final_obs"][k] if final else shown[k]
         info = _info_of(infos.get("final_info", {}) if final else infos, k)
-        step = rewards[k], here, bool(terminated[k]), bool(truncated[k]), info
+        step = rewards[k], here, over, cut, info
         copies.at(agent, k, lambda step=step: agent.step(*step))
         copies.returns[k] += paid(agent, rewards[k])
         copies.lengths[k] += 1

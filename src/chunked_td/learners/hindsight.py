@@ -25,7 +25,7 @@ import numpy as np
 from chunked_td._checks import check_choice, check_positive, check_seed, check_unit
 from chunked_td._numba import kernel
 from chunked_td.indexing import make_indexer
-from chunked_td.learners.inputs import legal_actions
+from chunked_td.learners.inputs import check_reward, legal_actions
 from chunked_td.learners.loop import History, reset, step
 from chunked_td.seeding import generator, split_seed
 
@@ -69,7 +69,7 @@ class EpisodicLearner:
                 policy = self.probabilities(state, legal)
                 action = int(self._rng.choice(self.n_actions, p=policy))
                 observation, reward, terminated, truncated, info = step(env, action)
-                kept.append((state, action, float(reward), policy))
+                kept.append((state, action, check_reward(reward), policy))
                 ended = terminated or truncated
             states, actions, rewards, policies = (np.array(column) for column in zip(*kept, strict=True))
             self.learn_episode(states, actions, rewards, policies)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral, Real
 from operator import index as as_integer
 from typing import Any
@@ -126,15 +127,20 @@ def check_end(name: str, value: Any) -> bool:
 
 
 def check_reward(reward: Any) -> float:
-    """A scalar reward as a float; numbers of NumPy and arrays with one entry are taken too."""
+    """A scalar reward as a finite float; numbers of NumPy and arrays with one entry are taken too."""
+    if type(reward) is float and math.isfinite(reward):
+        return reward
     if isinstance(reward, np.ndarray) and reward.shape in ((), (1,)):
         reward = reward.item()
     if isinstance(reward, Real | np.bool_):  # Gymnasium's own environments pay True and False
         try:
-            return float(reward)
+            value = float(reward)
         except OverflowError:
-            pass
-    elif hasattr(reward, "__array__") and not isinstance(reward, np.generic | np.ndarray):  # JAX, Torch on the CPU
+            value = math.inf
+        if not math.isfinite(value):
+            raise ValueError(f"reward must be finite, got {reward!r}")
+        return value
+    if hasattr(reward, "__array__") and not isinstance(reward, np.generic | np.ndarray):  # JAX, Torch on the CPU
         return check_reward(np.asarray(reward))
     raise ValueError(f"reward must be a number, got {reward!r}")
 
@@ -157,11 +163,14 @@ def check_reward_vector(reward: Any, components: int) -> np.ndarray:
 def legal_actions(mask: Any, n_actions: int) -> np.ndarray:
     """The legal actions of `info["action_mask"]`, bool[A]."""
     try:
-        legal = np.asarray(mask).astype(bool)
-    except ValueError:  # rows of different lengths, or strings
-        legal = np.zeros(0, bool)
-    if legal.shape != (n_actions,):
+        given = np.asarray(mask)
+    except ValueError:  # rows of different lengths
+        given = np.zeros(0)
+    if given.shape != (n_actions,):
         raise ValueError(f"info['action_mask'] must have shape ({n_actions},), got {mask!r}")
+    legal = given.astype(bool) if given.dtype.kind in "biuf" else np.zeros(n_actions, bool)
+    if given.dtype != bool and (legal != given).any():
+        raise ValueError(f"info['action_mask'] must be {n_actions} times 0 or 1, got {mask!r}")
     if not legal.any():
         raise ValueError(f"info['action_mask'] forbids every action: {mask!r}; at least one must be allowed")
     return legal

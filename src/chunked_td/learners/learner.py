@@ -476,10 +476,7 @@ class Learner:
 
     def _take_reward(self, reward: Any) -> None:
         if self.n_paid == 1:
-            value = reward if type(reward) is float else check_reward(reward)
-            if not math.isfinite(value):
-                raise ValueError(f"reward must be finite, got {reward!r}")
-            self._reward[0] = value
+            self._reward[0] = reward if type(reward) is float and math.isfinite(reward) else check_reward(reward)
         else:
             self._reward[:] = check_reward_vector(reward, self.n_paid)
         if self.reward_weights is not None:

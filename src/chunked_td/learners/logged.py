@@ -21,7 +21,7 @@ from chunked_td._files import write_table
 from chunked_td._loading import require
 from chunked_td.bootstraps import EXPECTED_SARSA
 from chunked_td.indexing.canonical import decode, encode
-from chunked_td.learners.inputs import check_action, check_end, check_policy_table, policy_row
+from chunked_td.learners.inputs import check_action, check_end, check_policy_table, check_reward, policy_row
 from chunked_td.learners.loop import History, paid
 
 _COLUMNS = ("episode", "observation", "action", "reward", "terminated", "truncated", "next_observation")
@@ -85,12 +85,13 @@ class Recorder:
         """Act, and write it down."""
         shown = self.env.step(action)
         observation, reward, terminated, truncated, info = shown
+        over, cut = check_end("terminated", terminated), check_end("truncated", truncated)
         episode = self.episodes[-1]
         episode.observations.append(observation)
         episode.actions.append(action)
         episode.rewards.append(np.array(reward) if np.ndim(reward) else reward)
-        episode.terminations.append(bool(terminated))
-        episode.truncations.append(bool(truncated))
+        episode.terminations.append(over)
+        episode.truncations.append(cut)
         if episode.action_masks is not None:
             mask = info.get("action_mask")
             episode.action_masks.append(np.ones_like(episode.action_masks[0]) if mask is None else np.array(mask))
@@ -120,7 +121,7 @@ def _rows(number: int, episode: RecordedEpisode) -> Iterator[dict[str, Any]]:
             "episode": number,
             "observation": shown[t],
             "action": int(action),
-            "reward": [float(r) for r in reward] if np.ndim(reward) else float(reward),
+            "reward": [float(r) for r in reward] if np.ndim(reward) else check_reward(reward),
             "terminated": episode.terminations[t],
             "truncated": episode.truncations[t],
             "next_observation": shown[t + 1],

@@ -15,7 +15,14 @@ import numpy as np
 
 from chunked_td._checks import check_episodes
 from chunked_td.indexing import make_indexer
-from chunked_td.learners.inputs import count_rewards, is_vector_environment, refuse_vector_environment
+from chunked_td.learners.inputs import (
+    check_end,
+    check_reward,
+    check_reward_vector,
+    count_rewards,
+    is_vector_environment,
+    refuse_vector_environment,
+)
 from chunked_td.learners.state import Diverged, DivergenceWarning
 
 
@@ -179,9 +186,10 @@ def play_episode(
 
 def paid(agent: Any, reward: Any) -> float:
     """A reward as one number: the sum of its components, weighted where the learner has weights."""
-    if agent.reward_weights is not None:
-        return float(np.dot(agent.reward_weights, np.ravel(reward)))
-    return float(np.sum(reward)) if agent.n_paid > 1 else float(reward)
+    if agent.n_paid == 1 and agent.reward_weights is None:
+        return check_reward(reward)
+    parts = np.array([check_reward(reward)]) if agent.n_paid == 1 else check_reward_vector(reward, agent.n_paid)
+    return float(parts.sum() if agent.reward_weights is None else np.dot(agent.reward_weights, parts))
 
 
 def reset(env: Any, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
@@ -201,8 +209,8 @@ def reset(env: Any, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
     return shown
 
 
-def step(env: Any, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-    """`env.step`, with an error that names the cause where it does not follow Gymnasium 1.x."""
+def step(env: Any, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    """`env.step`, with its two flags checked, and an error where it does not follow Gymnasium 1.x."""
     shown = env.step(action)
     try:
         observation, reward, terminated, truncated, info = shown
@@ -211,6 +219,8 @@ def step(env: Any, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         raise ValueError(
             f"env: step() must return (observation, reward, terminated, truncated, info), got {shown!r}{old}"
         ) from None
+    if type(terminated) is not bool or type(truncated) is not bool:
+        terminated, truncated = check_end("terminated", terminated), check_end("truncated", truncated)
     return observation, reward, terminated, truncated, info
 
 
@@ -230,7 +240,7 @@ def evaluate(
         while not ended and lengths[k] != max_steps:
             action = agent.act(observation, info, explore=explore)
             observation, reward, terminated, truncated, info = step(env, action)
-            ended = bool(terminated or truncated)
+            ended = terminated or truncated
             returns[k] += paid(agent, reward)
             lengths[k] += 1
     agent.policy_draws = type(agent.policy_draws).from_state(draws)

@@ -80,7 +80,7 @@ def _next_state(error, step):
 
 
 count, misread, seen_state = dispatch("observe", None), dispatch("misread"), dispatch("seen_state", _next_state)
-lambda_of = dispatch("lambda_t", np.nan)  # λ of a source that is plain Python is written by `python_steps`
+lambda_of = dispatch("lambda_t", np.nan, number=True)  # λ of a source that is plain Python is written by `python_steps`
 after_step, after_episode = dispatch("after_step", None), dispatch("after_episode", None)
 write_surprise = dispatch("write_surprise", None)
 divide = dispatch("divide")

@@ -34,6 +34,7 @@ class Kind(Enum):
     END = "finite numbers", None
     UNIT = "numbers in [0, 1]", 1.0
     POSITIVE = "finite numbers ≥ 0", 1.0
+    ABOVE = "finite numbers > 0", 1.0
     FLAG = "bools, or the numbers 0 and 1", False
     BOOL = "bools", False
     INDEX = "integers ≥ 0", 0
@@ -47,7 +48,8 @@ _NAMES = {
     Kind.READ: ("next_values", "logits"),
     Kind.END: ("last_values",),
     Kind.UNIT: ("discount_t", "discount", "lambda_", "lambda_t", "lambda_policy", "lambda_value", "pi_t"),
-    Kind.POSITIVE: ("mu_t", "rho_tm1"),
+    Kind.POSITIVE: ("mu_t", "rho_tm1", "variance"),
+    Kind.ABOVE: ("tau",),
     Kind.FLAG: ("terminated", "truncated", "mask", "mask_", "is_there"),
     Kind.BOOL: ("keep_t",),
     Kind.INDEX: ("a_tm1", "a_t", "actions", "lengths", "segment_ids"),
@@ -119,7 +121,7 @@ def read(
         raise ValueError(f"masked: got {masked!r}, takes 'pass' or 'stop'")
     special = {"mask": mask, "segment_ids": segment_ids}
     arguments = arguments | {name: value for name, value in special.items() if value is not None}
-    backend = _backend(arguments)
+    backend = backend_of(arguments)
     kinds = {name: kinds.get(name, Kind.REAL) for name in arguments}
     arrays, dtype = backend.convert(arguments, kinds)
     reference = next(iter(arrays))
@@ -220,7 +222,7 @@ def along(array: Array, axis: int, start: int | None, stop: int | None) -> Array
     return array[(slice(None),) * axis + (slice(start, stop),)]
 
 
-def _backend(arguments: dict[str, Any]) -> ModuleType:
+def backend_of(arguments: dict[str, Any]) -> ModuleType:
     """The module for these arguments: that of the JAX arrays or Torch tensors among them, otherwise NumPy's."""
     owners: dict[str, str] = {}
     for name, value in arguments.items():

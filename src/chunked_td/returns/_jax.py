@@ -173,11 +173,12 @@ def associative_scan(b: jax.Array, a: jax.Array, start: jax.Array) -> jax.Array:
 
 
 def pick(name: str, values: jax.Array, indices: jax.Array) -> jax.Array:
-    """values[..., indices[...]]; `name` is that of the indices. NaN where one is too large and could not be checked."""
+    """values[..., indices[...]]; `name` is that of the indices. NaN where one is no place and could not be checked."""
     host = _on_host(name, indices, Kind.INDEX)
-    if host is not None and (host >= values.shape[-1]).any():
-        raise ValueError(f"{name}: got {host.max()}, takes integers in 0..{values.shape[-1] - 1}")
-    return jnp.take_along_axis(values, indices[..., None], axis=-1)[..., 0]
+    if host is not None:
+        _numpy.check_places(name, host, values.shape[-1])
+    places = jnp.where(indices < 0, values.shape[-1], indices)  # a negative one would count from the end
+    return jnp.take_along_axis(values, places[..., None], axis=-1)[..., 0]
 
 
 def stop_gradient(array: jax.Array) -> jax.Array:

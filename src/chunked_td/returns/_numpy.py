@@ -64,7 +64,7 @@ def check_values(name: str, array: np.ndarray, kind: Kind, read: np.ndarray | No
     elif kind in (Kind.REAL, Kind.END):
         wrong = ~np.isfinite(array)
     else:
-        wrong = ~(np.isfinite(array) & (array >= 0))
+        wrong = ~(np.isfinite(array) & (array > 0 if kind is Kind.ABOVE else array >= 0))
     if wrong.any():
         raise ValueError(f"{name}: got {np.broadcast_to(array, wrong.shape)[wrong][0]}, takes {kind.words}")
 
@@ -145,9 +145,15 @@ def n_step_returns(given: Given, n: int, stop: bool) -> np.ndarray:
 
 def pick(name: str, values: np.ndarray, indices: np.ndarray) -> np.ndarray:
     """values[..., indices[...]]; `name` is that of the indices."""
-    if (indices >= values.shape[-1]).any():
-        raise ValueError(f"{name}: got {indices.max()}, takes integers in 0..{values.shape[-1] - 1}")
+    check_places(name, indices, values.shape[-1])
     return np.take_along_axis(values, indices[..., None].astype(np.int64), axis=-1)[..., 0]
+
+
+def check_places(name: str, indices: np.ndarray, size: int) -> None:
+    """Raise if one of these is no place among so many: −1 would be the last, and others an error of their own."""
+    wrong = (indices < 0) | (indices >= size)
+    if wrong.any():
+        raise ValueError(f"{name}: got {indices[wrong][0]}, takes integers in 0..{size - 1}")
 
 
 def stop_gradient(array: np.ndarray) -> np.ndarray:

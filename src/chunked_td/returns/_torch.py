@@ -193,8 +193,8 @@ def doubling_scan(b: torch.Tensor, a: torch.Tensor, start: torch.Tensor | None, 
 
 def pick(name: str, values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
     """values[..., indices[...]]; `name` is that of the indices."""
-    if not torch.compiler.is_compiling() and indices.device.type == "cpu" and (indices >= values.shape[-1]).any():
-        raise ValueError(f"{name}: got {indices.max()}, takes integers in 0..{values.shape[-1] - 1}")
+    if not torch.compiler.is_compiling() and indices.device.type == "cpu":
+        _numpy.check_places(name, indices.numpy(), values.shape[-1])
     return torch.take_along_dim(values, indices[..., None].long(), dim=-1)[..., 0]
 
 

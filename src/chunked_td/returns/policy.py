@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
-from chunked_td.returns._arguments import Array, read, shaped
+from chunked_td._checks import check_positive
+from chunked_td.returns._arguments import KINDS, Array, Given, backend_of, read, shaped
 
 PolicyLambda: TypeAlias = Literal["expected", "realised", "entropy"]
 
@@ -67,7 +68,7 @@ def length_lambda(mask: Array, alpha: float = 0.05, *, time_axis: int = -1) -> A
     Returns:
       float[B, 1]: one λ per sequence.
     """
-    given = read({"mask_": mask}, time_axis)
+    given, alpha = read({"mask_": mask}, time_axis), check_positive("alpha", alpha)
     lengths = given.arrays["mask_"].sum(given.axis)[(slice(None),) * given.axis + (None,)]
     return given.backend.xp.clip(1.0 - 1.0 / (alpha * given.backend.xp.clip(lengths, 1, None)), 0.0, None)
 
@@ -79,4 +80,8 @@ def value_kernel_lambda(variance: Array, tau: Array) -> Array:
       variance: float[...], of γV(s′) given the state, as a critic tells it: over next tokens, or across an ensemble.
       tau: float[...] or one number, which differences matter: a share, such as 0.3, of the TD errors' root mean square.
     """
-    return (1.0 + 2.0 * variance / tau**2) ** -0.5
+    arguments = {"variance": variance, "tau": tau}
+    backend, kinds = backend_of(arguments), {name: KINDS[name] for name in arguments}
+    arrays, dtype = backend.convert(arguments, kinds)
+    backend.check(Given(backend, arrays, kinds, (), 0, dtype))
+    return (1.0 + 2.0 * arrays["variance"] / arrays["tau"] ** 2) ** -0.5

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._checks import check_choice, check_unit
+from chunked_td._checks import check_choice, check_numbers, check_unit
 from chunked_td.analysis.exact import ExactModel, check_policy, epsilon_greedy
 from chunked_td.bootstraps import BOOTSTRAPS, Q_LEARNING, STATE
 from chunked_td.envs.dynamics import Dynamics, TransitionTable
@@ -93,7 +93,7 @@ def _policy(table: TransitionTable, policy: Any, values: Any, epsilon: Any) -> t
         raise ValueError("values and epsilon must be given together")
     if values is not None:
         epsilon = check_unit("epsilon", epsilon)
-        q = np.asarray(values, np.float64)
+        q = check_numbers("values", values, "one per state and action")
         if q.shape != legal.shape:
             raise ValueError(f"values must have the shape {legal.shape}, got {q.shape}")
         if not np.isfinite(q[legal]).all():
@@ -281,7 +281,11 @@ def _visits(begin: np.ndarray, move: Any, horizon: int) -> tuple[np.ndarray | No
     now, found = begin, []
     for _ in range(horizon):
         if len(found) * now.size > 50_000_000 or len(found) > 20_000:  # d = d₀ + dP, as if no episode were cut
-            return None, splu(sparse.csc_array(sparse.eye_array(begin.size) - move.T)).solve(begin)
+            try:
+                return None, splu(sparse.csc_array(sparse.eye_array(begin.size) - move.T)).solve(begin)
+            except RuntimeError:  # exactly singular
+                text = f"horizon must be at most {len(found):,} where an episode may go on for ever, got {horizon:,}"
+                raise ValueError(text) from None
         found.append(now)
         if now.sum() <= _SURVIVING:
             break

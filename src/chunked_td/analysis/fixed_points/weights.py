@@ -43,7 +43,7 @@ def places_for(source: LambdaSource | LambdaFunction, problem: Problem) -> Place
     return None
 
 
-_lambda_of, _recall = dispatch("lambda_t"), dispatch("recall", None)
+_lambda_of, _recall = dispatch("lambda_t", number=True), dispatch("recall", None)
 
 
 class Choices(NamedTuple):

@@ -130,7 +130,8 @@ def reason(found: Comparison) -> str:
         return ""
     fixed = [row for row in _same_bootstrap(found, used) if row.arm.group == "fixed"]
     fixed.sort(key=lambda row: row.arm.lambda_source.value)
-    causes, texts, ends = (facts.late, facts.random) if facts else ("", ""), [], fixed[:: max(len(fixed) - 1, 1)]
+    causes = (facts.late, facts.random) if facts and len(fixed) > 1 else ("", "")  # of the lowest and the highest
+    texts, ends = [], fixed[:: max(len(fixed) - 1, 1)]
     for row, cause in zip(ends, causes, strict=False):
         gap = found.family.gap(row.place, used.place)
         if gap.low > 0.0:

@@ -18,6 +18,8 @@ from chunked_td.indexing import Indexer, make_indexer
 from chunked_td.indexing.indexers import place_text
 from chunked_td.lab.comparison.arms import ComparisonSettings
 from chunked_td.lab.gym_environments import make_environment, make_indexer_for
+from chunked_td.learners.inputs import check_reward, check_reward_vector, count_rewards, legal_actions
+from chunked_td.learners.loop import reset, step
 
 STEPS = 10_000
 """Steps that are played; the last episode is played to its end."""
@@ -108,18 +110,19 @@ def facts_of(settings: ComparisonSettings) -> Facts | None:
 
 def _played(env: Any, indexer: Indexer, masks: bool) -> list[_Step]:
     steps: list[_Step] = []
+    n_actions, components = int(env.action_space.n), count_rewards(env)
     env.action_space.seed(0)
     while len(steps) < STEPS:
-        observation, info = env.reset(seed=None if steps else 0)
+        observation, info = reset(env, None if steps else 0)
         first, previous, over = indexer(observation), -1, False
         state, left = first, {first}
         while not over:
-            mask = np.asarray(info["action_mask"], np.int8) if masks and "action_mask" in info else None
-            action = env.action_space.sample(mask)
-            observation, reward, ended, cut, info = env.step(action)
+            mask = legal_actions(info["action_mask"], n_actions) if masks and "action_mask" in info else None
+            action = env.action_space.sample(None if mask is None else mask.astype(np.int8))
+            observation, reward, ended, cut, info = step(env, action)
             target, over, legal = indexer(observation), ended or cut, math.nan if mask is None else float(mask.sum())
-            back, reward = target in left, float(np.sum(reward))
-            steps.append(_Step(first, previous, state, int(action), target, reward, over, back, legal))
+            paid = check_reward(reward) if components == 1 else float(check_reward_vector(reward, components).sum())
+            steps.append(_Step(first, previous, state, int(action), target, paid, over, target in left, legal))
             previous, state = state, target
             left.add(target)
     return steps
@@ -129,8 +132,8 @@ def _counted(steps: list[_Step], indexer: Indexer, n_actions: int) -> Facts:
     rewards, last = np.array([step.reward for step in steps]), np.array([step.last for step in steps])
     size = np.abs(rewards)
     tried: dict[tuple[int, int], list[_Step]] = {}
-    for step in steps:
-        tried.setdefault((step.state, step.action), []).append(step)
+    for one in steps:
+        tried.setdefault((one.state, one.action), []).append(one)
     again = [group for group in tried.values() if len(group) > 1]
     return Facts(
         length=len(steps) / int(last.sum()),
@@ -157,15 +160,16 @@ def _hidden(groups: list[list[_Step]], indexer: Indexer) -> str:
     and what followed was the commonest next state (or a reward above the mean) or not.
     """
     signs = [sign for group in groups if len(group) >= 4 * _FEW for sign in _signs(group, indexer)]
-    z, text = max(signs, default=(0.0, ""))
-    return text if len(signs) * math.erfc(z / math.sqrt(2)) < _CLEAR else ""
+    _, text, cells = max(signs, default=(0.0, "", (1, 1, 1, 1)))
+    return text if len(signs) * _chance(*cells) < _CLEAR else ""
 
 
-def _signs(group: list[_Step], indexer: Indexer) -> Iterator[tuple[float, str]]:
-    """Each test of the steps with one action in one state: |z|, and what was seen, in words."""
+def _signs(group: list[_Step], indexer: Indexer) -> Iterator[tuple[float, str, tuple[int, int, int, int]]]:
+    """Each test of the steps with one action in one state: |z|, what was seen in words, and the table for `_chance`."""
     targets, rewards = (np.array([getattr(step, name) for step in group]) for name in ("target", "reward"))
     here = f"action {group[0].action} at observation {place_text(indexer, group[0].state)}"
-    common = int(np.bincount(targets).argmax())
+    found, counts = np.unique(targets, return_counts=True)
+    common = int(found[counts.argmax()])
     kept, leads = targets == common, f"leads to {place_text(indexer, common)} with probability"
     for which in ("first", "previous"):
         past = np.array([getattr(step, which) for step in group])
@@ -175,7 +179,8 @@ def _signs(group: list[_Step], indexer: Indexer) -> Iterator[tuple[float, str]]:
                 z = abs(_association(was, outcome))
                 if not math.isnan(z):
                     means = f"{numbers[was].mean():.2g} {where}, and {numbers[~was].mean():.2g} otherwise"
-                    yield z, f"{here} {what} {means}".replace("-", "−")
+                    cells = len(group), int(was.sum()), int(outcome.sum()), int((was & outcome).sum())
+                    yield z, f"{here} {what} {means}".replace("-", "−"), cells
 
 
 def _association(a: np.ndarray, b: np.ndarray) -> float:
@@ -184,3 +189,10 @@ def _association(a: np.ndarray, b: np.ndarray) -> float:
     if n * min(p, 1 - p) * min(q, 1 - q) < _FEW:
         return math.nan
     return float(((a & b).mean() - p * q) / math.sqrt(p * (1 - p) * q * (1 - q) / n))
+
+
+def _chance(n: int, first: int, second: int, both: int) -> float:
+    """The probability of a 2 × 2 table as far off on either side, given its sums: exact, where z is not in its tail."""
+    from scipy.stats import hypergeom
+
+    return 2.0 * float(min(hypergeom.sf(both - 1, n, first, second), hypergeom.cdf(both, n, first, second)))

@@ -11,6 +11,7 @@ of.
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from typing import Any
 from chunked_td.lab.errors import DirectoryError, LabError
 from chunked_td.lab.results.runs import Results, load_results
 from chunked_td.lab.store.batch_store import Store
+from chunked_td.lab.store.certify import AGAIN
 from chunked_td.lab.store.tables import check_table
 from chunked_td.lab.study import FAILS, HOLDS, NOT_RUN, Claim, Study, Verdict
 from chunked_td.lab.wording import seeds_text
@@ -67,7 +69,7 @@ class LoadedDirectory:
       store: its batches; None if it has none of its own.
       results: {study or protocol id: `Results`, or what LOAD of a study with a table gives}.
       folders: {study id: folder} of studies with a table.
-      damaged: what is wrong with tables that were left out.
+      damaged: what is wrong with tables that were left out. notes: what else a reader should know of them.
     """
 
     path: Path
@@ -75,10 +77,13 @@ class LoadedDirectory:
     results: dict[str, Any]
     folders: dict[str, Path]
     damaged: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def report_findings(self) -> int:
         """Tell the user about damaged files; returns 1 if there are some, else 0."""
         code = self.store.report_findings() if self.store else 0
+        for text in self.notes:
+            print(f"note: {text}", file=sys.stderr)
         for text in self.damaged:
             print(f"damaged: {text}; left out")
         return 1 if self.damaged else code
@@ -95,7 +100,9 @@ def load_directory(directory: str | Path, studies: Mapping[str, Study]) -> Loade
         folder = next((each for each in folders if study.table and (each / study.table).is_file()), None)
         if folder is not None:
             try:
-                check_table(folder / study.table)  # whatever a study's own LOAD reads it with
+                _, digests = check_table(folder / study.table)  # whatever a study's own LOAD reads it with
+                if digests > 1:
+                    found.notes.append(f"{folder / study.table} has {AGAIN}")
                 results[study.id] = study.load(folder)
                 found.folders[study.id] = folder
             except LabError as error:

@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chunked_td._files import read_regular
 from chunked_td.lab.errors import FAILED, DirectoryError, LabError
-from chunked_td.lab.store.certify import Digests, certify, parsed, sha256
+from chunked_td.lab.store.certify import AGAIN, Digests, certify, parsed, sha256
 from chunked_td.lab.store.directory import RunDirectory, refuse, write_error
 from chunked_td.lab.store.manifest import ArmRequest
 from chunked_td.lab.store.settings import BatchSettings, digest_columns, digest_of
@@ -112,10 +112,7 @@ class Store:
                 self._take(path, digests, "its bytes do not match its digest in digests.sha256")
         twice = sum(len(digests) > 1 for digests in recorded.values())
         if twice:
-            directory.notes.append(
-                f"{twice} stored files have more than one digest in {self._digests.path.name}: they were written "
-                "again, or somebody added lines"
-            )
+            directory.notes.append(f"{twice} stored files have {AGAIN}")
         self._adopt([path for path, digests in recorded.items() if not digests])
 
     @classmethod

@@ -29,6 +29,7 @@ from chunked_td.lab.errors import LabError
 MEMORY = 4 << 30  # bytes of data of the process
 SECONDS = 60.0  # for one file
 NAME = "digests.sha256"
+AGAIN = f"more than one digest in {NAME}: written again, or somebody added lines"
 _LINE = re.compile(r"([0-9a-f]{64})  ([^\n]+)")
 T = TypeVar("T")
 

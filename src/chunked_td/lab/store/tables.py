@@ -42,12 +42,12 @@ def load_table(path: Path) -> pl.DataFrame:
         raise LabError(f"{path}: {error}") from error
 
 
-def check_table(path: Path) -> tuple[bytes, bool]:
-    """The bytes of a table and whether their digest is recorded; LabError where they are not those recorded."""
+def check_table(path: Path) -> tuple[bytes, int]:
+    """The bytes of a table and how many digests it has; LabError where they have none of them."""
     try:
         content, recorded = read_regular(path, links=False), Digests(path.parent).of(path)
     except (ValueError, OSError) as error:
         raise LabError(f"{path}: {error}") from error
     if recorded and sha256(content) not in recorded:
         raise LabError(f"{path}: its bytes do not match its digest in digests.sha256")
-    return content, bool(recorded)
+    return content, len(recorded)
