@@ -20,7 +20,7 @@ from typing import Any
 
 from chunked_td._loading import load_file
 from chunked_td.lab.errors import UsageError
-from chunked_td.lab.studies.atlas.families import FAMILIES, PREDICTION
+from chunked_td.lab.studies.atlas.families import FIRST, PREDICTION
 from chunked_td.lab.study import Arm
 from chunked_td.lambdas import SOURCES
 from chunked_td.lambdas.base import MODEL, LambdaSource
@@ -54,7 +54,7 @@ FIXED_IDS = tuple(arm.id for arm in FIXED_METHODS)
 
 TRACES, PLANNING, WRONG = "other updates", "planning", "wrong model"
 
-ACTING = tuple(family.id for family in FAMILIES.values() if family.task != PREDICTION)
+ACTING = tuple(family.id for family in FIRST.values() if family.task != PREDICTION)
 """Families whose values are not scored: a method that learns those of another policy runs on these only."""
 
 FAN_IN = ("fan-in",)

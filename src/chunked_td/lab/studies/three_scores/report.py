@@ -10,9 +10,9 @@ import numpy as np
 
 from chunked_td.lab.report.page import write_parts
 from chunked_td.lab.results.tables import markdown
+from chunked_td.lab.studies.atlas.families import family_called
 from chunked_td.lab.studies.three_scores.claims import LIMITS
 from chunked_td.lab.studies.three_scores.methods import COMPARED, LABELS, RULE
-from chunked_td.lab.studies.three_scores.protocol import family_called
 from chunked_td.lab.studies.three_scores.results import Scored
 from chunked_td.lab.study import Verdict
 
