@@ -14,10 +14,9 @@ from chunked_td.lab.running.batches import Batch, programs_of, run_program
 from chunked_td.lab.statistics import Estimate
 from chunked_td.lab.statistics import interquartile_estimate as estimate
 from chunked_td.lab.studies.deep import tables
-from chunked_td.lab.studies.deep.claims import CLAIMS
+from chunked_td.lab.studies.deep.claims import CLAIMS, PAGE
 from chunked_td.lab.studies.deep.criteria import FIXED, GATE, SOLVED, TWIN, compared, gate, moonshot
 from chunked_td.lab.studies.deep.protocol import GROUPS, OTHERS, STREAMING_ONLY, STUDY, TASKS, deep_protocols
-from chunked_td.lab.studies.deep.report import PAGE
 from chunked_td.lab.studies.deep.results import COLLECT, LOAD, SETS, judge_agent
 from chunked_td.lab.studies.deep.runner import source_of
 from helpers.fake_runs import fake_agents

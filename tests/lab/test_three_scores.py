@@ -14,10 +14,9 @@ from chunked_td.lab.studies.atlas import families as atlas_families
 from chunked_td.lab.studies.atlas.families import Family, families
 from chunked_td.lab.studies.atlas.families.family import FamilySize
 from chunked_td.lab.studies.three_scores.methods import ARMS, FIXED, RULE, STEPS, FallingLambda
-from chunked_td.lab.studies.three_scores.problems import checkpoints, prepare
 from chunked_td.lab.studies.three_scores.protocol import STUDY, protocol_of
 from chunked_td.lab.studies.three_scores.results import on_common_seeds, raw_scores, scored, with_tied
-from chunked_td.lab.studies.three_scores.runner import ChainRoom, greedy_return, scores_of_values
+from chunked_td.lab.studies.three_scores.runner import ChainRoom, checkpoints, greedy_return, prepare, scores_of_values
 from chunked_td.lab.study import NOT_RUN, Verdict
 from chunked_td.simulation import simulate
 

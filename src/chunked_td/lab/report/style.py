@@ -111,13 +111,26 @@ def house_style() -> Iterator[None]:
         yield
 
 
-def new_figure(width: float, height: float, panels: int = 1, **options: Any) -> tuple[Figure, list[Axes]]:
-    """A figure of `width` × `height` inches with `panels` axes side by side; no pyplot, so nothing stays open."""
+def new_figure(
+    width: float, height: float, panels: int = 1, rows: int = 1, **options: Any
+) -> tuple[Figure, list[Axes]]:
+    """A figure of `width` × `height` inches with `panels` axes side by side, in rows; no pyplot: nothing stays open."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots(1, panels, squeeze=False, **options)
-    return figure, list(axes[0])
+    axes = figure.subplots(rows, panels, squeeze=False, **options)
+    return figure, axes.ravel().tolist()
+
+
+def legend_below(figure: Figure, columns: int) -> None:
+    """One legend for all axes of a figure, below them; every label once."""
+    shown = {
+        label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    if shown:
+        figure.legend(
+            shown.values(), shown.keys(), loc="outside lower center", ncols=columns, frameon=False, fontsize=8
+        )
 
 
 def thousands(axis: Any) -> None:

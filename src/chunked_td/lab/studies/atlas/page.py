@@ -27,8 +27,8 @@ from chunked_td.lab.store.directory import write_or_explain
 from chunked_td.lab.store.log import RunLog
 from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.atlas.families import family_called
+from chunked_td.lab.studies.three_scores.claims import WINDOW, draw_scores
 from chunked_td.lab.studies.three_scores.methods import LABELS, RULE
-from chunked_td.lab.studies.three_scores.report import WINDOW, draw_scores
 from chunked_td.lab.studies.three_scores.results import Scored, raw_scores, scored, with_tied
 from chunked_td.lab.wording import count_text, list_text, score_text, seeds_text
 

@@ -26,8 +26,7 @@ class CreditProblem:
     @lru_cache(maxsize=4)
     def make(family: str, setting: Any, source: str = "") -> Any:
         """The prepared problem. Args: source: a hash of the code of a family that is not of this package."""
-        from chunked_td.lab.studies.three_scores.problems import prepare
-        from chunked_td.lab.studies.three_scores.runner import ScoredProblem
+        from chunked_td.lab.studies.three_scores.runner import ScoredProblem, prepare
 
         found = family_called(family)
         table = found.problem(setting)
