@@ -70,11 +70,6 @@ class Style:
     marker: str
     width: float
 
-    @property
-    def linestyle(self) -> Any:
-        """The dash as matplotlib takes it."""
-        return DASHES[self.dash]
-
 
 def styles(arms: Sequence[ArmResults]) -> dict[str, Style]:
     """A style per arm id: fixed λ by its value, the others by where λ comes from (colour) and which model (dash)."""

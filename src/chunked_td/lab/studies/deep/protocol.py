@@ -83,9 +83,7 @@ def agents_on_tasks(
 
 def groups_of(agent: str) -> Groups:
     """The groups of sources that an agent can use."""
-    left_out = STREAMING_ONLY if agent == "ppo" else ()
-    groups = (tuple(name for name in group if name not in left_out) for group in GROUPS)
-    return tuple(group for group in groups if group)
+    return tuple(group for group in GROUPS if agent != "ppo" or group != STREAMING_ONLY)
 
 
 def agent_protocol(
