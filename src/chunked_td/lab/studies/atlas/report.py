@@ -26,7 +26,6 @@ from chunked_td.lab.studies.atlas.results import FLOOR, CreditMap, runs_by_step_
 from chunked_td.lab.studies.three_scores.results import Runs, scored
 from chunked_td.lab.wording import count_text, estimate_text, score_text
 
-GROUP_ORDER = ("yours", "chunked", FIXED_GROUP, "other λ", "other updates", "planning", "wrong model")
 LAMBDA_GROUPS = ("chunked", "other λ", "yours")
 """Groups of methods that are λ sources: what the criterion is about."""
 GOOD_ENOUGH = 0.75
@@ -129,34 +128,6 @@ class AtlasView:
         """What a method is called."""
         return self.methods[method].label if method in self.methods else method
 
-    @property
-    def groups(self) -> dict[str, list[str]]:
-        """Ids of the methods in each group: fixed λs in their order, others best first."""
-        order = {row.method: place for place, row in enumerate(self.rows)}
-        found: dict[str, list[str]] = {}
-        names = dict.fromkeys([*GROUP_ORDER, *(method.group for method in self.methods.values())])
-        for group in names:
-            listed = [name for name in self.atlas.methods if self.methods[name].group == group]
-            if group != FIXED_GROUP:
-                listed.sort(key=lambda name: order.get(name, len(order)))
-            if listed:
-                found[group] = listed
-        return found
-
-    @property
-    def main_methods(self) -> list[str]:
-        """Methods of the panels: the user's, the main chunked ones, the best of every other group."""
-        found = []
-        for group, listed in self.groups.items():
-            there = [name for name in listed if self.atlas.has(name, problems=self.problems)]
-            if group == FIXED_GROUP:
-                found.append(max(there, key=self.atlas.mean))
-            elif group in ("chunked", "yours"):
-                found += [name for name in there if self.methods[name].quick]
-            else:
-                found += there[:1]
-        return found
-
     def parts(self) -> dict[str, Sequence[ProblemKey]]:
         """All problems, those used for design and those held out; only what was run."""
         kinds = {"Families used for design": False, "Families held out": True}
@@ -197,10 +168,12 @@ class AtlasView:
         return Table("ranking", caption, columns, rows)
 
     def families_table(self) -> Table:
-        """λ sources that use a model and the best of the planners on each family, beside fixed λs."""
-        groups = (FIXED_GROUP, "chunked", "yours", "planning")
-        methods = [name for name in self.main_methods if self.methods[name].group in groups]
-        rows = []
+        """The user's methods, the main chunked ones, the best fixed λ and the best planner, family by family."""
+        order: dict[str, list[str]] = {"yours": [], "chunked": [], FIXED_GROUP: [], "planning": []}
+        for row in self.rows:
+            order.setdefault(self.methods[row.method].group, []).append(row.method)
+        main = [name for name in order["chunked"] if self.methods[name].quick]
+        methods, rows = [*order["yours"], *main, *order[FIXED_GROUP][:1], *order["planning"][:1]], []
         for name, keys in self.atlas.families.items():
             best = {self.atlas.best_fixed[key] for key in keys}
             fixed = [self.label(method).removeprefix("λ = ") for method in self.atlas.methods if method in best]

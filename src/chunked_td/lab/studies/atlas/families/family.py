@@ -74,6 +74,14 @@ def family(id: str, title: str, dial: str, settings: tuple[Any, ...], **more: An
     return decorate
 
 
+def latest_env(name: str) -> Any:
+    """Gymnasium's environment of this name, in its latest version."""
+    import gymnasium
+
+    versions = [int(spec.version or 0) for spec in gymnasium.registry.values() if spec.name == name]
+    return gymnasium.make(f"{name}-v{max(versions)}")
+
+
 @dataclass(frozen=True)
 class FamilySize:
     """How much is run: seeds, step sizes 2^j, and whether of every family only the middle position of its dial."""
