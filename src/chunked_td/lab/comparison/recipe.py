@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from chunked_td.lab.comparison.arms import ComparisonSettings, scaled
+from chunked_td.lab.comparison.arms import CLASSES, ComparisonSettings, scaled
 from chunked_td.lab.comparison.sweep import ArmOutcome
 from chunked_td.lab.gym_environments import class_in_file, is_file, one_or_all
 from chunked_td.lab.study import Arm
@@ -19,12 +19,11 @@ from chunked_td.learners.rules import split_rule
 from chunked_td.learners.schedule import Schedule
 
 _FIXED = {"sarsa": "SarsaLambda", "expected_sarsa": "ExpectedSarsaLambda", "q_learning": "QLambda"}
-_CHUNKED = {"sarsa": "ChunkedSarsa", "expected_sarsa": "ChunkedExpectedSarsa", "q_learning": "QLambda"}
 
 
 def recipe(arm: Arm) -> tuple[str, dict[str, str]]:
     """The shortest way to make an arm: a class of the package, and the settings that are not its own, as Python."""
-    fixed, chunked = _FIXED[arm.learner], _CHUNKED[arm.learner]
+    fixed, chunked = _FIXED[arm.learner], CLASSES[arm.learner]
     if arm.group in ("fixed", "watkins"):
         cuts = arm.group == "watkins" or fixed != "QLambda" or arm.lambda_source.value == 0.0  # else Q(λ) without cuts
         return fixed, {"lambda_" if cuts else "lambda_source": f"{arm.lambda_source.value:g}"}

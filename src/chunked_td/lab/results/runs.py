@@ -188,7 +188,10 @@ def load_results(store: Store) -> dict[str, Results]:
 
 def load_protocol(store: Store, protocol_id: str) -> Results:
     """One protocol of a store."""
-    return results_of(store.table(protocol_id), store.directory.request(protocol_id).description)
+    about = store.directory.request(protocol_id).description
+    by_arm = {str(key[0]): rows for key, rows in store.table(protocol_id).partition_by("arm", as_dict=True).items()}
+    arms = (ArmResults(**vars(arm), runs=runs_of(by_arm[arm.id]) if arm.id in by_arm else None) for arm in about.arms)
+    return Results(about, tuple(arms))
 
 
 def stored_arms(
@@ -215,13 +218,6 @@ def collector(
         return table.sort(*order, maintain_order=True) if order else table
 
     return collect
-
-
-def results_of(table: pl.DataFrame, about: Description) -> Results:
-    """Results from a table as `Store.table` returns it."""
-    by_arm = {str(key[0]): rows for key, rows in table.partition_by("arm", as_dict=True).items()}
-    arms = (ArmResults(**vars(arm), runs=runs_of(by_arm[arm.id]) if arm.id in by_arm else None) for arm in about.arms)
-    return Results(about, tuple(arms))
 
 
 def runs_of(rows: pl.DataFrame) -> RunArrays:

@@ -46,16 +46,12 @@ _KEYS = {
 
 
 def COLLECT(store: Store) -> pl.DataFrame:
-    """One row per run: family, setting, control, method, exponent, seed, score and transitions of the whole run.
-
-    Runs that were stored before transitions were counted have null for them.
-    """
+    """One row per run: family, setting, control, method, exponent, seed, score and transitions of the whole run."""
     import polars as pl
 
     frames, by_id = [], {key.id: named for named, key in _KEYS.items()}
     for name in store.directory.protocol_ids:
         table, (family, setting, control) = store.table(name), by_id[name]
-        steps = pl.col("steps") if "steps" in table.columns else pl.lit(None)
         last = table.filter(pl.col("episode") == pl.col("episode").max().over("arm"))
         frames.append(
             last.select(
@@ -66,7 +62,7 @@ def COLLECT(store: Store) -> pl.DataFrame:
                 pl.col("exponent").cast(pl.Int8),
                 pl.col("seed").cast(pl.Int16),
                 pl.col("score").cast(pl.Float32),
-                steps.cast(pl.Int32).alias("steps"),
+                pl.col("steps").cast(pl.Int32),
             )
         )
     return pl.concat(frames)
