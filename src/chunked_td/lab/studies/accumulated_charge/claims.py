@@ -1,4 +1,4 @@
-"""Claims about Accumulated-Charge: the paper's figure and its text."""
+"""Claims about Accumulated-Charge: the paper's figure and its text, which is here, too."""
 
 from __future__ import annotations
 

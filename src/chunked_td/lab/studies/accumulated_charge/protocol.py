@@ -1,4 +1,4 @@
-"""Protocol of Accumulated-Charge (§5.2, App. A.2): control under a reward delayed by 200 noisy steps."""
+"""Protocol of Accumulated-Charge (§5.2, App. A.2), a reward delayed by 200 noisy steps; and its network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims about the mirrored Accumulated-Charge: whether an advantage owes something to the sign of the reward."""
+"""Claims and figures of the mirrored Accumulated-Charge: does an advantage owe something to the sign of the reward?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims about bsuite's experiments; their scores are in the package's docstring."""
+"""Table, claims and page of bsuite's experiments; their scores are in the package's docstring."""
 
 from __future__ import annotations
 

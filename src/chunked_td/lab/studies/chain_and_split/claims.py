@@ -1,4 +1,4 @@
-"""Claims about Chain-and-Split: the paper's figures and its table of step sizes."""
+"""Claims and figures of Chain-and-Split: the paper's figures and its table of step sizes."""
 
 from __future__ import annotations
 

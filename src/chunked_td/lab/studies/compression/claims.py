@@ -1,4 +1,4 @@
-"""The paper's claims about the history compressor (§2.2, Figure 1), judged by `criteria`."""
+"""Table, claims and page of the history compressor (§2.2, Figure 1); claims are judged by `criteria`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims of the study of deep learners, judged by `criteria`."""
+"""Claims and page of the study of deep learners, judged by `criteria`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims of the study with hidden state, judged by `criteria`."""
+"""Table, claims and page of the study with hidden state, judged by `criteria`."""
 
 from __future__ import annotations
 

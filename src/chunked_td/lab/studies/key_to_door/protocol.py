@@ -1,4 +1,4 @@
-"""Protocol of Key-to-Door (§5.3, App. A.3): control with a reward per state component, among distractors."""
+"""Protocol of Key-to-Door (§5.3, App. A.3), with a reward per state component, among distractors; and its network."""
 
 from __future__ import annotations
 

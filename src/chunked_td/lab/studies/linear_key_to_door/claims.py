@@ -1,4 +1,4 @@
-"""Claims about the linear key-to-door; their criteria are in the package's docstring."""
+"""Table, claims and page of the linear key-to-door; criteria are in the package's docstring."""
 
 from __future__ import annotations
 

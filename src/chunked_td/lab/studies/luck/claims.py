@@ -1,4 +1,4 @@
-"""Claims of the study of maturity and luck; their rule is in the package's docstring."""
+"""Table, claims and page of the study of maturity and luck; their rule is in the package's docstring."""
 
 from __future__ import annotations
 

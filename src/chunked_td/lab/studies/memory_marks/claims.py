@@ -1,4 +1,4 @@
-"""Claims about very long memory; their rule is in the package's docstring."""
+"""Table, claims and page of the study of very long memory; their rule is in the package's docstring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims about the skewed split: where the paper's λ converges to, and where the expected λ does."""
+"""Claims and figures of the skewed split: where the paper's λ converges to, and where the expected λ does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registered criterion, one claim per score; see docs/experiments/credit-registered.md."""
+"""The registered criterion, a claim per score (docs/experiments/credit-registered.md); sentences, tables, pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims about λ per token; their rule is in the package's docstring."""
+"""Table, claims and page of λ per token; their rule is in the package's docstring."""
 
 from __future__ import annotations
 
