@@ -150,10 +150,12 @@ def test_protocols_cover_every_family_and_claims_wait_for_held_out_ones():
     assert there == {*families(False), *families(True)}
     assert not any(family.held_out for family in families(False).values())
     assert checkpoints(300)[-1] == 300
+    from chunked_td.lab.results.claims import judge_claim
     from chunked_td.lab.studies.three_scores.claims import CLAIMS
 
     for claim in CLAIMS:
-        assert claim.judge(Verdict(NOT_RUN, "none"), {}).status == NOT_RUN
+        assert judge_claim(claim, STUDY, {STUDY.id: Verdict(NOT_RUN, "none")}).status == NOT_RUN
+        assert claim.judge({}, {}).status == NOT_RUN
         assert claim.judge({}, {}).status == NOT_RUN
 
 
