@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number_text(value: float, scale: float | None = None) -> str:
@@ -42,7 +42,7 @@ def seeds_text(count: int) -> str:
 
 def step_size_text(exponent: int, base: float = 0.1) -> str:
     """A step size as the paper writes it: "0.1 × 2⁻⁵"."""
-    return f"{base:g} × 2{str(exponent).translate(_SUPERSCRIPTS)}"
+    return f"{base:g} × 2{str(exponent).translate(SUPERSCRIPTS)}"
 
 
 def count_text(count: int, noun: str) -> str:

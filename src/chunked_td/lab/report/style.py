@@ -18,6 +18,7 @@ import numpy as np
 
 from chunked_td.lab.results.runs import ArmResults
 from chunked_td.lab.store.directory import write_or_explain
+from chunked_td.lab.wording import SUPERSCRIPTS
 from chunked_td.lambdas import SOURCES
 from chunked_td.lambdas.names import current_id
 
@@ -144,10 +145,9 @@ def powers_of_ten(axis: Any) -> None:
         axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 5, 7)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     else:
-        raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
         names = {0: "1", 1: "10"}
         axis.set_major_formatter(
-            FuncFormatter(lambda x, _: names.get(j := round(np.log10(x)), "10" + str(j).translate(raised)))
+            FuncFormatter(lambda x, _: names.get(j := round(np.log10(x)), "10" + str(j).translate(SUPERSCRIPTS)))
         )
     axis.set_minor_formatter(NullFormatter())
 
