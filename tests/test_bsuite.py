@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import chunked_td as ctd
+from chunked_td.lab.studies.bsuite.claims import BsuiteResults
 from chunked_td.lab.studies.bsuite.problems import MemoryChain, UmbrellaChain, discounting_chain
 from chunked_td.lab.studies.bsuite.protocol import EPISODES, SETTINGS
-from chunked_td.lab.studies.bsuite.results import BsuiteResults
 
 bsuite = pytest.importorskip("bsuite", reason="needs bsuite (pip install bsuite)")
 

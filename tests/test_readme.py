@@ -111,8 +111,7 @@ TABLE = re.compile(r"<!-- table: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
 def test_the_tables_of_the_history_compressor_come_from_its_data():
-    from chunked_td.lab.studies.compression.report import all_tables
-    from chunked_td.lab.studies.compression.results import LOAD
+    from chunked_td.lab.studies.compression.claims import LOAD, all_tables
 
     folder = ROOT / "results" / "compression"
     for name, text in all_tables(LOAD(folder)).items():

@@ -11,8 +11,8 @@ import numpy as np
 
 from chunked_td._files import write_atomically
 from chunked_td.lab.store.tables import load_table
+from chunked_td.lab.studies.atlas.families import families
 from chunked_td.lab.studies.three_scores.methods import COMPARED, FIXED, LABELS, RULE, STEPS
-from chunked_td.lab.studies.three_scores.protocol import families
 from chunked_td.lab.studies.three_scores.results import Runs, Scored, on_common_seeds, raw_scores, scored
 
 FOLDER = Path(__file__).parents[1] / "results" / "three-scores"

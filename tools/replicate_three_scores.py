@@ -43,8 +43,10 @@ from chunked_td.lab.statistics import holm
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.tables import load_table, save_table
+from chunked_td.lab.studies.atlas.families import families
+from chunked_td.lab.studies.atlas.families.family import FamilySize
 from chunked_td.lab.studies.three_scores.methods import ARMS, RULE
-from chunked_td.lab.studies.three_scores.protocol import EXPONENTS, ScoreSize, families, score_protocols
+from chunked_td.lab.studies.three_scores.protocol import EXPONENTS, score_protocols
 from chunked_td.lab.studies.three_scores.results import COLLECT, raw_scores, scored
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -59,7 +61,7 @@ METHODS = (
     RULE,
 )
 SEEDS = 20
-SIZE = ScoreSize(seeds=2 * SEEDS, exponents=EXPONENTS[::2], middle_only=True)
+SIZE = FamilySize(seeds=2 * SEEDS, exponents=EXPONENTS[::2], middle_only=True)
 PARTS = {"seeds 0 to 19": slice(0, SEEDS), "seeds 20 to 39": slice(SEEDS, 2 * SEEDS)}
 DEALT = 999
 SCORES = ("values", "decisions", "control")

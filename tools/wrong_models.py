@@ -21,15 +21,16 @@ from chunked_td._files import write_table
 from chunked_td.lab.running.plan import SweepOptions
 from chunked_td.lab.running.reproduce import RunOptions, run_protocols
 from chunked_td.lab.store.batch_store import Store
+from chunked_td.lab.studies.atlas.families.family import FamilySize
 from chunked_td.lab.studies.atlas.methods import FIXED_METHODS, WRONG_FAMILIES, atlas_arm
-from chunked_td.lab.studies.atlas.protocol import AtlasProfile, problems, protocol_of
-from chunked_td.lab.studies.atlas.ranking import AtlasBootstrap, estimate_text
-from chunked_td.lab.studies.atlas.results import COLLECT, make_atlas, read_scores
+from chunked_td.lab.studies.atlas.protocol import problems, protocol_of
+from chunked_td.lab.studies.atlas.results import COLLECT, CreditMap, read_scores
+from chunked_td.lab.wording import estimate_text
 from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.models.errors import CorruptedModel, PermutedModel, StaleModel
 
-SIZE = AtlasProfile(seeds=20, exponents=tuple(range(0, -9, -1)), families=WRONG_FAMILIES)
+SIZE = FamilySize(seeds=20, exponents=tuple(range(0, -9, -1)))
 ERRORS = {"corrupted": CorruptedModel(0.3), "permuted": PermutedModel(0.3), "stale": StaleModel(until=10)}
 RULES = {"half": ExpectedError(0.5), "all": ExpectedError(1.0), "guarded": ExpectedError(0.5, guard=2.0)}
 DATA = Path(__file__).parent / "wrong_models.parquet"
@@ -45,7 +46,7 @@ def arm(name: str, rule: ExpectedError, error: str = ""):
 def run(out: Path) -> None:
     """Run what is missing, and write the table of scores."""
     methods = [*FIXED_METHODS, *(arm(*item, error) for item in RULES.items() for error in ("", *ERRORS))]
-    keys = [key for key in problems(SIZE) if not key.control]
+    keys = [key for key in problems(SIZE, WRONG_FAMILIES) if not key.control]
     protocols = [protocol_of(key, methods, SIZE) for key in keys]
     if run_protocols(protocols, SweepOptions("paper"), out, RunOptions("local", None, 1, (), False)):
         sys.exit("the runs did not finish")
@@ -54,16 +55,18 @@ def run(out: Path) -> None:
 
 def table() -> list[str]:
     """The table, from the stored scores."""
-    atlas = make_atlas(read_scores(DATA))
-    bootstrap, keys = AtlasBootstrap(atlas), atlas.main()
+    atlas = CreditMap(read_scores(DATA))
+    keys = atlas.main
     lines = [f"{len(keys)} problems, {SIZE.seeds} seeds; relative scores; criterion: loss at most 0.3 with ρ = ½", ""]
     for name, rule in RULES.items():
-        lines.append(f"{rule}, right model: {estimate_text(bootstrap.mean(name, keys))}")
+        lines.append(f"{rule}, right model: {estimate_text(atlas.mean_estimate(name, keys))}")
         for error in ERRORS:
-            wrong, loss = f"{name}-{error}", bootstrap.difference(name, f"{name}-{error}", keys)
-            losses = {key: atlas.cells[key, name].relative - atlas.cells[key, wrong].relative for key in keys}
+            wrong, loss = f"{name}-{error}", atlas.difference(name, f"{name}-{error}", keys)
+            losses = {
+                key: atlas.cells[key, name].relative.value - atlas.cells[key, wrong].relative.value for key in keys
+            }
             worst = max(keys, key=losses.__getitem__)
-            mean, lost = estimate_text(bootstrap.mean(wrong, keys)), estimate_text(loss)
+            mean, lost = estimate_text(atlas.mean_estimate(wrong, keys)), estimate_text(loss)
             text = f"{mean}, loss {lost}, most {losses[worst]:.2f} ({worst.name})"
             lines.append(f"  {error}: {text}: {'met' if loss.value <= 0.3 else 'missed'}")
     return lines

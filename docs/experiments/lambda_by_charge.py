@@ -14,7 +14,7 @@ import argparse
 import numpy as np
 
 from chunked_td.envs.dynamics import AccumulatedCharge
-from chunked_td.lab.studies.accumulated_charge.network import network_config
+from chunked_td.lab.studies.accumulated_charge.protocol import network_config
 from chunked_td.lambdas import ForwardLambda
 from chunked_td.lambdas.on_device import Reading
 from chunked_td.models.neural.world import World

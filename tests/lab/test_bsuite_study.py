@@ -7,11 +7,9 @@ import polars as pl
 import pytest
 
 from chunked_td.envs import KeptPercepts
-from chunked_td.lab.studies.bsuite.claims import CLAIMS
+from chunked_td.lab.studies.bsuite.claims import CLAIMS, LOAD, PAGE, BsuiteResults
 from chunked_td.lab.studies.bsuite.problems import MemoryChain, UmbrellaChain, discounting_chain, numbers_by_time
 from chunked_td.lab.studies.bsuite.protocol import EPISODES, SETTINGS, arms_of
-from chunked_td.lab.studies.bsuite.report import PAGE
-from chunked_td.lab.studies.bsuite.results import LOAD, BsuiteResults
 from chunked_td.lab.studies.bsuite.runs import Experiment
 
 

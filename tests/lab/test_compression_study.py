@@ -12,11 +12,9 @@ from chunked_td.lab.running.plan import SweepOptions
 from chunked_td.lab.running.reproduce import RunOptions, run_protocols
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.studies.compression import protocol
-from chunked_td.lab.studies.compression.claims import CLAIMS
+from chunked_td.lab.studies.compression.claims import CLAIMS, COLLECT, LOAD, PAGE, CompressionResults
 from chunked_td.lab.studies.compression.criteria import solved_at, verdict
 from chunked_td.lab.studies.compression.protocol import Design, Group, compression_protocols
-from chunked_td.lab.studies.compression.report import PAGE
-from chunked_td.lab.studies.compression.results import COLLECT, LOAD, CompressionResults
 from chunked_td.lab.studies.compression.runner import single_hidden
 from chunked_td.lab.studies.compression.tasks import TASKS, alphabet_of, draw, make_task, pairs, symbol_names
 

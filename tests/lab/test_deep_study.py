@@ -10,14 +10,13 @@ import pytest
 from matplotlib.figure import Figure
 
 from chunked_td.deep.agents.ppo import PpoSettings
-from chunked_td.lab.running.batches import Batch, programs_of, run_program
+from chunked_td.lab.running.batches import Batch, programs_of, runner_of, silent
 from chunked_td.lab.statistics import Estimate
 from chunked_td.lab.statistics import interquartile_estimate as estimate
 from chunked_td.lab.studies.deep import tables
-from chunked_td.lab.studies.deep.claims import CLAIMS
+from chunked_td.lab.studies.deep.claims import CLAIMS, PAGE
 from chunked_td.lab.studies.deep.criteria import FIXED, GATE, SOLVED, TWIN, compared, gate, moonshot
 from chunked_td.lab.studies.deep.protocol import GROUPS, OTHERS, STREAMING_ONLY, STUDY, TASKS, deep_protocols
-from chunked_td.lab.studies.deep.report import PAGE
 from chunked_td.lab.studies.deep.results import COLLECT, LOAD, SETS, judge_agent
 from chunked_td.lab.studies.deep.runner import source_of
 from helpers.fake_runs import fake_agents
@@ -191,7 +190,7 @@ def test_arms_of_a_group_are_one_program():
 
 def test_a_program_trains_every_arm_with_its_own_lambda():
     batches = [batch_of("sarsa", "charge", arm, ((0, 0), (11, 0))) for arm in ("0.5", "meta-gradient")]
-    fixed, moved = (run_program(program)[0] for program in programs_of(batches, None))
+    fixed, moved = (runner_of(program[0]).run(program, None, silent)[0] for program in programs_of(batches))
     assert fixed["mean_lambda"] == pytest.approx([0.5] * 4)
     assert fixed["judged"].tolist() == [0, 0, 1, 1]
     assert len(set(moved["mean_lambda"].tolist())) > 1

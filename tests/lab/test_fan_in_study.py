@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from chunked_td.lab.studies.deep.criteria import FIXED
-from chunked_td.lab.studies.fan_in.claims import CLAIMS
+from chunked_td.lab.studies.fan_in.claims import CLAIMS, COLLECT, LOAD, PAGE
 from chunked_td.lab.studies.fan_in.protocol import AGENTS, fan_in_protocols
-from chunked_td.lab.studies.fan_in.report import PAGE
-from chunked_td.lab.studies.fan_in.results import COLLECT, LOAD
 from helpers.fake_runs import fake_agents
 
 

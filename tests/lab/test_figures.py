@@ -18,7 +18,7 @@ from chunked_td.lab.results.tables import tables_of
 from chunked_td.lab.statistics import mean_and_interval
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import write_or_explain
-from chunked_td.lab.studies.chain_and_split.report import gap_plot
+from chunked_td.lab.studies.chain_and_split.claims import gap_plot
 from helpers.fake_runs import fill
 
 EXPECTED = {

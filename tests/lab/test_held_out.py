@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from chunked_td.envs.table import TransitionTable
-from chunked_td.lab.studies.atlas.families import FAMILIES as ATLAS
+from chunked_td.lab.studies.atlas.families import FIRST as ATLAS
 from chunked_td.lab.studies.atlas.families.family import CONTROL, Family
-from chunked_td.lab.studies.three_scores.held_out import FAMILIES
+from chunked_td.lab.studies.atlas.families.held_out import FAMILIES
 
 PROBLEMS = [pytest.param(family, k, id=f"{family.id}-{family.settings[k]}") for family in FAMILIES for k in range(3)]
 

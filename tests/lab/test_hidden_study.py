@@ -10,12 +10,10 @@ import pytest
 
 from chunked_td.lab.statistics import reach
 from chunked_td.lab.studies.deep.criteria import FIXED
+from chunked_td.lab.studies.hidden import claims as tables
 from chunked_td.lab.studies.hidden import criteria as rule
-from chunked_td.lab.studies.hidden import report as tables
-from chunked_td.lab.studies.hidden.claims import CLAIMS
+from chunked_td.lab.studies.hidden.claims import CLAIMS, COLLECT, LOAD, PAGE
 from chunked_td.lab.studies.hidden.protocol import ARMS, STUDY, hidden_protocols, make_hidden_task
-from chunked_td.lab.studies.hidden.report import PAGE
-from chunked_td.lab.studies.hidden.results import COLLECT, LOAD
 from helpers.fake_runs import fake_agents
 
 FOLDER = Path(__file__).parents[2] / "results" / "hidden"

@@ -10,10 +10,8 @@ import pytest
 import chunked_td as ctd
 from chunked_td.envs.dynamics import linear_key_to_door
 from chunked_td.lab.studies.linear_key_to_door import gradients
-from chunked_td.lab.studies.linear_key_to_door.claims import CLAIMS
+from chunked_td.lab.studies.linear_key_to_door.claims import CLAIMS, LOAD, PAGE, Treasures
 from chunked_td.lab.studies.linear_key_to_door.protocol import ARMS, CHOOSING, EPISODES, JUDGED, LENGTHS, STUDY
-from chunked_td.lab.studies.linear_key_to_door.report import PAGE
-from chunked_td.lab.studies.linear_key_to_door.results import LOAD, Treasures
 from chunked_td.learners.hindsight import FORMS
 
 

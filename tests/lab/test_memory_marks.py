@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from chunked_td.lab.studies.memory_marks.claims import CLAIMS
+from chunked_td.lab.studies.memory_marks.claims import CLAIMS, COLLECT, PAGE, MemoryMarks
 from chunked_td.lab.studies.memory_marks.protocol import (
     BUDGETS,
     JUDGED,
@@ -14,8 +14,6 @@ from chunked_td.lab.studies.memory_marks.protocol import (
     network_protocol,
     protocols,
 )
-from chunked_td.lab.studies.memory_marks.report import PAGE
-from chunked_td.lab.studies.memory_marks.results import COLLECT, MemoryMarks
 from helpers.fake_runs import fake_agents
 
 CLAIM = {claim.id: claim for claim in CLAIMS}

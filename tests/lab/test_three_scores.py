@@ -11,12 +11,12 @@ from chunked_td.lab.running.batches import execute
 from chunked_td.lab.running.plan import Size, batches_of
 from chunked_td.lab.statistics import cross_fitted
 from chunked_td.lab.studies.atlas import families as atlas_families
-from chunked_td.lab.studies.atlas.families import Family
+from chunked_td.lab.studies.atlas.families import Family, families
+from chunked_td.lab.studies.atlas.families.family import FamilySize
 from chunked_td.lab.studies.three_scores.methods import ARMS, FIXED, RULE, STEPS, FallingLambda
-from chunked_td.lab.studies.three_scores.problems import checkpoints, prepare
-from chunked_td.lab.studies.three_scores.protocol import STUDY, ScoreSize, families, protocol_of
+from chunked_td.lab.studies.three_scores.protocol import STUDY, protocol_of
 from chunked_td.lab.studies.three_scores.results import on_common_seeds, raw_scores, scored, with_tied
-from chunked_td.lab.studies.three_scores.runner import ChainRoom, greedy_return, scores_of_values
+from chunked_td.lab.studies.three_scores.runner import ChainRoom, checkpoints, greedy_return, prepare, scores_of_values
 from chunked_td.lab.study import NOT_RUN, Verdict
 from chunked_td.simulation import simulate
 
@@ -41,7 +41,7 @@ def known(monkeypatch):
 
 def columns_of(arm, behaviour, seeds=3):
     """What the runner makes of the arm's runs, and its protocol."""
-    protocol = protocol_of(FAMILY, 2, behaviour, [arm], ScoreSize(seeds, (-2,)))
+    protocol = protocol_of(FAMILY, 2, behaviour, [arm], FamilySize(seeds, (-2,)))
     return execute(batches_of(protocol, arm, Size(seeds, EPISODES, (-2,)))[0], 1), protocol
 
 
@@ -150,10 +150,12 @@ def test_protocols_cover_every_family_and_claims_wait_for_held_out_ones():
     assert there == {*families(False), *families(True)}
     assert not any(family.held_out for family in families(False).values())
     assert checkpoints(300)[-1] == 300
+    from chunked_td.lab.results.claims import judge_claim
     from chunked_td.lab.studies.three_scores.claims import CLAIMS
 
     for claim in CLAIMS:
-        assert claim.judge(Verdict(NOT_RUN, "none"), {}).status == NOT_RUN
+        assert judge_claim(claim, STUDY, {STUDY.id: Verdict(NOT_RUN, "none")}).status == NOT_RUN
+        assert claim.judge({}, {}).status == NOT_RUN
         assert claim.judge({}, {}).status == NOT_RUN
 
 

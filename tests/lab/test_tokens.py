@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from chunked_td.lab.catalogue import catalogue
+from chunked_td.lab.studies.tokens.claims import Gate
 from chunked_td.lab.studies.tokens.protocol import FIXED, SOURCES
-from chunked_td.lab.studies.tokens.results import Gate
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_SHOWN
 
 jax = pytest.importorskip("jax")

@@ -13,7 +13,7 @@ import pytest
 import chunked_td as ctd
 from chunked_td.envs.dynamics import KeyToDoor
 from chunked_td.envs.face import DynamicsEnv
-from chunked_td.lab.studies.accumulated_charge.network import network_config as charge_network
+from chunked_td.lab.studies.accumulated_charge.protocol import network_config as charge_network
 from chunked_td.lambdas.on_device import Reading
 from chunked_td.lambdas.step import WHOLE, expected_mixture, mixture
 from chunked_td.models.neural import world as world_module

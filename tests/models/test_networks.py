@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chunked_td.lab.studies.accumulated_charge.network import network_config as charge_network
-from chunked_td.lab.studies.key_to_door.network import network_config as door_network
+from chunked_td.lab.studies.accumulated_charge.protocol import network_config as charge_network
+from chunked_td.lab.studies.key_to_door.protocol import network_config as door_network
 from chunked_td.lambdas.on_device import Reading
 from chunked_td.models.neural import networks
 from chunked_td.models.neural.networks import (

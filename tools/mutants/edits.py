@@ -811,10 +811,10 @@ EDITS = (
         FACTS,
     ),
     Edit(
-        "a fixed λ that may be far behind is recommended",
+        "what may be far better or worse counts as good",
         "lab/comparison/answer.py",
-        "good = not gap.shown and gap.high <= found.family.close",
-        "good = not gap.shown",
+        "max(gap.high, -gap.low) <= found.family.close",
+        "gap.high <= found.family.close",
         ANSWER,
     ),
     Edit(
@@ -848,7 +848,7 @@ EDITS = (
     Edit("the way to the oracle costs", "envs/t_maze/jax.py", "x < time - oracle", "x < time", T_MAZE),
     Edit(
         "a diverged run of bsuite made no mistake",
-        "lab/studies/bsuite/results.py",
+        "lab/studies/bsuite/claims.py",
         "np.nan_to_num(found[: whole * n], nan=1.0)",
         "np.nan_to_num(found[: whole * n], nan=0.0)",
         ("tests/lab/test_bsuite_study.py", "-k", "judged_by_the_rule"),

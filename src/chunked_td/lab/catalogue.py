@@ -15,8 +15,9 @@ A folder holds
     results.py    for a study with a table: COLLECT, from the store of its runs to that table;
                   LOAD, from its folder to what claims and pages read
 
-and whatever else those files import. A single Python file may define the same names. Only the protocol is imported to
-plan and run; the rest is imported when a report or a list of claims needs it.
+and whatever else those files import. What report.py and results.py define may stand in claims.py as well, where that is
+not long. A single Python file may define the same names. Only the protocol is imported to plan and run; the rest is
+imported when a report or a list of claims needs it.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -68,6 +68,12 @@ class Verdict:
     def text(self) -> str:
         """The evidence, with the effect that could have been seen."""
         return f"{self.evidence}; {self.detectable} would have been seen" if self.detectable else self.evidence
+
+
+def status_of(met: Iterable[bool]) -> str:
+    """The status of a claim with several parts: all, some or none of them are met."""
+    met = list(met)
+    return HOLDS if all(met) else IN_PART if any(met) else FAILS
 
 
 @dataclass(frozen=True)
@@ -493,13 +499,13 @@ class Study:
             raise LabError(f"{folder / self.table}: not a table of {self.id} ({what})") from error
 
     def part(self, file: str, name: str) -> Any:
-        """A name of the module, or of a file of the package; None if there is none."""
+        """A name of the module, or of a file of the package: of `file`, or of claims.py; None if there is none."""
         module = sys.modules.get(self.module)
         if module is None or hasattr(module, name) or not hasattr(module, "__path__"):
             return getattr(module, name, None)
-        if importlib.util.find_spec(f"{self.module}.{file}") is None:
-            return None
-        return getattr(importlib.import_module(f"{self.module}.{file}"), name, None)
+        files = [f"{self.module}.{each}" for each in (file, "claims")]
+        found = (importlib.import_module(each) for each in files if importlib.util.find_spec(each) is not None)
+        return next((getattr(each, name) for each in found if hasattr(each, name)), None)
 
     def _needed(self, file: str, name: str) -> Any:
         found = self.part(file, name)

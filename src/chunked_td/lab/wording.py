@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number_text(value: float, scale: float | None = None) -> str:
@@ -25,6 +25,19 @@ def rounded_text(value: float, digits: int) -> str:
     return (f"{rounded:,.0f}" if whole else f"{value:{'#' if plain else ''}.{digits}g}").replace("-", "−")
 
 
+def score_text(value: float) -> str:
+    """A relative score: two decimals; "diverged" for −∞."""
+    if np.isnan(value):
+        return "–"
+    return "diverged" if value == -np.inf else f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
+
+
+def estimate_text(found: Sequence[float]) -> str:
+    """A relative score with its interval: "0.93 [0.88, 0.97]"."""
+    value, low, high = map(score_text, found)
+    return f"{value} [{low}, {high}]"
+
+
 def spread_text(mean: float, sd: float | None) -> str:
     """A mean with its standard deviation, where there is one: "669 ± 17"."""
     return number_text(mean) + ("" if sd is None or np.isnan(sd) else f" ± {number_text(sd, mean)}")
@@ -37,7 +50,13 @@ def seeds_text(count: int) -> str:
 
 def step_size_text(exponent: int, base: float = 0.1) -> str:
     """A step size as the paper writes it: "0.1 × 2⁻⁵"."""
-    return f"{base:g} × 2{str(exponent).translate(_SUPERSCRIPTS)}"
+    return f"{base:g} × 2{str(exponent).translate(SUPERSCRIPTS)}"
+
+
+def count_text(count: int, noun: str) -> str:
+    """As "1 problem", "3 problems"; nouns in -y are families."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"
 
 
 def list_text(names: Sequence[str]) -> str:

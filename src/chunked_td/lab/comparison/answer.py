@@ -217,7 +217,7 @@ def verdict(found: Comparison, row: Standing) -> str:
         return "use this"
     if gap.shown:
         return "worse" if gap.value > 0 else "better"
-    return GOOD if gap.high <= found.family.close else UNCLEAR
+    return GOOD if max(gap.high, -gap.low) <= found.family.close else UNCLEAR
 
 
 def _listed(arms: Sequence[Arm]) -> str:

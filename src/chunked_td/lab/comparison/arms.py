@@ -25,7 +25,7 @@ from chunked_td.learners.schedule import Schedule
 BOOTSTRAPS = {"sarsa": "SARSA", "expected_sarsa": "Expected-SARSA", "q_learning": "Q-learning"}
 """Bootstraps and what tables call them."""
 
-_CLASSES = {"sarsa": "ChunkedSarsa", "expected_sarsa": "ChunkedExpectedSarsa", "q_learning": "QLambda"}
+CLASSES = {"sarsa": "ChunkedSarsa", "expected_sarsa": "ChunkedExpectedSarsa", "q_learning": "QLambda"}
 
 DYNA = "dyna"
 """The rival that plans instead of choosing λ."""
@@ -250,7 +250,7 @@ def learner_for(
     """A learner for the Gymnasium loop."""
     from chunked_td.learners.inputs import learner_by_name
 
-    return learner_by_name(_CLASSES[learner])(
+    return learner_by_name(CLASSES[learner])(
         env,
         step_size=scaled(step_size_schedule, step_size),
         action_mask=settings.action_mask,

@@ -26,8 +26,8 @@ TOP = 10
 """Rows of the table before the rest is folded away."""
 _NOTE = (
     "“Behind”: by how much a learner is behind the first, with a 95 % interval that holds for all pairs at once. “As "
-    "good”: by 5 % of the range of the learners' means at most; “unclear”: neither that nor worse is shown. Two step "
-    "sizes: each half of the seeds is scored at the one that is best on the other half."
+    "good”: shown to differ by 5 % of the range of the learners' means at most; “unclear”: neither that nor worse is "
+    "shown. Two step sizes: each half of the seeds is scored at the one that is best on the other half."
 )
 _BANDS = "“intervals” off and on again shows those of all arms."
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from chunked_td.lab.comparison.arms import ComparisonSettings, scaled
+from chunked_td.lab.comparison.arms import CLASSES, ComparisonSettings, scaled
 from chunked_td.lab.comparison.sweep import ArmOutcome
 from chunked_td.lab.gym_environments import class_in_file, is_file, one_or_all
 from chunked_td.lab.study import Arm
@@ -19,12 +19,11 @@ from chunked_td.learners.rules import split_rule
 from chunked_td.learners.schedule import Schedule
 
 _FIXED = {"sarsa": "SarsaLambda", "expected_sarsa": "ExpectedSarsaLambda", "q_learning": "QLambda"}
-_CHUNKED = {"sarsa": "ChunkedSarsa", "expected_sarsa": "ChunkedExpectedSarsa", "q_learning": "QLambda"}
 
 
 def recipe(arm: Arm) -> tuple[str, dict[str, str]]:
     """The shortest way to make an arm: a class of the package, and the settings that are not its own, as Python."""
-    fixed, chunked = _FIXED[arm.learner], _CHUNKED[arm.learner]
+    fixed, chunked = _FIXED[arm.learner], CLASSES[arm.learner]
     if arm.group in ("fixed", "watkins"):
         cuts = arm.group == "watkins" or fixed != "QLambda" or arm.lambda_source.value == 0.0  # else Q(λ) without cuts
         return fixed, {"lambda_" if cuts else "lambda_source": f"{arm.lambda_source.value:g}"}
@@ -49,21 +48,10 @@ def _source(source: LambdaSource, own: bool) -> str:
 def agent_line(one: ArmOutcome, settings: ComparisonSettings) -> str:
     """The learner with all its settings, as one line of Python."""
     learner, own = recipe(one.arm)
-    step_size = scaled(settings.step_size_schedule, float(f"{one.best_step_size:.6g}"))
-    parts = [*own.items(), ("step_size", _python(step_size)), ("discount", f"{settings.discount:g}")]
-    if settings.exploration is None or settings.exploration.uses_epsilon:
-        parts.append(("epsilon", _python(EPSILON if settings.epsilon is None else settings.epsilon)))
-    if settings.exploration is not None:
-        parts.append(("exploration", _python(settings.exploration)))
-    if settings.initial_value:
-        parts.append(("initial_value", f"{settings.initial_value:g}"))
-    if settings.reward_weights:
-        parts.append(("reward_weights", repr(settings.reward_weights)))
-    if not settings.action_mask:
-        parts.append(("action_mask", "False"))
-    if indexer := _indexer(settings):
-        parts.append(("indexer", indexer))
-    return f"agent = ctd.{learner}(env, {', '.join(f'{name}={value}' for name, value in parts)}, seed=0)"
+    given = {name: value for name, value, _ in _settings(one, settings) if name}
+    return (
+        f"agent = ctd.{learner}(env, {', '.join(f'{name}={value}' for name, value in (own | given).items())}, seed=0)"
+    )
 
 
 def script(one: ArmOutcome, settings: ComparisonSettings) -> str:
@@ -89,54 +77,54 @@ def script(one: ArmOutcome, settings: ComparisonSettings) -> str:
 def command(one: ArmOutcome, settings: ComparisonSettings) -> str | None:
     """The same as a line for the shell; None where `chunked-td train` has no option for the planner."""
     learner, own = recipe(one.arm)
-    words = _words(learner, own, one, settings)
-    return None if "planner" in own else " ".join(map(shlex.quote, words))
+    if "planner" in own:
+        return None
+    words = ["chunked-td", "train", settings.env, "--learner", learner]
+    if "lambda_" in own:
+        words += ["--lambda", own["lambda_"]]
+    elif "lambda_source" in own:  # of others, the view and the reward source are part of the group's text
+        words += ["--lambda-source", own["lambda_source"] if one.arm.group == "fixed" else one.arm.group]
+    return " ".join(map(shlex.quote, [*words, *(word for *_, more in _settings(one, settings) for word in more)]))
 
 
-def _words(learner: str, own: Mapping[str, str], one: ArmOutcome, settings: ComparisonSettings) -> Iterator[str]:
-    yield from ("chunked-td", "train", settings.env, "--learner", learner)
-    for name, value in own.items():
-        if name == "lambda_" or one.arm.group == "fixed":
-            yield from ("--lambda" if name == "lambda_" else "--lambda-source", value)
-        elif name == "lambda_source":  # the view and the reward source are part of its text
-            yield from ("--lambda-source", one.arm.group)
-    yield from ("--step-size", f"{one.best_step_size:.6g}", "--discount", f"{settings.discount:g}")
-    yield from _exploration_words(settings)
-    yield from ("--episodes", str(settings.episodes))
-    if settings.step_size_schedule is not None:
-        yield from ("--step-size-schedule", *_points(settings.step_size_schedule))
+def _settings(one: ArmOutcome, settings: ComparisonSettings) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Every setting but the learner's own: keyword and value in Python, and words for the shell; empty for none."""
+    size, schedule, exploration = f"{one.best_step_size:.6g}", settings.step_size_schedule, settings.exploration
+    yield "step_size", _python(scaled(schedule, float(size))), ("--step-size", size)
+    yield "discount", _python(settings.discount), ("--discount", _python(settings.discount))
+    if isinstance(exploration, Softmax):
+        more = _number_words("temperature", exploration.temperature)
+        yield "exploration", _python(exploration), ("--exploration", "softmax", *more)
+    elif isinstance(exploration, CountBonus):
+        words = ("--exploration", "count-bonus", "--bonus", f"{exploration.scale:g}")
+        yield "exploration", _python(exploration), words
+    elif exploration is not None:
+        yield "exploration", _python(exploration), ()
+    if exploration is None or exploration.uses_epsilon:
+        epsilon = EPSILON if settings.epsilon is None else settings.epsilon
+        yield "epsilon", _python(epsilon), _number_words("epsilon", epsilon)
+    yield "", "", ("--episodes", str(settings.episodes))
+    if schedule is not None:
+        yield "", "", ("--step-size-schedule", *_points(schedule))
     if settings.initial_value:
-        yield from ("--initial-value", f"{settings.initial_value:g}")
-    if settings.reward_weights:
-        yield from ("--reward-weights", *(f"{weight:g}" for weight in settings.reward_weights))
+        yield "initial_value", _python(settings.initial_value), ("--initial-value", _python(settings.initial_value))
+    if weights := settings.reward_weights:
+        yield "reward_weights", repr(weights), ("--reward-weights", *map(_python, weights))
     if not settings.action_mask:
-        yield "--no-action-mask"
+        yield "action_mask", "False", ("--no-action-mask",)
     if settings.max_steps != ComparisonSettings.max_steps:
-        yield from ("--max-steps", str(settings.max_steps))
+        yield "", "", ("--max-steps", str(settings.max_steps))
     if settings.env_settings:
-        yield from ("--env-kwargs", *(f"{name}={value}" for name, value in settings.env_settings.items()))
+        yield "", "", ("--env-kwargs", *(f"{name}={value}" for name, value in settings.env_settings.items()))
     for name in ("wrappers", "bins", "low", "high"):
         if given := getattr(settings, name):
-            yield from (f"--{name}", *map(str, given))
-    if settings.indexer is not None:
-        yield from ("--indexer", settings.indexer)
+            yield "", "", (f"--{name}", *map(str, given))
+    if indexer := _indexer(settings):
+        yield "indexer", indexer, () if settings.indexer is None else ("--indexer", settings.indexer)
 
 
-def _exploration_words(settings: ComparisonSettings) -> Iterator[str]:
-    exploration = settings.exploration
-    if isinstance(exploration, Softmax):
-        yield from ("--exploration", "softmax", *_number_words("temperature", exploration.temperature))
-        return
-    if isinstance(exploration, CountBonus):
-        yield from ("--exploration", "count-bonus", "--bonus", f"{exploration.scale:g}")
-    yield from _number_words("epsilon", EPSILON if settings.epsilon is None else settings.epsilon)
-
-
-def _number_words(name: str, value: float | Schedule) -> Iterator[str]:
-    if isinstance(value, Schedule):
-        yield from (f"--{name}-schedule", *_points(value))
-    else:
-        yield from (f"--{name}", f"{value:g}")
+def _number_words(name: str, value: float | Schedule) -> tuple[str, ...]:
+    return (f"--{name}-schedule", *_points(value)) if isinstance(value, Schedule) else (f"--{name}", _python(value))
 
 
 def _points(schedule: Schedule) -> Iterator[str]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from chunked_td.lab.results.runs import ArmResults
 from chunked_td.lab.store.directory import write_or_explain
+from chunked_td.lab.wording import SUPERSCRIPTS
 from chunked_td.lambdas import SOURCES
 from chunked_td.lambdas.names import current_id
 
@@ -70,11 +71,6 @@ class Style:
     marker: str
     width: float
 
-    @property
-    def linestyle(self) -> Any:
-        """The dash as matplotlib takes it."""
-        return DASHES[self.dash]
-
 
 def styles(arms: Sequence[ArmResults]) -> dict[str, Style]:
     """A style per arm id: fixed λ by its value, the others by where λ comes from (colour) and which model (dash)."""
@@ -111,13 +107,26 @@ def house_style() -> Iterator[None]:
         yield
 
 
-def new_figure(width: float, height: float, panels: int = 1, **options: Any) -> tuple[Figure, list[Axes]]:
-    """A figure of `width` × `height` inches with `panels` axes side by side; no pyplot, so nothing stays open."""
+def new_figure(
+    width: float, height: float, panels: int = 1, rows: int = 1, **options: Any
+) -> tuple[Figure, list[Axes]]:
+    """A figure of `width` × `height` inches with `panels` axes side by side, in rows; no pyplot: nothing stays open."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots(1, panels, squeeze=False, **options)
-    return figure, list(axes[0])
+    axes = figure.subplots(rows, panels, squeeze=False, **options)
+    return figure, axes.ravel().tolist()
+
+
+def legend_below(figure: Figure, columns: int) -> None:
+    """One legend for all axes of a figure, below them; every label once."""
+    shown = {
+        label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    if shown:
+        figure.legend(
+            shown.values(), shown.keys(), loc="outside lower center", ncols=columns, frameon=False, fontsize=8
+        )
 
 
 def thousands(axis: Any) -> None:
@@ -136,10 +145,9 @@ def powers_of_ten(axis: Any) -> None:
         axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 5, 7)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     else:
-        raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
         names = {0: "1", 1: "10"}
         axis.set_major_formatter(
-            FuncFormatter(lambda x, _: names.get(j := round(np.log10(x)), "10" + str(j).translate(raised)))
+            FuncFormatter(lambda x, _: names.get(j := round(np.log10(x)), "10" + str(j).translate(SUPERSCRIPTS)))
         )
     axis.set_minor_formatter(NullFormatter())
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.statistics import RESAMPLES, bootstrap_weights, mean_sd
 from chunked_td.lab.store.batch_store import SCHEMA, Store
 from chunked_td.lab.store.manifest import ArmDescription, Description
+from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.study import Protocol, Published, Selection
 
 if TYPE_CHECKING:
@@ -186,7 +188,10 @@ def load_results(store: Store) -> dict[str, Results]:
 
 def load_protocol(store: Store, protocol_id: str) -> Results:
     """One protocol of a store."""
-    return results_of(store.table(protocol_id), store.directory.request(protocol_id).description)
+    about = store.directory.request(protocol_id).description
+    by_arm = {str(key[0]): rows for key, rows in store.table(protocol_id).partition_by("arm", as_dict=True).items()}
+    arms = (ArmResults(**vars(arm), runs=runs_of(by_arm[arm.id]) if arm.id in by_arm else None) for arm in about.arms)
+    return Results(about, tuple(arms))
 
 
 def stored_arms(
@@ -201,11 +206,18 @@ def stored_arms(
                 yield protocol, arm.id, arm.runs
 
 
-def results_of(table: pl.DataFrame, about: Description) -> Results:
-    """Results from a table as `Store.table` returns it."""
-    by_arm = {str(key[0]): rows for key, rows in table.partition_by("arm", as_dict=True).items()}
-    arms = (ArmResults(**vars(arm), runs=runs_of(by_arm[arm.id]) if arm.id in by_arm else None) for arm in about.arms)
-    return Results(about, tuple(arms))
+def collector(
+    protocols: Callable[[str], Sequence[Protocol]], rows: Callable[[Protocol, str, RunArrays], Any], *order: str
+) -> Callable[[Store], pl.DataFrame]:
+    """For COLLECT of a study: the rows of every stored arm, a Polars table each, as one table, sorted by `order`."""
+
+    def collect(store: Store) -> pl.DataFrame:
+        import polars as pl
+
+        table = pl.concat([rows(*found) for found in stored_arms(store, protocols)])
+        return table.sort(*order, maintain_order=True) if order else table
+
+    return collect
 
 
 def runs_of(rows: pl.DataFrame) -> RunArrays:
@@ -235,6 +247,18 @@ def per_run(runs: RunArrays, named: Mapping[str, Any], **values: np.ndarray) -> 
     columns = {name: np.full(steps.size, value) for name, value in named.items()}
     flat = {name: array.ravel() for name, array in values.items()}
     return pl.DataFrame({**columns, "step_size": steps, "seed": seeds, **flat})
+
+
+@dataclass(frozen=True)
+class RunTable:
+    """What claims and pages read of a study with a table, runs.parquet; derive from it. Args: frame: the table."""
+
+    frame: Any
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """From a folder with runs.parquet: for LOAD of a study."""
+        return cls(load_table(folder / "runs.parquet"))
 
 
 def evenly(episodes: np.ndarray, until: int) -> np.ndarray:

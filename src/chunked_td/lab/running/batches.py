@@ -197,26 +197,13 @@ def programs_of(batches: Sequence[Batch], networks: NetworkRunner | None = None)
 
 
 def execute(batch: Batch, threads: int | None = None) -> Columns:
-    """Run one batch by itself; see `run_program`."""
-    return run_program([batch], threads)[0]
+    """Run one batch by itself. Args: threads: for the compiled simulation; None is all cores.
 
-
-def run_program(
-    program: Sequence[Batch],
-    threads: int | None = None,
-    report: Callable[[str], None] = silent,
-    networks: NetworkRunner | None = None,
-) -> list[Columns]:
-    """Run the batches of a program (see `programs_of`).
-
-    Args:
-      threads: for the compiled simulation; None is all cores. Results do not depend on it.
-      report: called with texts about progress. networks: as in `runner_of`.
     Returns:
-      columns of equal length of each batch, runs × checkpoints rows: "seed", "exponent", "step_size", "episode",
-      "score" and whatever else the protocol's scoring gives.
+      columns of equal length, runs × checkpoints rows: "seed", "exponent", "step_size", "episode", "score" and whatever
+      else the protocol's scoring gives.
     """
-    return runner_of(program[0], networks).run(program, threads, report)
+    return runner_of(batch).run([batch], threads, silent)[0]
 
 
 def _own_arguments(batch: Batch) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from typing import Any
 
 from chunked_td._loading import USER_MODULES
 from chunked_td.lab.errors import UsageError
-from chunked_td.lab.running.batches import Batch, NetworkRunner, execute, programs_of, run_program, silent
+from chunked_td.lab.running.batches import Batch, NetworkRunner, execute, programs_of, runner_of, silent
 from chunked_td.lab.study import Columns
 
 _POLL = 0.1  # seconds between polls; Ctrl-C is seen in between
@@ -79,7 +79,7 @@ def attempt(
     found: Sequence[Columns | None] = [None] * len(program)
     error = None
     try:
-        found = run_program(program, threads, report, networks)
+        found = runner_of(program[0], networks).run(program, threads, report)
     except Exception as problem:
         last = traceback.extract_tb(problem.__traceback__)[-1]
         error = f"{type(problem).__name__}: {problem} (in {last.name}, {last.filename}:{last.lineno})"

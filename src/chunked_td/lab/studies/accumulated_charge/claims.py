@@ -1,4 +1,4 @@
-"""Claims about Accumulated-Charge: the paper's figure and its text."""
+"""Claims about Accumulated-Charge: the paper's figure and its text, which is here, too."""
 
 from __future__ import annotations
 
@@ -23,3 +23,11 @@ CLAIMS = (
           criteria.RELIABLE_TEXT + ", for every fixed λ at its best step size.", FIXED,
           lambda study, _: criteria.no_fixed_reliable(study), short="no fixed λ is reliable"),
 )  # fmt: skip
+
+
+PUBLISHED = (
+    "A figure of regretful choices against the step size for SARSA(λ) with twelve λ and Chunked SARSA "
+    "with a network, ten seeds, without and with intervals. Chunked SARSA is best across several step "
+    "sizes; SARSA(λ) is good on some seeds and bad on others. No table, so there are no numbers to put "
+    "beside ours."
+)

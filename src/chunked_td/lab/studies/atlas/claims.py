@@ -7,15 +7,13 @@ or "not shown" where an interval of a difference contains 0. A claim is not run 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from chunked_td.lab.statistics import Estimate
 from chunked_td.lab.studies.atlas.protocol import ProblemKey
-from chunked_td.lab.studies.atlas.ranking import AtlasBootstrap, estimate_text, score_text
-from chunked_td.lab.studies.atlas.results import AtlasResults, CreditMap
+from chunked_td.lab.studies.atlas.results import CreditMap
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, Claim, Verdict
-from chunked_td.lab.wording import list_text
+from chunked_td.lab.wording import estimate_text, list_text, score_text
 
 HIGH = 0.95
 """A relative score that counts as good as the best fixed λ."""
@@ -26,42 +24,29 @@ CHUNKING, PAPER, PLANNERS = "expected", "forward", ("dyna", "solved")
 SUTTON_SINGH = ("td-n-over-n", "tdc")
 
 
-@dataclass(frozen=True)
-class ModelLoss:
+class ModelLoss(NamedTuple):
     """What a method loses by a wrong model: relative scores with the right model, with the wrong one, and the loss."""
 
-    error: str
-    method: str
     right: Estimate
     wrong: Estimate
     loss: Estimate
     problems: int
 
 
-def model_losses(atlas: CreditMap, bootstrap: AtlasBootstrap) -> list[ModelLoss]:
-    """Every method that was run with a wrong model, error by error, on the problems where it was."""
-    found = []
+def model_losses(atlas: CreditMap) -> dict[tuple[str, str], ModelLoss]:
+    """{(error, method)}: every method that was run with a wrong model, on the problems where it was."""
+    found = {}
     for error in ERRORS:
         for method in (CHUNKING, PAPER, *PLANNERS):
             wrong = f"{method}-{error}"
-            problems = [key for key in atlas.main() if atlas.has(wrong, [key]) and atlas.has(method, [key])]
-            if problems:
-                found.append(
-                    ModelLoss(
-                        error=error,
-                        method=method,
-                        right=bootstrap.mean(method, problems),
-                        wrong=bootstrap.mean(wrong, problems),
-                        loss=bootstrap.difference(method, wrong, problems),
-                        problems=len(problems),
-                    )
-                )
+            if keys := atlas.common(wrong, method):
+                right, lost = atlas.mean_estimate(method, keys), atlas.difference(method, wrong, keys)
+                found[error, method] = ModelLoss(right, atlas.mean_estimate(wrong, keys), lost, len(keys))
     return found
 
 
-def _judge_robustness(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
-    atlas, bootstrap = results.atlas, results.bootstrap
-    losses = {(loss.error, loss.method): loss.loss for loss in model_losses(atlas, bootstrap)}
+def _judge_robustness(atlas: CreditMap, _: Mapping[str, Any]) -> Verdict:
+    losses = {key: found.loss for key, found in model_losses(atlas).items()}
     if any((error, name) not in losses for error in ERRORS for name in (CHUNKING, *PLANNERS)):
         return Verdict(NOT_RUN, "These runs do not have all three errors.")
     texts = []
@@ -87,19 +72,27 @@ def _robustness(losses: Mapping[tuple[str, str], Estimate], method: str) -> str:
         ours, theirs = losses[error, method], [losses[error, name] for name in PLANNERS]
         smaller += all(ours.value < other.value for other in theirs)
         apart += all(ours.high < other.low for other in theirs)
-    whole = smaller == len(ERRORS) and apart >= 2
-    return HOLDS if whole else IN_PART if smaller else FAILS
+    return _status(smaller == len(ERRORS) and apart >= 2, smaller)
+
+
+def _status(whole: bool, part: Any) -> str:
+    return HOLDS if whole else IN_PART if part else FAILS
+
+
+Scores = Mapping[str, Sequence[Estimate]]
+"""{method: its relative scores on the three problems of a family}."""
 
 
 def _on_family(family: str, missing: str, methods: Sequence[str]) -> Callable[[Any], Callable[..., Verdict]]:
-    """A decorator: a judge of the map and a family's problems, not run unless all have these methods."""
+    """A decorator: a judge of methods' scores on a family's problems, not run unless all three have these methods."""
 
-    def decorate(judge: Callable[[CreditMap, list[ProblemKey]], Verdict]) -> Callable[..., Verdict]:
-        def judged(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
-            keys = [key for key in results.atlas.main() if key.family == family]
-            there = len(keys) == 3 and all(results.atlas.has(method, keys) for method in methods)
-            needed = f"Needs all three settings of {family}{missing}."
-            return judge(results.atlas, keys) if there else Verdict(NOT_RUN, needed)
+    def decorate(judge: Callable[[Scores, list[ProblemKey]], Verdict]) -> Callable[..., Verdict]:
+        def judged(atlas: CreditMap, _: Mapping[str, Any]) -> Verdict:
+            keys = list(atlas.families.get(family, ()))
+            if len(keys) != 3 or not atlas.has(*methods, problems=keys):
+                return Verdict(NOT_RUN, f"Needs all three settings of {family}{missing}.")
+            there = [method for method in atlas.methods if atlas.has(method, problems=keys)]
+            return judge({name: [atlas.cells[key, name].relative for key in keys] for name in there}, keys)
 
         return judged
 
@@ -107,105 +100,93 @@ def _on_family(family: str, missing: str, methods: Sequence[str]) -> Callable[[A
 
 
 @_on_family("fan-in", " with both methods", ("backward", "forward"))
-def _judge_fan_in(atlas: CreditMap, keys: list[ProblemKey]) -> Verdict:
-    pairs = [(atlas.cells[key, "backward"], atlas.cells[key, "forward"]) for key in keys]
-    apart = sum(backward.low > forward.high for backward, forward in pairs)
-    above = sum(backward.relative > forward.relative for backward, forward in pairs)
-    verdict = HOLDS if apart >= 2 else IN_PART if apart or above == len(keys) else FAILS
-    return Verdict(verdict, " ".join(_texts(atlas, keys, {"backward": "backward", "forward": "forward"})))
+def _judge_fan_in(scores: Scores, keys: list[ProblemKey]) -> Verdict:
+    pairs = list(zip(scores["backward"], scores["forward"], strict=True))
+    apart = sum(backward.above(forward) for backward, forward in pairs)
+    above = sum(backward.value > forward.value for backward, forward in pairs)
+    texts = _texts(scores, keys, {"backward": "backward", "forward": "forward"})
+    return Verdict(_status(apart >= 2, apart or above == len(keys)), " ".join(texts))
 
 
-def _texts(atlas: CreditMap, keys: Sequence[ProblemKey], methods: Mapping[str, str]) -> tuple[str, ...]:
+def _texts(scores: Scores, keys: Sequence[ProblemKey], methods: Mapping[str, str]) -> list[str]:
     """The scores of some methods (id: name) on problems of fan-in, a sentence each."""
-    found = []
-    for key in keys:
-        cells = [(name, atlas.cells[key, method]) for method, name in methods.items()]
-        listed = ", ".join(f"{name} {estimate_text((c.relative, c.low, c.high))}" for name, c in cells)
-        found.append(f"{key.setting} starts: {listed}.")
-    return tuple(found)
+    listed = [[f"{name} {estimate_text(score)}" for score in scores[method]] for method, name in methods.items()]
+    return [f"{key.setting} starts: {', '.join(parts)}." for key, *parts in zip(keys, *listed, strict=True)]
 
 
-def _handicap(atlas: CreditMap, keys: Sequence[ProblemKey]) -> tuple[str, ...]:
+def _values(scores: Sequence[Estimate]) -> str:
+    return list_text([score_text(score.value) for score in scores])
+
+
+def _handicap(scores: Scores) -> list[str]:
     """What the methods of Sutton and Singh have against them here, in a sentence."""
-    if not all(atlas.has("naive-td0", [key]) for key in keys):
-        return ()
-    scores = list_text([score_text(atlas.cells[key, "naive-td0"].relative) for key in keys])
-    return (
+    if "naive-td0" not in scores:
+        return []
+    return [
         "Not an equal comparison: they have step sizes of 1/n and SARSA's bootstrap, while the policy changes, the "
-        f"others Expected-SARSA and the best of twelve step sizes. TD(0) with 1/n has {scores}.",
-    )
+        f"others Expected-SARSA and the best of twelve step sizes. TD(0) with 1/n has {_values(scores['naive-td0'])}."
+    ]
 
 
 @_on_family("fan-in", " with TD(n/n), TDC and chunking", ("forward", *SUTTON_SINGH))
-def _judge_sutton_singh(atlas: CreditMap, keys: list[ProblemKey]) -> Verdict:
+def _judge_sutton_singh(scores: Scores, keys: list[ProblemKey]) -> Verdict:
     above = [
-        sum(atlas.cells[key, method].low > atlas.cells[key, "forward"].high for key in keys) for method in SUTTON_SINGH
+        sum(ours.above(theirs) for ours, theirs in zip(scores[method], scores["forward"], strict=True))
+        for method in SUTTON_SINGH
     ]
-    verdict = HOLDS if min(above) >= 2 else IN_PART if max(above) else FAILS
-    texts = _texts(atlas, keys, {"td-n-over-n": "TD(n/n)", "tdc": "TDC", "forward": "forward"})
-    return Verdict(verdict, " ".join((*texts, *_handicap(atlas, keys))))
+    texts = _texts(scores, keys, {"td-n-over-n": "TD(n/n)", "tdc": "TDC", "forward": "forward"})
+    return Verdict(_status(min(above) >= 2, max(above)), " ".join([*texts, *_handicap(scores)]))
 
 
 @_on_family("fan-in", " with TDC and backward chunking", ("backward", "tdc"))
-def _judge_correction(atlas: CreditMap, keys: list[ProblemKey]) -> Verdict:
-    level = sum(atlas.cells[key, "tdc"].relative >= atlas.cells[key, "backward"].low for key in keys)
-    verdict = HOLDS if level == len(keys) else IN_PART if level else FAILS
-    texts = _texts(atlas, keys, {"tdc": "TDC", "backward": "backward"})
-    return Verdict(verdict, " ".join((*texts, *_handicap(atlas, keys))))
+def _judge_correction(scores: Scores, keys: list[ProblemKey]) -> Verdict:
+    level = sum(ours.value >= theirs.low for ours, theirs in zip(scores["tdc"], scores["backward"], strict=True))
+    texts = _texts(scores, keys, {"tdc": "TDC", "backward": "backward"})
+    return Verdict(_status(level == len(keys), level), " ".join([*texts, *_handicap(scores)]))
 
 
 @_on_family("policy", "", ("forward",))
-def _judge_same_next(atlas: CreditMap, keys: list[ProblemKey]) -> Verdict:
-    cells = [atlas.cells[key, "forward"] for key in keys]
-    high = sum(cell.relative >= HIGH for cell in cells)
-    texts = [
-        f"{key.setting} actions: {estimate_text((c.relative, c.low, c.high))}."
-        for key, c in zip(keys, cells, strict=True)
-    ]
-    if all(atlas.has("forward-sarsa", [key]) for key in keys):
-        scores = list_text([score_text(atlas.cells[key, "forward-sarsa"].relative) for key in keys])
-        texts.append(f"Chunked SARSA, whose λ has the probability of the next action in it, has {scores}.")
-    verdict = HOLDS if high == len(cells) else IN_PART if high else FAILS
-    return Verdict(verdict, " ".join(texts))
+def _judge_same_next(scores: Scores, keys: list[ProblemKey]) -> Verdict:
+    found = scores["forward"]
+    high = sum(score.value >= HIGH for score in found)
+    texts = [f"{key.setting} actions: {estimate_text(score)}." for key, score in zip(keys, found, strict=True)]
+    if "forward-sarsa" in scores:
+        told = _values(scores["forward-sarsa"])
+        texts.append(f"Chunked SARSA, whose λ has the probability of the next action in it, has {told}.")
+    return Verdict(_status(high == len(found), high), " ".join(texts))
 
 
-def _difference(atlas: CreditMap, bootstrap: AtlasBootstrap, one: str, other: str) -> tuple[Estimate | None, int]:
-    keys = [key for key in atlas.main() if atlas.has(one, [key]) and atlas.has(other, [key])]
-    return (bootstrap.difference(one, other, keys) if keys else None), len(keys)
+def _detectable(verdict: str, gap: Estimate) -> str:
+    """The difference that an interval of this width would have shown, where none is shown."""
+    return f"a difference above {score_text(gap.half_width)}" if verdict == NOT_SHOWN else ""
 
 
-def _detectable(gap: Estimate) -> str:
-    """The difference that an interval of this width would have shown."""
-    return f"a difference above {score_text(gap.half_width)}"
-
-
-def _judge_sampled(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
-    atlas, bootstrap = results.atlas, results.bootstrap
-    gap, count = _difference(atlas, bootstrap, "forward-sarsa", "sampled-sarsa")
-    if gap is None:
+def _judge_sampled(atlas: CreditMap, _: Mapping[str, Any]) -> Verdict:
+    pair = "forward-sarsa", "sampled-sarsa"
+    if not (keys := atlas.common(*pair)):
         return Verdict(NOT_RUN, "Needs Chunked SARSA and sampled chunks.")
+    gap = atlas.difference(*pair, keys)
     alike = gap.low >= -MARGIN and gap.high <= MARGIN
     verdict = FAILS if gap.low > 0 else HOLDS if alike or gap.high < 0 else NOT_SHOWN
-    text = f"λ form minus sampled chunks, mean over {count} problems: {estimate_text(gap)}"
-    return Verdict(verdict, text, _detectable(gap) if verdict == NOT_SHOWN else "")
+    text = f"λ form minus sampled chunks, mean over {len(keys)} problems: {estimate_text(gap)}"
+    return Verdict(verdict, text, _detectable(verdict, gap))
 
 
-def _judge_literal(results: AtlasResults, _: Mapping[str, Any]) -> Verdict:
-    atlas, bootstrap = results.atlas, results.bootstrap
-    gap, count = _difference(atlas, bootstrap, "forward", "forward-literal")
-    if gap is None:
+def _judge_literal(atlas: CreditMap, _: Mapping[str, Any]) -> Verdict:
+    pair = "forward", "forward-literal"
+    if not (keys := atlas.common(*pair)):
         return Verdict(NOT_RUN, "Needs both readings of the paper's λ.")
+    gap = atlas.difference(*pair, keys)
     verdict = HOLDS if gap.low > 0 else NOT_SHOWN if not gap.shown else FAILS
-    texts = [f"Renormalised minus literal, mean over {count} problems: {estimate_text(gap)}."]
-    keys = [key for key in atlas.main() if atlas.has("forward", [key]) and atlas.has("forward-literal", [key])]
-    if differ := [key for key in keys if not atlas.same_runs("forward", "forward-literal", key)]:
-        gaps = atlas.relative("forward", differ) - atlas.relative("forward-literal", differ)
-        there = bootstrap.difference("forward", "forward-literal", differ)
+    texts = [f"Renormalised minus literal, mean over {len(keys)} problems: {estimate_text(gap)}."]
+    if differ := [key for key in keys if not atlas.same_runs(*pair, key)]:
+        gaps = atlas.relative(pair[0], differ) - atlas.relative(pair[1], differ)
         texts.append(
-            f"On the {len(differ)} where their runs differ: {estimate_text(there)}, from {score_text(gaps.min())} "
-            f"({differ[int(gaps.argmin())].name}) to {score_text(gaps.max())} ({differ[int(gaps.argmax())].name})."
+            f"On the {len(differ)} where their runs differ: {estimate_text(atlas.difference(*pair, differ))}, from "
+            f"{score_text(gaps.min())} ({differ[int(gaps.argmin())].name}) to {score_text(gaps.max())} "
+            f"({differ[int(gaps.argmax())].name})."
         )
-    return Verdict(verdict, " ".join(texts).rstrip("."), _detectable(gap) if verdict == NOT_SHOWN else "")
+    return Verdict(verdict, " ".join(texts).rstrip("."), _detectable(verdict, gap))
 
 
 def _claim(name: str, text: str, criterion: str, judge: Callable[..., Verdict], short: str) -> Claim:

@@ -20,7 +20,7 @@ from typing import Any
 
 from chunked_td._loading import load_file
 from chunked_td.lab.errors import UsageError
-from chunked_td.lab.studies.atlas.families import FAMILIES, PREDICTION
+from chunked_td.lab.studies.atlas.families import FIRST, PREDICTION
 from chunked_td.lab.study import Arm
 from chunked_td.lambdas import SOURCES
 from chunked_td.lambdas.base import MODEL, LambdaSource
@@ -35,9 +35,6 @@ from chunked_td.learners.planning.prioritised_sweeping import PrioritisedSweepin
 from chunked_td.learners.planning.smoothed_reward import SmoothedReward
 from chunked_td.models.errors import CorruptedModel, PermutedModel, StaleModel
 
-FIXED = (0.0, 0.4, 0.8, 0.9, 0.95, 0.99, 1.0)
-"""The fixed λs, among them the best and the worst in hindsight, which scores refer to."""
-
 
 def atlas_arm(
     id: str, label: str, group: str, lambda_source: Any, model: Any = None, learner: str = "expected_sarsa", **more: Any
@@ -48,13 +45,14 @@ def atlas_arm(
 
 FIXED_METHODS = tuple(
     atlas_arm(f"fixed-{value:g}", f"λ = {value:g}", FIXED_GROUP, value, quick=value in (0.0, 0.8, 0.95, 1.0))
-    for value in FIXED
+    for value in (0.0, 0.4, 0.8, 0.9, 0.95, 0.99, 1.0)
 )
+"""The fixed λs, among them the best and the worst in hindsight, which scores refer to."""
 FIXED_IDS = tuple(arm.id for arm in FIXED_METHODS)
 
 TRACES, PLANNING, WRONG = "other updates", "planning", "wrong model"
 
-ACTING = tuple(family.id for family in FAMILIES.values() if family.task != PREDICTION)
+ACTING = tuple(family.id for family in FIRST.values() if family.task != PREDICTION)
 """Families whose values are not scored: a method that learns those of another policy runs on these only."""
 
 FAN_IN = ("fan-in",)
@@ -207,7 +205,7 @@ def builtin_methods() -> tuple[Arm, ...]:
     return (*FIXED_METHODS, *METHODS, *WRONG_MODELS)
 
 
-QUICK = ("forward", "expected")
+QUICK_SOURCES = ("forward", "expected")
 """λ sources that the quick profile of three scores has; each has to be compiled twice."""
 
 
@@ -219,7 +217,7 @@ def scored_methods() -> tuple[Arm, ...]:
     from chunked_td.lab.studies.three_scores.methods import ARMS
 
     listed = [arm for arm in METHODS if arm.id not in ("watkins", "replacing") and arm.exponents != AVERAGED]
-    ours = [replace(on_traces(arm), quick=arm.id in QUICK) for arm in listed]
+    ours = [replace(on_traces(arm), quick=arm.id in QUICK_SOURCES) for arm in listed]
     return (*ARMS.values(), *ours)
 
 

@@ -26,12 +26,11 @@ from chunked_td.lab.statistics import LEAST_SEEDS
 from chunked_td.lab.store.directory import write_or_explain
 from chunked_td.lab.store.log import RunLog
 from chunked_td.lab.store.tables import load_table
-from chunked_td.lab.studies.atlas.report import count_text
+from chunked_td.lab.studies.atlas.families import family_called
+from chunked_td.lab.studies.three_scores.claims import WINDOW, draw_scores
 from chunked_td.lab.studies.three_scores.methods import LABELS, RULE
-from chunked_td.lab.studies.three_scores.protocol import family_called
-from chunked_td.lab.studies.three_scores.report import WINDOW, draw_scores
 from chunked_td.lab.studies.three_scores.results import Scored, raw_scores, scored, with_tied
-from chunked_td.lab.wording import list_text, seeds_text
+from chunked_td.lab.wording import count_text, list_text, score_text, seeds_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -136,7 +135,7 @@ class AtlasAnswer:
         for name, each in self.clear.items():
             found = each.by_family(method)
             family = min(found, key=lambda one: found[one])
-            worst.append(f"{SCORES[name]} {family_called(family).title} ({_number(found[family])})")
+            worst.append(f"{SCORES[name]} {family_called(family).title} ({score_text(found[family])})")
         near, rule = self.nearest(method), RULE in self.methods and method != RULE
         others = (
             [f"its nearest relative is {self.label(near)}, {self._distance(method, near):.2f} away"] if near else []
@@ -150,14 +149,17 @@ class AtlasAnswer:
 
     def means(self, method: str) -> list[str]:
         """Its mean at every score."""
-        return [_number(each.mean(method)) for each in self.clear.values()]
+        return [score_text(each.mean(method)) for each in self.clear.values()]
 
     def _against_fixed(self, method: str, each: Scored) -> str:
         """As "0.93 against 0.81, ahead (+0.12 [0.03, 0.20]; λ = 0.8, replacing)"; no interval over one family."""
         fixed = each.best_fixed()
         if method == fixed:
-            return f"{_number(each.mean(method))}, it is the best"
-        gap, means = each.difference(method, fixed), f"{_number(each.mean(method))} against {_number(each.mean(fixed))}"
+            return f"{score_text(each.mean(method))}, it is the best"
+        gap, means = (
+            each.difference(method, fixed),
+            f"{score_text(each.mean(method))} against {score_text(each.mean(fixed))}",
+        )
         if len(each.cells) == 1:
             return f"{means} ({self.label(fixed)})"
         meaning = "not told apart" if not gap.shown else "ahead" if gap.low > 0 else "behind"
@@ -210,7 +212,7 @@ class AtlasAnswer:
         rows = []
         for method in sorted(chosen, key=lambda name: (name not in self.shown, by_place.index(name))):
             cells = [
-                f"{_number(each.mean(method))} ({_number(min(each.by_family(method).values()))})"
+                f"{score_text(each.mean(method))} ({score_text(min(each.by_family(method).values()))})"
                 for each in self.clear.values()
             ]
             rows.append((self.label(method), *cells))
@@ -243,8 +245,8 @@ class AtlasAnswer:
                     )  # type: ignore[arg-type]
                 for level in (0.0, 1.0):
                     axes.axvline(level, color="0.6", linestyle=":", zorder=0)
-                axes.set_title(f"{SCORES[score]}: {_number(each.mean(method))}", loc="left")
-                axes.set_xlabel(f"best single fixed λ: {_number(each.mean(fixed))}\n({_plain(self.label(fixed))})")
+                axes.set_title(f"{SCORES[score]}: {score_text(each.mean(method))}", loc="left")
+                axes.set_xlabel(f"best single fixed λ: {score_text(each.mean(fixed))}\n({_plain(self.label(fixed))})")
                 axes.set_xlim(WINDOW[0] - 0.3, WINDOW[1] + 0.3)
             panels[0].set_yticks(places, [_plain(title) for title in titles])
             handles, texts = panels[0].get_legend_handles_labels()
@@ -255,8 +257,3 @@ class AtlasAnswer:
 def _plain(label: str) -> str:
     """A label as matplotlib shows it letter by letter: a dollar sign starts no formula."""
     return label.replace("$", r"\$")
-
-
-def _number(value: float, sign: str = "") -> str:
-    """Two decimals."""
-    return f"{round(value, 2) + 0.0:{sign}.2f}".replace("-", "−")

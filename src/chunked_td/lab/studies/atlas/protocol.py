@@ -6,37 +6,19 @@ and `chunked-td reproduce atlas` runs this one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from chunked_td.lab.identity import is_ours, source_hash
-from chunked_td.lab.study import Arm, Environment, Protocol, Size, Study
+from chunked_td.lab.studies.atlas.families import CHOICE, FAMILIES, FIRST, PREDICTION
+from chunked_td.lab.studies.atlas.families.family import FamilySize, family_protocol
+from chunked_td.lab.studies.atlas.methods import builtin_methods, on_traces, runs_on
+from chunked_td.lab.studies.atlas.scoring import Accuracy, mean_return, right_choices
+from chunked_td.lab.study import Arm, Protocol, Size, Study
 
-if TYPE_CHECKING:
-    from chunked_td.lab.studies.atlas.families import Family
-
-
-@dataclass(frozen=True)
-class AtlasProfile:
-    """How much of the atlas runs.
-
-    Args:
-      seeds: per method, step size and problem.
-      exponents: step sizes 2^j.
-      middle_only: only the middle position of every dial, no controls, and the methods marked `quick`.
-      families: ids of families; all if None.
-    """
-
-    seeds: int
-    exponents: tuple[int, ...]
-    middle_only: bool = False
-    families: tuple[str, ...] | None = None
-
-
-PROFILES = {
-    "quick": AtlasProfile(seeds=5, exponents=(0, -2, -4, -6), middle_only=True),
-    "full": AtlasProfile(seeds=30, exponents=tuple(range(0, -12, -1))),
+SIZES = {
+    "quick": FamilySize(seeds=5, exponents=(0, -2, -4, -6), middle_only=True),
+    "full": FamilySize(seeds=30, exponents=tuple(range(0, -12, -1))),
 }
 
 
@@ -56,15 +38,8 @@ class ProblemKey:
     @property
     def name(self) -> str:
         """For tables: the family and the position of the dial."""
-        family = _families()[self.family]
+        family = FAMILIES[self.family]
         return f"{family.title}, {family.dial} {self.setting}{', control' if self.control else ''}"
-
-
-def _families() -> dict[str, Family]:
-    """Every family; imported when it is needed, so that listing studies stays fast."""
-    from chunked_td.lab.studies.atlas.families import FAMILIES
-
-    return FAMILIES
 
 
 class AtlasProblem:
@@ -73,67 +48,44 @@ class AtlasProblem:
     @staticmethod
     def make(family: str, setting: Any, control: bool, source: str = "") -> Any:
         """The transition table. Args: source: a hash of the code of a family that is not of this package."""
-        return _families()[family].problem(setting, control=control)
+        return FAMILIES[family].problem(setting, control=control)
 
 
-def problems(profile: AtlasProfile) -> list[ProblemKey]:
-    """The problems that a profile runs."""
-    chosen = [family for family in _families().values() if profile.families is None or family.id in profile.families]
-    keys = []
-    for family in chosen:
-        settings = family.settings[1:2] if profile.middle_only else family.settings
-        keys += [ProblemKey(family.id, setting) for setting in settings]
-        if family.control_for and not profile.middle_only:
-            keys += [ProblemKey(family.id, setting, control=True) for setting in settings]
-    return keys
+def problems(size: FamilySize, families: Collection[str] = tuple(FIRST)) -> list[ProblemKey]:
+    """The problems of families; controls only where all positions of the dials are run."""
+    return [
+        ProblemKey(family.id, setting, control)
+        for family in (FIRST[name] for name in FIRST if name in families)
+        for control in ((False, True) if family.control_for and not size.middle_only else (False,))
+        for setting in size.settings(family)
+    ]
 
 
-def protocol_of(key: ProblemKey, methods: Sequence[Arm], profile: AtlasProfile) -> Protocol:
+def protocol_of(key: ProblemKey, methods: Sequence[Arm], size: FamilySize) -> Protocol:
     """The protocol of one problem."""
-    from chunked_td.lab.studies.atlas.families import PREDICTION
-    from chunked_td.lab.studies.atlas.methods import on_traces, runs_on
-
-    family = _families()[key.family]
-    every = max(1, family.episodes // 8)
-    own = {} if is_ours(family.make) else {"source": source_hash(family.make)}
-    return Protocol(
+    family = FAMILIES[key.family]
+    every, predicts = max(1, family.episodes // 8), family.task == PREDICTION
+    scoring = Accuracy(key.family, key.setting) if predicts else mean_return
+    return family_protocol(
+        family,
+        size,
+        "chunked_td.lab.atlas.protocols:AtlasProblem",
+        {"setting": key.setting, "control": key.control},
         id=key.id,
         title=key.name,
-        environment=Environment(
-            "chunked_td.lab.atlas.protocols:AtlasProblem",
-            {"family": key.family, "setting": key.setting, "control": key.control, **own},
-        ),
         arms=tuple(on_traces(arm) for arm in methods if runs_on(arm, key.family, key.control)),
-        exponents=profile.exponents,
-        episodes=family.episodes,
-        scoring=_scoring(key, family),
+        scoring=right_choices if family.task == CHOICE else scoring,
         score_label="score",
-        smoke=Size(seeds=1, episodes=every, exponents=profile.exponents[1:2]),
+        smoke=Size(seeds=1, episodes=every, exponents=size.exponents[1:2]),
         record=((family.episodes, every),),
-        exploration=1.0 if family.task == PREDICTION else family.epsilon,
-        discount=family.discount,
-        probes=family.pairs(key.setting) if family.task == PREDICTION else (),
-        seeds=profile.seeds,
-        seeds_per_batch=profile.seeds,
-        step_size_base=1.0,
-        steps_per_episode=20.0,
+        exploration=1.0 if predicts else family.epsilon,
+        probes=family.pairs(key.setting) if predicts else (),
     )
-
-
-def _scoring(key: ProblemKey, family: Family) -> Any:
-    from chunked_td.lab.studies.atlas.families import CHOICE, PREDICTION
-    from chunked_td.lab.studies.atlas.scoring import Accuracy, mean_return, right_choices
-
-    if family.task == PREDICTION:
-        return Accuracy(key.family, key.setting)
-    return right_choices if family.task == CHOICE else mean_return
 
 
 def protocols(profile: str) -> list[Protocol]:
     """The protocols of a profile of `chunked-td reproduce`."""
-    from chunked_td.lab.studies.atlas.methods import builtin_methods
-
-    size = PROFILES["full" if profile == "paper" else "quick"]
+    size = SIZES["full" if profile == "paper" else "quick"]
     methods = [arm for arm in builtin_methods() if arm.quick or not size.middle_only]
     return [protocol_of(key, methods, size) for key in problems(size)]
 

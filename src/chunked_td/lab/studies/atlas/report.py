@@ -7,47 +7,39 @@ reproduce atlas`, by the criterion and the claims that were written for them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
+
+import numpy as np
 
 from chunked_td.lab.report.page import render, write_parts
-from chunked_td.lab.results.tables import Table
+from chunked_td.lab.results.tables import Table, markdown
+from chunked_td.lab.statistics import LEAST_SEEDS, Estimate
 from chunked_td.lab.store.directory import write_or_explain
 from chunked_td.lab.studies.atlas.claims import CLAIMS, model_losses
 from chunked_td.lab.studies.atlas.families import FAMILIES
-from chunked_td.lab.studies.atlas.methods import FIXED_GROUP, atlas_arm, builtin_methods
+from chunked_td.lab.studies.atlas.methods import FIXED_GROUP, FIXED_IDS, atlas_arm, builtin_methods
 from chunked_td.lab.studies.atlas.protocol import ProblemKey
-from chunked_td.lab.studies.atlas.ranking import (
-    GOOD_ENOUGH,
-    AtlasBootstrap,
-    best_single_fixed,
-    cross_fitted_table,
-    estimate_text,
-    ranked,
-    score_text,
-)
-from chunked_td.lab.studies.atlas.results import (
-    CRITERION,
-    AtlasResults,
-    CreditMap,
-    WrittenVerdict,
-    control_pairs,
-    make_atlas,
-    verdict,
-)
+from chunked_td.lab.studies.atlas.results import FLOOR, CreditMap, runs_by_step_size
+from chunked_td.lab.studies.three_scores.results import Runs, scored
+from chunked_td.lab.wording import count_text, estimate_text, score_text
 
-if TYPE_CHECKING:
-    import polars as pl
-
-GROUP_ORDER = ("yours", "chunked", FIXED_GROUP, "other λ", "other updates", "planning", "wrong model")
 LAMBDA_GROUPS = ("chunked", "other λ", "yours")
 """Groups of methods that are λ sources: what the criterion is about."""
+GOOD_ENOUGH = 0.75
+"""A method loses a problem where its interval lies below this relative score."""
+CRITERION = (
+    "A mean relative score of at least 0.95 and of at least 0.75 on every problem, while no single fixed λ reaches "
+    "0.75 on average."
+)
+"""When one λ source is good enough everywhere; written down before the full run."""
 
 
-def PAGE(folder: Path, results: AtlasResults) -> Path:
+def PAGE(folder: Path, atlas: CreditMap) -> Path:
     """Write the tables of the study's folder, and a page that shows them."""
-    view = AtlasView(results.frame)
+    view = AtlasView(atlas)
     write_parts(folder, view.documents())
     page = render(
         "tables.html",
@@ -61,77 +53,97 @@ def PAGE(folder: Path, results: AtlasResults) -> Path:
     return folder / "atlas.html"
 
 
-class AtlasView:
-    """What the tables show, computed once from the table of runs that `results.COLLECT` gives."""
+class RankedMethod(NamedTuple):
+    """What one method is worth over all problems.
 
-    def __init__(self, frame: pl.DataFrame):
-        self.frame = frame
-        self.atlas: CreditMap = make_atlas(frame)
+    Attributes:
+      method: id.
+      mean, rank: relative score and rank among the methods, over problems. worst: lowest relative score, on `worst_at`.
+      regret: mean over problems of the best method's relative score minus this one's.
+      wins, losses: problems on which the interval over seeds lies above 1, or below `GOOD_ENOUGH`.
+    """
+
+    method: str
+    mean: Estimate
+    rank: Estimate
+    worst: float
+    worst_at: ProblemKey
+    regret: float
+    wins: list[ProblemKey]
+    losses: list[ProblemKey]
+
+
+def ranked(atlas: CreditMap, problems: Sequence[ProblemKey]) -> list[RankedMethod]:
+    """Every method that was run on all of these problems, best mean first."""
+    methods, found = atlas.ranking(problems), []
+    best = np.max([atlas.relative(method, problems) for method in methods], axis=0)
+    for method, rank in zip(methods, atlas.ranks(methods, problems), strict=True):
+        scores, cells = atlas.relative(method, problems), [(key, atlas.cells[key, method].relative) for key in problems]
+        wins = [key for key, score in cells if score.low > 1.0]
+        losses = [key for key, score in cells if score.high < GOOD_ENOUGH]
+        worst, regret = int(scores.argmin()), float((best - scores).mean())
+        mean = atlas.mean_estimate(method, problems)
+        found.append(RankedMethod(method, mean, rank, float(scores[worst]), problems[worst], regret, wins, losses))
+    return found
+
+
+class CriterionParts(NamedTuple):
+    """The numbers that the `CRITERION` is about: a method's mean and worst score, and the best mean of a fixed λ."""
+
+    mean: float
+    worst: float
+    best_fixed: float
+
+    @classmethod
+    def of(cls, atlas: CreditMap, method: str, problems: Sequence[ProblemKey]) -> CriterionParts:
+        """Those of a method on some problems."""
+        scores = atlas.relative(method, problems)
+        fixed = max(atlas.mean(name, problems) for name in FIXED_IDS if name in atlas.methods)
+        return cls(float(scores.mean()), float(scores.min()), fixed)
+
+    @property
+    def met(self) -> tuple[bool, bool, bool]:
+        """Which parts are met."""
+        return self.mean >= 0.95, self.worst >= 0.75, self.best_fixed < 0.75
+
+    @property
+    def text(self) -> str:
+        """The three parts, each with its number."""
+        names = ("mean {} (≥ 0.95)", "worst problem {} (≥ 0.75)", "best single fixed λ {} (< 0.75)")
+        parts = [name.format(score_text(value)) for name, value in zip(names, self, strict=True)]
+        told = (f"{text}: {'met' if met else 'not met'}" for text, met in zip(parts, self.met, strict=True))
+        return f"{'; '.join(told)}."
+
+
+class AtlasView:
+    """What the tables of a map show."""
+
+    def __init__(self, atlas: CreditMap):
+        self.atlas, self.problems = atlas, atlas.main
         given = {method.id: method for method in builtin_methods()}
-        self.methods = {name: given.get(name, atlas_arm(name, name, "yours", None)) for name in self.atlas.methods}
-        self.problems = self.atlas.main()
-        self.bootstrap = AtlasBootstrap(self.atlas)
-        self.rows = ranked(self.atlas, self.problems, self.bootstrap)
+        self.methods = {name: given.get(name, atlas_arm(name, name, "yours", None)) for name in atlas.methods}
+        self.rows = ranked(atlas, self.problems)
 
     def label(self, method: str) -> str:
         """What a method is called."""
         return self.methods[method].label if method in self.methods else method
 
-    @property
-    def families(self) -> dict[str, tuple[ProblemKey, ...]]:
-        """The problems of each family that was run, without controls."""
-        names = dict.fromkeys(key.family for key in self.problems)
-        return {name: tuple(key for key in self.problems if key.family == name) for name in names}
-
-    @property
-    def groups(self) -> dict[str, list[str]]:
-        """Ids of the methods in each group: fixed λs in their order, others best first."""
-        order = {row.method: place for place, row in enumerate(self.rows)}
-        found: dict[str, list[str]] = {}
-        names = dict.fromkeys([*GROUP_ORDER, *(method.group for method in self.methods.values())])
-        for group in names:
-            listed = [name for name in self.atlas.methods if self.methods[name].group == group]
-            if group != FIXED_GROUP:
-                listed.sort(key=lambda name: order.get(name, len(order)))
-            if listed:
-                found[group] = listed
-        return found
-
-    @property
-    def main_methods(self) -> list[str]:
-        """Methods of the panels: the user's, the main chunked ones, the best of every other group."""
-        found = []
-        for group, listed in self.groups.items():
-            there = [name for name in listed if self.atlas.has(name, self.problems)]
-            if group == FIXED_GROUP:
-                found.append(best_single_fixed(self.atlas, self.problems))
-            elif group in ("chunked", "yours"):
-                found += [name for name in there if self.methods[name].quick]
-            else:
-                found += there[:1]
-        return found
-
-    def parts(self) -> dict[str, tuple[ProblemKey, ...]]:
+    def parts(self) -> dict[str, Sequence[ProblemKey]]:
         """All problems, those used for design and those held out; only what was run."""
+        kinds = {"Families used for design": False, "Families held out": True}
         parts = {
-            "All problems": self.problems,
-            "Families used for design": self.atlas.held_out(False),
-            "Families held out": self.atlas.held_out(True),
+            name: [key for key in self.problems if FAMILIES[key.family].held_out == kind]
+            for name, kind in kinds.items()
         }
-        return {name: keys for name, keys in parts.items() if keys}
-
-    def judgements(self) -> list[tuple[str, int, WrittenVerdict]]:
-        """The criterion on all problems, on those used for design and on those held out: (where, how many, verdict)."""
-        if self.candidate is None:
-            return []
-        return [(where, len(keys), verdict(self.atlas, self.candidate, keys)) for where, keys in self.parts().items()]
+        return {name: keys for name, keys in {"All problems": self.problems, **parts}.items() if keys}
 
     @cached_property
     def candidate(self) -> str | None:
         """The λ source that the criterion is applied to: the best mean over the families used for design."""
-        order = self.atlas.ranking(self.atlas.held_out(False) or self.problems)
+        parts = self.parts()
+        order = self.atlas.ranking(parts.get("Families used for design", self.problems))
         found = [name for name in order if self.methods[name].group in LAMBDA_GROUPS]
-        return next((name for name in found if self.atlas.has(name, self.problems)), None)
+        return next((name for name in found if self.atlas.has(name, problems=self.problems)), None)
 
     def ranking_table(self) -> Table:
         """Every method that was run on all problems."""
@@ -156,11 +168,13 @@ class AtlasView:
         return Table("ranking", caption, columns, rows)
 
     def families_table(self) -> Table:
-        """λ sources that use a model and the best of the planners on each family, beside fixed λs."""
-        groups = (FIXED_GROUP, "chunked", "yours", "planning")
-        methods = [name for name in self.main_methods if self.methods[name].group in groups]
-        rows = []
-        for name, keys in self.families.items():
+        """The user's methods, the main chunked ones, the best fixed λ and the best planner, family by family."""
+        order: dict[str, list[str]] = {"yours": [], "chunked": [], FIXED_GROUP: [], "planning": []}
+        for row in self.rows:
+            order.setdefault(self.methods[row.method].group, []).append(row.method)
+        main = [name for name in order["chunked"] if self.methods[name].quick]
+        methods, rows = [*order["yours"], *main, *order[FIXED_GROUP][:1], *order["planning"][:1]], []
+        for name, keys in self.atlas.families.items():
             best = {self.atlas.best_fixed[key] for key in keys}
             fixed = [self.label(method).removeprefix("λ = ") for method in self.atlas.methods if method in best]
             scores = [score_text(self.atlas.mean(method, keys)) for method in methods]
@@ -173,8 +187,8 @@ class AtlasView:
     def loss_table(self) -> Table:
         """What wrong models cost."""
         rows = tuple(
-            (it.error, self.label(it.method), *map(estimate_text, (it.right, it.wrong, it.loss)), str(it.problems))
-            for it in model_losses(self.atlas, self.bootstrap)
+            (error, self.label(method), *map(estimate_text, (it.right, it.wrong, it.loss)), str(it.problems))
+            for (error, method), it in model_losses(self.atlas).items()
         )
         columns = ("error of the model", "method", "right model", "wrong model", "loss", "problems")
         caption = "Mean relative scores, and what the error costs, with 95 % intervals."
@@ -182,43 +196,50 @@ class AtlasView:
 
     def claims_table(self) -> Table:
         """Every claim with its verdict."""
-        results = AtlasResults(self.frame, self.atlas, self.bootstrap)
-        judged = [(claim, claim.judge(results, {})) for claim in CLAIMS]
-        rows = tuple((claim.text, found.status, found.text) for claim, found in judged)
-        return Table(
-            "claims", "Claims, judged by criteria written before the data.", ("claim", "verdict", "numbers"), rows
-        )
+        judged = [(claim.text, claim.judge(self.atlas, {})) for claim in CLAIMS]
+        rows = tuple((text, found.status, found.text) for text, found in judged)
+        caption = "Claims, judged by criteria written before the data."
+        return Table("claims", caption, ("claim", "verdict", "numbers"), rows)
 
     def criterion_table(self) -> Table:
         """The criterion for one λ source, by families."""
-        rows = tuple(
-            (where, str(count), "met" if judged.reached else "not met", verdict_text(judged))
-            for where, count, judged in self.judgements()
-        )
-        name = "" if self.candidate is None else self.label(self.candidate)
-        return Table("criterion", f"{name}: {CRITERION}", ("problems", "number", "criterion", "parts"), rows)
+        rows, name = [], self.candidate
+        for where, keys in self.parts().items() if name else ():
+            judged = CriterionParts.of(self.atlas, str(name), keys)
+            rows.append((where, str(len(keys)), "met" if all(judged.met) else "not met", judged.text))
+        caption = f"{'' if name is None else self.label(name)}: {CRITERION}"
+        return Table("criterion", caption, ("problems", "number", "criterion", "parts"), tuple(rows))
 
     def sources_table(self) -> Table:
         """The criterion's numbers for every λ source."""
         rows = []
         for row in self.rows:
             if self.methods[row.method].group in LAMBDA_GROUPS:
-                judged = [verdict(self.atlas, row.method, keys) for keys in self.parts().values()]
+                judged = [CriterionParts.of(self.atlas, row.method, keys) for keys in self.parts().values()]
                 cells = [f"{score_text(part.mean)} / {score_text(part.worst)}" for part in judged]
-                rows.append((self.label(row.method), *cells, "yes" if all(part.reached for part in judged) else "no"))
+                reached = all(all(part.met) for part in judged)
+                rows.append((self.label(row.method), *cells, "yes" if reached else "no"))
         columns = ("λ source", *self.parts(), "reached")
         return Table("sources", "Every λ source: mean / worst relative score.", columns, tuple(rows))
 
     def controls_table(self) -> Table:
-        """Every method that wins problems with a control, and what becomes of its wins there."""
+        """Every method that wins problems with a control, and what becomes of its wins there.
+
+        It wins a problem if its interval lies above 1. A win does not survive if the relative score on the control lies
+        below that of the best fixed λ there, which is 1.
+        """
         rows = []
-        pairs = [pair for pair in control_pairs(self.atlas) if pair.wins]
         for method in (row.method for row in self.rows if self.methods[row.method].group != FIXED_GROUP):
-            wins = [pair for pair in pairs if pair.method == method]
+            cells = [self.atlas.cells.get((replace(key, control=True), method)) for key in self.problems]
+            pairs = [
+                (key, self.atlas.cells[key, method].relative, cell)
+                for key, cell in zip(self.problems, cells, strict=True)
+            ]
+            wins = [(key, plain, cell.relative.value) for key, plain, cell in pairs if cell and plain.low > 1.0]
             lost = [
-                f"{pair.problem.name}: {score_text(pair.plain.relative)}, control {score_text(pair.control.relative)}"
-                for pair in wins
-                if pair.lost
+                f"{key.name}: {score_text(plain.value)}, control {score_text(control)}"
+                for key, plain, control in wins
+                if control < 1.0
             ]
             if wins:
                 rows.append((self.label(method), str(len(wins)), str(len(wins) - len(lost)), "; ".join(lost)))
@@ -228,7 +249,7 @@ class AtlasView:
     def control_kinds_table(self) -> Table:
         """What the control of each family changes."""
         controlled = {key.family for key in self.atlas.problems if key.control}
-        names = [name for name in self.families if name in controlled]
+        names = [name for name in self.atlas.families if name in controlled]
         rows = tuple((FAMILIES[name].title, FAMILIES[name].control_text) for name in names)
         return Table("control-kinds", "What the controls change.", ("family", "its control"), rows)
 
@@ -248,28 +269,34 @@ class AtlasView:
     def documents(self) -> dict[str, str]:
         """What is kept as text, by name: the tables, and the ranking with everything chosen on other seeds."""
         tables = {table.name: table.markdown() for table in self.tables()}
-        return {**tables, "cross-fitted": cross_fitted_table(self.frame, self.label)}
+        return {**tables, "cross-fitted": self.cross_fitted()}
 
+    def cross_fitted(self) -> str:
+        """Mean relative scores over families, best first, each less the best single fixed λ; methods run everywhere.
 
-def count_text(count: int, noun: str) -> str:
-    """As "1 problem", "3 problems"; nouns in -y are families."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{count:,} {noun if count == 1 else plural}"
+        Everything that is chosen is chosen on other seeds than those scored.
+        """
+        import polars as pl
+
+        if self.atlas.frame["seed"].n_unique() < LEAST_SEEDS:
+            return f"Fewer than {LEAST_SEEDS} seeds: too few to choose on one half of them and score on the other."
+        runs: Runs = {}
+        main = self.atlas.frame.filter(~pl.col("control"))
+        for (family, setting, method), rows in main.group_by("family", "setting", "method", maintain_order=True):
+            runs.setdefault((str(family), str(setting)), {})[str(method)] = runs_by_step_size(rows)[1]
+        found, rows = scored(runs, FIXED_IDS, FLOOR), []
+        if not found.cells:
+            return "No problem tells its fixed λs apart."
+        fixed, settings = found.best_fixed(), [each for cells in found.of().values() for each in cells]
+        for method in sorted(found.methods(), key=lambda name: -found.mean(name)):
+            against = "" if method == fixed else found.difference(method, fixed, draws=500).text("+.2f")
+            worst = min(float(each[method].mean()) for each in settings)
+            rows.append((self.label(method), f"{found.mean(method):.2f}", f"{worst:.2f}", against))
+        columns = ("method", "mean over families", "worst problem", f"less {self.label(fixed)}")
+        left_out = f"Left out, because their fixed λs are not told apart: {', '.join(found.unclear) or 'none'}."
+        return f"{markdown(columns, rows)}\n\n{left_out}".replace(" -0", " −0").replace(" -1", " −1")
 
 
 def share_text(part: Sequence[ProblemKey], count: int) -> str:
     """As "20 % (9)"."""
     return f"{len(part) / count:.0%} ({len(part)})".replace("%", " %")
-
-
-def verdict_text(judged: WrittenVerdict) -> str:
-    """The three parts of the criterion, each with its number."""
-    parts = [
-        (f"mean {score_text(judged.mean)} (≥ {judged.MEAN})", judged.mean >= judged.MEAN),
-        (f"worst problem {score_text(judged.worst)} (≥ {judged.WORST})", judged.worst >= judged.WORST),
-        (
-            f"best single fixed λ {score_text(judged.best_fixed_mean)} (< {judged.FIXED_MEAN})",
-            judged.best_fixed_mean < judged.FIXED_MEAN,
-        ),
-    ]
-    return "; ".join(f"{text}: {'met' if met else 'not met'}" for text, met in parts) + "."

@@ -10,23 +10,17 @@ from chunked_td.lab.errors import DONE, UsageError, guarded
 from chunked_td.lab.running.plan import SweepOptions
 from chunked_td.lab.running.reproduce import RunOptions, run_study
 from chunked_td.lab.studies import three_scores
-from chunked_td.lab.studies.atlas.families import read_families
+from chunked_td.lab.studies.atlas.families import FAMILIES, read_families
+from chunked_td.lab.studies.atlas.families import families as families_of
+from chunked_td.lab.studies.atlas.families.family import FamilySize
 from chunked_td.lab.studies.atlas.methods import methods_in, on_traces, scored_methods
 from chunked_td.lab.studies.atlas.page import RUNS, build_page
-from chunked_td.lab.studies.three_scores.protocol import (
-    BEHAVIOURS,
-    EXPONENTS,
-    STUDY,
-    ScoreSize,
-    all_families,
-    families,
-    score_protocols,
-)
+from chunked_td.lab.studies.three_scores.protocol import BEHAVIOURS, EXPONENTS, STUDY, score_protocols
 from chunked_td.lab.study import Arm
 
-PROFILES = {
-    "quick": ScoreSize(seeds=10, exponents=EXPONENTS[:7:2], middle_only=True),
-    "full": ScoreSize(seeds=20, exponents=EXPONENTS[::2], middle_only=True),
+SIZES = {
+    "quick": FamilySize(seeds=10, exponents=EXPONENTS[:7:2], middle_only=True),
+    "full": FamilySize(seeds=20, exponents=EXPONENTS[::2], middle_only=True),
 }
 QUICK_FAMILIES = (
     *("delay", "noisy-states", "distractors", "fan-in", "chain-and-split", "charge", "walk", "garnet"),
@@ -51,14 +45,13 @@ def chosen_methods(quick: bool, files: Sequence[str | Path] = ()) -> tuple[tuple
 
 def chosen_families(names: Sequence[str], quick: bool) -> list[str]:
     """Ids of the families that are named, or in files that are named; those of the profile if none is."""
-    known = all_families()
     for name in names:
-        if name not in known and not name.endswith(".py"):
+        if name not in FAMILIES and not name.endswith(".py"):
             raise UsageError(
-                f"--families must be among {', '.join(known)}, or a Python file with families, got {name!r}"
+                f"--families must be among {', '.join(FAMILIES)}, or a Python file with families, got {name!r}"
             )
     named = [found for name in names for found in (read_families(name) if name.endswith(".py") else [name])]
-    return named or (list(QUICK_FAMILIES) if quick else [*families(False), *families(True)])
+    return named or (list(QUICK_FAMILIES) if quick else [*families_of(False), *families_of(True)])
 
 
 @guarded
@@ -76,7 +69,7 @@ def atlas(
 
     Args:
       out: run directory.
-      profile: "quick" or "full" (`PROFILES`).
+      profile: "quick" or "full" (`SIZES`).
       files: Python files with methods of the user's.
       families: ids of problem families, or Python files with families; those of the profile if empty.
       seeds: instead of the profile's.
@@ -85,15 +78,15 @@ def atlas(
     Returns:
       exit code, as in `reproduce`.
     """
-    size = PROFILES[profile]
+    size = SIZES[profile]
     size = replace(size, seeds=seeds or size.seeds)
     if size.seeds < LEAST:
         raise UsageError(f"--seeds must be at least {LEAST}: choices are made on one half and scored on the other")
     quick = profile == "quick"
     (ours, given), names = chosen_methods(quick, files), chosen_families(families, quick)
-    how, folder, known = how or RunOptions(), Path(out), all_families()
+    how, folder = how or RunOptions(), Path(out)
     behaviours = BEHAVIOURS if greedy else BEHAVIOURS[:2]
-    protocols = score_protocols([known[name] for name in names], (*ours, *given), size, behaviours)
+    protocols = score_protocols([FAMILIES[name] for name in names], (*ours, *given), size, behaviours)
     how.say(
         f"{len(names)} families, {len(ours) + len(given)} methods, {len(size.exponents)} step sizes, {size.seeds} seeds"
     )

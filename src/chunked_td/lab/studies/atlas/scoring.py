@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from chunked_td.lab.studies.atlas.families import FAMILIES
 from chunked_td.lab.study import Scores
 
 
@@ -42,7 +43,6 @@ class Accuracy:
     def _truth(self) -> tuple[np.ndarray, np.ndarray]:
         """float64[P, n], from probed pairs to states, and float64[n], their values."""
         from chunked_td.analysis.exact import ExactModel
-        from chunked_td.lab.studies.atlas.families import FAMILIES
 
         family = FAMILIES[self.family]
         model = ExactModel(family.problem(self.setting))

@@ -76,3 +76,9 @@ CLAIMS = (
           ("five", f"five{MIRRORED}", "fixed", f"fixed{MIRRORED}"), still_better,
           short="better than λ = 1 without it"),
 )  # fmt: skip
+
+
+PUBLISHED = (
+    "Nothing: this experiment is ours. It asks where the difference between the signs, which the network has, comes "
+    "from, and what removes it."
+)

@@ -1,13 +1,15 @@
-"""Claims of the study of deep learners, judged by `criteria`."""
+"""Claims and page of the study of deep learners, judged by `criteria`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from chunked_td.lab.studies.deep import tables
 from chunked_td.lab.studies.deep.protocol import GRIDS, OTHERS, TASKS
-from chunked_td.lab.studies.deep.results import DeepResults, best_arms
+from chunked_td.lab.studies.deep.results import SETS, DeepResults, best_arms
 from chunked_td.lab.study import FAILS, HOLDS, Claim, Verdict
 
 
@@ -41,3 +43,17 @@ CLAIMS = tuple(
     )
     for agent in GRIDS
 )
+
+
+def PAGE(folder: Path, results: DeepResults) -> Path:
+    """Write verdicts.json, tables/ and figures/; returns the table of the moonshot."""
+    judged = results.verdicts
+    texts = {f"gate-{name}": tables.gate_table(judged, members) for name, members in SETS.items()}
+    for agent, tasks in results.scores.items():
+        texts |= {f"{agent}-{name}": text for name, text in tables.score_tables(tasks).items()}
+    texts |= tables.summary_tables(results.frame, results.chosen, results.scores, judged)
+    texts |= tables.cost_tables(folder / "costs.json")
+    tables.write_verdicts(
+        folder, judged, texts, {f"deep-{agent}": tables.draw_scores(judged, agent) for agent in judged}
+    )
+    return folder / "tables" / "moonshot.md"

@@ -91,12 +91,16 @@ def gate(estimates: dict[str, Estimate], arms: tuple[str, ...] = GATE) -> str:
     return "half" if any(e.above(estimates[str(USUAL)]) for e in true) else "closed"
 
 
+def mean_of_tasks(scores: dict[str, dict[str, np.ndarray]], arm: str) -> Estimate:
+    """An arm's mean over tasks, which weigh equally; seeds are resampled within tasks. Args: scores: task → arm."""
+    value = np.mean([interquartile_mean(runs[arm]) for runs in scores.values()])
+    return estimate_from(float(value), np.mean([bootstrap_interquartile_means(r[arm]) for r in scores.values()], 0))
+
+
 def moonshot(scores: dict[str, dict[str, np.ndarray]], sources: tuple[str, ...]) -> dict[str, Any]:
     """The moonshot of one agent. Args: scores: task → arm → runs. sources: learned ones."""
     arms = [*(str(x) for x in FIXED), *sources]
-    draws = {arm: np.mean([bootstrap_interquartile_means(runs[arm]) for runs in scores.values()], 0) for arm in arms}
-    means = {arm: float(np.mean([interquartile_mean(runs[arm]) for runs in scores.values()])) for arm in arms}
-    spans = {arm: estimate_from(means[arm], draws[arm]) for arm in arms}
+    spans = {arm: mean_of_tasks(scores, arm) for arm in arms}
     holds = []
     for source in sources:
         above = all(spans[source].above(spans[str(x)]) for x in FIXED)

@@ -6,7 +6,7 @@ All arms share tasks, first networks and random numbers. Judged by `criteria`. A
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from chunked_td.lab.studies.deep.criteria import FIXED
 from chunked_td.lab.studies.deep.runner import AgentRunner
@@ -83,9 +83,7 @@ def agents_on_tasks(
 
 def groups_of(agent: str) -> Groups:
     """The groups of sources that an agent can use."""
-    left_out = STREAMING_ONLY if agent == "ppo" else ()
-    groups = (tuple(name for name in group if name not in left_out) for group in GROUPS)
-    return tuple(group for group in groups if group)
+    return tuple(group for group in GROUPS if agent != "ppo" or group != STREAMING_ONLY)
 
 
 def agent_protocol(
@@ -107,15 +105,31 @@ def agent_protocol(
       groups: sources by program. tiny: 2,000 steps, three seeds, one step size.
       explore: steps until ε is small, by `tiny`; a tenth of the run if not given. memory: what values read.
     """
-    grid, blocks, seeds = GRIDS[agent][:1] if tiny else GRIDS[agent], 4 if tiny else BLOCKS, TUNING + SEEDS
-    steps, tuning, seeds = (2_000, 1, 3) if tiny else (steps, TUNING, seeds)
+    grid = GRIDS[agent][:1] if tiny else GRIDS[agent]
+    steps, blocks, tuning, seeds = (2_000, 4, 1, 3) if tiny else (steps, BLOCKS, TUNING, TUNING + SEEDS)
     sources = [name for group in groups for name in group]
+    arms = (Arm(str(x), f"λ = {x:g}", agent, x) for x in FIXED), (Arm(name, name, agent, name) for name in sources)
+    runner = AgentRunner(groups, steps // 10 if explore is None else explore[tiny], tuning, memory)
+    return step_protocol(name, title, task, [*arms[0], *arms[1]], grid, steps, blocks, seeds, runner)
+
+
+def step_protocol(
+    name: str,
+    title: str,
+    task: Environment,
+    arms: Sequence[Arm],
+    grid: tuple[float, ...],
+    steps: int,
+    blocks: int,
+    seeds: int,
+    runner: AgentRunner,
+) -> Protocol:
+    """A protocol whose runs are so many steps in blocks of equal length, with the step sizes of a grid."""
     return Protocol(
         id=name,
         title=title,
         environment=task,
-        arms=tuple(Arm(str(x), f"λ = {x:g}", agent, x) for x in FIXED)
-        + tuple(Arm(source, source, agent, source) for source in sources),
+        arms=tuple(arms),
         exponents=tuple(-k for k in range(len(grid))),
         step_sizes=grid,
         episodes=steps,
@@ -127,7 +141,7 @@ def agent_protocol(
         seeds=seeds,
         seeds_per_batch=seeds,
         steps_per_episode=1.0,
-        runner=AgentRunner(groups, steps // 10 if explore is None else explore[tiny], tuning, memory),
+        runner=runner,
     )
 
 

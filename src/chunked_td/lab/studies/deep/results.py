@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
-from chunked_td.lab.results.runs import stored_arms
+from chunked_td.lab.results.runs import RunArrays, RunTable, collector
 from chunked_td.lab.statistics import interquartile_estimate, interquartile_mean
-from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.deep.criteria import FIXED, GATE, TWIN, USUAL, best_fixed, compared, gate, moonshot
 from chunked_td.lab.studies.deep.protocol import OTHERS, SEEDS, TASKS, deep_protocols
 from chunked_td.lab.study import NOT_RUN, Protocol, Verdict
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from chunked_td.lab.store.batch_store import Store
 
 SETS = {"ours": TASKS, "others": OTHERS}
 """Tasks, by who wrote them."""
@@ -35,46 +26,33 @@ Scores = dict[str, dict[str, dict[str, np.ndarray]]]
 """agent → task → arm → scores of judged runs."""
 
 
-def collect_runs(store: Store, protocols: Callable[[str], Sequence[Protocol]]) -> pl.DataFrame:
-    """One row per run of agents on tasks."""
+def agent_rows(protocol: Protocol, arm: str, found: RunArrays) -> Any:
+    """One row per run of an agent on a task."""
     import polars as pl
 
-    frames = []
-    for protocol, arm, runs, curve in stored_curves(store, protocols):
-        task = protocol.environment.arguments["name"]
-        named = {"agent": protocol.arms[0].learner, "task": task, "arm": arm}
-        final = {"final": curve["score"][:, -5:], "return": curve["returns"][:, -5:]}
-        means = {"score": curve["score"], **final, "mean_lambda": curve["mean_lambda"]}
-        columns = {name: np.nanmean(values, 1) for name, values in means.items()}
-        named = {name: np.full(len(curve["score"]), value) for name, value in named.items()}
-        frames.append(pl.DataFrame({**named, **runs, **columns}))
-    return pl.concat(frames)
+    runs, curve = runs_and_curves(found)
+    task = protocol.environment.arguments["name"]
+    named = {"agent": protocol.arms[0].learner, "task": task, "arm": arm}
+    final = {"final": curve["score"][:, -5:], "return": curve["returns"][:, -5:]}
+    means = {"score": curve["score"], **final, "mean_lambda": curve["mean_lambda"]}
+    columns = {name: np.nanmean(values, 1) for name, values in means.items()}
+    named = {name: np.full(len(curve["score"]), value) for name, value in named.items()}
+    return pl.DataFrame({**named, **runs, **columns})
 
 
-def stored_curves(
-    store: Store, protocols: Callable[[str], Sequence[Protocol]]
-) -> Iterator[tuple[Protocol, str, dict[str, np.ndarray], dict[str, np.ndarray]]]:
-    """Of every stored arm: (protocol, arm, columns step_size, seed and judged [R], columns per block [R, K])."""
-    for protocol, arm, found in stored_arms(store, protocols):
-        curve = {name: x.astype(np.float32).reshape(-1, x.shape[-1]) for name, x in found.columns.items()}
-        runs = {
-            "step_size": np.repeat(found.step_sizes, len(found.seeds)).astype(np.float32),
-            "seed": np.tile(found.seeds, len(found.exponents)).astype(np.int16),
-            "judged": curve["judged"][:, 0] > 0,
-        }
-        yield protocol, arm, runs, curve
+def runs_and_curves(found: RunArrays) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Columns step_size, seed and judged of the runs of an arm [R], and their columns per block [R, K]."""
+    curve = {name: x.astype(np.float32).reshape(-1, x.shape[-1]) for name, x in found.columns.items()}
+    runs = {
+        "step_size": np.repeat(found.step_sizes, len(found.seeds)).astype(np.float32),
+        "seed": np.tile(found.seeds, len(found.exponents)).astype(np.int16),
+        "judged": curve["judged"][:, 0] > 0,
+    }
+    return runs, curve
 
 
-@dataclass(frozen=True)
-class AgentResults:
-    """What all studies of deep agents have. Args: frame: runs.parquet."""
-
-    frame: Any
-
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """The results in a folder with runs.parquet."""
-        return cls(load_table(folder / "runs.parquet"))
+class AgentResults(RunTable):
+    """What all studies of deep agents have."""
 
     @cached_property
     def too_small(self) -> Verdict | None:
@@ -178,4 +156,4 @@ def best_arms(means: dict[str, dict[str, float]]) -> tuple[str, str]:
     return f"{source} {values[source]:.3f}", f"{rival} {values[rival]:.3f}"
 
 
-COLLECT, LOAD = partial(collect_runs, protocols=deep_protocols), DeepResults.load
+COLLECT, LOAD = collector(deep_protocols, agent_rows), DeepResults.load

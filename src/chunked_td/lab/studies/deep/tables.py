@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from chunked_td.lab.report.page import write_parts
+from chunked_td.lab.report.style import legend_below, new_figure
 from chunked_td.lab.results.tables import markdown
 from chunked_td.lab.statistics import Estimate
 from chunked_td.lab.statistics import interquartile_estimate as estimate
@@ -106,13 +111,10 @@ def repeated_cost_table(repeats: list[list[dict[str, Any]]]) -> str:
 
 def draw_scores(judged: dict[str, Any], agent: str, colours: Mapping[str, str] = COLOURS) -> Any:
     """A panel per task: score of every fixed λ as a line with its interval, sources as levels."""
-    from matplotlib.figure import Figure
-
     tasks = estimates_of(judged[agent])
     columns = min(4, len(tasks))
     rows = -(-len(tasks) // columns)
-    figure = Figure(figsize=(3.0 * columns, 2.4 * rows), layout="constrained")
-    axes = np.ravel(figure.subplots(rows, columns, squeeze=False))
+    figure, axes = new_figure(3.0 * columns, 2.4 * rows, columns, rows)
     for ax, (task, s) in zip(axes, tasks.items(), strict=False):
         places = np.arange(len(_FIXED))
         ax.fill_between(places, [s[a].low for a in _FIXED], [s[a].high for a in _FIXED], color="0.85", lw=0)
@@ -130,8 +132,7 @@ def draw_scores(judged: dict[str, Any], agent: str, colours: Mapping[str, str] =
     for ax in axes[len(tasks) :]:
         ax.set_visible(False)
     figure.supylabel("score", fontsize=9)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False, fontsize=8)
+    legend_below(figure, 5)
     return figure
 
 
@@ -341,3 +342,31 @@ def summary_tables(frame: Any, chosen: Chosen, found: Scores, judged: dict[str, 
         "gate-luck": gate_luck_table(found),
         "draws": draw_table(found),
     }
+
+
+def cost_tables(path: Path) -> dict[str, str]:
+    """The tables of measured costs; none where the file is missing or damaged, which is said."""
+    try:
+        measured = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        found = {"costs": cost_table(measured["costs"])} if "costs" in measured else {}
+        if "cpu" in measured:
+            found["costs-cpu"] = repeated_cost_table(measured["cpu"]["repeats"])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        print(f"damaged: {path}: {type(error).__name__}: {error}; left out", file=sys.stderr)
+        return {}
+    return found
+
+
+def write_scores(
+    folder: Path, results: Any, name: str, arms: tuple[str, ...], colours: Mapping[str, str], texts: Mapping[str, str]
+) -> None:
+    """Verdicts, `texts`, and a table of scores and a figure per agent, for studies of pairs of arms."""
+    scores = {agent: score_table(tasks, arms) for agent, tasks in results.scores.items()}
+    figures = {f"{name}-{agent}": draw_scores(results.verdicts, agent, colours) for agent in results.verdicts}
+    write_verdicts(folder, results.verdicts, {**texts, **scores, **cost_tables(folder / "costs.json")}, figures)
+
+
+def write_verdicts(folder: Path, judged: object, texts: Mapping[str, str], figures: Mapping[str, Any]) -> None:
+    """Write verdicts.json, tables/*.md and figures/*.svg."""
+    (folder / "verdicts.json").write_text(json.dumps(judged, indent=1) + "\n", encoding="utf-8")
+    write_parts(folder, texts, figures)

@@ -1,13 +1,96 @@
-"""Claims about the linear key-to-door; their criteria are in the package's docstring."""
+"""Table, claims and page of the linear key-to-door; criteria are in the package's docstring."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from chunked_td.lab.studies.linear_key_to_door.protocol import ALWAYS, ARMS, LENGTHS, RULE
-from chunked_td.lab.studies.linear_key_to_door.results import Treasures
-from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, Claim, Verdict
+import numpy as np
+
+from chunked_td.lab.report.page import write_parts
+from chunked_td.lab.report.style import legend_below, new_figure
+from chunked_td.lab.results.runs import RunArrays, RunTable, collector, per_run
+from chunked_td.lab.results.tables import markdown
+from chunked_td.lab.statistics import Estimate, mean_and_interval
+from chunked_td.lab.studies.linear_key_to_door.protocol import (
+    ALWAYS,
+    ARMS,
+    CHOOSING,
+    EPISODES,
+    FALLING,
+    FIXED,
+    GRADIENT,
+    JUDGED,
+    LENGTHS,
+    RULE,
+    protocols,
+)
+from chunked_td.lab.study import NOT_RUN, NOT_SHOWN, Claim, Protocol, Verdict, status_of
+
+
+def _rows(protocol: Protocol, arm: str, runs: RunArrays) -> Any:
+    """One row per run: the shares of all episodes, and of the last ones, that found the treasure."""
+    misses, ends = runs.columns["score"], runs.episodes
+    last = 1.0 - (misses[:, :, -1] - misses[:, :, -2]) / (ends[-1] - ends[-2])
+    named = {name: protocol.environment.arguments[name] for name in ("length", "sure")}
+    named |= {"arm": arm, "episodes": runs.length}
+    return per_run(runs, named, share=1.0 - misses[:, :, -1] / ends[-1], last=last)
+
+
+COLLECT = collector(protocols, _rows)
+
+
+class Treasures(RunTable):
+    """Results of the study."""
+
+    @cached_property
+    def runs(self) -> dict[tuple[int, bool, str], dict[str, np.ndarray]]:
+        """{(L, sure apples, arm): {"share", "last": float64[step sizes, seeds], "step_size": float64[step sizes]}}."""
+        found = {}
+        for key, rows in self.frame.group_by("length", "sure", "arm", maintain_order=True):
+            rows = rows.sort("step_size", "seed", descending=[True, False])
+            sizes = rows["step_size"].unique(maintain_order=True).to_numpy()
+            found[key] = {name: rows[name].to_numpy().reshape(sizes.size, -1) for name in ("share", "last")}
+            found[key]["step_size"] = sizes
+        return found
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the runs are those of the paper's size."""
+        whole = self.frame["seed"].n_unique() == CHOOSING + JUDGED
+        return bool(whole and (self.frame["episodes"] == EPISODES).all())
+
+    @cached_property
+    def choosing(self) -> int:
+        """How many seeds choose; half of them where there are few."""
+        return min(CHOOSING, self.frame["seed"].n_unique() // 2)
+
+    def lengths(self, sure: bool = False) -> list[int]:
+        """The lengths that were run."""
+        return sorted({length for length, kind, _ in self.runs if kind == sure})
+
+    def chosen(self, length: int, arm: str, sure: bool = False) -> int:
+        """Place of the step size with the largest share on the first seeds."""
+        return int(self.runs[length, sure, arm]["share"][:, : self.choosing].mean(1).argmax())
+
+    def shares(self, length: int, arm: str, what: str = "share", sure: bool = False) -> np.ndarray:
+        """float64[seeds]: what the scored seeds have at the chosen step size."""
+        return self.runs[length, sure, arm][what][self.chosen(length, arm, sure), self.choosing :]
+
+    def best_fixed(self, length: int) -> str:
+        """The fixed λ with the largest share on the first seeds, with falling ε."""
+        first = {arm: self.runs[length, False, arm]["share"][:, : self.choosing].mean(1).max() for arm in FIXED}
+        return max(first, key=lambda arm: first[arm])
+
+    def difference(self, length: int, arm: str, other: str) -> Estimate:
+        """Paired over seeds."""
+        return mean_and_interval(self.shares(length, arm) - self.shares(length, other))
+
+
+LOAD = Treasures.load
+
 
 LEAST, HALF = 0.8, 0.5
 
@@ -21,14 +104,10 @@ def _whole(judge: Callable[[Treasures], Verdict]) -> Callable[[Treasures, Mappin
     return judged
 
 
-def _status(met: list[bool]) -> str:
-    return HOLDS if all(met) else IN_PART if any(met) else FAILS
-
-
 def _everywhere(met: dict[int, bool], evidence: str) -> Verdict:
     """At every length; only in part where some were not run."""
     missing = ", ".join(str(length) for length in LENGTHS if length not in met)
-    status = _status([*met.values(), False] if missing and any(met.values()) else [*met.values()])
+    status = status_of([*met.values(), False] if missing and any(met.values()) else [*met.values()])
     return Verdict(status, f"{evidence}; not run at L = {missing}" if missing else evidence)
 
 
@@ -52,10 +131,10 @@ def _gradients(results: Treasures) -> Verdict:
         return Verdict(NOT_RUN, "not all policy gradients were run at L = 103")
     gaps = {other: results.difference(LENGTHS[-1], forms[0], other) for other in forms[1:]}
     evidence = ", ".join(f"{gap.text('+.2f')} against {other}" for other, gap in gaps.items())
-    if not any(gap.low > 0 or gap.high < 0 for gap in gaps.values()):
-        seen = max(gap.high - gap.low for gap in gaps.values()) / 2
+    if not any(gap.shown for gap in gaps.values()):
+        seen = max(gap.half_width for gap in gaps.values())
         return Verdict(NOT_SHOWN, f"the reward form at L = 103: {evidence}", f"a difference above {seen:.2f}")
-    return Verdict(_status([gap.low > 0 for gap in gaps.values()]), f"the reward form at L = 103: {evidence}")
+    return Verdict(status_of([gap.low > 0 for gap in gaps.values()]), f"the reward form at L = 103: {evidence}")
 
 
 def _hidden(results: Treasures) -> Verdict:
@@ -64,7 +143,7 @@ def _hidden(results: Treasures) -> Verdict:
         sure: max(float(results.shares(LENGTHS[0], arm, sure=sure).mean()) for arm in arms) for sure in (False, True)
     }
     evidence = f"best value learner, ε = 0.1: {most[False]:.2f}, and {most[True]:.2f} with apples that pay the same"
-    return Verdict(_status([share < HALF for share in most.values()]), evidence)
+    return Verdict(status_of([share < HALF for share in most.values()]), evidence)
 
 
 CLAIMS = tuple(
@@ -84,3 +163,64 @@ CLAIMS = tuple(
          "ε = 0.1 hides the treasure, not noise"),
     )
 )  # fmt: skip
+
+
+PUBLISHED = (
+    "Meulemans et al. (2023) run networks with policy gradients on this problem. They report that the "
+    "COCOA forms collect the treasure at all lengths, and their rivals less often the longer it is."
+)
+BEST = {FALLING: 0.2 * (1 - 0.75 + 0.75**2 / 3) + 0.8, ALWAYS: (1 - 0.1 * 0.75) ** 2, GRADIENT: 1.0}
+"""Best possible shares: the mean of (1 − ¾ε)² over episodes, for both choices that matter."""
+
+
+def PAGE(folder: Path, results: Treasures) -> Path:
+    """Write tables/shares.md, tables/sure.md and figures/shares.svg; returns the path of the first."""
+    texts = {"shares": shares_table(results)}
+    if results.lengths(True):
+        texts["sure"] = shares_table(results, True)
+    write_parts(folder, texts, {"shares": _draw(results)})
+    return folder / "tables" / "shares.md"
+
+
+def shares_table(results: Treasures, sure: bool = False) -> str:
+    """Share of all episodes, and of the last ones, by arm and length."""
+    lengths = results.lengths(sure)
+    rows = []
+    for group, best in BEST.items():
+        for arm in (arm for arm in ARMS if arm.group == group and (lengths[0], sure, arm.id) in results.runs):
+            cells = [
+                ", ".join(f"{results.shares(n, arm.id, x, sure).mean():.2f}" for x in ("share", "last"))
+                if (n, sure, arm.id) in results.runs
+                else "not run"
+                for n in lengths
+            ]
+            rows.append((arm.label, f"{group}, at best {best:.2f}", *cells))
+    return markdown(("all episodes, last 1,000", "exploring", *(f"L = {n}" for n in lengths)), rows)
+
+
+def _draw(results: Treasures) -> Any:
+    figure, axes = new_figure(9.0, 3.6, 3, sharey=True)
+    lengths = results.lengths()
+    names = [arm.label for arm in ARMS if arm.group != ALWAYS]
+    palette = ("0.8", "0.65", "0.45", "0.25", "#56B4E9", "#009E73", "#E69F00", "#0072B2", "0.25", "#CC79A7", "#D55E00")
+    colours = dict(zip(names, palette, strict=True))
+    for axis, (group, best) in zip(axes, BEST.items(), strict=True):
+        arms = [arm for arm in ARMS if arm.group == group]
+        for arm in arms:
+            colour = colours[arm.label]
+            there = [n for n in lengths if (n, False, arm.id) in results.runs]
+            shares = [results.shares(n, arm.id) for n in there]
+            ends = [mean_and_interval(share) for share in shares]
+            wide = arm.id.startswith(RULE)
+            axis.plot(
+                there, [x.mean() for x in shares], "o-", ms=3, lw=2.2 if wide else 1.2, color=colour, label=arm.label
+            )
+            axis.fill_between(there, [e.low for e in ends], [e.high for e in ends], color=colour, alpha=0.15, lw=0)
+        axis.axhline(best, color="0.6", lw=0.8, ls=":")
+        axis.set_title(f"{group}; dotted: best possible", fontsize=9)
+        axis.set_xlabel("L, cells")
+        axis.set_xticks(lengths)
+    axes[0].set_ylim(0.0, 1.02)
+    figure.supylabel("share of episodes with treasure", fontsize=9)
+    legend_below(figure, 4)
+    return figure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from chunked_td.lab.studies.deep.protocol import step_protocol
 from chunked_td.lab.studies.deep.runner import AgentRunner
 from chunked_td.lab.study import Arm, Environment, Protocol, Size, Study, misses_and_returns
 from chunked_td.learners.exploration import CountBonus, EpsilonPerStay
@@ -16,8 +17,8 @@ BUDGETS = {
     },
     "active": {20: 40_000, 50: 40_000, 100: 40_000, 250: 32_000, 500: 16_000},
 }  # fmt: skip
-"""Episodes, by maze and L; as published up to `PUBLISHED`, beyond as at its end."""
-PUBLISHED = {"passive": 1_500, "active": 500}
+"""Episodes, by maze and L; as published up to `LONGEST`, beyond as at its end."""
+LONGEST = {"passive": 1_500, "active": 500}
 """The longest corridors that were published."""
 BLIND = 50
 """L of the control without a memory."""
@@ -118,24 +119,12 @@ def network_protocol(name: str, corridor: int, tiny: bool = False) -> Protocol:
     agent, memory = name.split("-")
     steps = 4_096 if tiny else BUDGETS["passive"][corridor] * (corridor + 1)
     seeds, blocks = (2, 2) if tiny else (SEEN + JUDGED, BLOCKS)
-    return Protocol(
-        id=f"memory-marks-passive-{corridor}-{name}",
-        title=f"passive T-maze, L = {corridor:,}: {NETWORKS[name]}",
-        environment=Environment("chunked_td.envs.tasks:TimedTMazeTask", {"corridor": corridor}),
-        arms=tuple(Arm(id, label, agent, id, in_paper=False) for id, label in NETWORK_LAMBDAS.items()),
-        exponents=(0,),
-        step_sizes=(NETWORK_STEP_SIZE,),
-        episodes=steps,
-        unit="steps",
-        scoring="score",
-        score_label="score",
-        smoke=Size(seeds, steps),
-        record=((steps, steps // blocks),),
-        seeds=seeds,
-        seeds_per_batch=seeds,
-        steps_per_episode=1.0,
-        runner=AgentRunner((tuple(NETWORK_LAMBDAS),), 0, SEEN, memory),
-    )
+    title = f"passive T-maze, L = {corridor:,}: {NETWORKS[name]}"
+    maze = Environment("chunked_td.envs.tasks:TimedTMazeTask", {"corridor": corridor})
+    arms = [Arm(id, label, agent, id, in_paper=False) for id, label in NETWORK_LAMBDAS.items()]
+    runner = AgentRunner((tuple(NETWORK_LAMBDAS),), 0, SEEN, memory)
+    id = f"memory-marks-passive-{corridor}-{name}"
+    return step_protocol(id, title, maze, arms, (NETWORK_STEP_SIZE,), steps, blocks, seeds, runner)
 
 
 def protocols(profile: str) -> list[Protocol]:

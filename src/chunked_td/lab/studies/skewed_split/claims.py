@@ -1,8 +1,12 @@
-"""Claims about the skewed split: where the paper's λ converges to, and where the expected λ does."""
+"""Claims and figures of the skewed split: where the paper's λ converges to, and where the expected λ does."""
 
 from __future__ import annotations
 
+from chunked_td.lab.report.choice import FigureChoice, Plot
+from chunked_td.lab.report.plots import curve_plot, error_plot, level
+from chunked_td.lab.report.style import VERMILION
 from chunked_td.lab.results.criteria import settles_at
+from chunked_td.lab.results.runs import Results
 from chunked_td.lab.studies.skewed_split.protocol import BIASED_FIXED_POINT, TRUTH
 from chunked_td.lab.study import Claim
 
@@ -18,3 +22,25 @@ CLAIMS = (
           f"The same, within {CLOSE} of 1.", ("expected",),
           lambda study, _: settles_at(study, "expected", TRUTH, CLOSE), short="the expected λ settles at 1"),
 )  # fmt: skip
+
+
+PUBLISHED = "Nothing: this experiment is ours. The paper does not discuss the bias that it shows."
+
+
+def plots(study: Results, _: Results | None) -> list[Plot]:
+    """V(s₀) over training at the smallest step size, and its error for every step size."""
+    truth = level(TRUTH, f"true value {TRUTH:g}")
+    biased = level(BIASED_FIXED_POINT, f"predicted fixed point {BIASED_FIXED_POINT:g}", VERMILION, "dot")
+    value = curve_plot(
+        study,
+        "value",
+        "Value of the start state",
+        "V(s₀) at the smallest step size; mean and 95 % bootstrap interval over seeds.",
+        {key: truth[key] + biased[key] for key in truth},
+        exponent=lambda arm: int(arm.require_runs().exponents[-1]),
+        range=[0, 1.35],
+    )
+    return [value, error_plot(study, TRUTH)]
+
+
+FIGURES = FigureChoice(plots)

@@ -13,7 +13,7 @@ from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.planning.expected_error import ExpectedError
 
 LAMBDAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)
-QUICK = (0.0, 0.4, 0.8, 0.95, 1.0)
+QUICK_LAMBDAS = (0.0, 0.4, 0.8, 0.95, 1.0)
 FIXED_LAMBDA, RULES, NULL = "fixed λ", "rules", "null baselines"
 
 
@@ -31,7 +31,7 @@ FIXED = {
         f"λ = {value:g}, {kind}",
         FIXED_LAMBDA,
         value,
-        quick=value in QUICK and (kind == "accumulating" or value > 0.0),  # without λ, both kinds are one
+        quick=value in QUICK_LAMBDAS and (kind == "accumulating" or value > 0.0),  # without λ, both kinds are one
         **({"replacing": True} if kind == "replacing" else {}),
     )
     for value in LAMBDAS

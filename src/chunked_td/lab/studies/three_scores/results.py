@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunked_td.lab.statistics import LEAST_SEEDS, Estimate, nested_estimate, normalised
+from chunked_td.lab.statistics import LEAST_SEEDS, RESAMPLES, Estimate, nested_estimate, normalised
 from chunked_td.lab.store.tables import load_table
+from chunked_td.lab.studies.atlas.families import FAMILIES, family_called
 from chunked_td.lab.studies.three_scores.methods import FIXED, TIED
-from chunked_td.lab.studies.three_scores.protocol import BEHAVIOURS, all_families, family_called, problem_id
+from chunked_td.lab.studies.three_scores.protocol import BEHAVIOURS, problem_id
 from chunked_td.lab.study import NOT_RUN, Verdict
 
 if TYPE_CHECKING:
@@ -30,13 +31,15 @@ Runs = dict[tuple[str, str], dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Scored:
-    """One score: {family: {setting: {method: float64[seeds]}}}, normalised; `unclear`: problems that were left out.
+    """One score: {family: {setting: {method: float64[seeds]}}}, normalised.
 
-    `held_out` chooses between held-out families (True), the others (False) and all (None).
+    `unclear`: problems that were left out. `fixed`: ids of the fixed λs. `held_out` chooses between held-out families
+    (True), the others (False) and all (None).
     """
 
     cells: dict[str, dict[str, dict[str, np.ndarray]]]
     unclear: tuple[str, ...]
+    fixed: tuple[str, ...] = tuple(FIXED)
 
     def of(self, held_out: bool | None = None) -> dict[str, list[dict[str, np.ndarray]]]:
         """{family: [{method: float64[seeds]} of each setting]}."""
@@ -63,11 +66,12 @@ class Scored:
     def best_fixed(self, held_out: bool | None = None) -> str:
         """The single fixed λ with the largest mean."""
         run = self.methods(held_out)
-        return max((name for name in FIXED if name in run), key=lambda name: self.mean(name, held_out))
+        return max((name for name in self.fixed if name in run), key=lambda name: self.mean(name, held_out))
 
-    def difference(self, method: str, other: str, held_out: bool | None = None) -> Estimate:
+    def difference(self, method: str, other: str, held_out: bool | None = None, draws: int = RESAMPLES) -> Estimate:
         """Mean difference of two methods; the interval is over families, their settings and seeds."""
-        return nested_estimate([[each[method] - each[other] for each in cells] for cells in self.of(held_out).values()])
+        groups = [[each[method] - each[other] for each in cells] for cells in self.of(held_out).values()]
+        return nested_estimate(groups, draws)
 
 
 def on_common_seeds(runs: Runs, names: Collection[str]) -> Runs:
@@ -80,25 +84,29 @@ def on_common_seeds(runs: Runs, names: Collection[str]) -> Runs:
     return found
 
 
-def scored(runs: Runs) -> Scored:
-    """Normalise one score. A method that was run on fewer seeds of a problem than others is left out there."""
+def scored(runs: Runs, fixed: Collection[str] = tuple(FIXED), floor: float = -np.inf) -> Scored:
+    """Normalise one score. A method that was run on fewer seeds of a problem than others is left out there.
+
+    Args:
+      fixed: ids of the fixed λs. floor: lower scores count as this much.
+    """
     cells: dict[str, dict[str, dict[str, np.ndarray]]] = {}
     unclear = []
     for (family, setting), every in runs.items():
         seeds = max(each.shape[1] for each in every.values())
         methods = {name: each for name, each in every.items() if each.shape[1] == seeds}
-        if (found := normalised(methods, [name for name in FIXED if name in methods])) is None:
+        if (found := normalised(methods, [name for name in fixed if name in methods])) is None:
             unclear.append(f"{family} {setting}")
         else:
-            cells.setdefault(family, {})[setting] = found
-    return Scored(cells, tuple(unclear))
+            cells.setdefault(family, {})[setting] = {name: np.maximum(each, floor) for name, each in found.items()}
+    return Scored(cells, tuple(unclear), tuple(fixed))
 
 
 def COLLECT(store: Store) -> pl.DataFrame:
     """One row per run."""
     import polars as pl
 
-    every = all_families().values()
+    every = FAMILIES.values()
     cells = [(family, setting, way) for family in every for setting in family.settings for way in BEHAVIOURS]
     frames = []
     for family, setting, behaviour in cells:

@@ -1,7 +1,8 @@
-"""The problems of the atlas: families of transition tables with dials.
+"""The problems of the atlas and of three scores: families of transition tables with dials.
 
 A family is added in one file here: its `Family` objects are found. One outside the package is a Python file, which
-`chunked-td atlas --families mine.py` reads.
+`chunked-td atlas --families mine.py` reads. Those of `held_out` came after the first atlas; whoever designs a rule must
+not have seen them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from types import ModuleType
 
 from chunked_td._loading import load_file
 from chunked_td.lab.errors import UsageError
+from chunked_td.lab.studies.atlas.families import held_out as _held_out
 from chunked_td.lab.studies.atlas.families.family import CHOICE, CONTROL, PREDICTION, Family
 
 
@@ -21,15 +23,34 @@ def _in_module(module: ModuleType) -> list[Family]:
     return list(listed)
 
 
-FAMILIES: dict[str, Family] = {
+FIRST: dict[str, Family] = {
     family.id: family
     for entry in pkgutil.iter_modules(__path__)
-    if entry.name != "family"
+    if entry.name not in ("family", "held_out")
     for family in _in_module(importlib.import_module(f"{__name__}.{entry.name}"))
 }
-"""Every family by its id."""
+"""The families of the first atlas by id."""
+
+FAMILIES = {**FIRST, **{family.id: family for family in _held_out.FAMILIES}}
+"""Every family by id; those in users' files are added."""
 
 _OURS = frozenset(FAMILIES)
+
+
+def families(held_out: bool) -> dict[str, Family]:
+    """The families of one kind, by id; without those that the first atlas held out, and ran."""
+    return {
+        name: family
+        for name, family in FAMILIES.items()
+        if family.held_out == held_out and not (held_out and name in FIRST)
+    }
+
+
+def family_called(name: str) -> Family:
+    """The family with this id."""
+    if name not in FAMILIES:
+        raise UsageError(f"--families: the runs hold the family {name!r}, which is not of this package; name its file")
+    return FAMILIES[name]
 
 
 def read_families(path: str) -> list[str]:
@@ -47,4 +68,5 @@ def read_families(path: str) -> list[str]:
     return [family.id for family in found]
 
 
-__all__ = ["CHOICE", "CONTROL", "FAMILIES", "PREDICTION", "Family", "read_families"]
+__all__ = ["CHOICE", "CONTROL", "FAMILIES", "FIRST", "PREDICTION", "Family", "families", "family_called",
+           "read_families"]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a family of problems is: one generator with dials, and the settings of the dials that the atlas runs."""
+"""What a family of problems is: one generator with dials, the settings of the dials that run, and how much of it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from chunked_td.envs.table import TransitionTable
+from chunked_td.lab.identity import is_ours, source_hash
+from chunked_td.lab.study import Environment, Protocol
 
 CHOICE, CONTROL, PREDICTION = "choice", "control", "prediction"
 """What is learned, and the score, which is the better the larger:
@@ -70,3 +72,47 @@ def family(id: str, title: str, dial: str, settings: tuple[Any, ...], **more: An
         return Family(id, title, text, dial, settings, make, **more)
 
     return decorate
+
+
+def latest_env(name: str) -> Any:
+    """Gymnasium's environment of this name, in its latest version."""
+    import gymnasium
+
+    versions = [int(spec.version or 0) for spec in gymnasium.registry.values() if spec.name == name]
+    return gymnasium.make(f"{name}-v{max(versions)}")
+
+
+@dataclass(frozen=True)
+class FamilySize:
+    """How much is run: seeds, step sizes 2^j, and whether of every family only the middle position of its dial."""
+
+    seeds: int
+    exponents: tuple[int, ...]
+    middle_only: bool = False
+
+    def settings(self, family: Family) -> tuple[Any, ...]:
+        """The positions of the dial that are run."""
+        return family.settings[1:2] if self.middle_only else family.settings
+
+
+def family_protocol(
+    family: Family, size: FamilySize, problem: str, arguments: Mapping[str, Any], **more: Any
+) -> Protocol:
+    """A protocol on a problem of a family.
+
+    Args:
+      problem: address of what makes it from the family's id, `arguments`, and, where the family is not of this package,
+        `source`, a hash of its code. more: other arguments of the protocol.
+    """
+    own = {} if is_ours(family.make) else {"source": source_hash(family.make)}
+    return Protocol(
+        environment=Environment(problem, {"family": family.id, **arguments, **own}),
+        exponents=size.exponents,
+        episodes=family.episodes,
+        discount=family.discount,
+        seeds=size.seeds,
+        seeds_per_batch=size.seeds,
+        step_size_base=1.0,
+        steps_per_episode=20.0,
+        **more,
+    )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td.envs.table import TransitionTable
-from chunked_td.lab.studies.atlas.families.family import CONTROL, PREDICTION, family
+from chunked_td.lab.studies.atlas.families.family import CONTROL, PREDICTION, family, latest_env
 
 
 @family("walk", "Random walk", dial="states", settings=(5, 11, 19), task=PREDICTION, episodes=60)
@@ -103,7 +103,4 @@ def grid(*, slip: float, size: int = 5) -> TransitionTable:
 )
 def published(*, env: str) -> TransitionTable:
     """FrozenLake (slippery), CliffWalking and Taxi, from the transition tables that they publish."""
-    import gymnasium
-
-    latest = max(int(spec.version or 0) for spec in gymnasium.registry.values() if spec.name == env)
-    return TransitionTable.from_env(gymnasium.make(f"{env}-v{latest}"), horizon=100)
+    return TransitionTable.from_env(latest_env(env), horizon=100)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td.envs.table import TransitionTable
-from chunked_td.lab.studies.atlas.families.family import CONTROL, Family, family
+from chunked_td.lab.studies.atlas.families.family import CONTROL, Family, family, latest_env
 
 Rows = list[tuple[float, Any, float, bool]]
 """Outcomes: probability, next state, reward, whether the episode ends."""
@@ -326,21 +326,13 @@ def _published(env: Any, *, astray: float, unit: float, horizon: int) -> Transit
     )
 
 
-def _latest(name: str) -> Any:
-    """The environment of this name, in its latest version."""
-    import gymnasium
-
-    versions = [int(spec.version or 0) for spec in gymnasium.registry.values() if spec.name == name]
-    return gymnasium.make(f"{name}-v{max(versions)}")
-
-
 @_held_out("cliff", "Cliff walking", dial="astray", settings=(0.0, 0.1, 0.2), episodes=500, discount=0.99)
 def cliff(*, astray: float) -> TransitionTable:
     """Gymnasium's CliffWalking, in which an action goes astray with this chance.
 
     A step costs 0.02 and the cliff 2.
     """
-    return _published(_latest("CliffWalking"), astray=astray, unit=50.0, horizon=200)
+    return _published(latest_env("CliffWalking"), astray=astray, unit=50.0, horizon=200)
 
 
 _LAKE_OF_SIX = ("SFFFFF", "FFFHFF", "FHFFFF", "FFFFHF", "HFFFFF", "FFFHFG")
@@ -365,7 +357,7 @@ def taxi(*, astray: float) -> TransitionTable:
 
     Rewards are −0.1, −1 and 2.
     """
-    return _published(_latest("Taxi"), astray=astray, unit=10.0, horizon=200)
+    return _published(latest_env("Taxi"), astray=astray, unit=10.0, horizon=200)
 
 
 # ---- trades
