@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import chunked_td as ctd
-from chunked_td._numba import Packed, check_layout, code, entry, kernel, on_stack, read, static
+from chunked_td._numba import Packed, check_layout, code, entry, is_kernel, kernel, on_stack, read, static
 from helpers.compilation import COMPILED, AtOnce
 
 
@@ -168,6 +168,30 @@ def test_code_for_classes_from_outside_is_kept_until_their_source_changes(tmp_pa
 
 def double(x):
     return 2.0 * x + 1.0
+
+
+@kernel
+def _half(x):
+    return x / 2.0
+
+
+def test_a_kernel_in_a_class_is_static():
+    class Plain:
+        @kernel
+        def twice(x):
+            return 2.0 * x
+
+        half = _half
+
+        @staticmethod
+        @kernel
+        def thrice(x):
+            return 3.0 * x
+
+    for owner in (Plain, Plain()):
+        assert (owner.twice(2.0), owner.half(2.0), owner.thrice(2.0)) == (4.0, 1.0, 6.0)
+        assert is_kernel(owner.twice)
+    assert is_kernel(_half)
 
 
 @pytest.mark.skipif(not COMPILED, reason="nothing is kept on disk without compilation")

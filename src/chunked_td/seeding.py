@@ -66,7 +66,6 @@ class GuardedStream(NamedTuple):
     block: Annotated[np.ndarray, "float64[n]"]
     position: Annotated[np.ndarray, "int64[one]"]
 
-    @staticmethod
     @kernel
     def take(rng):
         """The next number."""

@@ -42,7 +42,6 @@ class Trace(NamedTuple):
         """A trace with no live entry."""
         return zeros(cls, {"capacity": capacity, "d": components}, slot=np.full(rows, -1, np.int32))
 
-    @staticmethod
     @kernel
     def update(trace, agent, step, row, step_size, ended):
         """e ← γ λ_t e; mark the row; Q ← Q + α δ_t e."""
@@ -52,7 +51,6 @@ class Trace(NamedTuple):
         mature(agent.source, trace, step_size)
         reinforce(agent.tables.values, trace, step_size, memory.delta_t)
 
-    @staticmethod
     @kernel
     def end(trace, agent, coins, step_size):
         """No update waits for the end of an episode."""

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numba
 from numba import types
@@ -184,17 +184,23 @@ def compiled_for_python(function: Callable[..., Any], cached: bool) -> Any:
     return compiled
 
 
-def kernel(function: F) -> F:
-    """Compile `function`: without allocation, without the interpreter lock, inlined into the kernels that call it.
+if TYPE_CHECKING:
+    kernel = staticmethod  # in a class it is one; elsewhere a type checker takes a kernel for the function it was
+else:
 
-    Args:
-      function: plain loops on arrays, scalars and NamedTuples of those; results go into arrays passed in.
-    """
-    if DISABLED:
-        function.is_kernel = True  # type: ignore[attr-defined]
-        return function
-    made: Any = Kernel(function)
-    return made
+    def kernel(function):
+        """Compile `function`: without allocation, without the interpreter lock, inlined into kernels that call it.
+
+        In a class it is a static method.
+
+        Args:
+          function: plain loops on arrays, scalars and NamedTuples of those; results go into arrays passed in.
+        """
+        if not DISABLED:
+            return Kernel(function)
+        made = staticmethod(function)
+        function.is_kernel = made.is_kernel = True
+        return made
 
 
 def is_kernel(function: Any) -> bool:

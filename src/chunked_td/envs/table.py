@@ -254,13 +254,11 @@ class TransitionTable(_Arrays):
 
     # ---- kernels
 
-    @staticmethod
     @kernel
     def reset(env: Any, rng: Stream, state: np.ndarray) -> None:
         """Draw a start state."""
         write_components(env, env.start[draw_outcome(rng, env.start_accept, env.start_alias, 0, env.start.size)], state)
 
-    @staticmethod
     @kernel
     def step(env: Any, rng: Stream, state: np.ndarray, action: int, reward: np.ndarray) -> bool:
         """Draw an outcome of (state, action). An action that is not legal ends the episode where it is."""
@@ -276,31 +274,26 @@ class TransitionTable(_Arrays):
         write_components(env, env.target[k], state)
         return env.ends[k]
 
-    @staticmethod
     @kernel
     def legal(env: Any, state: np.ndarray) -> int:
         """The row of `masks` that holds for `state`; up to A it is the number of legal actions."""
         return env.choices[read_components(env, state)]
 
-    @staticmethod
     @kernel
     def only_action(env: Any, choices: int) -> int:
         """The one legal action, or −1."""
         return env.only[choices]
 
-    @staticmethod
     @kernel
     def time_limit(env: Any) -> int:
         """Transitions after which an episode is truncated."""
         return env.limit
 
-    @staticmethod
     @kernel
     def miss(env: Any, first_action: int, state: np.ndarray) -> bool:
         """Whether the first action or the last state makes the episode a regretful one."""
         return env.bad_first[first_action] or env.bad_end[read_components(env, state)]
 
-    @staticmethod
     @kernel
     def probability(env: Any, state: np.ndarray, action: int, next_state: np.ndarray, out: np.ndarray) -> None:
         """Write P(x'^i | x, a) for every component i; components need not be independent (see `TableOracle`)."""

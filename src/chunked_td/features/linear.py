@@ -94,7 +94,6 @@ class LinearTrace(NamedTuple):
         if (arrays["trace_which"] >= features).any() or (arrays["trace_found"] > most).any():
             raise ValueError(f"trace_which, trace_found must name at most {most} of {features} features")
 
-    @staticmethod
     @kernel
     def arrive(trace, agent, state):
         """Find the features of the observation shown, and write its values into the rows of its code."""
@@ -108,13 +107,11 @@ class LinearTrace(NamedTuple):
             for i in range(trace.weights.shape[1]):
                 agent.tables.values[state * trace.width + a, i] = dot(trace.weights, trace, place, a, i)
 
-    @staticmethod
     @kernel
     def value_of(trace, agent, step, row, i):
         """Q^i(x_t, a_t)."""
         return dot(trace.weights, trace, NOW, column(trace, step.action), i)
 
-    @staticmethod
     @kernel
     def update(trace, agent, step, row, step_size, ended):
         """The update of the module's text; then x_{t+1} becomes x_t."""
@@ -137,7 +134,6 @@ class LinearTrace(NamedTuple):
                     trace.weights[row, i] += rate * memory.delta_t[i] * entries.weight[k, i]
         _move_on(trace)
 
-    @staticmethod
     @kernel
     def end(trace, agent, coins, step_size):
         """No update waits for the end of an episode."""

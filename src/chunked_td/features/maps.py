@@ -132,7 +132,6 @@ class TileMap(NamedTuple):
     memory: int  # number of features
     hashed: bool
 
-    @staticmethod
     @kernel
     def write(tiling, shown, index, value):
         """One tile of every tiling; tiles share memory places by chance where they are `hashed`."""
@@ -246,7 +245,6 @@ class FourierMap(NamedTuple):
     scale: Annotated[np.ndarray, "float64[n]"]
     frequency: Annotated[np.ndarray, "float64[features, n]"]
 
-    @staticmethod
     @kernel
     def write(basis, shown, index, value):
         """φ_f = cos(π c_f · s), with s the observation scaled to [0, 1]."""
@@ -312,7 +310,6 @@ class OwnMap(NamedTuple):
 
     features: int
 
-    @staticmethod
     @kernel
     def write(own, shown, index, value):
         """Those that are not zero."""

@@ -39,6 +39,7 @@ class AdaptiveLambda(LambdaSource):
     least_weight: float = 0.0
 
     arrays = MOMENTS
+    after_episode = add_returns
     mixes = True  # B(x) may have the policy in it
     checks: ClassVar = {"standard_errors": check_not_negative, "least_weight": check_unit}
 
@@ -46,7 +47,6 @@ class AdaptiveLambda(LambdaSource):
         """None: the interval shrinks as fast as m − B(x) does, so λ goes on changing between 0 and 1."""
         raise self.no_limit("the interval shrinks as fast as the error that it is compared with")
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """0 within the interval, 1 outside."""
@@ -61,9 +61,3 @@ class AdaptiveLambda(LambdaSource):
             error -= present_value(step, k)
         bound = source.standard_errors * source.standard_errors * source.variance[s, a] / (number - 1.0)
         return 0.0 if error * error <= bound else 1.0
-
-    @staticmethod
-    @kernel
-    def after_episode(source, episode):
-        """Add the returns of the episode."""
-        add_returns(source, episode)

@@ -24,7 +24,6 @@ class BackwardLambda(LambdaSource):
 
     needs = Needs.PREDECESSORS
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """The probability of the predecessor."""

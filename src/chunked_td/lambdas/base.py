@@ -79,7 +79,7 @@ class LambdaSource(KernelSettings, Named):
 
     `lambda_t` is one of two things:
 
-    - a kernel `lambda_t(source, step, i)`, a static method, which runs everywhere; `step` is a
+    - a kernel `lambda_t(source, step, i)`, which runs everywhere; `step` is a
       `chunked_td.lambdas.step.Step` and i the reward component;
     - a plain method `lambda_t(self, step)`, which runs in `agent.step` and `agent.learn`; `step` is a
       `chunked_td.lambdas.plain.PlainStep`.

@@ -26,7 +26,6 @@ class ConstantLambda(LambdaSource):
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", check_unit("lambda", self.value))
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """λ."""

@@ -53,7 +53,6 @@ class ExpectedLambda(LambdaSource):
             return ("mean" if bootstrap == STATE else "sarsa"), True
         return ("sarsa" if bootstrap == SARSA else "expected_sarsa"), True
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """The probability that is expected of what will happen."""

@@ -45,7 +45,6 @@ class FactoredLambda(LambdaSource):
         """One number per part, with the policy in it."""
         return ("factored", False) if self.policy_noise else None
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """The probability of what happened to the components that decide reward i."""

@@ -47,7 +47,6 @@ class ForwardLambda(LambdaSource):
         """One number."""
         return ("expected_sarsa" if self.policy_noise and bootstrap != SARSA else "sarsa"), False
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """The probability of what happened."""

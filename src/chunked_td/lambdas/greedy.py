@@ -35,6 +35,7 @@ class GreedyLambda(LambdaSource):
     least_weight: float = 0.0
 
     arrays = MOMENTS
+    after_episode = add_returns
     mixes = True  # B(x) may have the policy in it
     checks: ClassVar = {"least_weight": check_unit}
 
@@ -45,7 +46,6 @@ class GreedyLambda(LambdaSource):
         mean, variance = known.returns
         return {"number": MANY, "mean": mean, "variance": variance}
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """e² / (e² + Var)."""
@@ -57,9 +57,3 @@ class GreedyLambda(LambdaSource):
             error -= present_value(step, k)
         total = error * error + source.variance[s, a]
         return error * error / total if total > 0.0 else 1.0
-
-    @staticmethod
-    @kernel
-    def after_episode(source, episode):
-        """Add the returns of the episode."""
-        add_returns(source, episode)

@@ -43,13 +43,11 @@ class JunctionLambda(ValueLambda):
         """The scale of the value kernel, and the visits of many episodes."""
         return {**super().settled(known), "visited": known.visits * MANY}
 
-    @staticmethod
     @kernel
     def recall(source, step, left):
         """An episode that has left x_t before, or has not."""
         source.latest[step.state] = source.episodes[0] - (0.0 if left else 1.0)
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """Value kernel × share of experience."""
@@ -61,7 +59,6 @@ class JunctionLambda(ValueLambda):
             share = min(before / (source.visited[step.state] + 1.0), 1.0)  # this visit counts, too
         return value_overlap(source, step) * share
 
-    @staticmethod
     @kernel
     def after_step(source, step, reward, td_error, ended):
         """Add the TD error to the scale; note the visit."""

@@ -80,13 +80,11 @@ class LikelihoodLambda(LambdaSource):
         share = learned["covered"] / max(learned["seen"][0], 1.0)
         return {chance: share[:, k] for k, chance in enumerate(COVERAGE)}
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """As `write_surprise` has left it."""
         return source.guess[0]
 
-    @staticmethod
     @kernel
     def write_surprise(source, agent, step, row, terminated):
         """λ_t; then learn from the transition."""

@@ -101,7 +101,6 @@ class Mature(LambdaSource):
         fields = inner | {name: new_array(layout, sizes) for name, layout in self.arrays.items() if name not in inner}
         return form(_kernels(type(self), type(self.source)), tuple(fields))(*fields.values())
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """1 − (1 − λ)(1 − I(x_t))."""
@@ -112,13 +111,11 @@ class Mature(LambdaSource):
         source.guess[j] = min(max(1.0 - learned, 0.0), 1.0)
         return source.guess[j] + (1.0 - source.guess[j]) * _inner_lambda(source, step, i)
 
-    @staticmethod
     @kernel
     def guess_at(source, i):
         """I(x_t), once λ_t has been read."""
         return source.guess[min(i, source.guess.size - 1)]
 
-    @staticmethod
     @kernel
     def write_surprise(source, agent, step, row, terminated):
         """The TD error of 1 − I: 1 − γ I(x_{t+1}) − (1 − I(row))."""
@@ -132,7 +129,6 @@ class Mature(LambdaSource):
                 )  # fmt: skip
                 source.surprise[j] -= rule.discount * (1.0 - learned)
 
-    @staticmethod
     @kernel
     def expect_surprise(source, agent, row, epsilon, weight):
         """The same in expectation under the planner's model, mixed in with a weight; the row was tried."""
@@ -154,7 +150,6 @@ class Mature(LambdaSource):
             expected = 1.0 - source.maturity[row, j] - rule.discount * ahead / counts.total[row]
             source.surprise[j] += weight * (expected - source.surprise[j])
 
-    @staticmethod
     @kernel
     def mature(source, entries, step_size):
         """1 − I moves with the traces as Q does."""
@@ -191,14 +186,12 @@ class LinearMature(Mature):
         """As many numbers as there are weights."""
         return {**super().arrays, "maturity": f"float64[weights, {'d' if self.per_component else '1'}]"}
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """1 − (1 − λ)(1 − I(x_t))."""
         guess = source.guess[min(i, source.guess.size - 1)]
         return guess + (1.0 - guess) * _inner_lambda(source, step, i)
 
-    @staticmethod
     @kernel
     def write_surprise(source, agent, step, row, terminated):
         """I(x_t), and the TD error of 1 − I."""
@@ -211,7 +204,6 @@ class LinearMature(Mature):
                 ahead = linear_bootstrap(source.maturity, agent, NEXT, step.next_action, step.next_policy, j)
                 source.surprise[j] -= agent.rule.discount * min(max(1.0 - ahead, 0.0), 1.0)
 
-    @staticmethod
     @kernel
     def mature(source, entries, step_size):
         """1 − I moves with the traces as Q does; `entries` is a `LinearTrace`."""

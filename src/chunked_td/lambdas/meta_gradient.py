@@ -99,13 +99,11 @@ class MetaGradientLambda(LambdaSource):
         """None that could be computed: θ moves by steps of β for ever."""
         raise self.no_limit("θ moves by steps of meta_step_size for ever")
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """σ(θ)."""
         return squashed(source, step.state if source.per_state else 0)
 
-    @staticmethod
     @kernel
     def after_step(source, step, reward, td_error, ended):
         """The meta-step, and what this step changes."""

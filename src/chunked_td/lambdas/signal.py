@@ -45,7 +45,6 @@ class SignalLambda(LambdaSource):
         mean, variance = known.errors
         return {"number": MANY, "mean": mean, "variance": np.maximum(variance, 1.0 / MANY)}
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """m² / (m² + v)."""
@@ -54,7 +53,6 @@ class SignalLambda(LambdaSource):
         total = square + source.variance[s, a]
         return square / total if total > 0.0 else 1.0
 
-    @staticmethod
     @kernel
     def after_step(source, step, reward, td_error, ended):
         """Add the TD error."""

@@ -65,13 +65,11 @@ class ValueLambda(LambdaSource):
         """The mean square of the TD errors at the true values."""
         return {"error": [known.mean_square_error, 1000.0]}
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """The chance that two draws of the next state have the same value."""
         return value_overlap(source, step)
 
-    @staticmethod
     @kernel
     def after_step(source, step, reward, td_error, ended):
         """Add the TD error to the scale."""

@@ -47,13 +47,11 @@ class VarianceLambda(LambdaSource):
 
     checks: ClassVar = {"width": check_positive, "rate": check_unit}
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """As `write_surprise` has left it."""
         return source.guess[0]
 
-    @staticmethod
     @kernel
     def write_surprise(source, agent, step, row, terminated):
         """λ_t; then learn from the transition."""

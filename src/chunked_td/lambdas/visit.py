@@ -24,7 +24,6 @@ class VisitLambda(LambdaSource):
 
     needs = Needs.VISITS
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """1/n(x_t)."""

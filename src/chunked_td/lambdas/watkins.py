@@ -29,7 +29,6 @@ class WatkinsLambda(LambdaSource):
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", check_unit("lambda", self.value))
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """λ, or 0 after an exploratory action."""

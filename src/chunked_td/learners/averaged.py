@@ -38,9 +38,8 @@ class AveragedTrace(NamedTuple):
     entries: Trace
     number: Annotated[np.ndarray, "float64[rows]"]  # visits
 
-    clear, grown, end = clear_in_python, grown_rows, staticmethod(clear_entries)
+    clear, grown, end = clear_in_python, grown_rows, clear_entries
 
-    @staticmethod
     @kernel
     def update(trace, agent, step, row, step_size, ended):
         """The update of the module's text."""
@@ -72,13 +71,11 @@ class CorrectedTrace(NamedTuple):
         counts = self.counts.grown(self.counts.head.size, 2 * self.counts.pairs.shape[0] + pairs)
         return enlarged(self, pairs=counts.pairs.shape[0])._replace(counts=counts)
 
-    @staticmethod
     @kernel
     def has_room(trace, pairs):
         """Whether an episode with this many new pairs fits in."""
         return trace.counts.pairs.shape[0] - trace.counts.size[0] >= pairs
 
-    @staticmethod
     @kernel
     def update(trace, agent, step, row, step_size, ended):
         """The update of the module's text."""
@@ -89,7 +86,6 @@ class CorrectedTrace(NamedTuple):
             correct(trace, agent, row, ahead)
         average(trace, agent, row, step_size)
 
-    @staticmethod
     @kernel
     def end(trace, agent, coins, step_size):
         """Keep the values of this episode's next rows as they are now."""

@@ -76,7 +76,6 @@ class ExpectedTrace(NamedTuple):
         check_size(rows, self.mixed.shape[1])
         return grown_rows(self, rows, capacity)
 
-    @staticmethod
     @kernel
     def update(trace, agent, step, row, step_size, ended):
         """The update of the module's text."""
@@ -92,7 +91,6 @@ class ExpectedTrace(NamedTuple):
             for k in range(trace.number.size):
                 agent.tables.values[k, i] += step_size * memory.delta_t[i] * trace.mixed[k, i]
 
-    @staticmethod
     @kernel
     def end(trace, agent, coins, step_size):
         """No update waits for the end of an episode."""

@@ -36,7 +36,7 @@ EPSILON = 0.1
 
 @dataclass(frozen=True)
 class Exploration(KernelSettings):
-    """Base of the ways to explore: settings with kernels as static methods.
+    """Base of the ways to explore: settings with kernels.
 
         probabilities(exploration, q, state, legal, rate, out)    writes π(·|state) into out, float64[A]
         count_action(exploration, state, action, n_actions)       optional: an action has been taken
@@ -84,7 +84,6 @@ class Softmax(Exploration):
         """Nothing but its class: τ comes as `rate`."""
         return form(type(self), ("unused",))(0.0)
 
-    @staticmethod
     @kernel
     def probabilities(exploration, q, state, legal, rate, out):
         """π(·|state)."""
@@ -106,7 +105,6 @@ class _Bonus(Exploration):
         if arrays["visits"].min(initial=0) < 0:
             raise ValueError("exploration_visits must not be negative")
 
-    @staticmethod
     @kernel
     def count_action(exploration, state, action, n_actions):
         """n(state, action) += 1."""
@@ -124,7 +122,6 @@ class CountBonus(_Bonus):
       scale: c, positive.
     """
 
-    @staticmethod
     @kernel
     def probabilities(exploration, q, state, legal, rate, out):
         """π(·|state)."""
@@ -164,14 +161,12 @@ class EpsilonPerStay(Exploration):
         if (arrays["stays"] < 0).any() or (arrays["stays"] > arrays["visits"]).any():
             raise ValueError("exploration_stays must be between 0 and exploration_visits")
 
-    @staticmethod
     @kernel
     def probabilities(exploration, q, state, legal, rate, out):
         """π(·|state)."""
         n = exploration.visits[state]
         epsilon_greedy(q, legal, rate * exploration.stays[state] / n if n > 0 else rate, out)
 
-    @staticmethod
     @kernel
     def count_action(exploration, state, action, n_actions):
         """n(state) += 1, and m(state) += 1 where the action before was taken elsewhere."""
@@ -207,7 +202,6 @@ class ReturnBonus(_Bonus):
         if arrays["returns"][0] < 0 or arrays["returns"][2] < 0 or arrays["spread"][0] < 0:
             raise ValueError("exploration_returns and exploration_spread must not be negative")
 
-    @staticmethod
     @kernel
     def probabilities(exploration, q, state, legal, rate, out):
         """π(·|state)."""
@@ -215,7 +209,6 @@ class ReturnBonus(_Bonus):
         visits = exploration.visits[state * A : (state + 1) * A]
         optimistic_greedy(q, visits, legal, exploration.scale * exploration.spread[0], 1.0, rate, out)
 
-    @staticmethod
     @kernel
     def count_reward(exploration, reward, discount, first, last):
         """Add to the return of the episode; at its end, to σ."""
@@ -291,7 +284,6 @@ class GivenPolicy(Exploration):
         """The table knows states that the learner has not met."""
         return self.compiled(sizes), state
 
-    @staticmethod
     @kernel
     def probabilities(exploration, q, state, legal, rate, out):
         """π(·|state)."""

@@ -64,7 +64,6 @@ class LearnedComponents(KernelSettings):
         }
         return form_of(self, arrays)
 
-    @staticmethod
     @kernel
     def divide(form, step, reward):
         """Learn from the transition, and write the reward in c + 1 components into `reward`."""

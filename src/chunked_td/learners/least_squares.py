@@ -54,7 +54,7 @@ class LeastSquaresTrace(NamedTuple):
     scratch: Annotated[np.ndarray, "float64[3, rows]"]  # φ − γφ', A⁻¹ e, (φ − γφ')ᵀ A⁻¹
     ridge: float
 
-    clear, end = clear_in_python, staticmethod(clear_entries)
+    clear, end = clear_in_python, clear_entries
 
     def grown(self, rows: int, capacity: int) -> LeastSquaresTrace:
         """The same with room for more table rows and more live entries."""
@@ -62,7 +62,6 @@ class LeastSquaresTrace(NamedTuple):
         larger.inverse[:old, :old] = self.inverse
         return larger._replace(entries=self.entries.grown(rows, capacity))
 
-    @staticmethod
     @kernel
     def update(trace, agent, step, row, step_size, ended):
         """The update of the module's text; λ is one for all reward components."""

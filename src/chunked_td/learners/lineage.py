@@ -84,7 +84,7 @@ class LineageTrace(NamedTuple):
     zero: bool  # whether nothing passes a return
     steps: bool  # whether C counts single steps
 
-    clear, grown, end = clear_in_python, grown_rows, staticmethod(clear_entries)
+    clear, grown, end = clear_in_python, grown_rows, clear_entries
 
     def with_room(self, steps: int) -> LineageTrace:
         """The same traces with room for the pairs of this many more steps."""
@@ -106,13 +106,11 @@ class LineageTrace(NamedTuple):
         if np.unique(keys).size != keys.size or arrays["trace_visited"].max(initial=0) > clock[0]:
             raise ValueError("trace_shared, trace_visited: a pair must be there once, and no visit lie in the future")
 
-    @staticmethod
     @kernel
     def has_room(trace, steps):
         """Whether the pairs of this many steps fit in."""
         return trace.shared.shape[0] >= 2 * (trace.clock[1] + new_pairs(trace, steps))
 
-    @staticmethod
     @kernel
     def update(trace, agent, step, row, step_size, ended):
         """The update of the module's text."""

@@ -27,9 +27,8 @@ class WeightedTrace(NamedTuple):
     followed: Annotated[np.ndarray, "float64[one]"]  # F
     emphatic: bool
 
-    clear, grown, end = clear_in_python, grown_rows, staticmethod(clear_entries)
+    clear, grown, end = clear_in_python, grown_rows, clear_entries
 
-    @staticmethod
     @kernel
     def update(trace, agent, step, row, step_size, ended):
         """The update of the module's text."""

@@ -184,16 +184,14 @@ class ForwardCounts(NamedTuple):
     counts: Counts
     latest: Annotated[np.ndarray, "int64[one]"]  # the pair of the transition observed last
 
-    has_room = staticmethod(_has_room)
+    has_room = _has_room
 
-    @staticmethod
     @kernel
     def observe(model, step, counting):
         """Count the transition; or only find it, for a model that was shown another one."""
         row = step.state * code(step.n_actions) + step.action
         model.latest[0] = count_or_find(model.counts, row, step.percept, counting)
 
-    @staticmethod
     @kernel
     def chance(step, action, part):
         """P̂(x'|x, action) of what came."""
@@ -202,13 +200,11 @@ class ForwardCounts(NamedTuple):
             return pair_probability(model.counts, row, model.latest[0])
         return probability(model.counts, row, step.percept)
 
-    @staticmethod
     @kernel
     def knows(step, action):
         """Whether anything is known of (x, action)."""
         return is_known(step.model.counts, step.state * code(step.n_actions) + action)
 
-    @staticmethod
     @kernel
     def overlap(step, a, b, part):
         """Σ_{x'} P̂(x'|x,a) P̂(x'|x,b)."""
@@ -224,7 +220,6 @@ class ForwardCounts(NamedTuple):
             total += share * _mass_beyond(counts, row + a, row + b)
         return total
 
-    @staticmethod
     @kernel
     def following(step, action, outcome):
         """The outcome after `outcome`, the first after −1; −1 if there is none."""
@@ -232,19 +227,16 @@ class ForwardCounts(NamedTuple):
             return step.model.counts.head[step.state * code(step.n_actions) + action]
         return step.model.counts.pairs[outcome, FOLLOWING]
 
-    @staticmethod
     @kernel
     def target(step, action, outcome):
         """The next state of an outcome."""
         return step.model.counts.pairs[outcome, TARGET]
 
-    @staticmethod
     @kernel
     def weight(step, action, outcome):
         """P̂ of an outcome."""
         return pair_probability(step.model.counts, step.state * code(step.n_actions) + action, outcome)
 
-    @staticmethod
     @kernel
     def unlisted_squares(step, action):
         """Σ P̂² over the outcomes that have a prior but were never seen."""
@@ -252,7 +244,6 @@ class ForwardCounts(NamedTuple):
         share = unseen_share(counts, origin)
         return 0.0 if share == 0.0 else unseen_number(counts, origin) * share * share
 
-    @staticmethod
     @kernel
     def visits(step, state):
         """n(state): how often it was left."""
@@ -280,9 +271,8 @@ class PartCounts(NamedTuple):
     latest: Annotated[np.ndarray, "int64[d]"]  # the pairs of the transition observed last
     value: Annotated[np.ndarray, "int64[d]"]  # what each part came to be
 
-    has_room = staticmethod(_has_room)
+    has_room = _has_room
 
-    @staticmethod
     @kernel
     def observe(model, step, counting):
         """Count the transition once for every part; or only find its parts."""
@@ -292,14 +282,12 @@ class PartCounts(NamedTuple):
             model.value[i] = part_value(step.components, step.tables, i, step.next_state)
             model.latest[i] = count_or_find(model.counts, row + i, model.value[i], counting)
 
-    @staticmethod
     @kernel
     def knows(step, action):
         """Whether anything is known of (x, action)."""
         origin = (step.state * code(step.n_actions) + action) * step.model.latest.size
         return is_known(step.model.counts, origin)
 
-    @staticmethod
     @kernel
     def chance(step, action, part):
         """P̂(x'^part|x, action) of what came; for WHOLE the product over all parts."""
@@ -344,9 +332,8 @@ class BackwardCounts(NamedTuple):
 
     counts: Counts
 
-    has_room = staticmethod(_has_room)
+    has_room = _has_room
 
-    @staticmethod
     @kernel
     def observe(model, step, counting):
         """Count the transition from its end: x' ← x, or (x', a') ← (x, a)."""
@@ -358,7 +345,6 @@ class BackwardCounts(NamedTuple):
         elif step.next_action >= 0:
             increment(model.counts, step.next_state * A + step.next_action, step.state * A + step.action)
 
-    @staticmethod
     @kernel
     def came_from(step):
         """P̂^π(x_{t−1}|x_t) or P̂^π(x_{t−1},a_{t−1}|x_t,a_t); 0 at the start, where the traces are empty."""

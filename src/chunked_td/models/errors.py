@@ -21,7 +21,7 @@ from chunked_td._settings import KernelSettings
 
 @dataclass(frozen=True)
 class ModelError(KernelSettings):
-    """Base of the model errors: settings with a kernel `misread(error, step)`, a static method.
+    """Base of the model errors: settings with a kernel `misread(error, step)`.
 
     The kernel is called once per transition and returns the next state that the model sees, or −1 if it does not look.
     `error.seen[0]` holds the answer until the next transition.
@@ -40,7 +40,6 @@ class ModelError(KernelSettings):
         """What kernels see: a NamedTuple of the settings and of the arrays."""
         return form_of(self, {**self.make_arrays(sizes["S"], sizes["A"]), "seen": np.zeros(1, np.int64)})
 
-    @staticmethod
     @kernel
     def seen_state(error, step):
         """The next state as the models saw it, or −1."""
@@ -99,7 +98,6 @@ class CorruptedModel(ModelError):
         wrong = wrong_states(states, self.seed, self.states)
         return {"wrong": wrong, "offset": offset, "visits": np.zeros(rows, np.int64)}
 
-    @staticmethod
     @kernel
     def misread(error, step):
         """The wrong state at every 1/f-th visit."""
@@ -132,7 +130,6 @@ class PermutedModel(ModelError):
         permuted = np.random.default_rng([self.seed, 1]).random(states * n_actions) < self.share
         return {"wrong": wrong_states(states, self.seed, self.states), "permuted": permuted}
 
-    @staticmethod
     @kernel
     def misread(error, step):
         """The permuted state, from a permuted (s, a)."""
@@ -159,7 +156,6 @@ class StaleModel(ModelError):
         """How many episodes have begun."""
         return {"episodes": np.zeros(1, np.int64)}
 
-    @staticmethod
     @kernel
     def misread(error, step):
         """The true state, or −1 once enough was seen."""

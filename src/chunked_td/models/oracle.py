@@ -47,20 +47,17 @@ class Oracle(NamedTuple):
         chances, marginals = np.zeros((n_actions, c)), np.zeros((n_actions, width))
         return cls(static(int(all_actions)), chances, marginals, start, np.zeros(c, np.int64), np.zeros(c))
 
-    @staticmethod
     @kernel
     def leave(model, state, before):
         """Remember the state that the next transition leaves."""
         for j in range(state.size):
             before[j] = state[j]
 
-    @staticmethod
     @kernel
     def truth(model, env, before, after):
         """What this model has to see of a transition."""
         return TrueTransition(env, before, after)
 
-    @staticmethod
     @kernel
     def observe(model, step, counting):
         """Ask the environment about the transition, for the actions that the source may ask about."""
@@ -71,7 +68,6 @@ class Oracle(NamedTuple):
         else:
             ask(model, step.truth, step.action)
 
-    @staticmethod
     @kernel
     def overlap(step, a, b, part):
         """Σ_{x'} P(x'|x,a) P(x'|x,b): a product over independent components."""
@@ -84,7 +80,6 @@ class Oracle(NamedTuple):
                 product *= total
         return product
 
-    @staticmethod
     @kernel
     def following(step, action, outcome):
         """The next state after `outcome`, in the order of ids, that can come of `action`; −1 if there is none.
@@ -115,13 +110,11 @@ class Oracle(NamedTuple):
             found = found * step.tables.nvec[j] + model.imagined[j]
         return found
 
-    @staticmethod
     @kernel
     def target(step, action, outcome):
         """The next state of an outcome: outcomes are numbered as states are."""
         return outcome
 
-    @staticmethod
     @kernel
     def weight(step, action, outcome):
         """P of an outcome."""
@@ -155,7 +148,6 @@ class TableOracle(NamedTuple):
         starts = np.searchsorted(pair[new], np.arange(first.size)).astype(np.int64)
         return cls(starts, target[new], np.minimum(chances, 1.0))
 
-    @staticmethod
     @kernel
     def chance(step, action, part):
         """P(x'|x, action) of what came, or of a part of it."""
@@ -166,7 +158,6 @@ class TableOracle(NamedTuple):
                 total += model.weights[k]
         return min(total, 1.0)
 
-    @staticmethod
     @kernel
     def overlap(step, a, b, part):
         """Σ_{x'} P(x'|x,a) P(x'|x,b), or of a part of x'."""
@@ -186,7 +177,6 @@ class TableOracle(NamedTuple):
                     total += model.weights[k] * model.weights[m]
         return total
 
-    @staticmethod
     @kernel
     def following(step, action, outcome):
         """The outcome after `outcome`, the first after −1; −1 if there is none."""

@@ -25,7 +25,6 @@ class Predictions(NamedTuple):
         """Nothing answered yet."""
         return zeros(cls, {"A": n_actions, "k": columns, "n": outcomes, "m": n_actions + 1})
 
-    @staticmethod
     @kernel
     def chance(step, action, part):
         """Π_j P̂(x'^j|x, action) of what came, over all components or over those that decide reward `part`."""
@@ -35,25 +34,21 @@ class Predictions(NamedTuple):
                 product *= chances[j]
         return product
 
-    @staticmethod
     @kernel
     def overlap(step, a, b, part):
         """Σ_{x'} P̂(x'|x,a) P̂(x'|x,b)."""
         return step.model.overlaps[a, b]
 
-    @staticmethod
     @kernel
     def following(step, action, outcome):
         """The outcome after `outcome`, the first after −1; −1 if there is none."""
         return listed_after(step.model.start, action, outcome)
 
-    @staticmethod
     @kernel
     def target(step, action, outcome):
         """The next state of an outcome."""
         return step.model.targets[outcome]
 
-    @staticmethod
     @kernel
     def weight(step, action, outcome):
         """P̂ of an outcome."""

@@ -36,7 +36,6 @@ class Later(NamedTuple):
 
     zero: float = 0.0
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """Not known yet."""

@@ -34,21 +34,18 @@ class GivenNumbers(NamedTuple):
     numbers: Annotated[np.ndarray, "float32[m]"]
     whole: int
 
-    mixture = expected_mixture = staticmethod(_number)
+    mixture = expected_mixture = _number
 
-    @staticmethod
     @kernel
     def chance(step, action, part):
         """P̂(x'|x,a) of what came, for the action taken."""
         return _number(step, part)
 
-    @staticmethod
     @kernel
     def overlap(step, a, b, part):
         """Σ_{x'} P̂(x'|x,a)², for the action taken."""
         return _number(step, -1)
 
-    @staticmethod
     @kernel
     def expected_choice(step):
         """Σ_{x'} P̂(x'|x,a)², where the next states offer no choice."""
@@ -60,7 +57,6 @@ class NumberReader(NamedTuple):
 
     width: int = 1
 
-    @staticmethod
     @kernel
     def answers_at(reader, numbers, column, state):
         """The model of one step."""
@@ -78,7 +74,6 @@ class ChanceReader(NamedTuple):
         """For so many state components and actions."""
         return cls(components * n_actions, Predictions.empty(n_actions, components))
 
-    @staticmethod
     @kernel
     def answers_at(reader, numbers, column, state):
         """The model of one step."""
@@ -128,7 +123,6 @@ class OutcomeReader(NamedTuple):
             relative,
         )
 
-    @staticmethod
     @kernel
     def answers_at(reader, numbers, column, state):
         """The model of one step: what the heads say of changes and categories, as values of the components."""

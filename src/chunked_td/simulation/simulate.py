@@ -266,7 +266,7 @@ def check_source(source: LambdaSource) -> None:
     if not source.is_compiled:
         raise ValueError(
             f"lambda_source {source!r} is plain Python, which counts take; networks take sources whose "
-            f"lambda_t is a kernel: a static method lambda_t(source, step, i) under @chunked_td.kernel"
+            f"lambda_t is a kernel: lambda_t(source, step, i) under @chunked_td.kernel"
         )
 
 

@@ -175,13 +175,11 @@ class LimitModel(NamedTuple):
         node = np.zeros(1, np.int64)
         return cls(*oracle, state_visits(pairs) * MANY, _predecessors(chain, pairs), node)
 
-    @staticmethod
     @kernel
     def came_from(step):
         """P^π(x_{t−1}|x_t), or for SARSA P^π(x_{t−1},a_{t−1}|x_t,a_t)."""
         return step.model.came[step.model.node[0]]
 
-    @staticmethod
     @kernel
     def visits(step, state):
         """n(state), after ever more episodes."""

@@ -64,15 +64,14 @@ class AccumulatedCharge(NamedTuple):
 
     n_actions = 2  # two at time 0, one afterwards
     n_rewards = 1  # a scalar reward
-    reset = staticmethod(begin_at_zero)  # at time 0 without charge
-    miss = staticmethod(not_first_action)  # gives the bonus away
+    reset = begin_at_zero  # at time 0 without charge
+    miss = not_first_action  # gives the bonus away
 
     @property
     def draws(self) -> int:
         """One number per charging step in `prepare`, one per charging step taken."""
         return self.points
 
-    @staticmethod
     @kernel
     def prepare(env: Any, rng: Stream) -> None:
         """Draw k distinct time steps out of 1..H−1, every set equally likely (Floyd's method)."""
@@ -81,7 +80,6 @@ class AccumulatedCharge(NamedTuple):
             t = 1 + int(uniform(rng) * last)
             env.charging[last if env.charging[t] else t] = 1
 
-    @staticmethod
     @kernel
     def step(env: Any, rng: Stream, state: np.ndarray, action: int, reward: np.ndarray) -> bool:
         """Note the first action, or gather charge; pay at time H."""
@@ -102,13 +100,11 @@ class AccumulatedCharge(NamedTuple):
         reward[0] = env.bonus + surplus if state[0] == 1 else -surplus
         return True
 
-    @staticmethod
     @kernel
     def legal(env: Any, state: np.ndarray) -> int:
         """Count the actions: two at time 0, one afterwards."""
         return 2 if state[2] == 0 else 1
 
-    @staticmethod
     @kernel
     def probability(env: Any, state: np.ndarray, action: int, next_state: np.ndarray, out: np.ndarray) -> None:
         """Write the probability of each component's next value into `out`."""

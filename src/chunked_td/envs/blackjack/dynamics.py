@@ -60,7 +60,6 @@ class Blackjack(NamedTuple):
                     total[state] = total.get(state, 0.0) + p * q * r
         return [(p, state) for state, p in total.items()]
 
-    @staticmethod
     @kernel
     def reset(env: Any, rng: Stream, state: np.ndarray) -> None:
         """Deal two cards to the player and one to the dealer."""
@@ -71,7 +70,6 @@ class Blackjack(NamedTuple):
         state[2] = 1 if soft else 0
         env.fresh[0] = True
 
-    @staticmethod
     @kernel
     def step(env: Any, rng: Stream, state: np.ndarray, action: int, reward: np.ndarray) -> bool:
         """Hit, or stick and let the dealer play."""
@@ -94,19 +92,16 @@ class Blackjack(NamedTuple):
                 reward[0] = 1.5
         return True
 
-    @staticmethod
     @kernel
     def legal(env: Any, state: np.ndarray) -> int:
         """Both actions."""
         return 2
 
-    @staticmethod
     @kernel
     def miss(env: Any, first_action: int, state: np.ndarray) -> bool:
         """Going over 21."""
         return state[0] > 21
 
-    @staticmethod
     @kernel
     def probability(env: Any, state: np.ndarray, action: int, next_state: np.ndarray, out: np.ndarray) -> None:
         """P(sum' | x, a) into out[0]; the dealer's card stays, and the sum tells whether the ace is still usable."""

@@ -41,11 +41,10 @@ class ChainAndSplit(NamedTuple):
         return (self.horizon + 2 + self.width,)
 
     n_rewards = 1  # a scalar reward
-    reset = staticmethod(begin_at_zero)
-    miss = staticmethod(not_first_action)  # leaves the chain aside
+    reset = begin_at_zero
+    miss = not_first_action  # leaves the chain aside
     draws = 1  # the split takes one number
 
-    @staticmethod
     @kernel
     def step(env: Any, rng: Stream, state: np.ndarray, action: int, reward: np.ndarray) -> bool:
         """Choose a branch, then follow it."""
@@ -65,13 +64,11 @@ class ChainAndSplit(NamedTuple):
         reward[0] = env.leaf_rewards[leaf]
         return True
 
-    @staticmethod
     @kernel
     def legal(env: Any, state: np.ndarray) -> int:
         """Count the actions: n in the start state, one elsewhere."""
         return env.n_actions if state[0] == 0 else 1
 
-    @staticmethod
     @kernel
     def probability(env: Any, state: np.ndarray, action: int, next_state: np.ndarray, out: np.ndarray) -> None:
         """Write P(s' | s, a) into out[0]."""

@@ -54,7 +54,7 @@ class KeyToDoor(NamedTuple):
         return (2,) * (self.distractors + 3) + (self.horizon + 1,)
 
     n_actions = 2  # pick key (0) and unlock (1)
-    reset = staticmethod(begin_at_zero)  # at time 0 with everything off
+    reset = begin_at_zero  # at time 0 with everything off
 
     @property
     def n_rewards(self) -> int:
@@ -63,7 +63,6 @@ class KeyToDoor(NamedTuple):
 
     draws = 1  # the leading bits of one number are the coins of a step
 
-    @staticmethod
     @kernel
     def step(env: Any, rng: Stream, state: np.ndarray, action: int, reward: np.ndarray) -> bool:
         """Apply the action where it counts, toss the coins, and pay for the state that comes of it."""
@@ -92,19 +91,16 @@ class KeyToDoor(NamedTuple):
             reward[n + 3] = 0.0
         return t == h
 
-    @staticmethod
     @kernel
     def legal(env: Any, state: np.ndarray) -> int:
         """Count the actions: always two."""
         return 2
 
-    @staticmethod
     @kernel
     def miss(env: Any, first_action: int, state: np.ndarray) -> bool:
         """Tell whether the episode ended without the treasure."""
         return state[env.distractors + 2] == 0
 
-    @staticmethod
     @kernel
     def probability(env: Any, state: np.ndarray, action: int, next_state: np.ndarray, out: np.ndarray) -> None:
         """Write the probability of each component's next value into `out`."""

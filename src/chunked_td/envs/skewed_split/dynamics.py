@@ -41,7 +41,7 @@ class SkewedSplit(NamedTuple):
 
     n_actions = 1  # one action everywhere
     n_rewards = 1  # a scalar reward
-    reset = staticmethod(begin_at_zero)
+    reset = begin_at_zero
     draws = 1  # the branch takes one number
 
     @property
@@ -49,7 +49,6 @@ class SkewedSplit(NamedTuple):
         """The lead-in and the branch."""
         return self.length + 1
 
-    @staticmethod
     @kernel
     def step(env: Any, rng: Stream, state: np.ndarray, action: int, reward: np.ndarray) -> bool:
         """Walk the lead-in, then branch."""
@@ -65,13 +64,11 @@ class SkewedSplit(NamedTuple):
             reward[0] = env.prize
         return True
 
-    @staticmethod
     @kernel
     def legal(env: Any, state: np.ndarray) -> int:
         """Count the actions: always one."""
         return 1
 
-    @staticmethod
     @kernel
     def probability(env: Any, state: np.ndarray, action: int, next_state: np.ndarray, out: np.ndarray) -> None:
         """Write P(s' | s) into out[0]."""

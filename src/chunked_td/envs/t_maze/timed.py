@@ -59,13 +59,11 @@ class TimedTMaze(NamedTuple):
     n_rewards = 1  # a scalar reward
     draws = 1  # the goal of an episode
 
-    @staticmethod
     @kernel
     def prepare(env: Any, rng: Stream) -> None:
         """Forget what was counted."""
         env.counts[:] = 0
 
-    @staticmethod
     @kernel
     def reset(env: Any, rng: Stream, state: np.ndarray) -> None:
         """Draw the goal; the first percept is kept."""
@@ -76,7 +74,6 @@ class TimedTMaze(NamedTuple):
         if env.slots > 0:
             state[1] = 1 + state[0]
 
-    @staticmethod
     @kernel
     def step(env: Any, rng: Stream, state: np.ndarray, action: int, reward: np.ndarray) -> bool:
         """Move, look, and remember what was not expected."""
@@ -111,13 +108,11 @@ class TimedTMaze(NamedTuple):
         state[0] = arrived
         return ended
 
-    @staticmethod
     @kernel
     def legal(env: Any, state: np.ndarray) -> int:
         """Count the actions: always four."""
         return 4
 
-    @staticmethod
     @kernel
     def miss(env: Any, first_action: int, state: np.ndarray) -> bool:
         """Tell whether the episode ended elsewhere than at the goal."""

@@ -32,7 +32,7 @@ from chunked_td.seeding import Stream
 
 @dataclass(frozen=True)
 class Planner(KernelSettings):
-    """Base of the planners: settings with a kernel `plan`, a static method.
+    """Base of the planners: settings with a kernel `plan`.
 
         plan(planner, agent, row, epsilon, step_size, over)
 

@@ -41,7 +41,6 @@ class CertaintyEquivalence(Planner):
         "direct": check_flag,
     }
 
-    @staticmethod
     @kernel
     def plan(planner, agent, row, epsilon, step_size, over):
         """Sweep until the values stand still."""

@@ -40,7 +40,6 @@ class Dyna(Planner):
         """One number for the row, one for the outcome."""
         return self.steps * (1 if self.expected else 2)
 
-    @staticmethod
     @kernel
     def plan(planner, agent, row, epsilon, step_size, over):
         """`steps` updates."""

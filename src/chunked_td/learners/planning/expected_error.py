@@ -46,7 +46,6 @@ class ExpectedError(KernelSettings):
         """Σ d and Σ d² of every row, where there is a guard."""
         return {"gap": f"float64[{'rows' if self.guard else 1}, 2]"}
 
-    @staticmethod
     @kernel
     def expect(source, agent, row, epsilon):
         """δ_t ← ρ δ̄_t + (1 − ρ) δ_t."""

@@ -52,7 +52,6 @@ class PrioritisedSweeping(Planner):
         if not np.array_equal(place, wanted) or not (arrays["priority"] >= 0).all():
             raise ValueError("planner_place must be the places in planner_queue")
 
-    @staticmethod
     @kernel
     def plan(planner, agent, row, epsilon, step_size, over):
         """Up to `steps` backups, the largest error first."""

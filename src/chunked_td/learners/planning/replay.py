@@ -50,7 +50,6 @@ class Replay(Planner):
         if arrays["past"].min() < 0 or arrays["number"][0] < 0:
             raise ValueError("past and number must not be negative")
 
-    @staticmethod
     @kernel
     def plan(planner: Any, agent: Any, row: int, epsilon: float, step_size: float, over: bool) -> None:
         """Remember the row; `steps` updates."""

@@ -31,7 +31,6 @@ class SmoothedReward(KernelSettings):
 
     checks: ClassVar = {"per_transition": check_flag}
 
-    @staticmethod
     @kernel
     def read(source, planning, step, row, i):
         """The mean reward; the reward that came where the model has none."""

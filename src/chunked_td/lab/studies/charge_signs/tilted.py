@@ -44,7 +44,6 @@ class TiltedLambda(LambdaSource):
             check_unit(name, getattr(self, name))
         check_whole("trial", self.trial, 0)
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """The formula."""
@@ -57,7 +56,6 @@ class TiltedLambda(LambdaSource):
         p = source.high if charge > source.mean[step.state % times] else source.low
         return p * p if source.expected else p
 
-    @staticmethod
     @kernel
     def after_step(source, step, reward, td_error, ended):
         """Count the visit, and average the charge at this time."""

@@ -48,13 +48,11 @@ class FallingLambda(LambdaSource):
     needs = Needs.NOTHING
     arrays: ClassVar[Mapping[str, str]] = {"episodes": "float64[1]"}
 
-    @staticmethod
     @kernel
     def lambda_t(source, step, i):
         """1/√k; the first step of an episode has no λ."""
         return 1.0 / max(source.episodes[0], 1.0) ** 0.5
 
-    @staticmethod
     @kernel
     def after_step(source, step, reward, td_error, ended):
         """Count episodes at their first step."""
