@@ -12,23 +12,12 @@ from __future__ import annotations
 import chunked_td._interrupt  # noqa: F401 (first: it sees to Ctrl-C while the rest loads)
 
 # isort: split
-import ast
-from pathlib import Path
-
-from chunked_td._loading import lazy_names
+from chunked_td._loading import lazy_names, stub_names
 from chunked_td.registration import register_with_gymnasium
 
 __version__ = "0.2.0.dev0"
 
-
-def _public_names() -> dict[str, str]:
-    """Where each public name is defined: the imports of `__init__.pyi`."""
-    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom) and node.module]
-    return {alias.name: node.module for node in imports for alias in node.names if node.module}
-
-
-_NAMES = _public_names()
+_NAMES = stub_names(__file__)
 
 LEARNERS = tuple(
     name for name, home in _NAMES.items() if home in ("chunked_td.learners.named", "chunked_td.learners.sutton_singh")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import importlib.util
@@ -37,6 +38,13 @@ def require(what: str, package: str) -> None:
     """Raise ModuleNotFoundError, saying what to install for `what`, if a package is missing."""
     if importlib.util.find_spec(package) is None:
         raise with_extra(what, ModuleNotFoundError(f"No module named {package!r}", name=package))
+
+
+def stub_names(package_file: str) -> dict[str, str]:
+    """The names that the stub of a package, `__init__.pyi`, imports, and the module that each is imported from."""
+    stub = ast.parse(Path(package_file).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom) and node.module]
+    return {alias.name: node.module for node in imports for alias in node.names if node.module}
 
 
 def lazy_names(

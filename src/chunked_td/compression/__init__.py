@@ -15,15 +15,10 @@ compressor. `chunked_td.deep.memory` uses the same idea as the memory of an agen
 Names load when they are first used, because JAX takes long to import.
 """
 
-from __future__ import annotations
+from chunked_td._loading import lazy_names, stub_names
 
-from typing import TYPE_CHECKING
+_NAMES = stub_names(__file__)
 
-from chunked_td._loading import lazy_names
+__all__ = [*_NAMES]  # pyright: ignore[reportUnsupportedDunderAll]
 
-if TYPE_CHECKING:
-    from chunked_td.compression.compressor import Compressed, HistoryCompressor, LevelReading
-
-__all__ = ["Compressed", "HistoryCompressor", "LevelReading"]
-
-__getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(__all__, "chunked_td.compression.compressor"))
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)

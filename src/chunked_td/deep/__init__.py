@@ -11,58 +11,13 @@
 
 Tasks are in `chunked_td.envs.tasks`; the studies in `chunked_td.lab.studies`, `deep` and `hidden`.
 
-Names load when they are first used, because JAX takes long to import.
+Names load when they are first used, because JAX takes long to import; `__init__.pyi` lists them.
 """
 
-from __future__ import annotations
+from chunked_td._loading import lazy_names, stub_names
 
-from typing import TYPE_CHECKING
+_NAMES = stub_names(__file__)
 
-from chunked_td._loading import lazy_names
+__all__ = [*_NAMES]  # pyright: ignore[reportUnsupportedDunderAll]
 
-if TYPE_CHECKING:
-    from chunked_td.deep.lambdas import (
-        DeepBackward,
-        DeepConstant,
-        DeepLambdaGreedy,
-        DeepMature,
-        DeepMetaGradient,
-        DeepPercepts,
-        DeepRecurrent,
-        DeepTrueModel,
-        DeepValueKernel,
-        RecurrentPercepts,
-    )
-    from chunked_td.deep.learner import DeepLearner
-    from chunked_td.deep.memory import RecurrentMemory
-    from chunked_td.deep.rollouts import DeepRollout, RolloutLambda
-    from chunked_td.envs.spaces import Categories, Continuous, Grid
-
-__all__ = [
-    "Categories",
-    "Continuous",
-    "DeepBackward",
-    "DeepConstant",
-    "DeepLambdaGreedy",
-    "DeepLearner",
-    "DeepMature",
-    "DeepMetaGradient",
-    "DeepPercepts",
-    "DeepRecurrent",
-    "DeepRollout",
-    "DeepTrueModel",
-    "DeepValueKernel",
-    "Grid",
-    "RecurrentMemory",
-    "RecurrentPercepts",
-    "RolloutLambda",
-]
-
-_HOMES = {
-    "DeepLearner": "chunked_td.deep.learner",
-    "RecurrentMemory": "chunked_td.deep.memory",
-    **dict.fromkeys(("DeepRollout", "RolloutLambda"), "chunked_td.deep.rollouts"),
-    **dict.fromkeys(("Categories", "Continuous", "Grid"), "chunked_td.envs.spaces"),
-}
-
-__getattr__, __dir__ = lazy_names(__name__, {name: _HOMES.get(name, "chunked_td.deep.lambdas") for name in __all__})
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)

@@ -16,6 +16,7 @@
 "The state" holds in the limit: what learns does so from a transition before it says λ of it (see `base`).
 """
 
+# ruff: noqa: F401 (names are imported from here)
 from __future__ import annotations
 
 import warnings
@@ -62,25 +63,3 @@ def read_source(text: str) -> DeepLambda:
             warnings.warn(f"lambda: {text} is now called {found.id}", DeprecationWarning, stacklevel=2)
         return found
     return DeepConstant(number)
-
-
-__all__ = [
-    "SOURCES",
-    "DeepBackward",
-    "DeepConstant",
-    "DeepLambda",
-    "DeepLambdaGreedy",
-    "DeepMature",
-    "DeepMetaGradient",
-    "DeepPercepts",
-    "DeepRecurrent",
-    "DeepSwitch",
-    "DeepTrueModel",
-    "DeepValueKernel",
-    "NextDraws",
-    "RecurrentPercepts",
-    "SourceSizes",
-    "StreamCredit",
-    "Transitions",
-    "read_source",
-]
