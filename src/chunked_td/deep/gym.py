@@ -17,7 +17,8 @@ from chunked_td._checks import check_numbers
 from chunked_td.envs.spaces import Categories, Grid, Unbounded, read_inputs, read_space
 from chunked_td.learners.copies import one_copy, reset_mode
 from chunked_td.learners.inputs import check_end, check_reward, count_rewards, is_vector_environment
-from chunked_td.learners.loop import generator_of, reset, set_random_state, step
+from chunked_td.learners.loop import generator_of, random_state, reset, set_random_state, step
+from chunked_td.learners.schedule import plain
 
 _FARTHEST = 10.0  # standard deviations of a normalised observation
 
@@ -134,7 +135,7 @@ class Environments:
             shown.append((observation, check_reward(reward), terminated, truncated))
             self.actions[k].append(actions[k].tolist())
             if terminated or truncated:
-                self.begun[k], self.actions[k] = _random_state(one), []
+                self.begun[k], self.actions[k] = plain(random_state(one)), []
                 observation = reset(one)[0]
             fresh.append(observation)
         observations, rewards, terminated, truncated = zip(*shown, strict=True)
@@ -211,18 +212,6 @@ def _flags(name: str, values: Any) -> np.ndarray:
     return np.array([check_end(name, value) for value in values])
 
 
-def _random_state(env: Any) -> Any:
-    generator = generator_of(env)
-    return None if generator is None else _plain(generator.bit_generator.state)
-
-
-def _plain(value: Any) -> Any:
-    """JSON-able."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
 class Normaliser:
     """Observations less their mean over their standard deviation so far; rewards over the size of discounted returns.
 
@@ -270,7 +259,7 @@ class Normaliser:
 
     def state(self) -> dict[str, Any]:
         """For a file."""
-        return {"seen": _plain(self.seen), "paid": _plain(self.paid), "returns": self.returns.tolist()}
+        return {"seen": plain(self.seen), "paid": plain(self.paid), "returns": self.returns.tolist()}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """What `state` gave."""

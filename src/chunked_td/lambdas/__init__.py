@@ -24,9 +24,10 @@ from __future__ import annotations
 from typing import Any
 
 from chunked_td.lambdas.base import LambdaSource, Needs, as_lambda_source
-from chunked_td.lambdas.names import classes_in
+from chunked_td.lambdas.names import classes_in, group_order
 
-_FOUND = classes_in(__name__, __path__, LambdaSource, skip=("on_device", "reading"))  # on_device imports JAX
+_SKIPPED = ("on_device", "reading")  # on_device imports JAX
+_FOUND = sorted(classes_in(__name__, __path__, LambdaSource, skip=_SKIPPED), key=group_order)
 
 FEATURE_SOURCES: dict[str, type[LambdaSource]] = {cls.id: cls for cls in _FOUND if cls.features_only}
 """λ sources that go with features (`chunked_td.features`) only, by id."""

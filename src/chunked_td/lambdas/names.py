@@ -31,7 +31,7 @@ OLD_IDS = {
 
 _STATED = ("id", "label", "group", "color", "formula")
 
-T = TypeVar("T", bound="Named")
+T = TypeVar("T")
 
 
 def current_id(text: str) -> str:
@@ -98,14 +98,19 @@ def _formula_in(doc: str | None) -> str:
     return "; ".join(" ".join(line.split()) for line in formula)
 
 
+def group_order(cls: type[Named]) -> tuple[int, str]:
+    """A key to sort classes by: group by group, in the order of their ids."""
+    order = (FIXED, CHUNKED, OTHER)
+    return order.index(cls.group) if cls.group in order else len(order), cls.id
+
+
 def classes_in(package: str, path: Iterable[str], base: type[T], skip: tuple[str, ...] = ()) -> list[type[T]]:
-    """The classes derived from `base` in the modules of a package, group by group in the order of their ids."""
+    """The classes derived from `base` in the modules of a package."""
     found = []
     for module in pkgutil.iter_modules(path, f"{package}."):
         if module.name.rpartition(".")[2] not in skip:
             found += classes_of(importlib.import_module(module.name), base)
-    order = (FIXED, CHUNKED, OTHER)
-    return sorted(found, key=lambda cls: (order.index(cls.group) if cls.group in order else len(order), cls.id))
+    return found
 
 
 def classes_of(module: Any, base: type[T]) -> list[type[T]]:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td.learners.inputs import check_end, count_rewards, is_vector_environment
-from chunked_td.learners.loop import check_fits, generator_of, paid, set_random_state
+from chunked_td.learners.loop import check_fits, generator_of, paid, random_state, set_random_state
 from chunked_td.learners.state import AgentState
 
 _SHARED = tuple(part for part in AgentState._fields if part not in ("trace", "memory", "episode"))
@@ -33,7 +33,7 @@ class CopySpaces:
     """What one copy of a vector environment looks like: its spaces."""
 
     def __init__(self, env: Any):
-        copies = getattr(getattr(env, "unwrapped", env), "envs", None)
+        copies = _copies(env)
         first = copies[0] if copies else None
         self.observation_space, self.action_space = env.single_observation_space, env.single_action_space
         self.unwrapped = getattr(first, "unwrapped", self)
@@ -142,7 +142,7 @@ def playing_in_copies(agent: Any, env: Any) -> Iterator[Callable[[int], tuple[in
         raise
     finally:
         home.enter(agent)
-    agent.env_state = _random_states(env)
+    agent.env_state = None if (inner := _copies(env)) is None else [random_state(one) for one in inner]
 
 
 def _begin(agent: Any, env: Any) -> Copies:
@@ -163,25 +163,18 @@ def _begin(agent: Any, env: Any) -> Copies:
 def _first_reset(agent: Any, env: Any) -> tuple[Any, dict[str, Any]]:
     """Copy k is seeded with the learner's seed + k; a loaded learner's environments go on with their random numbers."""
     states, n = agent.env_state, int(env.num_envs)
-    first = env.reset(seed=agent.seed)
-    generators = _generators(env)
-    if not isinstance(states, list) or len(states) != n or generators is None:
+    first, inner = env.reset(seed=agent.seed), _copies(env)
+    if not isinstance(states, list) or len(states) != n or inner is None:
         return first
-    for generator, state in zip(generators, states, strict=True):
-        if generator is not None and state is not None:
+    for one, state in zip(inner, states, strict=True):
+        if (generator := generator_of(one)) is not None and state is not None:
             set_random_state(generator, state)
     return env.reset()
 
 
-def _generators(env: Any) -> list[np.random.Generator | None] | None:
-    """The random numbers of every copy, where they are in this process."""
-    copies = getattr(getattr(env, "unwrapped", env), "envs", None)
-    return None if copies is None else [generator_of(one) for one in copies]
-
-
-def _random_states(env: Any) -> list[Any] | None:
-    generators = _generators(env)
-    return generators and [None if one is None else one.bit_generator.state for one in generators]
+def _copies(env: Any) -> list[Any] | None:
+    """The copies of a vector environment, where they are in this process."""
+    return getattr(getattr(env, "unwrapped", env), "envs", None)
 
 
 def play_round(agent: Any, copies: Copies) -> tuple[int, list[tuple[float, int, bool]]]:

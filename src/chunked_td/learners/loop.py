@@ -68,13 +68,7 @@ def train(
     Training stops with a `DivergenceWarning` where learning diverges; `History.diverged` says in which episode.
 
     Args:
-      agent: a learner.
-      env: a Gymnasium environment, or a vector of them (`learners.copies`).
-      episodes: how many episodes to play now.
-      steps: how many steps to play now, instead. The episode at the last step is left under way, and the next call with
-        `steps` in the same environment goes on with it.
-      progress: show a bar, if a person is watching (standard error is a terminal).
-      callback: called as callback(episode, return, length) after each episode; training stops if it returns True.
+      env, episodes, steps, progress, callback: as in `Learner.learn`.
       watch: called as watch(state, episode) after each step that left `state`; the agent's memory holds its λ.
     """
     if (episodes is None) == (steps is None):
@@ -107,7 +101,7 @@ def train(
     if history.diverged is None and not np.isfinite(agent.tables.values).all():  # by traces that grew; not read again
         history = replace(history, diverged=history.returns.size - 1)
         warnings.warn("some values are not finite: learning has diverged", DivergenceWarning, stacklevel=3)
-    agent.env_state = _random_state(env)
+    agent.env_state = random_state(env)
     return history
 
 
@@ -310,7 +304,8 @@ def generator_of(env: Any) -> np.random.Generator | None:
     return generator if isinstance(generator, np.random.Generator) else None
 
 
-def _random_state(env: Any) -> dict[str, Any] | None:
+def random_state(env: Any) -> dict[str, Any] | None:
+    """The state of an environment's random numbers, where it has them in Gymnasium's way."""
     generator = generator_of(env)
     return None if generator is None else generator.bit_generator.state  # type: ignore[return-value]
 

@@ -18,7 +18,13 @@ from chunked_td.learners.planning.prioritised_sweeping import PrioritisedSweepin
 
 
 class FixedLambda(Learner):
-    """A learner with the same λ everywhere, or everywhere but where it is cut."""
+    """A learner with the same λ everywhere, or everywhere but where it is cut.
+
+    Args:
+      env: a Gymnasium environment.
+      lambda_: λ, 0.9 by default.
+      **settings: see `Learner`; for state values, `policy` is the policy to evaluate, uniform by default.
+    """
 
     kind: ClassVar[type[LambdaSource]] = ConstantLambda
 
@@ -31,37 +37,19 @@ class FixedLambda(Learner):
 
 
 class TDLambda(FixedLambda):
-    """TD(λ) (§2.1): state values of a given policy. λ = 0 is TD(0), λ = 1 is Monte Carlo.
-
-    Args:
-      env: a Gymnasium environment.
-      lambda_: λ, 0.9 by default.
-      **settings: see `Learner`; `policy` is the policy to evaluate, uniform by default.
-    """
+    """TD(λ) (§2.1): state values of a given policy. λ = 0 is TD(0), λ = 1 is Monte Carlo. Args: see `FixedLambda`."""
 
     bootstrap = STATE
 
 
 class SarsaLambda(FixedLambda):
-    """SARSA(λ) (§2.1): action values of the ε-greedy policy it follows.
-
-    Args:
-      env: a Gymnasium environment.
-      lambda_: λ, 0.9 by default.
-      **settings: see `Learner`.
-    """
+    """SARSA(λ) (§2.1): action values of the ε-greedy policy it follows. Args: see `FixedLambda`."""
 
     bootstrap = SARSA
 
 
 class ExpectedSarsaLambda(FixedLambda):
-    """Expected-SARSA(λ) (§2.1): bootstraps from Σ_a π(a|s') Q(s',a).
-
-    Args:
-      env: a Gymnasium environment.
-      lambda_: λ, 0.9 by default.
-      **settings: see `Learner`.
-    """
+    """Expected-SARSA(λ) (§2.1): bootstraps from Σ_a π(a|s') Q(s',a). Args: see `FixedLambda`."""
 
     bootstrap = EXPECTED_SARSA
 
@@ -70,12 +58,7 @@ class QLambda(FixedLambda):
     """Watkins' Q(λ) (Watkins 1989): bootstraps from max_a Q(s',a); λ is cut to 0 where an exploratory action was taken.
 
     λ = 0 is Q-learning. With `lambda_source=` a number λ is not cut, which is the naive Q(λ) of Sutton and Barto. With
-    reward components the maximum is that of Σ_i Q^i.
-
-    Args:
-      env: a Gymnasium environment.
-      lambda_: λ, 0.9 by default.
-      **settings: see `Learner`.
+    reward components the maximum is that of Σ_i Q^i. Args: see `FixedLambda`.
     """
 
     bootstrap = Q_LEARNING

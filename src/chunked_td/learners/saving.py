@@ -31,7 +31,7 @@ from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.learner import Learner
 from chunked_td.learners.planning import PLANNERS, Planner
 from chunked_td.learners.planning.base import REWARD_SOURCES
-from chunked_td.learners.schedule import Schedule
+from chunked_td.learners.schedule import Schedule, plain
 from chunked_td.learners.schema import (
     LARGEST,
     check_arrays,
@@ -87,10 +87,10 @@ def save(agent: Learner, path: Any) -> None:
     header = {
         "format": FORMAT,
         "learner": type(agent).__name__,
-        "settings": {name: _plain(getattr(agent, attribute)) for name, attribute in _SETTINGS.items()}
+        "settings": {name: plain(getattr(agent, attribute)) for name, attribute in _SETTINGS.items()}
         | {"view": view_settings(agent.view)},
-        "step_size": _plain(agent.step_size),
-        "epsilon": _plain(agent.epsilon) if agent.exploration is None or agent.exploration.uses_epsilon else None,
+        "step_size": plain(agent.step_size),
+        "epsilon": plain(agent.epsilon) if agent.exploration is None or agent.exploration.uses_epsilon else None,
         "exploration": _named_out(agent.exploration, EXPLORATIONS),
         "lambda_source": _named_out(agent.lambda_source, CLASSES),
         "planner": _named_out(agent.planner, PLANNERS),
@@ -102,7 +102,7 @@ def save(agent: Learner, path: Any) -> None:
         "policy_draws": agent.policy_draws.state(),
         "chunk_draws": agent.chunk_draws.state(),
         "plan_draws": agent.plan_draws.state(),
-        "env_state": _plain(agent.env_state),
+        "env_state": plain(agent.env_state),
         "percepts": [list(key) for key in agent.percepts],
     }
     tables = _tables_out(agent)
@@ -408,19 +408,6 @@ def _model_in(value: Any, arrays: Mapping[str, np.ndarray], given: Any) -> Any:
     return given
 
 
-def _plain(value: Any) -> Any:
-    """JSON-able copy of a setting, or of a bit generator's state, which may hold NumPy numbers."""
-    if isinstance(value, Schedule):
-        return dataclasses.asdict(value)
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return value.item() if isinstance(value, np.generic) else value
-
-
 def _pack(value: Any, arrays: dict[str, np.ndarray], name: str) -> Any:
     """Move the arrays of a nested state into `arrays`, leaving their names."""
     if isinstance(value, np.ndarray):
@@ -430,7 +417,7 @@ def _pack(value: Any, arrays: dict[str, np.ndarray], name: str) -> Any:
         return {key: _pack(item, arrays, f"{name}_{key}") for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_pack(item, arrays, f"{name}_{k}") for k, item in enumerate(value)]
-    return _plain(value)
+    return plain(value)
 
 
 def _unpack(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:

@@ -174,14 +174,8 @@ def leaky_vtrace(
       float[T, ...]: errors at 0..T−1; 0 where masked.
     """
     _check_clip("clip_rho_threshold", clip_rho_threshold)
-    arguments = {
-        "r_t": r_t,
-        "discount_t": discount_t,
-        "v_t": v_t,
-        "v_tm1": v_tm1,
-        "rho_tm1": rho_tm1,
-        "lambda_": lambda_,
-    }
+    arguments = {"r_t": r_t, "discount_t": discount_t, "v_t": v_t, "v_tm1": v_tm1, "rho_tm1": rho_tm1}
+    arguments["lambda_"] = lambda_
     given = read(arguments, time_axis, mask=sample_mask, masked=masked, segment_ids=segment_ids)
     return _vtrace(given, alpha_, clip_rho_threshold, stop_target_gradients)
 
@@ -225,14 +219,8 @@ def vtrace_td_error_and_advantage(
     """
     _check_clip("clip_rho_threshold", clip_rho_threshold)
     _check_clip("clip_pg_rho_threshold", clip_pg_rho_threshold)
-    arguments = {
-        "r_t": r_t,
-        "discount_t": discount_t,
-        "v_t": v_t,
-        "v_tm1": v_tm1,
-        "rho_tm1": rho_tm1,
-        "lambda_": lambda_,
-    }
+    arguments = {"r_t": r_t, "discount_t": discount_t, "v_t": v_t, "v_tm1": v_tm1, "rho_tm1": rho_tm1}
+    arguments["lambda_"] = lambda_
     given = read(arguments, time_axis, mask=sample_mask, masked=masked, segment_ids=segment_ids, bootstraps=True)
     errors = _vtrace(given, 1.0, clip_rho_threshold, stop_target_gradients)
     r_t, discount_t, v_t, v_tm1, rho_tm1, lambda_ = given.arrays.values()

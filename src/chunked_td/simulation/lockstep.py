@@ -11,7 +11,6 @@ The runs are those of `chunked_td.simulation.run.Run`, laid side by side in memo
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -246,10 +245,3 @@ class LockstepRuns:
             for b in np.flatnonzero((self.watch != 0) & (self.diverged < 0)):  # those that have stopped in this turn
                 check_dynamics(self.name, int(self.watch[b]), self.episode - 1)
                 self.diverged[b] = self.episode - 1 - int(playing)
-
-
-def __getattr__(name: str) -> Any:
-    if name != "Fleet":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn("Fleet is now called LockstepRuns", DeprecationWarning, stacklevel=2)
-    return LockstepRuns

@@ -34,10 +34,10 @@ from chunked_td.deep.lambdas.recurrent import DeepRecurrent, RecurrentPercepts
 from chunked_td.deep.lambdas.switch import DeepSwitch
 from chunked_td.deep.lambdas.true_model import DeepTrueModel
 from chunked_td.deep.lambdas.value_kernel import DeepValueKernel
-from chunked_td.lambdas.names import classes_in, current_id
+from chunked_td.lambdas.names import classes_in, current_id, group_order
 from chunked_td.lambdas.reading import MATURE
 
-_FOUND: list[Any] = classes_in(__name__, __path__, DeepLambda)
+_FOUND: list[Any] = sorted(classes_in(__name__, __path__, DeepLambda), key=group_order)
 SOURCES: dict[str, DeepLambda] = {
     source.id: source
     for cls in _FOUND

@@ -9,22 +9,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-
+from chunked_td.lambdas.names import classes_in
 from chunked_td.learners.planning.base import Planner
 
-
-def _find() -> dict[str, type[Planner]]:
-    found = {}
-    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
-        for name, thing in vars(importlib.import_module(module.name)).items():
-            if isinstance(thing, type) and issubclass(thing, Planner) and thing.__module__ == module.name:
-                found[name] = thing
-    return {name: thing for name, thing in found.items() if thing is not Planner}
-
-
-PLANNERS: dict[str, type[Planner]] = _find()
+PLANNERS: dict[str, type[Planner]] = {cls.__name__: cls for cls in classes_in(__name__, __path__, Planner)}
 """Every planner of the package by name."""
 
 __all__ = ["PLANNERS", "Planner"]
