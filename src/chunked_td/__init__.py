@@ -7,8 +7,6 @@ The public names are listed in `__init__.pyi` and load when they are first used.
 environments with Gymnasium, now or as soon as Gymnasium is imported.
 """
 
-from __future__ import annotations
-
 import chunked_td._interrupt  # noqa: F401 (first: it sees to Ctrl-C while the rest loads)
 
 # isort: split

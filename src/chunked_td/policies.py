@@ -7,8 +7,6 @@ of `chunked_td.learners.exploration`.
 Drawing takes one uniform number if more than one action is legal, and none otherwise.
 """
 
-from __future__ import annotations
-
 import math
 
 from chunked_td._numba import dispatch, kernel

@@ -3,8 +3,6 @@
 Importing this needs no Gymnasium; the environment classes do.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from chunked_td._loading import lazy_names

@@ -1,7 +1,5 @@
 """λ from visits (App. C.2)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from chunked_td._numba import kernel

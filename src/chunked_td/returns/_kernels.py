@@ -5,8 +5,6 @@
 the arrays they get and report how many coefficients lie outside [0, 1].
 """
 
-from __future__ import annotations
-
 from chunked_td._numba import kernel
 
 

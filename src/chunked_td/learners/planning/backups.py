@@ -1,7 +1,5 @@
 """Backups of a row by the expectation of the learned model, written to `planning.target`."""
 
-from __future__ import annotations
-
 from chunked_td._numba import code, kernel
 from chunked_td.bootstraps import STATE
 from chunked_td.lambdas.step import bootstrap_value
