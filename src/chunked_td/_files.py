@@ -140,3 +140,14 @@ def check_inside(folder: str | Path, path: str | Path) -> Path:
     if os.path.commonpath((real, os.path.realpath(path))) != real:
         raise ValueError(f"{path} lies outside {folder}")
     return Path(path)
+
+
+def plain(value: Any) -> Any:
+    """A copy that JSON can write: a dataclass as a dict of its fields, NumPy's numbers and arrays as Python's."""
+    if hasattr(value, "__dataclass_fields__"):
+        return plain(vars(value))
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return value.tolist() if hasattr(value, "tolist") else value

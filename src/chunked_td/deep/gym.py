@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_numbers
+from chunked_td._files import plain
 from chunked_td.envs.spaces import Categories, Grid, Unbounded, read_inputs, read_space
 from chunked_td.learners.copies import one_copy, reset_mode
 from chunked_td.learners.inputs import check_end, check_reward, count_rewards, is_vector_environment
 from chunked_td.learners.loop import generator_of, random_state, reset, set_random_state, step
-from chunked_td.learners.schedule import plain
 
 _FARTHEST = 10.0  # standard deviations of a normalised observation
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from chunked_td._archives import Archive, pack
 from chunked_td._checks import check_flag, check_whole
-from chunked_td._files import read_regular, write_atomically
+from chunked_td._files import plain, read_regular, write_atomically
 from chunked_td.bootstraps import STATE
 from chunked_td.features.maps import Features, OwnFeatures
 from chunked_td.indexing import indexer_from_state
@@ -31,7 +31,7 @@ from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.learner import Learner
 from chunked_td.learners.planning import PLANNERS, Planner
 from chunked_td.learners.planning.base import REWARD_SOURCES
-from chunked_td.learners.schedule import Schedule, plain
+from chunked_td.learners.schedule import Schedule
 from chunked_td.learners.schema import (
     LARGEST,
     check_arrays,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -90,16 +90,3 @@ def over_episodes(value: float | Schedule, episodes: int) -> float | np.ndarray:
 def at_episode(value: float | Schedule, episode: int) -> float:
     """The number that holds in an episode."""
     return value(episode) if isinstance(value, Schedule) else value
-
-
-def plain(value: Any) -> Any:
-    """JSON-able copy of a setting, or of a bit generator's state, which may hold NumPy numbers."""
-    if isinstance(value, Schedule):
-        return asdict(value)
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [plain(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return value.item() if isinstance(value, np.generic) else value
