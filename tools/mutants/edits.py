@@ -401,7 +401,7 @@ EDITS = (
     Edit(
         "a saved agent forgets the step size",
         "learners/saving.py",
-        '        "step_size": _plain(agent.step_size),\n',
+        '        "step_size": plain(agent.step_size),\n',
         '        "step_size": 0.1,\n',
         SAVING,
     ),
