@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import chunked_td as ctd
-from chunked_td._numba import Packed, check_layout, code, entry, is_kernel, kernel, on_stack, read, static
+from chunked_td._numba import Packed, check_layout, code, entry, kernel, on_stack, read, static
 from helpers.compilation import COMPILED, AtOnce
 
 
@@ -176,6 +176,8 @@ def _half(x):
 
 
 def test_a_kernel_in_a_class_is_static():
+    from chunked_td._numba import is_kernel
+
     class Plain:
         @kernel
         def twice(x):
