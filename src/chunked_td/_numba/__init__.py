@@ -35,4 +35,4 @@ from chunked_td._numba.layouts import (
     stacked,
     zeros,
 )
-from chunked_td._numba.static import REQUIRED, code, dispatch, static, static_if_small
+from chunked_td._numba.static import REQUIRED, code, dispatch, natural, static, static_if_small
