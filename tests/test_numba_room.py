@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import chunked_td as ctd
-from chunked_td._numba import Packed, check_layout, code, entry, kernel, on_stack, read, static
+from chunked_td._numba import Packed, check_layout, code, entry, kernel, natural, on_stack, read, static
 from helpers.compilation import COMPILED, AtOnce
 
 
@@ -232,6 +232,38 @@ def test_long_compilations_are_announced(monkeypatch, capsys):
     shown = capsys.readouterr().err
     assert "compiling" in shown
     assert "compiled in" in shown
+
+
+@kernel
+def picked(values, places, out):
+    for k in range(places.size):
+        out[k] = values[natural(places[k])]
+
+
+def test_numbers_that_are_not_negative_index_as_others_do():
+    values, places, out = np.arange(5.0) ** 2, np.array([4, 0, 2]), np.zeros(3)
+    picked(values, places, out)
+    np.testing.assert_array_equal(out, values[places])
+
+
+INDEXING = """
+    import sys
+    import numpy as np
+    sys.path.insert(0, {tests!r})
+    from test_numba_room import picked
+
+    for place in (5, -6):
+        try:
+            picked(np.zeros(5), np.array([place]), np.zeros(1))
+        except IndexError:
+            print("refused")
+"""
+
+
+@pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
+def test_kernels_that_check_every_index_check_those_too(tmp_path):
+    text = INDEXING.format(tests=os.path.dirname(__file__))
+    assert run_script(tmp_path, text, CHUNKED_TD_BOUNDSCHECK="1") == ["refused", "refused"]
 
 
 BROKEN = {

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import dispatch, enlarged, kernel, zeros
+from chunked_td._numba import dispatch, enlarged, kernel, natural, zeros
 
 LIMIT = 1.0e100
 """The largest update, |α δ_t| or |α u_t|, that counts as learning.
@@ -177,11 +177,13 @@ def backward_pass(values, rows, delta, lambda_, length, discount, step_size):
     sound = True
     if delta.shape[1] == 1:
         u = weight = 0.0  # in registers: no step waits for what the one before wrote to memory
-        for t in range(length - 1, -1, -1):
+        t = length
+        while t > 0:  # written so that the compiler sees that t is not negative
+            t -= 1
             u = delta[t, 0] + weight * u
             weight = discount * lambda_[t, 0]
             delta[t, 0] = u
-            values[rows[t], 0] += step_size * u
+            values[natural(rows[t]), 0] += step_size * u
             sound &= abs(u) <= largest  # false of NaN too
         return sound
     for t in range(length - 1, -1, -1):

@@ -19,7 +19,7 @@ check every index.
 """
 
 # ruff: noqa: F401 (this is the room's front door: names are imported from here)
-from chunked_td._numba.compiler import is_kernel, kernel
+from chunked_td._numba.compiler import is_kernel, kernel, plain
 from chunked_td._numba.forms import form, form_of, formed, is_cacheable
 from chunked_td._numba.layouts import (
     Form,
@@ -35,4 +35,4 @@ from chunked_td._numba.layouts import (
     stacked,
     zeros,
 )
-from chunked_td._numba.static import REQUIRED, code, dispatch, static, static_if_small
+from chunked_td._numba.static import REQUIRED, code, dispatch, natural, static, static_if_small

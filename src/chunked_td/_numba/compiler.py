@@ -203,6 +203,11 @@ else:
         return made
 
 
+def plain(function: F) -> F:
+    """The Python function of a kernel, for calls that are done before it would be compiled."""
+    return getattr(function, "py_func", function)
+
+
 def is_kernel(function: Any) -> bool:
     """Whether `function` was made by `kernel`."""
     return isinstance(function, Kernel) or getattr(function, "is_kernel", False)

@@ -12,18 +12,21 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from llvmlite.binding import Linkage
 from numba import types
+from numba.core import ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, _LowerResult
 from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.cpu import CPUContext
 from numba.core.datamodel.packer import ArgPacker
-from numba.core.typed_passes import NativeLowering
+from numba.core.lowering import Lower
+from numba.core.typed_passes import NativeLowering, NopythonRewrites
 
 from chunked_td._numba.options import OPTIONS
 
@@ -113,7 +116,11 @@ class _Context(CPUContext):
     """
 
     owner: Any = None
-    flat = False
+    flat = short = False
+
+    def mangler(self, name: str, types: Any, *, abi_tags: Any = (), uid: Any = None) -> str:
+        """A name in LLVM's language; that of a subroutine, by its number, without the types in every tuple."""
+        return super().mangler(name, () if self.short and uid else types, abi_tags=abi_tags, uid=uid)
 
     def subtarget(self, **kws: Any) -> Any:
         made: Any = super().subtarget(**kws)
@@ -131,6 +138,29 @@ class _Context(CPUContext):
             return super().call_internal_no_propagate(builder, fndesc, sig, args)
         finally:
             self.flat = before
+
+
+class _Lower(Lower):
+    """Numba's lowering, with variables that are assigned once, before any branch, as values.
+
+    Numba keeps those that several blocks read in memory: most of what LLVM does is to take tuples apart that are stored
+    there.
+    """
+
+    def _find_singly_assigned_variable(self) -> None:
+        super()._find_singly_assigned_variable()
+        assigned = {k: [x.target.name for x in block.find_insts(ir.Assign)] for k, block in self.blocks.items()}
+        number = Counter(name for names in assigned.values() for name in names)
+        self._singly_assigned_vars |= {name for name in assigned[min(assigned)] if number[name] == 1}
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(NativeLowering):
+    _name = "chunked_td_lowering"
+
+    @property
+    def lowering_class(self) -> Any:
+        return _Lower
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -168,8 +198,15 @@ class _Pipeline(CompilerBase):
         self.state.library = library
 
     def define_pipelines(self) -> list[Any]:
-        """Numba's own passes."""
-        return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
+        """Numba's own passes, with our lowering."""
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.passes = [
+            (_Lowering if kind is NativeLowering else kind, text)
+            for kind, text in passes.passes
+            if kind is not NopythonRewrites  # of array expressions, which allocate
+        ]
+        passes.finalize()
+        return [passes]
 
 
 class Subroutine(_Pipeline):
@@ -181,11 +218,12 @@ class Subroutine(_Pipeline):
         super().__init__(*arguments, **keywords)
         flags = self.state.flags
         flags.no_compile = flags.no_cpython_wrapper = True
+        self.state.targetctx.short = True
 
     def define_pipelines(self) -> list[Any]:
         """Numba's own passes, and the one that makes the result known."""
-        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.add_pass_after(_EnterSubroutine, NativeLowering)
+        [passes] = super().define_pipelines()
+        passes.add_pass_after(_EnterSubroutine, _Lowering)
         passes.finalize()
         return [passes]
 

@@ -16,6 +16,7 @@ from numba.core.errors import TypingError
 from numba.core.imputils import lower_constant
 from numba.extending import lower_builtin, register_model, type_callable
 
+from chunked_td._numba.caching import BOUNDSCHECK
 from chunked_td._numba.compiler import OURS, is_kernel, kernel
 
 _CODES = tuple(namedtuple(f"_Code{number}", "value") for number in range(16))
@@ -51,6 +52,23 @@ def _type_of_code(context):
 def _make_code(context, builder, signature, arguments):
     number = static_number(signature.args[0])
     return arguments[0] if number is None else context.get_constant(types.int64, number)
+
+
+def natural(number: Any) -> Any:
+    """`number`, which is not negative: compiled code does not ask whether it is an index that counts from the end."""
+    return number
+
+
+@type_callable(natural)
+def _type_of_natural(context):
+    return lambda number: number
+
+
+@lower_builtin(natural, types.Any)
+def _make_natural(context, builder, signature, arguments):
+    if not BOUNDSCHECK:
+        builder.assume(builder.icmp_signed(">=", arguments[0], arguments[0].type(0)))
+    return arguments[0]
 
 
 REQUIRED: Any = object()

@@ -33,7 +33,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import REQUIRED, code, dispatch, kernel
+from chunked_td._numba import REQUIRED, code, dispatch, kernel, natural
 from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
 from chunked_td.policies import write_policy
 
@@ -131,7 +131,7 @@ def bootstrap_from(table, bootstrap, n_actions, values, state, action, policy, i
     if code(bootstrap) == STATE:
         return table[state, i]
     if code(bootstrap) == SARSA and action >= 0:
-        return table[state * A + action, i]
+        return table[natural(state * A + action), i]
     if code(bootstrap) == Q_LEARNING:
         return table[state * A + _best(values, state * A, policy), i]
     total = 0.0

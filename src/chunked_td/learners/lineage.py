@@ -34,7 +34,7 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_choice, check_not_negative
-from chunked_td._numba import dispatch, kernel, zeros
+from chunked_td._numba import dispatch, kernel, plain, zeros
 from chunked_td._settings import KernelSettings
 from chunked_td.traces import Trace, clear_entries, clear_in_python, grown_rows, mark, mature, reinforce
 
@@ -89,13 +89,9 @@ class LineageTrace(NamedTuple):
     def with_room(self, steps: int) -> LineageTrace:
         """The same traces with room for the pairs of this many more steps."""
         slots = self.shared.shape[0]
-        while slots < 2 * (int(self.clock[1]) + new_pairs(self, steps)):
+        while slots < 2 * (int(self.clock[1]) + int(plain(new_pairs)(self, steps))):
             slots *= 2
-        if slots == self.shared.shape[0]:
-            return self
-        larger = np.zeros((slots, 2), np.int64)
-        rehash(self.shared, larger)
-        return self._replace(shared=larger)
+        return self if slots == self.shared.shape[0] else self._replace(shared=rehashed(self.shared, slots))
 
     def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Refuse, with a ValueError, arrays of a file that the kernels could search without end."""
@@ -197,11 +193,14 @@ def find_slot(shared, key, begin):
     return k
 
 
-@kernel
-def rehash(shared, larger):
-    """Enter every pair into an empty, larger table."""
-    for k in range(shared.shape[0]):
-        if shared[k, 0] != 0:
-            key = shared[k, 0]
-            place = find_slot(larger, key, first_slot((key - 1) >> 32) + ((key - 1) & 0xFFFFFFFF))
-            larger[place, 0], larger[place, 1] = shared[k, 0], shared[k, 1]
+def rehashed(shared: np.ndarray, slots: int) -> np.ndarray:
+    """The same pairs in a table with so many slots. NumPy does it: tables that grow are small when a program starts."""
+    pairs = shared[shared[:, 0] != 0]
+    state, row = (pairs[:, 0] - 1) >> 32, (pairs[:, 0] - 1) & 0xFFFFFFFF
+    place, larger = (plain(first_slot)(state) + row) & (slots - 1), np.zeros((slots, 2), np.int64)
+    while pairs.size:
+        free = larger[place, 0] == 0
+        larger[place[free]] = pairs[free]  # of those that search at the same place, one gets it
+        waits = larger[place, 0] != pairs[:, 0]
+        pairs, place = pairs[waits], (place[waits] + 1) & (slots - 1)
+    return larger

@@ -194,10 +194,11 @@ def build_state(
         width = 1 if bootstrap == STATE else A
         trace = LinearTrace.of(learner.features, learner.view, width, d, learner.initial_value)
         sizes |= trace.sizes
+    pairs = max(room, min(4 * states * A, _PAIRS))
     if error is not None or isinstance(model, str):
         model = make_counts(
             kind_of_counts(own, bootstrap), bootstrap, states, A, parts, components, prior=learner.prior,
-            known_states=max(known_states, 1), capacity=max(room, min(4 * states * A, _PAIRS)),
+            known_states=max(known_states, 1), capacity=pairs,
         )  # fmt: skip
     episode = None
     if own.learns_from_episodes:
@@ -211,7 +212,7 @@ def build_state(
         memory=Memory.empty(A, d, room if trace is None else 1),
         watch=np.zeros(1, np.int64),
         episode=episode,
-        planning=make_planning(learner.planner, reward_source, sizes, stream, room),
+        planning=make_planning(learner.planner, reward_source, sizes, stream, pairs),
         error=None if error is None else error.compiled({"S": known_states, "A": A}),
         division=reward_source.compiled(components) if divides else None,
     )

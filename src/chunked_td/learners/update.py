@@ -38,7 +38,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import Form, code, dispatch, entry, kernel, read
+from chunked_td._numba import Form, code, dispatch, entry, kernel, natural, read
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.features.linear import arrive, value_of
 from chunked_td.lambdas.episode import add_transition
@@ -206,7 +206,8 @@ def _divide(division, step, paid):
 @kernel
 def row_of(agent, step):
     """The row of the table of values that the transition left."""
-    return step.state if code(agent.rule.bootstrap) == STATE else step.state * code(agent.rule.n_actions) + step.action
+    row = step.state if code(agent.rule.bootstrap) == STATE else step.state * code(agent.rule.n_actions) + step.action
+    return natural(row)
 
 
 @kernel

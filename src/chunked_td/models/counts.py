@@ -19,7 +19,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import code, kernel, zeros
+from chunked_td._numba import code, kernel, natural, zeros
 from chunked_td.bootstraps import SARSA
 
 ORIGIN, TARGET, NUMBER, FOLLOWING = range(4)
@@ -77,12 +77,12 @@ def _slot(counts, origin, target):
     Neighbouring origins with the same target have neighbouring places: the parts of one state lie in one cache line.
     """
     mask = counts.table.size - 1
-    k = (origin + ((target * 2654435761) >> 11)) & mask
+    k = natural((origin + ((target * 2654435761) >> 11)) & mask)
     while counts.table[k] != 0:
-        pair = counts.table[k] - 1
+        pair = natural(counts.table[k] - 1)
         if counts.pairs[pair, ORIGIN] == origin and counts.pairs[pair, TARGET] == target:
             return k
-        k = (k + 1) & mask
+        k = natural((k + 1) & mask)
     return k
 
 
@@ -105,7 +105,7 @@ def increment(counts, origin, target):
     k = _slot(counts, origin, target)
     pair = counts.table[k] - 1
     if pair < 0:
-        pair = counts.size[0]
+        pair = natural(counts.size[0])
         counts.size[0] = pair + 1
         counts.table[k] = pair + 1
         counts.pairs[pair, ORIGIN] = origin
@@ -189,13 +189,13 @@ class ForwardCounts(NamedTuple):
     @kernel
     def observe(model, step, counting):
         """Count the transition; or only find it, for a model that was shown another one."""
-        row = step.state * code(step.n_actions) + step.action
+        row = natural(step.state * code(step.n_actions) + step.action)
         model.latest[0] = count_or_find(model.counts, row, step.percept, counting)
 
     @kernel
     def chance(step, action, part):
         """P̂(x'|x, action) of what came."""
-        model, row = step.model, step.state * code(step.n_actions) + action
+        model, row = step.model, natural(step.state * code(step.n_actions) + action)
         if action == step.action:
             return pair_probability(model.counts, row, model.latest[0])
         return probability(model.counts, row, step.percept)

@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import kernel, zeros
+from chunked_td._numba import kernel, plain, zeros
 from chunked_td.models.counts import ORIGIN, TARGET, Counts, increment
 
 
@@ -49,7 +49,7 @@ class TransitionCounts(NamedTuple):
             if row not in seen:
                 made.tried[len(seen)] = row
                 seen.add(row)
-            _link(made, pair)
+            plain(_link)(made, pair)
         made.tried_number[0] = len(seen)
         return made
 

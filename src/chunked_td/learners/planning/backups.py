@@ -33,8 +33,11 @@ def add_bootstrap(agent, state, epsilon, weight):
     policy = agent.memory.scratch
     if code(rule.bootstrap) != STATE:
         legal = agent.tables.legal[state]
-        if not legal.any():
-            return  # never acted in
+        acted = False
+        for a in range(A):
+            acted |= legal[a]
+        if not acted:
+            return
         q = values[state * A : (state + 1) * A]
         write_policy(agent.tables.exploration, q, state, legal, epsilon, policy)
     for i in range(out.size):

@@ -58,7 +58,7 @@ class ExpectedError(KernelSettings):
             if source.guard > 0.0:
                 source.gap[row, 0] += apart
                 source.gap[row, 1] += apart * apart
-                if source.gap[row, 0] ** 2 > source.guard**2 * source.gap[row, 1]:
+                if source.gap[row, 0] * source.gap[row, 0] > source.guard * source.guard * source.gap[row, 1]:
                     weight = 0.0
             for i in range(error.size):
                 error[i] += weight * (planning.target[i] - values[row, i] - error[i])
