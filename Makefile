@@ -11,13 +11,13 @@ MINUTES ?= 60
 EXTRAS := --extra jax --extra lab
 SHARED := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup test test-all reproduce lint format docs wheel bench attack mutants clean
+.PHONY: help setup test test-all reproduce quick tiny lint format docs wheel bench attack mutants clean
 
 help:
 	@echo "make setup      the locked environment in $(VENV) (every other target does this first)"
 	@echo "make test       the tests, warnings as errors"
 	@echo "make test-all   with the long ones: more combinations and longer simulations of the same"
-	@echo "make reproduce  every experiment of the paper at its quick size, tiny ones of others and the atlas, with a report, in $(OUT)"
+	@echo "make reproduce  every experiment of the paper at its quick size, a tiny instance of every other study, and the atlas, with a report, in $(OUT)"
 	@echo "make lint       style, types, import directions"
 	@echo "make format     rewrite the code in the house style"
 	@echo "make docs       the documentation in site/, broken links as errors"
@@ -47,13 +47,30 @@ test: $(EXTRA)
 test-all: $(EXTRA)
 	$(BIN)/python -m pytest -n $(WORKERS) $(SHARED) -m ""
 
-# Studies that `reproduce` leaves out where none is named: one tiny instance each, then everything else and the report.
-SMALL := --profile smoke --no-report --out $(OUT)
+# Every study: those that `reproduce` runs where none is named, and of each other study one tiny instance. The tiny ones run
+# beside them at low priority, because a network that learns leaves a core idle; what they print is in $(OUT)/tiny.log.
 reproduce: $(READY)
-	$(BIN)/chunked-td reproduce memory-marks $(SMALL) --arms chunked-falling
-	$(BIN)/chunked-td reproduce bsuite $(SMALL) --cells bsuite-memory-size bsuite-discounting-chain --arms chunked
-	$(BIN)/chunked-td reproduce compression $(SMALL) --cells compression-known-5 --arms compressor-gru
-	$(BIN)/chunked-td reproduce --profile quick --out $(OUT)
+	@$(MAKE) --no-print-directory -j 2 quick tiny
+	$(BIN)/chunked-td report $(OUT)
+
+quick: $(READY)
+	$(BIN)/chunked-td reproduce --profile quick --no-report --out $(OUT)
+
+TINY := nice -n 19 $(BIN)/chunked-td reproduce --profile smoke --no-report --out $(OUT)
+tiny: $(READY)
+	@mkdir -p $(OUT)
+	@{ \
+	$(TINY) deep --cells deep-sarsa-charge --arms 0.9 value-kernel && \
+	$(TINY) hidden --cells hidden-sarsa-state-t-maze-3 --arms 0.9 recurrent && \
+	$(TINY) luck --cells luck-sarsa-charge --arms 0.95 0.95-luck-4 && \
+	$(TINY) fan-in --cells backward-sarsa-fan-in --arms 0.9 backward && \
+	$(TINY) tokens --arms 0.95 expected && \
+	$(TINY) compression --cells compression-known-5 --arms compressor-gru && \
+	$(TINY) memory-marks --arms chunked-falling && \
+	$(TINY) bsuite --cells bsuite-memory-size bsuite-discounting-chain --arms chunked && \
+	$(TINY) linear-key-to-door --cells linear-key-to-door-5 --arms chunked && \
+	$(TINY) three-scores --cells three-scores-delay-16-given --arms replacing-0.9 lineage-expected; \
+	} >$(OUT)/tiny.log 2>&1 || { tail -n 5 $(OUT)/tiny.log; exit 1; }
 
 lint: $(READY)
 	$(BIN)/ruff check .

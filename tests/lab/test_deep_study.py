@@ -106,6 +106,7 @@ def test_the_gate_by_chance():
     assert text["q, 1 tasks"][:4] == ["0", "0", "2", "0"]
     assert text["ppo, 2 tasks"][:4] == ["1", "0", "4", "1"]
     assert float(text["all"][-1]) < 0.5
+    assert rows_of(tables.gate_luck_table({}))["all"] == ["0", "0", "0", "0", "0.00"]  # too few arms were run
 
 
 def test_verdicts_that_depend_on_the_draw_are_named():

@@ -58,6 +58,7 @@ def test_a_study_runs_what_is_missing_and_judges_nothing_from_a_tiny_size(ran, t
     assert len({arm for program in ran for arm in program}) == sum(map(len, ran))  # none twice
     said = capsys.readouterr().out
     assert "NOT RUN       A λ per step beats every fixed λ for sarsa" in said
+    assert said.count("NOT RUN") == 1  # one reason, one line
     assert (tmp_path / "deep" / "tables" / "moonshot.md").is_file()
     before, times = pl.read_parquet(tmp_path / "deep" / "runs.parquet"), len(ran)
     assert reproduce.run() == 0

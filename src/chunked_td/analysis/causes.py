@@ -4,6 +4,7 @@
 |---|---|
 | exploration | the action in λ had a small probability; or, where λ is an expectation, the policy is random |
 | chance | several outcomes of the action were counted (for the value kernel: of different value) |
+| cells | the same, where states are cells of observations: chance, or the cell is too coarse to tell |
 | first visit | the action was new here, and the prior or the formula does not take it for certain |
 | junction | several ways lead into the state |
 | return | the episode had left the state before |
@@ -19,6 +20,8 @@ from typing import Any
 import numpy as np
 
 from chunked_td.bootstraps import SARSA, STATE
+from chunked_td.indexing.codebook import Codebook
+from chunked_td.indexing.discretise import Discretise
 from chunked_td.lambdas.base import Needs
 from chunked_td.lambdas.expected import ExpectedLambda
 from chunked_td.lambdas.factored import FactoredLambda
@@ -39,6 +42,7 @@ CERTAIN = 0.95
 AT = {
     "exploration": "exploratory actions",
     "chance": "chance",
+    "cells": "cells that lead to several others",
     "first visit": "first visits",
     "junction": "junctions",
     "return": "returns to a state",
@@ -127,7 +131,8 @@ class StepFacts:
             likely = float(share[outcomes[:, TARGET] == came].sum())
         if len(outcomes) < 2 or likely >= CERTAIN:
             return ""
-        text = f"chance: {len(outcomes)} outcomes of this action are known"
+        cells = agent.features is not None or isinstance(agent.indexer, Discretise | Codebook)
+        text = f"{'cells' if cells else 'chance'}: {len(outcomes)} outcomes of this action are known"
         if in_parts or agent.percept != "state":
             return text
         worth = self._worth(outcomes[:, TARGET])

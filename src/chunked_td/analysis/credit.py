@@ -275,7 +275,11 @@ def _reach(explanation: Explanation, one: Credit, t: int, i: int) -> str:
         return f"{text}; the step before it holds a trace of {e[far - 1]:.2g}."
     if kept < BREAK:
         return f"{text}. It stops there: that step's λ is {kept:.2g} ({one.cause(far, i)})."
-    return f"{text}, where its trace has faded to {e[far]:.2g}; no single step stops it."
+    faded = f"{text}, where its trace has faded to {e[far]:.2g}"
+    worst = far + 1 + int(one.factors[far + 1 : t + 1, i].argmin()) if far < t else far
+    if one.factors[worst, i] < BREAK:
+        return f"{faded}; most at step {worst}, whose λ is {one.factors[worst, i]:.2g} ({one.cause(worst, i)})."
+    return f"{faded}; no single step stops it."
 
 
 # ---- playing

@@ -255,6 +255,8 @@ def described(agent: Learner) -> str:
     if not isinstance(agent, SuttonSingh):
         explore = f"ε = {_short(agent.epsilon)}" if agent.exploration is None else repr(agent.exploration)
         parts += [f"λ: {agent.lambda_source!r}", f"α = {_short(agent.step_size)}", explore]
+    if agent.features is not None:
+        parts.append(f"values linear in {agent.features.count:,} features ({type(agent.features).__name__})")
     if agent.n_paid > 1:
         import numpy as np
 

@@ -165,6 +165,10 @@ def print_claims(directory: str | Path, studies: Mapping[str, Study]) -> int:
 
 
 def print_verdicts(study: Study, results: Mapping[str, Any]) -> None:
-    """Print the verdicts of one study, a line each."""
+    """Print the verdicts of one study, a line each; claims that were not judged for the same reason share a line."""
+    lines: dict[str, list[JudgedClaim]] = {}
     for claim in judge_all(results, {study.id: study}):
-        print(f"{claim.status.upper():14}{claim.text} ({claim.evidence})")
+        lines.setdefault(claim.evidence if claim.status == NOT_RUN else claim.text, []).append(claim)
+    for claim, *others in lines.values():
+        more = f" And {len(others)} more of {study.id}." if others else ""
+        print(f"{claim.status.upper():14}{claim.text}{more} ({claim.evidence})")

@@ -304,7 +304,7 @@ def gate_luck_table(found: Scores) -> str:
                 passes = [estimate(x[: rival.size]).above(estimate(x[rival.size :])) for x in shuffled]
                 counts[2:] += np.array([1, estimates[arm].above(estimates[best_fixed(estimates)]), np.mean(passes)])
         found_counts[f"{agent}, {len(tasks)} tasks"] = counts
-    found_counts["all"] = np.sum(list(found_counts.values()), 0)
+    found_counts["all"] = sum(found_counts.values(), np.zeros(5))
     rows = [(name, *(f"{n:.0f}" for n in counts[:-1]), f"{counts[-1]:.2f}") for name, counts in found_counts.items()]
     head = ("agent", "gate passed", "half", "comparisons with the best fixed λ", "passed")
     return markdown((*head, "would pass if nothing differed"), rows)
