@@ -17,6 +17,16 @@ def number_text(value: float, scale: float | None = None) -> str:
     return (f"{value:,.0f}" if large else f"{value:.4f}").replace("-", "−")
 
 
+def spread_text(mean: float, sd: float | None) -> str:
+    """A mean with its standard deviation, where there is one: "669 ± 17"."""
+    return number_text(mean) + ("" if sd is None or np.isnan(sd) else f" ± {number_text(sd, mean)}")
+
+
+def seeds_text(count: int) -> str:
+    """How many seeds: "1 seed", "10 seeds"."""
+    return "1 seed" if count == 1 else f"{count} seeds"
+
+
 def score_text(value: float) -> str:
     """A relative score: two decimals; "diverged" for −∞."""
     if np.isnan(value):
@@ -28,16 +38,6 @@ def estimate_text(found: Sequence[float]) -> str:
     """A relative score with its interval: "0.93 [0.88, 0.97]"."""
     value, low, high = map(score_text, found)
     return f"{value} [{low}, {high}]"
-
-
-def spread_text(mean: float, sd: float | None) -> str:
-    """A mean with its standard deviation, where there is one: "669 ± 17"."""
-    return number_text(mean) + ("" if sd is None or np.isnan(sd) else f" ± {number_text(sd, mean)}")
-
-
-def seeds_text(count: int) -> str:
-    """How many seeds: "1 seed", "10 seeds"."""
-    return "1 seed" if count == 1 else f"{count} seeds"
 
 
 def step_size_text(exponent: int, base: float = 0.1) -> str:
