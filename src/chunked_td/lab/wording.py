@@ -38,16 +38,6 @@ def estimate_text(found: Sequence[float]) -> str:
     return f"{value} [{low}, {high}]"
 
 
-def spread_text(mean: float, sd: float | None) -> str:
-    """A mean with its standard deviation, where there is one: "669 ± 17"."""
-    return number_text(mean) + ("" if sd is None or np.isnan(sd) else f" ± {number_text(sd, mean)}")
-
-
-def seeds_text(count: int) -> str:
-    """How many seeds: "1 seed", "10 seeds"."""
-    return "1 seed" if count == 1 else f"{count} seeds"
-
-
 def step_size_text(exponent: int, base: float = 0.1) -> str:
     """A step size as the paper writes it: "0.1 × 2⁻⁵"."""
     return f"{base:g} × 2{str(exponent).translate(SUPERSCRIPTS)}"

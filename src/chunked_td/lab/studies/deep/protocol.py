@@ -6,7 +6,7 @@ All arms share tasks, first networks and random numbers. Judged by `criteria`. A
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from chunked_td.lab.studies.deep.criteria import FIXED
 from chunked_td.lab.studies.deep.runner import AgentRunner
@@ -95,7 +95,7 @@ def agent_protocol(
     steps: int,
     groups: Groups,
     tiny: bool,
-    explore: Mapping[bool, int] | None = None,
+    explore: int | None = None,
     memory: str = "",
 ) -> Protocol:
     """The protocol of an agent on a task.
@@ -103,14 +103,15 @@ def agent_protocol(
     Args:
       task: its `dynamics` is the address of a function that makes the task. steps: transitions per run.
       groups: sources by program. tiny: 2,000 steps, three seeds, one step size.
-      explore: steps until ε is small, by `tiny`; a tenth of the run if not given. memory: what values read.
+      explore: steps until ε is small; a tenth of the run if not given. memory: what values read.
     """
     grid = GRIDS[agent][:1] if tiny else GRIDS[agent]
     steps, blocks, tuning, seeds = (2_000, 4, 1, 3) if tiny else (steps, BLOCKS, TUNING, TUNING + SEEDS)
     sources = [name for group in groups for name in group]
-    arms = (Arm(str(x), f"λ = {x:g}", agent, x) for x in FIXED), (Arm(name, name, agent, name) for name in sources)
-    runner = AgentRunner(groups, steps // 10 if explore is None else explore[tiny], tuning, memory)
-    return step_protocol(name, title, task, [*arms[0], *arms[1]], grid, steps, blocks, seeds, runner)
+    arms = [Arm(str(x), f"λ = {x:g}", agent, x) for x in FIXED]
+    arms += [Arm(source, source, agent, source) for source in sources]
+    runner = AgentRunner(groups, steps // 10 if explore is None else explore, tuning, memory)
+    return step_protocol(name, title, task, arms, grid, steps, blocks, seeds, runner)
 
 
 def step_protocol(

@@ -39,7 +39,7 @@ def hidden_protocols(profile: str) -> list[Protocol]:
             steps=100_000,
             groups=(ARMS,),
             tiny=tiny,
-            explore={False: 30_000, True: 600},
+            explore=600 if tiny else 30_000,
             memory=memory,
         )
         for agent, memory, task, n in itertools.product(AGENTS, MEMORIES, tasks, lengths)
