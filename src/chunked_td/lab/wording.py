@@ -25,6 +25,16 @@ def rounded_text(value: float, digits: int) -> str:
     return (f"{rounded:,.0f}" if whole else f"{value:{'#' if plain else ''}.{digits}g}").replace("-", "−")
 
 
+def spread_text(mean: float, sd: float | None) -> str:
+    """A mean with its standard deviation, where there is one: "669 ± 17"."""
+    return number_text(mean) + ("" if sd is None or np.isnan(sd) else f" ± {number_text(sd, mean)}")
+
+
+def seeds_text(count: int) -> str:
+    """How many seeds: "1 seed", "10 seeds"."""
+    return "1 seed" if count == 1 else f"{count} seeds"
+
+
 def score_text(value: float) -> str:
     """A relative score: two decimals; "diverged" for −∞."""
     if np.isnan(value):
