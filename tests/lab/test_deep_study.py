@@ -20,6 +20,7 @@ from chunked_td.lab.studies.deep.protocol import GROUPS, OTHERS, STREAMING_ONLY,
 from chunked_td.lab.studies.deep.results import COLLECT, LOAD, SETS, judge_agent
 from chunked_td.lab.studies.deep.runner import source_of
 from helpers.fake_runs import fake_agents
+from helpers.lab_helpers import twelve
 
 FOLDER = Path(__file__).parents[2] / "results" / "deep"
 RNG = np.random.default_rng(0)
@@ -125,7 +126,8 @@ def test_stored_tables_and_verdicts_are_those_of_the_stored_runs(monkeypatch, tm
     monkeypatch.setattr(tables, "draw_scores", lambda *_: Figure())
     (tmp_path / "costs.json").write_bytes((FOLDER / "costs.json").read_bytes())
     PAGE(tmp_path, LOAD(FOLDER))
-    assert (tmp_path / "verdicts.json").read_bytes() == (FOLDER / "verdicts.json").read_bytes()
+    made, stored = (json.loads((at / "verdicts.json").read_text(), parse_float=twelve) for at in (tmp_path, FOLDER))
+    assert made == stored
     for path in (FOLDER / "tables").glob("*.md"):
         text = (tmp_path / "tables" / path.name).read_text(encoding="utf-8")
         assert text in ("\n", path.read_text(encoding="utf-8")), path.name

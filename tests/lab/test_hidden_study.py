@@ -15,6 +15,7 @@ from chunked_td.lab.studies.hidden import criteria as rule
 from chunked_td.lab.studies.hidden.claims import CLAIMS, COLLECT, LOAD, PAGE
 from chunked_td.lab.studies.hidden.protocol import ARMS, STUDY, hidden_protocols, make_hidden_task
 from helpers.fake_runs import fake_agents
+from helpers.lab_helpers import twelve
 
 FOLDER = Path(__file__).parents[2] / "results" / "hidden"
 
@@ -60,8 +61,9 @@ def test_protocols_are_cells_of_the_design():
 
 def test_stored_verdicts_are_those_of_the_stored_runs():
     results = LOAD(FOLDER)
-    stored = json.loads((FOLDER / "verdicts.json").read_text(encoding="utf-8"))
-    assert json.loads(json.dumps(results.verdicts)) == stored
+    stored = (FOLDER / "verdicts.json").read_text(encoding="utf-8")
+    made, stored = (json.loads(text, parse_float=twelve) for text in (json.dumps(results.verdicts), stored))
+    assert made == stored
     for name, text in (("reach", tables.reach_table), ("gate", tables.gate_table)):
         assert (FOLDER / "tables" / f"{name}.md").read_text(encoding="utf-8") == text(results.verdicts) + "\n"
     found = {claim.id: claim.judge(results, {}) for claim in CLAIMS}

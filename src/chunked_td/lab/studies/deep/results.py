@@ -103,9 +103,14 @@ class DeepResults(AgentResults):
 
 
 def chosen_columns(rows: Any, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Columns of the judged runs of an arm at the step size with the greatest score over its tuning seeds."""
+    """Columns of the judged runs of an arm at the step size with the greatest score over its tuning seeds.
+
+    Scores are rounded, so that the last bits of a sum, which differ between processors, break no tie.
+    """
     step_size, judged, score = (rows[name].to_numpy() for name in ("step_size", "judged", "score"))
-    best = max(np.unique(step_size), key=lambda s: interquartile_mean(score[~judged & (step_size == s)]))
+    best = max(
+        np.unique(step_size), key=lambda s: round(float(interquartile_mean(score[~judged & (step_size == s)])), 12)
+    )
     return {name: rows[name].to_numpy()[judged & (step_size == best)] for name in names}
 
 
