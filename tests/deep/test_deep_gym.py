@@ -357,7 +357,7 @@ class Told(Walk):
     [
         *({"reward": value} for value in ("1", math.nan, 1j, None)),
         *({"terminated": value} for value in ("False", math.nan, 5)),
-        *({"observations": value} for value in (5, -1, 0.5, "1", [1, 2])),
+        *({"observations": value} for value in (5, -1, 0.5, "1", [1, 2], [[0.5], [0.5, 0.5]])),
     ],
     ids=str,
 )
@@ -370,6 +370,13 @@ def test_networks_learn_from_nothing_that_no_environment_should_say(wrong):
     for call in (lambda: learner.learn(told, 8), lambda: learner.evaluate(told, 1)):
         with pytest.raises(ValueError, match=name):
             call()
+
+
+def test_cells_may_be_told_as_truth_values():
+    env, told = Walk(), Told(observations=True)
+    learner = DeepLearner(env, "sarsa", **SMALL)
+    learner.learn(env, 1)
+    assert learner.learn(told, 8).lengths.sum() > 0
 
 
 @pytest.mark.parametrize("flags", [["False", "False"], [math.nan, 0.0], [2, 0]], ids=str)

@@ -286,15 +286,16 @@ def vector_of(env):
 LOOPS = {
     "learn": lambda env: ctd.SarsaLambda(env).learn(env, 2, progress=False),
     "learn in copies": lambda env: ctd.SarsaLambda(env).learn(vector_of(env), 2, progress=False),
+    "record": lambda env: ctd.SarsaLambda(env).learn(ctd.Recorder(env), 2, progress=False),
     "evaluate": lambda env: ctd.SarsaLambda(env).evaluate(env, 2),
     "explain": lambda env: ctd.SarsaLambda(env).explain(env),
     "hindsight": lambda env: ctd.HindsightPolicyGradient(env).learn(env, 2),
     "facts": lambda env: _played(env, make_indexer(env.observation_space), masks=True),
 }
 TOLD = [
-    *({"reward": value} for value in ("1", math.nan, 1j, None)),
+    *({"reward": value} for value in ("1", math.nan, 1j, None, [[1], [1, 1]])),
     *({name: value} for name in ("terminated", "truncated") for value in ("False", math.nan, 5, None)),
-    *({"mask": value} for value in (["0", "1"], [2, 0], [0.5, 0.7], [math.nan, 1])),
+    *({"mask": value} for value in (["0", "1"], [2, 0], [0.5, 0.7], [math.nan, 1], [[1], [1, 1]])),
 ]
 
 
@@ -303,7 +304,7 @@ TOLD = [
 def test_no_loop_takes_what_no_environment_should_say(loop, wrong):
     """bool("False") is True, and float("1") a number: in each of these loops that gave wrong numbers without a word."""
     (name,) = wrong
-    with pytest.raises(ValueError, match=f"{name}.* must be"):
+    with pytest.raises(ValueError, match=f"{name}.* must (be|have)"):
         LOOPS[loop](Told(**wrong))
 
 

@@ -825,10 +825,10 @@ EDITS = (
         ANSWER,
     ),
     Edit(
-        "a few rows may ask for any memory",
+        "rows that are kept do not count as items",
         "compression/compressor.py",
-        "+ len(items)) > LONGEST:",
-        "+ len(items)) > LONGEST << 9:",
+        "dtype=np.int64)) + len(items)) > LONGEST:",
+        "dtype=np.int64))) > LONGEST:",
         CRAFTED,
     ),
     Edit(

@@ -195,11 +195,14 @@ class Environments:
 
 def read_observations(observations: Any, space: Any) -> np.ndarray:
     """Observations [B, ...] of an environment as arrays; an error where they are not of the space."""
-    array = np.asarray(observations)
+    try:
+        array = np.asarray(observations)
+    except ValueError:  # rows of different lengths
+        array = np.array(None)
     if array.dtype.kind not in "biuf":
         raise ValueError(f"env: observations must be numbers, got {observations!r}")
-    if array.dtype == np.float64:
-        array = array.astype(np.float32)
+    if array.dtype in (np.float64, np.bool_):
+        array = array.astype(np.float32 if array.dtype == np.float64 else np.int32)
     if array.size != len(array) * math.prod(space.shape):
         raise ValueError(f"env: observations must have shape {space.shape}, got {array.shape[1:]}")
     array = array.reshape(len(array), *space.shape)

@@ -208,7 +208,7 @@ class DeepLearner:
         """The greedy action, as the environment takes it."""
         if self.states is None:
             raise ValueError("act: nothing has been learned; call learn first")
-        read = read_observations(np.asarray(observation)[None], self.agent.task.space)
+        read = read_observations([observation], self.agent.task.space)
         read = read if self.normaliser is None else self.normaliser.apply(read)
         return self._scale(np.asarray(_act(self.agent, self.states, read[0])))
 

@@ -433,11 +433,13 @@ class Learner:
         in_python = self._state.source is None or type(self._state.model) is Predictions
         if in_python or given is not None or self._cut != 1.0:
             return advance_in_python(self, state, percept, legal, ended, given)
-        addresses, entries = self._entries()
-        action = entries.step(addresses, self.state, self.action, state, percept, legal, ended)
+        if self._packed is None:
+            self._entries()
+        packed: Any = self._packed
+        action = packed.entries.step(packed.addresses, self.state, self.action, state, percept, legal, ended)
         if action == EMPTY:
             self.policy_draws.reserve(1)
-            action = entries.step(addresses, self.state, self.action, state, percept, legal, ended)
+            action = packed.entries.step(packed.addresses, self.state, self.action, state, percept, legal, ended)
         return action
 
     def _finish(self) -> None:

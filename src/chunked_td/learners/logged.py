@@ -25,6 +25,7 @@ from chunked_td.learners.inputs import check_action, check_end, check_policy_tab
 from chunked_td.learners.loop import History, paid
 
 _COLUMNS = ("episode", "observation", "action", "reward", "terminated", "truncated", "next_observation")
+_MASK = "info['action_mask']"
 _TERMINATED, _TRUNCATED = ("terminations", "terminated"), ("truncations", "truncated")
 
 
@@ -78,7 +79,9 @@ class Recorder:
         if self.episodes and not self.episodes[-1].actions:  # reset twice: nothing happened in between
             self.episodes.pop()
         mask = shown[1].get("action_mask")
-        self.episodes.append(RecordedEpisode([shown[0]], [], [], [], [], None if mask is None else [np.array(mask)]))
+        self.episodes.append(
+            RecordedEpisode([shown[0]], [], [], [], [], None if mask is None else [_copied(_MASK, mask)])
+        )
         return shown
 
     def step(self, action: Any) -> Any:
@@ -86,15 +89,16 @@ class Recorder:
         shown = self.env.step(action)
         observation, reward, terminated, truncated, info = shown
         over, cut = check_end("terminated", terminated), check_end("truncated", truncated)
+        parts = _copied("reward", reward)
         episode = self.episodes[-1]
         episode.observations.append(observation)
         episode.actions.append(action)
-        episode.rewards.append(np.array(reward) if np.ndim(reward) else reward)
+        episode.rewards.append(parts if parts.ndim else reward)
         episode.terminations.append(over)
         episode.truncations.append(cut)
         if episode.action_masks is not None:
             mask = info.get("action_mask")
-            episode.action_masks.append(np.ones_like(episode.action_masks[0]) if mask is None else np.array(mask))
+            episode.action_masks.append(np.ones_like(episode.action_masks[0]) if mask is None else _copied(_MASK, mask))
         return shown
 
     def write_parquet(self, path: Any) -> None:
@@ -111,6 +115,13 @@ class Recorder:
         if not rows:
             raise ValueError("episodes: nothing has been recorded yet")
         write_table(path, pl.DataFrame(rows, infer_schema_length=None))
+
+
+def _copied(name: str, given: Any) -> np.ndarray:
+    try:
+        return np.array(given)
+    except ValueError:  # rows of different lengths
+        raise ValueError(f"{name} must be numbers, got {given!r}") from None
 
 
 def _rows(number: int, episode: RecordedEpisode) -> Iterator[dict[str, Any]]:
