@@ -208,6 +208,7 @@ def draw_ranking(path: Path, found: Comparison) -> None:
     axes.set_yticks(range(len(rows)), [f"{row.arm.label}, α = {row.outcome.step_size_text}" for row in rows])
     dotted = "" if found.reference is None else ", dotted: acting at random"
     best = "" if len(rows) == len(found.rows) else f": the best of {len(found.rows)}"
-    axes.set(xlabel=f"{found.settings.score_axis} (bar: 95 %, dots: {found.seeds} seeds{dotted})")
+    text = f"{found.settings.score_axis} (bar: 95 %, dots: {found.seeds} seeds{dotted})"
+    figure.supxlabel(text, fontsize="medium")  # too long for the axes beside long names
     axes.set_title(f"{found.settings.env}{best}")
     figure.savefig(path, dpi=150)

@@ -50,7 +50,9 @@ def headline(found: Comparison) -> str:
         assert found.reference is not None
         text = f"Nothing is shown to have learned: no arm is better than acting at random ({found.reference.text})."
     else:
-        random = "" if found.reference is None else f"; acting at random {found.reference.score.value:.3g}"
+        random = (
+            "" if found.reference is None else f"; acting at random {found.reference.score.value:.3g}".replace("-", "−")
+        )
         hidden, used = hidden_text(found), recommended(found) or first
         values = found.settings.question == VALUES
         score = f"error of values {(-used.score).span()}" if values else f"mean return {used.text[:-1]}{random})"
