@@ -68,6 +68,7 @@ from chunked_td.lab.comparison.recipe import agent_line, command, script
 from chunked_td.lab.comparison.running import ComparisonProblem, _one_run, _Run, play
 from chunked_td.lab.comparison.sweep import ArmOutcome, _plain
 from chunked_td.lab.errors import DirectoryError
+from chunked_td.lab.gym_environments import make_indexer_for
 from chunked_td.lab.identity import check_id
 from chunked_td.lab.results.runs import RunArrays
 from chunked_td.lab.running.plan import SweepOptions, make_plan
@@ -701,6 +702,11 @@ def test_the_script_runs():
     exec(script(one, settings), space)
     assert space["agent"].indexer.size == 3 * 4 * 8 * 6
     assert "from gymnasium.wrappers import RecordEpisodeStatistics\n" in script(one, settings)
+    for change in ({}, {"indexer": "tiles", "bins": (4, 5)}, {"indexer": "fourier"}, {"bins": (6,)}):
+        car, space = ComparisonSettings("MountainCar-v0", 1, **change), {}
+        exec(script(one, car), space)
+        made = make_indexer_for(gym.make("MountainCar-v0"), car.bins, car.low, car.high, car.indexer)
+        assert repr(space["agent"].indexer) == repr(made)
     cliff = replace(LAKE, env="CliffWalking-v1", env_settings={"is_slippery": True}, max_steps=70)
     assert "env = gym.make('CliffWalking-v1', is_slippery=True, max_episode_steps=70)" in script(one, cliff)
     words = command(one, cliff)

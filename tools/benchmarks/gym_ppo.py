@@ -1,7 +1,8 @@
 """PPO on Gymnasium environments: ours, fed from Python, beside Stable-Baselines3's at its own defaults, in one run.
 
     python tools/benchmarks/gym_ppo.py --out /tmp/runs.json            # one seed, 30,000 steps
-    python tools/benchmarks/gym_ppo.py --steps 100000 --first-seed 10 --seeds 5 --out results/gym-ppo/judged.json
+    python tools/benchmarks/gym_ppo.py --steps 100000 --first-seed 10 --seeds 5 --programs ours Stable-Baselines3 \\
+        --out results/gym-ppo/judged.json
 
 Ours has its defaults (λ 0.95), eight copies in one process, with normalised numbers and as they come. Theirs has the
 defaults of `PPO("MlpPolicy", env)`: one environment, rollouts of 2,048. Both play whole rollouts: 100,352 steps where
@@ -106,18 +107,19 @@ def difference(a: list[float], b: list[float], margin: float) -> str:
 
 def write_table(runs: list[dict[str, Any]], path: Path) -> None:
     """A task per row, a program per column: mean and worst score over seeds, how many there are, processor time."""
-    columns = ["task", "steps", *PROGRAMS, "difference"]
+    programs = [name for name in PROGRAMS if any(run["program"] == name for run in runs)]
+    columns = ["task", "steps", *programs, "difference"]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for task, steps in dict.fromkeys((run["task"], run["steps"]) for run in runs):
         cells, scores_of = [], {}
-        for name in PROGRAMS:
+        for name in programs:
             found = [r for r in runs if (r["task"], r["steps"], r["program"]) == (task, steps, name)]
             scores, seconds = [r["score"] for r in found], [r["seconds"] for r in found]
             worst = f" (worst of {len(found)}: {min(scores):.0f})" if len(found) > 1 else ""
             text = f"{np.mean(scores):.0f}{worst}, {np.mean(seconds):.0f} s" if found else "not run"
             cells.append(text.replace("-", "−"))
             scores_of[name] = scores
-        cells.append(difference(scores_of["ours"], scores_of["Stable-Baselines3"], MARGINS[task]))
+        cells.append(difference(scores_of.get("ours", []), scores_of.get("Stable-Baselines3", []), MARGINS[task]))
         lines.append(f"| {task} | {steps:,} | {' | '.join(cells)} |")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

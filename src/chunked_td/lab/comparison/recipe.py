@@ -9,7 +9,7 @@ from typing import Any
 
 from chunked_td.lab.comparison.arms import CLASSES, ComparisonSettings, scaled
 from chunked_td.lab.comparison.sweep import ArmOutcome
-from chunked_td.lab.gym_environments import class_in_file, is_file, one_or_all
+from chunked_td.lab.gym_environments import class_in_file, has_features, is_file, make_environment, one_or_all
 from chunked_td.lab.study import Arm
 from chunked_td.lambdas.base import LambdaSource
 from chunked_td.lambdas.constant import ConstantLambda
@@ -56,7 +56,7 @@ def agent_line(one: ArmOutcome, settings: ComparisonSettings) -> str:
 
 def script(one: ArmOutcome, settings: ComparisonSettings) -> str:
     """A whole script: environment, learner, training."""
-    names = (*settings.wrappers, *([] if settings.indexer in (None, "hash") else [settings.indexer]))
+    names = (*settings.wrappers, *(name for name in [settings.indexer] if name and ":" in name))
     imports = [f"from {module} import {name}" for module, _, name in (text.partition(":") for text in names)]
     given = [f"{name}={value!r}" for name, value in settings.env_settings.items()]
     if is_file(settings.env):
@@ -140,13 +140,28 @@ def _python(value: Any) -> str:
 
 
 def _indexer(settings: ComparisonSettings) -> str:
-    if settings.bins:
-        bounds = ((name, one_or_all(getattr(settings, name))) for name in ("low", "high"))
-        given = "".join(f", {name}={value}" for name, value in bounds if value is not None)
-        return f"ctd.Discretise(env, bins={one_or_all(settings.bins)}{given})"
-    if settings.indexer in (None, "hash"):
-        return "ctd.make_indexer()" if settings.indexer else ""
-    return f"{settings.indexer.partition(':')[2]}(env)"
+    """How observations are indexed, as Python, the same as `make_indexer_for` makes; "" leaves it to the learner."""
+    bounds = ((name, one_or_all(getattr(settings, name))) for name in ("low", "high"))
+    given = "".join(f", {name}={value}" for name, value in bounds if value is not None)
+    bins, name = one_or_all(settings.bins), settings.indexer
+    if name == "fourier":
+        return f"ctd.FourierBasis(env, order={bins or 3}{given})"
+    if name == "tiles" or (name is None and not bins and _has_features(settings)):
+        return f"ctd.TileCoding(env, bins={bins or 8}{given})"
+    if bins:
+        return f"ctd.Discretise(env, bins={bins}{given})"
+    if name in (None, "hash"):
+        return "ctd.make_indexer()" if name else ""
+    return f"{name.partition(':')[2]}(env)"
+
+
+def _has_features(settings: ComparisonSettings) -> bool:
+    """Whether values are linear in features unless told otherwise."""
+    env = make_environment(settings.env, settings.max_steps, settings.env_settings, settings.wrappers)
+    try:
+        return has_features(env)
+    finally:
+        env.close()
 
 
 def _unlimited(settings: ComparisonSettings) -> bool:
