@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from chunked_td.cli.compare import draw_ranking
+from chunked_td.cli.compare import ranking_png
 from chunked_td.lab.comparison.arms import ComparisonSettings, arms_of
 from chunked_td.lab.comparison.sweep import ArmOutcome, Comparison
 from chunked_td.lab.results.runs import RunArrays
@@ -38,4 +38,4 @@ _COLUMNS = ("mean_return", "diverged", "mean_lambda")
 
 
 if __name__ == "__main__":
-    draw_ranking(Path(__file__).with_name("compare-taxi.png"), stored_comparison())
+    Path(__file__).with_name("compare-taxi.png").write_bytes(ranking_png(stored_comparison()))

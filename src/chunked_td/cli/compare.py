@@ -163,9 +163,7 @@ def print_ranking(found: Comparison) -> None:
 def write_comparison(out: Path, found: Comparison, *, csv: bool) -> list[Path]:
     """Write compare.html, compare.png where there is a ranking, compare.parquet and, if asked for, compare.csv."""
     from chunked_td._files import write_atomically
-    from chunked_td.lab.comparison.page import frame_of, ranking_plot, render_page
-    from chunked_td.lab.report.figures import draw
-    from chunked_td.lab.report.style import house_style
+    from chunked_td.lab.comparison.page import frame_of, render_page
 
     frame, buffer = frame_of(found), io.BytesIO()
     frame.write_parquet(buffer)
@@ -173,14 +171,24 @@ def write_comparison(out: Path, found: Comparison, *, csv: bool) -> list[Path]:
     if csv:
         files["compare.csv"] = frame.write_csv().encode()
     if found.rows:
-        with house_style():
-            figure = draw(ranking_plot(found), width=6.4)
-            figure.suptitle(found.settings.env)
-            figure.savefig(buffer := io.BytesIO(), dpi=150)
-        files["compare.png"] = buffer.getvalue()
+        files["compare.png"] = ranking_png(found)
     for name, content in files.items():
         write_atomically(out / name, content)
     return [out / name for name in files]
+
+
+def ranking_png(found: Comparison) -> bytes:
+    """The picture of the page as a PNG file."""
+    from chunked_td.lab.comparison.page import ranking_plot
+    from chunked_td.lab.report.figures import draw
+    from chunked_td.lab.report.style import house_style
+
+    buffer = io.BytesIO()
+    with house_style():
+        figure = draw(ranking_plot(found), width=6.4)
+        figure.suptitle(found.settings.env)
+        figure.savefig(buffer, dpi=150)
+    return buffer.getvalue()
 
 
 def log_curves(log: ScalarLog, found: Comparison) -> None:

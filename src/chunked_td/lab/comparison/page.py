@@ -157,10 +157,11 @@ def ranking_plot(found: Comparison) -> Plot:
             random = f" Acting at random lies outside, at {rounded_text(x, 3)}."
     if verdict(found, rows[-1]):
         names[-1] = f"<b>{names[-1]}</b>"
+    margin = 0.03 * (high - low) or 1.0
     made = layout(
         axis(
             f"{found.settings.score_axis} minus that of {label_of(found, rows[-1].arm)}",
-            range=[low - 0.03 * (high - low), high + 0.03 * (high - low)],
+            range=[low - margin, high + margin],
         ),
         axis("", tickvals=list(range(len(rows))), ticktext=names, zeroline=False),
         shapes=shapes,
