@@ -56,12 +56,14 @@ def build(directory: Path, experiments: Sequence[str], *, only_if_stale: bool, o
             if directory in (folder, folder.parent):
                 own = build_study_page(studies[name], folder, loaded.results[name])
                 page = page if own is None or loaded.store else own
-                print_verdicts(studies[name], loaded.results)
+                if not loaded.store:  # else they are many, and on the page
+                    print_verdicts(studies[name], loaded.results)
         page = build_report(loaded, None, studies) if loaded.store else page
     found = headline(loaded.results, studies) or summary(judge_all(loaded.results, studies))
     left = f" (left as it was: no run is newer; chunked-td report {directory} builds it again)" if fresh else ""
     if page.exists():
         print(f"report: {page}{left}. Found: {found}")
+        print(f"every claim with its numbers: chunked-td claims {directory}")
     if open_it and page.exists():
         show(page)
     return code
