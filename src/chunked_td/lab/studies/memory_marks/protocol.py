@@ -28,8 +28,8 @@ SEEN, JUDGED = 4, 20
 """Seeds that trials had seen; seeds after them."""
 STEP_SIZES = (0.05, 0.02)
 NETWORKS = {
-    "ppo-kept": "PPO reads percepts its GRU did not predict",
-    "ppo-state": "PPO reads the state of a GRU",
+    "ppo-kept": "PPO, percepts a GRU missed",
+    "ppo-state": "PPO, state of a GRU",
 }
 """Networks, by agent and memory: labels."""
 NETWORK_LAMBDAS = {"0.95": "λ = 0.95", "recurrent": "λ from the GRU"}
