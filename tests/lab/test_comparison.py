@@ -415,6 +415,15 @@ def test_the_reason_names_what_fits_the_fixed_lambda_that_loses(levels, why):
     assert any(FACTS.masked in point for point in points(compared(scores, random=0.0, facts=FACTS)))
 
 
+@pytest.mark.parametrize("lead", [0.0, 9.0])
+def test_one_lambda_with_two_bootstraps_has_an_answer(lead):
+    rng = np.random.default_rng(0)
+    arms = [make_arm(bootstrap, "fixed", 0.9) for bootstrap in ("sarsa", "expected_sarsa")]
+    found = compared([(arm, lead * k + rng.normal(size=10)) for k, arm in enumerate(arms)], random=-50.0)
+    assert headline(found).get("How sure", "").startswith("a tie") == (lead == 0.0)
+    assert all(len(text) > 1 for text in headline(found).values())
+
+
 def test_where_a_learned_lambda_wins_only_the_worse_end_of_the_fixed_ones_has_a_cause():
     rng = np.random.default_rng(0)
     arms = [make_arm("sarsa", "fixed", 0.0), make_arm("sarsa", "fixed", 1.0), make_arm("sarsa", "forward", 0.0)]

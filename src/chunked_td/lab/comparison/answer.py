@@ -152,12 +152,14 @@ def sure(found: Comparison) -> str:
         return ""
     seeds, others = seeds_text(found.seeds), [row for row in _same_bootstrap(found, used) if row is not used]
     if all_tied(found):
-        widest = max(found.family.gap(row.place, used.place).half_width for row in others)
+        rivals = [row for row in found.rows if not row.plans and row is not used]
+        widest = max(found.family.gap(row.place, used.place).half_width for row in rivals)
         more = f"--seeds {4 * found.seeds} may tell"
         return f"a tie; {seeds} can miss a difference of {rounded_text(widest, 2)} ({more})."
     by = {name: [row.arm for row in others if verdict(found, row) == name] for name in (GOOD, UNCLEAR, "worse")}
     heads = {"as good": by[GOOD], f"undecided with {seeds}": by[UNCLEAR], "shown to be worse": by["worse"]}
-    return "; ".join(f"{head}: {_listed(arms)}" for head, arms in heads.items() if arms) + "."
+    texts = [f"{head}: {_listed(arms)}" for head, arms in heads.items() if arms]
+    return f"{'; '.join(texts)}." if texts else ""  # one λ alone
 
 
 def _same_bootstrap(found: Comparison, used: Standing) -> list[Standing]:
