@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chunked_td.lab.catalogue import catalogue
-from chunked_td.lab.studies.tokens.claims import Gate
+from chunked_td.lab.studies.tokens.claims import Judged
 from chunked_td.lab.studies.tokens.protocol import FIXED, SOURCES
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_SHOWN
 
@@ -48,7 +48,7 @@ def test_token_by_token_is_the_same_as_whole_sequences():
     weights = make_transformer(shape, jax.random.key(0))
     weights["head"] = jax.random.normal(jax.random.key(1), weights["head"].shape)
     tokens = jax.random.randint(jax.random.key(2), (2, 6), 0, 7)
-    whole, cache = apply(shape, weights, tokens), empty_cache(shape, 2, jnp.float32)
+    whole, cache = apply(shape, weights, tokens), empty_cache(shape, 2)
     for place in range(6):
         cache, out = read_token(shape, weights, cache, tokens[:, place], place)
         np.testing.assert_allclose(out, whole[:, place], atol=1e-5)
@@ -71,10 +71,10 @@ def test_permuted_lambdas_are_the_same_numbers_within_the_mask():
 def test_verdicts():
     rng = np.random.default_rng(0)
 
-    def gate(gain: float, order: float) -> Gate:
-        scores = {arm: 0.1 + 0.001 * rng.normal(size=8) for arm in (*FIXED, *SOURCES)}
+    def gate(gain: float, order: float) -> Judged:
+        scores = {arm: 0.1 + 0.001 * rng.normal(size=(1, 8)) for arm in (*FIXED, *SOURCES)}
         scores["expected"] = scores["expected"] + gain
-        return Gate({"forced": scores}, {"forced": {**scores, "expected": scores["expected"] - order}})
+        return Judged({"forced": scores}, {"forced": {**scores, "expected": scores["expected"] - order}})
 
     assert gate(0.1, 0.1).judge("forced", "expected") == HOLDS
     assert gate(0.1, -0.1).judge("forced", "expected") == IN_PART
@@ -83,10 +83,10 @@ def test_verdicts():
 
 
 def test_the_best_fixed_lambda_is_chosen_on_the_other_half():
-    scores = {arm: np.zeros(4) for arm in (*FIXED, *SOURCES)}
-    scores["0.5"] = np.array([1.0, 0.0, 1.0, 0.0])  # best on the even seeds only
-    scores["0.9"] = np.array([0.0, 1.0, 0.0, 1.0])
-    np.testing.assert_array_equal(Gate({"t": scores}, {}).best_fixed("t"), 0.0)
+    scores = {arm: np.zeros((1, 4)) for arm in (*FIXED, *SOURCES)}
+    scores["0.5"] = np.array([[1.0, 0.0, 1.0, 0.0]])  # best on the even seeds only
+    scores["0.9"] = np.array([[0.0, 1.0, 0.0, 1.0]])
+    np.testing.assert_array_equal(Judged({"t": scores}, {}).best_fixed("t"), 0.0)
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ tokens only, and carried over the others.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, get_args
 
 import jax
@@ -27,7 +27,7 @@ from chunked_td.lab.studies.tokens.learning import (
     train_critic,
     warm_start,
 )
-from chunked_td.lab.studies.tokens.tasks import Prompts, TokenLayout, TokenTask, make_layout, mask_of, rewards_of
+from chunked_td.lab.studies.tokens.tasks import Prompts, TokenLayout, TokenTask, make_layouts, mask_of, rewards_of
 from chunked_td.returns import length_lambda, log_probs_and_lambda, token_gae
 from chunked_td.returns.policy import PolicyLambda
 
@@ -38,50 +38,60 @@ KERNEL_WIDTH = 0.3
 PERMUTATIONS = 8
 
 
-class Sampled(NamedTuple):
-    """Sequences to judge: prompts, tokens and mask [B, T], rewards [B], logits [B, T, V], truth [B, T]."""
+class Written(NamedTuple):
+    """Sequences of a policy: prompts, tokens and mask [B, T], rewards [B], logits [B, T, V]."""
 
     prompts: Prompts
     tokens: jax.Array
     mask: jax.Array
     rewards: jax.Array
     logits: jax.Array
-    truth: jax.Array
 
 
-def lambdas_of(sampled: Sampled, said: CriticSays) -> dict[str, jax.Array]:
-    """λ of the state that each generated token leaves, by every arm: {arm: float32[B, T]}."""
-    mask, forms = sampled.mask, get_args(PolicyLambda)
-    found = {form: log_probs_and_lambda(sampled.logits, sampled.tokens, form).lambda_ for form in forms}
-    expected = found["expected"]
-    length = jnp.sum(mask, axis=1, keepdims=True)
-    cut = jnp.sum(jnp.where(mask, 1.0 - expected, 0.0), axis=1, keepdims=True) / length
-    matched = jnp.clip(1.0 - MATCHED_CUT / jnp.maximum(cut, 1e-6) * (1.0 - expected), 0.0, 1.0)
-    ones = jnp.ones_like(expected)
-    arms = {f"{value:g}": value * ones for value in FIXED}
-    return {
-        **arms,
-        **found,
-        "vapo": length_lambda(mask) * ones,
-        "expected-matched": matched,
-        "value-kernel": _kernel(jax.nn.softmax(sampled.logits), said, sampled),
-        "mature-expected": 1.0 - (1.0 - expected) * (1.0 - jnp.clip(said.immaturity, 0.0, 1.0)),
-    }
+def _from_policy(form: PolicyLambda) -> Callable[..., jax.Array]:
+    return lambda text, _: log_probs_and_lambda(text.logits, text.tokens, form).lambda_
 
 
-def _kernel(pi: jax.Array, said: CriticSays, sampled: Sampled) -> jax.Array:
+def _matched(text: Written, said: CriticSays) -> jax.Array:
+    """Σπ² with its cuts scaled to a mean of `MATCHED_CUT` in every sequence."""
+    cuts, mask = 1.0 - LAMBDAS["expected"](text, said), text.mask
+    mean = jnp.sum(jnp.where(mask, cuts, 0.0), axis=1, keepdims=True) / jnp.sum(mask, axis=1, keepdims=True)
+    return jnp.clip(1.0 - MATCHED_CUT / jnp.maximum(mean, 1e-6) * cuts, 0.0, 1.0)
+
+
+def _mature(text: Written, said: CriticSays) -> jax.Array:
+    """Σπ² where values are mature, 1 where they are initial ones."""
+    return 1.0 - (1.0 - LAMBDAS["expected"](text, said)) * (1.0 - jnp.clip(said.immaturity, 0.0, 1.0))
+
+
+def _kernel(text: Written, said: CriticSays) -> jax.Array:
     """Chance that two draws of the next token cannot be told apart by value."""
-    errors = advantages(sampled, said.values, jnp.zeros_like(said.values))
-    width = KERNEL_WIDTH * jnp.sqrt(jnp.sum(errors**2) / jnp.sum(sampled.mask))
+    pi, errors = jax.nn.softmax(text.logits), advantages(text, said.values, jnp.zeros_like(said.values))
+    width = KERNEL_WIDTH * jnp.sqrt(jnp.sum(errors**2) / jnp.sum(text.mask))
     gaps = said.token_values[..., :, None] - said.token_values[..., None, :]
     return jnp.einsum("bti,btj,btij->bt", pi, pi, jnp.exp(-0.5 * (gaps / width) ** 2))
 
 
-def advantages(sampled: Sampled, values: jax.Array, lambdas: jax.Array) -> jax.Array:
+def _fixed(value: float) -> Callable[..., jax.Array]:
+    return lambda text, _: jnp.full(text.mask.shape, value)
+
+
+LAMBDAS: dict[str, Callable[[Written, CriticSays], jax.Array]] = {
+    **{f"{value:g}": _fixed(value) for value in FIXED},
+    **{form: _from_policy(form) for form in get_args(PolicyLambda)},
+    "vapo": lambda text, _: jnp.broadcast_to(length_lambda(text.mask), text.mask.shape),
+    "expected-matched": _matched,
+    "value-kernel": _kernel,
+    "mature-expected": _mature,
+}
+"""λ of the state that each generated token leaves, by every arm: float32[B, T]."""
+
+
+def advantages(text: Written, values: jax.Array, lambdas: jax.Array) -> jax.Array:
     """Advantages with a λ per token, float32[B, T]; rewards come with the last token."""
-    last = jnp.arange(values.shape[1]) == jnp.sum(sampled.mask, axis=1, keepdims=True) - 1
-    rewards = jnp.where(last, sampled.rewards[:, None], 0.0)
-    return token_gae(rewards, values, sampled.mask, lambdas, 1.0).advantages
+    last = jnp.arange(values.shape[1]) == jnp.sum(text.mask, axis=1, keepdims=True) - 1
+    rewards = jnp.where(last, text.rewards[:, None], 0.0)
+    return token_gae(rewards, values, text.mask, lambdas, 1.0).advantages
 
 
 def correlation(x: jax.Array, y: jax.Array, mask: jax.Array) -> jax.Array:
@@ -99,8 +109,8 @@ def permuted(lambdas: jax.Array, mask: jax.Array, key: jax.Array) -> jax.Array:
 
 def sample_with_truth(
     networks: Networks, task: TokenTask, layout: TokenLayout, policy: Weights, key: jax.Array, batch: int, rollouts: int
-) -> Sampled:
-    """Sequences of the policy with the true advantage of every token."""
+) -> tuple[Written, jax.Array]:
+    """Sequences of the policy, and the true advantage of every token, float32[B, T]."""
     shape = networks.policy(task)
     first, key = jax.random.split(key)
     prompts, tokens, rewards = sample_batch(task, shape, policy, layout, first, batch)
@@ -131,25 +141,25 @@ def sample_with_truth(
         return latest, latest
 
     _, filled = jax.lax.scan(carry_over, behind[:, 0], behind.T)
-    return Sampled(prompts, tokens, mask, rewards, logits, jnp.where(mask, jnp.diff(filled.T, axis=1), 0.0))
+    truth = jnp.where(mask, jnp.diff(filled.T, axis=1), 0.0)
+    return Written(prompts, tokens, mask, rewards, logits), truth
 
 
-def judge(networks: Networks, task: TokenTask, critic: Weights, sampled: Sampled, key: jax.Array) -> Any:
-    """{arm: (correlation with the truth, the same with its λs permuted, mean λ)}."""
-    said = ask_critic(networks.critic(task), critic, sampled.prompts, sampled.tokens)
+def judge(networks: Networks, task: TokenTask, critic: Weights, sampled: Any, key: jax.Array) -> Any:
+    """Of every arm of `LAMBDAS`: correlation with the truth, the same with its λs permuted, mean λ."""
+    text, truth = sampled
+    said = ask_critic(networks.critic(task), critic, text.prompts, text.tokens)
 
     def score(lambdas: jax.Array) -> jax.Array:
-        return correlation(advantages(sampled, said.values, lambdas), sampled.truth, sampled.mask)
+        return correlation(advantages(text, said.values, lambdas), truth, text.mask)
 
     def control(lambdas: jax.Array, key: jax.Array) -> jax.Array:
-        return score(permuted(lambdas, sampled.mask, key))
+        return score(permuted(lambdas, text.mask, key))
 
-    arms = lambdas_of(sampled, said)
-    stacked = jnp.stack(list(arms.values()))
+    stacked = jnp.stack([lambda_(text, said) for lambda_ in LAMBDAS.values()])
     controls = jax.vmap(jax.vmap(control, (None, 0)), (0, None))(stacked, jax.random.split(key, PERMUTATIONS))
-    means = jnp.sum(jnp.where(sampled.mask, stacked, 0.0), axis=(1, 2)) / jnp.sum(sampled.mask)
-    columns = (jax.vmap(score)(stacked), jnp.mean(controls, axis=1), means)
-    return {arm: tuple(column[k] for column in columns) for k, arm in enumerate(arms)}
+    means = jnp.sum(jnp.where(text.mask, stacked, 0.0), axis=(1, 2)) / jnp.sum(text.mask)
+    return jax.vmap(score)(stacked), jnp.mean(controls, axis=1), means
 
 
 class Settings(NamedTuple):
@@ -181,7 +191,7 @@ def run_gate(settings: Settings, task: TokenTask, seeds: Sequence[int]) -> dict[
       arms]; "arms", their names; "reward" and "truth_sd", float[seeds].
     """
     networks = settings.networks
-    layouts = jax.tree.map(lambda *parts: jnp.stack(parts), *(make_layout(task, seed) for seed in seeds))
+    layouts = make_layouts(task, seeds)
     keys = jax.vmap(lambda seed: jax.random.split(jax.random.key(seed), 4))(jnp.asarray(seeds))
 
     def over_seeds(function: Any) -> Any:
@@ -201,14 +211,13 @@ def run_gate(settings: Settings, task: TokenTask, seeds: Sequence[int]) -> dict[
         critics = train(layouts, policies, critics, fresh)
         if updates in settings.ages:
             judged.append(judge_all(critics[0], sampled, keys[:, 3]))
-    columns = {
-        name: np.stack([np.stack([np.asarray(found[arm][k]) for arm in found], axis=-1) for found in judged], axis=1)
-        for k, name in enumerate(("correlation", "permuted", "mean_lambda"))
-    }
-    spread = jnp.sqrt(jnp.sum(sampled.truth**2, axis=(1, 2)) / jnp.sum(sampled.mask, axis=(1, 2)))
+    names = ("correlation", "permuted", "mean_lambda")
+    columns = {name: np.stack(found, axis=1) for name, found in zip(names, zip(*judged, strict=True), strict=True)}
+    text, truth = sampled
+    spread = jnp.sqrt(jnp.sum(truth**2, axis=(1, 2)) / jnp.sum(text.mask, axis=(1, 2)))
     return {
         **columns,
-        "arms": np.array(list(judged[0])),
-        "reward": np.asarray(jnp.mean(sampled.rewards, axis=1)),
+        "arms": np.array(list(LAMBDAS)),
+        "reward": np.asarray(jnp.mean(text.rewards, axis=1)),
         "truth_sd": np.asarray(spread),
     }

@@ -26,8 +26,6 @@ from chunked_td.lab.studies.tokens.tasks import (
 )
 
 Weights = dict[str, Any]
-WARM_RATE, CRITIC_RATE = 1e-3, 3e-4
-"""Adam's step sizes."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +41,10 @@ class TransformerShape:
 
 
 class Cache(NamedTuple):
-    """Keys and values of the positions read so far: [layers, B, length, heads, width / heads]."""
+    """Keys and values of the positions read so far, an array per layer: [B, heads, length, width / heads]."""
 
-    keys: jax.Array
-    values: jax.Array
+    keys: tuple[jax.Array, ...]
+    values: tuple[jax.Array, ...]
 
 
 def make_transformer(shape: TransformerShape, key: jax.Array) -> Weights:
@@ -81,10 +79,11 @@ def apply(shape: TransformerShape, weights: Weights, tokens: jax.Array) -> jax.A
     return _normalised(hidden) @ weights["head"] + weights["bias"]
 
 
-def empty_cache(shape: TransformerShape, batch: int, dtype: Any = jnp.bfloat16) -> Cache:
-    """A cache with nothing in it."""
-    zeros = jnp.zeros((shape.layers, batch, shape.length, shape.heads, shape.width // shape.heads), dtype)
-    return Cache(zeros, zeros)
+def empty_cache(shape: TransformerShape, batch: int) -> Cache:
+    """A cache with nothing in it; of 16 bits where that is faster."""
+    dtype = jnp.float32 if jax.default_backend() == "cpu" else jnp.bfloat16
+    zeros = jnp.zeros((batch, shape.heads, shape.length, shape.width // shape.heads), dtype)
+    return Cache((zeros,) * shape.layers, (zeros,) * shape.layers)
 
 
 def read_token(
@@ -93,28 +92,29 @@ def read_token(
     """Read one more token, int32[B], at `place`: the cache with it, and the outputs there, float32[B, outputs]."""
     hidden = (weights["tokens"][token] + weights["positions"][place])[:, None]
     seen = (jnp.arange(shape.length) <= place)[None]
-
-    def layer(hidden: jax.Array, xs: Any) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-        part, keys, values = xs
+    keys, values = map(list, cache)
+    for number in range(shape.layers):  # a loop of JAX would copy the cache for every token
+        part = jax.tree.map(lambda stacked, at=number: stacked[at], weights["layers"])
         q, k, v = _heads(shape, _normalised(hidden) @ part["qkv"])
-        keys = jax.lax.dynamic_update_slice_in_dim(keys, k.astype(keys.dtype), place, 1)
-        values = jax.lax.dynamic_update_slice_in_dim(values, v.astype(values.dtype), place, 1)
-        hidden = hidden + _attend(q.astype(keys.dtype), keys, values, seen).astype(hidden.dtype) @ part["out"]
-        return _feed(hidden, part), (keys, values)
-
-    hidden, kept = jax.lax.scan(layer, hidden, (weights["layers"], *cache))
-    return Cache(*kept), (_normalised(hidden) @ weights["head"] + weights["bias"])[:, 0]
+        for kept, fresh in ((keys, k), (values, v)):
+            fresh = fresh.astype(kept[number].dtype)
+            kept[number] = jax.lax.dynamic_update_slice_in_dim(kept[number], fresh, place, 2)
+        mixed = _attend(q.astype(keys[number].dtype), keys[number], values[number], seen)
+        hidden = _feed(hidden + mixed.astype(hidden.dtype) @ part["out"], part)
+    return Cache(tuple(keys), tuple(values)), (_normalised(hidden) @ weights["head"] + weights["bias"])[:, 0]
 
 
 def _heads(shape: TransformerShape, qkv: jax.Array) -> list[jax.Array]:
+    """Queries, keys and values, [B, heads, S, width / heads] each."""
     parts = jnp.split(qkv, 3, axis=-1)
-    return [part.reshape(*part.shape[:-1], shape.heads, shape.width // shape.heads) for part in parts]
+    split = (*qkv.shape[:-1], shape.heads, shape.width // shape.heads)
+    return [part.reshape(split).swapaxes(-2, -3) for part in parts]
 
 
 def _attend(q: jax.Array, k: jax.Array, v: jax.Array, seen: jax.Array) -> jax.Array:
-    scores = jnp.einsum("bqhd,bkhd->bhqk", q, k, preferred_element_type=jnp.float32) * q.shape[-1] ** -0.5
+    scores = jnp.einsum("bhqd,bhkd->bhqk", q, k, preferred_element_type=jnp.float32) * q.shape[-1] ** -0.5
     weights = jax.nn.softmax(jnp.where(seen, scores, -jnp.inf)).astype(v.dtype)
-    mixed = jnp.einsum("bhqk,bkhd->bqhd", weights, v, preferred_element_type=jnp.float32)
+    mixed = jnp.einsum("bhqk,bhkd->bqhd", weights, v, preferred_element_type=jnp.float32)
     return mixed.reshape(*mixed.shape[:2], -1)
 
 
@@ -129,12 +129,14 @@ def _normalised(x: jax.Array) -> jax.Array:
 
 @dataclass(frozen=True)
 class Networks:
-    """Sizes of policy and critic, and of a batch of sequences."""
+    """Sizes of policy and critic, of a batch of sequences, and Adam's step sizes for the warm start and the critic."""
 
     layers: int = 4
     width: int = 128
     heads: int = 4
     batch: int = 128
+    warm_rate: float = 1e-3
+    critic_rate: float = 3e-4
 
     def policy(self, task: TokenTask) -> TransformerShape:
         """Its outputs are the logits of the next token."""
@@ -175,7 +177,7 @@ def _read_by_both(prompts: Prompts, tokens: jax.Array) -> jax.Array:
 
 def warm_start(networks: Networks, task: TokenTask, layout: TokenLayout, key: jax.Array, updates: int) -> Weights:
     """A policy that imitates demonstrations."""
-    shape, optimiser = networks.policy(task), optax.adam(WARM_RATE)
+    shape, optimiser = networks.policy(task), optax.adam(networks.warm_rate)
     first, key = jax.random.split(key)
     weights = make_transformer(shape, first)
 
@@ -230,23 +232,30 @@ def sample_batch(
     return prompts, tokens, rewards_of(task, layout, prompts, tokens)
 
 
-def train_critic(
-    networks: Networks, task: TokenTask, layout: TokenLayout, policy: Weights, carry: Any, key: jax.Array, updates: int
-) -> Any:
-    """More updates of the critic towards λ = 1 returns of fresh text. Args: carry: (weights, optimiser's state)."""
-    of_policy, shape, optimiser = networks.policy(task), networks.critic(task), optax.adam(CRITIC_RATE)
+def critic_step(networks: Networks, task: TokenTask, layout: TokenLayout, carry: Any, drawn: Any) -> Any:
+    """One update of the critic towards λ = 1 returns. Args: carry: (weights, optimiser's state). drawn: a batch."""
+    prompts, tokens, rewards = drawn
+    mask = mask_of(layout, prompts)
 
-    def loss(weights: Weights, prompts: Prompts, tokens: jax.Array, rewards: jax.Array) -> jax.Array:
-        said, mask = ask_critic(shape, weights, prompts, tokens), mask_of(layout, prompts)
+    def loss(weights: Weights) -> jax.Array:
+        said = ask_critic(networks.critic(task), weights, prompts, tokens)
         chosen = jnp.take_along_axis(said.token_values, tokens[..., None], axis=-1)[..., 0]
         errors = (said.values - rewards[:, None]) ** 2 + (chosen - rewards[:, None]) ** 2 + said.immaturity**2
         return jnp.sum(jnp.where(mask, errors, 0.0)) / jnp.sum(mask)
 
+    weights, state = carry
+    change, state = optax.adam(networks.critic_rate).update(jax.grad(loss)(weights), state)
+    return optax.apply_updates(weights, change), state
+
+
+def train_critic(
+    networks: Networks, task: TokenTask, layout: TokenLayout, policy: Weights, carry: Any, key: jax.Array, updates: int
+) -> Any:
+    """More updates of the critic, on fresh text of a policy. Args: carry: as for `critic_step`."""
+
     def update(carry: Any, key: jax.Array) -> Any:
-        weights, state = carry
-        drawn = sample_batch(task, of_policy, policy, layout, key, networks.batch)
-        change, state = optimiser.update(jax.grad(loss)(weights, *drawn), state)
-        return (optax.apply_updates(weights, change), state), None
+        drawn = sample_batch(task, networks.policy(task), policy, layout, key, networks.batch)
+        return critic_step(networks, task, layout, carry, drawn), None
 
     return jax.lax.scan(update, carry, jax.random.split(key, updates))[0]
 
@@ -255,4 +264,4 @@ def start_critic(networks: Networks, task: TokenTask, policy: Weights) -> Any:
     """For `train_critic`: the policy's body with a head that says V = 0, Q = 0 and I = 1; its optimiser's state."""
     outputs = networks.critic(task).outputs
     weights = {**policy, "head": jnp.zeros((networks.width, outputs)), "bias": jnp.zeros(outputs)}
-    return weights, optax.adam(CRITIC_RATE).init(weights)
+    return weights, optax.adam(networks.critic_rate).init(weights)

@@ -1,4 +1,8 @@
-"""The gate as protocols: a task each, all arms of a task in one program, ages of the critic as checkpoints."""
+"""The gate and the training of policies as protocols.
+
+A protocol of the gate is a task; all its arms run in one program, and ages of the critic are checkpoints. A protocol of
+training is a task and a critic.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from chunked_td.lab.study import Arm, BatchRunner, Columns, Environment, Protocol, Size, Study
 
@@ -84,11 +90,81 @@ def protocol_of(task: str, profile: str) -> Protocol:
     )
 
 
-STUDY = Study(
-    "tokens",
-    "λ per token: the gate",
-    lambda profile: [protocol_of(task, profile) for task in (TASKS if profile == "paper" else ("forced",))],
-    order=90,
-    table="runs.parquet",
-    by_default=False,
-)
+TRAINED = {
+    "forced": "Among forced tokens",
+    "random": "Among forty random tokens",
+    "short-lengths": "32 to 128 tokens",
+    "skilled-parity": "Parity",
+}
+"""Tasks that policies are trained on."""
+CRITICS = {"learned": "learned critic", "informed": "informed critic"}
+TRAINED_FIXED = ("0", "0.9", "0.95", "0.99", "1")
+TRAINED_SOURCES = ("vapo", "realised", "expected", "expected-matched", "mature-expected", "value-kernel")
+CONTROLLED = TRAINED_SOURCES[2:]
+"""Those whose λs are also tried in another order."""
+STEP_SIZES = (4e-3, 1.5e-3, 5e-4)
+
+
+@dataclass(frozen=True)
+class TrainingRunner(BatchRunner):
+    """Policies that learn. Args: size: of `training.SIZES`. critic: "learned" or "informed"."""
+
+    size: str = "paper"
+    critic: str = "learned"
+
+    def packages(self, batch: Batch) -> tuple[str, ...]:
+        """See `BatchRunner.packages`."""
+        return ("jax", "optax")
+
+    def run(self, program: Sequence[Batch], threads: int | None, report: Callable[[str], None]) -> list[Columns]:
+        """See `BatchRunner.run`."""
+        from chunked_td.lab.studies.tokens.training import train_policies
+
+        (batch,) = program
+        runs = (batch.seeds.tolist(), batch.step_sizes.tolist(), batch.episodes)
+        task = batch.protocol.environment.arguments["task"]
+        rewards = train_policies(self.size, task, self.critic == "informed", batch.arm.id, *runs)
+        parts = np.split(rewards, batch.record_at[:-1], axis=1)
+        return [batch.columns({"score": np.stack([part.mean(axis=1) for part in parts], axis=1)})]
+
+
+def training_protocol(task: str, critic: str, profile: str) -> Protocol:
+    """The protocol of policies trained on a task beside a critic."""
+    full = profile == "paper"
+    names = [name for name in TRAINED_SOURCES if critic == "learned" or not name.startswith("mature")]
+    controls = [(f"{name}-permuted", f"{SOURCES[name]}, permuted") for name in names if name in CONTROLLED]
+    arms = [(value, f"λ = {value}") for value in TRAINED_FIXED] + [(name, SOURCES[name]) for name in names] + controls
+    updates = 100 if full else 2
+    return Protocol(
+        id=f"tokens-{critic}-{task}",
+        title=f"{TRAINED[task]}, {CRITICS[critic]}",
+        environment=Environment("chunked_td.lab.studies.tokens.tasks:TASKS", {"task": task}),
+        arms=tuple(Arm(name, label, "policy-gradient", name, in_paper=False) for name, label in arms),
+        exponents=(0, -1, -2) if full else (0,),
+        episodes=updates,
+        scoring="",
+        score_label="mean reward",
+        smoke=Size(seeds=2, episodes=updates),
+        record=((updates, updates // 10 or 1),),
+        seeds=8 if full else 2,
+        seeds_per_batch=8,
+        step_sizes=STEP_SIZES,
+        runner=TrainingRunner("paper" if full else "smoke", critic),
+        unit="updates",
+    )
+
+
+def protocols(profile: str) -> list[Protocol]:
+    """The gate on every task, then every task with every critic; one of each where the profile is not "paper"."""
+    full = profile == "paper"
+    return [
+        *(protocol_of(task, profile) for task in (TASKS if full else ("forced",))),
+        *(
+            training_protocol(task, critic, profile)
+            for task in (TRAINED if full else ("forced",))
+            for critic in CRITICS
+        ),
+    ]
+
+
+STUDY = Study("tokens", "λ per token", protocols, order=90, table="runs.parquet", by_default=False)

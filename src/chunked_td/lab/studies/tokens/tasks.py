@@ -11,6 +11,7 @@ The reward is the share of right decisions or, in `parity`, whether their number
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -51,6 +52,8 @@ TASKS = {
         TokenTask("random", lengths=(96,), free=40),
         TokenTask("lengths", lengths=(32, 64, 128, 256)),
         TokenTask("parity", parity=True, skill=0.75),
+        TokenTask("short-lengths", lengths=(32, 64, 128)),
+        TokenTask("skilled-parity", parity=True, skill=0.9),
     )
 }
 
@@ -87,6 +90,11 @@ def make_layout(task: TokenTask, seed: int) -> TokenLayout:
     forced = rng.integers(FIRST_FORCED, FIRST_FORCED + FORCED_TOKENS, longest)
     arrays = (task.lengths, kinds, numbers, forced, rng.permutation(ANSWERS))
     return TokenLayout(*(jnp.asarray(array, jnp.int32) for array in arrays))
+
+
+def make_layouts(task: TokenTask, seeds: Sequence[int]) -> TokenLayout:
+    """The layouts of several seeds, stacked."""
+    return jax.tree.map(lambda *parts: jnp.stack(parts), *(make_layout(task, seed) for seed in seeds))
 
 
 def draw_prompts(layout: TokenLayout, key: jax.Array, batch: int) -> Prompts:
