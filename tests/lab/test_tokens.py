@@ -34,7 +34,6 @@ def test_rewards_by_hand(name):
 
 
 def test_token_by_token_is_the_same_as_whole_sequences():
-    import jax.numpy as jnp
 
     from chunked_td.lab.studies.tokens.learning import (
         TransformerShape,

@@ -85,8 +85,44 @@ def _solve(start, *arrays, formula, axis, stop):
     return linear_recursion(coefficients, arrays, start, axis, stop, ahead)
 
 
-def token_gae(given: Given) -> None:
-    """No loop of its own."""
+def token_gae(given: Given) -> tuple[jax.Array, jax.Array] | None:
+    """See `advantages.token_gae`; None but on a CPU, and if a value is not what it should be."""
+    if jax.default_backend() != "cpu":
+        return None
+    names = ("last_values", "rewards", "values", "is_there", "discount", "lambda_policy", "lambda_value")
+    *found, fine = _token_gae(*(given.arrays[name] for name in names), axis=given.axis, shape=given.shape)
+    if not isinstance(fine, Tracer) and not fine:
+        return None
+    advantages, targets = (lax.stop_gradient(x.astype(given.dtype)) for x in found)
+    return advantages, targets
+
+
+@functools.partial(jax.jit, static_argnames=("axis", "shape"))
+def _token_gae(last, *arrays, axis, shape):
+    arrays = [x if x.dtype == bool else _wide(x) for x in arrays]
+    rows = [jnp.moveaxis(x, axis, 0) if jnp.ndim(x) else x[None] for x in arrays]
+    of_steps = [k for k, x in enumerate(rows) if x.shape[0] == shape[axis]]
+
+    def step(worth, of_step):
+        row = [x[0] for x in rows]
+        for k, x in zip(of_steps, of_step, strict=True):
+            row[k] = x
+        reward, value, there, discount, *lambdas = row
+        returns = [reward + discount * each for each in worth]
+        worth = [
+            jnp.where(there, (1 - lambda_) * value + lambda_ * target, each)
+            for lambda_, target, each in zip(lambdas, returns, worth, strict=True)
+        ]
+        return worth, (jnp.where(there, returns[0] - value, 0.0), jnp.where(there, returns[1], 0.0))
+
+    last = jnp.moveaxis(_wide(last), axis, 0)[-1] if jnp.ndim(last) else _wide(last)
+    width = shape[:axis] + shape[axis + 1 :]
+    start = [jnp.broadcast_to(last, width).astype(rows[0].dtype)] * 2
+    _, found = lax.scan(step, start, [rows[k] for k in of_steps], reverse=True)
+    reals = [jnp.isfinite(x) for x in arrays[:2]]
+    shares = [(x >= 0) & (x <= 1) for x in arrays[3:]]
+    fine = jnp.isfinite(last).all() & (functools.reduce(jnp.logical_and, reals + shares) | ~arrays[2]).all()
+    return *(jnp.moveaxis(x, 0, axis) for x in found), fine
 
 
 def n_step_returns(given: Given, n: int, stop: bool) -> jax.Array:

@@ -31,7 +31,7 @@ everything runs.
 *Score.* Mean reward of all text that a run writes in 100 updates of 16 sequences. Three step sizes for every arm. 8
 seeds; a seed draws layout, warm start, first critic and random numbers, and all arms share them.
 
-*Tasks.* Eight decisions among forced tokens; among forty random ones; with 32, 64 or 128 tokens; and parity, from
+*Tasks.* Eight decisions among forced tokens; among forty random ones; with 32 or 128 tokens; and parity, from
 demonstrations that are right in 0.9 of the decisions (from 0.75, as in the gate, nothing was learned by fixed λ).
 
 *Critics.* Learned, with 100 updates ahead of the policy's; and informed, which knows the task: a bound for what a

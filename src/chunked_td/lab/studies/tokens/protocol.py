@@ -93,7 +93,7 @@ def protocol_of(task: str, profile: str) -> Protocol:
 TRAINED = {
     "forced": "Among forced tokens",
     "random": "Among forty random tokens",
-    "short-lengths": "32 to 128 tokens",
+    "two-lengths": "32 or 128 tokens",
     "skilled-parity": "Parity",
 }
 """Tasks that policies are trained on."""

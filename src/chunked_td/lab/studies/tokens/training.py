@@ -51,7 +51,11 @@ SIDE_BY_SIDE = 4
 
 
 class TrainingSettings(NamedTuple):
-    """A size of training. Attributes: warm: updates of the warm start. critic: of the critic before the policy's."""
+    """A size of training.
+
+    Attributes:
+      warm: updates of the warm start, per length of the task. critic: of the critic before the policy's.
+    """
 
     networks: Networks
     warm: int
@@ -88,7 +92,7 @@ def _begin(size: str, task: str, seeds: tuple[int, ...]) -> tuple[TokenLayout, W
 
     def begin(layout: TokenLayout, seed: jax.Array) -> Any:
         keys = jax.random.split(jax.random.key(seed))
-        policy = warm_start(networks, of_task, layout, keys[0], settings.warm)
+        policy = warm_start(networks, of_task, layout, keys[0], settings.warm * len(of_task.lengths))
         critic = start_critic(networks, of_task, policy)
         return policy, train_critic(networks, of_task, layout, policy, critic, keys[1], settings.critic)
 
