@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from chunked_td.lab.catalogue import catalogue
+from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.tokens.claims import Judged
-from chunked_td.lab.studies.tokens.protocol import FIXED, SOURCES
+from chunked_td.lab.studies.tokens.protocol import CRITICS, FIXED, SOURCES
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_SHOWN
 
 jax = pytest.importorskip("jax")
@@ -55,6 +56,44 @@ def test_token_by_token_is_the_same_as_whole_sequences():
     np.testing.assert_array_equal(later[:, :4], whole[:, :4])  # no look ahead
 
 
+@pytest.mark.parametrize("name", ["two-lengths", "skilled-parity"])
+def test_an_informed_critic_by_hand(name):
+    """Values behind every prefix, against all ways to go on with a policy that is right in 0.7 of all decisions."""
+    import itertools
+
+    import jax.numpy as jnp
+
+    from chunked_td.lab.studies.tokens import tasks
+    from chunked_td.lab.studies.tokens.gate import Written
+    from chunked_td.lab.studies.tokens.training import informed_critic
+
+    task, skill = tasks.TASKS[name], 0.7
+    layout = tasks.make_layout(task, seed=1)
+    prompts = tasks.draw_prompts(layout, jax.random.key(2), 4)
+    tokens = tasks.demonstrate(task, layout, prompts, jax.random.key(3))
+    right = tasks.right_answers(layout, prompts)
+    is_right = jnp.arange(tasks.VOCABULARY) == right[..., None]
+    logits = jnp.log(jnp.where(is_right, skill, (1 - skill) / (tasks.VOCABULARY - 1)))
+    rewards = tasks.rewards_of(task, layout, prompts, tokens)
+    said = informed_critic(task, layout, Written(prompts, tokens, tasks.mask_of(layout, prompts), rewards, logits))
+    for b in range(4):
+        code = int(prompts.codes[b])
+        places = np.flatnonzero(np.asarray(layout.kinds[code]) == tasks.DECISION)
+        made = np.asarray(tokens[b] == right[b])[places]
+        for t in (0, *places, *(places + 1)):
+            so_far = made[places < t]
+            wanted = 0.0
+            for rest in itertools.product((0, 1), repeat=tasks.DECISIONS - len(so_far)):
+                number = so_far.sum() + sum(rest)
+                reward = float(number % 2 == 0) if task.parity else number / tasks.DECISIONS
+                wanted += reward * skill ** sum(rest) * (1 - skill) ** (len(rest) - sum(rest))
+            value = said.values[b, t] if t < tokens.shape[1] else rewards[b]
+            np.testing.assert_allclose(value, wanted, atol=1e-5)
+        behind = said.token_values[b, places, tokens[b, places]]
+        np.testing.assert_allclose(behind[:-1], said.values[b, places[:-1] + 1], atol=1e-6)
+        np.testing.assert_allclose(behind[-1], rewards[b], atol=1e-6)
+
+
 def test_permuted_lambdas_are_the_same_numbers_within_the_mask():
     import jax.numpy as jnp
 
@@ -81,6 +120,16 @@ def test_verdicts():
     assert gate(0.0, 0.0).judge("forced", "expected") in (NOT_SHOWN, IN_PART)
 
 
+def test_without_a_control_an_arm_holds_in_part_at_most():
+    scores = {arm: np.full((3, 8), 0.1) for arm in (*FIXED, "vapo", "expected")}
+    scores["vapo"] = scores["expected"] = np.linspace(0.2, 0.3, 8) + np.array([[0.0], [0.1], [0.0]])
+    judged = Judged({"t": scores}, {"t": {"expected": np.full((3, 8), 0.1)}})
+    assert judged.judge("t", "expected") == HOLDS
+    assert judged.order("t", "vapo") is None
+    assert judged.judge("t", "vapo") == IN_PART
+    np.testing.assert_allclose(judged.mean("t", "vapo").value, 0.35)  # the step size that is best on the other half
+
+
 def test_the_best_fixed_lambda_is_chosen_on_the_other_half():
     scores = {arm: np.zeros((1, 4)) for arm in (*FIXED, *SOURCES)}
     scores["0.5"] = np.array([[1.0, 0.0, 1.0, 0.0]])  # best on the even seeds only
@@ -93,4 +142,8 @@ def test_it_runs_at_its_smallest_size(tmp_path):
     from chunked_td.lab.running.reproduce import reproduce
 
     assert reproduce(["tokens"], out=tmp_path, profile="smoke", quiet=True) == 0
-    assert (tmp_path / "tokens" / catalogue()["tokens"].table).is_file()
+    table = load_table(tmp_path / "tokens" / catalogue()["tokens"].table)
+    for critic in CRITICS:  # arms begin alike: the same policy writes the same text
+        first = table.filter(task=f"{critic}-forced", episode=1)
+        assert first["arm"].n_unique() > 10
+        assert all(rows["score"].n_unique() == 1 for _, rows in first.group_by("seed"))
