@@ -19,6 +19,7 @@ class BackwardLambda(LambdaSource):
     """
 
     id, label, group, color = "backward", "Backward chunking", CHUNKED, "#56B4E9"
+    means = "λ is high where the state tells which one came before it"
 
     needs = Needs.PREDECESSORS
 

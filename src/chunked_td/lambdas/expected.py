@@ -33,6 +33,7 @@ class ExpectedLambda(LambdaSource):
     """
 
     id, label, group, color = "expected", "Expected chunking", CHUNKED, "#000000"
+    means = "λ is high where the model can tell what comes next"
 
     literal: bool = False
     policy_noise: bool = field(default=True, repr=False)

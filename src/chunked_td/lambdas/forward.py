@@ -31,6 +31,7 @@ class ForwardLambda(LambdaSource):
     """
 
     id, label, group, color = "forward", "Chunked (the paper)", CHUNKED, "#D55E00"
+    means = "λ is the model's probability of what happened at a step"
 
     literal: bool = False
     policy_noise: bool = field(default=True, repr=False)

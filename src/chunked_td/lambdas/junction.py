@@ -28,6 +28,7 @@ class JunctionLambda(ValueLambda):
     """
 
     id, label, group, color = "junction", "Junctions", CHUNKED, "#009E73"
+    means = "λ is low where many ways meet, and where chance decides"
 
     width: float = 1.0
 

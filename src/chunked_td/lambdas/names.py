@@ -29,7 +29,7 @@ OLD_IDS = {
 }
 """Ids of earlier versions, as stored files have them."""
 
-_STATED = ("id", "label", "group", "color", "formula")
+_STATED = ("id", "label", "group", "color", "formula", "means")
 
 T = TypeVar("T")
 
@@ -52,6 +52,7 @@ class Named:
     Attributes:
       id: short name, the same in every command and file. label: in tables and figures. group: heading in lists.
       color: "#rrggbb". formula: one line; by default the indented lines of the docstring.
+      means: what λ says, in plain words; by default the first line of the docstring.
       by_default: whether `compare` and the quick atlas have it unless told otherwise.
       like: the source whose idea this is; everything that is not stated is that source's.
     """
@@ -61,6 +62,7 @@ class Named:
     group: ClassVar[str]
     color: ClassVar[str]
     formula: ClassVar[str]
+    means: ClassVar[str]
     by_default: ClassVar[bool] = True
     like: ClassVar[type[Named] | None] = None
 
@@ -68,10 +70,12 @@ class Named:
         """Derive what the class does not state; nothing is inherited, so that no two sources have one name."""
         super().__init_subclass__(**arguments)
         stated = vars(cls)
-        for attribute in ("id", "label", "group", "formula"):
+        for attribute in ("id", "label", "group", "formula", "means"):
             check_text(f"{attribute} of {cls.__name__}", stated.get(attribute, ""))
         name, like = stated.get("id", _id_of_class(cls.__name__)), stated.get("like")
-        derived = (name, cls.__name__, OWN, color_of(name), _formula_in(stated.get("__doc__")))
+        doc = stated.get("__doc__") or ""
+        first = doc.strip().partition("\n")[0].rstrip(".")
+        derived = (name, cls.__name__, OWN, color_of(name), _formula_in(doc), first)
         for attribute, value in zip(_STATED, derived, strict=True):
             if attribute not in stated:
                 setattr(cls, attribute, value if like is None else getattr(like, attribute))

@@ -36,6 +36,7 @@ class ValueLambda(LambdaSource):
     """
 
     id, label, group, color = "value", "Value kernel", CHUNKED, "#5D3A9B"
+    means = "λ is high where nothing that may come next differs in value"
 
     width: float = 0.5
     policy_noise: bool = field(default=True, repr=False)

@@ -20,13 +20,6 @@ GOOD, UNCLEAR = "as good", "unclear"
 LEAST_GROUP = 2
 """Runs that make a group of their own."""
 _MEMORY = "chunked_td.envs:KeptPercepts"
-_MEANS = {
-    "forward": "λ is the model's probability of what happened at a step",
-    "expected": "λ is high where the model can tell what comes next",
-    "value": "λ is high where nothing that may come next differs in value",
-    "junction": "λ is low where many ways meet, and where chance decides",
-    "backward": "λ is high where the state tells which one came before it",
-}
 
 
 def answer(found: Comparison) -> list[str]:
@@ -82,10 +75,10 @@ def points(found: Comparison) -> list[str]:
     if not learned(found):
         return groups_text(found)
     used, mask = recommended(found), found.facts.masked if found.facts else ""
-    meant = _MEANS.get(used.arm.group) if used is not None else None
+    meant = getattr(used.arm.source(), "means", "") if used is not None else ""
     planning = planning_text(found, better=False)
     return [
-        *([f"{_label(used)}: {meant}."] if used is not None and meant else []),
+        *([f"{_label(used)}: {meant}."] if used and meant else []),
         *direct_texts(found),
         *([f"Planning is not shown to be better: {planning}"] if planning else []),
         *groups_text(found),

@@ -56,11 +56,9 @@ def render_page(found: Comparison) -> str:
 
 
 def meanings(found: Comparison) -> Table:
-    """What the names of λ sources mean: the first line of their class, and the formula."""
+    """What the names of λ sources mean, in words and as formulas."""
     sources = [row.arm.source() for row in found.rows if row.arm.group != "fixed" and not row.plans]
-    known = {source.label: (source.__doc__ or "").strip().partition("\n")[0] for source in sources}
-    formulas = {source.label: source.formula for source in sources}
-    rows = tuple((label, text, formulas[label]) for label, text in known.items())
+    rows = tuple(dict.fromkeys((source.label, source.means, source.formula) for source in sources))
     return Table("meanings", "", ("λ source", "what it is", "formula"), rows)
 
 

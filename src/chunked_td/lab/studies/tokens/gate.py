@@ -64,6 +64,14 @@ def _mature(text: Written, said: CriticSays) -> jax.Array:
     return 1.0 - (1.0 - LAMBDAS["expected"](text, said)) * (1.0 - jnp.clip(said.immaturity, 0.0, 1.0))
 
 
+def explained(text: Written, said: CriticSays) -> jax.Array:
+    """Share of the variance of rewards that values explain, over all tokens of the batch; at least 0."""
+    weights, rewards = text.mask / jnp.sum(text.mask), text.rewards[:, None]
+    spread = jnp.sum(weights * (rewards - jnp.sum(weights * rewards)) ** 2)
+    left = jnp.sum(weights * (rewards - said.values) ** 2)
+    return jnp.clip(1.0 - left / jnp.maximum(spread, 1e-6), 0.0, 1.0)
+
+
 def _kernel(text: Written, said: CriticSays) -> jax.Array:
     """Chance that two draws of the next token cannot be told apart by value."""
     pi, errors = jax.nn.softmax(text.logits), advantages(text, said.values, jnp.zeros_like(said.values))
@@ -83,6 +91,8 @@ LAMBDAS: dict[str, Callable[[Written, CriticSays], jax.Array]] = {
     "expected-matched": _matched,
     "value-kernel": _kernel,
     "mature-expected": _mature,
+    "explained-expected": lambda text, said: 1.0 - explained(text, said) * (1.0 - LAMBDAS["expected"](text, said)),
+    "explained": lambda text, said: jnp.broadcast_to(1.0 - explained(text, said), text.mask.shape),
 }
 """λ of the state that each generated token leaves, by every arm: float32[B, T]."""
 

@@ -6,9 +6,9 @@ training is a task and a critic.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +34,11 @@ SOURCES = {
     "value-kernel": "Value kernel",
     "mature-expected": "Expected probability × maturity",
 }
+AFTERWARDS = {
+    "explained-expected": "Expected probability, as far as the critic explains",
+    "explained": "1 − what the critic explains",
+}
+"""Sources of the second round."""
 AGES = (10, 40, 160)
 
 
@@ -81,7 +86,7 @@ def protocol_of(task: str, profile: str) -> Protocol:
         scoring="",
         score_label="correlation of advantages with the truth",
         smoke=Size(seeds=2, episodes=ages[-1]),
-        record=tuple((age, age - before) for before, age in pairwise((0, *ages))),
+        record=tuple((age, age - before) for before, age in itertools.pairwise((0, *ages))),
         seeds=8 if profile == "paper" else 2,
         seeds_per_batch=8,
         step_sizes=(3e-4,),
@@ -97,6 +102,9 @@ TRAINED = {
     "skilled-parity": "Parity",
 }
 """Tasks that policies are trained on."""
+SECOND_ARMS = ("0.9", "0.95", "0.99", "1", "expected", *AFTERWARDS)
+SECOND_SEEDS = 8
+"""The first seed of the second round."""
 CRITICS = {"learned": "learned critic", "informed": "informed critic"}
 TRAINED_FIXED = ("0", "0.9", "0.95", "0.99", "1")
 TRAINED_SOURCES = ("vapo", "realised", "expected", "expected-matched", "mature-expected", "value-kernel")
@@ -121,24 +129,29 @@ class TrainingRunner(BatchRunner):
         from chunked_td.lab.studies.tokens.training import train_policies
 
         (batch,) = program
-        runs = (batch.seeds.tolist(), batch.step_sizes.tolist(), batch.episodes)
-        task = batch.protocol.environment.arguments["task"]
+        task, first = (batch.protocol.environment.arguments.get(name, 0) for name in ("task", "first_seed"))
+        runs = ((first + batch.seeds).tolist(), batch.step_sizes.tolist(), batch.episodes)
         rewards = train_policies(self.size, task, self.critic == "informed", batch.arm.id, *runs)
         parts = np.split(rewards, batch.record_at[:-1], axis=1)
         return [batch.columns({"score": np.stack([part.mean(axis=1) for part in parts], axis=1)})]
 
 
-def training_protocol(task: str, critic: str, profile: str) -> Protocol:
-    """The protocol of policies trained on a task beside a critic."""
+def training_protocol(task: str, critic: str, profile: str, second: bool = False) -> Protocol:
+    """The protocol of policies trained on a task beside a critic. Args: second: that of the second round."""
     full = profile == "paper"
+    labels = {value: f"λ = {value}" for value in FIXED} | SOURCES | AFTERWARDS
     names = [name for name in TRAINED_SOURCES if critic == "learned" or not name.startswith("mature")]
     controls = [(f"{name}-permuted", f"{SOURCES[name]}, permuted") for name in names if name in CONTROLLED]
-    arms = [(value, f"λ = {value}") for value in TRAINED_FIXED] + [(name, SOURCES[name]) for name in names] + controls
+    arms = [(name, labels[name]) for name in (SECOND_ARMS if second else (*TRAINED_FIXED, *names))]
+    arms += [] if second else controls
     updates = 100 if full else 2
     return Protocol(
-        id=f"tokens-{critic}-{task}",
-        title=f"{TRAINED[task]}, {CRITICS[critic]}",
-        environment=Environment("chunked_td.lab.studies.tokens.tasks:TASKS", {"task": task}),
+        id=f"tokens-{'second-' if second else ''}{critic}-{task}",
+        title=f"{TRAINED[task]}, {CRITICS[critic]}{', second round' if second else ''}",
+        environment=Environment(
+            "chunked_td.lab.studies.tokens.tasks:TASKS",
+            {"task": task} | ({"first_seed": SECOND_SEEDS} if second else {}),
+        ),
         arms=tuple(Arm(name, label, "policy-gradient", name, in_paper=False) for name, label in arms),
         exponents=(0, -1, -2) if full else (0,),
         episodes=updates,
@@ -155,16 +168,11 @@ def training_protocol(task: str, critic: str, profile: str) -> Protocol:
 
 
 def protocols(profile: str) -> list[Protocol]:
-    """The gate on every task, then every task with every critic; one of each where the profile is not "paper"."""
-    full = profile == "paper"
-    return [
-        *(protocol_of(task, profile) for task in (TASKS if full else ("forced",))),
-        *(
-            training_protocol(task, critic, profile)
-            for task in (TRAINED if full else ("forced",))
-            for critic in CRITICS
-        ),
-    ]
+    """The gate on every task, then every task with every critic, twice; one of each where the profile is not "paper"."""
+    gate, trained = (TASKS, TRAINED) if profile == "paper" else (("forced",), ("forced",))
+    rounds = itertools.product((False, True) if profile == "paper" else (False,), trained, CRITICS)
+    training = [training_protocol(task, critic, profile, second) for second, task, critic in rounds]
+    return [*(protocol_of(task, profile) for task in gate), *training]
 
 
 STUDY = Study("tokens", "λ per token", protocols, order=90, table="runs.parquet", by_default=False)
