@@ -144,14 +144,12 @@ def training_protocol(task: str, critic: str, profile: str, second: bool = False
     controls = [(f"{name}-permuted", f"{SOURCES[name]}, permuted") for name in names if name in CONTROLLED]
     arms = [(name, labels[name]) for name in (SECOND_ARMS if second else (*TRAINED_FIXED, *names))]
     arms += [] if second else controls
+    first = {"first_seed": SECOND_SEEDS} if second else {}
     updates = 100 if full else 2
     return Protocol(
         id=f"tokens-{'second-' if second else ''}{critic}-{task}",
         title=f"{TRAINED[task]}, {CRITICS[critic]}{', second round' if second else ''}",
-        environment=Environment(
-            "chunked_td.lab.studies.tokens.tasks:TASKS",
-            {"task": task} | ({"first_seed": SECOND_SEEDS} if second else {}),
-        ),
+        environment=Environment("chunked_td.lab.studies.tokens.tasks:TASKS", {"task": task, **first}),
         arms=tuple(Arm(name, label, "policy-gradient", name, in_paper=False) for name, label in arms),
         exponents=(0, -1, -2) if full else (0,),
         episodes=updates,
@@ -168,7 +166,7 @@ def training_protocol(task: str, critic: str, profile: str, second: bool = False
 
 
 def protocols(profile: str) -> list[Protocol]:
-    """The gate on every task, then every task with every critic, twice; one of each where the profile is not "paper"."""
+    """The gate on every task, then both rounds of training; one task and round where the profile is not "paper"."""
     gate, trained = (TASKS, TRAINED) if profile == "paper" else (("forced",), ("forced",))
     rounds = itertools.product((False, True) if profile == "paper" else (False,), trained, CRITICS)
     training = [training_protocol(task, critic, profile, second) for second, task, critic in rounds]
