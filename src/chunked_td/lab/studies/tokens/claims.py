@@ -15,30 +15,14 @@ from chunked_td.lab.report.style import new_figure
 from chunked_td.lab.results.tables import markdown
 from chunked_td.lab.statistics import Estimate, mean_and_interval
 from chunked_td.lab.store.tables import load_table
-from chunked_td.lab.studies.tokens.protocol import (
-    AFTERWARDS,
-    AGES,
-    CRITICS,
-    FIXED,
-    SECOND_ARMS,
-    SOURCES,
-    TASKS,
-    TRAINED,
-    TRAINED_FIXED,
-)
-from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, Claim, Verdict, status_of
+from chunked_td.lab.studies.tokens.protocol import AGES, CRITICS, EXPLORED, FIXED, SOURCES, TASKS, TRAINED
+from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, Claim, Verdict
 
 if TYPE_CHECKING:
     import polars as pl
 
     from chunked_td.lab.store.batch_store import Store
 
-SECOND = {f"second-{critic}": label for critic, label in CRITICS.items()}
-PARTS = CRITICS | SECOND
-"""Parts of training: by critic, first and second round."""
-SECOND_FIXED = tuple(arm for arm in SECOND_ARMS if arm in FIXED)
-AT_MOST = 0.02
-"""How far below the best fixed λ the λ of the second round may lie."""
 ByTask = dict[str, dict[str, np.ndarray]]
 """Scores, {task: {arm: float64[step sizes, seeds]}}."""
 
@@ -48,16 +32,15 @@ class Judged:
     """What is judged by one rule: the gate, or training beside one critic.
 
     Args:
-      scores: of all arms. permuted: of those that have a control, with their λs permuted. fixed: the arms with fixed λ.
+      scores: of all arms. permuted: of those that have a control, with their λs permuted.
     """
 
     scores: ByTask
     permuted: ByTask
-    fixed: tuple[str, ...] = FIXED
 
     def best_fixed(self, task: str) -> np.ndarray:
         """Score of the best fixed λ, float64[seeds], chosen with its step size on the half that a seed is not in."""
-        return _chosen(np.concatenate([self.scores[task][arm] for arm in self.fixed]))
+        return _chosen(np.concatenate([self.scores[task][arm] for arm in FIXED]))
 
     def mean(self, task: str, arm: str) -> Estimate:
         """An arm's score."""
@@ -94,13 +77,13 @@ def COLLECT(store: Store) -> pl.DataFrame:
     import polars as pl
 
     there = {name.removeprefix("tokens-"): name for name in store.directory.protocol_ids}
-    tasks = (*TASKS, *(f"{part}-{task}" for part in PARTS for task in TRAINED))
+    tasks = (*TASKS, *(f"{critic}-{task}" for critic in CRITICS for task in TRAINED))
     tables = [store.table(there[task]).select(pl.lit(task).alias("task"), pl.all()) for task in tasks if task in there]
     return pl.concat(tables, how="diagonal")
 
 
 def LOAD(folder: Path) -> dict[str, Judged] | Verdict:
-    """The scores of a folder, "gate" and `PARTS`; a verdict where the runs are too small to judge."""
+    """The scores of a folder, "gate" and by critic; a verdict where the runs are too small to judge."""
     import polars as pl
 
     table = load_table(folder / "runs.parquet")
@@ -110,14 +93,13 @@ def LOAD(folder: Path) -> dict[str, Judged] | Verdict:
     gate = table.filter(of_gate)
     found = {"gate": Judged(_by_task(gate, "score"), _by_task(gate, "permuted"))}
     trained = table.filter(~of_gate)
-    for part in PARTS:
-        prefix, scores, permuted = f"{part}-", {}, {}
+    for critic in CRITICS:
+        prefix, scores, permuted = f"{critic}-", {}, {}
         for task, arms in _by_task(trained.filter(pl.col("task").str.starts_with(prefix)), "score").items():
             task = task.removeprefix(prefix)
             permuted[task] = {arm.removesuffix("-permuted"): x for arm, x in arms.items() if arm.endswith("-permuted")}
             scores[task] = {arm: x for arm, x in arms.items() if not arm.endswith("-permuted")}
-        there = {task: scores[task] for task in TRAINED if task in scores}
-        found[part] = Judged(there, permuted, SECOND_FIXED if part in SECOND else TRAINED_FIXED)
+        found[critic] = Judged({task: scores[task] for task in TRAINED if task in scores}, permuted)
     return found
 
 
@@ -159,31 +141,11 @@ def _everywhere(arm: str, part: str = "gate") -> Callable[[Mapping[str, Judged],
             return Verdict(HOLDS, _numbers(judged, arm))
         if HOLDS in statuses or FAILS in statuses:
             return Verdict(IN_PART if HOLDS in statuses else FAILS, _numbers(judged, arm))
+        if IN_PART in statuses:
+            return Verdict(IN_PART, _numbers(judged, arm))
         return Verdict(NOT_SHOWN, _numbers(judged, arm), f"a difference above {widest:.2f}")
 
     return judge
-
-
-def _one_for_all(found: Mapping[str, Judged], arm: str) -> np.ndarray:
-    """An arm's mean over tasks and critics of the second round, float64[seeds]."""
-    return np.mean([_chosen(x[arm]) for part in SECOND for x in found[part].scores.values()], axis=0)
-
-
-def _second_round(found: Mapping[str, Judged], _: Mapping[str, Any]) -> Verdict:
-    if any(len(found[part].scores) < len(TRAINED) for part in SECOND):
-        return Verdict(NOT_RUN, "not all tasks were run")
-    arm, control = AFTERWARDS
-    gains = {(task, part): found[part].gain(task, arm) for part in SECOND for task in found[part].scores}
-    fixed = np.stack([_one_for_all(found, each) for each in SECOND_FIXED])
-    ahead = _mean(_one_for_all(found, arm) - _chosen(fixed))
-    part_of_policy = _mean(_one_for_all(found, arm) - _one_for_all(found, control))
-    (task, part), least = min(gains.items(), key=lambda item: item[1].low)
-    texts = (
-        f"mean over tasks and critics minus the best single fixed λ {_signed(ahead)}",
-        f"least against the best fixed λ of one task and critic: {_signed(least)} ({TRAINED[task]}, {SECOND[part]})",
-        f"minus its control without Σπ² {_signed(part_of_policy)}",
-    )
-    return Verdict(status_of((least.low > -AT_MOST, ahead.low > 0)), "; ".join(texts))
 
 
 def _signed(estimate: Estimate) -> str:
@@ -231,61 +193,55 @@ CLAIMS = (
         )
         for critic, how in {"learned": "that is learned beside it", "informed": "that knows the task"}.items()
     ),
-    Claim(
-        "tokens-explained",
-        "ours, after §6",
-        "One λ for good and bad critics: Σπ², as far as the critic's values explain the rewards.",
-        "(a) Below the best fixed λ of no task and critic by more than 0.02; (b) its mean over tasks and critics above "
-        "that of the best single fixed λ; fresh seeds, 95 % intervals. In part: one of them.",
-        (),
-        _second_round,
-        "Σπ², as far as the critic explains, is good with both critics",
-        figure="figures/second.svg",
-    ),
 )
 
 
 def PAGE(folder: Path, found: Mapping[str, Judged]) -> Path:
     """Write tables and figures of the gate and of training; returns the path of the first."""
-    tables = {part: _table(judged, TRAINED) for part, judged in found.items() if part != "gate" and judged.scores}
+    trained = {critic: found[critic] for critic in CRITICS if found[critic].scores}
+    tables = {"gate": _table(found["gate"], TASKS)} | {
+        name: _table(judged, TRAINED) for name, judged in trained.items()
+    }
     figures = {"gate": _draw({"": found["gate"]}, TASKS, "correlation with the truth")}
-    for name, parts in {"training": CRITICS, "second": SECOND}.items():
-        there = {parts[part]: found[part] for part in parts if found[part].scores}
-        figures |= {name: _draw(there, TRAINED, "mean reward")} if there else {}
-    write_parts(folder, {"gate": _table(found["gate"], TASKS), **tables}, figures)
+    figures |= {"training": _draw(trained, TRAINED, "mean reward")} if trained else {}
+    write_parts(folder, tables, figures)
     return folder / "tables" / "gate.md"
 
 
 def _table(judged: Judged, titles: Mapping[str, str]) -> str:
     tasks = list(judged.scores)
     rows = [("best fixed λ, chosen on other seeds", *(f"{judged.best_fixed(task).mean():.3f}" for task in tasks))]
-    rows += [(f"λ = {arm}", *(judged.mean(task, arm).text(".3f") for task in tasks)) for arm in judged.fixed]
+    rows += [(f"λ = {arm}", *(judged.mean(task, arm).text(".3f") for task in tasks)) for arm in FIXED]
     rows += [
-        (label, *(f"{judged.mean(task, arm).text('.3f')}, {judged.judge(task, arm)}" for task in tasks))
+        (label, *(judged.mean(task, arm).text(".3f") + _verdict(judged, task, arm) for task in tasks))
         for arm, label in _sources(judged).items()
     ]
     return markdown(("λ", *(titles[task] for task in tasks)), rows)
 
 
+def _verdict(judged: Judged, task: str, arm: str) -> str:
+    return "" if arm in EXPLORED else f", {judged.judge(task, arm)}"
+
+
 def _sources(judged: Judged) -> dict[str, str]:
     (arms, *_) = judged.scores.values()
-    return {arm: label for arm, label in (SOURCES | AFTERWARDS).items() if arm in arms}
+    return {arm: label for arm, label in (SOURCES | EXPLORED).items() if arm in arms}
 
 
 def _draw(parts: Mapping[str, Judged], titles: Mapping[str, str], what: str) -> Any:
     """A panel per task, a line per λ; parts side by side in their colours."""
     (first, *_) = parts.values()
-    arms = {**{arm: f"λ = {arm}" for arm in first.fixed}, **_sources(first)}
+    arms = {**{arm: f"λ = {arm}" for arm in FIXED}, **_sources(first)}
     figure, axes = new_figure(3.2 * len(first.scores) + 2.4, 4.2, len(first.scores), sharey=True)
     for axis, task in zip(axes, first.scores, strict=True):
         for (name, judged), colour in zip(parts.items(), ("#1b6ca8", "#c98a1b"), strict=False):
             for place, arm in enumerate(arms):
                 if arm not in judged.scores[task]:
                     continue
-                found, shade = judged.mean(task, arm), "0.55" if arm in judged.fixed and not name else colour
+                found, shade = judged.mean(task, arm), "0.55" if arm in FIXED and not name else colour
                 axis.plot([found.low, found.high], [place, place], color=shade)
                 axis.plot(found.value, place, "o", color=shade)
-                if arm in judged.permuted.get(task, {}) and arm not in judged.fixed:
+                if arm in judged.permuted.get(task, {}) and arm not in FIXED:
                     axis.plot(_chosen(judged.permuted[task][arm]).mean(), place, "x", color="#b5442e")
             axis.axvline(judged.best_fixed(task).mean(), color=colour if name else "0.55", linestyle=":", label=name)
         axis.set_title(titles[task], fontsize=9)

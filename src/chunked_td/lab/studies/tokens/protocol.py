@@ -34,11 +34,11 @@ SOURCES = {
     "value-kernel": "Value kernel",
     "mature-expected": "Expected probability × maturity",
 }
-AFTERWARDS = {
+EXPLORED = {
     "explained-expected": "Expected probability, as far as the critic explains",
     "explained": "1 − what the critic explains",
 }
-"""Sources of the second round."""
+"""Sources that were tried when others had been judged."""
 AGES = (10, 40, 160)
 
 
@@ -102,13 +102,9 @@ TRAINED = {
     "skilled-parity": "Parity",
 }
 """Tasks that policies are trained on."""
-SECOND_ARMS = ("0.9", "0.95", "0.99", "1", "expected", *AFTERWARDS)
-SECOND_SEEDS = 8
-"""The first seed of the second round."""
 CRITICS = {"learned": "learned critic", "informed": "informed critic"}
-TRAINED_FIXED = ("0", "0.9", "0.95", "0.99", "1")
 TRAINED_SOURCES = ("vapo", "realised", "expected", "expected-matched", "mature-expected", "value-kernel")
-CONTROLLED = TRAINED_SOURCES[2:]
+CONTROLLED = (*TRAINED_SOURCES[2:], "explained-expected")
 """Those whose λs are also tried in another order."""
 STEP_SIZES = (4e-3, 1.5e-3, 5e-4)
 
@@ -129,27 +125,25 @@ class TrainingRunner(BatchRunner):
         from chunked_td.lab.studies.tokens.training import train_policies
 
         (batch,) = program
-        task, first = (batch.protocol.environment.arguments.get(name, 0) for name in ("task", "first_seed"))
-        runs = ((first + batch.seeds).tolist(), batch.step_sizes.tolist(), batch.episodes)
+        runs = (batch.seeds.tolist(), batch.step_sizes.tolist(), batch.episodes)
+        task = batch.protocol.environment.arguments["task"]
         rewards = train_policies(self.size, task, self.critic == "informed", batch.arm.id, *runs)
         parts = np.split(rewards, batch.record_at[:-1], axis=1)
         return [batch.columns({"score": np.stack([part.mean(axis=1) for part in parts], axis=1)})]
 
 
-def training_protocol(task: str, critic: str, profile: str, second: bool = False) -> Protocol:
-    """The protocol of policies trained on a task beside a critic. Args: second: that of the second round."""
+def training_protocol(task: str, critic: str, profile: str) -> Protocol:
+    """The protocol of policies trained on a task beside a critic."""
     full = profile == "paper"
-    labels = {value: f"λ = {value}" for value in FIXED} | SOURCES | AFTERWARDS
-    names = [name for name in TRAINED_SOURCES if critic == "learned" or not name.startswith("mature")]
-    controls = [(f"{name}-permuted", f"{SOURCES[name]}, permuted") for name in names if name in CONTROLLED]
-    arms = [(name, labels[name]) for name in (SECOND_ARMS if second else (*TRAINED_FIXED, *names))]
-    arms += [] if second else controls
-    first = {"first_seed": SECOND_SEEDS} if second else {}
+    labels = SOURCES | EXPLORED
+    names = [name for name in (*TRAINED_SOURCES, *EXPLORED) if critic == "learned" or not name.startswith("mature")]
+    arms = [(value, f"λ = {value}") for value in FIXED] + [(name, labels[name]) for name in names]
+    arms += [(f"{name}-permuted", f"{labels[name]}, permuted") for name in names if name in CONTROLLED]
     updates = 100 if full else 2
     return Protocol(
-        id=f"tokens-{'second-' if second else ''}{critic}-{task}",
-        title=f"{TRAINED[task]}, {CRITICS[critic]}{', second round' if second else ''}",
-        environment=Environment("chunked_td.lab.studies.tokens.tasks:TASKS", {"task": task, **first}),
+        id=f"tokens-{critic}-{task}",
+        title=f"{TRAINED[task]}, {CRITICS[critic]}",
+        environment=Environment("chunked_td.lab.studies.tokens.tasks:TASKS", {"task": task}),
         arms=tuple(Arm(name, label, "policy-gradient", name, in_paper=False) for name, label in arms),
         exponents=(0, -1, -2) if full else (0,),
         episodes=updates,
@@ -166,10 +160,9 @@ def training_protocol(task: str, critic: str, profile: str, second: bool = False
 
 
 def protocols(profile: str) -> list[Protocol]:
-    """The gate on every task, then both rounds of training; one task and round where the profile is not "paper"."""
+    """The gate on every task, then every task with every critic; one task of each where the profile is not "paper"."""
     gate, trained = (TASKS, TRAINED) if profile == "paper" else (("forced",), ("forced",))
-    rounds = itertools.product((False, True) if profile == "paper" else (False,), trained, CRITICS)
-    training = [training_protocol(task, critic, profile, second) for second, task, critic in rounds]
+    training = [training_protocol(task, critic, profile) for task in trained for critic in CRITICS]
     return [*(protocol_of(task, profile) for task in gate), *training]
 
 
