@@ -54,7 +54,7 @@ def test_a_source_states_its_names_once():
     for name, cls in SOURCES.items():
         stated = vars(cls)
         assert name == cls.id == current_id(cls.__name__) == current_id(f"{cls.__name__}(value=0.5)")
-        assert all((cls.label, cls.group, cls.formula)), name
+        assert all((cls.label, cls.group, cls.formula, cls.means)), name
         assert {"id", "label", "group", "color"} <= stated.keys(), name
     for names in ("id", "label", "color"):
         assert len({getattr(cls, names) for cls in SOURCES.values()}) == len(SOURCES)
@@ -83,7 +83,7 @@ def test_what_a_source_does_not_state_is_derived_and_not_inherited():
         pass
 
     assert (HalfValueLambda.id, HalfValueLambda.label) == ("half-value", "HalfValueLambda")
-    assert HalfValueLambda.formula == "λ(x) = k(x) / 2"
+    assert (HalfValueLambda.formula, HalfValueLambda.means) == ("λ(x) = k(x) / 2", "Half of it")
     assert HalfValueLambda.group == Other.group != ValueLambda.group
     assert re.fullmatch("#[0-9a-f]{6}", HalfValueLambda.color)
     assert len({HalfValueLambda.color, Other.color, ValueLambda.color}) == 3
@@ -92,7 +92,7 @@ def test_what_a_source_does_not_state_is_derived_and_not_inherited():
         type("Red", (ValueLambda,), {"color": "red"})
 
 
-@pytest.mark.parametrize("name", ["id", "label", "group", "formula"])
+@pytest.mark.parametrize("name", ["id", "label", "group", "formula", "means"])
 def test_names_that_no_file_can_hold_are_refused_where_they_are_stated(name):
     with pytest.raises(ValueError, match=rf"{name} of Half must be text that UTF-8 can write, got 'a.ud800'"):
         type("Half", (ValueLambda,), {name: "a\ud800"})
