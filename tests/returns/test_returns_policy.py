@@ -90,6 +90,30 @@ def test_the_value_kernel_is_the_mean_of_a_gaussian_of_differences():
         np.testing.assert_allclose(returns.value_kernel_lambda(np.array([v]), tau), mean, rtol=1e-6)
 
 
+def test_what_a_critic_leaves_unexplained():
+    rng = np.random.default_rng(0)
+    mask = np.arange(6) < np.array([[6], [4], [1]])
+    returns_, noise = rng.normal(size=(3, 1)), rng.normal(size=(3, 6))
+    whole = np.broadcast_to(returns_, mask.shape)[mask]
+    values = np.where(mask, returns_ + 0.1 * noise, np.nan)
+    expected = (values[mask] - whole).var() + (values[mask] - whole).mean() ** 2
+    expected = expected / whole.var()
+    assert 0.0 < expected < 1.0
+    for backend in (np.asarray, jnp.asarray, *([torch.tensor] if torch is not None else [])):
+        given = (backend(values), backend(returns_), backend(mask))
+        np.testing.assert_allclose(returns.unexplained_lambda(*given), expected, rtol=1e-5)
+        np.testing.assert_allclose(
+            returns.unexplained_lambda(given[0] * 0 + 99, *given[1:]), 1.0
+        )  # worse than the mean
+        np.testing.assert_allclose(returns.unexplained_lambda(given[1], given[1]), 0.0)
+        np.testing.assert_allclose(returns.unexplained_lambda(given[1], given[1] * 0 + 2), 1.0)  # nothing to explain
+    np.testing.assert_allclose(
+        jax.jit(returns.unexplained_lambda)(*map(jnp.asarray, (values, returns_, mask))), expected, rtol=1e-5
+    )
+    with pytest.raises(ValueError, match=r"^returns: got nan, takes finite numbers"):
+        returns.unexplained_lambda(np.zeros(2), np.array([1.0, np.nan]))
+
+
 def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match=r"^kind: got 'sum', takes 'expected', 'realised' or 'entropy'"):
         returns.log_probs_and_lambda(LOGITS, ACTIONS, "sum")

@@ -66,7 +66,7 @@ from chunked_td.returns.off_policy import (
     vtrace,
     vtrace_td_error_and_advantage,
 )
-from chunked_td.returns.policy import length_lambda, log_probs_and_lambda, value_kernel_lambda
+from chunked_td.returns.policy import length_lambda, log_probs_and_lambda, unexplained_lambda, value_kernel_lambda
 
 __all__ = [
     "TokenAdvantages",
@@ -88,6 +88,7 @@ __all__ = [
     "td_lambda",
     "token_gae",
     "truncated_generalized_advantage_estimation",
+    "unexplained_lambda",
     "upgo_returns",
     "value_kernel_lambda",
     "vtrace",

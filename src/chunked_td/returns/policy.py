@@ -1,4 +1,6 @@
-"""λ from a policy: where every transition is deterministic, as in text, the policy is the model of what comes next.
+"""λ from a policy or its critic.
+
+Where every transition is deterministic, as in text, the policy is the model of what comes next.
 
 | λ of a state | formula | depends on what came |
 |---|---|---|
@@ -7,6 +9,7 @@
 | entropy | exp(−H(π(·\\|sₜ))) | no |
 | length | 1 − 1/(α l), VAPO's rule for a sequence of l tokens | on the length alone |
 | value kernel | (1 + 2v/τ²)^(−½), v the variance of the next value | no |
+| unexplained | the share of the variance of returns that a critic's values leave unexplained | on the batch |
 
 λ at t belongs to the state that step t leaves, as `gae` and `token_gae` take it.
 """
@@ -85,3 +88,24 @@ def value_kernel_lambda(variance: Array, tau: Array) -> Array:
     arrays, dtype = backend.convert(arguments, kinds)
     backend.check(Given(backend, arrays, kinds, (), 0, dtype))
     return (1.0 + 2.0 * arrays["variance"] / arrays["tau"] ** 2) ** -0.5
+
+
+def unexplained_lambda(values: Array, returns: Array, mask: Array | None = None) -> Array:
+    """λ = Σ(G − v)² / Σ(G − Ḡ)², at most 1: whole returns beside a critic that knows nothing, less the more it knows.
+
+    Args:
+      values: float[...], of a critic that has not learned from these returns yet.
+      returns: float[...], what followed; [B, 1] for one per sequence. mask: bool[...], which steps count; all if None.
+
+    Returns:
+      One number for the batch, of rank 0; 1 where all returns are the same.
+    """
+    given = read({"values": values, "returns": returns}, 0, mask=mask)
+    given.backend.check(given)
+    values, returns = given.widened("values"), given.widened("returns")
+    xp, kept = given.backend.xp, given.backend.xp.ones_like(values)
+    kept = kept if given.mask is None else xp.where(given.mask, kept, 0.0)
+    spread = (kept * (returns - (kept * returns).sum() / kept.sum().clip(1)) ** 2).sum()
+    left = (kept * (returns - values) ** 2).sum()
+    share = left / xp.where(spread > 0, spread, 1.0)
+    return given.backend.stop_gradient(xp.where((spread > 0) & (share < 1), share, 1.0))

@@ -28,7 +28,7 @@ from chunked_td.lab.studies.tokens.learning import (
     warm_start,
 )
 from chunked_td.lab.studies.tokens.tasks import Prompts, TokenLayout, TokenTask, make_layouts, mask_of, rewards_of
-from chunked_td.returns import length_lambda, log_probs_and_lambda, token_gae
+from chunked_td.returns import length_lambda, log_probs_and_lambda, token_gae, unexplained_lambda
 from chunked_td.returns.policy import PolicyLambda
 
 FIXED = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
@@ -64,12 +64,8 @@ def _mature(text: Written, said: CriticSays) -> jax.Array:
     return 1.0 - (1.0 - LAMBDAS["expected"](text, said)) * (1.0 - jnp.clip(said.immaturity, 0.0, 1.0))
 
 
-def explained(text: Written, said: CriticSays) -> jax.Array:
-    """Share of the variance of rewards that values explain, over all tokens of the batch; at least 0."""
-    weights, rewards = text.mask / jnp.sum(text.mask), text.rewards[:, None]
-    spread = jnp.sum(weights * (rewards - jnp.sum(weights * rewards)) ** 2)
-    left = jnp.sum(weights * (rewards - said.values) ** 2)
-    return jnp.clip(1.0 - left / jnp.maximum(spread, 1e-6), 0.0, 1.0)
+def _unexplained(text: Written, said: CriticSays) -> jax.Array:
+    return unexplained_lambda(said.values, text.rewards[:, None], text.mask)
 
 
 def _kernel(text: Written, said: CriticSays) -> jax.Array:
@@ -91,8 +87,8 @@ LAMBDAS: dict[str, Callable[[Written, CriticSays], jax.Array]] = {
     "expected-matched": _matched,
     "value-kernel": _kernel,
     "mature-expected": _mature,
-    "explained-expected": lambda text, said: 1.0 - explained(text, said) * (1.0 - LAMBDAS["expected"](text, said)),
-    "explained": lambda text, said: jnp.broadcast_to(1.0 - explained(text, said), text.mask.shape),
+    "explained": lambda text, said: jnp.broadcast_to(_unexplained(text, said), text.mask.shape),
+    "explained-expected": lambda text, said: 1 - (1 - _unexplained(text, said)) * (1 - LAMBDAS["expected"](text, said)),
 }
 """λ of the state that each generated token leaves, by every arm: float32[B, T]."""
 
