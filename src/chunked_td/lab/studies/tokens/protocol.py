@@ -6,10 +6,11 @@ training is a task and a critic.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -107,6 +108,28 @@ TRAINED_SOURCES = ("vapo", "realised", "expected", "expected-matched", "mature-e
 CONTROLLED = (*TRAINED_SOURCES[2:], "explained-expected")
 """Those whose λs are also tried in another order."""
 STEP_SIZES = (4e-3, 1.5e-3, 5e-4)
+FRESH = 100
+"""The first seed of those that confirm."""
+SINGLE = "0.99"
+"""The best single fixed λ for all tasks and critics."""
+
+
+class Tuned(NamedTuple):
+    """Step-size exponents that were best in training: of λ = 1 − e, of the best fixed λ, of `SINGLE`."""
+
+    explained: int
+    best: tuple[str, int]
+    single: int
+
+
+CONFIRMED = {
+    "learned-forced": Tuned(-1, ("0.99", -1), -1),
+    "informed-forced": Tuned(0, ("0.5", 0), 0),
+    "learned-random": Tuned(-1, ("0.99", -1), -1),
+    "informed-random": Tuned(0, ("0.9", 0), 0),
+    "learned-skilled-parity": Tuned(-1, ("1", -1), -1),
+    "informed-skilled-parity": Tuned(-1, ("0.95", -1), 0),
+}
 
 
 @dataclass(frozen=True)
@@ -125,8 +148,8 @@ class TrainingRunner(BatchRunner):
         from chunked_td.lab.studies.tokens.training import train_policies
 
         (batch,) = program
-        runs = (batch.seeds.tolist(), batch.step_sizes.tolist(), batch.episodes)
-        task = batch.protocol.environment.arguments["task"]
+        task, first = (batch.protocol.environment.arguments.get(name, 0) for name in ("task", "first_seed"))
+        runs = ((first + batch.seeds).tolist(), batch.step_sizes.tolist(), batch.episodes)
         rewards = train_policies(self.size, task, self.critic == "informed", batch.arm.id, *runs)
         parts = np.split(rewards, batch.record_at[:-1], axis=1)
         return [batch.columns({"score": np.stack([part.mean(axis=1) for part in parts], axis=1)})]
@@ -162,8 +185,23 @@ def training_protocol(task: str, critic: str, profile: str) -> Protocol:
 def protocols(profile: str) -> list[Protocol]:
     """The gate on every task, then every task with every critic; one task of each where the profile is not "paper"."""
     gate, trained = (TASKS, TRAINED) if profile == "paper" else (("forced",), ("forced",))
-    training = [training_protocol(task, critic, profile) for task in trained for critic in CRITICS]
-    return [*(protocol_of(task, profile) for task in gate), *training]
+    training = {f"{critic}-{task}": training_protocol(task, critic, profile) for task in trained for critic in CRITICS}
+    again = [confirming(training[name], tuned) for name, tuned in CONFIRMED.items()] if profile == "paper" else []
+    return [*(protocol_of(task, profile) for task in gate), *training.values(), *again]
+
+
+def confirming(protocol: Protocol, tuned: Tuned) -> Protocol:
+    """The protocol that confirms what training found, on fresh seeds with the step sizes that were best there."""
+    sizes = {SINGLE: tuned.single, **dict([tuned.best]), "explained": tuned.explained}
+    return dataclasses.replace(
+        protocol,
+        id=protocol.id.replace("tokens-", "tokens-confirm-"),
+        title=f"{protocol.title}, fresh seeds",
+        environment=Environment(protocol.environment.dynamics, {**protocol.environment.arguments, "first_seed": FRESH}),
+        arms=tuple(dataclasses.replace(protocol.arm(arm), exponents=(size,)) for arm, size in sizes.items()),
+        seeds=20,
+        seeds_per_batch=20,
+    )
 
 
 STUDY = Study("tokens", "λ per token", protocols, order=90, table="runs.parquet", by_default=False)
