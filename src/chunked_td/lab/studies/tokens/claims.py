@@ -244,6 +244,8 @@ def PAGE(folder: Path, found: Mapping[str, Judged]) -> Path:
     tables = {"gate": _table(found["gate"], TASKS)} | {
         name: _table(judged, TRAINED) for name, judged in trained.items()
     }
+    if found["confirmed"].scores:
+        tables["confirmed"] = _confirmed_table(found["confirmed"].scores)
     figures = {"gate": _draw({"": found["gate"]}, TASKS, "correlation with the truth")}
     figures |= {"training": _draw(trained, TRAINED, "mean reward")} if trained else {}
     write_parts(folder, tables, figures)
@@ -263,6 +265,25 @@ def _table(judged: Judged, titles: Mapping[str, str]) -> str:
         for arm, label in _sources(judged).items()
     ]
     return markdown(("λ", *(titles[task] for task in tasks)), rows)
+
+
+def _confirmed_table(scores: ByTask) -> str:
+    rows = []
+    for name, tuned in CONFIRMED.items():
+        critic, _, task = name.partition("-")
+        arms = {arm: x[0] for arm, x in scores[name].items()}
+        (best, _), new = tuned.best, arms["explained"]
+        means = (f"{arms[best].mean():.3f} (λ = {best})", f"{arms[SINGLE].mean():.3f}", f"{new.mean():.3f}")
+        rows.append((TRAINED[task], CRITICS[critic], *means, _signed(_mean(new - arms[best]))))
+    head = (
+        "task",
+        "critic",
+        "best fixed λ",
+        f"λ = {SINGLE}",
+        "λ = unexplained share",
+        "difference to the best fixed λ",
+    )
+    return markdown(head, rows)
 
 
 def _verdict(judged: Judged, task: str, arm: str) -> str:

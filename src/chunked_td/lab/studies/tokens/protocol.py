@@ -126,7 +126,7 @@ CONFIRMED = {
     "learned-forced": Tuned(-1, ("0.99", -1), -1),
     "informed-forced": Tuned(0, ("0.5", 0), 0),
     "learned-random": Tuned(-1, ("0.99", -1), -1),
-    "informed-random": Tuned(0, ("0.9", 0), 0),
+    "informed-random": Tuned(0, ("0.5", 0), 0),
     "learned-skilled-parity": Tuned(-1, ("1", -1), -1),
     "informed-skilled-parity": Tuned(-1, ("0.95", -1), 0),
 }
