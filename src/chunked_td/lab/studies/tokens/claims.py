@@ -11,7 +11,7 @@ import numpy as np
 
 from chunked_td.lab.comparison.ranking import chosen_sizes
 from chunked_td.lab.report.page import write_parts
-from chunked_td.lab.report.style import new_figure
+from chunked_td.lab.report.style import legend_below, new_figure
 from chunked_td.lab.results.tables import markdown
 from chunked_td.lab.statistics import Estimate, mean_and_interval
 from chunked_td.lab.store.tables import load_table
@@ -307,13 +307,16 @@ def _draw(parts: Mapping[str, Judged], titles: Mapping[str, str], what: str) -> 
                     continue
                 found, shade = judged.mean(task, arm), "0.55" if arm in FIXED and not name else colour
                 axis.plot([found.low, found.high], [place, place], color=shade)
-                axis.plot(found.value, place, "o", color=shade)
+                axis.plot(found.value, place, "o", color=shade, label=CRITICS.get(name))
                 if arm in judged.permuted.get(task, {}) and arm not in FIXED:
-                    axis.plot(_chosen(judged.permuted[task][arm]).mean(), place, "x", color="#b5442e")
-            axis.axvline(judged.best_fixed(task).mean(), color=colour if name else "0.55", linestyle=":", label=name)
+                    axis.plot(
+                        _chosen(judged.permuted[task][arm]).mean(), place, "x", color="#b5442e", label="λs permuted"
+                    )
+            axis.axvline(judged.best_fixed(task).mean(), color=colour if name else "0.55", linestyle=":")
         axis.set_title(titles[task], fontsize=9)
         axis.set_xlabel(what)
         axis.locator_params(axis="x", nbins=4)
         axis.set_yticks(range(len(arms)), arms.values(), fontsize=8)
     axes[0].invert_yaxis()
+    legend_below(figure, len(parts) + 1)
     return figure

@@ -36,8 +36,8 @@ SOURCES = {
     "mature-expected": "Expected probability × maturity",
 }
 EXPLORED = {
-    "explained-expected": "Expected probability, as far as the critic explains",
-    "explained": "1 − what the critic explains",
+    "explained-expected": "Σπ², as far as the critic explains",
+    "explained": "What the critic leaves unexplained",
 }
 """Sources that were tried when others had been judged."""
 AGES = (10, 40, 160)
