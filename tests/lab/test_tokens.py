@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from chunked_td.lab.catalogue import catalogue
 from chunked_td.lab.store.tables import load_table
-from chunked_td.lab.studies.tokens.claims import Judged
-from chunked_td.lab.studies.tokens.protocol import CRITICS, FIXED, SOURCES
-from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_SHOWN
+from chunked_td.lab.studies.tokens.claims import LOAD, Judged
+from chunked_td.lab.studies.tokens.protocol import CONFIRMED, CRITICS, FIXED, SINGLE, SOURCES
+from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN
 
 jax = pytest.importorskip("jax")
 
@@ -135,6 +137,42 @@ def test_the_best_fixed_lambda_is_chosen_on_the_other_half():
     scores["0.5"] = np.array([[1.0, 0.0, 1.0, 0.0]])  # best on the even seeds only
     scores["0.9"] = np.array([[0.0, 1.0, 0.0, 1.0]])
     np.testing.assert_array_equal(Judged({"t": scores}, {}).best_fixed("t"), 0.0)
+
+
+def test_what_was_confirmed_was_chosen_on_the_seeds_of_training():
+    found = LOAD(Path(__file__).parents[2] / "results" / "tokens")
+    assert isinstance(found, dict)
+    means = {
+        name: {arm: x.mean(axis=1) for arm, x in found[critic].scores[task].items()}
+        for name in CONFIRMED
+        for critic, _, task in [name.partition("-")]
+    }
+    for name, tuned in CONFIRMED.items():
+        size = {arm: int(x.argmax()) - 2 for arm, x in means[name].items()}  # exponents −2, −1, 0
+        best = max(FIXED, key=lambda arm: means[name][arm].max())
+        assert tuned == (size["explained"], (best, size[best]), size[SINGLE]), name
+    assert max(FIXED, key=lambda arm: np.mean([x[arm].max() for x in means.values()])) == SINGLE
+
+
+def test_one_lambda_for_all_critics_by_hand():
+    from chunked_td.lab.studies.tokens.claims import CLAIMS
+
+    claim = next(claim for claim in CLAIMS if claim.id == "tokens-unexplained")
+
+    def verdict(gain: float, behind: float = 0.0) -> str:
+        noise = np.random.default_rng(0).normal(size=(1, 20)) * 0.005
+        scores = {
+            name: {SINGLE: np.full((1, 20), 0.5), tuned.best[0]: np.full((1, 20), 0.5), "explained": 0.5 + gain + noise}
+            for name, tuned in CONFIRMED.items()
+        }
+        scores["learned-forced"]["explained"] = scores["learned-forced"]["explained"] - behind
+        return claim.judge({"confirmed": Judged(scores, {})}, {}).status
+
+    assert verdict(0.01) == HOLDS
+    assert verdict(0.0) == IN_PART  # as good as each, better than none
+    assert verdict(0.02, behind=0.06) == IN_PART  # ahead on average, too far behind once
+    assert verdict(-0.03) == FAILS
+    assert claim.judge({"confirmed": Judged({}, {})}, {}).status == NOT_RUN
 
 
 @pytest.mark.long
