@@ -193,8 +193,8 @@ def run_gate(settings: Settings, task: TokenTask, seeds: Sequence[int]) -> dict[
     """All arms for several seeds side by side.
 
     Returns:
-      "correlation", "permuted" (the same with λs permuted within sequences) and "mean_lambda", each float[seeds, ages,
-      arms]; "arms", their names; "reward" and "truth_sd", float[seeds].
+      "score" (the correlation), "permuted" (the same with λs permuted within sequences) and "mean_lambda", each
+      float[seeds, ages, arms], arms in the order of `LAMBDAS`.
     """
     networks = settings.networks
     layouts = make_layouts(task, seeds)
@@ -217,13 +217,5 @@ def run_gate(settings: Settings, task: TokenTask, seeds: Sequence[int]) -> dict[
         critics = train(layouts, policies, critics, fresh)
         if updates in settings.ages:
             judged.append(judge_all(critics[0], sampled, keys[:, 3]))
-    names = ("correlation", "permuted", "mean_lambda")
-    columns = {name: np.stack(found, axis=1) for name, found in zip(names, zip(*judged, strict=True), strict=True)}
-    text, truth = sampled
-    spread = jnp.sqrt(jnp.sum(truth**2, axis=(1, 2)) / jnp.sum(text.mask, axis=(1, 2)))
-    return {
-        **columns,
-        "arms": np.array(list(LAMBDAS)),
-        "reward": np.asarray(jnp.mean(text.rewards, axis=1)),
-        "truth_sd": np.asarray(spread),
-    }
+    names = ("score", "permuted", "mean_lambda")
+    return {name: np.stack(found, axis=1) for name, found in zip(names, zip(*judged, strict=True), strict=True)}

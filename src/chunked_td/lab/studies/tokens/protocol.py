@@ -64,11 +64,9 @@ class GateRunner(BatchRunner):
 
         task = token_tasks.TASKS[program[0].protocol.environment.arguments["task"]]
         found = gate.run_gate(gate.SIZES[self.size], task, program[0].seeds.tolist())
-        arms = found["arms"].tolist()
-        names = {"score": "correlation", "permuted": "permuted", "mean_lambda": "mean_lambda"}
+        arms = list(gate.LAMBDAS)
         return [
-            batch.columns({name: found[key][:, :, arms.index(batch.arm.id)] for name, key in names.items()})
-            for batch in program
+            batch.columns({name: x[:, :, arms.index(batch.arm.id)] for name, x in found.items()}) for batch in program
         ]
 
 
