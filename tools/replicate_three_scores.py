@@ -39,7 +39,6 @@ from chunked_td.lab.report.page import write_parts
 from chunked_td.lab.results.tables import markdown
 from chunked_td.lab.running.plan import SweepOptions
 from chunked_td.lab.running.reproduce import RunOptions, run_protocols
-from chunked_td.lab.statistics import holm
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.tables import load_table, save_table
@@ -48,6 +47,7 @@ from chunked_td.lab.studies.atlas.families.family import FamilySize
 from chunked_td.lab.studies.three_scores.methods import ARMS, RULE
 from chunked_td.lab.studies.three_scores.protocol import EXPONENTS, score_protocols
 from chunked_td.lab.studies.three_scores.results import COLLECT, raw_scores, scored
+from chunked_td.statistics import holm
 
 RESULTS = Path(__file__).parents[1] / "results"
 STORED, AGAIN = RESULTS / "three-scores" / "runs.parquet", RESULTS / "three-scores-again"

@@ -16,7 +16,7 @@ import gymnasium as gym
 import numpy as np
 
 import chunked_td as ctd
-from chunked_td.lab.statistics import mean_and_interval
+from chunked_td.statistics import mean_and_interval
 
 LENGTH, EPISODES, SEEDS = 10, 300, 20
 STEP_SIZES = tuple(2.0**-j for j in range(1, 7))

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from chunked_td.lab.statistics import mean_and_interval
+from chunked_td.statistics import mean_and_interval
 
 FOLDER = Path(__file__).parents[2] / "results" / "compare"
 SHOWN = {"λ = 0": "0.7", "λ = 0.95": "0.2", "Calibrated likelihood": "#0072B2", "Value variance": "#D55E00"}

@@ -11,14 +11,14 @@ from matplotlib.figure import Figure
 
 from chunked_td.deep.agents.ppo import PpoSettings
 from chunked_td.lab.running.batches import Batch, programs_of, runner_of, silent
-from chunked_td.lab.statistics import Estimate
-from chunked_td.lab.statistics import interquartile_estimate as estimate
 from chunked_td.lab.studies.deep import tables
 from chunked_td.lab.studies.deep.claims import CLAIMS, PAGE
 from chunked_td.lab.studies.deep.criteria import FIXED, GATE, SOLVED, TWIN, compared, gate, moonshot
 from chunked_td.lab.studies.deep.protocol import GROUPS, OTHERS, STREAMING_ONLY, STUDY, TASKS, deep_protocols
 from chunked_td.lab.studies.deep.results import COLLECT, LOAD, SETS, judge_agent
 from chunked_td.lab.studies.deep.runner import source_of
+from chunked_td.statistics import Estimate
+from chunked_td.statistics import interquartile_estimate as estimate
 from helpers.fake_runs import fake_agents
 from helpers.lab_helpers import twelve
 

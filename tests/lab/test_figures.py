@@ -15,10 +15,10 @@ from chunked_td.lab.report.figures import all_figures, draw
 from chunked_td.lab.report.page import plots_of
 from chunked_td.lab.results.runs import evenly, load_results, replay_selection, selection_loss
 from chunked_td.lab.results.tables import tables_of
-from chunked_td.lab.statistics import mean_and_interval
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import write_or_explain
 from chunked_td.lab.studies.chain_and_split.claims import gap_plot
+from chunked_td.statistics import mean_and_interval
 from helpers.fake_runs import fill
 
 EXPECTED = {

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chunked_td.lab.statistics import reach
 from chunked_td.lab.studies.deep.criteria import FIXED
 from chunked_td.lab.studies.hidden import claims as tables
 from chunked_td.lab.studies.hidden import criteria as rule
 from chunked_td.lab.studies.hidden.claims import CLAIMS, COLLECT, LOAD, PAGE
 from chunked_td.lab.studies.hidden.protocol import ARMS, STUDY, hidden_protocols, make_hidden_task
+from chunked_td.statistics import reach
 from helpers.fake_runs import fake_agents
 from helpers.lab_helpers import twelve
 

@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 
 from chunked_td.lab.results.runs import load_results
-from chunked_td.lab.statistics import mean_and_interval
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.settings import digest_columns
 from chunked_td.lab.studies.charge_signs import claims
+from chunked_td.statistics import mean_and_interval
 
 RESULTS = Path(__file__).parents[2] / "results"
 

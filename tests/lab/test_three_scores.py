@@ -9,7 +9,6 @@ import pytest
 import chunked_td as ctd
 from chunked_td.lab.running.batches import execute
 from chunked_td.lab.running.plan import Size, batches_of
-from chunked_td.lab.statistics import cross_fitted
 from chunked_td.lab.studies.atlas import families as atlas_families
 from chunked_td.lab.studies.atlas.families import Family, families
 from chunked_td.lab.studies.atlas.families.family import FamilySize
@@ -19,6 +18,7 @@ from chunked_td.lab.studies.three_scores.results import on_common_seeds, raw_sco
 from chunked_td.lab.studies.three_scores.runner import ChainRoom, checkpoints, greedy_return, prepare, scores_of_values
 from chunked_td.lab.study import NOT_RUN, Verdict
 from chunked_td.simulation import simulate
+from chunked_td.statistics import cross_fitted
 
 LOOP = {
     0: {0: [(0.8, 1, 0.0, False), (0.2, 0, -0.1, False)], 1: [(1.0, 2, 0.0, False)]},

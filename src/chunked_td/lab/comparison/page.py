@@ -17,10 +17,10 @@ from chunked_td.lab.report.page import render
 from chunked_td.lab.report.plots import axis, layout, line_with_band, numbers
 from chunked_td.lab.report.style import GREY, MARKERS, Style
 from chunked_td.lab.results.tables import Table
-from chunked_td.lab.statistics import mean_and_interval
 from chunked_td.lab.study import Arm
 from chunked_td.lab.wording import rounded_text
 from chunked_td.learners.exploration import EPSILON, CountBonus, Softmax
+from chunked_td.statistics import mean_and_interval
 
 TOP = 10
 """Rows of the table before the rest is folded away."""

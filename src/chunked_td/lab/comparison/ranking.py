@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chunked_td.lab.statistics import RESAMPLES, Estimate, mean_and_interval
+from chunked_td.statistics import RESAMPLES, Estimate, mean_and_interval
 
 ERROR = 0.05
 """Share of families of equal arms in which some difference is shown."""

@@ -34,12 +34,12 @@ from chunked_td.lab.errors import DONE, DirectoryError, LabError
 from chunked_td.lab.results.runs import RunArrays, runs_of
 from chunked_td.lab.running.plan import SweepOptions, make_plan, record_request
 from chunked_td.lab.running.reproduce import RunOptions, run_planned
-from chunked_td.lab.statistics import Estimate
 from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.store.directory import RunDirectory
 from chunked_td.lab.store.manifest import Manifest
 from chunked_td.lab.store.settings import family_of
 from chunked_td.lab.study import Arm, Protocol
+from chunked_td.statistics import Estimate
 
 LEARNING = 2e-5
 """Seconds that a learner takes for a step, about; for estimates."""

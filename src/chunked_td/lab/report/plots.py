@@ -14,8 +14,8 @@ import numpy as np
 from chunked_td.lab.report.choice import FigureChoice, Plot
 from chunked_td.lab.report.style import GREY, Style, styles
 from chunked_td.lab.results.runs import ArmResults, Results, evenly
-from chunked_td.lab.statistics import Estimate, mean_and_interval, mean_sd
 from chunked_td.lab.wording import step_size_text
+from chunked_td.statistics import Estimate, mean_and_interval, mean_sd
 
 PlotlyTrace = dict[str, Any]
 CONTROL_CAPTION = "The same arms on both problems. An unbiased learner has the same line twice."

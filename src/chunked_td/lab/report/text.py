@@ -14,9 +14,9 @@ from chunked_td.lab.results.claims import JudgedClaim
 from chunked_td.lab.results.criteria import LEVEL, selected_of
 from chunked_td.lab.results.runs import ArmResults, Results
 from chunked_td.lab.results.tables import PAPER_SEEDS, Table, selected_scores
-from chunked_td.lab.statistics import holm, paired_test
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, NOT_TESTABLE, OURS, PAPER
 from chunked_td.lab.wording import list_text, seeds_text
+from chunked_td.statistics import holm, paired_test
 
 CITATION = (
     "“Sequence Compression Speeds Up Credit Assignment in Reinforcement Learning”, Ramesh, Young, Kirsch and "

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from chunked_td.lab.results.runs import Results, RunArrays, replay_selection, selection_loss
-from chunked_td.lab.statistics import (
+from chunked_td.lab.study import FAILS, HOLDS, NOT_SHOWN, Verdict
+from chunked_td.lab.wording import number_text, spread_text, step_size_text
+from chunked_td.statistics import (
     detectable_mean,
     holm,
     mean_and_interval,
@@ -19,8 +21,6 @@ from chunked_td.lab.statistics import (
     paired_test,
     probability_of_improvement,
 )
-from chunked_td.lab.study import FAILS, HOLDS, NOT_SHOWN, Verdict
-from chunked_td.lab.wording import number_text, spread_text, step_size_text
 
 LEVEL = 0.05
 RELIABLE = 0.9  # a learner is reliable if at least this share of its runs learns

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from chunked_td.lab.catalogue import catalogue
-from chunked_td.lab.statistics import RESAMPLES, bootstrap_weights, mean_sd
 from chunked_td.lab.store.batch_store import SCHEMA, Store
 from chunked_td.lab.store.manifest import ArmDescription, Description
 from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.study import Protocol, Published, Selection
+from chunked_td.statistics import RESAMPLES, bootstrap_weights, mean_sd
 
 if TYPE_CHECKING:
     import polars as pl

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from chunked_td.lab.results.runs import ArmResults, Results, RunArrays, exponent_by_error_of_mean, replay_selection
-from chunked_td.lab.statistics import interquartile_mean, mean_and_interval, mean_sd
 from chunked_td.lab.study import Published
 from chunked_td.lab.wording import number_text, seeds_text, spread_text, step_size_text
+from chunked_td.statistics import interquartile_mean, mean_and_interval, mean_sd
 
 PAPER_SEEDS = 10
 NOT_RUN = "not run"

@@ -10,11 +10,11 @@ from chunked_td.lab.report.choice import FigureChoice, Plot
 from chunked_td.lab.report.plots import control_plot, sweep_plots
 from chunked_td.lab.results.criteria import LEVEL, SEVERAL_TEXT, best_across_step_sizes, interval_text, runs_of, shared
 from chunked_td.lab.results.runs import Results
-from chunked_td.lab.statistics import detectable_mean, paired_test
 from chunked_td.lab.studies.accumulated_charge.claims import FIXED
 from chunked_td.lab.studies.accumulated_charge.protocol import PROTOCOL as ORIGINAL
 from chunked_td.lab.study import FAILS, HOLDS, NOT_RUN, NOT_SHOWN, Claim, Verdict
 from chunked_td.lab.wording import number_text, seeds_text
+from chunked_td.statistics import detectable_mean, paired_test
 
 SIGN_MARGIN = 500  # regretful choices of 10,000 that we call no difference
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from chunked_td.lab.statistics import Estimate
 from chunked_td.lab.studies.atlas.protocol import ProblemKey
 from chunked_td.lab.studies.atlas.results import CreditMap
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, Claim, Verdict
 from chunked_td.lab.wording import estimate_text, list_text, score_text
+from chunked_td.statistics import Estimate
 
 HIGH = 0.95
 """A relative score that counts as good as the best fixed λ."""

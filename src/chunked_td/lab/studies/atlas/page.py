@@ -22,7 +22,6 @@ from chunked_td.lab.report.page import distinct, render, write_parts
 from chunked_td.lab.report.style import BLUE, GREY, VERMILION, house_style, new_figure
 from chunked_td.lab.report.style import render as render_figure
 from chunked_td.lab.results.tables import Table
-from chunked_td.lab.statistics import LEAST_SEEDS
 from chunked_td.lab.store.directory import write_or_explain
 from chunked_td.lab.store.log import RunLog
 from chunked_td.lab.store.tables import load_table
@@ -31,6 +30,7 @@ from chunked_td.lab.studies.three_scores.claims import WINDOW, draw_scores
 from chunked_td.lab.studies.three_scores.methods import LABELS, RULE
 from chunked_td.lab.studies.three_scores.results import Scored, raw_scores, scored, with_tied
 from chunked_td.lab.wording import count_text, list_text, score_text, seeds_text
+from chunked_td.statistics import LEAST_SEEDS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

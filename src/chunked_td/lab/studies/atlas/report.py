@@ -16,7 +16,6 @@ import numpy as np
 
 from chunked_td.lab.report.page import render, write_parts
 from chunked_td.lab.results.tables import Table, markdown
-from chunked_td.lab.statistics import LEAST_SEEDS, Estimate
 from chunked_td.lab.store.directory import write_or_explain
 from chunked_td.lab.studies.atlas.claims import CLAIMS, model_losses
 from chunked_td.lab.studies.atlas.families import FAMILIES
@@ -25,6 +24,7 @@ from chunked_td.lab.studies.atlas.protocol import ProblemKey
 from chunked_td.lab.studies.atlas.results import FLOOR, CreditMap, runs_by_step_size
 from chunked_td.lab.studies.three_scores.results import Runs, scored
 from chunked_td.lab.wording import count_text, estimate_text, score_text
+from chunked_td.statistics import LEAST_SEEDS, Estimate
 
 LAMBDA_GROUPS = ("chunked", "other λ", "yours")
 """Groups of methods that are λ sources: what the criterion is about."""

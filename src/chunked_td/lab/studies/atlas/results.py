@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from chunked_td.lab.statistics import RESAMPLES, Estimate, bootstrap_weights, estimate_from
 from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.atlas.families import FIRST
 from chunked_td.lab.studies.atlas.methods import FIXED_IDS
 from chunked_td.lab.studies.atlas.protocol import STUDY, ProblemKey
 from chunked_td.lambdas.names import OLD_IDS
+from chunked_td.statistics import RESAMPLES, Estimate, bootstrap_weights, estimate_from
 
 if TYPE_CHECKING:
     import polars as pl

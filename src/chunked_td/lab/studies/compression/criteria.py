@@ -39,7 +39,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.statistics import reach
+from chunked_td.statistics import reach
 
 SHARE = 0.9
 IN_A_ROW = 3

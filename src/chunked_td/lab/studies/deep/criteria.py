@@ -59,7 +59,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.lab.statistics import Estimate, bootstrap_interquartile_means, estimate_from, interquartile_mean
+from chunked_td.statistics import Estimate, bootstrap_interquartile_means, estimate_from, interquartile_mean
 
 FIXED = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 USUAL = 0.95

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from chunked_td.lab.results.runs import RunArrays, RunTable, collector
-from chunked_td.lab.statistics import interquartile_estimate, interquartile_mean
 from chunked_td.lab.studies.deep.criteria import FIXED, GATE, TWIN, USUAL, best_fixed, compared, gate, moonshot
 from chunked_td.lab.studies.deep.protocol import OTHERS, SEEDS, TASKS, deep_protocols
 from chunked_td.lab.study import NOT_RUN, Protocol, Verdict
+from chunked_td.statistics import interquartile_estimate, interquartile_mean
 
 SETS = {"ours": TASKS, "others": OTHERS}
 """Tasks, by who wrote them."""

@@ -13,8 +13,6 @@ import numpy as np
 from chunked_td.lab.report.page import write_parts
 from chunked_td.lab.report.style import legend_below, new_figure
 from chunked_td.lab.results.tables import markdown
-from chunked_td.lab.statistics import Estimate
-from chunked_td.lab.statistics import interquartile_estimate as estimate
 from chunked_td.lab.studies.deep.criteria import (
     ALL_OR_NOTHING,
     FIXED,
@@ -27,6 +25,8 @@ from chunked_td.lab.studies.deep.criteria import (
     gate,
 )
 from chunked_td.lab.studies.deep.results import LEARNED, SETS, TRUE, Chosen, Scores
+from chunked_td.statistics import Estimate
+from chunked_td.statistics import interquartile_estimate as estimate
 
 COLOURS = {"value-kernel": "#0072B2", "expected": "#009E73", "realised": "#D55E00", "true-kernel": "#CC79A7"}
 """Arms beside the line of fixed λ."""

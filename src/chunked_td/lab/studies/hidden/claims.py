@@ -13,13 +13,13 @@ import numpy as np
 from chunked_td.lab.report.style import legend_below, new_figure
 from chunked_td.lab.results.runs import RunArrays, collector
 from chunked_td.lab.results.tables import markdown
-from chunked_td.lab.statistics import Estimate, reach
 from chunked_td.lab.studies.deep.criteria import FIXED, USUAL, compared, moonshot
 from chunked_td.lab.studies.deep.results import AgentResults, best_arms, chosen_columns, judge_cell, runs_and_curves
 from chunked_td.lab.studies.deep.tables import SIGNS, edge_table, score_table, write_verdicts
 from chunked_td.lab.studies.hidden import criteria as rule
 from chunked_td.lab.studies.hidden.protocol import AGENTS, ARMS, MEMORIES, TASKS, hidden_protocols
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_TESTABLE, Claim, Protocol, Verdict
+from chunked_td.statistics import Estimate, reach
 
 _CELL = ("agent", "memory", "task", "length")
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from chunked_td.lab.results import criteria
 from chunked_td.lab.results.runs import Results
-from chunked_td.lab.statistics import mean_sd
 from chunked_td.lab.studies.key_to_door.protocol import BEST, LAMBDAS
 from chunked_td.lab.study import Claim, Verdict
 from chunked_td.lab.wording import number_text
+from chunked_td.statistics import mean_sd
 
 NEAR = 1.05  # near the best possible number: at most 5 % above it
 FIXED = tuple(f"expected-sarsa-{value:g}" for value in LAMBDAS)

@@ -13,7 +13,6 @@ from chunked_td.lab.report.page import write_parts
 from chunked_td.lab.report.style import legend_below, new_figure
 from chunked_td.lab.results.runs import RunArrays, RunTable, collector, per_run
 from chunked_td.lab.results.tables import markdown
-from chunked_td.lab.statistics import Estimate, mean_and_interval
 from chunked_td.lab.studies.linear_key_to_door.protocol import (
     ALWAYS,
     ARMS,
@@ -28,6 +27,7 @@ from chunked_td.lab.studies.linear_key_to_door.protocol import (
     protocols,
 )
 from chunked_td.lab.study import NOT_RUN, NOT_SHOWN, Claim, Protocol, Verdict, status_of
+from chunked_td.statistics import Estimate, mean_and_interval
 
 
 def _rows(protocol: Protocol, arm: str, runs: RunArrays) -> Any:

@@ -11,13 +11,13 @@ import numpy as np
 
 from chunked_td.lab.results.runs import collector
 from chunked_td.lab.results.tables import markdown
-from chunked_td.lab.statistics import Estimate, interquartile_estimate
 from chunked_td.lab.studies.deep.criteria import FIXED, compared, mean_of_tasks, moonshot
 from chunked_td.lab.studies.deep.protocol import GRIDS
 from chunked_td.lab.studies.deep.results import DeepResults, agent_rows, best_arms, task_estimates
 from chunked_td.lab.studies.deep.tables import write_scores
 from chunked_td.lab.studies.luck.protocol import ADDED, MATURITY, PLAIN, luck_protocols
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_SHOWN, Claim, Verdict
+from chunked_td.statistics import Estimate, interquartile_estimate
 
 
 class Pair(NamedTuple):

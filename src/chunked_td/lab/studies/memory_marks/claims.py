@@ -11,7 +11,6 @@ from chunked_td.lab.report.page import write_parts
 from chunked_td.lab.report.style import legend_below, new_figure
 from chunked_td.lab.results.runs import RunArrays, RunTable, collector, per_run
 from chunked_td.lab.results.tables import markdown
-from chunked_td.lab.statistics import reach
 from chunked_td.lab.studies.memory_marks.protocol import (
     ARMS,
     BUDGETS,
@@ -24,6 +23,7 @@ from chunked_td.lab.studies.memory_marks.protocol import (
     protocols,
 )
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, Claim, Protocol, Verdict, status_of
+from chunked_td.statistics import reach
 
 SOLVED, SHARE = 0.95, 0.9
 """The mean return from which a run has solved its maze; the share of seeds from which a length counts."""

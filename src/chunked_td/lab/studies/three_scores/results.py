@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunked_td.lab.statistics import LEAST_SEEDS, RESAMPLES, Estimate, nested_estimate, normalised
 from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.atlas.families import FAMILIES, family_called
 from chunked_td.lab.studies.three_scores.methods import FIXED, TIED
 from chunked_td.lab.studies.three_scores.protocol import BEHAVIOURS, problem_id
 from chunked_td.lab.study import NOT_RUN, Verdict
+from chunked_td.statistics import LEAST_SEEDS, RESAMPLES, Estimate, nested_estimate, normalised
 
 if TYPE_CHECKING:
     import polars as pl

@@ -13,7 +13,6 @@ from chunked_td.lab.comparison.ranking import chosen_sizes
 from chunked_td.lab.report.page import write_parts
 from chunked_td.lab.report.style import legend_below, new_figure
 from chunked_td.lab.results.tables import markdown
-from chunked_td.lab.statistics import Estimate, mean_and_interval
 from chunked_td.lab.store.tables import load_table
 from chunked_td.lab.studies.tokens.protocol import (
     AGES,
@@ -27,6 +26,7 @@ from chunked_td.lab.studies.tokens.protocol import (
     TRAINED,
 )
 from chunked_td.lab.study import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_SHOWN, Claim, Verdict, status_of
+from chunked_td.statistics import Estimate, mean_and_interval
 
 if TYPE_CHECKING:
     import polars as pl

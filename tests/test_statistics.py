@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chunked_td.lab import statistics as st
+from chunked_td import statistics as st
 from chunked_td.lab.catalogue import load_protocols
 from chunked_td.lab.results.runs import ArmResults, Results, RunArrays, exponent_by_error_of_mean, selected_exponent
 from chunked_td.lab.store.manifest import describe, describe_arm
