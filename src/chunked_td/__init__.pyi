@@ -103,6 +103,7 @@ from chunked_td.returns import upgo_returns as upgo_returns
 from chunked_td.returns import value_kernel_lambda as value_kernel_lambda
 from chunked_td.returns import vtrace as vtrace
 from chunked_td.returns import vtrace_td_error_and_advantage as vtrace_td_error_and_advantage
+from chunked_td.sweeps import sweep as sweep
 
 __version__: str
 LEARNERS: tuple[str, ...]
