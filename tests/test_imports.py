@@ -23,9 +23,10 @@ COMFORTS = [
     "pyarrow",
     "jinja2",
     "filelock",
+    "joblib",
 ]
 NUMERICS = ["jax", "equinox", "optax", "scipy"]
-OUTER_ROOMS = ("lab", "__main__", "cli")
+OUTER_ROOMS = ("lab", "__main__", "cli", "sweeps", "_sources")
 # Loaded by those who have the library.
 OPTIONAL = (
     "chunked_td.returns._torch",
