@@ -1,0 +1,102 @@
+"""`python -m studies`: run a study, judge its claims, write its page."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from studies.runner import data, pages
+from studies.runner.criteria import judged
+
+REPORT = Path("runs/studies.html")
+
+
+def list_() -> None:
+    """List the studies and their questions."""
+    for name, study in data.load_studies().items():
+        print(f"{name:20} {data.title(study)}")
+
+
+def table_of(study: Any, quick: bool, **how: Any) -> Any:
+    """The runs of a study under its folder: what is missing is run. Args: quick: the small version."""
+    return study.runs(data.folder(study) / ("quick" if quick else "runs"), quick, **how)
+
+
+def run(ids: tyro.conf.Positional[tuple[str, ...]] = (), quick: bool = False, engine: str = "", jobs: int = -1) -> None:
+    """Run studies, or resume them, and print their tables.
+
+    Args:
+        ids: of the studies; all by default.
+        quick: a small version, for a look at the tables.
+        engine: threads, processes or ray; by default what suits the study.
+        jobs: runs at a time; -1 is one per core.
+    """
+    how = {"jobs": jobs, **({"engine": engine} if engine else {})}
+    for name, study in data.load_studies(ids).items():
+        print(f"{name}: {data.title(study)}", flush=True)
+        table = table_of(study, quick, **how)
+        print(*study.tables(table).values(), "", sep="\n\n", flush=True)
+
+
+def store(name: tyro.conf.Positional[str]) -> None:
+    """Add finished runs of a study to its runs.parquet. Rows that are stored stay as they are."""
+    study = data.load_studies([name])[name]
+    try:
+        added = data.store(study, table_of(study, False), shlex.join(["python", "-m", "studies", "run", name]))
+    except ValueError as error:
+        sys.exit(str(error))
+    print(f"{name}: {added:,} new rows")
+
+
+def claims(ids: tyro.conf.Positional[tuple[str, ...]] = ()) -> None:
+    """Judge the claims of studies by their stored runs."""
+    for name, study in data.load_studies(ids).items():
+        found = judged(study.CLAIMS, data.stored(study))
+        for claim in found:
+            print(f"{claim.verdict.status.upper():14}{claim.claim}")
+            for line in (f"{name}, {claim.source}", pages.evidence(claim, found), f"Criterion: {claim.criterion}"):
+                print(textwrap.fill(line, width=110, initial_indent=" " * 14, subsequent_indent=" " * 16))
+            print()
+
+
+def report(ids: tyro.conf.Positional[tuple[str, ...]] = (), quick: bool = False, check: bool = False) -> None:
+    """Write tables, verdicts and figures on the pages of studies, and one report of all.
+
+    Args:
+        ids: of the studies; all by default.
+        quick: report the quick runs instead, and leave the pages as they are.
+        check: only say whether the pages have what the stored runs give.
+    """
+    studies = data.load_studies(ids)
+    if quick:
+        studies = {name: study for name, study in studies.items() if (data.folder(study) / "quick").is_dir()}
+        tables = {name: table_of(study, True, quiet=True) for name, study in studies.items()}
+        pages.write_report(REPORT, studies, tables, "Quick runs: fewer seeds, step sizes or episodes than the studies.")
+        print(f"report: {REPORT}")
+        print(*filter(None, (headline(studies[name], table) for name, table in tables.items())), sep="\n")
+        return
+    tables = {name: data.stored(study) for name, study in studies.items()}
+    stale = [name for name, study in studies.items() if check and len(set(pages.page_of(study, tables[name]))) > 1]
+    if stale:
+        sys.exit(f"not what runs.parquet says: {', '.join(stale)}; write the pages with: python -m studies report")
+    if not check:
+        for name, study in studies.items():
+            pages.write_page(study, tables[name])
+        pages.write_report(REPORT, studies, tables, "Stored runs.")
+        print(f"pages: {', '.join(studies)}; report: {REPORT}")
+
+
+def headline(study: Any, table: Any) -> str:
+    """The one sentence of a study that its quick runs support; most have none."""
+    return study.headline(table) if hasattr(study, "headline") else ""
+
+
+COMMANDS = {"list": list_, "run": run, "store": store, "claims": claims, "report": report}
+
+if __name__ == "__main__":
+    tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="python -m studies", description=__doc__)

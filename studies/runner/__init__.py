@@ -1,0 +1,1 @@
+"""What studies share: runs as arrays, criteria, tables, figures, pages, stored data."""

@@ -1,0 +1,102 @@
+"""Studies and their stored runs.
+
+A study is a folder here with study.py and README.md, its page. Its runs are `runs.parquet`, one row per run and
+checkpoint, and `provenance.json`, a list of {arms, seeds, session}: where the rows come from.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import polars as pl
+
+from chunked_td._files import write_atomically, write_table
+
+HERE = Path(__file__).parents[1]
+STORED = {"compression": "zstd", "compression_level": 19}
+
+
+def known() -> list[str]:
+    """The studies there are."""
+    return sorted(path.parent.name for path in HERE.glob("*/study.py"))
+
+
+def load_studies(ids: Sequence[str] = ()) -> dict[str, ModuleType]:
+    """{id: module} of these studies, or of all."""
+    if unknown := sorted(set(ids) - set(known())):
+        sys.exit(f"no study {', '.join(unknown)}; there are {', '.join(known())}")
+    return {name: importlib.import_module(f"{HERE.name}.{name}.study") for name in ids or known()}
+
+
+def folder(study: ModuleType) -> Path:
+    """The folder of a study."""
+    return Path(str(study.__file__)).parent
+
+
+def title(study: ModuleType) -> str:
+    """The first sentence of a study: its question."""
+    return " ".join(str(study.__doc__).split("\n\n")[0].split())
+
+
+def stored(study: ModuleType) -> pl.DataFrame:
+    """The stored runs of a study. A study with more than one table defines `load(folder)`."""
+    load = getattr(study, "load", lambda path: pl.read_parquet(path / "runs.parquet"))
+    return load(folder(study))
+
+
+def provenance(study: ModuleType) -> list[dict[str, Any]]:
+    """Where the stored rows come from: arms, seeds and session of each part."""
+    return json.loads((folder(study) / "provenance.json").read_text("utf-8"))
+
+
+def store(study: ModuleType, table: pl.DataFrame, command: str) -> int:
+    """Add new rows to the stored ones; returns their number. Rows that are stored stay as they are.
+
+    Raises:
+      ValueError: if a row is stored with other values. Nothing is written then.
+    """
+    path, keys = folder(study) / "runs.parquet", list(study.KEY)
+    old = pl.read_parquet(path) if path.exists() else table.clear()
+    both = old.join(table, on=keys, how="semi"), table.join(old, on=keys, how="semi")
+    columns = [name for name in old.columns if name in table.columns]
+    one, two = (part.select(columns).sort(keys) for part in both)
+    if not one.equals(two):
+        raise ValueError(
+            f"runs of {folder(study).name} must be the stored ones where these exist: {different(one, two)}"
+        )
+    new = table.join(old, on=keys, how="anti")
+    if new.height:
+        write_table(path, pl.concat([old, new], how="diagonal_relaxed"), **STORED)
+        entry = {"arms": sorted(set(new["arm"])), "seeds": sorted(set(new["seed"])), "session": session(command)}
+        sources = [*(provenance(study) if old.height else []), entry]
+        write_atomically(folder(study) / "provenance.json", json.dumps(sources, indent=1, ensure_ascii=False).encode())
+    return new.height
+
+
+def different(one: pl.DataFrame, two: pl.DataFrame) -> str:
+    """The columns in which two tables differ, in words."""
+    if one.height != two.height:
+        return f"{one.height:,} rows and {two.height:,}"
+    names = [name for name in one.columns if not one[name].equals(two[name], null_equal=True)]
+    return f"{', '.join(names)} differ"
+
+
+def session(command: str) -> dict[str, str]:
+    """What made runs: command, commit, date, machine, precision."""
+    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True)
+    return {
+        "command": command,
+        "commit": git.stdout.strip(),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "machine": f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}",
+        "precision": "float64",
+    }

@@ -1,0 +1,115 @@
+"""Pages: tables and verdicts between the markers of README.md, figures beside it, and one report of many studies."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from chunked_td._files import write_atomically
+from studies.runner import data
+from studies.runner.criteria import Judged, judged
+from studies.runner.plots import house_style, svg
+from studies.runner.text import markdown
+
+CSS = """body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}
+table{border-collapse:collapse;font-size:13px;margin:1rem 0;display:block;overflow-x:auto}
+td,th{border-bottom:1px solid #ddd;padding:.25rem .6rem;text-align:left;vertical-align:top}
+svg{max-width:100%;height:auto}h2{margin-top:3rem}code{background:#f4f4f4}"""
+
+
+def fill(page: str, texts: Mapping[str, str]) -> str:
+    """The page with every text between its markers, <!-- name --> and <!-- /name -->."""
+    for name, text in texts.items():
+        marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        page, found = marks.subn(lambda mark, text=text: f"{mark[1]}\n{text}\n\n{mark[2]}", page)
+        if found != 1:
+            raise ValueError(f"page must have <!-- {name} --> … <!-- /{name} --> once, got them {found} times")
+    return page
+
+
+def evidence(claim: Judged, others: Sequence[Judged]) -> str:
+    """The numbers of a verdict, and the verdicts of its controls."""
+    controls = [each for each in others if each.name in claim.controls]
+    more = [f"Control, {each.verdict.status}: {each.claim}" for each in controls]
+    return " ".join([claim.verdict.text, *more])
+
+
+def verdicts(claims: Sequence[Judged]) -> str:
+    """The table of claims with criterion, verdict and numbers."""
+    rows = [(f"{c.claim} ({c.source})", c.criterion, c.verdict.status, evidence(c, claims)) for c in claims]
+    return markdown(("claim", "criterion", "verdict", "numbers"), rows)
+
+
+def texts_of(study: ModuleType, table: Any, claims: Sequence[Judged] | None = None) -> dict[str, str]:
+    """Everything that a page has between markers."""
+    found = judged(study.CLAIMS, table) if claims is None else claims
+    return {**({"verdicts": verdicts(found)} if study.CLAIMS else {}), **study.tables(table)}
+
+
+def figures_of(study: ModuleType, table: Any) -> dict[str, Figure]:
+    """{name: figure} of a study, drawn in the house style."""
+    with house_style():
+        return study.figures(table) if hasattr(study, "figures") else {"figure": study.figure(table)}
+
+
+def page_of(study: ModuleType, table: Any) -> tuple[str, str]:
+    """A study's page as it is, and as it should be."""
+    before = (data.folder(study) / "README.md").read_text("utf-8")
+    return before, fill(before, texts_of(study, table))
+
+
+def write_page(study: ModuleType, table: Any) -> None:
+    """Write tables and verdicts on a study's page, and its figures."""
+    path = data.folder(study)
+    write_atomically(path / "README.md", page_of(study, table)[1].encode())
+    for name, figure in figures_of(study, table).items():
+        write_atomically(path / "figures" / f"{name}.svg", svg(figure))
+
+
+def write_report(path: Path, studies: Mapping[str, ModuleType], tables: Mapping[str, Any], note: str) -> None:
+    """Write one page with every table, verdict and figure of some studies."""
+    parts = [f"<!doctype html><meta charset=utf-8><title>Chunked-TD: studies</title><style>{CSS}</style>"]
+    parts += ["<h1>Chunked-TD: studies</h1>", f"<p>{html.escape(note)}</p>", "<ul>"]
+    parts += [f'<li><a href="#{name}">{html.escape(data.title(studies[name]))}</a>' for name in tables]
+    parts.append("</ul>")
+    for name, table in tables.items():
+        study = studies[name]
+        parts.append(f'<h2 id="{name}">{html.escape(data.title(study))}</h2>')
+        parts += [paragraphs(str(study.__doc__)), *map(drawn, figures_of(study, table).values())]
+        for marker, text in texts_of(study, table).items():
+            parts += [f"<h3>{html.escape(marker.replace('-', ' '))}</h3>", as_html(text)]
+    write_atomically(path, "\n".join(parts).encode())
+
+
+def paragraphs(doc: str) -> str:
+    """The paragraphs of a docstring after its title."""
+    return "".join(f"<p>{html.escape(' '.join(part.split()))}</p>" for part in doc.split("\n\n")[1:])
+
+
+def drawn(figure: Figure) -> str:
+    """A figure inside a page."""
+    text = svg(figure).decode()
+    return text[text.index("<svg") :]
+
+
+def as_html(text: str) -> str:
+    """Markdown with tables and plain lines as HTML."""
+    parts, rows = [], []
+    for line in [*text.splitlines(), ""]:
+        if line.startswith("|"):
+            rows.append([html.escape(cell.strip().replace("\\|", "|")) for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+        elif rows:
+            head, _, *body = rows
+            lines = ["".join(f"<th>{cell}" for cell in head)]
+            lines += ["".join(f"<td>{cell}" for cell in row) for row in body]
+            parts.append(f"<table>{''.join(f'<tr>{each}' for each in lines)}</table>")
+            rows = []
+        if line and not line.startswith("|"):
+            parts.append(f"<p>{html.escape(line)}</p>")
+    return "\n".join(parts)

@@ -1,0 +1,79 @@
+"""Every study: its claims keep their words and verdicts, its page says what its runs say, its rows have a key."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from studies.runner import data, pages
+from studies.runner.criteria import STATUSES, judged
+
+ROOT = Path(__file__).parents[2]
+STUDIES = data.load_studies()
+CLAIMS = json.loads(Path(__file__).with_name("claims.json").read_text("utf-8"))
+MOVED = {
+    "chain-and-split": "chain_and_split",
+}
+"""Studies of the stored verdicts, and the folder that has their claims now."""
+
+
+@pytest.fixture(scope="module", params=STUDIES)
+def study(request):
+    return STUDIES[request.param]
+
+
+@pytest.fixture(scope="module")
+def table(study):
+    return data.stored(study)
+
+
+@pytest.fixture(scope="module")
+def claims(study, table):
+    return judged(study.CLAIMS, table)
+
+
+def test_claims_keep_their_text_criterion_verdict_and_numbers(study, claims):
+    expected = [each for each in CLAIMS if MOVED.get(each["study"]) == data.folder(study).name]
+    found = {(each.claim, each.criterion, each.source): (each.verdict.status, each.verdict.text) for each in claims}
+    for each in expected:
+        key = each["text"], each["criterion"], each["source"]
+        assert key in found, each["text"]
+        assert found[key] == (each["status"], each["evidence"]), each["text"]
+    assert len(found) == len(study.CLAIMS)
+
+
+def test_controls_are_claims_of_the_study(claims):
+    names = {each.name for each in claims}
+    assert all(set(each.controls) <= names for each in claims)
+    assert all(each.verdict.status in STATUSES for each in claims)
+
+
+def test_the_page_says_what_the_runs_say(study, table):
+    before, after = pages.page_of(study, table)
+    assert before == after, f"write it with: python -m studies report {data.folder(study).name}"
+
+
+def test_the_page_shows_figures_that_are_drawn(study, table):
+    page = (data.folder(study) / "README.md").read_text("utf-8")
+    drawn = set(pages.figures_of(study, table))
+    assert drawn == {path.stem for path in (data.folder(study) / "figures").glob("*.svg")}
+    shown = {part.partition(".svg")[0] for part in page.split("figures/")[1:]}
+    assert shown
+    assert shown <= drawn
+
+
+def test_every_row_is_known_by_its_key(study):
+    table = pl.read_parquet(data.folder(study) / "runs.parquet", columns=list(study.KEY))
+    assert not table.is_duplicated().any()
+    assert not any(table[name].is_null().any() for name in study.KEY)
+
+
+def test_every_row_has_a_provenance(study):
+    rows = pl.read_parquet(data.folder(study) / "runs.parquet", columns=["arm", "seed"]).unique()
+    sources = data.provenance(study)
+    assert all(set(each["session"]) >= {"command", "commit", "date", "machine", "precision"} for each in sources)
+    covered = {(arm, seed) for each in sources for arm in each["arms"] for seed in each["seeds"]}
+    assert set(rows.rows()) <= covered
