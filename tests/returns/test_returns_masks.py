@@ -168,7 +168,7 @@ def test_segments_of_one_row_are_sequences_of_their_own(backend, name):
 def test_masks_under_jit_and_vmap(name):
     function, kinds = FUNCTIONS[name]
     arrays, (mask, ids) = drawn(kinds, np.random.default_rng(0)), case(0)
-    expected = function(*arrays, mask=mask, segment_ids=ids)
+    expected = function(*spoiled(arrays, mask), mask=mask, segment_ids=ids)
     each = jax.vmap(lambda mask, ids, *arrays: function(*arrays, mask=mask, segment_ids=ids), in_axes=1, out_axes=1)
     found = jax.jit(each)(mask, ids, *spoiled(arrays, mask))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
@@ -180,6 +180,7 @@ def test_tokens_are_scored_as_defined(backend):
     rng = np.random.default_rng(0)
     rewards, values, policy, critic, discount = drawn("rruuu", rng)
     mask, last = case(1)[0], single(rng.normal(size=(1, B)))
+    rewards = np.where(mask, rewards, 0.0)
     for order in (np.arange(T), rng.permutation(T)):
 
         def tokens(rewards, values, mask, policy, critic, discount, last, which=0, order=order, **settings):
@@ -312,6 +313,10 @@ def test_bad_masks_are_named():
         returns.lambda_returns(r, 0.9, r, mask=np.full((4, 3), 0.5))
     with pytest.raises(TypeError, match=r"^segment_ids: got an array of float64, takes integers"):
         returns.lambda_returns(r, 0.9, r, segment_ids=r)
+    with pytest.raises(ValueError, match=r"^last_values: got shape \(3,\), takes \(3, 1\) with one entry per sequence"):
+        returns.token_gae(np.ones((3, 3)), np.ones((3, 3)), None, 0.9, 0.9, last_values=np.ones(3))
+    with pytest.raises(TypeError, match=r"^rewards: got a masked array, takes a plain one"):
+        returns.token_gae(np.ma.ones((3, 3)), r[:3], None, 0.9, 0.9)
     with pytest.raises(ValueError, match=r"^masked: got 'skip', takes 'pass' or 'stop'"):
         returns.lambda_returns(r, 0.9, r, masked="skip")
     with pytest.raises(ValueError, match=r"^r_t: got nan, takes finite numbers"):

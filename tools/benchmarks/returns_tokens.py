@@ -40,7 +40,7 @@ def batch(size: int, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rewards, values = rng.normal(size=(2, size, steps)).astype(np.float32)
     mask = np.arange(steps) < rng.integers(steps // 2, steps + 1, size=(size, 1))
     mask[::3, steps // 4 : steps // 3] = False
-    return rewards, values, mask
+    return np.where(mask, rewards, np.float32(0.0)), values, mask
 
 
 Programs = Iterator[tuple[str, str, Program]]

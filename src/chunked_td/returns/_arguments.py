@@ -31,6 +31,7 @@ class Kind(Enum):
 
     REAL = "finite numbers", 0.0
     READ = "finite numbers where they are read", 0.0
+    LARGEST = "at least one finite number among those of all actions, and neither NaN nor ∞", None
     END = "finite numbers", None
     UNIT = "numbers in [0, 1]", 1.0
     POSITIVE = "finite numbers ≥ 0", 1.0
@@ -38,6 +39,7 @@ class Kind(Enum):
     FLAG = "bools, or the numbers 0 and 1", False
     BOOL = "bools", False
     INDEX = "integers ≥ 0", 0
+    LABEL = "integers", 0
 
     def __init__(self, words: str, neutral: float | None):
         self.words = words
@@ -52,7 +54,8 @@ _NAMES = {
     Kind.ABOVE: ("tau",),
     Kind.FLAG: ("terminated", "truncated", "mask", "mask_", "is_there"),
     Kind.BOOL: ("keep_t",),
-    Kind.INDEX: ("a_tm1", "a_t", "actions", "lengths", "segment_ids"),
+    Kind.INDEX: ("a_tm1", "a_t", "actions", "lengths"),
+    Kind.LABEL: ("segment_ids",),
 }
 KINDS = {name: kind for kind, names in _NAMES.items() for name in names}
 """What each argument of this package may hold, by its name; those that are not here are `Kind.REAL`."""
@@ -68,7 +71,7 @@ class Given:
       kinds: by name.
       shape: that of the rewards and of the result.
       axis: which axis is time, ≥ 0.
-      dtype: that of the result, in the backend's terms.
+      dtype: that of the result, in the backend's terms; arrays of 16 bits are here in float32 already.
       mask: which steps there are; all if None.
     """
 
@@ -83,11 +86,6 @@ class Given:
     def with_arrays(self, **arrays: Array) -> Given:
         """The same call with other arrays."""
         return dataclasses.replace(self, arrays=arrays)
-
-    def widened(self, name: str) -> Array:
-        """An array in the precision to compute in."""
-        array, dtype = self.arrays[name], self.backend.full(self.dtype)
-        return array.to(dtype) if hasattr(array, "to") else array.astype(dtype, copy=False)
 
     def unmasked(self, result: Array) -> Array:
         """A result in its precision, with 0 at masked steps."""
@@ -119,7 +117,7 @@ def read(
     """
     if masked not in ("pass", "stop"):
         raise ValueError(f"masked: got {masked!r}, takes 'pass' or 'stop'")
-    special = {"mask": mask, "segment_ids": segment_ids}
+    special = {"mask": mask, "segment_ids": _relabelled(segment_ids)}
     arguments = arguments | {name: value for name, value in special.items() if value is not None}
     backend = backend_of(arguments)
     kinds = {name: kinds.get(name, Kind.REAL) for name in arguments}
@@ -129,12 +127,22 @@ def read(
     axis = _axis(reference, shape, time_axis)
     for name, array in arrays.items():
         if name not in extra_axes:
-            arrays[name] = _fit(name, array, reference, shape, axis)
+            arrays[name] = _fit(name, array, reference, shape, axis, kinds[name])
     chosen, ids = (
         backend.xp.broadcast_to(arrays.pop(name), shape) if name in arrays else None for name in ("mask", "segment_ids")
     )
     given = Given(backend, arrays, kinds, shape, axis, dtype, chosen)
     return given if chosen is None and ids is None else _cut_off(given, ids, masked, cut, bootstraps, extra_axes)
+
+
+def _relabelled(ids: Any) -> Any:
+    """Segment ids 0, 1, …: JAX has no 64-bit integers of its own, and large ids would run into each other."""
+    if ids is None or owner(ids) is not None:
+        return ids
+    from chunked_td.returns import _numpy
+
+    array = _numpy.to_array("segment_ids", ids, Kind.LABEL)
+    return _numpy.xp.unique(array, return_inverse=True)[1].reshape(array.shape)
 
 
 def _cut_off(
@@ -145,6 +153,9 @@ def _cut_off(
     if mask is None:
         found = next_step(xp, ids, axis) != ids
     else:
+        rewards = next(name for name in arrays if name in ("rewards", "r_t") or name == next(iter(arrays)))
+        given = given.with_arrays(**{rewards: _with_masked_rewards(given, rewards)} if masked == "pass" else {})
+        arrays |= given.arrays
         for name, array in arrays.items():
             wide, neutral = mask[..., None] if name in extra_axes else mask, given.kinds[name].neutral
             arrays[name] = array if neutral is None else xp.where(wide, array, neutral)
@@ -154,25 +165,53 @@ def _cut_off(
         elif ids is None and not bootstraps:
             return dataclasses.replace(given, arrays=arrays)
         else:
-            ids = xp.zeros_like(mask, dtype=given.backend.full(given.dtype)) if ids is None else ids
-            found = mask & (following(given, ids, -0.5) != ids)  # -0.5 is no id
+            found = mask & _ends(given, ids, bootstraps)
     name, value = cut
     arrays[name] = xp.where(found, value, arrays[name])
     return dataclasses.replace(given, arrays=arrays)
 
 
+def _with_masked_rewards(given: Given, name: str) -> Array:
+    """Rewards, each masked one added to that of the last step before it that is not masked.
+
+    One that is not finite is nothing, and so is one with no such step before it.
+    """
+    xp, mask, rewards = given.backend.xp, given.mask, given.arrays[name]
+    assert mask is not None
+    spilt = xp.where(mask | ~xp.isfinite(rewards), 0.0, rewards)
+    if given.backend.all_zero(spilt):
+        return rewards
+    end = xp.zeros_like(along(spilt, given.axis, -1, None))
+    return xp.where(mask, rewards + _carried(given, spilt, end, stop=False), 0.0)
+
+
+def _ends(given: Given, ids: Array | None, bootstraps: bool) -> Array:
+    """Whether no step of the same segment follows; after the last one of a row, whether the recursion bootstraps."""
+    xp, axis = given.backend.xp, given.axis
+    steps = xp.cumsum(xp.ones_like(given.mask, dtype=given.backend.full(given.dtype)), axis) - 1
+    place = following(given, steps, -1.0)  # exact up to 2²⁴ steps
+    if ids is None:
+        return place < 0
+    later = given.backend.take_along(ids, xp.where(place < 0, steps, place), axis)
+    return (later != ids) | ((place < 0) & bootstraps)
+
+
 def following(given: Given, array: Array, end: Array, stop: bool = True) -> Array:
-    """The entry at the next step that is not masked, at least in float32; `end` where there is none."""
+    """The entry at the next step that is not masked; `end` where there is none."""
+    xp, axis = given.backend.xp, given.axis
+    end = xp.zeros_like(along(array, axis, -1, None)) + end
+    if given.mask is None:
+        return xp.concatenate([along(array, axis, 1, None), end], axis=axis)
+    return _carried(given, xp.where(given.mask, array, 0.0), end, stop)
+
+
+def _carried(given: Given, array: Array, end: Array, stop: bool) -> Array:
+    """x of the next step, with x_t = array_t + x_{t+1} where step t is masked, else array_t."""
     from chunked_td.returns._formulas import HOLD
 
-    backend, xp, axis, mask = given.backend, given.backend.xp, given.axis, given.mask
-    full = backend.full(given.dtype)
-    end = xp.zeros_like(along(array, axis, -1, None), dtype=full) + end
-    if mask is not None:
-        array = xp.where(mask, array, xp.zeros_like(array, dtype=full))
-        held = given.with_arrays(x=array, masked=~mask, start=end)
-        array = backend.solve(dataclasses.replace(held, dtype=full, kinds={}), HOLD, stop)
-    return xp.concatenate([along(array, axis, 1, None), end], axis=axis)
+    held = dataclasses.replace(given, arrays={"x": array, "masked": ~given.mask, "start": end}, kinds={})
+    found = given.backend.solve(held, HOLD, stop)
+    return given.backend.xp.concatenate([along(found, given.axis, 1, None), end], axis=given.axis)
 
 
 def next_step(xp: Any, array: Array, axis: int) -> Array:
@@ -206,7 +245,7 @@ def now_and_later(r_t: Array, values: Array, time_axis: int) -> tuple[Array, Arr
     expected = tuple(length + (k == rewards.axis) for k, length in enumerate(rewards.shape))
     if given.shape != expected:
         raise ValueError(f"values: got shape {given.shape}, takes {expected}, one step more than r_t")
-    values = given.arrays["values"]
+    values = given.unmasked(given.arrays["values"])
     return along(values, given.axis, 0, -1), along(values, given.axis, 1, None)
 
 
@@ -272,9 +311,11 @@ def _axis(name: str, shape: tuple[int, ...], time_axis: int) -> int:
     return axis
 
 
-def _fit(name: str, array: Array, reference: str, shape: tuple[int, ...], axis: int) -> Array:
+def _fit(name: str, array: Array, reference: str, shape: tuple[int, ...], axis: int, kind: Kind = Kind.REAL) -> Array:
     """`array` with as many axes as `shape`, by the rules in the docstring of the package."""
     got, rank = tuple(array.shape), len(shape)
+    if kind is Kind.END:
+        return _fit_end(name, array, shape, axis)
     if got == shape:
         return array
     if len(got) == 1 and rank > 1:
@@ -285,3 +326,16 @@ def _fit(name: str, array: Array, reference: str, shape: tuple[int, ...], axis: 
         steps = f"({shape[axis]},) with one entry per step (axis {axis}), " if rank > 1 else ""
         raise ValueError(f"{name}: got shape {got}, takes {shape} as {reference}, {steps}or one number")
     return array if wide == got else array.reshape(wide)
+
+
+def _fit_end(name: str, array: Array, shape: tuple[int, ...], axis: int) -> Array:
+    """An argument with one entry per sequence: of length 1 along time, or one number.
+
+    A single axis is refused: where there are as many sequences as steps, it might be either.
+    """
+    got, wanted = tuple(array.shape), tuple(1 if k == axis else length for k, length in enumerate(shape))
+    if not got:
+        return array.reshape((1,) * len(shape))
+    if len(got) != len(shape) or any(have not in (1, want) for have, want in zip(got, wanted, strict=True)):
+        raise ValueError(f"{name}: got shape {got}, takes {wanted} with one entry per sequence, or one number")
+    return array

@@ -65,7 +65,7 @@ def _worth(xp: Any, rewards: Array, discount: Array, values: Array, lambda_: Arr
 
 
 def _hold(xp: Any, x: Array, masked: Array) -> tuple[Array, Array]:
-    """x of this step, or of the next one that is not masked."""
+    """x of this step, and where it is masked also that of the next."""
     return x, xp.where(masked, xp.ones_like(x), xp.zeros_like(x))
 
 

@@ -38,7 +38,7 @@ def full(dtype: Any) -> Any:
 
 
 def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, jax.Array], Any]:
-    """Arguments as JAX arrays in the precision of the JAX arrays among them."""
+    """Arguments as JAX arrays, at least in float32; and the precision of the result, that of the JAX arrays given."""
     floating = [x.dtype for x in values.values() if isinstance(x, jax.Array) and _is_floating(x)]
     dtype = jnp.result_type(*floating) if floating else jnp.result_type(float)
     arrays = {}
@@ -53,8 +53,8 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, j
         array = jnp.asarray(value if isinstance(value, jax.Array) else host)
         if kind in (Kind.FLAG, Kind.BOOL):
             array = array.astype(bool)
-        elif kind is not Kind.INDEX:
-            array = array.astype(dtype)
+        elif kind not in (Kind.INDEX, Kind.LABEL):
+            array = array.astype(full(dtype))
         arrays[name] = array
     return arrays, dtype
 
@@ -73,13 +73,12 @@ def solve(given: Given, formula: _formulas.Formula, stop: bool) -> jax.Array:
     arrays = [given.arrays[name] for name in formula.names]
     start = None if formula.start is None else along(given.arrays[formula.start], given.axis, -1, None)
     found = _solve(start, *arrays, formula=formula, axis=given.axis, stop=stop)
-    found = jnp.broadcast_to(found, given.shape).astype(given.dtype)
+    found = jnp.broadcast_to(found, given.shape)
     return lax.stop_gradient(found) if stop else found
 
 
 @functools.partial(jax.jit, static_argnames=("formula", "axis", "stop"))
 def _solve(start, *arrays, formula, axis, stop):
-    start, *arrays = (x if x is None or not _is_floating(x) else _wide(x) for x in (start, *arrays))
     coefficients = functools.partial(formula.coefficients, jnp)
     ahead = None if formula.ahead is None else formula.names.index(formula.ahead)
     return linear_recursion(coefficients, arrays, start, axis, stop, ahead)
@@ -99,26 +98,26 @@ def token_gae(given: Given) -> tuple[jax.Array, jax.Array] | None:
 
 @functools.partial(jax.jit, static_argnames=("axis", "shape"))
 def _token_gae(last, *arrays, axis, shape):
-    arrays = [x if x.dtype == bool else _wide(x) for x in arrays]
     rows = [jnp.moveaxis(x, axis, 0) if jnp.ndim(x) else x[None] for x in arrays]
     of_steps = [k for k, x in enumerate(rows) if x.shape[0] == shape[axis]]
 
-    def step(worth, of_step):
-        row = [x[0] for x in rows]
+    def step(carry, of_step):
+        (worth, spilt), row = carry, [x[0] for x in rows]
         for k, x in zip(of_steps, of_step, strict=True):
             row[k] = x
         reward, value, there, discount, *lambdas = row
-        returns = [reward + discount * each for each in worth]
+        returns = [reward + spilt + discount * each for each in worth]
         worth = [
             jnp.where(there, (1 - lambda_) * value + lambda_ * target, each)
             for lambda_, target, each in zip(lambdas, returns, worth, strict=True)
         ]
-        return worth, (jnp.where(there, returns[0] - value, 0.0), jnp.where(there, returns[1], 0.0))
+        spilt = jnp.where(there, 0.0, spilt + jnp.where(jnp.isfinite(reward), reward, 0.0))
+        return (worth, spilt), (jnp.where(there, returns[0] - value, 0.0), jnp.where(there, returns[1], 0.0))
 
-    last = jnp.moveaxis(_wide(last), axis, 0)[-1] if jnp.ndim(last) else _wide(last)
+    last = jnp.moveaxis(last, axis, 0)[-1]
     width = shape[:axis] + shape[axis + 1 :]
     start = [jnp.broadcast_to(last, width).astype(rows[0].dtype)] * 2
-    _, found = lax.scan(step, start, [rows[k] for k in of_steps], reverse=True)
+    _, found = lax.scan(step, (start, jnp.zeros_like(start[0])), [rows[k] for k in of_steps], reverse=True)
     reals = [jnp.isfinite(x) for x in arrays[:2]]
     shares = [(x >= 0) & (x <= 1) for x in arrays[3:]]
     fine = jnp.isfinite(last).all() & (functools.reduce(jnp.logical_and, reals + shares) | ~arrays[2]).all()
@@ -128,13 +127,13 @@ def _token_gae(last, *arrays, axis, shape):
 def n_step_returns(given: Given, n: int, stop: bool) -> jax.Array:
     """See `multistep.n_step_bootstrapped_returns`."""
     check(given)
-    targets = _n_step_returns(*given.arrays.values(), n=n, axis=given.axis).astype(given.dtype)
+    targets = _n_step_returns(*given.arrays.values(), n=n, axis=given.axis)
     return lax.stop_gradient(targets) if stop else targets
 
 
 @functools.partial(jax.jit, static_argnames=("n", "axis"))
 def _n_step_returns(r_t, discount_t, v_t, lambda_t, *, n, axis):
-    arrays = [jnp.broadcast_to(_wide(x), r_t.shape) for x in (r_t, discount_t, v_t, lambda_t)]
+    arrays = [jnp.broadcast_to(x, r_t.shape) for x in (r_t, discount_t, v_t, lambda_t)]
     return _formulas.windows(jnp, *_formulas.LAMBDA_RETURNS.coefficients(jnp, *arrays), arrays[2], n, axis)
 
 
@@ -217,6 +216,17 @@ def pick(name: str, values: jax.Array, indices: jax.Array) -> jax.Array:
     return jnp.take_along_axis(values, places[..., None], axis=-1)[..., 0]
 
 
+def take_along(array: jax.Array, places: jax.Array, axis: int) -> jax.Array:
+    """array at these places along an axis, given as real numbers."""
+    return jnp.take_along_axis(array, places.astype(jnp.int32), axis)
+
+
+def all_zero(array: jax.Array) -> bool:
+    """Whether nothing but 0 is in it, if looking costs no waiting."""
+    host = _on_host("rewards", array, Kind.READ)
+    return host is not None and not host.any()
+
+
 def stop_gradient(array: jax.Array) -> jax.Array:
     """The same numbers, as constants."""
     return lax.stop_gradient(array)
@@ -237,14 +247,9 @@ def _on_host(name: str, value: Any, kind: Kind) -> np.ndarray | None:
     """The argument as a NumPy array where that costs no waiting for a device: not under `jit`, not on a GPU."""
     if not isinstance(value, jax.Array):
         return _numpy.to_array(name, value, kind)
-    accepted = {Kind.INDEX: jnp.integer, Kind.BOOL: jnp.bool_}.get(kind)
+    accepted = {Kind.INDEX: jnp.integer, Kind.LABEL: jnp.integer, Kind.BOOL: jnp.bool_}.get(kind)
     if jnp.issubdtype(value.dtype, jnp.complexfloating) or (accepted and not jnp.issubdtype(value.dtype, accepted)):
         raise TypeError(f"{name}: got an array of {value.dtype}, takes {kind.words}")
     if isinstance(value, Tracer) or any(device.platform != "cpu" for device in value.devices()):
         return None
     return np.asarray(value.astype(jnp.float32) if _is_floating(value) and value.dtype.itemsize < 4 else value)
-
-
-def _wide(array: jax.Array) -> jax.Array:
-    """16-bit numbers as float32, others as they are."""
-    return array.astype(full(array.dtype))

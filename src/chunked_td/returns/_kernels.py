@@ -5,6 +5,8 @@
 the arrays they get and report how many coefficients lie outside [0, 1].
 """
 
+import math
+
 from chunked_td._numba import kernel
 
 
@@ -60,13 +62,14 @@ def gae(rewards, values, next_values, terminated, truncated, discounts, lambdas,
 
 @kernel
 def token_gae(rewards, values, mask, discounts, policy, critic, worth, advantages, targets):
-    """Gₜ = rₜ + γₜUₜ₊₁ with two λ, Uₜ = (1 − λₜ)vₜ + λₜGₜ; masked steps are passed by.
+    """Gₜ = rₜ + γₜUₜ₊₁ with two λ, Uₜ = (1 − λₜ)vₜ + λₜGₜ; masked steps are passed by, but for their rewards.
 
-    worth[outer, 2, inner] is U after the last step, and then before the first.
+    worth[outer, 3, inner] is U after the last step, and then before the first; and 0, then rewards of masked steps that
+    no step before them has taken.
     """
     wrong = 0
     for o in range(rewards.shape[0]):
-        u, w = worth[o, 0], worth[o, 1]
+        u, w, spilt = worth[o, 0], worth[o, 1], worth[o, 2]
         for t in range(rewards.shape[1] - 1, -1, -1):
             r, v, here = rewards[o, t], values[at(values, o, t)], mask[at(mask, o, t)]
             discount, lam, mu = discounts[at(discounts, o, t)], policy[at(policy, o, t)], critic[at(critic, o, t)]
@@ -74,12 +77,16 @@ def token_gae(rewards, values, mask, discounts, policy, critic, worth, advantage
             for i in range(r.shape[0]):
                 advantage[i] = target[i] = 0.0
                 if here[i]:
-                    g = r[i] + discount[i] * u[i]
+                    reward = r[i] + spilt[i]
+                    g = reward + discount[i] * u[i]
                     advantage[i] = g - v[i]
-                    target[i] = r[i] + discount[i] * w[i]
+                    target[i] = reward + discount[i] * w[i]
+                    spilt[i] = 0.0
                     u[i] = (1.0 - lam[i]) * v[i] + lam[i] * g
                     w[i] = (1.0 - mu[i]) * v[i] + mu[i] * target[i]
                     wrong += outside(lam[i]) or outside(mu[i]) or outside(discount[i])
+                elif math.isfinite(r[i]):
+                    spilt[i] += r[i]
     return wrong
 
 

@@ -40,11 +40,13 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, n
 
 def to_array(name: str, value: Any, kind: Kind) -> np.ndarray:
     """One argument as an array of real numbers (bools for flags, integers for indices)."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name}: got a masked array, takes a plain one, and which steps there are as mask=")
     try:
         array = np.asarray(value)
     except ValueError as error:  # a ragged list
         raise ValueError(f"{name}: got {value!r}, takes an array ({error})") from None
-    allowed = {Kind.INDEX: "iu", Kind.BOOL: "b"}.get(kind, "biuf")
+    allowed = {Kind.INDEX: "iu", Kind.LABEL: "iu", Kind.BOOL: "b"}.get(kind, "biuf")
     if array.dtype.kind not in allowed:
         raise TypeError(f"{name}: got an array of {array.dtype}, takes {kind.words}")
     if kind is Kind.FLAG and array.dtype != np.bool_:
@@ -61,8 +63,10 @@ def check_values(name: str, array: np.ndarray, kind: Kind, read: np.ndarray | No
         wrong = ~((array >= 0) & (array <= 1))
     elif kind is Kind.FLAG:
         wrong = ~((array == 0) | (array == 1))
-    elif kind in (Kind.REAL, Kind.END):
+    elif kind in (Kind.REAL, Kind.END, Kind.LARGEST):
         wrong = ~np.isfinite(array)
+    elif kind is Kind.LABEL:
+        return
     else:
         wrong = ~(np.isfinite(array) & (array > 0 if kind is Kind.ABOVE else array >= 0))
     if wrong.any():
@@ -121,7 +125,8 @@ def token_gae(given: Given) -> tuple[np.ndarray, np.ndarray] | None:
     last = along(given.arrays["last_values"], given.axis, -1, None)
     outer, _, inner = blocks[0].shape
     shape = tuple(1 if k == given.axis else length for k, length in enumerate(given.shape))
-    worth = np.repeat(np.broadcast_to(last, shape).reshape(outer, 1, inner).astype(given.dtype), 2, axis=1)
+    worth = np.repeat(np.broadcast_to(last, shape).reshape(outer, 1, inner).astype(given.dtype), 3, axis=1)
+    worth[:, 2] = 0.0
     advantages, targets = np.empty_like(blocks[0]), np.empty_like(blocks[0])
     if kernels.token_gae(*blocks, worth, advantages, targets) or not np.isfinite(worth).all():
         return None
@@ -154,6 +159,16 @@ def check_places(name: str, indices: np.ndarray, size: int) -> None:
     wrong = (indices < 0) | (indices >= size)
     if wrong.any():
         raise ValueError(f"{name}: got {indices[wrong][0]}, takes integers in 0..{size - 1}")
+
+
+def take_along(array: np.ndarray, places: np.ndarray, axis: int) -> np.ndarray:
+    """array at these places along an axis, given as real numbers."""
+    return np.take_along_axis(array, places.astype(np.int64), axis)
+
+
+def all_zero(array: np.ndarray) -> bool:
+    """Whether nothing but 0 is in it."""
+    return not array.any()
 
 
 def stop_gradient(array: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -30,10 +30,10 @@ def full(dtype: torch.dtype) -> torch.dtype:
 
 
 def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, torch.Tensor], torch.dtype]:
-    """Arguments as tensors in the precision and on the device of the tensors among them; numbers are checked."""
+    """Arguments as tensors on the device of those among them, at least in float32; and the precision of the result."""
     tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
     dtype, device = _common(tensors)
-    arrays = {}
+    wide, arrays = full(dtype), {}
     for name, value in values.items():
         kind = kinds[name]
         if isinstance(value, torch.Tensor):
@@ -41,7 +41,7 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, t
             if kind is Kind.FLAG and value.dtype != torch.bool:
                 _check_flags(name, value)
         elif type(value) in (int, float) and kind in (Kind.REAL, Kind.READ, Kind.END, Kind.UNIT):
-            value = _number(name, value, kind, dtype, device)
+            value = _number(name, value, kind, wide, device)
         elif isinstance(value, bool) and kind is Kind.FLAG:
             value = torch.full((), value, dtype=torch.bool, device=device)  # filled there, nothing is sent
         else:
@@ -51,8 +51,8 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, t
             value = torch.as_tensor(host, device=device)
         if kind in (Kind.FLAG, Kind.BOOL):
             value = value != 0 if value.dtype != torch.bool else value
-        elif kind is not Kind.INDEX and value.dtype != dtype:
-            value = value.to(dtype)
+        elif kind not in (Kind.INDEX, Kind.LABEL) and value.dtype != wide:
+            value = value.to(wide)
         arrays[name] = value.to(device) if value.ndim == 0 else value
     return arrays, dtype
 
@@ -69,27 +69,27 @@ def check(given: Given) -> None:
 def solve(given: Given, formula: _formulas.Formula, stop: bool) -> torch.Tensor:
     """The recursion of that formula."""
     if _compiled_loops_fit(given, stop):
-        return _from_numpy(given, _numpy.solve(_to_numpy(given), formula, stop))
+        return torch.from_numpy(_numpy.solve(_to_numpy(given), formula, stop))
     check(given)
-    arrays = _wide(given, formula.names, stop)
-    axis = given.axis
-    start = None if formula.start is None else along(_wide(given, (formula.start,), stop)[0], axis, -1, None)
+    named = {name: x.detach() if stop else x for name, x in given.arrays.items()}
+    arrays, axis = [named[name] for name in formula.names], given.axis
+    start = None if formula.start is None else along(named[formula.start], axis, -1, None)
     kernels = _kernels(arrays)
     if kernels is not None and formula in kernels.FUSED:
-        return _result(given, kernels.one_pass(kernels.FUSED[formula], arrays, start, axis, given.shape))
+        return kernels.one_pass(kernels.FUSED[formula], arrays, start, axis, given.shape)
     if formula.ahead is not None:
         place = formula.names.index(formula.ahead)
         arrays[place] = next_step(torch, arrays[place], axis)
     b, a = (torch.broadcast_to(x, given.shape) for x in formula.coefficients(torch, *arrays))
     if kernels is not None:
-        return _result(given, kernels.one_pass(kernels.linear, [b, a], start, axis, given.shape))
-    return _result(given, doubling_scan(b, a, start, axis))
+        return kernels.one_pass(kernels.linear, [b, a], start, axis, given.shape)
+    return doubling_scan(b, a, start, axis)
 
 
 def token_gae(given: Given) -> tuple[torch.Tensor, ...] | None:
     """See `advantages.token_gae`; None where the compiled loops do not fit."""
     found = _numpy.token_gae(_to_numpy(given)) if _compiled_loops_fit(given, True) else None
-    return None if found is None else tuple(_from_numpy(given, x) for x in found)
+    return None if found is None else tuple(torch.from_numpy(x).to(given.dtype) for x in found)
 
 
 def token_gae_on_gpu(arguments: tuple[Any, ...], time_axis: int) -> tuple[torch.Tensor, torch.Tensor] | None:
@@ -144,11 +144,11 @@ def _one_launch(
 def n_step_returns(given: Given, n: int, stop: bool) -> torch.Tensor:
     """See `multistep.n_step_bootstrapped_returns`."""
     if _compiled_loops_fit(given, stop):
-        return _from_numpy(given, _numpy.n_step_returns(_to_numpy(given), n, stop))
+        return torch.from_numpy(_numpy.n_step_returns(_to_numpy(given), n, stop))
     check(given)
-    arrays = [torch.broadcast_to(x, given.shape) for x in _wide(given, given.arrays, stop)]
+    arrays = [torch.broadcast_to(x.detach() if stop else x, given.shape) for x in given.arrays.values()]
     b, a = _formulas.LAMBDA_RETURNS.coefficients(torch, *arrays)
-    return _result(given, _formulas.windows(torch, b, a, arrays[2], n, given.axis))
+    return _formulas.windows(torch, b, a, arrays[2], n, given.axis)
 
 
 def _kernels(tensors: Sequence[torch.Tensor]) -> ModuleType | None:
@@ -198,6 +198,16 @@ def pick(name: str, values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor
     return torch.take_along_dim(values, indices[..., None].long(), dim=-1)[..., 0]
 
 
+def take_along(array: torch.Tensor, places: torch.Tensor, axis: int) -> torch.Tensor:
+    """array at these places along an axis, given as real numbers."""
+    return torch.take_along_dim(array, places.long(), dim=axis)
+
+
+def all_zero(array: torch.Tensor) -> bool:
+    """Whether nothing but 0 is in it, if looking costs no waiting."""
+    return not torch.compiler.is_compiling() and array.device.type == "cpu" and not array.detach().any()
+
+
 def stop_gradient(array: torch.Tensor) -> torch.Tensor:
     """The same numbers, as constants."""
     return array.detach()
@@ -237,17 +247,17 @@ def _check_flags(name: str, tensor: torch.Tensor) -> None:
 
 
 def _check_dtype(name: str, tensor: torch.Tensor, kind: Kind) -> None:
-    if kind not in (Kind.INDEX, Kind.BOOL) and (tensor.dtype == torch.bool or tensor.is_floating_point()):
+    if kind not in (Kind.INDEX, Kind.LABEL, Kind.BOOL) and (tensor.dtype == torch.bool or tensor.is_floating_point()):
         return
     is_bool, is_number = tensor.dtype == torch.bool, tensor.is_floating_point() or tensor.is_complex()
-    unfit = (kind is Kind.INDEX and (is_bool or is_number)) or (kind is Kind.BOOL and not is_bool)
+    unfit = (kind in (Kind.INDEX, Kind.LABEL) and (is_bool or is_number)) or (kind is Kind.BOOL and not is_bool)
     if unfit or tensor.is_complex():
         raise TypeError(f"{name}: got a tensor of {tensor.dtype}, takes {kind.words}")
 
 
 def _compiled_loops_fit(given: Given, stop: bool) -> bool:
-    """Whether the loops of the NumPy backend can do it: CPU memory, float32 or float64, no tracing, no gradient."""
-    if torch.compiler.is_compiling() or given.dtype not in (torch.float32, torch.float64):
+    """Whether the loops of the NumPy backend can do it: CPU memory, no tracing, no gradient."""
+    if torch.compiler.is_compiling():
         return False
     if any(tensor.device.type != "cpu" for tensor in given.arrays.values()):
         return False
@@ -256,20 +266,5 @@ def _compiled_loops_fit(given: Given, stop: bool) -> bool:
 
 def _to_numpy(given: Given) -> Given:
     arrays = {name: tensor.detach().numpy() for name, tensor in given.arrays.items()}
-    dtype = np.float32 if given.dtype == torch.float32 else np.float64
+    dtype = np.float32 if full(given.dtype) == torch.float32 else np.float64
     return dataclasses.replace(given, arrays=arrays, dtype=dtype)
-
-
-def _from_numpy(given: Given, targets: np.ndarray) -> torch.Tensor:
-    return torch.from_numpy(targets).to(given.dtype)
-
-
-def _wide(given: Given, names: Iterable[str], stop: bool) -> list[torch.Tensor]:
-    """Arguments, detached if asked; 16-bit numbers as float32."""
-    dtype = full(given.dtype)
-    tensors = [given.arrays[name].detach() if stop else given.arrays[name] for name in names]
-    return [tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in tensors]
-
-
-def _result(given: Given, targets: torch.Tensor) -> torch.Tensor:
-    return torch.broadcast_to(targets, given.shape).to(given.dtype)

@@ -131,6 +131,18 @@ def _then(later_b, later_a, later_d, later_c, b, a, d, c):
 
 
 @triton.jit
+def _add(later_x, later_a, x, a):
+    """x + a·y after y ↦ later_x + later_a·y."""
+    return x + a * later_x, a * later_a
+
+
+@triton.jit
+def _finite(x):
+    """x, and 0 for NaN and infinities."""
+    return tl.where((x == x) & (tl.abs(x) != float("inf")), x, 0.0)
+
+
+@triton.jit
 def _coefficient(array, number, place, here, TENSOR: tl.constexpr):
     """A number per token, or one for all."""
     if TENSOR:
@@ -169,12 +181,15 @@ def _tokens(
     """Gₜ = rₜ + γₜUₜ₊₁ with two λ, Uₜ = (1 − λₜ)vₜ + λₜGₜ, `STEPS` × `COLUMNS` tokens at a time.
 
     Each place scans the coefficients of the token after it, so that it finds Uₜ₊₁; masked tokens are x ↦ 0 + 1·x.
+    Their rewards belong to the last token before them: the sum of those from the second token after a place on, up to
+    the next that is not masked, is found by a scan of its own.
     """
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     number = tl.arange(0, STEPS)[:, None]
     exists = column < columns
     u = tl.zeros((1, COLUMNS), tl.float32) + _coefficient(last, one_last, column, exists, LAST)
     w = u
+    spilt = tl.zeros((1, COLUMNS), tl.float32)
     for k in range(tl.cdiv(steps, STEPS)):
         row = (tl.cdiv(steps, STEPS) - 1 - k) * STEPS + number
         place = row.to(tl.int64) * step_stride + column.to(tl.int64) * column_stride
@@ -182,9 +197,20 @@ def _tokens(
         here = (row < steps) & exists
         store = here
         if MASKED:
+            beyond = (row + 2 < steps) & exists
+            gap = beyond & (tl.load(mask + after + step_stride, beyond, 1) == 0)
+            of_gap = _finite(tl.load(rewards + after + step_stride, gap, 0.0))
+            of_gap, through = tl.associative_scan((of_gap, tl.where(gap, 1.0, 0.0)), 0, _add, reverse=True)
+            later = of_gap + through * spilt
+            spilt = tl.sum(tl.where(number == 0, later, 0.0), 0)[None, :]
+            inside = ahead
             ahead = ahead & (tl.load(mask + after, ahead, 0) != 0)
             here = here & (tl.load(mask + place, here, 0) != 0)
+            of_gap = _finite(tl.load(rewards + after, inside & (ahead == 0), 0.0))
+            soon = tl.where(inside & (ahead == 0), of_gap + later, 0.0)
         r, v = tl.load(rewards + after, ahead, 0.0), tl.load(values + after, ahead, 0.0)
+        if MASKED:
+            r += later
         g = _coefficient(discount, one_discount, after, ahead, DISCOUNT)
         p = _coefficient(policy, one_policy, after, ahead, POLICY)
         q = _coefficient(critic, one_critic, after, ahead, CRITIC)
@@ -193,6 +219,8 @@ def _tokens(
         b, a, d, c = tl.associative_scan((b, a, d, c), 0, _then, reverse=True)
         b, d = b + a * u, d + c * w
         r, v = tl.load(rewards + place, here, 0.0), tl.load(values + place, here, 0.0)
+        if MASKED:
+            r += soon
         g = _coefficient(discount, one_discount, place, here, DISCOUNT)
         tl.store(advantages + place, tl.where(here, r + g * b - v, 0.0), store)
         tl.store(targets + place, tl.where(here, r + g * d, 0.0), store)

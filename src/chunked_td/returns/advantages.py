@@ -15,7 +15,7 @@ def gae(
     values: Array,
     next_values: Array,
     terminated: Array,
-    truncated: Array,
+    truncated: Array | None,
     discount: Array,
     lambda_: Array,
     *,
@@ -41,6 +41,7 @@ def gae(
         cut, that of the state it was cut in, not of the first state of the next episode. Not read where terminated.
       terminated: bool[T, ...], whether step t ended the episode; nothing is to come after it.
       truncated: bool[T, ...], whether the episode was cut after step t; it bootstraps from `next_values`.
+        None: nowhere.
       discount: float in [0, 1], or float[T, ...].
       lambda_: float[T, ...] in [0, 1], or one number for all.
       mask, masked, segment_ids, time_axis: as in `lambda_returns`; an episode counts as truncated where a segment ends
@@ -50,6 +51,7 @@ def gae(
     Returns:
       float[T, ...]: advantages of steps 0..T−1; 0 where masked.
     """
+    truncated = False if truncated is None else truncated
     first = (rewards, values, next_values, terminated, truncated, discount, lambda_)
     if getattr(rewards, "is_cuda", False) and mask is None and segment_ids is None and stop_target_gradients:
         from chunked_td.returns import _torch
@@ -98,8 +100,10 @@ def token_gae(
       lambda_policy, lambda_value: in [0, 1]; float[B, T], float[B, 1] for one per sequence, or one number.
       discount: in [0, 1], in the same shapes.
       last_values: float[B, 1] or one number, the value after the last token of sequences that were cut.
-      masked: "pass": masked tokens, such as a tool's output, are passed by. "stop": a sequence ends before them.
-      segment_ids: int[B, T], which sequence a token belongs to, where several share a row; each ends with value 0.
+      masked: "pass": masked tokens, such as a tool's output, are passed by; a reward there counts as one of the last
+        token before that is not masked. "stop": a sequence ends before them, and their rewards are not read.
+      segment_ids: int[B, T], which sequence a token belongs to, where several share a row. Each ends with value 0, the
+        last one of a row with `last_values`.
       time_axis: which axis of rewards is time.
       stop_target_gradients: whether the results are constants (JAX and Torch).
 
@@ -182,7 +186,8 @@ def masked_whiten(values: Array, mask: Array | None = None, shift_mean: bool = T
     """
     given = read({"values": values}, 0, mask=mask)
     given.backend.check(given)
-    x, kept = given.arrays["values"], given.unmasked(given.backend.xp.ones_like(given.arrays["values"]))
+    x, xp = given.arrays["values"], given.backend.xp
+    kept = xp.ones_like(x) if given.mask is None else xp.where(given.mask, xp.ones_like(x), 0.0)
     count = kept.sum()
     mean = x.sum() / count
     centred = (x - mean) * kept

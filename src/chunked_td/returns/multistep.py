@@ -101,7 +101,7 @@ def n_step_bootstrapped_returns(
     given = read({"r_t": r_t, "discount_t": discount_t, "v_t": v_t, "lambda_t": lambda_t}, time_axis)
     if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
         raise ValueError(f"n: got {n!r}, takes a positive integer")
-    return given.backend.n_step_returns(given, int(n), stop_target_gradients)
+    return given.unmasked(given.backend.n_step_returns(given, int(n), stop_target_gradients))
 
 
 @renamed(lambda_t="lambda_")

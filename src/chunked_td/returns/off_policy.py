@@ -177,7 +177,7 @@ def leaky_vtrace(
     arguments = {"r_t": r_t, "discount_t": discount_t, "v_t": v_t, "v_tm1": v_tm1, "rho_tm1": rho_tm1}
     arguments["lambda_"] = lambda_
     given = read(arguments, time_axis, mask=sample_mask, masked=masked, segment_ids=segment_ids)
-    return _vtrace(given, alpha_, clip_rho_threshold, stop_target_gradients)
+    return given.unmasked(_vtrace(given, alpha_, clip_rho_threshold, stop_target_gradients))
 
 
 class VTraceOutput(NamedTuple):
@@ -228,7 +228,7 @@ def vtrace_td_error_and_advantage(
     targets = following(given, errors + v_tm1, along(v_t, given.axis, -1, None), stop_target_gradients)
     q_estimate = r_t + discount_t * ((1 - lambda_) * v_t + lambda_ * targets)
     advantages = given.backend.xp.clip(rho_tm1, None, clip_pg_rho_threshold) * (q_estimate - v_tm1)
-    return VTraceOutput(errors, *(given.unmasked(x) for x in (advantages, q_estimate)))
+    return VTraceOutput(*(given.unmasked(x) for x in (errors, advantages, q_estimate)))
 
 
 def importance_corrected_td_errors(
@@ -264,7 +264,7 @@ def _vtrace(given: Given, alpha: float, clip_rho: float, stop: bool) -> Array:
     weight, c = ((1 - alpha) * rho + alpha * backend.xp.clip(rho, None, limit) for limit in (clip_rho, 1.0))
     step = given.with_arrays(**(arrays | {"rho_tm1": weight, "c_t": arrays["lambda_"] * c}))
     errors = backend.solve(step, VTRACE, stop)
-    return given.unmasked(backend.stop_gradient(errors + v_tm1) - v_tm1 if stop else errors)
+    return backend.stop_gradient(errors + v_tm1) - v_tm1 if stop else errors
 
 
 def _check_clip(name: str, limit: float) -> None:

@@ -16,10 +16,11 @@ Where every transition is deterministic, as in text, the policy is the model of 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from chunked_td._checks import check_positive
-from chunked_td.returns._arguments import KINDS, Array, Given, backend_of, read, shaped
+from chunked_td.returns._arguments import KINDS, Array, Given, Kind, backend_of, read, shaped
 
 PolicyLambda: TypeAlias = Literal["expected", "realised", "entropy"]
 
@@ -48,8 +49,10 @@ def log_probs_and_lambda(logits: Array, actions: Array, kind: PolicyLambda = "ex
     given = read({"logits": logits, "actions": actions}, 0, extra_axes=("actions",))
     backend, xp = given.backend, given.backend.xp
     actions = shaped("actions", given.arrays["actions"], given.shape[:-1])
-    x = given.widened("logits")
-    x = x - backend.stop_gradient(xp.amax(x, axis=-1, keepdims=True))
+    x = given.arrays["logits"]
+    greatest = backend.stop_gradient(xp.amax(x, axis=-1, keepdims=True))
+    backend.check(replace(given, arrays={"logits": greatest}, kinds={"logits": Kind.LARGEST}))
+    x = x - greatest
     z = xp.exp(x)
     total = z.sum(-1)
     log_probs = backend.pick("actions", x, actions) - xp.log(total)
@@ -98,14 +101,16 @@ def unexplained_lambda(values: Array, returns: Array, mask: Array | None = None)
       returns: float[...], what followed; [B, 1] for one per sequence. mask: bool[...], which steps count; all if None.
 
     Returns:
-      One number for the batch, of rank 0; 1 where all returns are the same.
+      One number for the batch, of rank 0; 1 if all returns are equal up to rounding.
     """
     given = read({"values": values, "returns": returns}, 0, mask=mask)
     given.backend.check(given)
-    values, returns = given.widened("values"), given.widened("returns")
+    values, returns = given.arrays["values"], given.arrays["returns"]
     xp, kept = given.backend.xp, given.backend.xp.ones_like(values)
     kept = kept if given.mask is None else xp.where(given.mask, kept, 0.0)
     spread = (kept * (returns - (kept * returns).sum() / kept.sum().clip(1)) ** 2).sum()
     left = (kept * (returns - values) ** 2).sum()
-    share = left / xp.where(spread > 0, spread, 1.0)
-    return given.backend.stop_gradient(xp.where((spread > 0) & (share < 1), share, 1.0))
+    rounding = 8 * xp.finfo(returns.dtype).eps
+    differ = spread > rounding**2 * (kept * returns**2).sum()
+    share = left / xp.where(differ, spread, 1.0)
+    return given.backend.stop_gradient(xp.where(differ & (share < 1), share, 1.0))
