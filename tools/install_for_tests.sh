@@ -24,5 +24,9 @@ has torch && { has stable_baselines3 torchrl || install "stable-baselines3==2.9.
 has gymnax xminigrid || install "gymnax==1.0.1" "xminigrid==0.9.3" "flax>=0.12.8,<0.13" seaborn pandas tqdm ||
   echo "notice: no gymnax and XLand-MiniGrid at hand; tests of their tasks are skipped"
 
+# Trainers whose advantage functions are compared with ours, from their files alone.
+has verl openrlhf skrl rl_games || install "verl==0.9.1" "openrlhf==0.11.2" "skrl==2.1.1" "rl_games==1.6.5" ||
+  echo "notice: not all of verl, OpenRLHF, skrl and rl_games at hand; tests that compare with them are skipped"
+
 command -v chromium >/dev/null || echo "notice: no Chromium; the report is not opened in a browser"
 exit 0

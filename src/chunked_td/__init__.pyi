@@ -98,6 +98,7 @@ from chunked_td.returns import sample_keep as sample_keep
 from chunked_td.returns import td_lambda as td_lambda
 from chunked_td.returns import token_gae as token_gae
 from chunked_td.returns import truncated_generalized_advantage_estimation as truncated_generalized_advantage_estimation
+from chunked_td.returns import turn_lambda as turn_lambda
 from chunked_td.returns import unexplained_lambda as unexplained_lambda
 from chunked_td.returns import upgo_returns as upgo_returns
 from chunked_td.returns import value_kernel_lambda as value_kernel_lambda

@@ -22,8 +22,12 @@ NEEDS = {
     "sb3": "stable_baselines3",
     "torch": "torch",
     "torchrl": "torchrl",
-    "verl": "verl.trainer.ppo.core_algos",
+    "verl": "torch",
     "openrlhf": "torch",
+    "skrl": "torch",
+    "rl_games": "torch",
+    "slime": "torch",
+    "skyrl": "torch",
     "trl": "torch",
 }
 
@@ -54,8 +58,6 @@ def test_the_recipe_runs(name):
         assert space["data"]["advantage"].shape == (4, 32, 1)
     if name == "torch":
         assert space["advantages"].shape == (128, 4)
-    if name == "verl":
-        importlib.reload(load("verl.trainer.ppo.core_algos"))  # their own function back in its place
 
 
 def test_every_recipe_is_run():
@@ -98,39 +100,94 @@ def tokens(seed=0):
     """rewards, values and a mask [B, T] of a batch of answers with padding at the end."""
     rng = np.random.default_rng(seed)
     rewards, values = (torch.tensor(x) for x in rng.normal(size=(2, 5, 12)))
-    return rewards, values, ctd.length_mask(torch.tensor([12, 1, 7, 4, 9]), 12)
+    mask = ctd.length_mask(torch.tensor([12, 1, 7, 4, 9]), 12)
+    return rewards * mask, values, mask
 
 
 def defined(name):
     """A function that a recipe defines, without the lines that need the library."""
     space = {}
     block = ast.parse(RECIPES[name])
-    block.body = [x for x in block.body if isinstance(x, ast.FunctionDef) or "chunked_td" in ast.unparse(x)]
+    block.body = [
+        x
+        for x in block.body
+        if isinstance(x, ast.FunctionDef) or ast.unparse(x).startswith(("import torch", "import chunked"))
+    ]
     exec(compile(block, name, "exec"), space)
     return next(x for x in space.values() if isinstance(x, types.FunctionType))
 
 
+def their_function(package, path, name, **names):
+    """A function of an installed package, compiled from its file alone."""
+    tree = source_of(package, path)
+    found = [x for x in ast.walk(tree) if isinstance(x, ast.FunctionDef) and x.name == name]
+    found[0].decorator_list = []
+    space = {"torch": torch, "Tuple": tuple, "Optional": None, **names}
+    exec(compile(ast.Module([found[0]], []), name, "exec"), space)
+    return space[name]
+
+
 @needs("verl")
 def test_verl_agrees():
-    theirs = load("verl.trainer.ppo.core_algos").compute_gae_advantage_return
+    whiten = types.SimpleNamespace(masked_whiten=lambda values, mask: ctd.masked_whiten(values, mask != 0))
+    theirs = their_function("verl", "trainer/ppo/core_algos.py", "compute_gae_advantage_return", verl_F=whiten)
     rewards, values, mask = tokens()
     mask[:, 2:4] = False  # what a tool said
-    arguments = (rewards, values, mask.double(), 0.98, 0.9)
+    arguments = (rewards * mask, values, mask.double(), 0.98, 0.9)
     for ours, reference in zip(defined("verl")(*arguments, lambda_value=0.9), theirs(*arguments), strict=True):
-        torch.testing.assert_close(ours[mask], reference[mask], rtol=0.0, atol=1e-8)  # they add 1e-8 to counts
+        torch.testing.assert_close(ours[mask], reference[mask], rtol=0.0, atol=1e-12)
 
 
 @needs("openrlhf")
 def test_openrlhf_agrees():
-    tree = source_of("openrlhf", "trainer/ppo_utils/experience_maker.py")
-    name = "get_advantages_and_returns"
-    (function,) = (x for x in ast.walk(tree) if isinstance(x, ast.FunctionDef) and x.name == name)
-    space = {"torch": torch, "Tuple": tuple, "Optional": None}
-    exec(compile(ast.Module([function], []), name, "exec"), space)
+    path = "trainer/ppo_utils/experience_maker.py"
+    theirs = their_function("openrlhf", path, "get_advantages_and_returns")
     rewards, values, mask = tokens()
     arguments = (None, values, rewards, mask, 0.98, 0.9)
-    for ours, theirs in zip(defined("openrlhf")(*arguments, lambda_value=0.9), space[name](*arguments), strict=True):
-        torch.testing.assert_close(ours[mask], theirs[mask], rtol=1e-12, atol=1e-12)
+    for ours, reference in zip(defined("openrlhf")(*arguments, lambda_value=0.9), theirs(*arguments), strict=True):
+        torch.testing.assert_close(ours[mask], reference[mask], rtol=1e-12, atol=1e-12)
+
+
+@needs("skrl")
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_skrl_agrees(bootstrap):
+    theirs = their_function("skrl", "agents/torch/ppo/ppo.py", "compute_gae")
+    rng = np.random.default_rng(0)
+    rewards, values = (torch.tensor(x) for x in rng.normal(size=(2, 9, 3, 1)))
+    terminated, truncated = (torch.tensor(x) for x in rng.random((2, 9, 3, 1)) < 0.2)
+    given = {"rewards": rewards, "values": values, "terminated": terminated, "truncated": truncated}
+    given |= {"last_values": torch.ones(3, 1, dtype=torch.float64), "discount_factor": 0.97, "lambda_coefficient": 0.9}
+    given["time_limit_bootstrap"] = bootstrap
+    for ours, reference in zip(defined("skrl")(**given), theirs(**given), strict=True):
+        torch.testing.assert_close(ours, reference, rtol=1e-6, atol=1e-6)  # γ times a bool is float32 there
+
+
+@needs("rl_games")
+def test_rl_games_agrees():
+    theirs = their_function("rl_games", "common/a2c_common.py", "discount_values")
+    rng = np.random.default_rng(0)
+    rewards, values = (torch.tensor(x) for x in rng.normal(size=(2, 9, 3, 1)))
+    dones, last_dones = torch.tensor(rng.random((9, 3)) < 0.2).double(), torch.tensor([0.0, 1.0, 0.0]).double()
+    agent = types.SimpleNamespace(horizon_length=9, gamma=0.97, tau=0.9)
+    arguments = (agent, last_dones, torch.ones(3, 1, dtype=torch.float64), dones, values, rewards)
+    torch.testing.assert_close(defined("rl_games")(*arguments), theirs(*arguments), rtol=1e-12, atol=1e-12)
+
+
+def test_lists_of_answers_become_one_batch():
+    """The recipe for slime: each answer alone, with its reward at its last token."""
+    rng = np.random.default_rng(0)
+    values = [torch.tensor(rng.normal(size=n), dtype=torch.float32) for n in (3, 5)]
+    data = {"values": values, "loss_masks": [torch.ones(3), torch.tensor([1, 1, 0, 1, 1])], "rewards": [1.0, 2.0]}
+    space = {}
+    exec(RECIPES["slime"], space)
+    space["advantages"](types.SimpleNamespace(lambd=0.9, gamma=0.99), data)
+    for k in range(2):
+        rewards = torch.zeros_like(values[k])
+        rewards[-1] = data["rewards"][k]
+        mask = (data["loss_masks"][k] != 0)[None]
+        alone = ctd.token_gae(rewards[None], values[k][None], mask, 0.9, 1.0, discount=0.99)
+        torch.testing.assert_close(data["advantages"][k], alone.advantages[0])
+        torch.testing.assert_close(data["returns"][k], alone.targets[0])
 
 
 @needs("trl")

@@ -321,3 +321,9 @@ def test_bad_masks_are_named():
         returns.lambda_returns(r, 0.9, r, masked="skip")
     with pytest.raises(ValueError, match=r"^r_t: got nan, takes finite numbers"):
         returns.lambda_returns(np.full((4, 3), np.nan), 0.9, r, mask=np.arange(12).reshape(4, 3) > 5)
+
+
+def test_only_rewards_move_from_under_a_mask():
+    x, mask = np.arange(6.0), np.array([1, 1, 0, 1, 0, 1], bool)
+    np.testing.assert_allclose(returns.masked_whiten(x, mask)[mask], returns.masked_whiten(x[mask]))
+    assert returns.unexplained_lambda(x, 2 * x, mask) == returns.unexplained_lambda(x[mask], 2 * x[mask])

@@ -23,10 +23,11 @@ P̂(s_{t+1} | s_t, a_t) π(a_{t+1} | s_{t+1}) for SARSA.
 **Ends.** Termination is γ_t = 0. An episode that was cut at s_t in the middle of the arrays has λ_t = 0 and the value
 of the state it was cut in as v_t: it bootstraps there and nothing passes the cut. `gae` does both by itself.
 
-**Masks.** `mask` says which steps there are; what stands at the others is never read, so NaN there does no harm, and
-no gradient comes from there. Results are 0 there. With `masked="pass"` a sequence goes on behind masked steps as if
-they were not there; with `masked="stop"` it ends before them. `segment_ids` keep sequences apart that share a row:
-nothing passes where the id changes. `length_mask` makes a mask from lengths.
+**Masks.** `mask` says which steps there are. Values and λ at the others are never read, so NaN there does no harm. A
+finite reward at a masked step belongs to the last step before it that is not masked. Results are 0 there. With
+`masked="pass"` a sequence goes on behind masked steps as if they were not there; with `masked="stop"` it ends before
+them, and their rewards are not read. `segment_ids` keep sequences apart that share a row: nothing passes where the id
+changes. `length_mask` makes a mask from lengths.
 
 **Gradients.** The functions of rlax have its defaults: targets (`lambda_returns`, `discounted_returns`, …) let every
 gradient through unless `stop_target_gradients=True`; functions that return errors (`td_lambda`, `vtrace`, `retrace`)
@@ -36,18 +37,21 @@ let only the gradient of the values at 0..T−1 through, so that an error is rea
 **Checks.** Shapes are always checked. Values are checked for NumPy arrays and numbers, for Torch tensors on the CPU and
 for JAX arrays on the CPU, but not under `jit` or `torch.compile` and not on other devices, where looking would stall.
 
-**Precision.** Results have the precision of the arrays that come in (float64 for NumPy). In float32 the difference from
+**Precision.** Results have the precision of the arrays that come in (float64 for NumPy), computed in float32 or better:
+a λ or γ given as a number is not rounded to 16 bits. In float32 the difference from
 float64 is within 1e-6 of the largest return for trajectories of up to a few hundred steps; 16-bit numbers are added up
 in float32.
 """
 
 from chunked_td.returns.advantages import (
     TokenAdvantages,
+    TurnCoefficients,
     gae,
     length_mask,
     masked_whiten,
     token_gae,
     truncated_generalized_advantage_estimation,
+    turn_lambda,
 )
 from chunked_td.returns.chunks import chunked_targets, sample_keep
 from chunked_td.returns.multistep import (
@@ -70,6 +74,7 @@ from chunked_td.returns.policy import length_lambda, log_probs_and_lambda, unexp
 
 __all__ = [
     "TokenAdvantages",
+    "TurnCoefficients",
     "VTraceOutput",
     "chunked_targets",
     "discounted_returns",
@@ -88,6 +93,7 @@ __all__ = [
     "td_lambda",
     "token_gae",
     "truncated_generalized_advantage_estimation",
+    "turn_lambda",
     "unexplained_lambda",
     "upgo_returns",
     "value_kernel_lambda",

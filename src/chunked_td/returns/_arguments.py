@@ -55,7 +55,7 @@ _NAMES = {
     Kind.FLAG: ("terminated", "truncated", "mask", "mask_", "is_there"),
     Kind.BOOL: ("keep_t",),
     Kind.INDEX: ("a_tm1", "a_t", "actions", "lengths"),
-    Kind.LABEL: ("segment_ids",),
+    Kind.LABEL: ("segment_ids", "turn_ids"),
 }
 KINDS = {name: kind for kind, names in _NAMES.items() for name in names}
 """What each argument of this package may hold, by its name; those that are not here are `Kind.REAL`."""
@@ -153,9 +153,8 @@ def _cut_off(
     if mask is None:
         found = next_step(xp, ids, axis) != ids
     else:
-        rewards = next(name for name in arrays if name in ("rewards", "r_t") or name == next(iter(arrays)))
-        given = given.with_arrays(**{rewards: _with_masked_rewards(given, rewards)} if masked == "pass" else {})
-        arrays |= given.arrays
+        for name in arrays.keys() & {"rewards", "r_t"} if masked == "pass" else ():
+            arrays[name] = _with_masked_rewards(given, name)
         for name, array in arrays.items():
             wide, neutral = mask[..., None] if name in extra_axes else mask, given.kinds[name].neutral
             arrays[name] = array if neutral is None else xp.where(wide, array, neutral)
@@ -165,7 +164,7 @@ def _cut_off(
         elif ids is None and not bootstraps:
             return dataclasses.replace(given, arrays=arrays)
         else:
-            found = mask & _ends(given, ids, bootstraps)
+            found = mask & ends(given, ids, bootstraps)
     name, value = cut
     arrays[name] = xp.where(found, value, arrays[name])
     return dataclasses.replace(given, arrays=arrays)
@@ -185,7 +184,7 @@ def _with_masked_rewards(given: Given, name: str) -> Array:
     return xp.where(mask, rewards + _carried(given, spilt, end, stop=False), 0.0)
 
 
-def _ends(given: Given, ids: Array | None, bootstraps: bool) -> Array:
+def ends(given: Given, ids: Array | None, bootstraps: bool) -> Array:
     """Whether no step of the same segment follows; after the last one of a row, whether the recursion bootstraps."""
     xp, axis = given.backend.xp, given.axis
     steps = xp.cumsum(xp.ones_like(given.mask, dtype=given.backend.full(given.dtype)), axis) - 1
@@ -209,7 +208,7 @@ def _carried(given: Given, array: Array, end: Array, stop: bool) -> Array:
     """x of the next step, with x_t = array_t + x_{t+1} where step t is masked, else array_t."""
     from chunked_td.returns._formulas import HOLD
 
-    held = dataclasses.replace(given, arrays={"x": array, "masked": ~given.mask, "start": end}, kinds={})
+    held = dataclasses.replace(given, arrays={"x": array, "masked": given.mask == 0, "start": end}, kinds={})
     found = given.backend.solve(held, HOLD, stop)
     return given.backend.xp.concatenate([along(found, given.axis, 1, None), end], axis=given.axis)
 

@@ -210,7 +210,7 @@ def _tokens(
             soon = tl.where(inside & (ahead == 0), of_gap + later, 0.0)
         r, v = tl.load(rewards + after, ahead, 0.0), tl.load(values + after, ahead, 0.0)
         if MASKED:
-            r += later
+            r += later  # pyright: ignore[reportPossiblyUnboundVariable]
         g = _coefficient(discount, one_discount, after, ahead, DISCOUNT)
         p = _coefficient(policy, one_policy, after, ahead, POLICY)
         q = _coefficient(critic, one_critic, after, ahead, CRITIC)
@@ -220,7 +220,7 @@ def _tokens(
         b, d = b + a * u, d + c * w
         r, v = tl.load(rewards + place, here, 0.0), tl.load(values + place, here, 0.0)
         if MASKED:
-            r += soon
+            r += soon  # pyright: ignore[reportPossiblyUnboundVariable]
         g = _coefficient(discount, one_discount, place, here, DISCOUNT)
         tl.store(advantages + place, tl.where(here, r + g * b - v, 0.0), store)
         tl.store(targets + place, tl.where(here, r + g * d, 0.0), store)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from chunked_td.returns._arguments import Array, Masked, along, now_and_later, read
+from chunked_td.returns._arguments import Array, Masked, along, ends, now_and_later, read
 from chunked_td.returns._formulas import GAE, WORTH
 from chunked_td.returns.multistep import td_lambda
 
@@ -144,6 +144,45 @@ def token_gae(
     if stop_target_gradients:
         found = (backend.stop_gradient(x) for x in found)
     return TokenAdvantages(*(given.unmasked(x) for x in found))
+
+
+class TurnCoefficients(NamedTuple):
+    """What `turn_lambda` returns."""
+
+    lambda_: Array
+    discount: Array
+
+
+def turn_lambda(
+    turn_ids: Array, lambda_: Array, discount: Array = 1.0, mask: Array | None = None, *, time_axis: int = -1
+) -> TurnCoefficients:
+    """λ and γ per token that make `token_gae` count turns: λ at the first token of a turn, γ at its last, else 1.
+
+    A turn's first token then gets the advantage of generalised advantage estimation over turns: of the turn's rewards,
+    added up, and values of the states in which turns begin.
+
+    Args:
+      turn_ids: int[B, T], which turn a token belongs to; equal for tokens of one turn that follow each other.
+      lambda_: in [0, 1], of the state in which a turn begins: one number, or float[B, T], read at first tokens.
+      discount: in [0, 1], from one turn to the next: one number, or float[B, T], read at last tokens.
+      mask: bool[B, T], which tokens count; all if None. Ids of masked tokens are not read.
+      time_axis: which axis is time.
+
+    Returns:
+      (lambda_, discount), float[B, T] each.
+    """
+    arguments = {"turn_ids": turn_ids, "lambda_": lambda_, "discount": discount}
+    given = read(arguments, time_axis, mask=True if mask is None else mask)
+    given.backend.check(given)
+    xp, axis, ids = given.backend.xp, given.axis, given.arrays["turn_ids"]
+    turned = given.with_arrays(), xp.flip(ids, (axis,))
+    backwards = dataclasses.replace(turned[0], mask=xp.flip(given.mask, (axis,)))
+    last, first = ends(given, ids, True), xp.flip(ends(backwards, turned[1], True), (axis,))
+    one = xp.ones_like(given.arrays["lambda_"])
+    return TurnCoefficients(
+        xp.where(first & given.mask, given.arrays["lambda_"], one),
+        xp.where(last & given.mask, given.arrays["discount"], one),
+    )
 
 
 def truncated_generalized_advantage_estimation(
