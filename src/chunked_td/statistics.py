@@ -10,6 +10,7 @@ numbers, so that the same runs give the same numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -255,12 +256,29 @@ def nested_estimate(groups: Sequence[Sequence[np.ndarray]], draws: int = 2_000) 
     Args:
       groups: per group, say a family, float64[runs] of each member, say a setting.
     """
-    rng = np.random.default_rng(0)
-
-    def resampled(members: Sequence[np.ndarray]) -> float:
-        chosen = [members[k] for k in rng.integers(len(members), size=len(members))]
-        return float(np.mean([runs[rng.integers(runs.size, size=runs.size)].mean() for runs in chosen]))
-
     means = [np.mean([runs.mean() for runs in members]) for members in groups]
-    drawn = [np.mean([resampled(groups[k]) for k in rng.integers(len(groups), size=len(groups))]) for _ in range(draws)]
-    return estimate_from(float(np.mean(means)), np.array(drawn))
+    weights = _nested_weights(tuple(tuple(runs.size for runs in members) for members in groups), draws)
+    drawn = weights @ np.concatenate([runs for members in groups for runs in members])
+    return estimate_from(float(np.mean(means)), drawn)
+
+
+@lru_cache(maxsize=2)
+def _nested_weights(sizes: tuple[tuple[int, ...], ...], draws: int) -> np.ndarray:
+    """What each run weighs in each bootstrap sample of groups, then members, then runs: float64[draws, runs].
+
+    Args:
+      sizes: runs of every member of every group.
+    """
+    rng = np.random.default_rng(0)
+    flat = [size for members in sizes for size in members]
+    firsts = np.cumsum([0, *flat])
+    begins = np.cumsum([0, *map(len, sizes)])
+    found = np.zeros((draws, firsts[-1]))
+    for row in found:
+        for group in rng.integers(len(sizes), size=len(sizes)):
+            members = sizes[group]
+            for member in rng.integers(len(members), size=len(members)):
+                size, first = members[member], firsts[begins[group] + member]
+                drawn = np.bincount(rng.integers(size, size=size), minlength=size)
+                row[first : first + size] += drawn / (size * len(members) * len(sizes))
+    return found
