@@ -81,7 +81,11 @@ def report(ids: tyro.conf.Positional[tuple[str, ...]] = (), quick: bool = False,
         print(*filter(None, (headline(studies[name], table) for name, table in tables.items())), sep="\n")
         return
     tables = {name: data.stored(study) for name, study in studies.items()}
-    stale = [name for name, study in studies.items() if check and len(set(pages.page_of(study, tables[name]))) > 1]
+    stale = [
+        name
+        for name, study in studies.items()
+        if check and any(len(set(each)) > 1 for each in pages.pages_of(study, tables[name]).values())
+    ]
     if stale:
         sys.exit(f"not what runs.parquet says: {', '.join(stale)}; write the pages with: python -m studies report")
     if not check:
@@ -96,7 +100,19 @@ def headline(study: Any, table: Any) -> str:
     return study.headline(table) if hasattr(study, "headline") else ""
 
 
-COMMANDS = {"list": list_, "run": run, "store": store, "claims": claims, "report": report}
+def credit() -> None:
+    """Score a method of yours, or problems of yours: --method mine.py, --families mine.py."""
+    from studies.credit.answer import credit as command
+
+    try:
+        tyro.cli(command, prog="python -m studies credit", args=sys.argv[2:])
+    except ValueError as error:
+        sys.exit(str(error))
+
+
+COMMANDS = {"list": list_, "run": run, "store": store, "claims": claims, "report": report, "credit": credit}
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["credit"]:  # its options are read by itself: other commands start without it
+        sys.exit(credit())
     tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="python -m studies", description=__doc__)

@@ -269,14 +269,3 @@ def asked(*arguments):
     from chunked_td.cli.reproduce import Reproduce
 
     return tyro.cli(Reproduce, args=list(arguments))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "there"),
-    [([], True), (["--no-atlas"], False), (["skewed-split"], False), (["--seeds", "3"], False)],
-)
-def test_which_atlas_is_part_of_reproduce(arguments, there, tmp_path, capsys):
-    out = tmp_path / "run"
-    assert asked(*arguments, "--dry-run", "--out", str(out)).run() == 0
-    assert ("atlas-delay" in capsys.readouterr().out) == there
-    assert not out.exists()

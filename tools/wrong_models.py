@@ -17,14 +17,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from chunked_td._files import write_table
-from chunked_td.lab.running.plan import SweepOptions
-from chunked_td.lab.running.reproduce import RunOptions, run_protocols
-from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.studies.atlas.families.family import FamilySize
 from chunked_td.lab.studies.atlas.methods import FIXED_METHODS, WRONG_FAMILIES, atlas_arm
 from chunked_td.lab.studies.atlas.protocol import problems, protocol_of
 from chunked_td.lab.studies.atlas.results import COLLECT, CreditMap, read_scores
+
+from chunked_td._files import write_table
+from chunked_td.lab.running.plan import SweepOptions
+from chunked_td.lab.running.reproduce import RunOptions, run_protocols
+from chunked_td.lab.store.batch_store import Store
 from chunked_td.lab.wording import estimate_text
 from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.planning.expected_error import ExpectedError

@@ -39,8 +39,6 @@ from chunked_td.learners.exploration import Exploration as Exploration
 from chunked_td.learners.exploration import GivenPolicy as GivenPolicy
 from chunked_td.learners.exploration import ReturnBonus as ReturnBonus
 from chunked_td.learners.exploration import Softmax as Softmax
-from chunked_td.learners.hindsight import HindsightPolicyGradient as HindsightPolicyGradient
-from chunked_td.learners.hindsight import RudderQ as RudderQ
 from chunked_td.learners.learned_components import LearnedComponents as LearnedComponents
 from chunked_td.learners.learner import Learner as Learner
 from chunked_td.learners.least_squares import LeastSquares as LeastSquares

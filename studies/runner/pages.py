@@ -1,4 +1,4 @@
-"""Pages: tables and verdicts between the markers of README.md, figures beside it, and one report of many studies."""
+"""Pages: tables and verdicts between the markers of README.md and others, figures, and one report of many studies."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ td,th{border-bottom:1px solid #ddd;padding:.25rem .6rem;text-align:left;vertical
 svg{max-width:100%;height:auto}h2{margin-top:3rem}code{background:#f4f4f4}"""
 
 
-def fill(page: str, texts: Mapping[str, str]) -> str:
-    """The page with every text between its markers, <!-- name --> and <!-- /name -->."""
+def fill(pages: Mapping[Path, str], texts: Mapping[str, str]) -> dict[Path, str]:
+    """The pages with every text between its markers, <!-- name --> and <!-- /name -->, which one of them has."""
+    filled = dict(pages)
     for name, text in texts.items():
-        marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-        page, found = marks.subn(lambda mark, text=text: f"{mark[1]}\n{text}\n\n{mark[2]}", page)
+        marks, found = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL), 0
+        for path, page in filled.items():
+            filled[path], times = marks.subn(lambda mark, text=text: f"{mark[1]}\n{text}\n\n{mark[2]}", page)
+            found += times
         if found != 1:
             raise ValueError(f"page must have <!-- {name} --> … <!-- /{name} --> once, got them {found} times")
-    return page
+    return filled
 
 
 def evidence(claim: Judged, others: Sequence[Judged]) -> str:
@@ -58,18 +61,19 @@ def figures_of(study: ModuleType, table: Any) -> dict[str, Figure]:
         return study.figures(table) if hasattr(study, "figures") else {"figure": study.figure(table)}
 
 
-def page_of(study: ModuleType, table: Any) -> tuple[str, str]:
-    """A study's page as it is, and as it should be."""
-    before = (data.folder(study) / "README.md").read_text("utf-8")
-    return before, fill(before, texts_of(study, table))
+def pages_of(study: ModuleType, table: Any) -> dict[Path, tuple[str, str]]:
+    """A study's page and those beside it, as they are, and as they should be."""
+    before = {path: path.read_text("utf-8") for path in sorted(data.folder(study).glob("*.md"))}
+    after = fill(before, texts_of(study, table))
+    return {path: (text, after[path]) for path, text in before.items()}
 
 
 def write_page(study: ModuleType, table: Any) -> None:
     """Write tables and verdicts on a study's page, and its figures."""
-    path = data.folder(study)
-    write_atomically(path / "README.md", page_of(study, table)[1].encode())
+    for path, (_, text) in pages_of(study, table).items():
+        write_atomically(path, text.encode())
     for name, figure in figures_of(study, table).items():
-        write_atomically(path / "figures" / f"{name}.svg", svg(figure))
+        write_atomically(data.folder(study) / "figures" / f"{name}.svg", svg(figure))
 
 
 def write_report(path: Path, studies: Mapping[str, ModuleType], tables: Mapping[str, Any], note: str) -> None:

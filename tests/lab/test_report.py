@@ -417,12 +417,3 @@ def test_the_report_links_to_the_pages_of_studies_in_the_run_directory_or_beside
         (place / "mine.html").write_text("a map")
         assert links(place, run) == [address]
         assert (elsewhere / links(place, elsewhere)[0]).resolve() == place / "mine.html"
-
-
-def test_the_page_of_a_run_with_an_atlas_has_a_section_on_it(tmp_path):
-    run = fill(tmp_path / "run", ("skewed-split",), networks=False, seeds=1)
-    assert 'id="atlas"' not in build_report(run).read_text(encoding="utf-8")
-    shutil.copytree(Path(__file__).parents[2] / "results" / "atlas", run / "atlas")
-    page = build_report(run).read_text(encoding="utf-8")
-    assert '<section id="atlas">' in page
-    assert 'href="atlas/atlas.html"' in page

@@ -289,7 +289,6 @@ LOOPS = {
     "record": lambda env: ctd.SarsaLambda(env).learn(ctd.Recorder(env), 2, progress=False),
     "evaluate": lambda env: ctd.SarsaLambda(env).evaluate(env, 2),
     "explain": lambda env: ctd.SarsaLambda(env).explain(env),
-    "hindsight": lambda env: ctd.HindsightPolicyGradient(env).learn(env, 2),
     "facts": lambda env: _played(env, make_indexer(env.observation_space), masks=True),
 }
 TOLD = [

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
-import polars as pl
 import pytest
 
 import chunked_td as ctd
@@ -16,7 +15,6 @@ from chunked_td._numba import code
 from chunked_td.bootstraps import SARSA
 from chunked_td.envs.dynamics import KeyToDoor, TransitionTable
 from chunked_td.indexing import HashedIndexer
-from chunked_td.lab.studies.three_scores.methods import FIXED
 from chunked_td.lambdas.reading import read_source
 from chunked_td.lambdas.step import WHOLE, chance, choice, mixture
 from chunked_td.simulation import simulate
@@ -281,8 +279,6 @@ class Halfway(ctd.LambdaSource):
 def test_a_source_in_a_file_runs_in_every_command_and_leaves_nothing_behind(text, tmp_path, capsys, monkeypatch):
     """With no colour, label or id of its own; at the smallest size."""
     monkeypatch.chdir(tmp_path)
-    fixed = tuple(arm for arm in FIXED.values() if arm.quick)
-    monkeypatch.setattr("chunked_td.lab.studies.atlas.run.scored_methods", lambda: fixed)  # fewer to compile
     (tmp_path / "mine.py").write_text(text)
     lake = ["FrozenLake-v1", "--episodes", "4", "--lambda-source", "mine.py:Halfway"]
     small = ["--bootstraps", "expected_sarsa", "--lambdas", "0", "--seeds", "2", "--step-sizes", "0.1", "--extend", "0"]
@@ -292,7 +288,6 @@ def test_a_source_in_a_file_runs_in_every_command_and_leaves_nothing_behind(text
         ["explain", *lake, "--against", "0.9", "mine.py", "--out", "explained"],
         ["explain", "FrozenLake-v1", "--agent", "trained/agent.ctd", "--lambda-source", "mine.py", "--out", "again"],
         ["compare", *lake, *small, "--sources", "forward", "--out", "compared"],
-        ["atlas", "--lambda-source", "mine.py", "--families", "walk", "--seeds", "4", "--out", "map"],
     ):
         with pytest.raises(SystemExit) as stop:
             cli.main(command)
@@ -300,10 +295,9 @@ def test_a_source_in_a_file_runs_in_every_command_and_leaves_nothing_behind(text
     said = capsys.readouterr()
     assert said.err.count("Halfway is plain Python: slow") == (text == PLAIN)
     assert "Expected-SARSA, Halfway" in said.out
-    for page in ("explained/explain.html", "compared/compare.html", "map/atlas.html"):
+    for page in ("explained/explain.html", "compared/compare.html"):
         assert "Halfway" in (tmp_path / page).read_text(encoding="utf-8"), page
     assert read_source("mine.py").color in (tmp_path / "compared" / "compare.html").read_text(encoding="utf-8")
-    assert "halfway" in pl.read_parquet("map/runs.parquet")["method"].to_list()
     (tmp_path / "mine.py").unlink()
     assert "halfway" not in ctd.lambdas.SOURCES
     with pytest.raises(SystemExit) as stop:

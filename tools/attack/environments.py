@@ -98,7 +98,6 @@ def loops() -> dict[str, Callable[[Any], Any]]:
         "evaluate": lambda env: table.evaluate(env, 8),
         "explain": lambda env: [table.explain(env) for _ in range(8)],
         "record": lambda env: ctd.ChunkedSarsa(env, seed=0).learn(ctd.Recorder(env), 8, progress=False),
-        "hindsight": lambda env: ctd.HindsightPolicyGradient(env).learn(env, 8),
         "facts": lambda env: facts._played(env, make_indexer(env.observation_space), masks=True),
         "networks learn": lambda env: network.learn(env, 30, progress=False),
         "networks evaluate": lambda env: network.evaluate(env, 8),

@@ -44,8 +44,7 @@ MASKS = ("tests/returns/test_returns_masks.py", "-k", "might_as_well or segments
 OFF_POLICY = ("tests/returns/test_returns_off_policy.py",)
 POLICY = ("tests/returns/test_returns_policy.py",)
 RANKING = ("tests/lab/test_comparison.py", "-k", "those_of_the_definition or too_few_seeds_give or zero_width")
-STATISTICS = ("tests/lab/test_statistics.py",)
-THREE_SCORES = ("tests/lab/test_three_scores.py",)
+STATISTICS = ("tests/test_statistics.py",)
 EXPLORATION = ("tests/learners/test_exploration.py", "-k", "follow_the_definition")
 HOSTILE = (
     "tests/lab/test_hostile_directories.py",
@@ -424,7 +423,7 @@ EDITS = (
         "lab/results/runs.py",
         "np.argmin(weights @ loss.T, axis=1)",
         "np.argmax(weights @ loss.T, axis=1)",
-        ("tests/lab/test_statistics.py",),
+        ("tests/test_statistics.py",),
     ),
     Edit(
         "a diverged run counts for nothing",
@@ -628,56 +627,20 @@ EDITS = (
         "        if self.spread <= _rounding(self.scores):\n",
         RANKING,
     ),
-    Edit("Holm without steps", "lab/statistics.py", "(len(order) - rank) * p[i]", "p[i]", STATISTICS),
+    Edit("Holm without steps", "statistics.py", "(len(order) - rank) * p[i]", "p[i]", STATISTICS),
     Edit(
         "ties count as wins",
-        "lab/statistics.py",
+        "statistics.py",
         "(difference > 0) + 0.5 * (difference == 0)",
         "(difference >= 0) + 0.0",
         STATISTICS,
     ),
     Edit(
-        "what is chosen is chosen on the seeds scored",
-        "lab/statistics.py",
-        "means = {name: each[:, chosen].mean(1)",
-        "means = {name: each[:, test].mean(1)",
-        THREE_SCORES,
-    ),
-    Edit(
         "families are not drawn again",
-        "lab/statistics.py",
-        "resampled(groups[k]) for k in rng.integers(len(groups), size=len(groups))",
-        "resampled(groups[k]) for k in range(len(groups))",
+        "statistics.py",
+        "for group in rng.integers(len(sizes), size=len(sizes)):",
+        "for group in range(len(sizes)):",
         STATISTICS,
-    ),
-    # three scores
-    Edit(
-        "greedy returns are not discounted",
-        "lab/studies/three_scores/runner.py",
-        "room.greedy[row] * problem.discount * problem.chance[k]",
-        "room.greedy[row] * problem.chance[k]",
-        THREE_SCORES,
-    ),
-    Edit(
-        "errors of values are not weighted by visits",
-        "lab/studies/three_scores/runner.py",
-        "@ exact.weight.ravel()",
-        "@ np.full(exact.weight.size, 1 / exact.weight.size)",
-        THREE_SCORES,
-    ),
-    Edit(
-        "control is not discounted",
-        "simulation/kernels.py",
-        "gain *= agent.rule.discount",
-        "gain *= 1.0",
-        THREE_SCORES,
-    ),
-    Edit(
-        "λ is tied the other way round",
-        "lab/studies/three_scores/results.py",
-        "[:, None] < 0.25",
-        "[:, None] > 0.25",
-        THREE_SCORES,
     ),
     Edit(
         "the spread of returns is their size",
@@ -846,13 +809,6 @@ EDITS = (
         T_MAZE,
     ),
     Edit("the way to the oracle costs", "envs/t_maze/jax.py", "x < time - oracle", "x < time", T_MAZE),
-    Edit(
-        "a diverged run of bsuite made no mistake",
-        "lab/studies/bsuite/claims.py",
-        "np.nan_to_num(found[: whole * n], nan=1.0)",
-        "np.nan_to_num(found[: whole * n], nan=0.0)",
-        ("tests/lab/test_bsuite_study.py", "-k", "judged_by_the_rule"),
-    ),
     Edit(
         "a bonus from returns that are not discounted",
         "learners/exploration.py",

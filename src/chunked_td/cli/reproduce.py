@@ -15,7 +15,7 @@ from chunked_td.lab.errors import guarded
 
 @command
 class Reproduce(EngineOptions):
-    """Run the paper's experiments and the atlas, and build the report. Finished work is never repeated.
+    """Run the paper's experiments, and build the report. Finished work is never repeated.
 
     For example:
         chunked-td reproduce
@@ -40,9 +40,6 @@ class Reproduce(EngineOptions):
     """Only these protocols of studies that have many: patterns of ids such as 'deep-ppo-*' or 'compression-known-*'."""
     networks: bool = True
     """Include arms whose λ comes from a network."""
-    atlas: bool = True
-    """Run the atlas too, in the folder atlas. It is left out where experiments, arms, seeds or episodes are named, and
-    with profile smoke."""
     log: tuple[Log, ...] = ()
     """Live logging."""
     import_from: Annotated[Path | None, tyro.conf.arg(name="import")] = None
@@ -56,17 +53,13 @@ class Reproduce(EngineOptions):
 
     def run(self) -> int:
         """Run it."""
-        from chunked_td.lab.catalogue import load_all
         from chunked_td.lab.running.reproduce import reproduce
 
         if self.import_from is not None and (code := self._import(self.import_from)):
             return code
         names = ("out", "profile", "engine", "address", "arms", "seeds", "episodes", "networks", "cells", "threads")
         options = {name: getattr(self, name) for name in (*names, "log", "dry_run")}
-        named = self.experiments
-        if not self.atlas and not named:
-            named = tuple(study.id for study in load_all() if study.id != "atlas")
-        code = reproduce(named, **options)
+        code = reproduce(self.experiments, **options)
         if code not in (0, 1) or self.dry_run or not self.report:
             if not self.dry_run:
                 say_if_stale(self.out)

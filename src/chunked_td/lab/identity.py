@@ -30,8 +30,6 @@ STORED_MODULES = {
     },
     "chunked_td.envs.dynamics.protocol": "chunked_td.envs.protocol",
     "chunked_td.envs.dynamics.table": "chunked_td.envs.table",
-    "chunked_td.lab.atlas.protocols": "chunked_td.lab.studies.atlas.protocol",
-    "chunked_td.lab.atlas.scoring": "chunked_td.lab.studies.atlas.scoring",
     "chunked_td.lab.protocols": "chunked_td.lab.study",
     "chunked_td.simulate": "chunked_td.simulation.simulate",
 }

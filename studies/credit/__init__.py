@@ -1,0 +1,1 @@
+"""Credit with exploration held equal."""

@@ -1,0 +1,50 @@
+"""The problems: families of small transition tables with a dial each.
+
+| | families | |
+|---|---|---|
+| `DESIGN` | 12 | the rule was designed on them |
+| `HELD_OUT` | 17 | written by someone who had seen no learner; nothing was designed on them |
+| `MORE` | 6 | seen in earlier studies; no stored run of this one |
+
+Yours is a Python file with `Family` objects: `python -m studies credit --families mine.py`.
+"""
+
+from __future__ import annotations
+
+from chunked_td._loading import load_file
+from studies.credit.families import corridors, held_out, wandering
+from studies.credit.families.family import Family
+
+_FIRST = [each for module in (corridors, wandering) for each in vars(module).values() if isinstance(each, Family)]
+
+DESIGN = {family.id: family for family in _FIRST if not family.held_out}
+HELD_OUT = {family.id: family for family in held_out.FAMILIES}
+MORE = {family.id: family for family in _FIRST if family.held_out}
+FAMILIES: dict[str, Family] = {**DESIGN, **HELD_OUT, **MORE}
+"""Every family by id; those in users' files are added."""
+_OURS = frozenset(FAMILIES)
+
+
+def family_called(name: str) -> Family:
+    """The family with this id."""
+    if name not in FAMILIES:
+        raise ValueError(
+            f"--families must name the file of family {name!r}, which the runs have and this study has not"
+        )
+    return FAMILIES[name]
+
+
+def read_families(path: str) -> list[str]:
+    """Add the families in a Python file of the user's; returns their ids."""
+    module = load_file(path, "--families")
+    found = getattr(module, "FAMILIES", [each for each in vars(module).values() if isinstance(each, Family)])
+    if not found or not all(isinstance(family, Family) for family in found):
+        raise ValueError(f"--families must be a file with studies.credit.families.Family objects, got {path}")
+    for family in found:
+        if family.id in _OURS:
+            raise ValueError(f"--families: id {family.id!r} in {path} is taken; give the family another")
+        FAMILIES[family.id] = family
+    return [family.id for family in found]
+
+
+__all__ = ["DESIGN", "FAMILIES", "HELD_OUT", "MORE", "Family", "family_called", "read_families"]

@@ -1,0 +1,1 @@
+"""Very long memory: published T-mazes."""
