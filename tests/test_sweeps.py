@@ -105,6 +105,13 @@ def test_columns_that_an_arm_lacks_are_null_and_come_in_the_order_of_the_arms(tm
     assert np.isnan(found["y"].to_list()[0])
 
 
+def test_a_single_value_is_repeated():
+    found = ctd.sweep(lambda step_size, seed: {"x": 3, "y": [1, 2], "z": "text"}, {"a": {}}, [1.0], [0], quiet=True)
+    assert found.drop("arm", "step_size", "seed").rows() == [(3, 1, "text"), (3, 2, "text")]
+    found = ctd.sweep(lambda step_size, seed: {"x": 3.0}, {"a": {}}, [1.0], [0], quiet=True)
+    assert found["x"].to_list() == [3.0]
+
+
 def test_several_runs_may_be_made_by_one_call():
     calls = []
 

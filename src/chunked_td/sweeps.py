@@ -75,7 +75,7 @@ def sweep(
     """Call `run(step_size=…, seed=…, **settings)` once per arm, step size and seed, and return one table.
 
     Args:
-      run: returns columns of one length, and the same ones for the same arguments.
+      run: returns columns of one length, and the same ones for the same arguments. A single number or text is repeated.
       arms: {name: its settings}.
       step_sizes, seeds: every arm runs with every pair of them. Step sizes may be a mapping, {arm: its step sizes}.
       out: folder for finished runs; None keeps nothing.
@@ -191,10 +191,14 @@ def as_table(key: Key, columns: Any) -> pl.DataFrame:
         raise ValueError(f"run must return {{column: values}}, got {columns!r}")
     if taken := sorted(KEYS.keys() & columns.keys()):
         raise ValueError(f"run must not return {' or '.join(taken)}: the table has them anyway")
-    values = {name: each if isinstance(each, pl.Series) else np.atleast_1d(each) for name, each in columns.items()}
-    lengths = {name: len(each) for name, each in values.items()}
-    if len(set(lengths.values())) > 1 or not min(lengths.values()):
+    lengths = {name: len(each) for name, each in columns.items() if np.ndim(each)}
+    rows = next(iter(lengths.values()), 1)
+    if rows < 1 or any(length != rows for length in lengths.values()):
         raise ValueError(f"run must return columns of one length, at least 1, got {lengths}")
+    values = {
+        name: each if isinstance(each, pl.Series) else np.array(each) if np.ndim(each) else np.repeat(each, rows)
+        for name, each in columns.items()
+    }
     named = [pl.lit(value, dtype).alias(name) for value, (name, dtype) in zip(key, KEYS.items(), strict=True)]
     return pl.DataFrame(values).select(*named, pl.all())
 

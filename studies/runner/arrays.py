@@ -192,6 +192,12 @@ class Results:
         return replace(self, arms=kept, episodes=episode)
 
 
+def preferred(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows in float64, and of the networks those in TF32, or in float32 on a CPU where there are none."""
+    networks = "tf32" if (table["precision"] == "tf32").any() else "float32-cpu"
+    return table.filter(pl.col("precision").is_in(["float64", networks]))
+
+
 def shared(*runs: ArmRuns) -> list[ArmRuns]:
     """The same runs, of the seeds that all of them have."""
     seeds = set.intersection(*(set(part.seeds.tolist()) for part in runs))

@@ -174,13 +174,15 @@ def curves(
     thousands(axes.xaxis)
 
 
-def errors(axes: Axes, results: Results, truth: float) -> None:
+def errors(axes: Axes, results: Results, truth: float, *, labelled: bool = True) -> None:
     """Root mean squared error of the score at the end of training against the step size."""
     styles = looks(results)
     for arm in results.present:
         runs, look = results.arms[arm], styles[arm]
         mean, low, high = map(np.sqrt, mean_and_interval((runs.at().T - truth) ** 2))
-        axes.plot(runs.step_sizes, mean, color=look.color, marker=look.marker, label=results.labels[arm])
+        axes.plot(
+            runs.step_sizes, mean, color=look.color, marker=look.marker, label=results.labels[arm] if labelled else None
+        )
         axes.fill_between(runs.step_sizes, low, high, color=look.color, alpha=0.18, linewidth=0)
     axes.set(xscale="log", yscale="log", xlabel="step size α", ylabel="root mean squared error")
     powers_of_ten(axes.xaxis)
@@ -230,6 +232,25 @@ def both_signs_figure(results: Mapping[str, Results], chosen: Sequence[str]) -> 
     axes[0].set_ylabel(next(iter(results.values())).score)
     thousands(axes[0].yaxis)
     legend_below(figure)
+    return figure
+
+
+def networks_figure(results: Mapping[str, Results], columns: Sequence[str] = ("predictable", "noisy")) -> Figure:
+    """λ of the networks over training, on predictable and on noisy steps, at the selected step sizes."""
+    figure, axes = new_figure(len(results), height=2.6, sharey=True)
+    for panel, (title, part) in zip(axes if len(results) > 1 else [axes], results.items(), strict=True):
+        styles = looks(part)
+        for arm, runs in part.arms.items():
+            for name, dash in zip(columns, ("-", (0, (4, 1.5))), strict=True):
+                if f"lambda_{name}" in runs.columns:
+                    mean = mean_and_interval(runs.of_size(part.selected[arm], f"lambda_{name}")).value
+                    label = f"{part.labels[arm]}, {name} steps"
+                    panel.plot(runs.episodes, mean, color=styles[arm].color, linestyle=dash, label=label)
+        panel.set_title(title, loc="left")
+        panel.set(xlabel="episodes", ylim=(0, 1.02))
+        thousands(panel.xaxis)
+    figure.axes[0].set_ylabel("λ")
+    legend_below(figure, 2)
     return figure
 
 

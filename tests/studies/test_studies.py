@@ -16,6 +16,12 @@ STUDIES = data.load_studies()
 CLAIMS = json.loads(Path(__file__).with_name("claims.json").read_text("utf-8"))
 MOVED = {
     "chain-and-split": "chain_and_split",
+    "accumulated-charge": "accumulated_charge",
+    "accumulated-charge-mirrored": "accumulated_charge",
+    "charge-signs": "accumulated_charge",
+    "key-to-door": "key_to_door",
+    "key-to-door-scalar": "key_to_door",
+    "skewed-split": "skewed_split",
     "three-scores": "credit",
     "linear-key-to-door": "linear_key_to_door",
     "memory-marks": "memory",

@@ -1,6 +1,6 @@
 """Whether the network of Accumulated-Charge gives high charges a larger λ: the evidence on the page beside it.
 
-    .venv/bin/python docs/experiments/lambda_by_charge.py
+    python -m studies.accumulated_charge.lambda_by_charge
 
 Trains the network of the experiment in its exploratory phase and prints, for every hundred episodes and seed, the mean
 λ of quiet steps (which add no charge) and of charging steps, where the charge is above its mean at that time and where
@@ -14,11 +14,11 @@ import argparse
 import numpy as np
 
 from chunked_td.envs.dynamics import AccumulatedCharge
-from chunked_td.lab.studies.accumulated_charge.protocol import network_config
 from chunked_td.lambdas import ForwardLambda
 from chunked_td.lambdas.on_device import Reading
 from chunked_td.models.neural.world import World
 from chunked_td.simulation.lockstep import LockstepRuns
+from studies.accumulated_charge.network import network_config
 
 CHARGE = 1  # which component of the state it is
 STRETCH = 100  # episodes per line
@@ -52,8 +52,8 @@ def main(seeds: int, episodes: int) -> None:
     for k in range(episodes):
         fleet.roll_out()
         charges[k] = fleet.states[:, :T, CHARGE]
-        lambdas[k] = np.asarray(world.episode(fleet.states, fleet.actions))
-        fleet.take_lambda(lambdas[k])
+        lambdas[k] = np.asarray(world.episode(fleet.states, fleet.actions, fleet.policies))
+        fleet.learn(lambdas[k])
         if (k + 1) % STRETCH == 0:
             for b in range(seeds):
                 last, usual = slice(k + 1 - STRETCH, k + 1), charges[: k + 1, b].mean(axis=0)
