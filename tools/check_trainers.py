@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 import chunked_td as ctd
-from chunked_td.testing import NotSupported, CheckReport, check_gae, check_token_gae
+from chunked_td.testing import CheckReport, NotSupported, check_gae, check_token_gae
 
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "advantages.md"
 

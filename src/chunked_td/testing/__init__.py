@@ -13,6 +13,6 @@ or Torch arrays; `array=` says how to make one. Where a function has no argument
 """
 
 from chunked_td.testing.checks import check_gae, check_relations, check_token_gae
-from chunked_td.testing.report import Example, NotSupported, CheckReport
+from chunked_td.testing.report import CheckReport, Example, NotSupported
 
-__all__ = ["Example", "NotSupported", "CheckReport", "check_gae", "check_relations", "check_token_gae"]
+__all__ = ["CheckReport", "Example", "NotSupported", "check_gae", "check_relations", "check_token_gae"]

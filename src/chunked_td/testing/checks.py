@@ -11,7 +11,7 @@ import numpy as np
 from chunked_td._checks import check_whole
 from chunked_td.testing import definitions
 from chunked_td.testing.cases import GARBAGE, ROLLOUT_CASES, TOKEN_CASES, Arguments, Case
-from chunked_td.testing.report import Example, NotSupported, CheckReport
+from chunked_td.testing.report import CheckReport, Example, NotSupported
 
 Array = Callable[[np.ndarray], Any]
 OPTIONAL = ("last_values", "lambda_value")
