@@ -34,10 +34,8 @@ from chunked_td.lambdas.visit import VisitLambda as VisitLambda
 from chunked_td.lambdas.watkins import WatkinsLambda as WatkinsLambda
 from chunked_td.learners.expected_traces import ExpectedTraces as ExpectedTraces
 from chunked_td.learners.exploration import CountBonus as CountBonus
-from chunked_td.learners.exploration import EpsilonPerStay as EpsilonPerStay
 from chunked_td.learners.exploration import Exploration as Exploration
 from chunked_td.learners.exploration import GivenPolicy as GivenPolicy
-from chunked_td.learners.exploration import ReturnBonus as ReturnBonus
 from chunked_td.learners.exploration import Softmax as Softmax
 from chunked_td.learners.learned_components import LearnedComponents as LearnedComponents
 from chunked_td.learners.learner import Learner as Learner

@@ -16,6 +16,8 @@ from chunked_td.envs.t_maze.timed import TimedTMaze
 from chunked_td.lambdas.base import LambdaSource
 from chunked_td.simulation import simulate
 from chunked_td.simulation.lockstep import LockstepRuns
+from studies.credit.exploration import ReturnBonus
+from studies.memory.exploration import EpsilonPerStay
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ class Api:
 
     simulate = staticmethod(simulate)
     TiltedLambda, FallingLambda, PlainLambda, PlainModel = TiltedLambda, FallingLambda, PlainLambda, PlainModel
+    EpsilonPerStay, ReturnBonus = EpsilonPerStay, ReturnBonus
     TimedTMaze, linear_key_to_door = TimedTMaze, staticmethod(linear_key_to_door)
     ChainAndSplit, AccumulatedCharge = dynamics.ChainAndSplit, dynamics.AccumulatedCharge
     KeyToDoor, SkewedSplit = dynamics.KeyToDoor, dynamics.SkewedSplit

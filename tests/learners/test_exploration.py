@@ -20,6 +20,8 @@ from helpers.compilation import uncompiled
 from helpers.faces import RING, check_both_faces, check_saving
 from helpers.naive import EXPECTED_SARSA, SARSA, Naive
 from helpers.worlds import World, side_by_side
+from studies.credit.exploration import ReturnBonus
+from studies.memory.exploration import EpsilonPerStay
 
 values = st.sampled_from([-1.0, 0.0, 0.5, 2.0])
 actions_ = st.lists(st.tuples(values, values, st.booleans(), st.integers(0, 3)), min_size=1, max_size=5)
@@ -148,11 +150,11 @@ class NaiveGiven(Naive):
 
 
 WAYS = {
-    "return bonus": (NaiveReturnBonus, ctd.ReturnBonus(0.7), 0.2),
+    "return bonus": (NaiveReturnBonus, ReturnBonus(0.7), 0.2),
     "given": (NaiveGiven, ctd.GivenPolicy(TABLE), None),
     "softmax": (NaiveSoftmax, ctd.Softmax(0.4), None),
     "bonus": (NaiveBonus, ctd.CountBonus(0.7), 0.2),
-    "per stay": (NaivePerStay, ctd.EpsilonPerStay(0.6), None),
+    "per stay": (NaivePerStay, EpsilonPerStay(0.6), None),
 }
 CLASSES = {SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
 
@@ -190,7 +192,7 @@ def test_learners_follow_the_definition(way, bootstrap, source, masked):
 
 @pytest.mark.parametrize(
     ("exploration", "epsilon"),
-    [(ctd.Softmax(COOLING), None), (ctd.CountBonus(0.5), 0.1), (ctd.ReturnBonus(), 0.1)],
+    [(ctd.Softmax(COOLING), None), (ctd.CountBonus(0.5), 0.1), (ReturnBonus(), 0.1)],
     ids=["softmax", "bonus", "return bonus"],
 )
 @pytest.mark.parametrize(
@@ -206,7 +208,7 @@ def test_both_faces_give_the_same_bits(cls, learner, source, more, exploration, 
     if isinstance(exploration, ctd.CountBonus):
         visits = agent.tables.exploration.visits
         assert visits.sum() > 25
-    elif isinstance(exploration, ctd.ReturnBonus):
+    elif isinstance(exploration, ReturnBonus):
         assert agent.tables.exploration.spread[0] > 0
     else:
         assert agent.exploring_rate is COOLING
@@ -236,8 +238,6 @@ def test_the_temperature_follows_its_schedule():
     [
         ctd.Softmax(COOLING),
         ctd.CountBonus(0.3),
-        ctd.EpsilonPerStay(ctd.linear(1.0, 0.1, 20)),
-        ctd.ReturnBonus(2.0),
         ctd.GivenPolicy(TABLE),
     ],
 )
@@ -408,7 +408,7 @@ def test_a_file_with_negative_visits_is_refused(tmp_path):
 
 @pytest.mark.uncompiled
 def test_the_spread_of_returns_survives_a_large_mean():
-    agent = ctd.ExpectedSarsaLambda(World(1, (5,), 1), exploration=ctd.ReturnBonus(), discount=1.0)
+    agent = ctd.ExpectedSarsaLambda(World(1, (5,), 1), exploration=ReturnBonus(), discount=1.0)
     for paid in (1e8, 1e8 + 1.0) * 3:
         agent.start(0)
         agent.step(paid, 1, True)

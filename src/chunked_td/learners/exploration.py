@@ -8,8 +8,6 @@ policy that acts, whichever it is.
 | none | ε-greedy, with `epsilon` |
 | `Softmax` | π(a) ∝ exp(Q(a)/τ) |
 | `CountBonus` | ε-greedy on Q(a) + c/√n(s, a) |
-| `EpsilonPerStay` | ε-greedy with ε per stay in a state, not per step |
-| `ReturnBonus` | ε-greedy on Q(a) + c·σ/√(n(s, a) + 1), σ the spread of returns so far |
 | `GivenPolicy` | a table of probabilities: its values are learned, from the same transitions by every method |
 """
 
@@ -28,7 +26,7 @@ from chunked_td._numba import form, is_kernel, kernel
 from chunked_td._settings import KernelSettings
 from chunked_td.bootstraps import Q_LEARNING, STATE
 from chunked_td.learners.schedule import Schedule, check_schedule
-from chunked_td.policies import epsilon_greedy, optimistic_greedy, softmax, uniform_legal
+from chunked_td.policies import optimistic_greedy, softmax, uniform_legal
 
 EPSILON = 0.1
 """Default ε."""
@@ -91,8 +89,15 @@ class Softmax(Exploration):
 
 
 @dataclass(frozen=True)
-class _Bonus(Exploration):
-    """Base of those that count how often each action was taken. Args: scale: c, positive."""
+class CountBonus(Exploration):
+    """ε-greedy on Q(s,a) + c/√n(s,a), where n(s,a) counts how often the action was taken; untried actions come first.
+
+    The bonus decides what is tried, not what is learned: values have no bonus in them. `epsilon` is that of the
+    learner, 0 for none. The form of the bonus is that of MBIE-EB (Strehl and Littman 2008).
+
+    Args:
+      scale: c, positive.
+    """
 
     scale: float = 1.0
 
@@ -106,124 +111,16 @@ class _Bonus(Exploration):
             raise ValueError("exploration_visits must not be negative")
 
     @kernel
-    def count_action(exploration, state, action, n_actions):
-        """n(state, action) += 1."""
-        exploration.visits[state * n_actions + action] += 1
-
-
-@dataclass(frozen=True)
-class CountBonus(_Bonus):
-    """ε-greedy on Q(s,a) + c/√n(s,a), where n(s,a) counts how often the action was taken; untried actions come first.
-
-    The bonus decides what is tried, not what is learned: values have no bonus in them. `epsilon` is that of the
-    learner, 0 for none. The form of the bonus is that of MBIE-EB (Strehl and Littman 2008).
-
-    Args:
-      scale: c, positive.
-    """
-
-    @kernel
     def probabilities(exploration, q, state, legal, rate, out):
         """π(·|state)."""
         A = legal.size
         visits = exploration.visits[state * A : (state + 1) * A]
         optimistic_greedy(q, visits, legal, exploration.scale, 0.0, rate, out)
 
-
-@dataclass(frozen=True)
-class EpsilonPerStay(Exploration):
-    """ε-greedy with ε exploring actions per stay in a state, however many steps a stay has.
-
-        ε(s) = ε · m(s)/n(s)
-
-    n(s) counts the actions taken in a state and m(s) its stays: actions that followed one in another state. Where many
-    places look alike, as in a corridor, the state is left after many steps, and ε per step would hardly ever let one
-    pass without a wrong one; a small ε would leave the states that are passed at once unexplored. For one environment:
-    copies in a vector environment take turns, so that every step looks like a new stay.
-
-    Args:
-      epsilon: ε, in [0, 1]; a number or a `Schedule` over episodes.
-    """
-
-    epsilon: float | Schedule = EPSILON
-
-    uses_epsilon = False
-    arrays: ClassVar[Mapping[str, str]] = {"visits": "int64[S]", "stays": "int64[S]", "latest": "int64[1]"}
-
-    checks: ClassVar = {"epsilon": partial(check_schedule, positive=False)}
-
-    def rate_with(self, epsilon: float | Schedule) -> float | Schedule:
-        """Its own ε."""
-        return self.epsilon
-
-    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """A stay has one action at least."""
-        if (arrays["stays"] < 0).any() or (arrays["stays"] > arrays["visits"]).any():
-            raise ValueError("exploration_stays must be between 0 and exploration_visits")
-
-    @kernel
-    def probabilities(exploration, q, state, legal, rate, out):
-        """π(·|state)."""
-        n = exploration.visits[state]
-        epsilon_greedy(q, legal, rate * exploration.stays[state] / n if n > 0 else rate, out)
-
     @kernel
     def count_action(exploration, state, action, n_actions):
-        """n(state) += 1, and m(state) += 1 where the action before was taken elsewhere."""
-        exploration.visits[state] += 1
-        if exploration.latest[0] != state + 1:  # 0: nothing yet
-            exploration.stays[state] += 1
-        exploration.latest[0] = state + 1
-
-
-@dataclass(frozen=True)
-class ReturnBonus(_Bonus):
-    """ε-greedy on Q(s,a) + c·σ/√(n(s,a) + 1): a bonus in the units of the problem.
-
-    σ is the standard deviation of the discounted returns of all episodes so far; in the first episode it is 0, in the
-    second the absolute return of the first. It comes from what was earned, not from values, so that methods with noisy
-    values do not explore more. The bonus decides what is tried, not what is learned. `epsilon` is that of the learner.
-    For one environment: the episodes of copies in a vector environment would be summed as one.
-
-    Args:
-      scale: c, positive.
-    """
-
-    arrays: ClassVar[Mapping[str, str]] = {
-        "visits": "int64[rows]",
-        "episode": "float64[2]",  # γ^t, and the return up to t
-        "returns": "float64[3]",  # how many, their mean, the sum of squared deviations from it
-        "spread": "float64[1]",  # σ
-    }
-
-    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Nothing is counted or spread below 0."""
-        super().check_saved(arrays)
-        if arrays["returns"][0] < 0 or arrays["returns"][2] < 0 or arrays["spread"][0] < 0:
-            raise ValueError("exploration_returns and exploration_spread must not be negative")
-
-    @kernel
-    def probabilities(exploration, q, state, legal, rate, out):
-        """π(·|state)."""
-        A = legal.size
-        visits = exploration.visits[state * A : (state + 1) * A]
-        optimistic_greedy(q, visits, legal, exploration.scale * exploration.spread[0], 1.0, rate, out)
-
-    @kernel
-    def count_reward(exploration, reward, discount, first, last):
-        """Add to the return of the episode; at its end, to σ."""
-        episode, returns = exploration.episode, exploration.returns
-        if first:
-            episode[0], episode[1] = 1.0, 0.0
-        for i in range(reward.size):
-            episode[1] += episode[0] * reward[i]
-        episode[0] *= discount
-        if last:
-            returns[0] += 1.0
-            apart = episode[1] - returns[1]
-            returns[1] += apart / returns[0]
-            returns[2] += apart * (episode[1] - returns[1])
-            exploration.spread[0] = np.sqrt(returns[2] / returns[0]) if returns[0] > 1.0 else abs(episode[1])
+        """n(state, action) += 1."""
+        exploration.visits[state * n_actions + action] += 1
 
 
 def _check_probabilities(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
@@ -299,9 +196,7 @@ class GivenPolicy(Exploration):
             uniform_legal(legal, out)
 
 
-EXPLORATIONS: dict[str, type[Exploration]] = {
-    cls.__name__: cls for cls in (Softmax, CountBonus, EpsilonPerStay, ReturnBonus, GivenPolicy)
-}
+EXPLORATIONS: dict[str, type[Exploration]] = {cls.__name__: cls for cls in (Softmax, CountBonus, GivenPolicy)}
 """Every way to explore by name, besides ε-greedy."""
 
 
