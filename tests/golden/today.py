@@ -125,10 +125,12 @@ class Api:
         """float64[d]: λ of the latest transition."""
         return agent.memory.lambda_t.copy()
 
-    @staticmethod
-    def replay(dynamics, *, learner, source, discount, epsilons, seeds, step_sizes, columns, answers):
+    lockstep = LockstepRuns
+
+    @classmethod
+    def replay(cls, dynamics, *, learner, source, discount, epsilons, seeds, step_sizes, columns, answers):
         """Runs whose λs were recorded: float32[E, B, T, m] → values float64[B, rows, d] and totals."""
-        runs = LockstepRuns(
+        runs = cls.lockstep(
             dynamics,
             learner=learner,
             lambda_source=source,

@@ -1,0 +1,416 @@
+"""Kernels with open names become one compiled program.
+
+A kernel is a plain Python function of arrays, numbers and NamedTuples of those; it allocates nothing. What depends on
+the parts that were chosen, it calls by an open name:
+
+    chance = slot("model", "chance")          # P̂(x'|x,a) of what came; the model has it
+
+`link(entry, {"model": ForwardCounts})` copies the entry and all functions that it reaches, with every open name bound
+to the kernel of that name in the part with that role, and compiles the copies: inner ones are inlined, and the entry is
+kept on disk under a digest of everything that was linked. An edit of a kernel, of a helper, of a nested function or of
+a constant that one of them names is therefore another program. What cannot be digested (another compiler's function, an
+object) makes a program that is not kept.
+
+`compiled=False` binds the same names and leaves Python functions, for breakpoints and tests. So does
+NUMBA_DISABLE_JIT=1.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import functools
+import gc
+import hashlib
+import itertools
+import linecache
+import os
+import re
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import llvmlite
+import numba
+import numpy as np
+from numba.core.errors import NumbaError, UnsupportedBytecodeError
+
+from chunked_td._next.cache import CONFIG, NOTICE, caching_here, seal
+from chunked_td._numba.static import code, natural
+
+try:
+    from chunked_td._numba import fast
+except (ImportError, AttributeError):  # a name that Numba does not promise to keep is gone
+    fast: Any = None
+
+BOUNDSCHECK = os.environ.get("CHUNKED_TD_BOUNDSCHECK") == "1"
+"""Whether programs check every index, and raise IndexError; slow, for tests."""
+
+COMPILED = not CONFIG.DISABLE_JIT
+OPTIONS: Any = {"nogil": True, "error_model": "numpy", "boundscheck": BOUNDSCHECK, "_nrt": False}
+"""No interpreter lock, division as NumPy does it, no reference counting: kernels allocate nothing."""
+try:
+    numba.njit(**OPTIONS)(lambda: None)
+except Exception:  # a switch that Numba does not promise to keep
+    del OPTIONS["_nrt"]
+_PLAIN_INNER = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_OWN = [Path(__file__), Path(__file__).with_name("arrays.py"), *Path(__file__).parent.parent.glob("_numba/*.py")]
+_VERSIONS = (
+    f"{sys.version_info[:2]} {np.__version__} {numba.__version__} {llvmlite.__version__} {OPTIONS} "
+    f"{hashlib.sha256(b''.join(path.read_bytes() for path in sorted(_OWN))).hexdigest()}"
+)
+"""What every program depends on: this file accounts for the compiler and for what it knows by name."""
+_LOCK = threading.RLock()
+"""Held while a program is linked and compiled: Numba's compiler is one for all threads, and so are its settings."""
+
+REQUIRED: Any = object()
+"""The default of a slot that has none."""
+
+
+class Slot:
+    """An open name: the kernel `name` of the part with this role.
+
+    Args:
+      role, name: which kernel of which part.
+      default: the kernel where the part has none, or where there is no part; or the number, truth value or None that
+        such a kernel would return. Without a default, that is an error.
+      missing: the text of that error.
+    """
+
+    def __init__(self, role: str, name: str, default: Any = REQUIRED, missing: str = "") -> None:
+        self.role, self.name, self.default, self.missing = role, name, default, missing
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Nothing: a slot has a meaning in a linked program only."""
+        raise TypeError(f"{self!r} is an open name; link the kernel that calls it")
+
+    def __repr__(self) -> str:
+        return f"slot({self.role!r}, {self.name!r})"
+
+    def bound(self, parts: Mapping[str, Any]) -> Any:
+        """What stands for the name, given the parts by role."""
+        part = parts.get(self.role)
+        found = getattr(part, self.name, None)
+        if found is None:
+            found = self.default
+        if found is REQUIRED:
+            owner = f"{self.role} {getattr(part, '__name__', part)}" if part is not None else f"no {self.role}"
+            raise ValueError(self.missing or f"{owner}: there is no kernel {self.name!r}")
+        return found
+
+
+slot = Slot
+
+_ROLES = {
+    **dict.fromkeys(("observe", "chance", "came_from", "visits", "overlap", "following", "target", "weight"), "model"),
+    **dict.fromkeys(("knows", "mixture", "expected_mixture", "expected_choice", "unlisted_squares"), "model"),
+    **dict.fromkeys(("truth", "leave"), "model"),
+    **dict.fromkeys(("lambda_t", "after_step", "after_episode", "write_surprise", "mature", "guess_at"), "source"),
+    **dict.fromkeys(("expect_surprise", "inner_lambda_t", "recall"), "source"),
+    **dict.fromkeys(("update", "end", "arrive", "value_of"), "view"),
+    **dict.fromkeys(("probabilities", "count_action", "count_reward"), "exploration"),
+    **dict.fromkeys(("reset", "step", "legal", "time_limit", "only_action", "miss", "probability"), "dynamics"),
+    **dict.fromkeys(("read", "expect"), "reward_source"),
+    **dict.fromkeys(("misread", "seen_state"), "error"),
+    **{"plan": "planner", "divide": "division", "write": "features", "take": "rng", "answers_at": "reader"},
+}
+"""Roles of the names that the present parts leave open."""
+
+
+def _as_slot(value: Any) -> Slot | None:
+    """An open name, of this module or of the present parts."""
+    if isinstance(value, Slot):
+        return value
+    if type(value).__name__ == "Dispatch":
+        return _present_slot(value)
+    return None
+
+
+@functools.cache
+def _present_slot(value: Any) -> Slot:
+    default = REQUIRED if type(value.default) is object else value.default
+    return Slot(_ROLES[value.name], value.name, default, value.missing if " asks " in value.missing else "")
+
+
+def kernel(function: Any) -> Any:
+    """Mark a function as a kernel: in a class it is a static method, elsewhere it stays what it is."""
+    function.is_kernel = True
+    return staticmethod(function)
+
+
+def plain(value: Any) -> Any:
+    """The Python function of a kernel."""
+    return getattr(value, "py_func", getattr(value, "__func__", value))
+
+
+def is_kernel(value: Any) -> bool:
+    """Whether a value was marked by `kernel`, or is a present kernel."""
+    return getattr(plain(value), "is_kernel", False) or type(value).__name__ == "Kernel"
+
+
+# ---- linking
+
+
+@functools.cache
+def _constant(value: Any) -> Callable[..., Any]:
+    """A kernel that returns a number, a truth value or None, whatever it is given."""
+    return types.FunctionType((lambda *arguments: value).__code__, {}, "constant", None, (types.CellType(value),))
+
+
+@functools.cache
+def _globals_of(function: types.CodeType) -> tuple[str, ...]:
+    """The global names that a function and the functions in it read."""
+    found = {one.argval: None for one in dis.get_instructions(function) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    for const in function.co_consts:
+        if isinstance(const, types.CodeType):
+            found |= dict.fromkeys(_globals_of(const))
+    return tuple(found)
+
+
+@functools.cache
+def _code_digest(function: types.CodeType) -> bytes:
+    """All that a function does, but for what its names mean."""
+    each = function.co_consts
+    consts = [_code_digest(c) if isinstance(c, types.CodeType) else (type(c).__name__, repr(c)) for c in each]
+    shape = function.co_argcount, function.co_kwonlyargcount, function.co_flags, function.co_varnames
+    told = function.co_code, consts, function.co_names, shape, function.co_freevars
+    return hashlib.sha256(repr(told).encode()).digest()
+
+
+def _is_numbas(value: Any) -> bool:
+    """Whether Numba knows a function by itself: one of NumPy's or Numba's, or one with a typing of ours."""
+    home = (getattr(value, "__module__", "") or "").partition(".")[0]
+    return home in ("numba", "numpy", "math", "builtins") or value in _TYPED
+
+
+_TYPED: set[Any] = {natural, code}
+"""Functions of ours that the compiler has a typing of; they are used as they are."""
+
+
+class _Linked(NamedTuple):
+    """The copy of a function, with its open names bound."""
+
+    function: Any
+    digest: bytes | None  # of all that it does; None where something that it names has none
+
+
+class _Linker:
+    """Copies of functions with their open names bound. Equal copies are made, and compiled, once in a process."""
+
+    def __init__(self, parts: Mapping[str, Any], scopes: Mapping[str, Mapping[str, Any]], compiled: bool) -> None:
+        self.parts, self.scopes, self.compiled = parts, scopes, compiled
+        self.made: dict[Any, _Linked | None] = {}
+
+    def linked(self, function: Any, scope: str = "", inner: bool = True) -> _Linked:
+        """The copy of a function in a scope."""
+        key = function, scope
+        if key not in self.made:
+            self.made[key] = None
+            self.made[key] = self._copied(function, scope, inner)
+        found = self.made[key]
+        if found is None:
+            raise ValueError(f"kernel {function.__name__} calls itself; kernels are loops")
+        return found
+
+    def _copied(self, function: Any, scope: str, inner: bool) -> _Linked:
+        body, space = function.__code__, {"__builtins__": builtins, "__name__": __name__}
+        digests = [_code_digest(body), _digest_of(function.__defaults__)]
+        for name in _globals_of(body):
+            if name in function.__globals__:
+                space[name], digest = self.meaning(function.__globals__[name], scope)
+                digests.append(digest)
+        captured = [self.meaning(cell.cell_contents, scope) for cell in function.__closure__ or ()]
+        digests += [digest for _, digest in captured]
+        whole = None
+        if None not in digests:
+            whole = hashlib.sha256(f"{function.__name__}{inner}{self.compiled}".encode() + b"".join(digests)).digest()  # type: ignore[arg-type]
+        if whole is not None and whole in _COPIES:
+            return _COPIES[whole]
+        cells = tuple(types.CellType(value) for value, _ in captured)
+        copy: Any = types.FunctionType(body, space, function.__name__, function.__defaults__, cells)
+        copy.__module__ = __name__  # Numba imports the module of a function again where it reads code from disk
+        if self.compiled and inner:
+            copy = numba.njit(**OPTIONS, **_inner_options(function))(copy)
+        made = _Linked(copy, whole)
+        if whole is not None and inner:
+            _COPIES[whole] = made
+        return made
+
+    def meaning(self, value: Any, scope: str) -> tuple[Any, bytes | None]:
+        """What a global or a captured name means in the program, and the digest of that."""
+        open_name = _as_slot(value)
+        if open_name is not None:
+            value, scope = self.bound(open_name, scope)
+        value = plain(value)
+        if isinstance(value, types.FunctionType) and not _is_numbas(value):
+            return self.linked(value, scope)
+        return value, _digest_of(value)
+
+    def bound(self, open_name: Slot, scope: str) -> tuple[Any, str]:
+        """What an open name stands for, and the scope in which that is linked."""
+        found = plain(open_name.bound({**self.parts, **self.scopes.get(scope, {})}))
+        inner = open_name.role if open_name.role in self.scopes else scope
+        return (found, inner) if callable(found) else (_constant(found), inner)
+
+
+_COPIES: dict[bytes, _Linked] = {}
+"""Inner functions of this process by their digest."""
+
+
+def _digest_of(value: Any) -> bytes | None:
+    """A digest of a value that kernels name; None for one that has none."""
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        each = [_digest_of(one) for one in value]
+        return None if None in each else hashlib.sha256(b"(" + b"".join(each)).digest()  # type: ignore[arg-type]
+    if isinstance(value, np.ndarray):
+        text = f"{value.dtype.str}{value.shape}".encode() + np.ascontiguousarray(value).tobytes()
+    elif value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic)):
+        text = f"{type(value).__name__} {value!r}".encode()
+    elif isinstance(value, type):
+        text = f"{value.__module__}.{value.__qualname__}{getattr(value, '_fields', '')}".encode()
+    elif _is_told_by_name(value):
+        text = f"{getattr(value, '__module__', '')}.{getattr(value, '__name__', value)}".encode()
+    else:
+        return None
+    return hashlib.sha256(text).digest()
+
+
+def _is_told_by_name(value: Any) -> bool:
+    """Whether Numba's version, or that of this package, accounts for what a name means."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__ in ("math", "numpy")
+    return (
+        value in _TYPED or hasattr(value, "told_by_its_name") or (_is_numbas(value) and not hasattr(value, "py_func"))
+    )
+
+
+def _inner_options(function: Any) -> dict[str, Any]:
+    """How a function that only kernels call is compiled."""
+    if hasattr(function, "options"):
+        return function.options
+    return {"forceinline": True, "pipeline_class": fast.Subroutine} if is_fast() else _PLAIN_INNER
+
+
+def is_fast() -> bool:
+    """Whether programs are compiled by the fast compiler, which takes a third of the time."""
+    return fast is not None and fast.works()
+
+
+def link(
+    entry: Callable[..., Any],
+    parts: Mapping[str, Any],
+    signature: Any = None,
+    *,
+    names: Mapping[str, Any] | None = None,
+    form: str = "",
+    scopes: Mapping[str, Mapping[str, Any]] | None = None,
+    compiled: bool = True,
+) -> Any:
+    """The program of an entry.
+
+    Args:
+      entry: a function, linked with all that it calls.
+      parts: by role, what has the kernels that open names stand for.
+      signature: Numba's types of the arguments. None: compiled for the types of the first call, of every call anew.
+      names: open names that stand for a kernel of their own, by "role.name"; such as the reader of a tree.
+      form: text that belongs to the program besides: the types that the reader gives.
+      scopes: by role, other parts that hold inside the kernels of that part.
+      compiled: False leaves Python functions.
+    """
+    compiled = compiled and COMPILED
+    given = dict(parts)
+    for name, one in (names or {}).items():
+        role, _, kernel_name = name.partition(".")
+        given[role] = types.SimpleNamespace(**{**vars(given.get(role, types.SimpleNamespace())), kernel_name: one})
+    with _LOCK:
+        linked = _Linker(given, scopes or {}, compiled).linked(plain(entry), inner=False)
+        if not compiled:
+            return linked.function
+        if linked.digest is None:
+            return _compiled(linked.function, f"unkept{next(_UNKEPT)}", signature, False)
+        text = f"{_VERSIONS} {form} {signature}".encode()
+        key = hashlib.sha256(linked.digest + text).hexdigest()[:24]
+        if key not in _PROGRAMS:
+            _PROGRAMS[key] = _compiled(linked.function, key, signature, True)
+        return _PROGRAMS[key]
+
+
+_UNKEPT = itertools.count()
+_PROGRAMS: dict[str, Any] = {}
+"""Programs of this process by their digest."""
+
+
+def _compiled(function: Any, key: str, signature: Any, kept: bool) -> Any:
+    """Compile an entry; its code is kept on disk under its digest."""
+    _leave_scipy_out()
+    name, kept = function.__name__, kept and Path(function.__code__.co_filename).is_file()
+    function.__name__ = function.__qualname__ = f"{name}_{key}"
+    collecting = gc.isenabled()
+    gc.disable()  # the many small objects that this leaves are not searched for garbage
+    try:
+        with NOTICE.compiling(name), caching_here():
+            way = {"pipeline_class": fast.FromPython} if is_fast() else {}
+            program = numba.njit(cache=kept, **OPTIONS, **way)(function)
+            if kept:
+                seal(program)
+            if signature is not None:
+                program.compile(signature)
+                program.disable_compile()
+            return program
+    except (NumbaError, UnsupportedBytecodeError) as problem:
+        raise ValueError(sentence_in(str(problem))) from None
+    finally:
+        if collecting:
+            gc.enable()
+
+
+@functools.cache
+def _leave_scipy_out() -> None:
+    """Load what Numba loads before its first code, but for SciPy, in whose place it looks for a BLAS (0.4 s).
+
+    No kernel does linear algebra. Code that does makes Numba look again.
+    """
+    from numba.np import linalg
+
+    look: Any = getattr(linalg, "ensure_blas", None)
+    if look is None or "numba.np.arraymath" in sys.modules or find_spec("scipy") is None:
+        return
+    linalg.ensure_blas = lambda: None
+    try:
+        from numba.np import arraymath
+    finally:
+        linalg.ensure_blas = look
+    arraymath.ensure_blas = look  # pyright: ignore[reportPrivateImportUsage]
+
+
+# ---- what goes wrong
+
+_OURS_AND_NUMBAS = (Path(__file__).parent.parent, Path(numba.__file__ or "").parent)
+
+
+def sentence_in(text: str) -> str:
+    """What an error of Numba says of a kernel, in a sentence: the line of a user's kernel, and what is wrong there."""
+    lines = [one.strip() for one in re.sub(r"\x1b\[\d+m", "", text).splitlines()]
+    cause = next((one for one in lines if one and not one.startswith("Failed in nopython")), "it has no type")
+    if "NRT required" in text:
+        cause = "it makes a list, an array or text, and a kernel allocates nothing"
+    if cause.endswith(":"):  # no implementation for arguments of these types
+        cause += next((one.removeprefix(">>>") for one in lines if one.startswith(">>>")), "")
+    for path, number in _places(lines):
+        if not any(path.is_relative_to(known) for known in _OURS_AND_NUMBAS):
+            linecache.checkcache(str(path))
+            shown = linecache.getline(str(path), number).strip()
+            return f"{path.name}, line {number}: the kernel cannot be compiled at {shown!r}: {cause}"
+    return f"a kernel cannot be compiled: {cause}"
+
+
+def _places(lines: list[str]) -> Iterator[tuple[Path, int]]:
+    """Files and lines that an error of Numba names."""
+    for name, line, other, there in re.findall(
+        r'File "([^"]+)", line (\d+)|(?:at|from) (\S.*) \((\d+)\)', "\n".join(lines)
+    ):
+        yield Path(name or other).resolve(), int(line or there)

@@ -1,0 +1,190 @@
+"""One run of the simulation: its arrays, its random numbers, and how far it has come."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from chunked_td._next.arrays import Packed, fixed, static
+from chunked_td._next.core import Work
+from chunked_td._next.pcg import Counted, Draws, PlanWords
+from chunked_td._next.play import (
+    NO_ACTIONS,
+    NO_DRAWS,
+    NO_END,
+    NO_STATE,
+    LambdaSums,
+    Record,
+    Scene,
+    Stage,
+    Totals,
+    play,
+)
+from chunked_td._next.program import Program, parts_of
+from chunked_td._numba import zeros
+from chunked_td.bootstraps import BOOTSTRAPS
+from chunked_td.envs.protocol import Dynamics, independent_copy, legal_masks
+from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.learners.count_models import pairs_per_step
+from chunked_td.learners.state import build_state, with_room
+from chunked_td.learners.views import View
+from chunked_td.models.oracle import Oracle, TableOracle
+from chunked_td.seeding import split_seed
+
+_UNUSED = {"prior": 0.0, "cutoff": 0.0, "initial_value": 0.0, "features": None}  # settings of a `Learner`, not of a run
+NO_STREAM: Any = (None, None)
+"""For the planner, until `with_stream` gives it one."""
+KNOWN = {"word": 5, "three": 3, "one": 1}
+
+
+class Run:
+    """One run. Arguments as in `simulate`.
+
+    Args:
+      model: "counts", "oracle", or None for a λ that needs no model or comes from outside (`lockstep`).
+      error: what is wrong with the count models, if anything.
+      source: the λ source's kernels, where they are not `lambda_source`'s own. record: keep the latest episode.
+      sum_lambda: add up λ. program: of another run with the same settings.
+    """
+
+    def __init__(
+        self,
+        dynamics: Dynamics,
+        *,
+        learner: str,
+        lambda_source: LambdaSource,
+        model: str | None,
+        view: View,
+        step_size: float,
+        discount: float,
+        epsilons: np.ndarray,
+        seed: int,
+        replacing: bool = False,
+        planner: Any = None,
+        reward_source: Any = None,
+        exploration: Any = None,
+        error: Any = None,
+        source: Any = None,
+        record: bool = False,
+        sum_lambda: bool = False,
+        program: Program | None = None,
+        compiled: bool = True,
+    ):
+        self.name, self.env = type(dynamics).__name__, independent_copy(dynamics)
+        nvec, bootstrap = np.array(dynamics.nvec, np.int64), BOOTSTRAPS[learner]
+        A, T, d, one_loop = dynamics.n_actions, dynamics.horizon, dynamics.n_rewards, getattr(dynamics, "one_loop", 0)
+        seeds = split_seed(seed)
+        self.draws = [Draws.of(sequence) for sequence in seeds]  # environment, policy, coins, planner
+        choices = SimpleNamespace(
+            bootstrap=bootstrap, lambda_source=lambda_source, view=view, replacing=replacing, discount=discount,
+            planner=planner, reward_source=reward_source, exploration=exploration, n_paid=d, error=error, **_UNUSED,
+        )  # fmt: skip
+        known: Any = true_model(dynamics, lambda_source, bootstrap) if model == "oracle" else model
+        state = build_state(
+            choices, A, dynamics.nvec, int(nvec.prod()), T, NO_STREAM, model=error or known,
+            known_states=int(nvec.prod()), source=source, one_loop=bool(one_loop),
+        )  # fmt: skip
+        state = with_stream(state, self.draws[3])
+        self.agent = with_constants(state, A, one_loop, keeps_policy=source is not None)
+        trusted = type(dynamics).__module__.startswith("chunked_td.")
+        sizes = {"c": nvec.size, "p": d, "d": state.tables.values.shape[1], "A": A}
+        strides = np.append(np.cumprod(nvec[:0:-1])[::-1], 1).astype(np.int64)
+        kept = zeros(Record, {**sizes, "k": T + 1, "T": T}) if record else None
+        self.stage = zeros(
+            Stage, sizes, strides=strides, legal=legal_masks(dynamics), horizon=T, draws=dynamics.draws * (T + 1),
+            pairs=T * pairs_per_step(state.model), trusted=static(trusted), record=kept,
+            lambdas=zeros(LambdaSums, {}) if sum_lambda else None,
+        )  # fmt: skip
+        self.totals, self.epsilons = zeros(Totals, {}), np.ascontiguousarray(epsilons)
+        self.work = {
+            "rng": self.draws[1].stream, "coins": self.draws[2].stream, "reward": np.zeros(d),
+            "rates": np.array([0.0, step_size, 1.0]), "legal": np.ones(A, bool),
+        }  # fmt: skip
+        self.packed: Packed | None = None
+        self.episode, self.diverged = 0, -1
+        if one_loop:
+            del sizes["A"]
+        parts = parts_of(state, lambda_source if source is None else source, choices, type(dynamics))
+        scopes = {} if trusted else {"dynamics": {"rng": Counted}}
+        self.program = program or Program(self.scene, parts, sizes | KNOWN, scopes=scopes, compiled=compiled)
+        if hasattr(dynamics, "prepare"):
+            self._play(-1, -1)
+            if not trusted and self.draws[0].stream.words[4] > dynamics.draws:
+                check_dynamics(self.name, NO_DRAWS, 0)
+
+    @property
+    def scene(self) -> Scene:
+        """The arrays as they are now."""
+        parts: Any = self.agent
+        m = Work(*parts, **self.work)
+        return Scene(m, self.env, self.draws[0].stream, self.stage, self.totals, self.epsilons)
+
+    def _play(self, first: int, last: int) -> int:
+        if self.packed is None:
+            self.packed = Packed(self.scene, self.program.compiled)
+        return self.program(play, 2)(self.packed.address, first, last)
+
+    def play_to(self, episode: int) -> None:
+        """Play until `episode` episodes are done, or until learning diverges: `diverged` is the episode of that."""
+        while self.episode < episode and self.diverged < 0:
+            larger = with_room(self.agent, self.stage.horizon)
+            if larger is not self.agent:
+                self.agent, self.packed = larger, None
+            self.episode = self._play(self.episode, episode)
+            if self.agent.watch[0]:
+                check_dynamics(self.name, int(self.agent.watch[0]), self.episode - 1)
+                self.diverged = self.episode - 1
+
+    @property
+    def values(self) -> np.ndarray:
+        """The table of values, float64[rows, d]."""
+        return self.agent.tables.values
+
+    def take_lambda(self) -> float:
+        """Mean λ since this was last asked; NaN where no step had one."""
+        sums = self.stage.lambdas
+        mean = float(sums.total[0] / sums.steps[0]) if sums.steps[0] else np.nan
+        sums.total[0], sums.steps[0] = 0.0, 0
+        return mean
+
+
+def with_stream(state: Any, draws: Draws) -> Any:
+    """A learner's state whose planner draws from this stream."""
+    if state.planning is None:
+        return state
+    return state._replace(planning=state.planning._replace(rng=PlanWords(draws.stream.words)))
+
+
+def with_constants(state: Any, n_actions: int, one_loop: Any, keeps_policy: bool = False) -> Any:
+    """A learner's state with the numbers that the compiler is to know."""
+    state = fixed(state)
+    rule = state.rule
+    if keeps_policy:  # λ is computed after the episode, from the policies as they were
+        rule = rule._replace(keeps_policy=static(1))
+    if not one_loop:
+        rule = rule._replace(n_actions=static(n_actions))
+    return state._replace(rule=rule)
+
+
+def check_dynamics(name: str, watch: int, episode: int) -> None:
+    """Refuse dynamics that have not kept to what they declare; compiled code stopped there."""
+    faults = {
+        NO_STATE: "wrote a state component outside 0..nvec − 1",
+        NO_ACTIONS: "offered a number of legal actions outside 1..n_actions",
+        NO_END: "did not end the episode within horizon transitions",
+        NO_DRAWS: "took more random numbers than draws says",
+    }
+    for bit, fault in faults.items():
+        if watch & bit:
+            raise ValueError(f"dynamics {name} {fault}, in episode {episode}")
+
+
+def true_model(dynamics: Any, source: LambdaSource, bootstrap: int) -> Any:
+    """The compiled form of the true model."""
+    if hasattr(dynamics, "transition_lists"):
+        return TableOracle.make(*dynamics.transition_lists())
+    needs = source.needs_with(bootstrap)
+    everything = {"all_actions": Needs.POLICY in needs, "all_outcomes": Needs.OUTCOMES in needs}
+    return Oracle.empty(np.array(dynamics.nvec, np.int64), dynamics.n_actions, **everything)
