@@ -66,6 +66,7 @@ def store(study: ModuleType, table: pl.DataFrame, command: str) -> int:
     """
     path, keys = folder(study) / "runs.parquet", list(study.KEY)
     old = pl.read_parquet(path) if path.exists() else table.clear()
+    table = table.cast({name: kind for name, kind in old.schema.items() if name in table.columns})
     both = old.join(table, on=keys, how="semi"), table.join(old, on=keys, how="semi")
     columns = [name for name in old.columns if name in table.columns]
     one, two = (part.select(columns).sort(keys) for part in both)

@@ -14,6 +14,7 @@ from studies.key_to_door import scalar
 from studies.key_to_door import study as door
 from studies.runner import data
 from studies.skewed_split import study as skewed
+from studies.wrong_models import study as wrong
 
 
 def same_rows(study, table: pl.DataFrame, **known: str) -> int:
@@ -63,6 +64,19 @@ def test_key_to_door_replays_stored_rows():
 def test_key_to_door_from_the_scalar_reward_replays_stored_rows():
     table = short(scalar.run, shortened(scalar.ARMS, 700), scalar.STEP_SIZES)
     assert same_rows(door, table, problem=scalar.PROBLEM, precision="float64") == 182
+
+
+@pytest.mark.parametrize(
+    ("comparison", "arm", "family", "setting"),
+    [("planning", "dyna-corrupted", "delay", 16), ("planning", "expected-stale", "noisy-states", 5),
+     ("expected-errors", "guarded-permuted", "garnet", 3), ("expected-errors", "half-corrupted", "grid", 0.2)],
+)  # fmt: skip
+def test_wrong_models_replay_stored_rows(comparison, arm, family, setting):
+    methods = wrong.METHODS if comparison == "planning" else wrong.EXPECTED_ERRORS
+    arms = {arm: wrong.with_errors(methods)[arm]}
+    table = short(wrong.run, arms, wrong.STEP_SIZES[:8:4], family=family, setting=setting)
+    known = {"comparison": comparison, "family": family, "setting": str(setting)}
+    assert same_rows(wrong, table.cast({"seed": pl.Int16}), **known) == 4
 
 
 @pytest.mark.long

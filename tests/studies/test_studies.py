@@ -28,6 +28,8 @@ MOVED = {
     "tokens": "tokens",
 }
 """Studies of the stored verdicts, and the folder that has their claims now."""
+KEPT = {"Chunking is robust to errors of the model where planning with the same model is not.": "wrong_models"}
+"""Single claims of withdrawn studies."""
 
 
 @pytest.fixture(scope="module", params=STUDIES)
@@ -46,7 +48,8 @@ def claims(study, table):
 
 
 def test_claims_keep_their_text_criterion_verdict_and_numbers(study, claims):
-    expected = [each for each in CLAIMS if MOVED.get(each["study"]) == data.folder(study).name]
+    name = data.folder(study).name
+    expected = [each for each in CLAIMS if name in (MOVED.get(each["study"]), KEPT.get(each["text"]))]
     found = {(each.claim, each.criterion, each.source): (each.verdict.status, each.verdict.text) for each in claims}
     for each in expected:
         key = each["text"], each["criterion"], each["source"]
