@@ -82,14 +82,15 @@ def credit(
     """How good is a way to assign credit, at values, at decisions and in control?
 
     Args:
-      method: Python files with λ sources of yours, or with METHODS, {id: settings of simulate}; by default the answer
-        is about the registered rule.
-      families: only these families of problems, or those in a Python file of yours.
-      full: all families, methods and 20 seeds; else some and 10.
-      seeds: how many instead, at least 4.
-      greedy: a fourth score, ε-greedy control, which mixes exploration with credit.
-      out: folder of the runs, which are resumed, and of the answer.
-      engine: "threads", "processes" (for sources in plain Python) or "ray". jobs: runs at a time.
+        method: Python files with λ sources of yours, or with METHODS, {id: settings of simulate}; by default the answer
+            is about the registered rule.
+        families: only these families of problems, or those in a Python file of yours.
+        full: all families, methods and 20 seeds; else some and 10.
+        seeds: how many instead, at least 4.
+        greedy: a fourth score, ε-greedy control, which mixes exploration with credit.
+        out: folder of the runs, which are resumed, and of the answer.
+        engine: threads, processes (for sources in plain Python) or ray.
+        jobs: runs at a time; -1 is one per core.
     """
     step_sizes, usual = SIZES["full" if full else "quick"]
     seeds = usual if seeds is None else seeds

@@ -60,6 +60,7 @@ LABELS = {
     "chunked-strong": "Chunked SARSA, strong bonus", "chunked-stay": "Chunked SARSA, ε per stay from 1",
     "chunked-quarter": "Chunked SARSA, ε per stay from ¼",
 }  # fmt: skip
+QUICK = ("sarsa-0.9-falling", "chunked-falling", "chunked-quarter")
 NETWORKS = {
     "ppo-kept-0.95": "PPO, percepts a GRU missed, λ = 0.95",
     "ppo-kept-recurrent": "PPO, percepts a GRU missed, λ from the GRU",
@@ -95,13 +96,18 @@ def run(
     return {**about, "mean_return": found.returns_at[0, -1] / LAST}
 
 
-def runs(out: Path, quick: bool, **how: Any) -> pl.DataFrame:
-    """All runs of tables; `quick` has a short corridor in each maze. Networks: `networks.runs`."""
-    cells = [(maze, corridor, True) for maze, lengths in BUDGETS.items() for corridor in lengths]
-    cells = [(maze, 5, True) for maze in BUDGETS] if quick else [*cells, *((maze, BLIND, False) for maze in BUDGETS)]
+def runs(out: Path, quick: bool, episodes: int = 0, **how: Any) -> pl.DataFrame:
+    """All runs of tables; `quick` has two short corridors in each maze and three arms. Networks are not run here."""
+    cells = [
+        (maze, corridor, True)
+        for maze, lengths in BUDGETS.items()
+        for corridor in list(lengths)[: 2 if quick else None]
+    ]
+    cells += [] if quick else [(maze, BLIND, False) for maze in BUDGETS]
+    arms = {arm: ARMS[arm] for arm in (QUICK if quick else ARMS)}
     found = [
-        sweep(run, ARMS, STEP_SIZES, range(2 if quick else SEEN + JUDGED), out=out / f"{maze} {corridor} {memory}",
-              maze=maze, corridor=corridor, memory=memory, episodes=400 if quick else BUDGETS[maze][corridor], **how)
+        sweep(run, arms, {arm: STEP_SIZES[arm] for arm in arms}, range(SEEN + JUDGED), maze=maze, corridor=corridor,
+              memory=memory, episodes=episodes or BUDGETS[maze][corridor], out=out / f"{maze} {corridor} {memory}", **how)
         for maze, corridor, memory in cells
     ]  # fmt: skip
     return pl.concat(found)

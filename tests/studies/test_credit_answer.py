@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from studies.credit import study
 from studies.credit.answer import ROWS, Answer, credit, write_answer
 from studies.credit.families import FAMILIES as KNOWN
 from studies.credit.methods import FIXED, QUICK, RULE, methods_in
@@ -93,21 +94,6 @@ def test_runs_that_diverge_are_shown_as_such(tmp_path):
     assert (tmp_path / "figures" / "mine.svg").is_file()
 
 
-MINE_PY = """
-from dataclasses import dataclass
-
-import chunked_td as ctd
-from chunked_td.lambdas.step import WHOLE, mixture
-
-
-@dataclass(frozen=True)
-class Squared(ctd.LambdaSource):
-    needs = ctd.Needs.OUTCOME | ctd.Needs.POLICY
-
-    @ctd.kernel
-    def lambda_t(source, step, i):
-        return mixture(step, WHOLE) ** 2
-"""
 FAMILY = """
 from chunked_td import TransitionTable
 from studies.credit.families import Family
@@ -131,7 +117,8 @@ def few(monkeypatch):
 def test_a_method_of_ones_own_is_one_file(tmp_path, capsys, monkeypatch):
     few(monkeypatch)
     mine = tmp_path / "mine.py"
-    mine.write_text(MINE_PY, encoding="utf-8")
+    page = (study.again.HERE / "README.md").read_text(encoding="utf-8")
+    mine.write_text(page.split("```python\n")[1].split("```")[0], encoding="utf-8")
     for _ in range(2):  # the second time nothing is left to run
         credit(method=(mine,), families=("delay",), seeds=6, out=tmp_path / "out")
         assert "Squared and the best single fixed λ" in capsys.readouterr().out

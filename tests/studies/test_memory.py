@@ -59,7 +59,7 @@ def test_claims_follow_the_shares(solved, reaches, networks):
 
 
 def test_it_runs_at_its_smallest_size(tmp_path):
-    table = study.runs(tmp_path, quick=True, quiet=True)
+    table = study.runs(tmp_path, quick=True, episodes=200, quiet=True)
     assert set(table.columns) == set(pl.read_parquet_schema(study.HERE / "runs.parquet"))
     assert set(table["maze"]) == {"passive", "active"}
     assert {claim(table).status for claim in CLAIMS} == {"not run"}

@@ -191,3 +191,11 @@ def test_all_of_it_runs_at_its_smallest_size(tmp_path):
     assert set(table.columns) == set(stored.columns)
     assert {claim(table).status for claim in study.CLAIMS} == {"not run"}
     assert set(study.tables(table)) == {"learned", "informed", "gate"}
+
+
+def test_the_example_of_the_page_runs():
+    page = (study.HERE / "README.md").read_text(encoding="utf-8")
+    found = {}
+    exec(page.split("```python\n")[1].split("```")[0], found)
+    assert found["advantages"].shape == (4, 20)
+    assert 0.0 <= float(found["lambda_policy"]) <= 1.0
