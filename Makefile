@@ -11,7 +11,7 @@ MINUTES ?= 60
 EXTRAS := --extra jax --extra lab
 SHARED := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup test test-all reproduce quick tiny lint format docs wheel bench attack mutants clean
+.PHONY: help setup test test-all reproduce quick tiny lint format docs wheel bench clean
 
 help:
 	@echo "make setup      the locked environment in $(VENV) (every other target does this first)"
@@ -23,8 +23,6 @@ help:
 	@echo "make docs       the documentation in site/, broken links as errors"
 	@echo "make wheel      the wheel in build/wheel: built, checked, installed in bare environments and used there"
 	@echo "make bench      speed against plain Python, NumPy and C"
-	@echo "make attack     hostile files and misuse for MINUTES=$(MINUTES); the table goes to results/attack.md"
-	@echo "make mutants    planted mistakes, each of which a test must catch; the table goes to tools/mutants/TABLE.md"
 
 setup: $(READY)
 
@@ -85,13 +83,6 @@ wheel: $(EXTRA)
 
 bench: $(READY)
 	$(BIN)/chunked-td bench
-
-# Kernels check every index: what would read elsewhere in memory, and pass unseen, is an error.
-attack: $(READY)
-	CHUNKED_TD_BOUNDSCHECK=1 $(BIN)/python -m tools.attack --minutes $(MINUTES) --workers $(WORKERS) --table results/attack.md
-
-mutants: $(READY)
-	$(BIN)/python -m tools.mutants --table tools/mutants/TABLE.md
 
 clean:
 	rm -rf build dist site .pytest_cache .ruff_cache .hypothesis

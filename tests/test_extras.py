@@ -34,8 +34,6 @@ def test_the_extras_are_those_of_the_package():
 
 CALLS = {
     "import chunked_td; chunked_td.NeuralModel": "chunked_td.NeuralModel needs .*'chunked-td\\[jax\\]'",
-    "from chunked_td import deep; deep.RolloutLambda": "chunked_td.deep.RolloutLambda needs .*'chunked-td\\[jax\\]'",
-    "from chunked_td import HistoryCompressor": "needs .*'chunked-td\\[jax\\]'",
     "import chunked_td.integrations.sb3": "needs stable_baselines3: .*'chunked-td\\[sb3\\]'",
     "from chunked_td import fixed_point; fixed_point(None, 0.5)": "fixed_point needs scipy: .*'chunked-td\\[lab\\]'",
 }

@@ -66,7 +66,7 @@ def core_modules():
 
 def needs_jax(module):
     """Networks, what is built on them and the returns of JAX arrays are the only modules that may load JAX."""
-    rooms = ("chunked_td.models.neural.", "chunked_td.compression.", "chunked_td.deep.")
+    rooms = ("chunked_td.models.neural.",)
     files = ("chunked_td.returns._jax", "chunked_td.returns._pallas", "chunked_td.lambdas.on_device")
     return module.startswith(rooms) or module in files
 

@@ -110,14 +110,6 @@ def test_no_page_is_long(document):
 TABLE = re.compile(r"<!-- table: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
-def test_the_tables_of_the_history_compressor_come_from_its_data():
-    from chunked_td.lab.studies.compression.claims import LOAD, all_tables
-
-    folder = ROOT / "results" / "compression"
-    for name, text in all_tables(LOAD(folder)).items():
-        assert (folder / "tables" / f"{name}.md").read_text(encoding="utf-8").strip() == text
-
-
 PAGES_WITH_TABLES = [page for page in DOCUMENTS if "<!-- table: " in page.read_text(encoding="utf-8")]
 
 

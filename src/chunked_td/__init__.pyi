@@ -2,7 +2,6 @@
 
 from chunked_td._numba import kernel as kernel
 from chunked_td.analysis.fixed_points import fixed_point as fixed_point
-from chunked_td.compression import HistoryCompressor as HistoryCompressor
 from chunked_td.envs.compiled import dynamics_of as dynamics_of
 from chunked_td.envs.table import TransitionTable as TransitionTable
 from chunked_td.features import Features as Features

@@ -20,7 +20,6 @@ EXTRAS = {
     "ray": ("ray",),
     "wandb": ("wandb",),
     "tensorboard": ("tensorboardX",),
-    "jax-tasks": ("xminigrid",),
 }
 """Packages that are not in the plain install, by the extra that brings them."""
 

@@ -18,9 +18,9 @@ from chunked_td import cli
 from chunked_td.analysis.exact import ExactModel
 from chunked_td.envs import KeptPercepts
 from chunked_td.envs.t_maze.dynamics import MazeState, t_maze
-from chunked_td.envs.tasks import TMazeTask
 from chunked_td.lab.comparison.arms import ComparisonSettings
 from chunked_td.lab.comparison.running import ComparisonProblem
+from studies.networks.tasks import TMazeTask
 
 
 @pytest.mark.parametrize(

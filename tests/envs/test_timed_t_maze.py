@@ -133,7 +133,7 @@ def test_a_table_with_the_memory_solves_it():
 def test_the_task_for_networks_is_the_same_maze(active):
     """All action sequences with both goals, in one program."""
     jax, corridor = pytest.importorskip("jax"), 2
-    from chunked_td.envs.tasks import TimedTMazeTask
+    from studies.networks.tasks import TimedTMazeTask
 
     task, horizon = TimedTMazeTask(corridor, active), corridor + (3 if active else 1)
     every = np.array(list(itertools.product(range(4), repeat=horizon)))

@@ -116,26 +116,3 @@ def _diagnostics(runs: int, record_at: np.ndarray, rng: np.random.Generator) -> 
         found[f"calibration_observed_{b}"] = np.clip(middle + 0.03 * rng.normal(size=len(time)), 0, 1)
         found[f"calibration_count_{b}"] = np.full(len(time), 10.0 * (b + 1))
     return found
-
-
-def fake_agents(protocols, path: Path, monkeypatch) -> Store:
-    """The store of deep protocols, run with made-up learning curves."""
-    from chunked_td.lab.running.plan import SweepOptions
-    from chunked_td.lab.running.reproduce import RunOptions, run_protocols
-    from chunked_td.lab.studies.deep.runner import AgentRunner
-
-    rng = np.random.default_rng(1)
-
-    def run(self, program, threads, report):
-        found = []
-        for batch in program:
-            shape = (len(batch.pairs), len(batch.record_at))
-            judged = np.repeat((batch.seeds >= self.tuning)[:, None], shape[1], 1)
-            curves = {name: rng.random(shape) for name in ("score", "returns", "mean_lambda")}
-            found.append(batch.columns({**curves, "judged": judged}))
-        return found
-
-    monkeypatch.setattr(AgentRunner, "run", run)
-    monkeypatch.setattr(AgentRunner, "packages", lambda self, batch: ())
-    assert run_protocols(protocols, SweepOptions("smoke"), path / "run", RunOptions(quiet=True)) == 0
-    return Store.read(path / "run")

@@ -25,6 +25,10 @@ MOVED = {
     "three-scores": "credit",
     "linear-key-to-door": "linear_key_to_door",
     "memory-marks": "memory",
+    "deep": "networks",
+    "hidden": "networks",
+    "luck": "networks",
+    "compression": "history_compression",
     "tokens": "tokens",
 }
 """Studies of the stored verdicts, and the folder that has their claims now."""

@@ -1,4 +1,4 @@
-"""The command `chunked-td`: reproduce, report, train, compare, explain, deep, claims, bench.
+"""The command `chunked-td`: reproduce, report, train, compare, explain, claims, bench.
 
 One file per command. Imports stay inside the commands, so that each starts quickly, and so that an interrupt during an
 import ends like any other.
@@ -15,7 +15,7 @@ from typing import Any
 
 from chunked_td._interrupt import is_behind, restore
 
-COMMANDS = ("reproduce", "report", "claims", "train", "compare", "explain", "deep", "bench")
+COMMANDS = ("reproduce", "report", "claims", "train", "compare", "explain", "bench")
 """Each is a class of the same name in its own file."""
 
 _HELP = """usage: chunked-td COMMAND [OPTIONS]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -37,7 +37,6 @@ class Train(ProblemOptions):
 
     For example:
         chunked-td train my_maze.py --learner SarsaLambda --lambda 0.9 --episodes 500
-        chunked-td train CartPole-v1 --network ppo --steps 50000
     """
 
     env: Annotated[tyro.conf.Positional[str], ENV]
@@ -45,20 +44,12 @@ class Train(ProblemOptions):
     learner: Annotated[str | None, LEARNER, tyro.conf.arg(help=_LEARNERS)] = None
     episodes: int = 5_000
     """Episodes to train for."""
-    network: Literal["ppo", "sarsa", "q", "actor-critic"] | None = None
-    """Learn with networks, which read real numbers as they are, not with a table; needs the extra jax."""
-    steps: int | None = None
-    """With --network: transitions to train for, instead of episodes; default: 50,000. ppo trains whole rollouts."""
-    copies: int | None = None
-    """With --network: copies of the environment to learn in; default: 8 for ppo, else 1."""
-    normalise: bool | None = None
-    """With --network: normalise observations and rewards by running means and deviations; default: with ppo."""
     step_size: float | None = None
-    """α; default: 0.1; with networks 0.001 for ppo, else 0.3."""
+    """α; default: 0.1."""
     discount: float | None = None
     """γ; default: 0.99."""
     lambda_: Annotated[float | None, tyro.conf.arg(name="lambda")] = None
-    """λ of the fixed-λ learners; networks: default 0.95 for ppo, else 0.8."""
+    """λ of the fixed-λ learners."""
     lambda_source: str | None = None
     """Where λ comes from: an id such as expected or value, a number, or a Python file of yours (mine.py or
     mine.py:MyLambda); default: the learner's own. With +mature, +lineage or +luck behind it: see the guide's Rivals."""
@@ -75,11 +66,6 @@ class Train(ProblemOptions):
 
     def run(self) -> int:
         """Train, save, and print how it went."""
-        if self.network is not None:
-            from chunked_td.cli._networks import train_networks
-
-            return train_networks(self)
-        _refuse({name: getattr(self, name) for name in ("steps", "copies", "normalise")}, "goes with --network")
         from chunked_td.lab.running.live_logging import listeners
 
         check_counts(self, "episodes", "max_steps")

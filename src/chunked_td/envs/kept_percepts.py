@@ -22,7 +22,7 @@ class KeptPercepts(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorA
 
     where the transition itself is counted afterwards. What was never seen has probability 0. The first percept of
     an episode is always kept, and the memory is empty before it. This is the history compressor's rule
-    (`chunked_td.compression`) with the simplest predictor there is: it looks back one percept. The counts are kept
+    with the simplest predictor there is: it looks back one percept. The counts are kept
     over episodes; the memory starts anew with each.
 
     Observations are `MultiDiscrete([n] + [n + 1] * slots)`, where n is the number of percepts: the percept, and then

@@ -19,8 +19,7 @@ class TMazeEnv(DynamicsEnv):
     ## Description
     The signal at the start says which of two arms pays. Then comes a corridor that shows nothing of it, and a junction.
     What is shown at the junction is the same in both cases, so a learner without a memory can do no better than guess.
-    `chunked_td.envs.KeptPercepts` is such a memory, for learners with tables; `chunked_td.deep.memory` is one for
-    learners with networks, and `chunked_td.envs.tasks.TMazeTask` is this maze for them.
+    `chunked_td.envs.KeptPercepts` is such a memory, for learners with tables.
 
     ## Action space
     `Discrete(3)`: 0 forward, 1 up, 2 down. Forward leads along the corridor, up and down lead from the junction into

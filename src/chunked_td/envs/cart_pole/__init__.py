@@ -1,1 +1,0 @@
-"""CartPole: JAX."""

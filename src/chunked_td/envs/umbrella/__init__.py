@@ -1,1 +1,0 @@
-"""Umbrella: JAX."""

@@ -1,1 +1,0 @@
-"""The history compressor against single networks."""

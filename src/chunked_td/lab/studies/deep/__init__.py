@@ -1,1 +1,0 @@
-"""Networks, a λ per step: fixed λ and every source on every task."""

@@ -1,1 +1,0 @@
-"""Hidden state: memory, and λ from the history."""

@@ -1,0 +1,1 @@
+"""History compression: two levels of recurrent networks, put to the test."""

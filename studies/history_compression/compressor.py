@@ -1,0 +1,397 @@
+"""`HistoryCompressor`: fit, compress and decompress sequences of symbols (Sec. 2.2 and Figure 1).
+
+What is kept of a sequence is what reaches the highest level: with two levels, what the lower one failed to predict,
+each symbol with its time, and `end`. With the predictors at hand the sequence can be had back from that, symbol by
+symbol.
+
+Its description length is the number of bits that an ideal code takes for what was kept, if the highest level
+predicts it:
+
+    bits = symbol_bits + time_bits
+    symbol_bits = Σᵢ −log₂ P(symbol of item i | items before i)
+    time_bits   = Σᵢ −log₂ P(times of item i | items before i)
+
+over all kept items i, `end` among them, with P from the predictor of the highest level: its cross-entropy on what
+was kept, and on the positions at which it was kept. The predictors themselves are not counted. With one level
+everything is kept, there are no times, and the description length is the cross-entropy of the sequence.
+
+A decoder has to make exactly the predictions that the encoder made. Rounding differs between programs, and a prediction
+between two nearly equal symbols can turn on it. So both run the same compiled program (`replay`): it walks through the
+items one by one, and takes an item from its input where one is given and from its own prediction where none is. The
+encoder gives all items, the decoder those that were kept. Arrays are padded to a power of two, from 16 on, and both
+sides know the length, so the shapes are the same as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chunked_td._checks import check_choice, check_flag, check_not_negative, check_positive, check_unit, check_whole
+from studies.history_compression.passing_up import CRITERIA, Criterion, goes_up, must_go_up, put_back, take_up
+from studies.history_compression.predictor import CELLS, Predictor, Shape, log_probabilities, modes, perturbation
+from studies.history_compression.training import Level, Plan, start_runs, train_runs
+
+END = "<end>"
+"""What closes every sequence, where a symbol is to be shown."""
+LONGEST = 1 << 24
+"""Items of a sequence that `decompress` gives back, at most: a few crafted rows could ask for any memory."""
+
+
+@dataclass(frozen=True)
+class LevelReading:
+    """What one level read, and what it made of it. One entry per item; the last item is `end`.
+
+    Attributes:
+      positions: where the items stand in the sequence, counted from 0; `end` stands after the last symbol.
+      symbols, predicted: the symbols, and those that the level predicted; `END` for `end`.
+      probabilities: of the items that came, times included.
+      keep: which items go up to the next level, or would if there were one.
+      states: the hidden states from which the items were predicted, float32[n, hidden].
+    """
+
+    positions: np.ndarray
+    symbols: list[Any]
+    predicted: list[Any]
+    probabilities: np.ndarray
+    keep: np.ndarray
+    states: np.ndarray
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """What is kept of a sequence, and how well the levels predicted it.
+
+    `items` alone is what `HistoryCompressor.decompress` needs: int32[k, levels], one row per kept item with the number
+    of its symbol (`end` is the size of the alphabet) and its times, lowest level first.
+
+    Attributes:
+      positions, symbols: what was kept; `end` is left out.
+      items: the same with `end` and as numbers.
+      length: of the sequence.
+      predictions: what the lowest level predicted at each position of the sequence.
+      probabilities: the probability it gave to what came there.
+      symbol_bits, time_bits: the two parts of the description length (see the module).
+      readings: everything, level by level.
+    """
+
+    positions: np.ndarray
+    symbols: list[Any]
+    items: np.ndarray
+    length: int
+    predictions: list[Any]
+    probabilities: np.ndarray
+    symbol_bits: float
+    time_bits: float
+    readings: tuple[LevelReading, ...]
+
+    @property
+    def bits(self) -> float:
+        """The description length: symbol_bits + time_bits."""
+        return self.symbol_bits + self.time_bits
+
+
+class HistoryCompressor:
+    """Levels of recurrent predictors, each of which reads only what the one below failed to predict.
+
+    Args:
+      levels: how many; with one, nothing is dropped.
+      hidden: units of the recurrent state of each level. cell: "gru" (gated) or "tanh" (plain).
+      criterion: what goes up: "threshold", "hard" or "sampled" (see `criteria`).
+      threshold: for "threshold", the probability below which an item goes up in any case.
+      window: items per gradient. online: an update per window, or one per batch (see `training`).
+      settled: train each level on what the level below fails to predict after its updates, which is what `compress`
+        passes up; False for what it failed on while it learned, as the study has it (see `training`).
+      learning_rate: of Adam.
+      automatize: weight of the loss by which a level learns to predict the state of the level above; 0 for none.
+      time_bits: binary digits of a time.
+      alphabet: all symbols there can be, any hashable values; None takes those of the sequences of the first `fit`.
+      seed: fixes the initial networks, the order of training and the draws of "sampled".
+    """
+
+    def __init__(
+        self,
+        levels: int = 2,
+        *,
+        hidden: int = 32,
+        cell: str = "gru",
+        criterion: str = "threshold",
+        threshold: float = 0.75,
+        window: int = 10,
+        online: bool = True,
+        settled: bool = True,
+        learning_rate: float = 0.01,
+        automatize: float = 0.0,
+        time_bits: int = 16,
+        alphabet: Iterable[Hashable] | None = None,
+        seed: int = 0,
+    ) -> None:
+        check_whole("levels", levels, 1, 16)
+        check_whole("hidden", hidden, 1)
+        check_whole("window", window, 1)
+        check_whole("time_bits", time_bits, 1, 30)
+        check_whole("seed", seed, 0, 2**31 - 1)
+        check_choice("cell", cell, CELLS)
+        check_choice("criterion", criterion, CRITERIA)
+        if not 0.0 < check_unit("threshold", threshold) < 1.0:
+            raise ValueError(f"threshold must be between 0 and 1, both excluded, got {threshold!r}")
+        check_positive("learning_rate", learning_rate)
+        check_not_negative("automatize", automatize)
+        self.levels, self.hidden, self.cell, self.time_bits = levels, hidden, cell, time_bits
+        self.criterion, self.window, self.online = Criterion(criterion, float(threshold)), window, bool(online)
+        self.settled = check_flag("settled", settled)
+        self.learning_rate, self.automatize, self.seed = float(learning_rate), float(automatize), seed
+        self.alphabet: list[Any] | None = None
+        self.batches_seen = 0
+        if alphabet is not None:
+            self._begin(alphabet)
+
+    def _begin(self, alphabet: Iterable[Hashable]) -> None:
+        """Numbers the symbols and makes fresh networks."""
+        found = list(alphabet)
+        for symbol in found:
+            if not _is_hashable(symbol):
+                raise ValueError(
+                    f"alphabet has the symbol {symbol!r}; it takes hashable values, such as numbers or strings"
+                )
+        symbols = list(dict.fromkeys(found))
+        if not symbols:
+            raise ValueError("alphabet is empty; it takes at least one symbol")
+        self.alphabet, self._number = symbols, {symbol: i for i, symbol in enumerate(symbols)}
+        above = [self.automatize > 0 and level < self.levels - 1 for level in range(self.levels)]
+        shapes = tuple(
+            Shape(len(symbols), level, self.hidden, self.cell, self.time_bits, above[level])
+            for level in range(self.levels)
+        )
+        foresight = self.automatize if self.levels > 1 else 0.0
+        self._plan = Plan(shapes, self.criterion, self.window, self.online, foresight, settled=self.settled)
+        self._levels = start_runs(self._plan, self._key()[None])
+
+    def _key(self) -> jax.Array:
+        return jax.random.key(self.seed)
+
+    def fit(
+        self,
+        sequences: Iterable[Sequence[Hashable]],
+        *,
+        epochs: int = 1,
+        batch_size: int = 1,
+        shuffle: bool = True,
+        anneal: bool = True,
+    ) -> HistoryCompressor:
+        """Trains all levels; a further call goes on where the last one ended.
+
+        Args:
+          sequences: of any lengths. A string is a sequence of characters. Empty sequences are allowed: they teach that
+            a sequence may end at once.
+          epochs: how often each sequence is read.
+          batch_size: sequences that are trained on together; the last batch of an epoch is filled with its first.
+          shuffle: a new order in every epoch.
+          anneal: let the learning rate fall over the epochs of this call, in a straight line, to a tenth: late updates
+            then no longer undo what earlier ones taught.
+        """
+        if isinstance(sequences, (str, bytes)):
+            raise ValueError(f"sequences is {sequences!r}; it takes a list of sequences, such as [{sequences!r}]")
+        sequences = [_listed(sequence, f"sequences[{i}]") for i, sequence in enumerate(_listed(sequences, "sequences"))]
+        check_whole("epochs", epochs, 1)
+        check_whole("batch_size", batch_size, 1)
+        if not sequences:
+            raise ValueError("sequences is empty; it takes at least one sequence")
+        if self.alphabet is None:
+            self._begin(symbol for sequence in sequences for symbol in sequence)
+        numbered = [self._numbers(sequence, f"sequences[{i}]") for i, sequence in enumerate(sequences)]
+        items, counts = stacked(numbered)
+        generator = np.random.default_rng([self.seed, self.batches_seen])
+        for epoch in range(epochs):
+            order = generator.permutation(len(items)) if shuffle else np.arange(len(items))
+            rows = np.resize(order, (-(-len(order) // batch_size), batch_size))
+            fallen = 0.9 * epoch / max(epochs - 1, 1) if check_flag("anneal", anneal) else 0.0
+            self._train(items[rows], counts[rows], self.learning_rate * (1.0 - fallen))
+        return self
+
+    def _train(self, items: np.ndarray, counts: np.ndarray, learning_rate: float) -> None:
+        """One epoch: items int32[batches, S, n, 1], counts int32[batches, S]."""
+        key = jax.random.fold_in(self._key(), 1 + self.batches_seen)[None]
+        rate = jnp.full(1, learning_rate)
+        self._levels, _ = train_runs(self._plan, self._levels, items[None], counts[None], rate, key)
+        self.batches_seen += len(items)
+
+    def compress(self, sequence: Sequence[Hashable]) -> Compressed:
+        """What has to be kept of a sequence, and how well it was predicted. Needs `fit`, or an `alphabet`."""
+        items = self._numbers(_listed(sequence, "sequence"), "sequence")[:, None]
+        levels = self._trained()
+        length, positions = len(items) - 1, np.arange(len(items))
+        replays, readings = [], []
+        for number, level in enumerate(levels):
+            said = replay(level.predictor, self.criterion, items, np.ones(len(items), bool), self._draws(number))
+            replays.append(said)
+            readings.append(self._reading(said, positions))
+            if number < self.levels - 1:
+                items, positions = take_up(items, said.keep), positions[said.keep]
+        top, lowest = replays[-1], readings[0]
+        if not all(np.isfinite(said.log_symbol).all() and np.isfinite(said.log_times).all() for said in replays):
+            raise ValueError(
+                f"the compressor's predictions are not finite numbers: training diverged with learning_rate "
+                f"{self.learning_rate!r}; train another with a smaller one"
+            )
+        return Compressed(
+            positions=positions[:-1],
+            symbols=readings[-1].symbols[:-1],
+            items=items,
+            length=length,
+            predictions=lowest.predicted[:-1],
+            probabilities=lowest.probabilities[:-1],
+            symbol_bits=_bits(top.log_symbol),
+            time_bits=_bits(top.log_times),
+            readings=tuple(readings),
+        )
+
+    def decompress(self, compressed: Compressed | np.ndarray) -> list[Any]:
+        """The sequence, from what `compress` kept of it: a `Compressed`, or its `items` alone."""
+        alphabet, levels = self._known(), self._trained()
+        items = compressed.items if isinstance(compressed, Compressed) else np.asarray(compressed)
+        self._check_items(items)
+        for number in reversed(range(self.levels - 1)):
+            if (length := int(np.sum(items[:, -1], dtype=np.int64)) + len(items)) > LONGEST:
+                raise ValueError(f"compressed describes {length:,} items; decompress takes at most {LONGEST:,}")
+            below, given = put_back(items)
+            items = replay(levels[number].predictor, self.criterion, below, given, self._draws(number)).items
+        if np.any(items[:-1, 0] >= len(alphabet)):
+            raise ValueError("compressed leads to an end before its last item: another compressor made it, or none did")
+        return [alphabet[number] for number in items[:-1, 0]]
+
+    def _numbers(self, sequence: list[Any], name: str) -> np.ndarray:
+        """Symbols as numbers, closed by `end`: int32[n + 1]."""
+        known = self._known()
+        for place, symbol in enumerate(sequence):
+            if not _is_hashable(symbol) or symbol not in self._number:
+                few = ", ".join(map(repr, known[:8])) + (", …" if len(known) > 8 else "")
+                raise ValueError(f"{name}[{place}] is {symbol!r}; it takes a symbol of the alphabet: {few}")
+        return np.array([*(self._number[symbol] for symbol in sequence), len(known)], np.int32)
+
+    def _known(self) -> list[Any]:
+        """The alphabet, or an error where there is none yet."""
+        if self.alphabet is None:
+            raise ValueError("the compressor has no alphabet yet; call fit(sequences), or give alphabet= at the start")
+        return self.alphabet
+
+    def _trained(self) -> tuple[Level, ...]:
+        return jax.tree.map(lambda array: array[0], self._levels)
+
+    def _draws(self, level: int) -> jax.Array:
+        """The key of the draws of "sampled" at a level: the same for every sequence, and for encoder and decoder."""
+        return jax.random.fold_in(jax.random.fold_in(self._key(), 0), level)
+
+    def _reading(self, said: Replayed, positions: np.ndarray) -> LevelReading:
+        names = [*self._known(), END]
+        return LevelReading(
+            positions=positions,
+            symbols=[names[number] for number in said.items[:, 0]],
+            predicted=[names[number] for number in said.predicted[:, 0]],
+            probabilities=np.exp(said.log_symbol + said.log_times),
+            keep=said.keep,
+            states=said.states,
+        )
+
+    def _check_items(self, items: np.ndarray) -> None:
+        end = len(self._known())
+        shaped = items.ndim == 2 and items.shape[1] == self.levels and len(items) and items.dtype.kind in "iu"
+        most = 1 << self.time_bits
+        if (
+            not shaped
+            or items[-1, 0] != end
+            or items.min() < 0
+            or items[:, 0].max() > end
+            or items[:, 1:].max(initial=0) >= most
+        ):
+            raise ValueError(
+                f"compressed is an array {items.dtype}{list(items.shape)}; it takes what compress gave: "
+                f"int32[kept, {self.levels}], symbols below {end}, the last row's symbol {end}, times below {most:,}"
+            )
+
+
+def _listed(given: Any, name: str) -> list[Any]:
+    if not isinstance(given, Iterable):
+        raise ValueError(f"{name} is {given!r}; it takes a list, a string, an array or the like")
+    return list(given)
+
+
+def _is_hashable(symbol: Any) -> bool:
+    try:
+        hash(symbol)
+    except TypeError:
+        return False
+    return True
+
+
+def stacked(numbered: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Sequences of different lengths in one array: int32[sequences, room, 1], and their lengths with `end`."""
+    counts = np.array([len(sequence) for sequence in numbered], np.int32)
+    items = np.zeros((len(numbered), 1 << int(counts.max() - 1).bit_length(), 1), np.int32)
+    for row, sequence in zip(items, numbered, strict=True):
+        row[: len(sequence), 0] = sequence
+    return items, counts
+
+
+def _bits(log_p: np.ndarray) -> float:
+    """Σ −log₂ P from natural logarithms, in double precision."""
+    return float(max(0.0, -np.sum(log_p, dtype=np.float64) / math.log(2.0)))
+
+
+class Replayed(NamedTuple):
+    """What a level says about each of n items."""
+
+    items: np.ndarray  # int32[n, 1 + level], with dropped ones put back
+    predicted: np.ndarray  # int32[n, 1 + level], the predictions
+    log_symbol: np.ndarray  # float32[n], ln P of the symbol
+    log_times: np.ndarray  # float32[n], ln P of the times
+    keep: np.ndarray  # bool[n], what goes up
+    states: np.ndarray  # float32[n, hidden], from which each item is predicted
+
+
+def replay(
+    predictor: Predictor, criterion: Criterion, items: np.ndarray, given: np.ndarray, key: jax.Array
+) -> Replayed:
+    """A level on one sequence, item by item.
+
+    Args:
+      items: int32[n, 1 + level], n ≥ 1; only those given are looked at. given: bool[n].
+      key: for the criterion "sampled"; encoder and decoder need the same.
+    """
+    n = len(items)
+    room = max(16, 1 << (n - 1).bit_length())
+    padded = np.zeros((room, items.shape[1]), np.int32)
+    padded[:n] = items
+    known = np.zeros(room, bool)
+    known[:n] = given
+    walked = _walk(criterion, predictor, padded, known, np.int32(n), key)
+    return Replayed(*(np.asarray(array)[:n] for array in walked))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _walk(
+    criterion: Criterion, predictor: Predictor, items: jax.Array, given: jax.Array, count: jax.Array, key: jax.Array
+) -> Replayed:
+    shape = predictor.shape
+
+    def step(carry: Any, now: Any) -> Any:
+        state, previous = carry
+        item, is_given, position = now
+        state = predictor.step(state, predictor.drive(previous))
+        logits = predictor.logits(state)
+        noise = perturbation(shape, jax.random.fold_in(key, position)) if criterion.kind == "sampled" else 0.0
+        predicted = modes(shape, logits + noise)
+        item = jnp.where(is_given, item, predicted)
+        keep = goes_up(criterion, shape, logits, item, noise) | must_go_up(shape, position, count)
+        said = Replayed(item, predicted, *log_probabilities(shape, logits, item), keep, state)  # type: ignore[arg-type]
+        return (state, item), said
+
+    first = (predictor.initial_state(1)[0], predictor.initial_item(1)[0])
+    return jax.lax.scan(step, first, (items, given, jnp.arange(len(items))))[1]

@@ -1,0 +1,88 @@
+"""Which items go up to the next level, and with what time (Sec. 2.2; Schmidhuber 1992).
+
+A level predicts every item it reads. An item that it failed to predict goes up; the others are dropped, because they
+can be predicted again. Three criteria say what a failure is. Let ŷ be the prediction and p the probability of the
+item y that came:
+
+    hard        ŷ is the most probable item; y goes up if ŷ ≠ y.
+    threshold   as before; y also goes up if p < threshold.
+    sampled     ŷ is drawn from the model; y goes up if ŷ ≠ y, which has probability 1 − p exactly.
+
+In all three a dropped item equals its prediction, so whoever has the predictor can put it back: for "sampled", with
+the same random key. The last item of a sequence, `end`, always goes up: it carries the time at which all levels
+stop. So does every item at a position of the form k · 2^time_bits − 1, because a longer time could not be written
+down.
+
+Chunked-TD keeps states by the third rule, with the terminal state always kept (Sec. 3.1).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from studies.history_compression.predictor import Shape, log_probabilities, modes
+
+CRITERIA = ("hard", "threshold", "sampled")
+
+
+class Criterion(NamedTuple):
+    """Which items count as failed. `threshold`: the probability below which an item goes up, whatever was predicted."""
+
+    kind: str = "hard"
+    threshold: float = 0.9
+
+    @property
+    def least_log_probability(self) -> float:
+        """The logarithm of the probability below which every item goes up."""
+        return math.log(self.threshold) if self.kind == "threshold" else -math.inf
+
+
+def goes_up(
+    criterion: Criterion, shape: Shape, logits: jax.Array, items: jax.Array, noise: jax.Array | float
+) -> jax.Array:
+    """Whether the level failed to predict each item: bool[...]. Args: noise: `perturbation` for "sampled", else 0."""
+    failed = jnp.any(modes(shape, logits + noise) != items, -1)
+    log_p = sum(log_probabilities(shape, logits, items))
+    return failed | (log_p < criterion.least_log_probability)
+
+
+def must_go_up(shape: Shape, position: jax.Array, count: jax.Array) -> jax.Array:
+    """Whether an item goes up whatever was predicted: it is the last, or the time would become too long to write."""
+    full = (position + 1) % (1 << shape.time_bits) == 0
+    return (position == count - 1) | full
+
+
+def pass_up(items: jax.Array, keep: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The items of the level above, those kept with the number of items dropped before each, and how many they are.
+
+    int32[n, 1 + level] becomes int32[n, 2 + level], filled from the front; `keep` is False after the sequence's end.
+    """
+    n = items.shape[0]
+    position = jnp.arange(n, dtype=jnp.int32)
+    latest = jax.lax.cummax(jnp.where(keep, position, -1))
+    before = jnp.concatenate([jnp.full(1, -1, jnp.int32), latest[:-1]])
+    timed = jnp.concatenate([items, (position - before - 1)[:, None]], 1)
+    place = jnp.where(keep, jnp.cumsum(keep) - 1, n)
+    return jnp.zeros_like(timed).at[place].set(timed, mode="drop"), jnp.sum(keep, dtype=jnp.int32)
+
+
+def take_up(items: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """`pass_up` of one sequence in NumPy, for any length: int32[n, 1 + level] to int32[kept, 2 + level]."""
+    place = np.flatnonzero(keep)
+    dropped = np.diff(place, prepend=-1) - 1
+    return np.column_stack([items[place], dropped]).astype(np.int32)
+
+
+def put_back(items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The reverse of `take_up`: (int32[n, 1 + level], zeros where an item was dropped; bool[n], where one was kept)."""
+    place = np.cumsum(items[:, -1] + 1) - 1
+    below = np.zeros((int(place[-1]) + 1, items.shape[1] - 1), np.int32)
+    below[place] = items[:, :-1]
+    kept = np.zeros(len(below), bool)
+    kept[place] = True
+    return below, kept

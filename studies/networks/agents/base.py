@@ -1,0 +1,104 @@
+"""What both kinds of agents share: how they read tasks and memories, and what they count."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from studies.networks.lambdas.base import DeepLambda, Q, SourceSizes, V
+
+BINS = 10
+"""Of the histogram of λ."""
+
+
+@dataclass(frozen=True)
+class DeepAgent:
+    """An agent on a task with a λ source, all fixed at compile time. A run is a function of its seed.
+
+    Attributes:
+      task: a `JaxTask`. source: a `DeepLambda`. settings: `StreamingSettings` or `PpoSettings`.
+    """
+
+    task: Any
+    source: DeepLambda
+    settings: Any
+
+    @property
+    def bootstrap(self) -> str:
+        """What λ may depend on."""
+        return V
+
+    def sizes(self, batch: int = 1) -> SourceSizes:
+        """What the run's λ source must know."""
+        memory, space, hidden = self.settings.memory, self.task.space, self.settings.hidden
+        inputs = space.n_inputs if memory is None else memory.n_inputs(space.n_inputs)
+        features = hidden[-1] if hidden else inputs
+        return SourceSizes(inputs, features, space.nvec, self.task.n_actions, self.bootstrap, batch, memory is not None)
+
+    def start_model(self, key: jax.Array) -> Any:
+        """The memory's percept model; nothing without a memory."""
+        percepts, memory = dataclasses.replace(self.sizes(), inputs=self.task.space.n_inputs), self.settings.memory
+        return () if memory is None else memory.model.init(key, percepts)
+
+    def start_luck(self) -> Any:
+        """The number of draws per TD error as a number of the run; nothing where there is one."""
+        return jnp.asarray(self.settings.luck, jnp.int32) if self.settings.luck > 1 else ()
+
+    def begin(self, model: Any, observation: jax.Array) -> tuple[jax.Array, Any]:
+        """What is read in the first state of an episode, and what is remembered."""
+        inputs, memory = self.task.space.inputs(observation), self.settings.memory
+        if memory is None:
+            return inputs, ()
+        recall = memory.begin(model, inputs, self.task.n_actions)
+        return memory.read(recall), recall
+
+    def arrive(self, model: Any, recall: Any, action: jax.Array, observation: jax.Array) -> tuple[jax.Array, Any]:
+        """What is read after an action, and what is remembered."""
+        inputs, memory = self.task.space.inputs(observation), self.settings.memory
+        if memory is None:
+            return inputs, ()
+        recall = memory.arrive(model, recall, action, inputs, self.task.space.codes(observation))
+        return memory.read(recall), recall
+
+    def draw_groups(self) -> jax.Array:
+        """Of the further draws that the source asks for, which share an action: all for Q, three at a time for V."""
+        samples = _samples(self.source)
+        return jnp.arange(samples) // (samples if self.bootstrap == Q else 3)
+
+
+def _samples(source: Any) -> int:
+    """How many draws a source, or any of those in it, asks for."""
+    return max([getattr(source, "samples", 0), *map(_samples, getattr(source, "sources", ()))])
+
+
+class RunTally(NamedTuple):
+    """Sums since the tally was begun; arrays [] per run."""
+
+    episodes: jax.Array
+    score: jax.Array  # sum over episodes that ended
+    returns: jax.Array  # likewise
+    length: jax.Array
+    steps: jax.Array
+    lambda_: jax.Array  # sum over steps
+    histogram: jax.Array  # float32[BINS], steps by λ
+    square_error: jax.Array  # sum of squared TD errors
+
+
+def new_tally() -> RunTally:
+    """All zero."""
+    return RunTally(*[jnp.zeros(())] * 6, histogram=jnp.zeros(BINS), square_error=jnp.zeros(()))
+
+
+def count(
+    tally: RunTally, ended: jax.Array, score: Any, returns: Any, length: Any, lambda_: jax.Array, error: jax.Array
+) -> RunTally:
+    """Add steps; arguments are arrays of one shape. `returns` and `length` are those of the episodes so far."""
+    over = ended.astype(jnp.float32)
+    bins = jnp.clip(jnp.floor(lambda_ * BINS), 0, BINS - 1).astype(jnp.int32).reshape(-1)
+    finished = (jnp.sum(over), *(jnp.sum(over * x) for x in (score, returns, length)))
+    steps = (ended.size, jnp.sum(lambda_), jnp.sum(jax.nn.one_hot(bins, BINS), 0), jnp.sum(error**2))
+    return RunTally(*(total + new for total, new in zip(tally, (*finished, *steps), strict=True)))

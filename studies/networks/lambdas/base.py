@@ -1,0 +1,174 @@
+"""What a λ source for function approximation is: trained on transitions, it says λ of the states that they leave.
+
+A source is a frozen dataclass of settings with pure functions; its state is a pytree. Agents call
+
+    state = source.learn(state, transitions)       # the model learns first (the timing contract) …
+    lambda_ = source.lambdas(state, transitions)   # … then says λ of the states that the transitions leave, [T, B]
+    state = source.after(state, credit)            # streaming only: what became of it
+
+with T = B = 1 in streaming learners and whole rollouts in PPO. Everything maps over runs with `jax.vmap`.
+
+**What may λ depend on?** Where the bootstrap is V, on the state x alone; where it is Q, on (x, a). Otherwise the fixed
+point is not the value of the policy. Sources in this room keep to that in the limit, except
+
+- `DeepPercepts(form="realised")`, the form of the paper, and `DeepTrueModel(form="realised")`: λ depends on what came.
+  They are there for comparison;
+- `DeepRecurrent`: λ depends on the history, and in its realised form on what came, too.
+
+"In the limit", because a source that learns a model learns from a transition before it says λ of it. So the next state
+enters λ through that one update, the less the smaller the model's step size. It is not nothing where next values are
+skewed: a value kernel that learns first gives a mean TD error other than 0 (`docs/experiments/learn_first.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+V, Q = "v", "q"
+"""What is bootstrapped from: state values or action values."""
+
+
+@dataclass(frozen=True)
+class SourceSizes:
+    """What a source must know to build its state.
+
+    Attributes:
+      inputs: numbers of an encoded observation. features: of the critic's features. nvec: values per code.
+      n_actions: 0 where the policy is not known; models then leave actions out.
+      bootstrap: "v" or "q". batch: B, environments side by side. memory: whether transitions hold `recalled`.
+    """
+
+    inputs: int
+    features: int
+    nvec: tuple[int, ...]
+    n_actions: int
+    bootstrap: str = V
+    batch: int = 1
+    memory: bool = False
+
+
+class NextDraws(NamedTuple):
+    """K further draws of the next state from the true model, [T, B, K, ...]."""
+
+    codes: jax.Array  # int32[T, B, K, C]
+    next_value: jax.Array  # float32[T, B, K], 0 where terminal
+    group: jax.Array  # int32[T, B, K]; draws of one group follow one action, drawn once
+
+
+class Transitions(NamedTuple):
+    """Transitions [T, B, ...] as sources see them."""
+
+    inputs: jax.Array  # float32[T, B, inputs], encoded x_t
+    next_inputs: jax.Array
+    features: jax.Array  # float32[T, B, features], what the critic makes of x_t; constants
+    next_features: jax.Array
+    codes: jax.Array  # int32[T, B, C]
+    next_codes: jax.Array
+    action: jax.Array  # int32[T, B]
+    policy: jax.Array  # float32[T, B, A], π(·|x_t)
+    reward: jax.Array  # float32[T, B]
+    next_value: jax.Array  # float32[T, B], the bootstrap B(x_{t+1}); 0 where terminal
+    value: jax.Array  # float32[T, B], V(x_t) or Q(x_t, a_t)
+    td_error: jax.Array  # float32[T, B]
+    start: jax.Array  # bool[T, B], x_t is the first state of an episode
+    terminated: jax.Array  # bool[T, B]
+    valid: jax.Array  # float32[T, B], 0 where a transition teaches nothing
+    discount: jax.Array  # float32[]
+    draws: NextDraws | None = None
+    state_value: jax.Array | None = None  # float32[T, B], V(x_t) where `value` is Q(x_t, a_t)
+    recalled: tuple[jax.Array, jax.Array] | None = None  # (realised, expected) [T, B], from the agent's own memory
+    mix: jax.Array | None = None  # float32[T, B, A'], weights of B(x_t) in the critic; streaming learners only
+    next_mix: jax.Array | None = None  # the same for B(x_{t+1})
+
+
+class StreamCredit(NamedTuple):
+    """What a streaming learner did with λ. Pytrees have the shape of the critic's parameters."""
+
+    trace_before: Any  # before the decay
+    trace: Any  # after decay and gradient
+    gradient: Any  # of the value that was updated
+    td_error: jax.Array
+    step_size: jax.Array  # of this update
+    discount: jax.Array
+    ended: jax.Array  # bool[], the trace is cleared after this update
+
+
+@dataclass(frozen=True)
+class DeepLambda:
+    """A λ source for function approximation. Subclasses say `init`, `lambdas`, and what else they need.
+
+    Attributes:
+      needs_draws: whether λ needs `Transitions.draws`.
+      needs_codes: whether it predicts the codes of percepts, and so learns only where the next percept is known.
+      needs_memory: whether λ needs more than one transition: a rollout, or an agent with a memory.
+      streaming_only: whether it learns in `after` only, so that rollouts teach it nothing.
+    """
+
+    needs_draws: ClassVar[bool] = False
+    needs_codes: ClassVar[bool] = False
+    needs_memory: ClassVar[bool] = False
+    streaming_only: ClassVar[bool] = False
+
+    def init(self, key: jax.Array, sizes: SourceSizes) -> Any:
+        """A fresh state."""
+        raise NotImplementedError
+
+    def with_parameters(self, state: Any, parameters: Any) -> Any:
+        """The state with room for what follows the critic's parameters; streaming learners call it once."""
+        return state
+
+    def learn(self, state: Any, transitions: Transitions) -> Any:
+        """The state after training on transitions; as it was, unless a source learns."""
+        return state
+
+    def lambdas(self, state: Any, transitions: Transitions) -> jax.Array:
+        """λ of the states that the transitions leave: float32[T, B]."""
+        raise NotImplementedError
+
+    def step(self, state: Any, transitions: Transitions) -> tuple[Any, jax.Array]:
+        """Learn, then λ. Sources that can have both for less than one after the other say how."""
+        state = self.learn(state, transitions)
+        return state, self.lambdas(state, transitions)
+
+    def after(self, state: Any, credit: StreamCredit) -> Any:
+        """The state after a streaming learner's update."""
+        return state
+
+
+def with_bias(features: jax.Array, inputs: jax.Array) -> jax.Array:
+    """What linear heads read: the critic's features, the observation and 1."""
+    return jnp.concatenate([features, inputs, jnp.ones((*inputs.shape[:-1], 1))], -1)
+
+
+def in_batches(most: int, *arrays: jax.Array) -> tuple[jax.Array, ...]:
+    """Arrays [T, B, ...] as [batches, T B / batches, ...], in at most so many batches of one size."""
+    count = arrays[0].shape[0] * arrays[0].shape[1]
+    batches = next(n for n in range(min(most, count), 0, -1) if count % n == 0)
+    return tuple(x.reshape(batches, count // batches, *x.shape[2:]) for x in arrays)
+
+
+class ErrorScale(NamedTuple):
+    """Running mean square of TD errors, and how much of it has been filled."""
+
+    mean_square: jax.Array
+    weight: jax.Array
+
+    @classmethod
+    def start(cls) -> ErrorScale:
+        """Nothing seen."""
+        return cls(jnp.zeros(()), jnp.zeros(()))
+
+    def follow(self, transitions: Transitions, memory: float) -> ErrorScale:
+        """Average in the errors of T × B transitions; `memory` is how many transitions are remembered."""
+        keep = (1 - 1 / memory) ** transitions.td_error.size
+        total = jnp.maximum(jnp.sum(transitions.valid), 1.0)
+        mean = jnp.sum(transitions.valid * transitions.td_error**2) / total
+        return ErrorScale(keep * self.mean_square + (1 - keep) * mean, keep * self.weight + (1 - keep))
+
+    def root(self) -> jax.Array:
+        """The running root mean square."""
+        return jnp.sqrt(self.mean_square / jnp.maximum(self.weight, 1e-8))

@@ -1,0 +1,59 @@
+"""Several sources in one program: every run asks all of them and uses one. For studies, where runs of different arms
+are cheaper side by side than one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from studies.networks.lambdas.base import DeepLambda, SourceSizes, StreamCredit, Transitions
+
+
+class SwitchState(NamedTuple):
+    """Which source: 0 is the fixed λ, k the k-th source; and all their states."""
+
+    which: jax.Array
+    fixed: jax.Array
+    states: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class DeepSwitch(DeepLambda):
+    """A fixed λ per run, or one of several sources."""
+
+    sources: tuple[DeepLambda, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("needs_draws", "needs_codes", "needs_memory"):
+            object.__setattr__(self, name, any(getattr(source, name) for source in self.sources))
+
+    def init(self, key: jax.Array, sizes: SourceSizes) -> SwitchState:
+        """Fixed λ 0.95, until `choose` says otherwise."""
+        states = tuple(s.init(jax.random.fold_in(key, k), sizes) for k, s in enumerate(self.sources))
+        return SwitchState(jnp.zeros((), jnp.int32), jnp.full((), 0.95), states)
+
+    def with_parameters(self, state: SwitchState, parameters: Any) -> SwitchState:
+        """Room for every source."""
+        return self._each("with_parameters", state, parameters)
+
+    def learn(self, state: SwitchState, transitions: Transitions) -> SwitchState:
+        """All sources learn."""
+        return self._each("learn", state, transitions)
+
+    def lambdas(self, state: SwitchState, transitions: Transitions) -> jax.Array:
+        """λ of the chosen one."""
+        fixed = jnp.broadcast_to(state.fixed, transitions.reward.shape)
+        each = [s.lambdas(old, transitions) for s, old in zip(self.sources, state.states, strict=True)]
+        return jnp.stack([fixed, *each])[state.which]
+
+    def after(self, state: SwitchState, credit: StreamCredit) -> SwitchState:
+        """All sources hear what became of the chosen λ."""
+        return self._each("after", state, credit)
+
+    def _each(self, method: str, state: SwitchState, argument: Any) -> SwitchState:
+        """The state after a method of every source."""
+        both = zip(self.sources, state.states, strict=True)
+        return state._replace(states=tuple(getattr(source, method)(old, argument) for source, old in both))

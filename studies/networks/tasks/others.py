@@ -1,0 +1,162 @@
+"""Tasks of the packages gymnax and XLand-MiniGrid (`xminigrid`), and those of them that the study uses, by name.
+
+gymnax-umbrella               UmbrellaChain of bsuite, chain_length 20
+gymnax-umbrella-distractors   the same with 20 distractors
+gymnax-catch                  Catch of bsuite, 10 × 5; the reward comes where an episode ends
+gymnax-cart-pole              CartPole-v1
+xland-door-key                MiniGrid-DoorKey-5x5 of XLand-MiniGrid: fetch a key, open a door; no noise
+
+Chain length and distractors are those that bsuite's two experiments with umbrellas hold fixed; everything else is as
+the packages have it. gymnax caps Gymnasium and JAX, so it is installed apart; `INSTALL` says how.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from chunked_td._checks import check_choice
+from studies.networks.spaces import Continuous, Grid, Space, read_space
+from studies.networks.tasks.base import CodedPercepts, TaskStep
+
+OTHERS = ("gymnax-umbrella", "gymnax-umbrella-distractors", "gymnax-catch", "gymnax-cart-pole", "xland-door-key")
+_CHAIN, _DISTRACTORS = 20, 20
+
+INSTALL = {
+    "xminigrid": "pip install 'chunked-td[jax-tasks]'",
+    "gymnax": "pip install --no-deps gymnax, then pip install flax seaborn",
+}
+"""How to install the packages; `--no-deps` keeps gymnax from downgrading Gymnasium and JAX."""
+
+
+@dataclass(frozen=True, eq=False)
+class GymnaxTask:
+    """An environment of gymnax ≥ 1.0 with its parameters: `GymnaxTask(*gymnax.make("Catch-bsuite"))`.
+
+    Reads `step_env` and `reset_env`, so the observation of a last step is that of the true next state. The score of an
+    episode is its return, mapped from `returns` to [0, 1].
+
+    Args:
+      env, params: what `gymnax.make` gives. observations: a space of ours, where gymnax's cannot be read.
+      returns: the least and the greatest return of an episode.
+      last_reward: whether the score is the last reward instead, for tasks whose other rewards are noise.
+    """
+
+    env: Any
+    params: Any
+    observations: Any = None
+    returns: tuple[float, float] = (0.0, 1.0)
+    last_reward: bool = False
+
+    @property
+    def space(self) -> Space:
+        """gymnax's space as one of ours."""
+        return read_space(self.env.observation_space(self.params) if self.observations is None else self.observations)
+
+    @property
+    def n_actions(self) -> int:
+        """Number of discrete actions."""
+        return int(self.env.num_actions)
+
+    def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
+        """Begin an episode."""
+        observation, state = self.env.reset_env(key, self.params)
+        return (state, jnp.zeros(())), jnp.asarray(observation)
+
+    def step(self, key: jax.Array, state: Any, action: jax.Array) -> TaskStep:
+        """One transition, without gymnax's own reset."""
+        inner, before = state
+        observation, inner, reward, terminated, *_ = self.env.step_env(key, inner, action, self.params)
+        reward = jnp.asarray(reward, jnp.float32)
+        terminated = jnp.asarray(terminated, bool)
+        truncated = jnp.asarray(self.env.is_truncated(inner, self.params), bool) & ~terminated
+        low, high = self.returns
+        total = before + reward
+        score = jnp.clip(((reward if self.last_reward else total) - low) / (high - low), 0.0, 1.0)
+        return TaskStep((inner, total), jnp.asarray(observation), reward, terminated, truncated, score)
+
+
+@dataclass(frozen=True, eq=False)
+class XLandTask:
+    """An environment of XLand-MiniGrid with its parameters: `XLandTask(*xminigrid.make("MiniGrid-DoorKey-5x5"))`.
+
+    Observation: the symbols in front of the agent, turned so that it looks up; every cell is a component. It sees
+    neither what is behind it nor what it carries. Actions: forward, turn right, turn left, pick up, put down, toggle.
+    The reward is paid where an episode ends: 1 − 0.9 · steps / limit at the goal, 0 at the time limit. It is the score.
+
+    Args:
+      env, params: what `xminigrid.make` gives.
+      colours: whether the colour of a cell is a second component. In DoorKey the tile tells it.
+      symbols: how many kinds of tiles there are; there are fewer colours.
+    """
+
+    env: Any
+    params: Any
+    colours: bool = False
+    symbols: int = 13
+
+    @property
+    def space(self) -> Grid:
+        """Tiles in view, or tiles and colours."""
+        rows, columns, layers = self.env.observation_shape(self.params)
+        return Grid((rows, columns, layers) if self.colours else (rows, columns), self.symbols)
+
+    @property
+    def n_actions(self) -> int:
+        """Six in all of them."""
+        return int(self.env.num_actions(self.params))
+
+    def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
+        """A fresh room."""
+        begun = self.env.reset(self.params, key)
+        return begun, self._seen(begun)
+
+    def step(self, key: jax.Array, state: Any, action: jax.Array) -> TaskStep:
+        """One transition, without a reset; nothing in it is random."""
+        now = self.env.step(self.params, state, action)
+        reward = jnp.asarray(now.reward, jnp.float32)
+        terminated = now.discount == 0.0
+        return TaskStep(now, self._seen(now), reward, terminated, now.last() & ~terminated, jnp.clip(reward, 0.0, 1.0))
+
+    def _seen(self, timestep: Any) -> jax.Array:
+        return timestep.observation if self.colours else timestep.observation[..., 0]
+
+
+@functools.cache
+def make_other(name: str) -> Any:
+    """A task of `OTHERS`; always the same object, because programs are compiled per task."""
+    check_choice("task", name, OTHERS)
+    if name == "xland-door-key":
+        return XLandTask(*make_foreign("xminigrid", "MiniGrid-DoorKey-5x5"))
+    if name == "gymnax-catch":
+        return GymnaxTask(*make_foreign("gymnax", "Catch-bsuite"), returns=(-1.0, 1.0))
+    if name == "gymnax-cart-pole":
+        bounds = (2.4, 3.0, 0.21, 3.0)  # of what is seen in balancing; gymnax's space is unbounded
+        space = Continuous(tuple(-x for x in bounds), bounds)
+        return GymnaxTask(*make_foreign("gymnax", "CartPole-v1"), space, (0.0, 500.0))
+    return _umbrella(_DISTRACTORS if name.endswith("distractors") else 0)
+
+
+def make_foreign(package: str, name: str, **settings: Any) -> tuple[Any, Any]:
+    """(environment, parameters) as `package.make` gives them."""
+    try:
+        module = importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise ValueError(f"task: {name!r} needs the package {package}: {INSTALL[package]}") from None
+    return module.make(name, **settings)
+
+
+def _umbrella(distractors: int) -> CodedPercepts:
+    """Its observations are numbers between 0 and 1; a code per bit, and one per moment. The last step's reward, 1 or
+    −1, is the score; the rewards before are noise."""
+    env, params = make_foreign("gymnax", "UmbrellaChain-bsuite", n_distractor=distractors)
+    bins = (2, 2, _CHAIN + 1, *(2,) * distractors)
+    space = Continuous((0.0,) * len(bins), (1.0,) * len(bins), bins)
+    return CodedPercepts(GymnaxTask(env, params.replace(chain_length=_CHAIN), space, (-1.0, 1.0), last_reward=True))
