@@ -105,9 +105,10 @@ def runs(out: Path, quick: bool, episodes: int = 0, **how: Any) -> pl.DataFrame:
     ]
     cells += [] if quick else [(maze, BLIND, False) for maze in BUDGETS]
     arms = {arm: ARMS[arm] for arm in (QUICK if quick else ARMS)}
+    sizes = {arm: STEP_SIZES[arm] for arm in arms}
     found = [
-        sweep(run, arms, {arm: STEP_SIZES[arm] for arm in arms}, range(SEEN + JUDGED), maze=maze, corridor=corridor,
-              memory=memory, episodes=episodes or BUDGETS[maze][corridor], out=out / f"{maze} {corridor} {memory}", **how)
+        sweep(run, arms, sizes, range(SEEN + JUDGED), maze=maze, corridor=corridor, memory=memory,
+              episodes=episodes or BUDGETS[maze][corridor], out=out / f"{maze} {corridor} {memory}", **how)
         for maze, corridor, memory in cells
     ]  # fmt: skip
     return pl.concat(found)
