@@ -67,8 +67,9 @@ NETWORKS = {
     "ppo-state-0.95": "PPO, state of a GRU, λ = 0.95",
     "ppo-state-recurrent": "PPO, state of a GRU, λ from the GRU",
 }
-"""PPO on a memory made by a GRU, step size 0.0003, in the passive maze of 50 steps (`networks`)."""
-NETWORK_CORRIDOR = 50
+"""PPO on a memory made by a GRU, in the passive maze of 50 steps."""
+NETWORK_CORRIDOR, NETWORK_STEP_SIZE, BLOCKS = 50, 3e-4, 20
+"""The last of so many parts of a run is scored."""
 
 # ---- what is run
 
@@ -96,8 +97,24 @@ def run(
     return {**about, "mean_return": found.returns_at[0, -1] / LAST}
 
 
+def run_networks(
+    step_size: np.ndarray, seed: np.ndarray, *, memory: str, lambda_: str, corridor: int, episodes: int
+) -> list[dict[str, Any]]:
+    """Runs of PPO in the passive maze, in lockstep: the mean return of their last part.
+
+    Args:
+      memory: what it reads of the GRU, "kept" percepts or its "state". lambda_: a number, or "recurrent".
+    """
+    from studies.networks.program import curves_of
+
+    curves = curves_of(step_size, seed, agent="ppo", task="t-maze-timed", length=corridor, arms=[lambda_],
+                       steps=episodes * (corridor + 1), blocks=BLOCKS, explore=0, memory=memory)  # fmt: skip
+    about = {"maze": "passive", "corridor": corridor, "memory": True, "episodes": episodes}
+    return [{**about, "mean_return": float(last)} for last in curves["return"][0, :, -1]]
+
+
 def runs(out: Path, quick: bool, episodes: int = 0, **how: Any) -> pl.DataFrame:
-    """All runs of tables; `quick` has two short corridors in each maze and three arms. Networks are not run here."""
+    """All runs; `quick` has two short corridors in each maze, three arms and no network."""
     cells = [
         (maze, corridor, True)
         for maze, lengths in BUDGETS.items()
@@ -111,6 +128,12 @@ def runs(out: Path, quick: bool, episodes: int = 0, **how: Any) -> pl.DataFrame:
               episodes=episodes or BUDGETS[maze][corridor], out=out / f"{maze} {corridor} {memory}", **how)
         for maze, corridor, memory in cells
     ]  # fmt: skip
+    if not quick:
+        networks = {arm: {"memory": arm.split("-")[1], "lambda_": arm.split("-")[2]} for arm in NETWORKS}
+        found.append(
+            sweep(run_networks, networks, [NETWORK_STEP_SIZE], range(SEEN + JUDGED), together=SEEN + JUDGED,
+                  corridor=NETWORK_CORRIDOR, episodes=BUDGETS["passive"][NETWORK_CORRIDOR], out=out / "networks", **how)
+        )  # fmt: skip
     return pl.concat(found)
 
 

@@ -75,6 +75,14 @@ def test_a_stored_run_is_what_the_code_gives():
         )
 
 
+@pytest.mark.long
+def test_networks_run_at_a_tiny_size():
+    pytest.importorskip("jax")
+    runs = study.run_networks(np.full(2, 3e-4), np.arange(2), memory="kept", lambda_="0.95", corridor=5, episodes=4_096)
+    assert [set(run) for run in runs] == [{"maze", "corridor", "memory", "episodes", "mean_return"}] * 2
+    assert all(-1.0 <= run["mean_return"] <= 1.0 for run in runs)
+
+
 @pytest.mark.uncompiled
 def test_epsilon_is_spread_over_a_stay():
     """Three steps in a corridor and one at the start: ε per step is a third of that at the start."""

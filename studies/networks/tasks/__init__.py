@@ -59,11 +59,13 @@ def make_task(name: str, length: int = 0) -> Any:
 
 def make_hidden_task(name: str, length: int) -> Any:
     """A task that needs a memory over about `length` steps."""
-    check_choice("task", name, ("t-maze", "t-maze-look", "memory-chain"))
+    check_choice("task", name, ("t-maze", "t-maze-look", "t-maze-timed", "memory-chain"))
     if name == "memory-chain":
         env, params = make_foreign("gymnax", "MemoryChain-bsuite")
         space = Continuous((0.0, 0.0, -1.0), (1.0, 1.0, 1.0), bins=(length + 1, 2, 3))
         return CodedPercepts(GymnaxTask(env, params.replace(memory_length=length), space, (-1.0, 1.0)))
+    if name == "t-maze-timed":
+        return TimedTMazeTask(length)
     if name == "t-maze-look":
         return TMazeTask(length, numbered=True, look=True, prizes=4, walls=False)
     return TMazeTask(length)
