@@ -5,19 +5,18 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 EXTRA  := $(VENV)/.ready-for-tests
-OUT    ?= runs/quick
 WORKERS ?= 2
 MINUTES ?= 60
 EXTRAS := --extra jax --extra lab
 SHARED := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup test test-all reproduce quick tiny lint format docs wheel bench clean
+.PHONY: help setup test test-all reproduce lint format docs wheel bench clean
 
 help:
 	@echo "make setup      the locked environment in $(VENV) (every other target does this first)"
 	@echo "make test       the tests, warnings as errors"
 	@echo "make test-all   with the long ones: more combinations and longer simulations of the same"
-	@echo "make reproduce  every experiment of the paper at its quick size, a tiny instance of every other study, with a report, in $(OUT)"
+	@echo "make reproduce  every study at its quick size, with a report of tables and figures: ten minutes on two cores"
 	@echo "make lint       style, types, import directions"
 	@echo "make format     rewrite the code in the house style"
 	@echo "make docs       the documentation in site/, broken links as errors"
@@ -45,24 +44,10 @@ test: $(EXTRA)
 test-all: $(EXTRA)
 	$(BIN)/python -m pytest -n $(WORKERS) $(SHARED) -m ""
 
-# Every study: those that `reproduce` runs where none is named, and of each other study one tiny instance. The tiny ones run
-# beside them at low priority, because a network that learns leaves a core idle; what they print is in $(OUT)/tiny.log.
+# Every study at its quick size. What is finished is not run again.
 reproduce: $(READY)
-	@$(MAKE) --no-print-directory -j 2 quick tiny
-	$(BIN)/chunked-td report $(OUT)
-
-quick: $(READY)
-	$(BIN)/chunked-td reproduce --profile quick --no-report --out $(OUT)
-
-TINY := nice -n 19 $(BIN)/chunked-td reproduce --profile smoke --no-report --out $(OUT)
-tiny: $(READY)
-	@mkdir -p $(OUT)
-	@{ \
-	$(TINY) deep --cells deep-sarsa-charge --arms 0.9 value-kernel && \
-	$(TINY) hidden --cells hidden-sarsa-state-t-maze-3 --arms 0.9 recurrent && \
-	$(TINY) luck --cells luck-sarsa-charge --arms 0.95 0.95-luck-4 && \
-	$(TINY) compression --cells compression-known-5 --arms compressor-gru; \
-	} >$(OUT)/tiny.log 2>&1 || { tail -n 5 $(OUT)/tiny.log; exit 1; }
+	$(BIN)/python -m studies run --quick
+	$(BIN)/python -m studies report --quick
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from chunked_td import FactoredLambda, ForwardLambda, linear, sweep
 from chunked_td.envs.dynamics import KeyToDoor
 from chunked_td.simulation import simulate
-from chunked_td.statistics import mean_and_interval, mean_sd
+from chunked_td.statistics import mean_sd
 from studies.key_to_door import scalar
 from studies.key_to_door.network import config_for, noisy_steps
 from studies.runner import criteria, paper, plots, simulated
@@ -200,17 +200,3 @@ def figures(table: pl.DataFrame) -> dict[str, Figure]:
         "networks": plots.networks_figure({"Key-to-Door": found}),
         "scalar": plots.seeds_figure(scalar.results(table)),
     }
-
-
-def headline(table: pl.DataFrame) -> str:
-    """What quick runs say."""
-    found = results(table)
-    ours = found.at_selected("c-factored-oracle")[:, -1]
-    best = min(FIXED, key=lambda arm: float(found.at_selected(arm)[:, -1].mean()))
-    theirs = found.at_selected(best)[:, -1]
-    means = [f"{e.value:,.0f} [{e.low:,.0f}, {e.high:,.0f}]" for e in map(mean_and_interval, (ours, theirs))]
-    return (
-        f"With a λ per state component from the true model, Key-to-Door ends without treasure in {means[0]} of "
-        f"{EPISODES:,} episodes, {LABELS[best]} in {means[1]} (means of {ours.size} seeds with 95 % intervals; "
-        f"{BEST:,.0f} is the best possible)."
-    )
