@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from chunked_td import statistics as st
-from chunked_td.lab.catalogue import load_protocols
-from chunked_td.lab.results.runs import ArmResults, Results, RunArrays, exponent_by_error_of_mean, selected_exponent
-from chunked_td.lab.store.manifest import describe, describe_arm
-from chunked_td.lab.study import Selection
 
 NAN = float("nan")
 
@@ -123,54 +118,6 @@ def test_bootstrap_is_reproducible():
     scores = np.random.default_rng(0).normal(size=(2, 10))
     first, second = (st.mean_and_interval(scores.T) for _ in range(2))
     np.testing.assert_array_equal(first.low, second.low)
-
-
-def test_selection_by_hand():
-    def runs(*scores):
-        values = np.array(scores)
-        return RunArrays(
-            np.arange(len(values)),
-            2.0 ** np.arange(len(values)),
-            np.arange(2),
-            np.array([9]),
-            {"score": values[..., None]},
-        )
-
-    first = runs([1.0, 5.0], [2.0, 2.0], [NAN, NAN])
-    assert selected_exponent(first, None, "a") == 1
-    assert selected_exponent(runs([9.0, NAN], [NAN, NAN], [8.0, 8.0]), None, "a") == 2
-    # Against truth 3: squares 4 and 4 (mean 4), 1 and 1 (mean 1); the mean score 3 of the first is exact.
-    squared = Selection("least squared error", truth=3.0)
-    assert selected_exponent(first, squared, "a") == 1
-    assert exponent_by_error_of_mean(first, squared, "a") == 0
-    # A step size with one run at the truth and one that diverged is not selected.
-    diverged = runs([0.0, np.inf], [0.3, 0.4])
-    assert selected_exponent(diverged, None, "a") == selected_exponent(diverged, replace(squared, truth=0.0), "a") == 1
-
-
-def test_selection_needs_sense():
-    with pytest.raises(ValueError, match="truth"):
-        Selection("least squared error")
-    with pytest.raises(ValueError, match="'best'"):
-        Selection("best", truth=1.0)
-
-
-def test_selection_reads_the_checkpoint_and_the_rule_that_the_protocol_names():
-    exponents = np.array([0, -1])
-    scores = np.array([[[1.0, 9.0], [3.0, 9.0]], [[4.0, 2.0], [4.0, 2.0]]])  # [exponent, seed, checkpoint 10 or 20]
-    runs = RunArrays(exponents, 2.0**exponents, np.arange(2), np.array([10, 20]), {"score": scores})
-    protocol = load_protocols(["key-to-door"])[0]
-    some = describe_arm(protocol, protocol.arms[0])
-    arms = tuple(ArmResults(**{**vars(some), "id": name}, runs=runs) for name in "ab")
-
-    def selected(*arguments, **rest):
-        selection = Selection(*arguments, **rest) if arguments else None
-        return Results(replace(describe(protocol), selection=selection), arms).selected
-
-    assert selected("least mean", None) == {"a": -1, "b": -1}
-    assert selected("least mean", 10, exceptions={"b": 20}) == {"a": 0, "b": -1}
-    assert selected("least squared error", 10, truth=4.5) == {"a": -1, "b": -1}
-    assert selected() == {"a": -1, "b": -1}
 
 
 def test_nested_intervals_are_over_groups_members_and_runs():

@@ -25,7 +25,7 @@ from chunked_td.statistics import detectable_mean, paired_test
 from studies.accumulated_charge import signs
 from studies.accumulated_charge.network import config_for, noisy_steps
 from studies.runner import criteria, paper, plots, simulated
-from studies.runner.arrays import Results, preferred
+from studies.runner.arrays import Results, preferred, shared
 from studies.runner.criteria import FAILS, HOLDS, LEVEL, NOT_SHOWN, Verdict, source
 from studies.runner.text import number_text
 
@@ -68,19 +68,19 @@ def run(
     step_size: float, seed: int, *, mirrored: bool, lambda_source: Any, model: str = "counts", episodes: int = EPISODES
 ) -> dict[str, Any]:
     """One run with a fixed λ, or one from counts or the true model."""
-    dynamics, shared = settings(mirrored, episodes)
-    shared |= {"lambda_source": lambda_source, "model": model, "threads": 1}
-    found = simulate(dynamics, step_sizes=step_size, seeds=seed, **shared)
-    return {"precision": "float64", **simulated.columns(found, shared["record_at"])}
+    dynamics, common = settings(mirrored, episodes)
+    common |= {"lambda_source": lambda_source, "model": model, "threads": 1}
+    found = simulate(dynamics, step_sizes=step_size, seeds=seed, **common)
+    return {"precision": "float64", **simulated.columns(found, common["record_at"])}
 
 
 def run_networks(
     step_size: np.ndarray, seed: np.ndarray, *, mirrored: bool, lambda_source: Any, episodes: int = EPISODES
 ) -> list[Mapping[str, Any]]:
     """Several runs whose λ comes from networks, as one program."""
-    dynamics, shared = settings(mirrored, episodes)
-    shared |= {"config": config_for, "noisy_steps": noisy_steps}
-    return simulated.networks(dynamics, step_size, seed, lambda_source, **shared)
+    dynamics, common = settings(mirrored, episodes)
+    common |= {"config": config_for, "noisy_steps": noisy_steps}
+    return simulated.networks(dynamics, step_size, seed, lambda_source, **common)
 
 
 def runs(out: Path, quick: bool, **how: Any) -> pl.DataFrame:
@@ -159,7 +159,8 @@ def as_well_with_either_sign(table: pl.DataFrame) -> Verdict:
     The interval of the difference, averaged over step sizes, lies within ±500; it does not hold if it does not and a
     paired test says that they differ.
     """
-    plain, mirrored = (results(table, problem).runs("chunked").at().mean(axis=0) for problem in PROBLEMS)
+    both = shared(*(results(table, problem).runs("chunked") for problem in PROBLEMS))
+    plain, mirrored = (runs.at().mean(axis=0) for runs in both)
     low, high, text = criteria.interval_text(mirrored - plain)
     p = paired_test(mirrored, plain)
     even = low >= -SIGN_MARGIN and high <= SIGN_MARGIN

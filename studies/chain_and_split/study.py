@@ -95,8 +95,10 @@ def finds_it_soonest(table: pl.DataFrame) -> Verdict:
 
     ΔQ ≤ 0 at a smaller share of the checkpoints up to 100,000 episodes than either (paired tests, Holm).
     """
-    arms = ("chunked", "sarsa-0", "sarsa-1")
-    wrong = {LABELS[arm]: 100 * np.mean(gap(table, arm, last=EARLY) <= 0, axis=1) for arm in arms}
+    found, arms = results(table), ("chunked", "sarsa-0", "sarsa-1")
+    early = found.runs("chunked").episodes <= EARLY
+    gaps = dict(zip(arms, found.selected_together(*arms), strict=True))
+    wrong = {LABELS[arm]: 100 * np.mean(part[:, early] <= 0, axis=1) for arm, part in gaps.items()}
     shares = ", ".join(f"{label} {np.mean(values):.0f} %" for label, values in wrong.items())
     ours = wrong.pop(LABELS["chunked"])
     return criteria.smaller(ours, wrong, f"checkpoints with a wrong order: {shares}; difference {{}}")

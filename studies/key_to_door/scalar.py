@@ -86,9 +86,7 @@ def results(table: pl.DataFrame) -> Results:
 
 def pair(table: pl.DataFrame, other: str) -> list[np.ndarray]:
     """Scores of C-factored with learned parts and of another arm, seed by seed, at their selected step sizes."""
-    found = results(table)
-    both = found.together("c-learned", other)
-    return [runs.of_size(found.selected[arm])[:, -1] for arm, runs in zip(("c-learned", other), both, strict=True)]
+    return [curves[:, -1] for curves in results(table).selected_together("c-learned", other)]
 
 
 @source("ours")

@@ -148,8 +148,7 @@ def factored_is_best(table: pl.DataFrame) -> Verdict:
     Paired tests against every other arm of the paper, each at its selected step size (Holm).
     """
     found, others = results(table), [arm for arm in PAPER if arm != "c-factored"]
-    arms = ["c-factored", *others]
-    scores = [runs.of_size(found.selected[arm])[:, -1] for arm, runs in zip(arms, found.together(*arms), strict=True)]
+    scores = [curves[:, -1] for curves in found.selected_together("c-factored", *others)]
     return criteria.smaller(scores[0], {LABELS[arm]: each for arm, each in zip(others, scores[1:], strict=True)})
 
 

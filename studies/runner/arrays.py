@@ -182,6 +182,10 @@ class Results:
         """float64[S, K]: the curves of an arm at its selected step size."""
         return self.runs(arm).of_size(self.selected[arm], column)
 
+    def selected_together(self, *arms: str) -> list[np.ndarray]:
+        """float64[S, K] of several arms, each at its selected step size, over the seeds that all have."""
+        return [runs.of_size(self.selected[arm]) for arm, runs in zip(arms, self.together(*arms), strict=True)]
+
     def with_seeds(self, count: int) -> Results:
         """The same with the first `count` seeds only."""
         return replace(self, arms={arm: runs.only(range(count)) for arm, runs in self.arms.items()})

@@ -13,7 +13,6 @@ import pytest
 import chunked_td as ctd
 from chunked_td.envs.dynamics import KeyToDoor
 from chunked_td.envs.face import DynamicsEnv
-from chunked_td.lab.studies.accumulated_charge.protocol import network_config as charge_network
 from chunked_td.lambdas.on_device import Reading
 from chunked_td.lambdas.step import WHOLE, expected_mixture, mixture
 from chunked_td.models.neural import world as world_module
@@ -23,6 +22,7 @@ from chunked_td.simulation import simulate
 from chunked_td.simulation.lockstep import turn_many
 from helpers.compilation import uncompiled
 from helpers.small_worlds import CHARGE, CHARGE_DYNAMICS, DOOR, DOOR_DYNAMICS, LENGTH
+from studies.accumulated_charge.network import network_config as charge_network
 
 EPISODES = 25
 STARTS = ((0, 0), (0, 1))  # both actions in the start state, whose id is 0
@@ -280,18 +280,6 @@ def test_a_broken_network_is_recorded_and_spares_the_others(monkeypatch):
     np.testing.assert_array_equal(runs.misses_at[0], healthy.misses_at[0])
     np.testing.assert_array_equal(runs.probes_at[0], healthy.probes_at[0])
     assert np.isfinite(runs.probes_at).all()  # λ = 0: the broken run goes on as TD(0)
-
-
-def test_a_broken_run_has_no_score_from_there_on():
-    from chunked_td.lab.catalogue import load_protocols
-    from chunked_td.lab.running.batches import Batch, scores_of
-
-    (protocol,) = load_protocols(["key-to-door"])
-    batch = Batch(protocol, protocol.arm("c-default"), ((0, 0), (1, 0)), 20, (10, 20))
-    broken = np.array([[0.0, 0.0], [0.0, 150.0]])
-    runs = SimpleNamespace(misses_at=np.full((2, 2), 5), returns_at=np.ones((2, 2)), diagnostics={"broken": broken})
-    score = scores_of(batch, runs)["score"]
-    np.testing.assert_array_equal(score, [[5.0, 5.0], [5.0, np.nan]])
 
 
 def test_warming_up_compiles_what_the_runs_will_call():

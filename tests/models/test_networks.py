@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chunked_td.lab.studies.accumulated_charge.protocol import network_config as charge_network
-from chunked_td.lab.studies.key_to_door.protocol import network_config as door_network
 from chunked_td.lambdas.on_device import Reading
 from chunked_td.models.neural import networks
 from chunked_td.models.neural.networks import (
@@ -23,6 +21,8 @@ from chunked_td.models.neural.networks import (
     difference,
 )
 from chunked_td.models.neural.world import Program, training_step
+from studies.accumulated_charge.network import network_config as charge_network
+from studies.key_to_door.network import network_config as door_network
 
 ACCUMULATED_CHARGE, KEY_TO_DOOR = charge_network(), door_network()
 BOTH = pytest.mark.parametrize("config", [ACCUMULATED_CHARGE, KEY_TO_DOOR], ids=["accumulated-charge", "key-to-door"])

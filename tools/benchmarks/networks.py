@@ -48,8 +48,8 @@ PROTOCOL = {"accumulated-charge": (120, 200, 10_000), "key-to-door": (180, 100, 
 
 def problem(name: str, toy: bool):
     """(config, reading, runs, episode length, episodes of the full protocol)."""
-    from chunked_td.lab.studies.accumulated_charge.protocol import network_config as charge_network
-    from chunked_td.lab.studies.key_to_door.protocol import network_config as door_network
+    from studies.accumulated_charge.network import network_config as charge_network
+    from studies.key_to_door.network import network_config as door_network
 
     runs, length, episodes = PROTOCOL[name]
     config = charge_network() if name == "accumulated-charge" else door_network()
