@@ -6,7 +6,6 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 EXTRA  := $(VENV)/.ready-for-tests
 WORKERS ?= 2
-MINUTES ?= 60
 EXTRAS := --extra jax --extra lab
 SHARED := --dist loadfile --no-loadscope-reorder
 
