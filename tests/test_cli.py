@@ -14,7 +14,7 @@ import pytest
 from chunked_td import __version__, cli, load
 from chunked_td.cli import COMMANDS
 from chunked_td.cli._shared import folder_name
-from chunked_td.lab.gym_environments import make_environment
+from chunked_td.envs.by_name import make_environment
 
 
 def run(*arguments: str) -> int:
@@ -119,7 +119,14 @@ def test_a_saved_agent_is_explained_beside_copies_of_itself(tmp_path, capsys):
     [
         (["train", "FrozenLake-v1", "--learner", "ChunkedSarse"], "did you mean 'ChunkedSarsa'"),
         (["train", "FrozenLak-v1"], "FrozenLake"),
-        (["train", "FrozenLake-v1", "--lambda", "0.5"], "ChunkedSarsa finds its own"),
+        (["train", "FrozenLake-v1", "--lambda", "0.5"], "--learner ExpectedSarsaLambda --lambda 0.5 (or SarsaLambda)"),
+        (["train", "FrozenLake-v1", "--lr", "0.5"], "--lr: there is no such option; did you mean --step-size 0.5?"),
+        (["train", "FrozenLake-v1", "--alpha=0.5"], "did you mean --step-size 0.5?"),
+        (["compare", "FrozenLake-v1", "--gamma", "0.9"], "did you mean --discount 0.9?"),
+        (["explain", "FrozenLake-v1", "--gamma", "0.9"], "did you mean --discount 0.9?"),
+        (["train", "Pendulum-v1"], "TileCoding"),
+        (["compare", "Pendulum-v1"], "LambdaRolloutBuffer"),
+        (["train", "CartPole-v1"], "LambdaRolloutBuffer"),
         (["train", "FrozenLake-v1", "--learner", "NaiveTD0", "--step-size", "0.5"], "its step sizes are 1/n(s)"),
         (["train", "nopackage:Foo-v0"], "needs a package that is not installed"),
         (["compare", "FrozenLake-v1", "--step-sizes", "-1"], "step_sizes must be"),
@@ -141,14 +148,35 @@ def test_wrong_input_is_a_sentence_and_an_exit_code(arguments, message, tmp_path
 
 def test_compare_ranks_arms_and_writes_what_it_shows(tmp_path, capsys):
     settings = ["--seeds", "2", "--episodes", "20", "--lambdas", "0", "0.9", "--step-sizes", "0.1", "--extend", "0"]
-    assert run("compare", "FrozenLake-v1", *settings, "--sources", "forward", "--out", str(tmp_path), "--csv") == 0
-    shown = capsys.readouterr().out
-    for arm in ("SARSA, λ = 0", "SARSA, λ = 0.9", "Chunked (the paper)", "Expected-SARSA"):
-        assert arm in shown
-    assert "runs are compiled" in shown
-    assert "2 seeds are too few" in shown
-    assert pl.read_parquet(tmp_path / "compare.parquet").height == 6 * 2 * 20
-    assert all((tmp_path / f"compare.{kind}").exists() for kind in ("png", "html", "csv"))
+    settings += ["--bootstraps", "sarsa", "expected_sarsa", "--sources", "forward"]
+    assert run("compare", "FrozenLake-v1", *settings, "--out", str(tmp_path), "--csv") == 0
+    said = capsys.readouterr()
+    for arm in ("λ = 0 (SARSA)", "λ = 0.9 (SARSA)", "Chunked (the paper) (Expected-SARSA)"):
+        assert arm in said.out
+    assert "runs: compiled" in said.err
+    assert "2 seeds are too few" in said.out
+    assert pl.read_parquet(tmp_path / "compare.parquet").height == (6 + 1) * 2 * 20
+    assert all((tmp_path / f"compare.{kind}").exists() for kind in ("png", "svg", "html", "csv", "json"))
+
+
+def test_a_closed_or_ascii_output_and_a_loop_of_links_are_no_traceback(tmp_path):
+    """Standard output may be closed, or unable to write λ; a file may be a link to itself."""
+    loop, other = tmp_path / "loop.py", tmp_path / "other.py"
+    loop.symlink_to(other)
+    other.symlink_to(loop)
+    explain = f"explain FrozenLake-v1 --episodes 2 --out {tmp_path / 'out'}"
+    for line, code in (
+        (f"{explain} >&-", 0),
+        (f"PYTHONIOENCODING=ascii {sys.executable} -m chunked_td {explain}", 0),
+        (f"train {loop}", 2),
+        (f"compare {loop}", 2),
+        (f"train FrozenLake-v1 --lambda-source {loop} --out {tmp_path / 'agent'}", 2),
+    ):
+        command = line if line.startswith("PYTHON") else f"{sys.executable} -m chunked_td {line}"
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr + done.stdout
+        assert code == 0 or "loop of symbolic links" in done.stderr
 
 
 def test_an_experiment_in_a_folder_from_run_to_claims(tmp_path, capsys):

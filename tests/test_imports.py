@@ -26,7 +26,7 @@ COMFORTS = [
     "joblib",
 ]
 NUMERICS = ["jax", "equinox", "optax", "scipy"]
-OUTER_ROOMS = ("lab", "__main__", "cli", "sweeps", "_sources")
+OUTER_ROOMS = ("lab", "__main__", "cli", "comparison", "sweeps", "_sources")
 # Loaded by those who have the library.
 OPTIONAL = (
     "chunked_td.returns._torch",

@@ -17,8 +17,7 @@ from gymnasium import spaces
 
 import chunked_td as ctd
 from chunked_td import cli
-from chunked_td.lab.comparison import running
-from chunked_td.lab.comparison.arms import SCORES
+from chunked_td.comparison.picture import SCORE
 from helpers.stand_ins import Catch, MemoryChain
 
 MASK = "info['action_mask'] is obeyed"
@@ -98,26 +97,24 @@ def test_train_and_resume(arguments, tmp_path, capsys):
     assert pl.read_parquet(tmp_path / "curve.parquet").height == 24
 
 
-def compared(tmp_path, capsys, monkeypatch, *arguments: str) -> str:
-    """What `compare` prints; the runs are played in this process, so that their warnings are errors."""
-    monkeypatch.setattr(running, "_in_workers", lambda runs: [running._one_run(run) for run in runs])
+def compared(tmp_path, capsys, *arguments: str) -> str:
+    """What `compare` prints."""
     assert run("compare", *arguments, "--out", str(tmp_path), "--extend", "0") == 0
     shown = capsys.readouterr()
     for name in ("compare.html", "compare.png", "compare.parquet"):
         assert (tmp_path / name).stat().st_size > 1_000
         assert str(tmp_path / name) in shown.out.replace("\n", "")
-    assert all(" left" in line for line in shown.err.splitlines() if not line.startswith("chunked_td: compil"))
     return shown.out
 
 
 @vectors
-def test_compare_where_many_episodes_have_one_step(tmp_path, capsys, monkeypatch):
+def test_compare_where_many_episodes_have_one_step(tmp_path, capsys):
     settings = ["--episodes", "30", "--seeds", "2", "--lambdas", "0.5", "--sources", "forward"]
-    out = compared(tmp_path, capsys, monkeypatch, *SEA, *settings, "--bootstraps", "expected_sarsa")
+    out = compared(tmp_path, capsys, *SEA, *settings, "--bootstraps", "expected_sarsa")
     assert "No verdict: 2 seeds are too few" in out
     assert "inf …" not in out
-    assert SCORES["returns"] in " ".join(out.split())
-    chosen = pl.read_parquet(tmp_path / "compare.parquet").filter(pl.col("chosen"))
+    assert SCORE in (tmp_path / "compare.html").read_text(encoding="utf-8")
+    chosen = pl.read_parquet(tmp_path / "compare.parquet")
     by_episode = chosen.group_by("arm", "episode").agg(pl.col("mean_lambda").is_nan().all())
     assert by_episode["mean_lambda"].any()  # where all episodes are one step long, there is no λ
     assert "inf to" not in (tmp_path / "compare.html").read_text(encoding="utf-8")
@@ -135,15 +132,14 @@ def for_compare(arguments: list[str]) -> list[str]:
 @pytest.mark.long
 @vectors
 @pytest.mark.parametrize("arguments", [*SHORT, *OTHERS], ids=named)
-def test_compare_everywhere(arguments, tmp_path, capsys, monkeypatch):
+def test_compare_everywhere(arguments, tmp_path, capsys):
     settings = ["--episodes", "20", "--seeds", "2", "--lambdas", "0", "0.9", "--sources", "forward"]
     settings += ["--step-sizes", "0.1", "0.2", "--bootstraps", "expected_sarsa"]
-    out = compared(tmp_path, capsys, monkeypatch, *for_compare(arguments), *settings)
-    assert "3 learners × 2 step sizes × 2 seeds, 20 episodes each" in out
+    out = compared(tmp_path, capsys, *for_compare(arguments), *settings)
+    assert "No verdict: 2 seeds are too few" in out
     frame = pl.read_parquet(tmp_path / "compare.parquet")
-    assert frame.height == 3 * 2 * 2 * 20
+    assert frame.height == (3 * 2 + 1) * 2 * 20
     assert np.isfinite(frame["mean_return"].to_numpy()).all()
-    assert ("Nothing to choose" in out) != (" in Python: agent = ctd." in out)
 
 
 @pytest.mark.parametrize(

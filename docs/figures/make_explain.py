@@ -10,7 +10,7 @@ from pathlib import Path
 import gymnasium as gym
 
 import chunked_td as ctd
-from chunked_td.lab.explain.figure import as_png
+from chunked_td._figures import as_png
 
 
 def main() -> None:

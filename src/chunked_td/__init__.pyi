@@ -2,6 +2,8 @@
 
 from chunked_td._numba import kernel as kernel
 from chunked_td.analysis.fixed_points import fixed_point as fixed_point
+from chunked_td.comparison import Comparison as Comparison
+from chunked_td.comparison import compare as compare
 from chunked_td.envs.compiled import dynamics_of as dynamics_of
 from chunked_td.envs.table import TransitionTable as TransitionTable
 from chunked_td.features import Features as Features

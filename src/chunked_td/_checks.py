@@ -21,6 +21,34 @@ def did_you_mean(value: Any, names: Iterable[str], cutoff: float = 0.4) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
+SYNONYMS = {
+    "step_size": ("lr", "learning_rate", "alpha", "stepsize", "eta"),
+    "discount": ("gamma", "discount_factor"),
+    "lambda_": ("lambda", "lam", "lmbda", "lambd", "gae_lambda", "trace_decay"),
+    "lambda_source": ("lambda_", "lambda", "lam", "lmbda", "lambd", "gae_lambda", "source"),
+    "epsilon": ("eps", "exploration_rate", "exploration"),
+    "episodes": ("n_episodes", "num_episodes", "max_episodes", "total_episodes", "total_timesteps", "epochs"),
+    "env": ("environment", "env_id", "env_name"),
+    "env_kwargs": ("env_args", "kwargs"),
+    "max_steps": ("max_episode_steps", "time_limit"),
+    "initial_value": ("q_init", "init_value", "optimistic"),
+    "learner": ("agent", "algo", "algorithm", "method"),
+    "bins": ("n_bins", "num_bins"),
+    "out": ("output", "save", "folder", "logdir", "log_dir"),
+    "seeds": ("n_seeds", "num_seeds", "runs"),
+    "lambdas": ("lambda_", "lambda"),
+}
+"""Other names of settings, as users of other libraries know them."""
+
+
+def name_hint(name: str, known: Iterable[str]) -> str:
+    """The known setting that another name stands for; "" if there is none near."""
+    names, plain = list(known), name.strip("-").replace("-", "_").lower()
+    meant = next((ours for ours, others in SYNONYMS.items() if ours in names and plain in others), None)
+    near = difflib.get_close_matches(plain, names, n=1, cutoff=0.75)
+    return meant or (near[0] if near else "")
+
+
 def check_choice(name: str, value: Any, choices: Iterable[str], cutoff: float = 0.4) -> Any:
     """Return `value` if it is one of `choices`; the error names the nearest one, if it is as near as `cutoff`."""
     names = list(choices)

@@ -18,8 +18,6 @@ EXTRAS = {
     "torch": ("torch",),
     "sb3": ("stable_baselines3",),
     "ray": ("ray",),
-    "wandb": ("wandb",),
-    "tensorboard": ("tensorboardX",),
 }
 """Packages that are not in the plain install, by the extra that brings them."""
 
@@ -78,9 +76,17 @@ def module_name(path: Path) -> str:
     return f"{USER_MODULES}{re.sub(r'[^A-Za-z0-9]', '_', path.resolve().stem)}_{digest}"
 
 
+def real_file(path: str | Path, argument: str) -> Path:
+    """A path without symbolic links; ValueError if they go round in a circle."""
+    try:
+        return Path(path).resolve()
+    except (OSError, RuntimeError) as problem:  # Python 3.13 raises the former
+        raise ValueError(f"{argument} must be a file, got {str(path)!r}, a loop of symbolic links") from problem
+
+
 def load_file(path: str | Path, argument: str) -> Any:
     """A Python file of the user's as a module; it is run again only if it has changed. Errors name the argument."""
-    file = Path(path).resolve()
+    file = real_file(path, argument)
     if not file.is_file():
         raise ValueError(f"{argument} must be a Python file, got {str(path)!r}, which is not there")
     name, content = module_name(file), (str(file), file.read_bytes())

@@ -16,10 +16,10 @@ from gymnasium.utils.env_checker import check_env
 import chunked_td as ctd
 from chunked_td import cli
 from chunked_td.analysis.exact import ExactModel
+from chunked_td.comparison.running import problem_of
+from chunked_td.comparison.settings import Settings
 from chunked_td.envs import KeptPercepts
 from chunked_td.envs.t_maze.dynamics import MazeState, t_maze
-from chunked_td.lab.comparison.arms import ComparisonSettings
-from chunked_td.lab.comparison.running import ComparisonProblem
 from studies.networks.tasks import TMazeTask
 
 
@@ -118,9 +118,9 @@ def test_compiled_runs_do_not_see_what_is_hidden():
     with pytest.raises(ValueError, match=r"env must show its state: TMazeEnv shows percepts.*hidden=False"):
         ctd.dynamics_of("ChunkedTD/TMaze-v0")
     assert ctd.dynamics_of(gym.make("ChunkedTD/TMaze-v0", hidden=False)).n_states == 2 * 13 + 2 + 2
-    assert "shows percepts" in ComparisonProblem.of(ComparisonSettings("ChunkedTD/TMaze-v0", 10)).describe()
-    shown = ComparisonSettings("ChunkedTD/TMaze-v0", 10, env_settings={"hidden": False})
-    assert "runs are compiled" in ComparisonProblem.of(shown).describe()
+    assert "shows percepts" in problem_of(Settings("ChunkedTD/TMaze-v0").problem()).how
+    shown = Settings("ChunkedTD/TMaze-v0", env_settings={"hidden": False})
+    assert problem_of(shown.problem()).how.startswith("compiled")
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,6 @@ def test_an_error_in_a_batch_does_not_stop_the_others(reproduce, tmp_path, monke
         ([TOY], {"profile": "slow"}, "--profile must be one of quick, paper, smoke, got 'slow'"),
         ([TOY], {"engine": "slurm", "networks": False}, "--engine must be local or ray, got 'slurm'"),
         ([TOY], {"address": "auto", "networks": False}, "--engine ray"),
-        ([TOY], {"log": ["paper"], "networks": False}, "--log must be one of wandb, tensorboard, got 'paper'"),
     ],
 )
 def test_requests_that_make_no_sense(tmp_path, capsys, experiments, options, words):
@@ -148,12 +147,6 @@ def test_the_log_says_how_it_was_made(reproduce, tmp_path):
     assert [line["event"] for line in log] == ["session", *["batch"] * 6, "end"]
     assert {"command", "commit", "versions", "processor", "cores"} <= log[0].keys()
     assert log[1]["steps"] == 20 * 40 * 10
-
-
-def test_live_logging(tmp_path, reproduce, monkeypatch):
-    pytest.importorskip("tensorboardX")
-    assert reproduce(log=["tensorboard"], arms=["sarsa-0"]) == 0
-    assert list((tmp_path / "run" / "tensorboard").glob("events.*"))
 
 
 def test_a_network_arm_stored_in_full_is_not_asked_for_in_less(toy, tmp_path, monkeypatch):
@@ -231,20 +224,6 @@ def test_time_left_counts_the_compilation_of_every_arm(monkeypatch):
         clock[0] += 10.0
         progress.batch_done(BatchResult(batches[done - 1], None, None, 10.0))
         assert progress.time_left() == pytest.approx(10.0 * (10 - done), rel=0.35)
-
-
-def test_wandb_without_a_login_is_a_sentence(reproduce, tmp_path, monkeypatch, capsys):
-    import wandb
-    from wandb.errors import UsageError
-
-    def refuse(**_):
-        raise UsageError("No API key configured. Use `wandb login` to log in.")
-
-    monkeypatch.setattr(wandb, "init", refuse)
-    assert reproduce(log=["wandb"]) == 2
-    said = capsys.readouterr().err
-    assert "--log wandb: No API key configured. Use `wandb login` to log in. WANDB_MODE=offline" in said
-    assert not list((tmp_path / "run").rglob("*.parquet"))
 
 
 def test_an_old_report_is_mentioned(tmp_path, capsys):

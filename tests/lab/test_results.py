@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
 from pathlib import Path
 
 import polars as pl
@@ -25,14 +24,3 @@ def test_the_timed_runs_gave_the_stored_columns_bit_for_bit():
         (path,) = (RESULTS / "paper/batches").rglob(f"{stem}.parquet")
         table = pl.read_parquet(path).drop("arm")
         assert digest_columns({name: table[name].to_numpy() for name in table.columns}) == digest
-
-
-def test_the_picture_of_compare_is_drawn_from_the_stored_runs():
-    """The step sizes that the script chooses again are those that were stored as chosen."""
-    made = runpy.run_path(str(RESULTS.parent / "docs/figures/make_compare.py"))
-    stored = pl.read_parquet(made["RUNS"]).filter("chosen").unique(["arm", "seed"])
-    chosen = dict(zip(zip(stored["arm"], stored["seed"], strict=True), stored["step_size"], strict=True))
-    found = made["stored_comparison"]()
-    assert {
-        (one.arm.label, seed): one.step_sizes[place] for one in found.outcomes for seed, place in enumerate(one.chosen)
-    } == chosen

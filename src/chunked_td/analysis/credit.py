@@ -10,8 +10,7 @@ are read off the learner: they belong to the latest visit of their row. With fea
 though observations that share features share what is learned; replacing is not shown.
 
 `explain` plays an episode with a copy of a learner, reads λ_t and δ_t off every update it makes, and divides the update
-among the steps. `watch_training` trains a learner and keeps λ by state. Pictures and pages are made in
-`chunked_td.lab.explain`.
+among the steps. `watch_training` trains a learner and keeps λ by state. Pictures and pages: `explained`.
 """
 
 from __future__ import annotations
@@ -137,11 +136,11 @@ class Credit:
             " and ".join(AT[text.partition(":")[0]] for text in self.causes[t][i]) or "no known cause" for t in cut
         )
         if not kinds:
-            return f"no step of {len(self.factors)} cuts credit."
+            return f"No step of {len(self.factors)} cuts credit."
         if len(kinds) == 1:
-            return f"credit stops at {next(iter(kinds))} ({len(cut)} of {len(self.factors)} steps)."
+            return f"Credit stops at {next(iter(kinds))} ({len(cut)} of {len(self.factors)} steps)."
         listed = ", ".join(f"{number} at {kind}" for kind, number in kinds.most_common())
-        return f"credit stops at {len(cut)} of {len(self.factors)} steps: {listed}."
+        return f"Credit stops at {len(cut)} of {len(self.factors)} steps: {listed}."
 
 
 @dataclass(frozen=True)
@@ -211,36 +210,66 @@ class Explanation:
         names = ["learner", "arrival", "component", "reward", "step", "trace", "update"]
         return _polars().DataFrame(rows, schema=names, orient="row")
 
-    def sentences(self) -> list[str]:
-        """How far the largest reward reaches back, and where credit stops, one text per learner."""
+    def reach(self, one: Credit) -> tuple[int, np.ndarray]:
+        """The first step that gets `REACH` of the largest reward, as all after it do, and what every step gets."""
         t, i = self.arrivals[0]
-        return [f"{one.label}: {one.summary(i)} {_reach(self, one, t, i)}" for one in self.learners]
+        e, far = one.trace_at(t)[:, i], t
+        while far > 0 and e[far - 1] >= REACH:
+            far -= 1
+        return far, e
+
+    def sentence(self, one: Credit) -> str:
+        """How far the largest reward reaches back, and what stops it."""
+        (t, i), (far, e) = self.arrivals[0], self.reach(one)
+        reward = self.rewards[t, i]
+        what = f"The reward {reward:+.3g}" if reward else f"The TD error {one.td_errors[t, i]:+.3g}"
+        which = f" (component {i})" if self.rewards.shape[1] > 1 else ""
+        text = f"{what} at step {t}{which} reaches back to step {far}".replace("-", "−")
+        if far == 0:
+            return f"{text}, the first, which gets {_percent(e[0])} of it."
+        if one.kept:
+            return f"{text}; the step before it gets {_percent(e[far - 1])}."
+        kept = one.factors[far, i]
+        if kept < BREAK:
+            return f"{text} and stops there: the λ of that step is {kept:.2g} ({one.cause(far, i)})."
+        faded = f"{text}, which gets {_percent(e[far])} of it"
+        worst = far + 1 + int(one.factors[far + 1 : t + 1, i].argmin()) if far < t else far
+        if one.factors[worst, i] < BREAK:
+            small = f"whose λ is {one.factors[worst, i]:.2g} ({one.cause(worst, i)})"
+            return f"{faded}; most is lost at step {worst}, {small}."
+        return f"{faded}; no single step stops it."
+
+    def sentences(self) -> list[str]:
+        """How far the largest reward reaches back and where credit stops, one text per learner."""
+        i = self.arrivals[0][1]
+        return [f"{one.label}: {self.sentence(one)} {one.summary(i)}" for one in self.learners]
 
     def figure(self) -> Any:
-        """A static picture, a matplotlib Figure."""
+        """The picture, a matplotlib Figure."""
         require("explain's picture", "matplotlib")
-        from chunked_td.lab.explain.figure import draw
+        from chunked_td.analysis.explained import draw
 
         return draw(self)
 
     def page(self) -> str:
-        """An interactive page, HTML in one piece."""
-        require("explain's page", "jinja2")
-        from chunked_td.lab.explain.page import render_page
+        """The page, HTML in one piece."""
+        require("explain's page", "matplotlib")
+        from chunked_td.analysis.explained import render
 
-        return render_page(self)
+        return render(self)
 
     def save(self, folder: Any) -> list[Path]:
-        """Write explain.csv, traces.csv, explain.png and explain.html into a folder, and over_training.csv if known."""
+        """Write explain.html, explain.svg, explain.png, explain.csv and traces.csv, and over_training.csv if known."""
         require("explain's picture", "matplotlib")
-        from chunked_td.lab.explain.figure import as_png
+        from chunked_td._figures import as_png, as_svg
 
-        folder = Path(folder)
+        folder, figure = Path(folder), self.figure()
         files = {
+            "explain.html": self.page().encode(),
+            "explain.svg": as_svg(figure).encode(),
+            "explain.png": as_png(figure),
             "explain.csv": self.table().write_csv().encode(),
             "traces.csv": self.trace_table().write_csv().encode(),
-            "explain.png": as_png(self.figure()),
-            "explain.html": self.page().encode(),
         }
         watched = {one.label: one.watched.table() for one in self.learners if one.watched is not None}
         if watched:
@@ -251,35 +280,18 @@ class Explanation:
         return [folder / name for name in files]
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.env}: {len(self.actions)} steps, {self.ended}", *self.sentences()])
+        from chunked_td.analysis.explained import text
+
+        return text(self)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def _polars() -> Any:
     require("a table", "polars")
     return importlib.import_module("polars")
-
-
-def _reach(explanation: Explanation, one: Credit, t: int, i: int) -> str:
-    """How far the reward at step t reaches back, and what stops it."""
-    e, reward = one.trace_at(t)[:, i], explanation.rewards[t, i]
-    what = f"The reward {reward:+.3g}" if reward else f"The TD error {one.td_errors[t, i]:+.3g}"
-    which = f" (component {i})" if explanation.rewards.shape[1] > 1 else ""
-    far = t
-    while far > 0 and e[far - 1] >= REACH:
-        far -= 1
-    text = f"{what} at step {t}{which} reaches back to step {far}"
-    if far == 0:
-        return f"{text}, the first, with a trace of {e[0]:.2g}."
-    kept = one.factors[far, i]
-    if one.kept:
-        return f"{text}; the step before it holds a trace of {e[far - 1]:.2g}."
-    if kept < BREAK:
-        return f"{text}. It stops there: that step's λ is {kept:.2g} ({one.cause(far, i)})."
-    faded = f"{text}, where its trace has faded to {e[far]:.2g}"
-    worst = far + 1 + int(one.factors[far + 1 : t + 1, i].argmin()) if far < t else far
-    if one.factors[worst, i] < BREAK:
-        return f"{faded}; most at step {worst}, whose λ is {one.factors[worst, i]:.2g} ({one.cause(worst, i)})."
-    return f"{faded}; no single step stops it."
 
 
 # ---- playing

@@ -7,7 +7,9 @@ Exit codes: 0 done, 1 something failed, 2 usage, 3 run directory unusable, 4 wri
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import io
 import os
 import sys
 from importlib import import_module
@@ -31,6 +33,12 @@ chunked-td --version         the version"""
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of `chunked-td`."""
     code = 130
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):  # one that cannot write λ gets "?" instead of an error
+            stream.reconfigure(errors="replace")
     try:
         restore()
         code = _run(arguments)
@@ -74,7 +82,9 @@ def _run(arguments: list[str] | None) -> int:
         from chunked_td._checks import check_choice
 
         name = check_choice("command", words[0], COMMANDS)  # only the file of that command is loaded
-        return tyro.cli(_class(name), prog=f"chunked-td {name}", args=words[1:]).run()
+        kind = _class(name)
+        _refuse_unknown_options(kind, words[1:])
+        return tyro.cli(kind, prog=f"chunked-td {name}", args=words[1:]).run()
     except BrokenPipeError:
         raise
     except (ValueError, OSError) as error:
@@ -83,6 +93,25 @@ def _run(arguments: list[str] | None) -> int:
     except LabError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.code
+
+
+def _refuse_unknown_options(kind: Any, words: list[str]) -> None:
+    """An error for an option that other libraries have, with ours; others are left to the parser."""
+    from chunked_td._checks import name_hint
+
+    known = [field.name for field in dataclasses.fields(kind)]
+    for place, word in enumerate(words):
+        if word == "--":
+            return
+        name, equals, value = word.partition("=")
+        plain = name.removeprefix("--").removeprefix("no-").replace("-", "_")
+        if word.startswith("--") and plain not in {*known, *(one.rstrip("_") for one in known), "help"}:
+            meant = name_hint(plain, known)
+            given = value if equals else words[place + 1] if words[place + 1 : place + 2] else ""
+            if meant:
+                option = f"--{meant.rstrip('_').replace('_', '-')}"
+                shown = meant if meant == "env" else f"{option} {'' if given.startswith('--') else given}".rstrip()
+                raise ValueError(f"{name}: there is no such option; did you mean {shown}?")
 
 
 def _class(name: str) -> Any:

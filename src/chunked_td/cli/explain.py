@@ -1,4 +1,4 @@
-"""`chunked-td explain`: where the credit of one episode goes, as tables, a picture and a page."""
+"""`chunked-td explain`: where the credit of one episode goes, and why it stops there."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 DEFAULT = "ChunkedExpectedSarsa"
+EPISODES = 20
+"""Episodes in which a reward is looked for."""
 _DEFAULTS = {"step_size": 0.1, "discount": 0.99, "epsilon": 0.1}
 
 
@@ -25,7 +27,7 @@ class Explain(EnvironmentOptions):
 
     For example:
         chunked-td explain FrozenLake-v1 --against 0.9
-        chunked-td explain Taxi-v4 --agent runs/train/Taxi-v4-ChunkedSarsa-0/agent.ctd
+        chunked-td explain Taxi-v4 --agent runs/train/Taxi-v4-ChunkedExpectedSarsa-0/agent.ctd
     """
 
     env: Annotated[tyro.conf.Positional[str], ENV]
@@ -52,10 +54,10 @@ class Explain(EnvironmentOptions):
     """Exploration; default: 0.1, with --agent the agent's."""
     seed: int = 0
     """Seed of learners and environment."""
-    episode_seed: int = 0
-    """Seed of the environment in the episode that is shown."""
+    episode_seed: int | None = None
+    """Seed of the environment in the episode that is shown; default: the first from 0 whose episode has a reward."""
     out: Path | None = None
-    """Folder for explain.html, explain.png and the tables; default: runs/explain/ENV."""
+    """Folder for explain.html, explain.svg, explain.png and the tables; default: runs/explain/ENV."""
     open: bool = False
     """Open the page in a browser."""
 
@@ -68,8 +70,9 @@ class Explain(EnvironmentOptions):
         agents = self._agents(env)
         histories = [None if trained else self._train(agent) for agent, trained in agents]
         (agent, _), *others = agents
+        seed = self._episode(agent, env) if self.episode_seed is None else self.episode_seed
         explanation = explain(
-            agent, env, self.episode_seed, against=[other for other, _ in others], max_steps=self.max_steps
+            agent, env, seed, against=[other for other, _ in others], max_steps=self.max_steps
         ).with_training(*histories)
         files = explanation.save(self.out or Path("runs/explain") / folder_name(self.env, *self.env_kwargs))
         print(explanation)
@@ -77,6 +80,15 @@ class Explain(EnvironmentOptions):
         if self.open:
             show(next(path for path in files if path.suffix == ".html"))
         return 0
+
+    def _episode(self, agent: Learner, env: Any) -> int:
+        """The seed of the first episode with a reward; 0 if none has one."""
+        from chunked_td.analysis.credit import explain
+
+        episodes = (
+            seed for seed in range(EPISODES) if explain(agent, env, seed, max_steps=self.max_steps).rewards.any()
+        )
+        return next(episodes, 0)
 
     def _agents(self, env: Any) -> list[tuple[Any, bool]]:
         """The learners, and whether each is trained already. Wrong names fail here, before anything is trained."""

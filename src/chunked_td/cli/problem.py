@@ -1,4 +1,4 @@
-"""The options that commands share: the environment, how to explore it, where to log, where batches run."""
+"""The options that commands share: the environment, how to explore it, where batches run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from chunked_td.lab.running.reproduce import RunOptions
     from chunked_td.learners.exploration import Exploration
     from chunked_td.learners.schedule import Schedule
-
-Log = Literal["tensorboard", "wandb"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,27 +51,26 @@ class EnvironmentOptions:
     wrappers: Annotated[tuple[str, ...], NAMED] = ()
     """Wrappers to put around the environment, innermost first, such as gymnasium.wrappers:FlattenObservation."""
     bins: tuple[int, ...] = ()
-    """Bins for real-valued observations, or tiles of --indexer tiles: one number for all dimensions, or one each. With
-    --indexer fourier, the order."""
+    """Bins for real-valued observations, or tiles of --indexer tiles: one number for all dimensions, or one each."""
     low: Annotated[tuple[float | None, ...], BOUNDS] = ()
     """Lower bounds of the bins, where the observation space has none; None takes that of the space."""
     high: Annotated[tuple[float | None, ...], BOUNDS] = ()
     """Upper bounds of the bins."""
     indexer: str | None = None
     """How observations become states: hash gives each an id on first sight, also arrays of real numbers; tiles (tile
-    coding) and fourier learn linear values of real numbers, tiles by default where they have bounds; module:function is
-    called with the environment and returns a chunked_td.indexing.Indexer or features."""
+    coding) learns linear values of real numbers, the default if they have bounds; module:function is called with the
+    environment and returns a chunked_td.indexing.Indexer or features."""
 
     def make_env(self, name: str) -> Any:
         """The environment."""
-        from chunked_td.lab.gym_environments import make_environment
+        from chunked_td.envs.by_name import make_environment
 
         settings = keywords_of("env-kwargs", self.env_kwargs)
         return make_environment(name, self.max_steps, settings, self.wrappers)
 
     def make_indexer(self, env: Any) -> Any:
         """How observations become ids; None leaves it to the learner."""
-        from chunked_td.lab.gym_environments import make_indexer_for
+        from chunked_td.envs.by_name import make_indexer_for
 
         return make_indexer_for(env, self.bins, self.low, self.high, self.indexer)
 
@@ -82,18 +79,12 @@ class EnvironmentOptions:
 class ProblemOptions(EnvironmentOptions):
     """What to learn, and how to explore it."""
 
-    exploration: Literal["epsilon-greedy", "softmax", "count-bonus"] | None = None
-    """How to explore; default: epsilon-greedy. count-bonus is ε-greedy on Q + bonus/√n(s, a)."""
     epsilon: float | None = None
-    """Exploration of epsilon-greedy and count-bonus; default: 0.1."""
+    """Exploration: the probability of a random action; default: 0.1."""
     epsilon_schedule: Annotated[tuple[str, ...], POINTS] = ()
     """ε over the episodes, such as 0=1 500=0.1 (a line between the points); instead of --epsilon."""
-    temperature: float | None = None
-    """Temperature of softmax, of the size of differences between values; default: 1."""
-    temperature_schedule: Annotated[tuple[str, ...], POINTS] = ()
-    """Temperature over the episodes, such as 0=10 500=0.1; instead of --temperature."""
     bonus: float | None = None
-    """Size of the count bonus; default: 1."""
+    """Count bonus c: ε-greedy on Q + c/√n(s, a), so that what was seldom tried is tried; default: none."""
     step_size_schedule: Annotated[tuple[str, ...], POINTS] = ()
     """Factors that multiply the step size over the episodes, such as 0=1 500=0.1 (a line between the points)."""
     initial_value: float | None = None
@@ -101,28 +92,17 @@ class ProblemOptions(EnvironmentOptions):
     reward_weights: tuple[float, ...] = ()
     """Weights of the reward's components, where there are several; default: 1 each."""
     csv: bool = False
-    """Write the numbers as a CSV file, too."""
-    log: tuple[Log, ...] = ()
-    """Log to TensorBoard (under the folder of the results) or Weights & Biases, too."""
+    """Write the numbers as a CSV file as well."""
 
     def chosen_epsilon(self) -> float | Schedule | None:
         """ε, a schedule of it, or None where neither was given."""
         return one_of("epsilon", self.epsilon, self.epsilon_schedule)
 
     def chosen_exploration(self) -> Exploration | None:
-        """How to explore; None is ε-greedily. An option that has no part in it is refused."""
-        from chunked_td.learners.exploration import CountBonus, Softmax
+        """How to explore; None is ε-greedily."""
+        from chunked_td.learners.exploration import CountBonus
 
-        kind = self.exploration or "epsilon-greedy"
-        temperature = one_of("temperature", self.temperature, self.temperature_schedule)
-        for name, value, owner in (("temperature", temperature, "softmax"), ("bonus", self.bonus, "count-bonus")):
-            if value is not None and kind != owner:
-                raise ValueError(f"--{name} goes with --exploration {owner}, got --exploration {kind}")
-        if kind == "softmax":
-            if self.chosen_epsilon() is not None:
-                raise ValueError("--epsilon has no part in --exploration softmax; leave it out")
-            return Softmax(1.0 if temperature is None else temperature)
-        return CountBonus(1.0 if self.bonus is None else self.bonus) if kind == "count-bonus" else None
+        return None if self.bonus is None else CountBonus(self.bonus)
 
     def step_size_factors(self) -> Schedule | None:
         """Factors for the step size over the episodes."""

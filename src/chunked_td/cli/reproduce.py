@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import tyro
 
 from chunked_td.cli._shared import command
-from chunked_td.cli.problem import EngineOptions, Log
+from chunked_td.cli.problem import EngineOptions
 from chunked_td.cli.report import build, say_if_stale
 from chunked_td.lab.errors import guarded
 
@@ -40,8 +40,6 @@ class Reproduce(EngineOptions):
     """Only these protocols of studies that have many: patterns of ids such as 'deep-ppo-*' or 'compression-known-*'."""
     networks: bool = True
     """Include arms whose λ comes from a network."""
-    log: tuple[Log, ...] = ()
-    """Live logging."""
     import_from: Annotated[Path | None, tyro.conf.arg(name="import")] = None
     """First take in batches that another host ran with python -m chunked_td.lab.running.remote."""
     dry_run: bool = False
@@ -58,7 +56,7 @@ class Reproduce(EngineOptions):
         if self.import_from is not None and (code := self._import(self.import_from)):
             return code
         names = ("out", "profile", "engine", "address", "arms", "seeds", "episodes", "networks", "cells", "threads")
-        options = {name: getattr(self, name) for name in (*names, "log", "dry_run")}
+        options = {name: getattr(self, name) for name in (*names, "dry_run")}
         code = reproduce(self.experiments, **options)
         if code not in (0, 1) or self.dry_run or not self.report:
             if not self.dry_run:

@@ -7,25 +7,23 @@ import json
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from chunked_td import LEARNERS
-from chunked_td.bootstraps import STATE
+from chunked_td.bootstraps import EXPECTED_SARSA, Q_LEARNING, SARSA, STATE
 from chunked_td.cli._shared import check_counts, check_saved, command, flag, folder_name, new_axes
 from chunked_td.cli.problem import ENV, LEARNER, ProblemOptions
 
 if TYPE_CHECKING:
-    from chunked_td.lab.running.live_logging import ScalarLog
     from chunked_td.lambdas.base import LambdaSource
     from chunked_td.learners.learner import Learner
     from chunked_td.learners.loop import History
 
 
-DEFAULT = "ChunkedSarsa"
+DEFAULT = "ChunkedExpectedSarsa"
 EVALUATION = 100
 """Episodes of the evaluation after training."""
 _LEARNERS = f"What learns; default: {DEFAULT}. One of {', '.join(LEARNERS)}."
@@ -36,6 +34,7 @@ class Train(ProblemOptions):
     """Train a learner on a Gymnasium environment; saves agent, learning curve and its numbers.
 
     For example:
+        chunked-td train Taxi-v4
         chunked-td train my_maze.py --learner SarsaLambda --lambda 0.9 --episodes 500
     """
 
@@ -49,10 +48,11 @@ class Train(ProblemOptions):
     discount: float | None = None
     """γ; default: 0.99."""
     lambda_: Annotated[float | None, tyro.conf.arg(name="lambda")] = None
-    """λ of the fixed-λ learners."""
+    """λ of the fixed-λ learners (SarsaLambda, ExpectedSarsaLambda, QLambda, TDLambda); default: 0.9."""
     lambda_source: str | None = None
     """Where λ comes from: an id such as expected or value, a number, or a Python file of yours (mine.py or
-    mine.py:MyLambda); default: the learner's own. With +mature, +lineage or +luck behind it: see the guide's Rivals."""
+    mine.py:MyLambda); default: the learner's own. Followed by +lineage: lineage traces; by +expected-error: TD errors
+    from a learned model."""
     seed: int | None = None
     """Seed of learner and environment; default: 0."""
     action_mask: bool = True
@@ -66,8 +66,6 @@ class Train(ProblemOptions):
 
     def run(self) -> int:
         """Train, save, and print how it went."""
-        from chunked_td.lab.running.live_logging import listeners
-
         check_counts(self, "episodes", "max_steps")
         parts = (self.env, *self.env_kwargs, self.learner or DEFAULT, self.seed or 0)
         out = self.out or Path("runs/train") / folder_name(*parts)
@@ -76,13 +74,9 @@ class Train(ProblemOptions):
         agent = self._agent(env, out)
         print(described(agent))
         before = read_curve(out) if self.resume else None
-        done = 0 if before is None else before.returns.size
-        logs = listeners(self.log, out)
 
         with stop_on_interrupt() as stopped:
-            history = agent.learn(env, self.episodes, callback=partial(after_episode, logs, stopped, done))
-        for log in logs:
-            log.close()
+            history = agent.learn(env, self.episodes, callback=lambda *_: bool(stopped))
         if history.diverged is not None:  # a warning has said why
             raise ValueError(f"nothing saved: learning diverged in episode {history.diverged}")
         out.mkdir(parents=True, exist_ok=True)
@@ -167,8 +161,8 @@ def different(saved: Path, name: str, value: Any, asked: Any) -> ValueError:
 
 def check_same(agent: Learner, settings: Train, env: Any, saved: Path) -> None:
     """Refuse to go on with an agent where other settings are asked for."""
-    from chunked_td.lab.comparison.arms import scaled
     from chunked_td.lambdas.constant import ConstantLambda
+    from chunked_td.learners.schedule import scaled
 
     names = ("learner", "step_size", "discount", "lambda_", "seed", "action_mask", "initial_value")
     asked: dict[str, Any] = {name: getattr(settings, name) for name in names}
@@ -180,7 +174,7 @@ def check_same(agent: Learner, settings: Train, env: Any, saved: Path) -> None:
     if factors is not None:
         asked["step_size"] = scaled(factors, 0.1 if settings.step_size is None else settings.step_size)
     asked["epsilon"], theirs["epsilon"] = settings.chosen_epsilon(), agent.epsilon
-    if any(getattr(settings, name) for name in ("exploration", "temperature", "temperature_schedule", "bonus")):
+    if settings.bonus is not None:
         asked["exploration"] = settings.chosen_exploration() or "epsilon-greedy"
         theirs["exploration"] = agent.exploration or "epsilon-greedy"
     indexer = settings.make_indexer(env)
@@ -201,8 +195,8 @@ def _in_words(indexer: Any) -> str:
 
 def learner_settings(learner: type[Learner], settings: Train, env: Any) -> dict[str, Any]:
     """The settings that this learner takes; an error for one that it would ignore."""
-    from chunked_td.lab.comparison.arms import scaled
     from chunked_td.learners.named import FixedLambda
+    from chunked_td.learners.schedule import scaled
     from chunked_td.learners.sutton_singh import SuttonSingh
 
     chosen: dict[str, Any] = {
@@ -217,17 +211,27 @@ def learner_settings(learner: type[Learner], settings: Train, env: Any) -> dict[
     if issubclass(learner, SuttonSingh):
         steps = {"step_size": settings.step_size, "step_size_schedule": factors}
         _refuse(steps, f"{learner.__name__} takes none; its step sizes are 1/n(s)")
-        others = {"epsilon": epsilon, "exploration": settings.exploration, "initial_value": settings.initial_value}
+        others = {"epsilon": epsilon, "bonus": settings.bonus, "initial_value": settings.initial_value}
         _refuse(others, f"{learner.__name__} takes none; it averages what the uniform policy earns")
     else:
         chosen["step_size"] = scaled(factors, 0.1 if settings.step_size is None else settings.step_size)
         chosen["initial_value"] = settings.initial_value or 0.0
         if learner.bootstrap == STATE:
-            _refuse({"exploration": settings.exploration}, f"{learner.__name__} follows the uniform policy")
+            _refuse({"bonus": settings.bonus}, f"{learner.__name__} follows the uniform policy")
         chosen |= {"epsilon": epsilon, "exploration": exploration}
     if settings.lambda_ is not None:
         if not issubclass(learner, FixedLambda):
-            raise ValueError(f"--lambda goes with fixed-λ learners; {learner.__name__} finds its own")
+            fixed = {
+                SARSA: "SarsaLambda",
+                EXPECTED_SARSA: "ExpectedSarsaLambda",
+                Q_LEARNING: "QLambda",
+                STATE: "TDLambda",
+            }
+            instead = fixed[learner.bootstrap]
+            raise ValueError(
+                f"--lambda: {learner.__name__} takes its λ from a model. For λ = {settings.lambda_:g} at every step: "
+                f"--learner {instead} --lambda {settings.lambda_:g} (or SarsaLambda)"
+            )
         chosen["lambda_"] = settings.lambda_
     source, others = settings.rule()
     return chosen if source is None else chosen | {"lambda_source": source, **others}
@@ -278,15 +282,6 @@ def stop_on_interrupt() -> Iterator[list[bool]]:
         yield pressed
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def after_episode(
-    logs: list[ScalarLog], stopped: list[bool], done: int, episode: int, total: float, length: int
-) -> bool:
-    """Log an episode, the `done` ones before it counted; whether to stop."""
-    for log in logs:
-        log.add({"return": total, "length": length}, done + episode + 1)
-    return bool(stopped)
 
 
 def _refuse(given: dict[str, Any], reason: str) -> None:

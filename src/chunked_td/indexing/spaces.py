@@ -61,14 +61,11 @@ def _arithmetic(space: Any, path: str) -> Indexer | None:
         return ProductIndexer(known, list(children) if kind == "Dict" else None) if len(known) == len(parts) else None
     if kind == "Box" and np.dtype(space.dtype).kind not in "iub":
         raise ValueError(
-            f"{path}: a continuous Box of shape {space.shape} has no finite table of states. Cut it into bins:\n"
-            f"    indexer = chunked_td.Discretise(env, bins=8, low=…, high=…)   # per dimension, or one for all\n"
-            f"    agent = chunked_td.ChunkedSarsa(env, indexer=indexer, …)\n"
-            f"Or learn linear values of features, without a table:\n"
-            f"    agent = chunked_td.ChunkedSarsa(env, indexer=chunked_td.TileCoding(env, low=…, high=…), …)\n"
-            f"Where only finitely many different arrays are shown (as in bsuite), give each an id on first sight:\n"
-            f"    agent = chunked_td.ChunkedSarsa(env, indexer=chunked_td.make_indexer(), …)\n"
-            f"On the command line: --bins 8 or --indexer tiles, with --low … --high …; or --indexer hash"
+            f"{path}: a Box of real numbers, shape {space.shape}, has no finite table of states. Take one of\n"
+            f"  bins: indexer=chunked_td.Discretise(env, bins=8, low=…, high=…), or --bins 8 --low … --high …\n"
+            f"  tile coding: indexer=chunked_td.TileCoding(env, low=…, high=…), or --indexer tiles --low … --high …\n"
+            f"  an id per array, if few different ones occur: indexer=chunked_td.make_indexer(), or --indexer hash\n"
+            f"  a network: PPO of Stable-Baselines3 with chunked_td.integrations.sb3.LambdaRolloutBuffer"
         )
     if not kind:
         return None

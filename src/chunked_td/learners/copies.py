@@ -121,11 +121,13 @@ def check_sharing(agent: Any, copies: int) -> None:
     elif agent.features is not None:
         reason = "features keep the observation of one episode"
     elif agent.view not in ("traces", "offline", "sampled"):
-        reason = f"view {agent.view!r} needs the values to be still between the steps of an episode, or keeps it itself"
+        view = str(agent.view).partition("(")[0].lower()
+        reason = f"view {view!r} needs the values to be still between the steps of an episode, or keeps it itself"
     if reason:
         raise ValueError(
-            f"env: a vector environment of {copies} copies, but {reason}, and can follow one episode only. Take one "
-            f"copy, or a single environment (gymnasium.make)"
+            f"env: a vector environment of {copies} copies, but {reason}, and can follow one episode only. Take a "
+            "single "
+            f"environment (gymnasium.make), or a learner with view='traces'"
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 from numbers import Integral, Real
 from operator import index as as_integer
@@ -9,8 +11,37 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td._checks import check_choice, check_numbers
+from chunked_td._checks import check_choice, check_numbers, name_hint
 from chunked_td.indexing.indexers import Indexer
+
+
+@functools.cache
+def _settings_of(cls: type) -> tuple[str, ...]:
+    """The keyword arguments of a learner class."""
+    found: dict[str, None] = {}
+    for kind in cls.__mro__:
+        if "__init__" in vars(kind) and kind is not object:
+            parameters = inspect.signature(vars(kind)["__init__"]).parameters.values()
+            found |= {one.name: None for one in parameters if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)}
+            if not any(one.kind is one.VAR_KEYWORD for one in parameters):
+                break  # what stands above it is not passed on
+    return tuple(name for name in found if name != "self")
+
+
+def refuse_unknown_settings(cls: type, settings: dict[str, Any]) -> None:
+    """A TypeError for keywords that a learner does not take, with the one that is meant."""
+    known = _settings_of(cls)
+    for name in settings:
+        if name not in known:
+            meant = name_hint(name, known)
+            value = f"{meant}={settings[name]!r}"
+            hint = f"; did you mean {value}?" if meant else f"; it takes {', '.join(known)}"
+            if name in ("lambda_", "lam", "lambda") and meant == "lambda_source":
+                fixed = f"SarsaLambda(env, lambda_={settings[name]!r})"
+                hint = (
+                    f"; its λ comes from a model. For one λ at every step: {fixed} or ExpectedSarsaLambda, or {value}"
+                )
+            raise TypeError(f"{cls.__name__} has no setting {name!r}{hint}")
 
 
 def learner_by_name(name: str) -> Any:
@@ -123,7 +154,8 @@ def check_end(name: str, value: Any) -> bool:
     given = value.item() if isinstance(value, np.ndarray) and value.shape == () else value
     if isinstance(given, bool | np.bool_ | Integral) and given in (0, 1):
         return bool(given)
-    raise ValueError(f"{name} must be True or False, got {value!r}")
+    none = f"; an environment that never sets it gives {name}=False" if value is None else ""
+    raise ValueError(f"{name} must be True or False, got {value!r}{none}")
 
 
 def check_reward(reward: Any) -> float:

@@ -11,7 +11,7 @@ import functools
 import logging
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from chunked_td.learners.inputs import (
     count_rewards,
     legal_actions,
     policy_row,
+    refuse_unknown_settings,
 )
 from chunked_td.learners.logged import learn_from
 from chunked_td.learners.loop import History, evaluate, train
@@ -141,6 +142,11 @@ class Learner:
         learners try everything.
     """
 
+    def __new__(cls, *arguments: Any, **settings: Any) -> Self:
+        """Make a learner; a keyword that it does not take is an error that names the one that is meant."""
+        refuse_unknown_settings(cls, settings)
+        return super().__new__(cls)
+
     bootstrap: ClassVar[int] = SARSA
     default_source: ClassVar[LambdaSource] = ForwardLambda()
     default_view: ClassVar[str] = "traces"
@@ -215,7 +221,13 @@ class Learner:
         if actions is None or not hasattr(env, "observation_space"):
             raise ValueError(f"env must be a Gymnasium environment (see gymnasium.make), got {env!r}")
         if not hasattr(actions, "n") or type(actions).__name__ == "MultiBinary":
-            raise ValueError(f"env.action_space must be Discrete, got {actions!r}")
+            real = type(env.observation_space).__name__ == "Box"
+            states = "; its observations then take bins (Discretise) or tile coding (TileCoding)" if real else ""
+            raise ValueError(
+                f"env.action_space must be Discrete, got {actions!r}. Wrap the environment so that it offers a few "
+                f"actions (gymnasium.ActionWrapper){states}. Or, for a network, use PPO of Stable-Baselines3 with "
+                f"chunked_td.integrations.sb3.LambdaRolloutBuffer"
+            )
         self.n_actions, self.action_start = int(actions.n), int(getattr(actions, "start", 0))
         self.indexer = make_indexer(env.observation_space) if indexer is None else check_indexer(indexer)
         self.n_paid, per_component = count_rewards(env), self.lambda_source.per_component

@@ -26,7 +26,7 @@ from chunked_td.learners.inputs import (
 from chunked_td.learners.state import Diverged, DivergenceWarning
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class History:
     """What happened in each episode that was played to its end.
 
@@ -40,6 +40,17 @@ class History:
     lengths: np.ndarray
     diverged: int | None = None
     unfinished: bool = False
+
+    def __repr__(self) -> str:
+        """One line: episodes, steps and the latest returns."""
+        if not self.returns.size:
+            return "History(0 episodes)"
+        last = self.returns[-100:]
+        parts = [f"{self.returns.size:,} episodes", f"{int(self.lengths.sum()):,} steps"]
+        parts.append(f"mean return {self.returns.mean():.4g}, of the last {last.size} {last.mean():.4g}")
+        parts += [] if self.diverged is None else [f"diverged in episode {self.diverged}"]
+        parts += ["the last one unfinished"] if self.unfinished else []
+        return f"History({', '.join(parts)})"
 
     def smoothed(self, window: int = 100) -> np.ndarray:
         """Running mean of the returns over up to `window` latest episodes."""

@@ -1,4 +1,4 @@
-"""Rules from text, for commands: a λ source, and after it what is done with its λ and with the TD error."""
+"""Rules from text, for commands: a λ source, followed by the kind of trace and of TD error."""
 
 from __future__ import annotations
 
@@ -9,17 +9,30 @@ from chunked_td.lambdas.reading import read_source
 from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.planning.expected_error import ExpectedError
 
-PARTS: dict[str, dict[str, Any]] = {"lineage": {"view": Lineage()}, "luck": {"reward_source": ExpectedError()}}
-"""What may follow a λ source, by name: arguments of a learner."""
+PARTS = ("lineage", "expected-error")
+"""Parts that may follow a λ source: lineage traces; TD errors replaced by their mean under the learned model."""
 
 
 def split_rule(text: str) -> tuple[str, dict[str, Any]]:
-    """The text of the λ source, and arguments of a learner: "value+lineage+luck". "lineage" alone has λ = 1."""
+    """Split "value+lineage+expected-error=0.5" into the text of the λ source and arguments of a learner.
+
+    "lineage" alone has λ = 1. The number of expected-error is ρ, 1 by default (see `ExpectedError`).
+    """
     source, options = text, {}
-    while (part := source.rpartition("+")[2]) in PARTS:
-        options = PARTS[part] | options
+    while (part := source.rpartition("+")[2]).partition("=")[0] in PARTS:
+        options = _option(part) | options
         source = source.rpartition("+")[0] if part != source else "1"
     return source, options
+
+
+def _option(part: str) -> dict[str, Any]:
+    name, equals, number = part.partition("=")
+    if name == "lineage" and not equals:
+        return {"view": Lineage()}
+    try:
+        return {"reward_source": ExpectedError(float(number) if equals else 1.0)}
+    except ValueError as problem:
+        raise ValueError(f"expected-error must be followed by a number in [0, 1], got {part!r} ({problem})") from None
 
 
 def read_rule(text: str, argument: str = "--lambda-source") -> tuple[LambdaSource, dict[str, Any]]:

@@ -90,3 +90,10 @@ def over_episodes(value: float | Schedule, episodes: int) -> float | np.ndarray:
 def at_episode(value: float | Schedule, episode: int) -> float:
     """The number that holds in an episode."""
     return value(episode) if isinstance(value, Schedule) else value
+
+
+def scaled(schedule: Schedule | None, number: float) -> float | Schedule:
+    """A number that follows a schedule of factors; None for none."""
+    if schedule is None:
+        return number
+    return Schedule(tuple((episode, factor * number) for episode, factor in schedule.points), schedule.hold)

@@ -310,6 +310,15 @@ def _axis(name: str, shape: tuple[int, ...], time_axis: int) -> int:
     return axis
 
 
+def _one_more(name: str, got: tuple[int, ...], shape: tuple[int, ...], axis: int) -> str:
+    """A hint for values with one step more than the rewards, as CleanRL keeps them."""
+    longer = len(got) == len(shape) and all(
+        have == want + (k == axis) for k, (have, want) in enumerate(zip(got, shape, strict=True))
+    )
+    both = "; with the value after the last step appended, pass values=values[:-1] and next_values=values[1:]"
+    return both if longer and name in ("values", "next_values") else ""
+
+
 def _fit(name: str, array: Array, reference: str, shape: tuple[int, ...], axis: int, kind: Kind = Kind.REAL) -> Array:
     """`array` with as many axes as `shape`, by the rules in the docstring of the package."""
     got, rank = tuple(array.shape), len(shape)
@@ -323,7 +332,10 @@ def _fit(name: str, array: Array, reference: str, shape: tuple[int, ...], axis: 
         wide = got + (1,) * (rank - len(got))
     if len(wide) > rank or any(have not in (1, want) for have, want in zip(wide, shape, strict=True)):
         steps = f"({shape[axis]},) with one entry per step (axis {axis}), " if rank > 1 else ""
-        raise ValueError(f"{name}: got shape {got}, takes {shape} as {reference}, {steps}or one number")
+        raise ValueError(
+            f"{name}: got shape {got}, takes {shape} as {reference}, {steps}or one "
+            f"number{_one_more(name, got, shape, axis)}"
+        )
     return array if wide == got else array.reshape(wide)
 
 

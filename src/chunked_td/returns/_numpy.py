@@ -42,6 +42,9 @@ def to_array(name: str, value: Any, kind: Kind) -> np.ndarray:
     """One argument as an array of real numbers (bools for flags, integers for indices)."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name}: got a masked array, takes a plain one, and which steps there are as mask=")
+    if value is None:
+        instead = "; without truncation pass False" if name == "truncated" else ""
+        raise TypeError(f"{name}: got None, takes {kind.words}{instead}")
     try:
         array = np.asarray(value)
     except ValueError as error:  # a ragged list

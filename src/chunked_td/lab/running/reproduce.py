@@ -34,14 +34,12 @@ class RunOptions:
       engine: "local" or "ray".
       address: of a Ray cluster.
       threads: of the local engine, or cores per batch on Ray.
-      log: "wandb" and/or "tensorboard".
       quiet: print failures only.
     """
 
     engine: str = "local"
     address: str | None = None
     threads: int | None = None
-    log: tuple[str, ...] = ()
     quiet: bool = False
 
     def __post_init__(self):
@@ -68,7 +66,6 @@ def reproduce(
     networks: bool = True,
     cells: Sequence[str] = (),
     threads: int | None = None,
-    log: Sequence[str] = (),
     dry_run: bool = False,
     quiet: bool = False,
 ) -> int:
@@ -78,14 +75,14 @@ def reproduce(
       experiments: ids, .py files or folders (see `chunked_td.lab.catalogue`); empty is all that run by default.
       out: run directory; a study with a table of its own has a folder in it, named by its id.
       profile, arms, seeds, episodes, networks, cells: what of them, see `SweepOptions`.
-      engine, address, threads, log, quiet: where and how, see `RunOptions`.
+      engine, address, threads, quiet: where and how, see `RunOptions`.
       dry_run: print the plan and its estimated time, change nothing.
     Returns:
       exit code: 0 done, 1 some batches failed, 2 usage, 3 directory, 4 writing, 130 interrupted.
     """
     studies = load_all(experiments)
     options = SweepOptions(profile, tuple(arms), seeds, episodes, networks, tuple(cells))
-    how = RunOptions(engine, address, threads, tuple(log), quiet)
+    how = RunOptions(engine, address, threads, quiet)
     whole = not (arms or cells or seeds or episodes) and profile != "smoke"  # all that there is
     tables = [study for study in studies if study.table and (experiments or whole)]
     plain = [protocol for study in studies if not study.table for protocol in study.protocols(profile)]
@@ -160,11 +157,9 @@ def run_planned(plan: SweepPlan, store: Store, how: RunOptions) -> int:
     A batch that fails does not stop the others.
     """
     from chunked_td.lab.running.engines import make_engine
-    from chunked_td.lab.running.live_logging import listeners
 
     directory = store.directory
     engine = make_engine(how.engine, address=how.address, threads=how.threads)
-    logs = listeners(how.log, directory.path)
     estimate = partial(expected_seconds, log=directory.log.batches(), threads=how.threads)
     known = plan.runs_wanted - plan.runs_left
     how.say(f"{plan.runs_left:,} runs in {len(plan.batches)} batches, {known:,} runs are there already")
@@ -182,13 +177,9 @@ def run_planned(plan: SweepPlan, store: Store, how: RunOptions) -> int:
                 finished += 1
                 file = str(path.relative_to(directory.path))
                 directory.log.write("batch", file=file, **result.log_line(engine.name))
-                for log in logs:
-                    log.batch_done(result.batch, result.columns)
             progress.batch_done(result)
     finally:
         progress.close()
-        for log in logs:
-            log.close()
         engine.close()
     seconds = time.perf_counter() - start
     directory.log.write("end", seconds=round(seconds, 3), finished=finished, failed=len(failures))

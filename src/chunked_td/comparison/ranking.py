@@ -1,11 +1,11 @@
-"""Who is best, and who cannot be told apart from the best.
+"""Paired comparisons that hold together, and step sizes chosen on other seeds.
 
     scores: float64[arms, seeds], paired: column k is the same seed in every arm
 
-Step sizes are chosen by two-fold cross-validation over seeds (`chosen_sizes`), so that no arm gains from having been
-tried more often. Arms are compared over seeds in pairs (`PairedFamily`): all intervals of a family hold together, so
-looking at many arms makes no difference appear that is none. Arms may be judged again as seeds are added (`LOOKS`):
-each look has its share of the error. `tools/compare_errors.py` measures the error and the power by simulation.
+Two-fold cross-validation over seeds chooses the step sizes (`chosen_sizes`), so that trying more of them flatters no
+arm. Differences are paired over seeds; all intervals of a family hold together (`PairedFamily`). Seeds may be added and
+the arms judged again (`LOOKS`): the interim analyses share one error rate. `tools/compare_decisions.py` measures error,
+power and wrong recommendations.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from chunked_td.statistics import RESAMPLES, Estimate, mean_and_interval
 ERROR = 0.05
 """Share of families of equal arms in which some difference is shown."""
 LEAST = 6
-"""With fewer seeds there are no intervals and no verdicts: signs of five differences have a chance of 1 in 16."""
+"""With fewer seeds there are no intervals and no verdicts: five differences have the same sign in 1 of 16 cases."""
 LOOKS = (10, 20, 40)
-"""Seeds per arm at which a comparison that adds seeds is judged."""
+"""Seeds per arm at which arms are judged."""
 CLOSE = 0.05
-"""Arms are as good as the best if they are behind by at most this share of the distance from the worst to the best."""
+"""Two arms are equivalent if they differ by at most this share of the distance from the worst to the best mean."""
 
 
 def chosen_sizes(scores: np.ndarray) -> np.ndarray:
@@ -93,15 +93,15 @@ class PairedFamily:
         """The distance from the lowest to the highest score of any run: no difference can be larger."""
         return float(np.ptp(self.scores)) if self.scores.size else 0.0
 
-    def gap(self, arm: int, other: int | None = None) -> Estimate:
-        """How far `arm` is behind `other`, by default the best; the interval holds with all others of the family.
+    def lead(self, arm: int, other: int) -> Estimate:
+        """By how much `arm` is better than `other`; the interval holds together with all others of the family.
 
-        With fewer than `LEAST` seeds, and where all scores are the same, there is no interval: both ends are NaN.
+        With fewer than `LEAST` seeds, and if all scores are the same, there is no interval: both ends are NaN.
 
-        Where all seeds differ by the same amount, an outcome that n seeds have not shown may have a probability of up
-        to 1 − ε^(1/n), where ε is the error divided by the number of pairs; it may be as far off as scores can differ.
+        If all seeds differ by the same amount, an outcome that n seeds have not shown may have a probability of up to
+        1 − ε^(1/n), where ε is the error divided by the number of pairs; it may be as far off as scores can differ.
         """
-        difference = self.scores[self.best if other is None else other] - self.scores[arm]
+        difference = self.scores[arm] - self.scores[other]
         mean, deviation, (arms, seeds) = float(difference.mean()), float(_standard_error(difference)), self.scores.shape
         if seeds < LEAST or self.spread <= _rounding(self.scores):
             return Estimate(mean, np.nan, np.nan)
@@ -115,18 +115,22 @@ class PairedFamily:
     def no_difference(self) -> bool:
         """Whether no arm differs from any other."""
         pairs = ((i, j) for i in range(self.ranked) for j in range(i))
-        return not any(self.gap(i, j).shown for i, j in pairs)
+        return not any(self.lead(i, j).shown for i, j in pairs)
 
     @property
     def close(self) -> float:
-        """Arms that are shown to be behind by no more than this are about as good; acting at random does not count."""
+        """Arms that differ by no more than this are equivalent; acting at random does not count."""
         return CLOSE * float(np.ptp(self.scores[: self.ranked].mean(axis=1)))
+
+    def equivalent(self, lead: Estimate) -> bool:
+        """Whether a difference is shown to be small."""
+        return max(lead.high, -lead.low) <= self.close
 
     @property
     def clear(self) -> bool:
-        """Whether every arm is shown to be worse than the best, or to be about as good."""
-        gaps = [self.gap(arm) for arm in range(self.ranked) if arm != self.best]
-        return all(gap.shown or gap.high <= self.close for gap in gaps)
+        """Whether every arm is shown to be worse than the best, or equivalent to it."""
+        leads = [self.lead(self.best, arm) for arm in range(self.ranked) if arm != self.best]
+        return all(lead.shown or lead.high <= self.close for lead in leads)
 
 
 def unseen(runs: int, error: float) -> float:

@@ -1,7 +1,8 @@
-"""Gymnasium environments by name, for commands."""
+"""Gymnasium environments and their states by name: for commands, and for runs in other processes."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,12 +11,8 @@ from typing import Any
 import numpy as np
 
 from chunked_td._checks import check_choice
-from chunked_td._loading import load_file
-from chunked_td.lab.identity import resolve
+from chunked_td._loading import load_file, real_file
 from chunked_td.lambdas.names import classes_of
-
-FEATURES = ("tiles", "fourier")
-"""What `make_indexer_for` calls features."""
 
 
 def make_environment(
@@ -63,7 +60,7 @@ def class_in_file(name: str) -> Any:
     import gymnasium as gym
 
     path, _, wanted = name.partition(".py:")
-    file = Path(path.removesuffix(".py") + ".py").resolve()
+    file = real_file(path.removesuffix(".py") + ".py", "env")
     if not file.is_file():
         raise ValueError(f"env must be an id, package:Id-v0 or a Python file, got {name!r}, which is not there")
     if str(file.parent) not in sys.path:
@@ -83,16 +80,14 @@ def make_indexer_for(
 
     Args:
       bins, low, high: bins of a Box, see `chunked_td.Discretise`; one number for all dimensions, or one each.
-      name: "hash" gives every observation an id on first sight; "tiles" and "fourier" are features for linear values,
-        "fourier" of the order `bins`; "module:function" is called with the environment.
+      name: "hash" gives every observation an id on first sight; "tiles" is tile coding, for linear values;
+        "module:function" is called with the environment.
     """
     import chunked_td
 
     check_indexing(bins, low, high, name)
     if name == "tiles" or (name is None and not bins and has_features(env)):
         return chunked_td.TileCoding(env, one_or_all(bins or (8,)), 8, *map(one_or_all, (low, high)))
-    if name == "fourier":
-        return chunked_td.FourierBasis(env, bins[0] if bins else 3, *map(one_or_all, (low, high)))
     if bins:
         return chunked_td.Discretise(env, one_or_all(bins), *map(one_or_all, (low, high)))
     if name is None:
@@ -104,9 +99,7 @@ def make_indexer_for(
 
 def check_indexing(bins: Sequence[int], low: Sequence[Any], high: Sequence[Any], name: str | None) -> None:
     """Refuse options for `make_indexer_for` that contradict each other."""
-    if name in FEATURES:
-        if name == "fourier" and len(bins) > 1:
-            raise ValueError(f"--bins is the order of --indexer fourier, one number; got {bins}")
+    if name == "tiles":
         return
     if bins and name is not None:
         raise ValueError(f"--bins and --indexer both say how observations become ids; got {name!r} and {bins}")
@@ -137,7 +130,8 @@ def _look_here() -> None:
 def _named(name: str, accepted: str) -> Any:
     """What `module:name` stands for."""
     _look_here()
+    module, _, thing = name.partition(":")
     try:
-        return resolve(name)
+        return getattr(importlib.import_module(module), thing)
     except (ImportError, AttributeError, ValueError) as problem:
         raise ValueError(f"{accepted}, got {name!r} ({problem})") from problem

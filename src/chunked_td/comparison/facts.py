@@ -1,4 +1,4 @@
-"""What a problem is like, from episodes of random actions: late rewards, chance, masks, hidden state.
+"""Facts of a problem, from episodes of random actions: late rewards, chance, masks, hidden state.
 
 Everything is counted on what the learners see, so it needs no table of the environment.
 """
@@ -7,39 +7,39 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from chunked_td.comparison.settings import Settings
+from chunked_td.envs.by_name import make_environment, make_indexer_for
 from chunked_td.features.maps import Features
 from chunked_td.indexing import Indexer, make_indexer
 from chunked_td.indexing.indexers import place_text
-from chunked_td.lab.comparison.arms import ComparisonSettings
-from chunked_td.lab.gym_environments import make_environment, make_indexer_for
 from chunked_td.learners.inputs import check_reward, check_reward_vector, count_rewards, legal_actions
 from chunked_td.learners.loop import reset, step
 
 STEPS = 10_000
 """Steps that are played; the last episode is played to its end."""
 _CLEAR = 1e-4
-"""The state counts as hidden where chance gives so strong a sign of it, in any test, in at most this share of cases."""
+"""The state counts as hidden if chance gives so strong a sign of it, in any test, in at most this share of cases."""
 _FEW = 10
 """Steps expected in a cell of a table below which nothing is tested."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a problem is like. Numbers are NaN where nothing is known.
+    """Facts of a problem. Numbers are NaN if nothing is known.
 
     Attributes:
       length: mean steps of an episode. paid: share of the steps with a reward; last: share of the reward, by absolute
         size, that came with an episode's last step.
-      chance: probability that the same action in the same state leads to another state when it is tried again.
+      chance: probability that the same action in the same state leads to another state if it is tried again.
       back: share of the steps that lead back to a state of the same episode.
       legal: mean number of actions that the mask leaves; n_actions: of all.
-      hidden: a sign that observations hide the state, in words; "" where there is none.
+      hidden: a sign that observations hide the state, in words, or "".
       seconds: per step of the environment, as measured.
     """
 
@@ -65,11 +65,16 @@ class Facts:
         return f"one step in {1 / self.paid:.0f} pays" if self.paid < 0.4 else ""
 
     @property
+    def deterministic(self) -> bool:
+        """Whether no action led to two different states."""
+        return self.chance == 0.0
+
+    @property
     def random(self) -> str:
-        """Why a return passed back whole says little about the step that gets it."""
+        """Why a whole return says little about the step that gets it."""
         if self.chance >= 0.05:
-            often = f"{100 * self.chance:.0f} % of the time"
-            return f"the same action in the same state leads elsewhere {often}, and a high λ passes such chance on"
+            often = f"reaches a different state {100 * self.chance:.0f} % of the time"
+            return f"repeating an action in a state {often}, and a high λ passes that noise on"
         back = f"{100 * self.back:.0f} % of the steps lead back to a state of the same episode"
         return f"{back}, and with a high λ credit adds up in such loops" if self.back >= 0.2 else ""
 
@@ -91,24 +96,29 @@ class _Step(NamedTuple):
     legal: float
 
 
-def facts_of(settings: ComparisonSettings) -> Facts | None:
-    """Play at random and count; None where values are linear in features, so that no states can be counted."""
+def facts_of(settings: Settings) -> Facts:
+    """Play at random and count. If values are linear in features, states cannot be counted, only steps and rewards."""
     env = make_environment(settings.env, settings.max_steps, settings.env_settings, settings.wrappers)
     try:
         given = make_indexer_for(env, settings.bins, settings.low, settings.high, settings.indexer)
-        indexer = make_indexer(env.observation_space) if given is None else given
-        if isinstance(indexer, Features):
-            return None
+        features = isinstance(given, Features)
+        indexer = make_indexer() if features else make_indexer(env.observation_space) if given is None else given
         begun = time.perf_counter()
-        steps = _played(env, indexer, settings.action_mask)
+        steps = _played(env, _one_state if features else indexer, settings.action_mask)
         seconds = (time.perf_counter() - begun) / len(steps)
         found = replace(_counted(steps, indexer, int(env.action_space.n)), seconds=seconds)
+        if features:
+            return replace(found, chance=math.nan, back=0.0, hidden="")
         return found if given is None else replace(found, hidden="")  # bins always hide something
     finally:
         env.close()
 
 
-def _played(env: Any, indexer: Indexer, masks: bool) -> list[_Step]:
+def _one_state(observation: Any) -> int:
+    return 0
+
+
+def _played(env: Any, indexer: Callable[[Any], int], masks: bool) -> list[_Step]:
     steps: list[_Step] = []
     n_actions, components = int(env.action_space.n), count_rewards(env)
     env.action_space.seed(0)

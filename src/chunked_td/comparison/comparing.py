@@ -1,0 +1,293 @@
+"""`compare`: sweeps over seeds until the answer is clear or the time is used, and what comes of them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from chunked_td._durations import duration_text
+from chunked_td._files import write_atomically
+from chunked_td.comparison.arms import PLANS, RANDOM, Candidate, make_arms
+from chunked_td.comparison.facts import Facts, facts_of
+from chunked_td.comparison.ranking import LOOKS
+from chunked_td.comparison.results import Comparison, Outcome, merged
+from chunked_td.comparison.running import RunnableProblem, make_learner, play, problem_of
+from chunked_td.comparison.settings import EPISODES, Settings
+from chunked_td.comparison.wording import seeds_text
+from chunked_td.sweeps import sweep
+
+MINUTES = 5.0
+"""Time in which seeds are added, unless told otherwise."""
+LONG = 60.0
+"""Seconds; what takes longer is announced."""
+PIECE = 20.0
+"""Seconds of work between two looks at the clock."""
+LEARNING, COMPILED = 3e-5, 2e-7
+"""Seconds that a step takes: a learner's in Gymnasium's loop, and a whole compiled one. For estimates."""
+FEWEST = 50
+"""Episodes that runs have at least, unless told otherwise."""
+
+
+def compare(
+    env: Any,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    minutes: float | None = None,
+    engine: str | None = None,
+    overwrite: bool = False,
+    say: Callable[[str], Any] | None = None,
+    **settings: Any,
+) -> Comparison:
+    """Compare fixed λs, learned λs, expected TD errors and planning on an environment.
+
+    Args:
+      env: a Gymnasium id, "package:Id-v0", "maze.py" or "maze.py:Maze", or an environment made from an id.
+      out: folder for finished runs; the same call continues from them. None keeps nothing.
+      minutes: time in which seeds are added; 5 by default, no limit by default if `seeds` is given.
+      engine: None (threads for compiled runs, processes for others), or "ray" for the cluster that RAY_ADDRESS names.
+      overwrite: remove runs with other settings from `out`; they are refused otherwise.
+      say: called with a sentence about what is being done; by default it goes to standard error.
+      settings: any of
+        episodes (per run; by default 1,000, or as many as fit into the time), max_steps (of an endless episode),
+        seeds (by default 10, then 20 and 40 until the answer is clear),
+        lambdas (fixed λs), sources (learned λs and rules, see `chunked-td compare --help`), lambda_source (more),
+        bootstraps ("sarsa", "expected_sarsa", "q_learning"), step_sizes (to begin with), extend (of that grid),
+        step_size_schedule (factors), discount, epsilon (a number or a `Schedule`), bonus (count bonus), initial_value,
+        env_settings, wrappers, bins, low, high, indexer, action_mask, reward_weights, compiled.
+    Returns:
+      a `Comparison`: print it, `save(folder)`, or read `headline`, `recommended`, `python`, `command`, `rows`, `runs`.
+    """
+    asked = _settings(env, settings)
+    if minutes is not None and not minutes > 0:
+        raise ValueError(f"minutes must be positive, got {minutes!r}")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()) if out is None else out)
+        return _Comparing(asked, folder, minutes, engine, overwrite, say or _to_stderr).result()
+
+
+def _to_stderr(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _settings(env: Any, given: dict[str, Any]) -> Settings:
+    if isinstance(env, str):
+        return Settings(env, **given)
+    spec = getattr(env, "spec", None)
+    if spec is None:
+        raise ValueError(
+            f"env must be an id, a Python file or an environment that gymnasium.make has made, got {env!r}"
+        )
+    return Settings(spec.id, **{"env_settings": dict(spec.kwargs), **given})
+
+
+class _Comparing:
+    """A comparison that is being run."""
+
+    def __init__(
+        self, settings: Settings, folder: Path, minutes: float | None, engine: str | None, overwrite: bool,
+        say: Callable[[str], Any],
+    ):  # fmt: skip
+        self.begun, self.say, self.engine, self.folder = time.monotonic(), say, engine, folder / "runs"
+        limit = MINUTES if minutes is None and settings.seeds is None else minutes
+        self.deadline = math.inf if limit is None else self.begun + 60.0 * limit
+        self.minutes = limit or math.inf
+        self.problem: RunnableProblem = problem_of(settings.problem())
+        self.arms = make_arms(settings, self.problem.features)
+        self.random = Candidate(settings.bootstraps[0], RANDOM)
+        _check_learners(self.problem, self.arms, settings)
+        self.facts: Facts = facts_of(settings)
+        self.looks = LOOKS if settings.seeds is None else (settings.seeds,)
+        if overwrite:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self.settings = self._with_episodes(settings)
+        self.places = {arm: set(settings.ladder[1]) for arm in self.arms} | {self.random: {settings.ladder[1][0]}}
+        self.seeds, self.pace = 0, 0.0
+
+    # ---- before it begins
+
+    def _seconds(self, settings: Settings, seeds: int, episodes: int) -> float:
+        """An estimate of the time that the runs take, without compilation."""
+        each = COMPILED if self.problem.dynamics is not None else LEARNING + self.facts.seconds
+        work = sum(4.0 if arm.kind == PLANS else 1.0 for arm in self.arms) * len(settings.step_sizes)
+        return work * seeds * episodes * self.facts.length * each / (os.cpu_count() or 1)
+
+    def _with_episodes(self, settings: Settings) -> Settings:
+        """As many episodes as fit into the time, if the user names no number; those of the folder if it has runs."""
+        kept = self.folder.parent / "compare.json"
+        if settings.episodes is None:
+            episodes = self._episodes(settings)
+            if self.folder.exists() and kept.exists():
+                episodes = int(json.loads(kept.read_text("utf-8"))["episodes"])
+            settings = replace(settings, episodes=episodes)
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        plain = {name: repr(value) if hasattr(value, "points") else value for name, value in asdict(settings).items()}
+        write_atomically(kept, json.dumps(plain, indent=1, ensure_ascii=False).encode())
+        return settings
+
+    def _episodes(self, settings: Settings) -> int:
+        needed = self._seconds(settings, self.looks[0], EPISODES)
+        share = 0.7 * 60.0 * self.minutes / needed if needed else math.inf
+        if share >= 1.0:
+            return EPISODES
+        fit = max(int(EPISODES * share), FEWEST)
+        unit = 10 ** int(math.log10(fit))
+        episodes = max(step * unit for step in (1, 2, 5) if step * unit <= fit)
+        self.say(
+            f"{EPISODES:,} episodes a run would take about {duration_text(needed)}: runs have {episodes} episodes, "
+            "to fit "
+            f"into {self.minutes:g} minutes (--episodes and --minutes change that)"
+        )
+        return episodes
+
+    def _announce(self) -> None:
+        """The plan, and how long it takes if that is long."""
+        settings, first = self.settings, self.looks[0]
+        self.say(
+            f"{len(self.arms)} learners, {len(settings.step_sizes)} step sizes, {seeds_text(first)}"
+            f"{'' if len(self.looks) == 1 else f' (then up to {self.looks[-1]})'}, {settings.episodes:,} episodes a "
+            "run; "
+            f"runs: {self.problem.how}"
+        )
+        assert settings.episodes is not None
+        needed = self._seconds(settings, first, settings.episodes)
+        if needed > LONG:
+            rest = f", more than --minutes {self.minutes:g} allows" if needed > 60 * self.minutes else ""
+            self.say(f"{seeds_text(first)} take about {duration_text(needed)}{rest}; Ctrl-C keeps what is finished")
+
+    # ---- running
+
+    def result(self) -> Comparison:
+        """Run, judge, and go on until the answer is clear or the time is used."""
+        self._announce()
+        found = None
+        for target in self.looks:
+            whole = self._advance(target)
+            found = self._judged() if self.seeds else None
+            if not whole or found is None or found.family.clear:
+                break
+        assert found is not None
+        return found
+
+    def _advance(self, target: int) -> bool:
+        """Add seeds up to a number; False if the time did not suffice."""
+        while self.seeds < target:
+            fit = self._fitting()
+            if fit < 1:
+                self.say(f"{self.minutes:g} minutes are used after {seeds_text(self.seeds)}")
+                return False
+            piece = 1 if self.seeds < 2 else max(int(PIECE / self.pace), 1)
+            until = min(self.seeds + min(piece, fit), target)
+            begun = time.monotonic()
+            self._run(range(self.seeds, until))
+            self.pace, self.seeds = (time.monotonic() - begun) / (until - self.seeds), until
+        return True
+
+    def _fitting(self) -> int:
+        """Seeds that fit into the time that is left; the first two always do."""
+        if self.seeds < 2 or self.deadline == math.inf:
+            return 10**6
+        return int((self.deadline - time.monotonic()) / max(self.pace, 1e-3))
+
+    def _run(self, seeds: range) -> Any:
+        """The table of runs with these seeds; those that are missing are run."""
+        import polars as pl
+
+        by_engine: dict[str, list[Candidate]] = {}
+        for arm in self.places:
+            compiled = self.problem.compiles(arm) and self.settings.step_size_schedule is None
+            by_engine.setdefault(self.engine or ("threads" if compiled else "processes"), []).append(arm)
+        if "processes" in by_engine:
+            start_workers()
+        tables = [self._sweep(arms, seeds, engine) for engine, arms in by_engine.items()]
+        return pl.concat(tables, how="diagonal_relaxed")
+
+    def _sweep(self, arms: Sequence[Candidate], seeds: range, engine: str) -> Any:
+        settings, ladder = self.settings, self.settings.ladder[0]
+        try:
+            return sweep(
+                play,
+                {arm.name: arm.settings() for arm in arms},
+                {arm.name: [ladder[place] for place in sorted(self.places[arm])] for arm in arms},
+                seeds,
+                out=self.folder,
+                engine=engine,
+                quiet=not sys.stderr.isatty(),
+                problem=settings.problem(),
+                marks=tuple(settings.marks.tolist()),
+                discount=settings.discount,
+                epsilon=settings.exploring,
+                bonus=settings.bonus,
+                initial_value=settings.initial_value,
+                step_size_schedule=settings.step_size_schedule,
+            )
+        except ValueError as problem:
+            if not str(problem).startswith("out must be a folder whose runs"):
+                raise
+            raise ValueError(f"{problem} --overwrite removes its runs.") from None
+
+    # ---- judging
+
+    def _judged(self) -> Comparison:
+        """Every arm with the seeds so far; grids whose best step size is at the edge grow while there is time."""
+        ladder = self.settings.ladder[0]
+        while True:
+            table = self._run(range(self.seeds))
+            outcomes = [Outcome.of(arm, table) for arm in self.arms]
+            wider = self._wider(outcomes)
+            if not wider or self._fitting() < 1:
+                break
+            sizes = ", ".join(f"{ladder[place]:.3g}" for place in sorted(set().union(*wider.values())))
+            self.say(f"the best step size of {len(wider)} learners is at the edge of the grid: trying {sizes}")
+            for arm, places in wider.items():
+                self.places[arm] |= places
+        return Comparison(
+            replace(self.settings, seeds=self.seeds), merged(outcomes), Outcome.of(self.random, table), len(self.looks),
+            self.facts, self.problem.how, table,
+        )  # fmt: skip
+
+    def _wider(self, outcomes: Sequence[Outcome]) -> dict[Candidate, set[int]]:
+        """Step sizes beyond the edge of the grid, for the arms that prefer the edge."""
+        found: dict[Candidate, set[int]] = {}
+        for one in outcomes:
+            places, (low, high) = self.places[one.arm], one.at_edge
+            more = ({min(places) - 1} if low else set()) | ({max(places) + 1} if high else set())
+            if more := more & set(range(len(self.settings.ladder[0]))) - places:
+                found[one.arm] = more
+        return found
+
+
+def start_workers() -> None:
+    """Start the processes that the sweep uses, if they do not run yet, deaf to Ctrl-C: the main process ends them."""
+    import joblib
+
+    try:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # processes begun now inherit it
+    except ValueError:  # not the main thread
+        return
+    try:
+        joblib.Parallel(n_jobs=-1, backend="loky")(joblib.delayed(abs)(k) for k in range(2 * (os.cpu_count() or 1)))
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _check_learners(problem: RunnableProblem, arms: Sequence[Candidate], settings: Settings) -> None:
+    """Make every learner that is not compiled once: wrong settings fail here, before anything runs."""
+    for arm in arms:
+        if not problem.compiles(arm):
+            source, options = arm.made
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                options = {"lambda_source": source, "discount": settings.discount, **options}
+                make_learner(problem.settings, arm.bootstrap, settings.step_sizes[0], 0, options)[0].close()

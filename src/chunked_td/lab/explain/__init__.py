@@ -1,1 +1,0 @@
-"""Explanations of an episode (`chunked_td.analysis.credit`) as pictures: `figure`, static; `page`, interactive."""
