@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import chunked_td as ctd
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.envs.dynamics import AccumulatedCharge
 from chunked_td.seeding import uniform
 from chunked_td.simulation import networks, simulate

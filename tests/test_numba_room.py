@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import chunked_td as ctd
-from chunked_td._numba import Packed, check_layout, code, entry, kernel, natural, on_stack, read, static
+from chunked_td._link import Packed, check_layout, kernel, natural, static
 from helpers.compilation import COMPILED, AtOnce
 
 
@@ -27,7 +27,6 @@ class Scratch(NamedTuple):
     kept: Annotated[np.ndarray, "float64[1]"]
 
 
-@kernel
 def squares(scratch, sizes, out):
     here = on_stack(scratch, sizes)
     for i in range(here.mine.size):
@@ -71,11 +70,10 @@ def a_tree():
     return Tree(leaf, static(3), 0.25, 7, True, None)
 
 
-@kernel
 def add_one(tree):
     leaf = tree.leaf
     leaf.floats[1] += tree.rate
-    leaf.rows[1, 2] += code(tree.choice)
+    leaf.rows[1, 2] += tree.choice
     leaf.whole[0] += tree.number
     leaf.short[2] += 1
     leaf.flags[1, 0] = tree.on
@@ -170,7 +168,6 @@ def double(x):
     return 2.0 * x + 1.0
 
 
-@kernel
 def _half(x):
     return x / 2.0
 
@@ -234,7 +231,6 @@ def test_long_compilations_are_announced(monkeypatch, capsys):
     assert "compiled in" in shown
 
 
-@kernel
 def picked(values, places, out):
     for k in range(places.size):
         out[k] = values[natural(places[k])]

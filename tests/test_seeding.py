@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chunked_td._numba import at, code, kernel, stacked, static
+from chunked_td._link import at, stacked, static
 from chunked_td.seeding import Draws, split_seed, uniform
 
 
@@ -13,15 +13,13 @@ def generator(seed=3):
     return np.random.Generator(np.random.PCG64(seed))
 
 
-@kernel
 def take(rng, out):
     for k in range(out.size):
         out[k] = uniform(rng)
 
 
-@kernel
 def read(value):
-    return code(value) + 1
+    return value + 1
 
 
 def taken(draws, count):
@@ -62,12 +60,11 @@ def test_state_goes_on_where_it_was_written():
 
 @pytest.mark.parametrize("value", range(8))
 def test_a_known_code_is_the_number(value):
-    assert code(static(value)) == code(value) == value
+    assert static(value) == value == value
     if value in (0, 7):
         assert read(static(value)) == read(value) == value + 1
 
 
-@kernel
 def total_of(batch, index):
     stream = at(batch, index)
     total = 0.0

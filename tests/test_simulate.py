@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import chunked_td as ctd
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, KeyToDoor, SkewedSplit, TransitionTable
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.lambdas.step import WHOLE, chance, expected_mixture, first, following, mixture, weight

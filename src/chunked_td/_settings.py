@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 
-from chunked_td._numba import Layout, form_of
+from chunked_td._link import Layout, tuple_class
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,6 +54,19 @@ class KernelSettings:
     def compiled(self, sizes: Mapping[str, int]) -> Any:
         """What kernels see: a NamedTuple of the numbers among the settings and of the arrays, all zero."""
         return form_of(self, {name: new_array(layout, sizes) for name, layout in self.arrays.items()})
+
+
+def form_of(settings: Any, arrays: Mapping[str, Any]) -> Any:
+    """What kernels see of an object with `settings()`: a NamedTuple of the numbers among them and of some arrays."""
+    numbers = {name: _plain(value) for name, value in settings.settings().items() if isinstance(value, Real)}
+    return tuple_class(type(settings).__name__, (*numbers, *arrays))(*numbers.values(), *arrays.values())
+
+
+def _plain(value: Any) -> bool | int | float:
+    """A number of NumPy's or Python's as one of Python's."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def new_array(layout: str, sizes: Mapping[str, int]) -> np.ndarray:

@@ -9,7 +9,7 @@ Drawing takes one uniform number if more than one action is legal, and none othe
 
 import math
 
-from chunked_td._numba import dispatch, kernel
+from chunked_td._link import slot
 from chunked_td.seeding import uniform
 
 GREEDY, UNIFORM, GIVEN = 0, 1, 2
@@ -17,7 +17,6 @@ GREEDY, UNIFORM, GIVEN = 0, 1, 2
 caller."""
 
 
-@kernel
 def only_legal(legal):
     """The legal action if there is just one, −1 otherwise.
 
@@ -33,7 +32,6 @@ def only_legal(legal):
     return found
 
 
-@kernel
 def _share(values, legal, best, ties, count, epsilon):
     """Values of actions become the probabilities of an ε-greedy choice; `best` is taken `ties` times."""
     lost = ties == 0  # every value is NaN: learning has diverged, and all actions are alike
@@ -48,7 +46,6 @@ def _share(values, legal, best, ties, count, epsilon):
             values[a] = epsilon / count
 
 
-@kernel
 def epsilon_greedy(q, legal, epsilon, out):
     """Probabilities of the ε-greedy policy on Σ_i Q^i (Alg. 4 acts on the global value).
 
@@ -79,7 +76,6 @@ def epsilon_greedy(q, legal, epsilon, out):
     _share(out, legal, best, ties, count, epsilon)
 
 
-@kernel
 def softmax(q, legal, temperature, out):
     """Probabilities of the softmax (Boltzmann) policy on Σ_i Q^i.
 
@@ -115,7 +111,6 @@ def softmax(q, legal, temperature, out):
         out[a] /= total
 
 
-@kernel
 def optimistic_greedy(q, visits, legal, scale, prior, epsilon, out):
     """Probabilities of the ε-greedy policy on Σ_i Q^i plus a bonus for actions that were seldom taken.
 
@@ -147,19 +142,22 @@ def optimistic_greedy(q, visits, legal, scale, prior, epsilon, out):
     _share(out, legal, best, ties, count, epsilon)
 
 
-@kernel
 def _epsilon_greedy(no_exploration, q, state, legal, rate, out):
     epsilon_greedy(q, legal, rate, out)
 
 
-write_policy, count_action = dispatch("probabilities", _epsilon_greedy), dispatch("count_action", None)
-count_reward = dispatch("count_reward", None)
+write_policy = slot("exploration", "probabilities", _epsilon_greedy)
+count_action, count_reward = slot("exploration", "count_action", None), slot("exploration", "count_reward", None)
 """write_policy(exploration, q, state, legal, rate, out): π(·|state) of the compiled form of an `Exploration`, or of the
 ε-greedy policy for None. count_action(exploration, state, action, n_actions): an action has been taken.
 count_reward(exploration, reward, discount, first, last): a reward has come, in the first or last step of an episode."""
 
 
-@kernel
+def policy_at(exploration, q, state, legal, rate, out):
+    """`write_policy` for calls from Python."""
+    write_policy(exploration, q, state, legal, rate, out)
+
+
 def uniform_legal(legal, out):
     """Equal probabilities for the legal actions.
 
@@ -175,7 +173,6 @@ def uniform_legal(legal, out):
         out[a] = 1.0 / count if legal[a] else 0.0
 
 
-@kernel
 def draw(probabilities, rng):
     """Draw an action; takes a random number only if there is a choice.
 

@@ -1,8 +1,7 @@
-"""Randomness: from a seed to the streams of numbers that compiled loops read.
+"""Randomness: from a seed to the streams of numbers that kernels draw.
 
-A NumPy `Generator` is an object that compiled code cannot afford to count references to, so kernels read a `Stream`
-instead: a block of uniforms drawn ahead from the Generator. A block holds the numbers that single draws would have
-given, in the same order. Who reads them, and in blocks of what size, never changes a result.
+A kernel draws from a `Stream`, the state of NumPy's PCG64 in an array: `uniform(rng)` gives the numbers of
+`Generator.random()`, bit for bit.
 
 Run `s` draws its environment from `SeedSequence(s)`, exactly as `env.reset(seed=s)` does in Gymnasium, its policy from
 the first child of that sequence, its model (sampled chunks, networks) from the second, and planning from the third.
@@ -10,11 +9,16 @@ the first child of that sequence, its model (sampled chunks, networks) from the 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import dispatch, kernel
+from chunked_td._link import Stream, uniform
+
+
+__all__ = ["Draws", "SeedSequences", "Stream", "split_seed", "uniform"]
+
+_WORD = (1 << 64) - 1
 
 
 class SeedSequences(NamedTuple):
@@ -42,83 +46,52 @@ def model_seed(seed: int) -> int:
     return int(split_seed(seed).model.generate_state(1)[0])
 
 
-class Stream(NamedTuple):
-    """Uniform numbers drawn ahead: `block[position[0]:]` are still unread."""
-
-    block: Annotated[np.ndarray, "float64[n]"]
-    position: Annotated[np.ndarray, "int64[one]"]
-
-
-@kernel
-def _take(rng):
-    i = rng.position[0]
-    rng.position[0] = i + 1
-    return rng.block[i]
-
-
-uniform: Any = dispatch("take", _take)
-"""uniform(rng): take the next number in [0, 1) from a `Stream`."""
-
-
-class GuardedStream(NamedTuple):
-    """A `Stream` for code that is not ours: past the end of the block there are zeros, and `position` shows it."""
-
-    block: Annotated[np.ndarray, "float64[n]"]
-    position: Annotated[np.ndarray, "int64[one]"]
-
-    @kernel
-    def take(rng):
-        """The next number."""
-        i = rng.position[0]
-        rng.position[0] = i + 1
-        return rng.block[i] if i < rng.block.size else 0.0
-
-
 class Draws:
-    """Keeps a `Stream` filled from a NumPy Generator (PCG64, NumPy's default).
+    """A stream that kernels draw from, and Python too.
 
     Args:
-      generator: where the numbers come from. It runs ahead of what has been read; `sync` takes it back.
-      size: how many numbers to hold.
+      state: of a `PCG64` bit generator.
     """
 
-    def __init__(self, generator: np.random.Generator, size: int = 256):
-        self.generator = generator
-        self.stream = Stream(np.empty(size), np.full(1, size, dtype=np.int64))
-        self._start: Any = None  # the Generator's state just before the block was drawn
+    def __init__(self, state: dict[str, Any]) -> None:
+        self.stream = Stream(np.zeros(5, np.uint64))
+        self.set_state(state)
 
-    def reserve(self, count: int) -> Stream:
-        """Make sure that at least `count` unread numbers are there, and return the stream."""
-        block, position = self.stream
-        if block.size - position[0] < count:
-            self.sync()
-            if count > block.size:
-                self.stream = Stream(np.empty(2 * count), position)
-            self._start = self.generator.bit_generator.state
-            self.generator.random(out=self.stream.block)
-            position[0] = 0
-        return self.stream
-
-    def sync(self) -> np.random.Generator:
-        """Wind the Generator back to just after the last number read, and return it."""
-        if self._start is not None:
-            bits = self.generator.bit_generator
-            bits.state = self._start
-            bits.advance(int(self.stream.position[0]))  # type: ignore[attr-defined]
-            self._start = None
-            self.stream.position[0] = self.stream.block.size
-        return self.generator
+    @classmethod
+    def of(cls, sequence: np.random.SeedSequence) -> Draws:
+        """The stream of a sequence."""
+        return cls(np.random.PCG64(sequence).state)  # type: ignore[arg-type]
 
     def state(self) -> dict[str, Any]:
         """Everything needed to go on from here, as plain numbers and strings."""
-        return self.sync().bit_generator.state  # type: ignore[return-value]
+        return state_of_words(self.stream.words)
 
-    @classmethod
-    def from_state(cls, state: dict[str, Any], size: int = 256) -> Draws:
-        """Rebuild from `state()`."""
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from a `state()`."""
+        set_words(self.stream.words, check_random_state("draws", state))
+
+    def choice(self, n: int, p: np.ndarray) -> int:
+        """A number below n, with these probabilities, as NumPy's `Generator.choice` draws it."""
         bits: Any = np.random.PCG64()
-        bits.state = check_random_state("draws", state)
-        return cls(np.random.Generator(bits), size)
+        bits.state = self.state()
+        chosen = int(np.random.Generator(bits).choice(n, p=p))
+        self.set_state(bits.state)
+        return chosen
+
+
+def state_of_words(words: np.ndarray) -> dict[str, Any]:
+    """The state of NumPy's PCG64 that a `Stream` stands at."""
+    high, low, more_high, more_low = (int(word) for word in words[:4])
+    inner = {"state": (high << 64) | low, "inc": (more_high << 64) | more_low}
+    return {"bit_generator": "PCG64", "state": inner, "has_uint32": 0, "uinteger": 0}
+
+
+def set_words(words: np.ndarray, state: dict[str, Any]) -> None:
+    """Let a `Stream` go on from a state of NumPy's PCG64."""
+    if state["bit_generator"] != "PCG64":
+        raise ValueError(f"random numbers must be those of a PCG64, got {state['bit_generator']}")
+    inner = state["state"]
+    words[:4] = inner["state"] >> 64, inner["state"] & _WORD, inner["inc"] >> 64, inner["inc"] & _WORD
 
 
 _STATES = {

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import dispatch, enlarged, kernel, natural, zeros
+from chunked_td._link import enlarged, kernel, natural, slot, zeros
 
 LIMIT = 1.0e100
 """The largest update, |α δ_t| or |α u_t|, that counts as learning.
@@ -23,10 +23,6 @@ LIMIT = 1.0e100
 Traces are at most the number of steps while λ lies in [0, 1]. So values stay finite as long as no step exceeds this
 limit: nothing else has to be looked at to notice that learning diverges.
 """
-
-
-mature = dispatch("mature", None)
-"""What a λ source learns with the traces of the present step (`chunked_td.lambdas.maturity`)."""
 
 
 class Trace(NamedTuple):
@@ -48,7 +44,6 @@ class Trace(NamedTuple):
         rule, memory = agent.rule, agent.memory
         decay(trace, rule.discount, memory.lambda_t, rule.cutoff)
         mark(trace, row, rule.replacing)
-        mature(agent.source, trace, step_size)
         reinforce(agent.tables.values, trace, step_size, memory.delta_t)
 
     @kernel
@@ -68,7 +63,6 @@ class Trace(NamedTuple):
         return enlarged(self, capacity=capacity)._replace(slot=slot)
 
 
-@kernel
 def clear(trace):
     """Set every trace to zero (start of an episode)."""
     for k in range(trace.count[0]):
@@ -76,7 +70,6 @@ def clear(trace):
     trace.count[0] = 0
 
 
-@kernel
 def clear_entries(trace, agent, coins, step_size):
     """`end` of a kind of trace: no update waits for the end of an episode."""
     clear(trace.entries)
@@ -92,7 +85,6 @@ def grown_rows(trace: Any, rows: int, capacity: int) -> Any:
     return enlarged(trace, rows=rows)._replace(entries=trace.entries.grown(rows, capacity))
 
 
-@kernel
 def decay(trace, discount, lambda_t, cutoff):
     """e^i ← γ λ_t^i e^i for every live entry; entries that fall to `cutoff` or below are dropped.
 
@@ -122,7 +114,6 @@ def decay(trace, discount, lambda_t, cutoff):
     trace.count[0] = count
 
 
-@kernel
 def live_slot(trace, row):
     """The place of a row among the live entries, a new one with weight 0 where it had none."""
     k = trace.slot[row]
@@ -136,7 +127,6 @@ def live_slot(trace, row):
     return k
 
 
-@kernel
 def mark(trace, row, replacing):
     """e(row) ← e(row) + 1 (accumulating) or e(row) ← 1 (replacing)."""
     k = live_slot(trace, row)
@@ -144,7 +134,6 @@ def mark(trace, row, replacing):
         trace.weight[k, i] = 1.0 if replacing else trace.weight[k, i] + 1.0
 
 
-@kernel
 def reinforce(values, trace, step_size, delta_t):
     """Q^i(row) ← Q^i(row) + α δ_t^i e^i(row) for every live entry.
 
@@ -158,7 +147,6 @@ def reinforce(values, trace, step_size, delta_t):
             values[row, i] += step_size * delta_t[i] * trace.weight[k, i]
 
 
-@kernel
 def backward_pass(values, rows, delta, lambda_, length, discount, step_size):
     """All updates of an episode in one sweep (Prop. 1), O(1) per step.
 

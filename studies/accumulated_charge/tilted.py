@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chunked_td._checks import check_unit, check_whole
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.lambdas.base import LambdaSource
 
 

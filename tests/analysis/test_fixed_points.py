@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunked_td as ctd
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.analysis.fixed_points import fixed_point
 from chunked_td.envs.dynamics import SkewedSplit, TransitionTable
 from helpers.random_tables import random_table

@@ -18,7 +18,7 @@ from mo_gymnasium.wrappers import LinearReward, MORecordEpisodeStatistics
 from mo_gymnasium.wrappers.vector import MOSyncVectorEnv
 
 from chunked_td import envs, registration
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.envs.key_to_door.gym import KeyToDoorEnv
 from chunked_td.envs.protocol import prepare

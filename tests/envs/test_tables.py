@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chunked_td as ctd
-from chunked_td._numba import static
+from chunked_td._link import static
 from chunked_td.analysis.fixed_points.weights import Choices
 from chunked_td.envs.dynamics import TransitionTable
 from chunked_td.envs.table_building import alias_tables

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 import chunked_td as ctd
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.envs.dynamics import KeyToDoor
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.seeding import uniform

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import chunked_td as ctd
 from chunked_td._archives import pack
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.policies import optimistic_greedy, softmax
 from chunked_td.simulation import simulate
 from helpers.compilation import uncompiled

@@ -15,7 +15,7 @@ import pytest
 from test_bad_input import everything, mid_episode
 
 import chunked_td as ctd
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.comparison.facts import _played
 from chunked_td.indexing import Indexer, make_indexer
 from chunked_td.lambdas.step import WHOLE, chance, visits

@@ -11,7 +11,6 @@ import pytest
 
 import chunked_td as ctd
 from chunked_td import cli
-from chunked_td._numba import code
 from chunked_td.bootstraps import SARSA
 from chunked_td.envs.dynamics import KeyToDoor, TransitionTable
 from chunked_td.indexing import HashedIndexer
@@ -42,7 +41,7 @@ class CompiledForward(ctd.LambdaSource):
     @staticmethod
     @ctd.kernel
     def lambda_t(source, step, i):
-        if code(step.bootstrap) == SARSA:
+        if step.bootstrap == SARSA:
             return source.factor * chance(step, step.action, WHOLE) * choice(step)
         return source.factor * mixture(step, WHOLE)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import chunked_td as ctd
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.envs.dynamics import ChainAndSplit, KeyToDoor
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.learners.planning import PLANNERS

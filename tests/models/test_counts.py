@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunked_td._numba import static
+from chunked_td._link import static
 from chunked_td.analysis.fixed_points.weights import Choices
 from chunked_td.bootstraps import EXPECTED_SARSA
 from chunked_td.lambdas.step import WHOLE, Transition, expected_mixture, make_step, mixture

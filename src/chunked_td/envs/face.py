@@ -7,19 +7,65 @@ uniforms of the Generator that `reset(seed=...)` makes, read in order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import error, spaces
 
-from chunked_td._numba import formed
+from chunked_td._link import Packed, Program, Stream, slot
 from chunked_td.envs import rendering
-from chunked_td.envs.protocol import Dynamics, independent_copy, legal_masks, prepare
-from chunked_td.seeding import Draws
+from chunked_td.envs.protocol import (
+    Dynamics,
+    env_legal,
+    env_prepare,
+    env_reset,
+    env_step,
+    independent_copy,
+    legal_masks,
+)
+from chunked_td.seeding import set_words, state_of_words
 
 if TYPE_CHECKING:
     from chunked_td.analysis.exact import ExactModel
+
+
+class Shown(NamedTuple):
+    """What kernels see of an environment."""
+
+    env: Any
+    rng: Stream
+    state: Annotated[np.ndarray, "int64[c]"]
+    reward: Annotated[np.ndarray, "float64[d]"]
+
+
+read = slot("arrays", "read")
+
+
+def prepare_env(address):
+    """Draw what a seed fixes."""
+    here = read(address)
+    env_prepare(here.env, here.rng)
+    return 0
+
+
+def reset_env(address):
+    """Begin an episode."""
+    here = read(address)
+    env_reset(here.env, here.rng, here.state)
+    return 0
+
+
+def step_env(address, action):
+    """Take an action; whether the episode has ended."""
+    here = read(address)
+    return env_step(here.env, here.rng, here.state, action, here.reward)
+
+
+def legal_env(address):
+    """The row of the legal actions."""
+    here = read(address)
+    return env_legal(here.env, here.state)
 
 
 class LegalActions(spaces.Discrete):
@@ -62,7 +108,6 @@ class DynamicsEnv(gym.Env[Any, Any]):
         if render_mode is not None and render_mode not in modes:
             raise ValueError(f"render_mode must be one of {modes} or None, got {render_mode!r}")
         self.dynamics = independent_copy(dynamics)
-        self._env: Any = formed(self.dynamics)  # the same arrays, in the form that kernels are compiled for
         self.render_mode = render_mode
         nvec, d = dynamics.nvec, dynamics.n_rewards
         self.observation_space = spaces.Discrete(nvec[0]) if len(nvec) == 1 else spaces.MultiDiscrete(list(nvec))
@@ -71,34 +116,39 @@ class DynamicsEnv(gym.Env[Any, Any]):
             self.reward_space = spaces.Box(-np.inf, np.inf, (d,), dtype=np.float64)
         self._state = np.zeros(len(nvec), dtype=np.int64)
         self._reward = np.zeros(d)
-        self._draws: Draws | None = None
+        self._rng = Stream(np.zeros(5, np.uint64))
+        self._taken: np.random.Generator | None = None  # whose numbers `_rng` goes on with
+        self._prepared: np.random.Generator | None = None  # which drew what a seed fixes
+        self._packed: Packed | None = None
+        self._program: Program | None = None
         self._exact: ExactModel | None = None
         self._running = False
         self._masks, self._steps, self._limit = legal_masks(self.dynamics), 0, -1
-        if hasattr(self._env, "time_limit"):
-            self._limit = int(self._env.time_limit(self._env))
+        if hasattr(self.dynamics, "time_limit"):
+            self._limit = int(self.dynamics.time_limit(self.dynamics))  # type: ignore[attr-defined]
         self._view: rendering.EpisodeView | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode. A seed also draws anew what the environment fixes per seed; without one, that stays."""
         super().reset(seed=seed)
-        env = self.dynamics
-        if self._draws is None or self._draws.generator is not self._np_random:
-            self._draws = Draws(self.np_random)
-            self._exact = None
-            prepare(self._env, self._draws.reserve(env.draws))
-        self._env.reset(self._env, self._draws.reserve(env.draws), self._state)
+        if self._prepared is None or self._prepared is not self._np_random:
+            self._call(prepare_env)
+            self._prepared, self._exact = self._np_random, None
+        self._call(reset_env)
         self._running, self._steps = True, 0
         if self.render_mode is not None:
-            self._view = rendering.EpisodeView(env, self._state)
+            self._view = rendering.EpisodeView(self.dynamics, self._state)
         return self._observation(), self._info()
 
     @property
     def np_random(self) -> np.random.Generator:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The environment's Generator, just after the last number that was used."""
         generator = super().np_random
-        if self._draws is not None and self._draws.generator is generator:
-            self._draws.sync()
+        if self._taken is generator:
+            bits, drawn = generator.bit_generator, state_of_words(self._rng.words)
+            if drawn["state"] != bits.state["state"]:
+                bits.state = drawn
+        self._taken = None  # somebody may draw from it
         return generator
 
     @np_random.setter
@@ -108,23 +158,23 @@ class DynamicsEnv(gym.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take a legal action. Episodes are truncated only where the dynamics say a `time_limit`."""
-        if self._draws is None or not self._running:
-            when = "before the first reset()" if self._draws is None else "after the end of the episode"
+        if not self._running:
+            when = "before the first reset()" if self._prepared is None else "after the end of the episode"
             raise error.ResetNeeded(f"step() was called {when}: call reset() to begin an episode")
-        env, legal = self.dynamics, self._actions.legal
+        legal = self._actions.legal
         if not (self.action_space.contains(action) and legal[action]):
             offered = np.flatnonzero(legal).tolist()
             accepted = f"in 0..{offered[-1]}" if offered == [*range(len(offered))] else f"of {offered}"
             where = f'in state {self._state.tolist()} (see info["action_mask"])'
             raise error.InvalidAction(f"action must be an integer {accepted} {where}, got {action!r}")
-        terminated = self._env.step(self._env, self._draws.reserve(env.draws), self._state, int(action), self._reward)
+        terminated = bool(self._call(step_env, int(action)))
         self._steps += 1
         truncated = not terminated and self._steps == self._limit
         self._running = not (terminated or truncated)
         if self._view is not None:
-            self._view.add(int(action), self._state, self._reward, bool(terminated))
-        reward = float(self._reward[0]) if env.n_rewards == 1 else self._reward.copy()
-        return self._observation(), reward, bool(terminated), truncated, self._info()
+            self._view.add(int(action), self._state, self._reward, terminated)
+        reward = float(self._reward[0]) if self._reward.size == 1 else self._reward.copy()
+        return self._observation(), reward, terminated, truncated, self._info()
 
     def render(self) -> Any:
         """Show the state and what just happened: text or uint8[height, width, 3], as `render_mode` says."""
@@ -140,7 +190,7 @@ class DynamicsEnv(gym.Env[Any, Any]):
 
         What a seed fixes is part of the model, so it wants a `reset` before.
         """
-        if self._draws is None:
+        if self._prepared is None:
             raise error.ResetNeeded("exact() was called before the first reset(): the seed may decide the model")
         if self._exact is None:
             from chunked_td.analysis.exact import ExactModel
@@ -153,10 +203,25 @@ class DynamicsEnv(gym.Env[Any, Any]):
         """The true model in toy-text form: `P[id][action] = [(probability, id, reward, terminated)]`."""
         return self.exact().P
 
+    def _call(self, entry: Any, *arguments: int) -> Any:
+        """A kernel of the dynamics, on the environment's own random numbers."""
+        if self._packed is None:
+            shown = Shown(self.dynamics, self._rng, self._state, self._reward)
+            self._program = self._program or Program(shown, {"dynamics": type(self.dynamics)})
+            self._packed = Packed(shown)
+        if self._taken is None or self._taken is not self._np_random:
+            self._taken = super().np_random
+            set_words(self._rng.words, self._taken.bit_generator.state)  # type: ignore[arg-type]
+        return self._program(entry, len(arguments))(self._packed.address, *arguments)  # type: ignore[misc]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies: all but what lies at addresses of this process."""
+        return self.__dict__ | {"_packed": None, "_program": None}
+
     def _observation(self) -> Any:
         return int(self._state[0]) if self._state.size == 1 else self._state.copy()
 
     def _info(self) -> dict[str, Any]:
-        mask = self._masks[self._env.legal(self._env, self._state)]
+        mask = self._masks[self._call(legal_env)]
         self._actions.legal = mask if mask.any() else np.ones_like(mask)  # for those who sample after the end
         return {"action_mask": mask.astype(np.int8)}

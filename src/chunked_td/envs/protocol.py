@@ -9,7 +9,7 @@ Conventions:
   * The legal actions of a state are 0..legal − 1. Action 0 is the paper's a₁.
   * An episode has at most `horizon` transitions. Where time is part of the state, none is longer by itself; dynamics in
     which states return (`TransitionTable`) say `time_limit`, after which episodes are truncated.
-  * Randomness comes from a `Stream`; each random choice takes one uniform number.
+  * Randomness comes from a `Stream`; each random choice takes one uniform number, `uniform(rng)`.
 
 What dynamics may offer besides:
   * `prepare(env, rng)`, a kernel: draw what is fixed for the lifetime of an environment seed. Called once.
@@ -32,8 +32,13 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from chunked_td._numba import kernel
-from chunked_td.seeding import Draws, Stream
+from chunked_td._link import Stream, slot
+from chunked_td.seeding import Draws
+
+env_prepare, env_reset = slot("dynamics", "prepare", None), slot("dynamics", "reset")
+env_step, env_legal = slot("dynamics", "step"), slot("dynamics", "legal")
+env_miss, time_limit = slot("dynamics", "miss", False), slot("dynamics", "time_limit", -1)
+only_action = slot("dynamics", "only_action", lambda env, choices: 0 if choices == 1 else -1)
 
 #: (probability, next state, reward vector, terminated)
 Outcome = tuple[float, tuple[int, ...], tuple[float, ...], bool]
@@ -97,25 +102,17 @@ class Dynamics(Protocol):
         ...
 
 
-@kernel
 def begin_at_zero(env: Any, rng: Stream, state: np.ndarray) -> None:
     """`reset` of dynamics that begin where all components are 0."""
     state[:] = 0
 
 
-@kernel
 def not_first_action(env: Any, first_action: int, state: np.ndarray) -> bool:
     """`miss` of dynamics whose first action should be a₁."""
     return first_action != 0
 
 
 D = TypeVar("D")
-
-
-def prepare(env: Any, rng: Stream) -> None:
-    """Let dynamics draw what their seed fixes, if they have anything of that kind."""
-    if hasattr(env, "prepare"):
-        env.prepare(env, rng)
 
 
 def legal_masks(env: Any) -> np.ndarray:
@@ -129,7 +126,7 @@ def start_states(env: Any) -> dict[tuple[int, ...], float]:
     if hasattr(env, "starts"):
         return {state: chance for chance, state in env.starts}
     state = np.zeros(len(env.nvec), dtype=np.int64)
-    env.reset(env, Draws(np.random.default_rng(0)).reserve(env.draws), state)
+    env.reset(env, Draws.of(np.random.SeedSequence(0)).stream, state)
     return {tuple(state.tolist()): 1.0}
 
 

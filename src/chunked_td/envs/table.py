@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_whole
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.envs import table_building as building
 from chunked_td.envs.protocol import Dynamics, Outcome
 from chunked_td.seeding import Stream, uniform
@@ -308,7 +308,6 @@ class TransitionTable(_Arrays):
                 left //= env.sizes[j]
 
 
-@kernel
 def draw_outcome(rng, accept, alias, first, end):
     """One of first..end−1 by the alias method; takes a number only if there is a choice."""
     if end - first == 1:
@@ -318,7 +317,6 @@ def draw_outcome(rng, accept, alias, first, end):
     return first + k if place - k < accept[first + k] else alias[first + k]
 
 
-@kernel
 def read_components(env, state):
     """Number of the state with these components."""
     number = state[0]
@@ -327,7 +325,6 @@ def read_components(env, state):
     return number
 
 
-@kernel
 def write_components(env, number, state):
     """Components of a state, into `state`."""
     left = number

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_whole
-from chunked_td._numba import kernel
+from chunked_td._link import compiled
 from chunked_td.envs.protocol import Dynamics, legal_masks, start_states
 
 TOLERANCE = 1e-9
@@ -275,11 +275,10 @@ def alias_tables(first: np.ndarray, chance: np.ndarray) -> tuple[np.ndarray, np.
     """Walker's alias tables for every list of outcomes first[i]..first[i + 1] − 1."""
     accept, alias = np.ones(chance.size), np.arange(chance.size)
     longest = int(np.diff(first).max(initial=0))
-    fill_alias_tables(first.astype(np.int64), chance, accept, alias, np.zeros(longest, np.int64))
+    compiled(fill_alias_tables)(first.astype(np.int64), chance, accept, alias, np.zeros(longest, np.int64))
     return accept, alias
 
 
-@kernel
 def fill_alias_tables(first, chance, accept, alias, stack):
     """Vose's way to fill the tables: a small entry is topped up from a large one until all are full.
 

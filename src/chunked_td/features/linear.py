@@ -21,7 +21,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import code, dispatch, kernel, zeros
+from chunked_td._link import kernel, slot, zeros
 from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
 from chunked_td.features.maps import Features, write_features
 from chunked_td.traces import Trace, clear, decay, live_slot, mature
@@ -141,13 +141,11 @@ class LinearTrace(NamedTuple):
         trace.begun[0] = 0
 
 
-@kernel
 def column(trace, action):
     """The column of an action among the rows of a feature."""
     return action if trace.width > 1 else 0
 
 
-@kernel
 def dot(table, trace, place, a, i):
     """Σ_f φ_f table(f, a), with the features of x_t or x_{t+1}.
 
@@ -160,10 +158,9 @@ def dot(table, trace, place, a, i):
     return total
 
 
-@kernel
 def linear_bootstrap(table, agent, place, action, policy, i):
     """What `table` has where the weights have B(x), as `lambdas.step.bootstrap_from` has it for tables."""
-    trace, kind = agent.trace, code(agent.rule.bootstrap)
+    trace, kind = agent.trace, agent.rule.bootstrap
     if kind == STATE:
         return dot(table, trace, place, 0, i)
     if kind == SARSA and action >= 0:
@@ -182,7 +179,6 @@ def linear_bootstrap(table, agent, place, action, policy, i):
     return dot(table, trace, place, best, i) if kind == Q_LEARNING and best >= 0 else total
 
 
-@kernel
 def learn_linear(table, trace, a, i, change):
     """table(f, a) ← table(f, a) + r_f φ_f(x_t) change: move a linear function at x_t."""
     for k in range(trace.found[NOW]):
@@ -190,7 +186,6 @@ def learn_linear(table, trace, a, i, change):
         table[row, i] += trace.rates[row] * trace.value[NOW, k] * change
 
 
-@kernel
 def _update_online(trace, agent, step, step_size):
     """True online; the traces have been decayed."""
     entries, memory, width, a = trace.entries, agent.memory, trace.width, column(trace, step.action)
@@ -215,7 +210,6 @@ def _update_online(trace, agent, step, step_size):
             trace.weights[row, i] += step_size * trace.rates[row] * (memory.delta_t[i] + change) * entries.weight[k, i]
 
 
-@kernel
 def _move_on(trace):
     """x_{t+1} becomes x_t."""
     trace.found[NOW] = trace.found[NEXT]
@@ -226,11 +220,10 @@ def _move_on(trace):
         trace.here[j] = trace.shown[j]
 
 
-@kernel
 def _value_in_table(trace, agent, step, row, i):
     return agent.tables.values[row, i]
 
 
-arrive, value_of = dispatch("arrive", None), dispatch("value_of", _value_in_table)
+arrive, value_of = slot("view", "arrive", None), slot("view", "value_of", _value_in_table)
 """arrive(trace, agent, state): an observation has come in, of this code. value_of(trace, agent, step, row, i): Q^i of
 the row that transition t left."""

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_whole
-from chunked_td._numba import dispatch, kernel
+from chunked_td._link import kernel, slot
 from chunked_td.indexing.discretise import Discretise
 from chunked_td.indexing.indexers import DiscreteIndexer, Indexer
 from chunked_td.indexing.spaces import KINDS, indexer_from_state
@@ -108,7 +108,8 @@ class Features(Indexer):
         """φ(observation), float64[count]."""
         index, value = np.zeros(self.active, np.int64), np.zeros(self.active)
         shown = np.array(self.show(observation), np.float64)
-        n = write_features(self.compiled(), shown, index, value)
+        made = self.compiled()
+        n = made.write(made, shown, index, value)
         found = np.zeros(self.count)
         np.add.at(found, index[:n], value[:n])
         return found
@@ -117,7 +118,7 @@ class Features(Indexer):
         return f"{type(self).__name__}({self.count} features, {self.codes!r})"
 
 
-write_features = dispatch("write")
+write_features = slot("features", "write")
 """write_features(map, shown, index, value): the features of the numbers shown; returns how many are not zero."""
 
 

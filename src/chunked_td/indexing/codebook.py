@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td._checks import check_unit, check_whole
-from chunked_td._numba import kernel
+from chunked_td._link import compiled
 from chunked_td.indexing.discretise import Discretise
 from chunked_td.indexing.indexers import Indexer, checked_id
 
@@ -54,11 +54,11 @@ class Codebook(Indexer):
 
     def __call__(self, observation: Any) -> int:
         """The code of an observation; its centre moves, or is new."""
-        return int(place(self.centres, self.visits, self._scaled(observation), self._reach, self.rate, True))
+        return int(compiled(place)(self.centres, self.visits, self._scaled(observation), self._reach, self.rate, True))
 
     def find(self, observation: Any) -> int:
         """The code of an observation, −1 before the first; nothing moves."""
-        return int(place(self.centres, self.visits, self._scaled(observation), self._reach, self.rate, False))
+        return int(compiled(place)(self.centres, self.visits, self._scaled(observation), self._reach, self.rate, False))
 
     def _scaled(self, observation: Any) -> np.ndarray:
         self.bounds(observation)  # refuses what is no observation
@@ -93,7 +93,6 @@ class Codebook(Indexer):
         return made
 
 
-@kernel
 def place(centres, visits, z, reach, rate, learning):
     """The nearest centre, −1 where there is none; while learning it moves, or z becomes one: beyond √reach of all."""
     best, least, k = -1, np.inf, 0

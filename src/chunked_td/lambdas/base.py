@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any, ClassVar, Protocol
 
 from chunked_td._checks import check_unit
-from chunked_td._numba import is_kernel
+from chunked_td._link import is_kernel
 from chunked_td._settings import KernelSettings
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.names import Named

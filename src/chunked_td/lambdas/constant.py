@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chunked_td._checks import check_unit
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.lambdas.base import LambdaSource
 from chunked_td.lambdas.names import FIXED
 

@@ -6,7 +6,6 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import code, kernel
 from chunked_td.bootstraps import SARSA
 from chunked_td.lambdas.step import bootstrap_value
 
@@ -23,7 +22,6 @@ class Episode(NamedTuple):
     bootstrap: Any  # see chunked_td.bootstraps
 
 
-@kernel
 def add_transition(episode, step, truncated):
     """Write down a transition; `episode` is None where no source is shown one."""
     if episode is not None:
@@ -43,13 +41,11 @@ MOMENTS: dict[str, str] = dict.fromkeys(("number", "mean", "variance"), "float64
 """The arrays of a source that keeps them for every state (SARSA: every pair)."""
 
 
-@kernel
 def column_of(bootstrap, action):
     """Where an array [S, A] keeps what belongs to a state: SARSA has an entry per action, the others the first only."""
-    return action if code(bootstrap) == SARSA else 0
+    return action if bootstrap == SARSA else 0
 
 
-@kernel
 def add_to_moments(number, mean, variance, s, a, value, least):
     """One more value at [s, a]: its weight is 1/n, or `least` where that is more.
 
@@ -62,7 +58,6 @@ def add_to_moments(number, mean, variance, s, a, value, least):
     variance[s, a] = (1.0 - w) * (variance[s, a] + w * error * error)
 
 
-@kernel
 def add_returns(source, episode):
     """The return from every transition of an episode (every visit), summed over reward components.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from chunked_td._checks import check_flag
-from chunked_td._numba import code, kernel
+from chunked_td._link import kernel
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.lambdas.names import CHUNKED
@@ -57,11 +57,11 @@ class ExpectedLambda(LambdaSource):
     @kernel
     def lambda_t(source, step, i):
         """The probability that is expected of what will happen."""
-        known = tried(step) if source.literal and code(step.bootstrap) != SARSA else 1.0
+        known = tried(step) if source.literal and step.bootstrap != SARSA else 1.0
         if not source.policy_noise:
-            if code(step.bootstrap) == STATE:
+            if step.bootstrap == STATE:
                 return mean_overlap(step, WHOLE) * known
             return overlap(step, step.action, step.action, WHOLE)
-        if code(step.bootstrap) == SARSA:
+        if step.bootstrap == SARSA:
             return expected_choice(step)
         return expected_mixture(step, WHOLE) * known * known

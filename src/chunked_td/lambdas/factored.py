@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from chunked_td._checks import check_flag
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.lambdas.names import CHUNKED
 from chunked_td.lambdas.step import chance, mixture, tried

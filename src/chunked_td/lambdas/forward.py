@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from chunked_td._checks import check_flag
-from chunked_td._numba import code, kernel
+from chunked_td._link import kernel
 from chunked_td.bootstraps import SARSA
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.lambdas.names import CHUNKED
@@ -53,6 +53,6 @@ class ForwardLambda(LambdaSource):
         """The probability of what happened."""
         if not source.policy_noise:
             return chance(step, step.action, WHOLE)
-        if code(step.bootstrap) == SARSA:
+        if step.bootstrap == SARSA:
             return chance(step, step.action, WHOLE) * choice(step)
         return mixture(step, WHOLE) * (tried(step) if source.literal else 1.0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from chunked_td._checks import check_unit
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.lambdas.base import MANY, LambdaSource, Settled
 from chunked_td.lambdas.episode import MOMENTS, add_returns, column_of
 from chunked_td.lambdas.names import OTHER

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from chunked_td._numba import code, kernel
+from chunked_td._link import kernel
 from chunked_td.lambdas.base import MANY, Settled
 from chunked_td.lambdas.names import CHUNKED
 from chunked_td.lambdas.value import ValueLambda, add_error, value_overlap
@@ -56,7 +56,7 @@ class JunctionLambda(ValueLambda):
         if step.previous >= 0:
             if source.latest[step.state] == source.episodes[0]:
                 return 0.0
-            before = source.visited[step.previous // code(step.n_actions)]
+            before = source.visited[step.previous // step.n_actions]
             share = min(before / (source.visited[step.state] + 1.0), 1.0)  # this visit counts, too
         return value_overlap(source, step) * share
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from chunked_td._checks import check_positive, check_unit
-from chunked_td._numba import code, kernel
+from chunked_td._link import kernel
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.features.linear import NOW, column, dot, learn_linear
 from chunked_td.lambdas.base import LambdaSource, Needs
@@ -89,7 +89,7 @@ class LikelihoodLambda(LambdaSource):
     def write_surprise(source, agent, step, row, terminated):
         """λ_t; then learn from the transition."""
         trace, taken = agent.trace, column(agent.trace, step.action)
-        alone = code(agent.rule.bootstrap) == STATE or code(agent.rule.bootstrap) == SARSA
+        alone = agent.rule.bootstrap == STATE or agent.rule.bootstrap == SARSA
         for a in range(trace.width):
             if a == taken or not alone:
                 for j in range(trace.here.size):
@@ -107,14 +107,12 @@ class LikelihoodLambda(LambdaSource):
         _learn(source, trace, taken)
 
 
-@kernel
 def _raw_variance(source, trace, a, j):
     """v_j(x_t, a), between a millionth and a million of h²."""
     h = source.resolution * trace.resolution[j]
     return h * h * math.exp(min(max(dot(source.spread, trace, NOW, a, j), -14.0), 14.0))
 
 
-@kernel
 def alike(source, trace, a, b):
     """The chance that a draw after action a and one after action b count as one."""
     found = 1.0
@@ -126,7 +124,6 @@ def alike(source, trace, a, b):
     return found
 
 
-@kernel
 def _learn(source, trace, a):
     """Score the forecast of the transition, then learn from its error."""
     source.seen[0] += 1.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td._numba import code, dispatch, form, kernel
+from chunked_td._link import kernel, slot
 from chunked_td._settings import new_array
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.features.linear import NEXT, NOW, column, dot, linear_bootstrap
@@ -132,16 +132,16 @@ class Mature(LambdaSource):
     @kernel
     def expect_surprise(source, agent, row, epsilon, weight):
         """The same in expectation under the planner's model, mixed in with a weight; the row was tried."""
-        rule, world, values, A = agent.rule, agent.planning.world, agent.tables.values, code(agent.rule.n_actions)
+        rule, world, values, A = agent.rule, agent.planning.world, agent.tables.values, agent.rule.n_actions
         counts, policy = world.counts, agent.memory.scratch
         for j in range(source.surprise.size):
             ahead = 0.0
             pair = counts.head[row]
             while pair >= 0:
                 s, going_on = counts.pairs[pair, TARGET], counts.pairs[pair, NUMBER] - world.ends[pair]
-                known = code(rule.bootstrap) == STATE or agent.tables.legal[s].any()
+                known = rule.bootstrap == STATE or agent.tables.legal[s].any()
                 if going_on > 0 and known:
-                    if code(rule.bootstrap) != STATE:
+                    if rule.bootstrap != STATE:
                         q, legal = values[s * A : (s + 1) * A], agent.tables.legal[s]
                         write_policy(agent.tables.exploration, q, s, legal, epsilon, policy)
                     learned = bootstrap_from(source.maturity, rule.bootstrap, rule.n_actions, values, s, -1, policy, j)

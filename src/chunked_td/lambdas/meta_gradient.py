@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from chunked_td._checks import check_flag, check_positive, check_unit
-from chunked_td._numba import code, kernel
+from chunked_td._link import kernel
 from chunked_td.bootstraps import STATE
 from chunked_td.lambdas.base import LambdaSource, Settled
 from chunked_td.lambdas.names import OTHER
@@ -109,7 +109,7 @@ class MetaGradientLambda(LambdaSource):
         """The meta-step, and what this step changes."""
         if step.previous < 0:
             forget_traces(source)
-        row = step.state if code(step.bootstrap) == STATE else step.state * code(step.n_actions) + step.action
+        row = step.state if step.bootstrap == STATE else step.state * step.n_actions + step.action
         p = step.state if source.per_state else 0
         lambda_ = squashed(source, p)
         error = 0.0
@@ -122,18 +122,15 @@ class MetaGradientLambda(LambdaSource):
         follow(source, row, p, step.discount * lambda_, step.discount * lambda_ * (1.0 - lambda_), error)
 
 
-@kernel
 def squashed(source, p):
     """λ = σ(θ); θ is kept as the difference from where it started."""
     return 1.0 / (1.0 + math.exp(-_start(source) - source.theta[p]))
 
 
-@kernel
 def _start(source):
     return math.log(source.initial / (1.0 - source.initial))
 
 
-@kernel
 def descend(source, q, gradient):
     """θ ← θ + β g/√(mean of g²)."""
     if gradient != 0.0:
@@ -144,7 +141,6 @@ def descend(source, q, gradient):
         source.theta[q] = min(max(moved, -LIMIT - _start(source)), LIMIT - _start(source))
 
 
-@kernel
 def forget_traces(source):
     """The traces, their derivatives and y are zero at the start of an episode."""
     for k in range(source.count[0]):
@@ -157,7 +153,6 @@ def forget_traces(source):
     source.count[0] = 0
 
 
-@kernel
 def follow(source, row, p, factor, derivative, error):
     """e and ∂e/∂θ one step on, and z ← z + δ ∂e/∂θ. `factor` is γλ, `derivative` that of γλ by θ(p)."""
     for k in range(source.count[0]):
@@ -174,7 +169,6 @@ def follow(source, row, p, factor, derivative, error):
             source.effect[source.live[k], q] += error * source.slope[source.live[k], q]
 
 
-@kernel
 def add_live(source, row):
     """Note a row with a trace; it may be noted already if its trace has vanished."""
     for k in range(source.count[0]):

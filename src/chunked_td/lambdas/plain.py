@@ -10,15 +10,27 @@ class HalfForward(LambdaSource):
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from chunked_td._link import link
 from chunked_td.bootstraps import STATE
-from chunked_td.models.counts import FOLLOWING, TARGET, ForwardCounts, is_known, probability
-from chunked_td.models.predictions import Predictions
+from chunked_td.lambdas import step as questions
+from chunked_td.lambdas.step import WHOLE, Step
+
+
+TERMINATED = 1
+"""`Step.ended` where an episode has terminated."""
+
+
+@functools.cache
+def _answer(question: str, model: Any) -> Any:
+    """A question of `chunked_td.lambdas.step` to a model of this class, as a Python function."""
+    return link(getattr(questions, question), {"model": model}, compiled=False)
 
 
 @dataclass(frozen=True)
@@ -43,61 +55,59 @@ class PlainStep:
     policy: np.ndarray
     next_policy: np.ndarray
     bootstrap: int
-    _percept: int
-    _source: Any
-    _model: Any  # ForwardCounts or Predictions, where the source needs one
-    _table: np.ndarray  # float64[rows, d], of values
+    _step: Step
 
-    def _counts(self) -> Any:
-        """The counted pairs, and the row of (x, 0) among their origins."""
-        if type(self._model) is not ForwardCounts:
-            name = type(self._source).__name__
-            raise ValueError(f"{name}.needs must have Needs.OUTCOME or Needs.OUTCOMES to ask for probabilities")
-        return self._model.counts, self.state * self.policy.size
+    @classmethod
+    def of(cls, step: Step) -> PlainStep:
+        """A step as kernels see it, with copies of what the learner goes on writing to."""
+        return cls(
+            state=step.state,
+            action=step.action,
+            next_state=step.next_state,
+            next_action=step.next_action if step.next_action >= 0 else None,
+            reward=step.reward.copy(),
+            td_error=step.td_error.copy(),
+            terminated=step.ended == TERMINATED,
+            policy=step.policy.copy(),
+            next_policy=step.next_policy.copy(),
+            bootstrap=step.bootstrap,
+            _step=step,
+        )
+
+    def _ask(self, question: str, *arguments: int) -> Any:
+        return _answer(question, type(self._step.model))(self._step, *arguments)
 
     def chances(self) -> np.ndarray:
         """float64[A]: P̂(x'|x,a) of what came, for every action a. Needs.OUTCOME."""
-        if type(self._model) is Predictions:
-            return self._model.chances.prod(axis=1)
-        counts, row = self._counts()
-        return np.array([probability(counts, row + a, self._percept) for a in range(self.policy.size)])
+        return np.array([self._ask("chance", a, WHOLE) for a in range(self.policy.size)])
 
     def chance(self) -> float:
         """P̂(x'|x,a) of what came, for the action taken. Needs.OUTCOME."""
-        return float(self.chances()[self.action])
+        return float(self._ask("chance", self.action, WHOLE))
 
     def mixture(self) -> float:
         """P̂^π(x'|x) = Σ_a π(a|x) P̂(x'|x,a), over the actions that the model knows. Needs.OUTCOME and Needs.POLICY."""
-        return min(float(self.policy @ self.chances()) / self.tried(), 1.0)
+        return float(self._ask("mixture", WHOLE))
 
     def tried(self) -> float:
         """Σ_a π(a|x) over the actions that the model knows: 1 once all were tried. Needs.POLICY."""
-        if type(self._model) is Predictions:
-            return 1.0
-        counts, row = self._counts()
-        known = np.array([is_known(counts, row + a) for a in range(self.policy.size)])
-        return 1.0 if known[self.policy > 0.0].all() else float(self.policy[known].sum())
+        return float(self._ask("tried"))
 
     def choice(self) -> float:
         """π(a'|x'); 1 on the last transition, where there is no a'."""
-        return 1.0 if self.next_action is None else float(self.next_policy[self.next_action])
+        return float(questions.choice(self._step))
 
     def outcomes(self, action: int) -> Iterator[tuple[int, float]]:
         """Next states of (x_t, action) and their probabilities. Needs.OUTCOMES."""
-        if type(self._model) is Predictions:
-            part = slice(int(self._model.start[action]), int(self._model.start[action + 1]))
-            return zip(self._model.targets[part].tolist(), self._model.weights[part].tolist(), strict=True)
-        counts, row = self._counts()
-        targets, pair = [], int(counts.head[row + action])
-        while pair >= 0:
-            targets.append(int(counts.pairs[pair, TARGET]))
-            pair = int(counts.pairs[pair, FOLLOWING])
-        return iter([(target, float(probability(counts, row + action, target))) for target in targets])
+        k = self._ask("following", action, -1)
+        while k >= 0:
+            yield int(self._ask("target", action, k)), float(self._ask("weight", action, k))
+            k = self._ask("following", action, k)
 
     def values(self, state: int) -> np.ndarray:
         """V(state), or Q(state, ·) of action-value learners, summed over reward components."""
         width = 1 if self.bootstrap == STATE else self.policy.size
-        return self._table[state * width : (state + 1) * width].sum(axis=1)
+        return self._step.tables.values[state * width : (state + 1) * width].sum(axis=1)
 
 
 def checked_lambda(source: Any, value: Any, components: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from chunked_td._checks import check_unit
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.lambdas.base import MANY, LambdaSource, Settled
 from chunked_td.lambdas.episode import MOMENTS, add_to_moments, column_of
 from chunked_td.lambdas.names import OTHER

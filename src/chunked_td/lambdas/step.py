@@ -33,7 +33,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import REQUIRED, code, dispatch, kernel, natural
+from chunked_td._link import REQUIRED, kernel, natural, slot
 from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
 from chunked_td.policies import write_policy
 
@@ -52,6 +52,7 @@ class Transition(NamedTuple):
     percept: int
     next_action: int
     previous: int
+    ended: int
 
 
 class Step(NamedTuple):
@@ -71,6 +72,7 @@ class Step(NamedTuple):
     td_error: Annotated[np.ndarray, "float64[d]"]  # δ_t; it is known before λ_t
     next_action: int  # −1 on the last transition
     previous: int  # x_{t−1}·A + a_{t−1}, or −1 at the start
+    ended: int  # 0 while the episode goes on, 1 on termination, 2 on truncation
     policy: Annotated[np.ndarray, "float64[A]"]  # π(·|x_t), as it was when a_t was drawn; where the source needs it
     next_policy: Annotated[np.ndarray, "float64[A]"]  # π(·|x_{t+1}); of a_{t+1} at least
     scratch: Annotated[np.ndarray, "float64[A]"]
@@ -83,7 +85,6 @@ class Step(NamedTuple):
     truth: Any  # environment, state before, state after: where the simulation plays, else None
 
 
-@kernel
 def make_step(transition, policies, td_error, scratch, epsilon, rule, tables, model, truth):
     """The one place where a `Step` is put together.
 
@@ -100,6 +101,7 @@ def make_step(transition, policies, td_error, scratch, epsilon, rule, tables, mo
         td_error=td_error,
         next_action=transition.next_action,
         previous=transition.previous,
+        ended=transition.ended,
         policy=policies[0],
         next_policy=policies[1],
         scratch=scratch,
@@ -113,13 +115,11 @@ def make_step(transition, policies, td_error, scratch, epsilon, rule, tables, mo
     )
 
 
-@kernel
 def bootstrap_value(bootstrap, n_actions, values, state, action, policy, i):
     """B^i(x): V^i(s), Q^i(s,a), Σ_a π(a|s) Q^i(s,a), or Q^i at the action that is best by Σ_i Q^i, first of ties."""
     return bootstrap_from(values, bootstrap, n_actions, values, state, action, policy, i)
 
 
-@kernel
 def bootstrap_from(table, bootstrap, n_actions, values, state, action, policy, i):
     """What stands in column i of `table` where `values` have B(x).
 
@@ -127,12 +127,12 @@ def bootstrap_from(table, bootstrap, n_actions, values, state, action, policy, i
       action: SARSA's; −1 where none was drawn, as on truncation: then the expectation stands for it.
       policy: float64[A], π(·|x), read by the last two. Actions of probability zero are not legal, or not best.
     """
-    A = code(n_actions)
-    if code(bootstrap) == STATE:
+    A = n_actions
+    if bootstrap == STATE:
         return table[state, i]
-    if code(bootstrap) == SARSA and action >= 0:
+    if bootstrap == SARSA and action >= 0:
         return table[natural(state * A + action), i]
-    if code(bootstrap) == Q_LEARNING:
+    if bootstrap == Q_LEARNING:
         return table[state * A + _best(values, state * A, policy), i]
     total = 0.0
     for a in range(A):
@@ -141,7 +141,6 @@ def bootstrap_from(table, bootstrap, n_actions, values, state, action, policy, i
     return total
 
 
-@kernel
 def _best(values, row, policy):
     """The first of the actions with the greatest Σ_i Q^i."""
     best, most = -1, 0.0
@@ -155,7 +154,6 @@ def _best(values, row, policy):
     return best
 
 
-@kernel
 def present_value(step, i):
     """B^i(x_t), as `bootstrap_value` has it. Learners of other values than V(s) and Q(s,a) need POLICY for it."""
     return bootstrap_value(step.bootstrap, step.n_actions, step.tables.values, step.state, step.action, step.policy, i)
@@ -163,7 +161,7 @@ def present_value(step, i):
 
 def _question(name: str, default: Any = REQUIRED, needed: str = "") -> Any:
     """A question that the model's kernel of this name answers; a source that asks without saying so gets an error."""
-    return dispatch(name, default, f"lambda_source asks {name}(), for which its `needs` must have {needed}", of="model")
+    return slot("model", name, default, f"lambda_source asks {name}(), for which its `needs` must have {needed}")
 
 
 chance = _question("chance", needed="Needs.OUTCOME or Needs.PARTS")
@@ -173,19 +171,16 @@ overlap, following, target, weight = (
 )
 
 
-@kernel
 def first(step, action):
     """The first outcome of an action, or −1."""
     return following(step, action, -1)
 
 
-@kernel
 def visits(step):
     """n(x_t)."""
     return visits_of(step, step.state)
 
 
-@kernel
 def choice(step):
     """π(a'|x'); 1 on the last transition, where there is no a'."""
     return step.next_policy[step.next_action] if step.next_action >= 0 else 1.0
@@ -194,12 +189,11 @@ def choice(step):
 _knows = _question("knows", True)
 
 
-@kernel
 def tried(step):
     """Σ_a π(a|x) over the actions that the model knows."""
     total = 0.0
     missing = False
-    for a in range(code(step.n_actions)):
+    for a in range(step.n_actions):
         if step.policy[a] > 0.0:
             if _knows(step, a):
                 total += step.policy[a]
@@ -208,21 +202,19 @@ def tried(step):
     return total if missing else 1.0
 
 
-@kernel
 def _mixture(step, part):
     total = 0.0
-    for a in range(code(step.n_actions)):
+    for a in range(step.n_actions):
         if step.policy[a] > 0.0:
             total += step.policy[a] * chance(step, a, part)
     known = tried(step)
     return min(total / known, 1.0) if known > 0.0 else 0.0  # policies sum to 1 up to rounding
 
 
-@kernel
 def _expected_mixture(step, part):
     """Σ_a Σ_b π(a|x) π(b|x) Σ_{x'} P̂(x'|x,a) P̂(x'|x,b), over the actions that the model knows."""
     total = 0.0
-    for a in range(code(step.n_actions)):
+    for a in range(step.n_actions):
         if step.policy[a] > 0.0:
             total += step.policy[a] * step.policy[a] * overlap(step, a, a, part)
             for b in range(a):
@@ -235,7 +227,6 @@ def _expected_mixture(step, part):
 _unlisted = _question("unlisted_squares", 0.0)
 
 
-@kernel
 def _expected_choice(step):
     total = 0.0
     k = first(step, step.action)
@@ -251,34 +242,31 @@ expected_mixture = _question("expected_mixture", _expected_mixture)
 expected_choice = _question("expected_choice", _expected_choice)
 
 
-@kernel
 def mean_overlap(step, part):
     """Σ_a π(a|x) Σ_{x'} P̂(x'|x,a)², over the actions that the model knows: the policy's own randomness is left out."""
     total = 0.0
-    for a in range(code(step.n_actions)):
+    for a in range(step.n_actions):
         if step.policy[a] > 0.0:
             total += step.policy[a] * overlap(step, a, a, part)
     known = tried(step)
     return min(total / known, 1.0) if known > 0.0 else 0.0
 
 
-@kernel
 def _write_policy_at(step, state):
     """π(·|state) into `scratch`, for a state other than the present one; its legal actions are known."""
-    A = code(step.n_actions)
+    A = step.n_actions
     q, legal = step.tables.values[state * A : (state + 1) * A], step.tables.legal[state]
     write_policy(step.tables.exploration, q, state, legal, step.epsilon, step.scratch)
 
 
-@kernel
 def value_at(step, state):
     """V(state), or Σ_a π(a|state) Q(state,a) of the behaviour policy, summed over reward components.
 
     0 for states never acted in, terminal ones among them. Action values need LEGAL for it: NaN without.
     """
-    values, A = step.tables.values, code(step.n_actions)
+    values, A = step.tables.values, step.n_actions
     total = 0.0
-    if code(step.bootstrap) == STATE:
+    if step.bootstrap == STATE:
         for i in range(values.shape[1]):
             total += values[state, i]
         return total
@@ -294,7 +282,6 @@ def value_at(step, state):
     return total
 
 
-@kernel
 def squared_policy(step, state):
     """Σ_a π(a|state)² of the behaviour policy; 1 for states never acted in, terminal ones among them.
 
@@ -304,7 +291,7 @@ def squared_policy(step, state):
         return np.nan
     if state >= step.tables.legal.shape[0]:
         return 1.0
-    A = code(step.n_actions)
+    A = step.n_actions
     _write_policy_at(step, state)
     total = 0.0
     for a in range(A):

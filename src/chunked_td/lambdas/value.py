@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from chunked_td._checks import check_flag, check_positive
-from chunked_td._numba import code, kernel
+from chunked_td._link import kernel
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.base import LambdaSource, Needs, Settled
 from chunked_td.lambdas.names import CHUNKED
@@ -77,7 +77,6 @@ class ValueLambda(LambdaSource):
         add_error(source, td_error)
 
 
-@kernel
 def add_error(source, td_error):
     """The mean square of the TD errors; the last thousand weigh most."""
     total = 0.0
@@ -87,35 +86,32 @@ def add_error(source, td_error):
     source.error[0] += (total * total - source.error[0]) / source.error[1]
 
 
-@kernel
 def value_overlap(source, step):
     """Σ_{x',y'} P̂(x') P̂(y') k(x',y'): of the policy's mixture, of the action taken, or in the mean over actions."""
-    if code(step.bootstrap) == SARSA:
+    if step.bootstrap == SARSA:
         return alike(source, step, step.action)
     if source.policy_noise:
         return alike(source, step, -1)
-    if code(step.bootstrap) == STATE:
+    if step.bootstrap == STATE:
         return mean_alike(source, step)
     return alike(source, step, step.action)
 
 
-@kernel
 def mean_alike(source, step):
     """`alike` of every action that the model knows, in the mean over the policy."""
     total, known = 0.0, 0.0
-    for a in range(code(step.n_actions)):
+    for a in range(step.n_actions):
         if step.policy[a] > 0.0 and first(step, a) >= 0:
             known += step.policy[a]
             total += step.policy[a] * alike(source, step, a)
     return total / max(known, total) if known > 0.0 else 1.0  # 1 at most, in spite of rounding
 
 
-@kernel
 def alike(source, step, action):
     """Σ_{x',y'} P̂(x') P̂(y') k(x',y'), over the outcomes that the model lists of an action, or for −1 of the policy."""
     found = 0
     total = 0.0
-    for a in range(code(step.n_actions)):
+    for a in range(step.n_actions):
         if action >= 0:
             share = 1.0 if a == action else 0.0
         else:

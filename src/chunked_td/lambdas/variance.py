@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chunked_td._checks import check_positive, check_unit
-from chunked_td._numba import code, kernel
+from chunked_td._link import kernel
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.features.linear import NEXT, NOW, column, dot, learn_linear, linear_bootstrap
 from chunked_td.lambdas.base import LambdaSource, Needs
@@ -70,11 +70,10 @@ class VarianceLambda(LambdaSource):
         add_error(source, memory.delta_t)
 
 
-@kernel
 def _variance(source, agent, step):
     """v(x_t), of the action taken or of the policy's mixture: Σ_a π(v_a + m_a²) − (Σ_a π m_a)²."""
     trace = agent.trace
-    if code(agent.rule.bootstrap) == STATE or code(agent.rule.bootstrap) == SARSA:
+    if agent.rule.bootstrap == STATE or agent.rule.bootstrap == SARSA:
         return dot(source.spread, trace, NOW, column(trace, step.action), 0)
     first = second = 0.0
     for a in range(trace.width):

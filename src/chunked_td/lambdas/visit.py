@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.lambdas.names import OTHER
 from chunked_td.lambdas.step import visits

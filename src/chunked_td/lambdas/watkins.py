@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chunked_td._checks import check_unit
-from chunked_td._numba import code, kernel
+from chunked_td._link import kernel
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.lambdas.names import OTHER
 
@@ -32,7 +32,7 @@ class WatkinsLambda(LambdaSource):
     @kernel
     def lambda_t(source, step, i):
         """λ, or 0 after an exploratory action."""
-        for b in range(code(step.n_actions)):
+        for b in range(step.n_actions):
             if step.policy[b] > step.policy[step.action]:
                 return 0.0
         return source.value

@@ -26,7 +26,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import code, enlarged, kernel, zeros
+from chunked_td._link import enlarged, kernel, zeros
 from chunked_td.bootstraps import STATE
 from chunked_td.models.counts import NUMBER, TARGET, Counts, increment
 from chunked_td.traces import Trace, clear, clear_entries, clear_in_python, decay, grown_rows, mark
@@ -81,8 +81,8 @@ class CorrectedTrace(NamedTuple):
         """The update of the module's text."""
         if step.next_action >= 0:
             ahead = step.next_state
-            if code(agent.rule.bootstrap) != STATE:
-                ahead = step.next_state * code(agent.rule.n_actions) + step.next_action
+            if agent.rule.bootstrap != STATE:
+                ahead = step.next_state * agent.rule.n_actions + step.next_action
             correct(trace, agent, row, ahead)
         average(trace, agent, row, step_size)
 
@@ -98,7 +98,6 @@ class CorrectedTrace(NamedTuple):
         trace.length[0] = 0
 
 
-@kernel
 def average(trace, agent, row, step_size):
     """Move every live row by max(α, 1/n(row)) times its trace and δ_t."""
     rule, memory, values, entries = agent.rule, agent.memory, agent.tables.values, trace.entries
@@ -112,7 +111,6 @@ def average(trace, agent, row, step_size):
             values[live, i] += size * memory.delta_t[i] * entries.weight[k, i]
 
 
-@kernel
 def correct(trace, agent, row, ahead):
     """δ_t ← δ_t', and note the pair."""
     memory, values = agent.memory, agent.tables.values

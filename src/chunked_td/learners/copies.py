@@ -54,7 +54,7 @@ class Position:
     def __init__(self, agent: Any):
         self.seen, self.packed = agent._state, None
         self.trace, self.memory, self.episode = map(copy.deepcopy, (agent.trace, agent.memory, agent._state.episode))
-        self.state, self.action, self.rates, self.visited = -1, -1, np.zeros(agent._rates.size), []
+        self.state, self.action, self.rates, self.visited = -1, -1, agent._rates.copy(), []
 
     def store(self, agent: Any) -> None:
         """Note where the agent is."""

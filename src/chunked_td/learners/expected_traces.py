@@ -20,7 +20,7 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_unit
-from chunked_td._numba import kernel, zeros
+from chunked_td._link import kernel, zeros
 from chunked_td._settings import KernelSettings
 from chunked_td.traces import Trace, clear, decay, grown_rows, mark
 
@@ -100,7 +100,6 @@ class ExpectedTrace(NamedTuple):
                 trace.mixed[k, i] = 0.0
 
 
-@kernel
 def average(trace, row):
     """z(row) ← z(row) + β(e − z(row))."""
     trace.number[row] += 1.0

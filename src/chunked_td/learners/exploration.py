@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from chunked_td._checks import check_numbers, check_positive
-from chunked_td._numba import form, is_kernel, kernel
+from chunked_td._link import is_kernel, kernel, tuple_class
 from chunked_td._settings import KernelSettings
 from chunked_td.bootstraps import Q_LEARNING, STATE
 from chunked_td.learners.schedule import Schedule, check_schedule
@@ -80,7 +80,7 @@ class Softmax(Exploration):
 
     def compiled(self, sizes: Mapping[str, int]) -> Any:
         """Nothing but its class: τ comes as `rate`."""
-        return form(type(self), ("unused",))(0.0)
+        return tuple_class("Softmax", ("unused",))(0.0)
 
     @kernel
     def probabilities(exploration, q, state, legal, rate, out):
@@ -175,7 +175,7 @@ class GivenPolicy(Exploration):
         """The table."""
         if self._rows.shape[1] != sizes["A"]:
             raise ValueError(f"table must have a column for each of {sizes['A']} actions, got {self._rows.shape[1]}")
-        return form(type(self), ("table",))(self._rows)
+        return tuple_class("GivenPolicy", ("table",))(self._rows)
 
     def unvisited(self, state: int, sizes: Mapping[str, int]) -> tuple[Any, int]:
         """The table knows states that the learner has not met."""

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from chunked_td._checks import check_positive
-from chunked_td._numba import form_of, kernel
-from chunked_td._settings import KernelSettings
+from chunked_td._link import kernel
+from chunked_td._settings import KernelSettings, form_of
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,6 @@ class LearnedComponents(KernelSettings):
         form.reward[form.active.size] = rest
 
 
-@kernel
 def activate(form, components, nvec, state):
     """The features of a state that are 1, one per component, into `active`.
 
@@ -96,7 +95,6 @@ def activate(form, components, nvec, state):
         below *= nvec[i]
 
 
-@kernel
 def take_gain(form):
     """P φ into `gain`, for features φ that are 0 or 1; returns 1 + φᵀ P φ. P is kept above its diagonal."""
     form.gain[:] = 0.0
@@ -111,7 +109,6 @@ def take_gain(form):
     return spread
 
 
-@kernel
 def shrink(form, spread):
     """P ← P − (P φ)(P φ)ᵀ / spread."""
     for j in range(form.gain.size):

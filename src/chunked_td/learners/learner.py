@@ -2,6 +2,10 @@
 
 `start` and `step` serve a loop of the user's own; `learn` is that loop for Gymnasium environments, `learn_from` the one
 for recorded episodes.
+
+A step is one call of a compiled entry (`learners.core`). Where Python has a part in it, that part comes before or between
+entries: a model object is asked before the step, since its answers depend on neither a_{t+1} nor δ_t; a λ source in
+plain Python comes between `step_before_lambda` and `step_after_lambda`.
 """
 
 from __future__ import annotations
@@ -16,16 +20,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 import numpy as np
 
 from chunked_td._checks import check_choice, check_finite, check_flag, check_not_negative, check_seed, check_unit
-from chunked_td._numba import Packed, is_cacheable
+from chunked_td._link import Packed, Program, link, reader
 from chunked_td._settings import new_array
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.features.linear import VIEWS
-from chunked_td.features.maps import Features, write_features
+from chunked_td.features.maps import Features
 from chunked_td.indexing import Indexer, make_indexer
 from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source, without_features
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.lambdas.maturity import LinearMature, Mature
+from chunked_td.lambdas.plain import PlainStep, checked_lambda
+from chunked_td.learners import core
 from chunked_td.learners.copies import one_copy
+from chunked_td.learners.core import CUT, FREE, ONGOING, TERMINATED, TRUNCATED, Work
 from chunked_td.learners.exploration import Exploration, check_exploration
 from chunked_td.learners.inputs import (
     check_action,
@@ -43,8 +50,8 @@ from chunked_td.learners.inputs import (
 )
 from chunked_td.learners.logged import learn_from
 from chunked_td.learners.loop import History, evaluate, train
-from chunked_td.learners.planning.base import Planner, PlanningStream, RewardSource, check_planner, check_reward_source
-from chunked_td.learners.python_steps import advance_in_python, check_model
+from chunked_td.learners.model_objects import ask_model, check_model
+from chunked_td.learners.planning.base import Planner, RewardSource, check_planner, check_reward_source
 from chunked_td.learners.schedule import Schedule, at_episode, check_schedule
 from chunked_td.learners.state import (
     AgentState,
@@ -53,19 +60,19 @@ from chunked_td.learners.state import (
     Rule,
     Tables,
     build_state,
+    parts_of,
     divergence_text,
     reward_components,
     table_sizes,
     with_room,
     with_states,
 )
-from chunked_td.learners.update import EMPTY, ONGOING, TERMINATED, TRUNCATED, Entries, Workspace, entries_for
 from chunked_td.learners.views import View, check_view
 from chunked_td.models.counts import Counts
 from chunked_td.models.errors import ModelError
 from chunked_td.models.predictions import Predictions
-from chunked_td.policies import GIVEN, write_policy
-from chunked_td.seeding import Draws, generator, split_seed
+from chunked_td.policies import GIVEN, policy_at
+from chunked_td.seeding import Draws, split_seed
 
 if TYPE_CHECKING:
     from chunked_td.analysis.credit import Explanation
@@ -315,14 +322,17 @@ class Learner:
         known, policy = self.indexer.size, GIVEN if given else None
         return build_state(self, self.n_actions, *room, model=model, known_states=known, policy=policy)
 
+    @property
+    def error(self) -> ModelError | None:
+        """What is wrong with the count models, if anything."""
+        return self.model if isinstance(self.model, ModelError) else None
+
     def _allocate(self) -> None:
         """Tables, traces, models and random numbers, before the first step."""
         seeds = split_seed(self.seed)
         self._capacity = max(self.indexer.size, _ROOM)
-        self.plan_draws = Draws(generator(seeds.planning), self._plan_block())
+        self.policy_draws, self.chunk_draws, self.plan_draws = map(Draws.of, seeds[1:])
         self._state = self._build()
-        self.policy_draws = Draws(generator(seeds.policy))
-        self.chunk_draws = Draws(generator(seeds.model), _ROOM)
         self.percepts: dict[tuple[Any, ...], int] = {}
         self.episode, self.state, self.action = 0, -1, -1
         self.env_state: Any = None  # the environment's random numbers after `learn`; of a vector, a list
@@ -331,10 +341,12 @@ class Learner:
         self._copies: Any = None  # the episodes under way in a vector environment
         self._mask_seen = False  # whether a mask has forbidden an action
         self._cut = 1.0  # factor of the next λ, for data of another policy
-        self._reward, self._rates = np.zeros(self.n_paid), np.zeros(2)
-        self._all_legal = np.ones(self.n_actions, bool)
+        self._reward, self._rates = np.zeros(self.n_paid), np.array([0.0, 0.0, 1.0])
+        self._all_legal, self._legal_now = np.ones(self.n_actions, bool), np.ones(self.n_actions, bool)
+        self._all_shown = True  # whether `_legal_now` allows everything
         self._room = 0
         self._packed: Packed | None = None
+        self._program: Program | None = None
         self._busy = self._training = False
 
     # ---- one transition at a time
@@ -353,27 +365,28 @@ class Learner:
         self._busy = True
         try:
             self._check_watch()
-            legal = self._legal(info)
-            given = None if action is None else check_action("action", action, self.n_actions, self.action_start, legal)
+            legal, given = self._legal(info), FREE
+            if action is not None:
+                given = check_action("action", action, self.n_actions, self.action_start, legal)
             state = self._index(observation)
             self._given_policy(observation, legal)
             self._abandon()
-            self._rates[:] = at_episode(self.exploring_rate, self.episode), at_episode(self.step_size, self.episode)
-            self.policy_draws.reserve(1)
-            addresses, entries = self._entries()
-            if given is None:
-                chosen = self._first_action(addresses, entries, state, legal)
-            else:
-                chosen = given
-                entries.select(addresses, state, legal, False)  # the policy's probabilities, and no draw
-                self.memory.policy[:] = self.memory.next_policy if self.rule.keeps_policy.value else np.nan
-            self.state, self.action = state, chosen
-            return chosen + self.action_start
+            self._rates[:2] = at_episode(self.exploring_rate, self.episode), at_episode(self.step_size, self.episode)
+            self._show_legal(legal)
+            self.state, self.action = state, self._begin(state, given)
+            return self.action + self.action_start
         finally:
             self._busy = False
 
-    def _first_action(self, addresses: Any, entries: Entries, state: int, legal: np.ndarray) -> int:
-        return int(entries.step(addresses, -1, -1, state, 0, legal, ONGOING))
+    def _show_legal(self, legal: np.ndarray) -> None:
+        """Write down the legal actions for the entries, unless all are legal and were so before."""
+        if legal is not self._all_legal or not self._all_shown:
+            self._legal_now[:] = legal
+            self._all_shown = legal is self._all_legal
+
+    def _begin(self, state: int, given: int) -> int:
+        """The first action of an episode: `given`, if that is not FREE."""
+        return int(self._entry(core.step, 6)(self._address(), -1, -1, state, 0, ONGOING, given))
 
     def step(
         self,
@@ -412,19 +425,18 @@ class Learner:
             self._take_reward(reward)
             ended = TERMINATED if terminated else (TRUNCATED if truncated else ONGOING)
             legal = self._all_legal if info is None or ended == TERMINATED else self._legal(info)
-            given = None
+            given = FREE
             if next_action is not None and ended == ONGOING:
                 given = check_action("next_action", next_action, self.n_actions, self.action_start, legal)
             state = self._index(observation)
             self._room -= 1
             if self._room < 0:
                 self._make_room()
-            if self.planner is not None:
-                self.plan_draws.reserve(self.planner.draws)
             if self.policy is not None and ended != TERMINATED:
                 self._given_policy(observation, legal)
             percept = state if self.percept == "state" else self._percept(state)
-            chosen = self._update(state, percept, legal, ended, given)
+            self._show_legal(legal)
+            chosen = self._update(state, percept, ended, given)
             if ended:
                 self._finish()
                 return None
@@ -440,28 +452,40 @@ class Learner:
                 f"that; say what is taken in advance, start(…, action=…) and step(…, next_action=…), or use learn_from"
             )
 
-    def _update(self, state: int, percept: int, legal: np.ndarray, ended: int, given: int | None) -> int:
+    def _update(self, state: int, percept: int, ended: int, given: int) -> int:
         """Learn from the transition to `state`; returns the next action, or −1."""
-        in_python = self._state.source is None or type(self._state.model) is Predictions
-        if in_python or given is not None or self._cut != 1.0:
-            return advance_in_python(self, state, percept, legal, ended, given)
-        if self._packed is None:
-            self._entries()
-        packed: Any = self._packed
-        action = packed.entries.step(packed.addresses, self.state, self.action, state, percept, legal, ended)
-        if action == EMPTY:
-            self.policy_draws.reserve(1)
-            action = packed.entries.step(packed.addresses, self.state, self.action, state, percept, legal, ended)
-        return action
+        if type(self._state.model) is Predictions:
+            ask_model(self, state, ended)  # the answers may need more room
+        packed: Any = self._packed or self._pack()
+        here = packed.address, self.state, self.action, state, percept, ended, given
+        if packed.step is not None:
+            self._rates[CUT] = self._cut
+            return packed.step(*here)
+        return self._step_in_python(here)
+
+    def _step_in_python(self, here: tuple[int, ...]) -> int:
+        """A step whose λ comes from a source in plain Python.
+
+        An error in the user's code leaves the learner as it was, apart from what models have observed and an
+        exploration has counted.
+        """
+        source: Any = self.lambda_source
+        words, policy = self.policy_draws.stream.words.copy(), self.memory.next_policy.copy()
+        try:
+            action = int(self._entry(core.step_before_lambda, 6)(*here))
+            step = core.known_step(self._packed.tree, here[1:], action)  # type: ignore[union-attr]
+            given = source.lambda_t(PlainStep.of(step))
+            self.memory.lambda_t[:] = self._cut * checked_lambda(source, given, self.n_rewards)
+        except BaseException:
+            self.policy_draws.stream.words[:] = words
+            self.memory.next_policy[:] = policy
+            raise
+        return int(self._entry(core.step_after_lambda, 7)(*here, action))
 
     def _finish(self) -> None:
         """Make the updates that wait for the end of an episode."""
         if self.trace is None or self._state.episode is not None:
-            coins = self.chunk_draws.stream
-            if self.view == "sampled" and self.chunk_draws.reserve(int(self.memory.length[0])) is not coins:
-                self._packed = None
-            addresses, entries = self._entries()
-            entries.finish(addresses, self._rates[1])
+            self._entry(core.end, 0)(self._address())
         self._check_watch()
         self._forget()
 
@@ -586,16 +610,6 @@ class Learner:
         """Rows of the table of values for so many states."""
         return states if self.bootstrap == STATE else states * self.n_actions
 
-    def _plan_block(self) -> int:
-        """How many random numbers to draw ahead for the planner."""
-        return 0 if self.planner is None else 2 * self.planner.draws
-
-    def _set_plan_draws(self, draws: Draws) -> None:
-        """Let the planner read other random numbers."""
-        self.plan_draws = draws
-        if self._state.planning is not None:
-            self._replace(planning=self._state.planning._replace(rng=PlanningStream(*draws.stream)))
-
     def _make_room(self) -> None:
         """Enlarge what the next steps might overfill."""
         self._check_watch()  # for episodes that do not end
@@ -610,15 +624,26 @@ class Learner:
         settings = self.lambda_source, self.exploration, self.planner, self.initial_value
         self._state, self._packed = with_states(self._state, self._capacity, *settings), None
 
-    def _entries(self) -> tuple[Any, Entries]:
-        """Where the learner's arrays lie, and the compiled code for its combination of choices."""
-        if self._packed is None:
-            streams = self.policy_draws.stream, self.chunk_draws.stream
-            packed = Packed(Workspace(self._state, *streams, self._reward, self._rates))
-            outside = self._state.source, self.tables.exploration, *(self._state.planning or ())
-            packed.entries = entries_for(packed.form, is_cacheable(*outside))
-            self._packed = packed
-        return self._packed.addresses, self._packed.entries
+    def _pack(self) -> Packed:
+        """Write down where the learner's arrays lie; anew after they have moved."""
+        streams = self.policy_draws.stream, self.chunk_draws.stream
+        tree: Any = Work.of(self._state, *streams, self._reward, self._rates, self._legal_now)
+        source = self.lambda_source if self.lambda_source.is_compiled else None
+        form, parts = reader(tree)[0], parts_of(self._state, source, self)
+        if self._program is None or (self._program.form, self._program.parts) != (form, parts):
+            self._program = Program(tree, parts)
+        self._packed = packed = Packed(tree)
+        packed.step = self._program(core.step, 6) if self.lambda_source.is_compiled else None
+        return packed
+
+    def _address(self) -> int:
+        """Where it is written down."""
+        return (self._packed or self._pack()).address
+
+    def _entry(self, entry: Any, arguments: int) -> Any:
+        """The program of an entry, which takes the address and so many whole numbers."""
+        self._address()
+        return self._program(entry, arguments)  # type: ignore[misc]
 
     # ---- read-only queries
 
@@ -632,7 +657,7 @@ class Learner:
         legal = self._legal(info)
         if explore or self.bootstrap == STATE:
             probabilities = self.policy_probabilities(observation, info)
-            return int(self.policy_draws.sync().choice(self.n_actions, p=probabilities)) + self.action_start
+            return self.policy_draws.choice(self.n_actions, probabilities) + self.action_start
         values = np.where(legal, self.q_values(observation), -np.inf)
         return int(np.argmax(values)) + self.action_start
 
@@ -668,7 +693,8 @@ class Learner:
         if not self._has_row(state):  # nothing was tried there
             sizes = {"S": 1, "A": self.n_actions, "d": self.n_rewards, "rows": self.n_actions}
             form, state = self.exploration.unvisited(state, sizes)  # type: ignore[union-attr]
-        write_policy(form, q, state, legal, at_episode(self.exploring_rate, self.episode), out)
+        write = link(policy_at, {"exploration": type(self.exploration)}, compiled=False)
+        write(form, q, state, legal, at_episode(self.exploring_rate, self.episode), out)
         return out
 
     def q_values(self, observation: Any, *, components: bool = False) -> np.ndarray:
@@ -697,7 +723,7 @@ class Learner:
         if self.features is not None:
             trace, shown = self.trace, np.array(self.features.show(observation), np.float64)
             index, value = np.zeros(trace.which.shape[1], np.int64), np.zeros(trace.which.shape[1])
-            n = write_features(trace.map, shown, index, value)
+            n = trace.map.write(trace.map, shown, index, value)
             weights = trace.weights.reshape(-1, width, self.n_rewards)
             return (value[:n, None, None] * weights[index[:n]]).sum(axis=0)
         state = self.indexer.find(observation)
@@ -812,7 +838,7 @@ class Learner:
         """For copies and pickles: all but the environment and what lies at addresses of this process."""
         if self._busy:
             raise in_use(self)
-        gone = dict.fromkeys(("_packed", "trained_in", "_unfinished_in", "_copies"))
+        gone = dict.fromkeys(("_packed", "_program", "trained_in", "_unfinished_in", "_copies"))
         return self.__dict__ | gone | {"_training": False}
 
     def __repr__(self) -> str:

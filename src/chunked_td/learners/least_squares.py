@@ -19,7 +19,7 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_positive
-from chunked_td._numba import code, kernel
+from chunked_td._link import kernel
 from chunked_td._settings import KernelSettings
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.learners.expected_traces import MOST
@@ -91,18 +91,17 @@ class LeastSquaresTrace(NamedTuple):
                     inverse[i, j] -= gain[i] / total * ahead[j]
 
 
-@kernel
 def write_feature(feature, agent, step, row, ended):
     """φ − γ φ'."""
-    rule, A = agent.rule, code(agent.rule.n_actions)
+    rule, A = agent.rule, agent.rule.n_actions
     for i in range(feature.size):
         feature[i] = 0.0
     feature[row] = 1.0
     if ended == 1:  # terminated
         return
-    if code(rule.bootstrap) == STATE:
+    if rule.bootstrap == STATE:
         feature[step.next_state] -= rule.discount
-    elif code(rule.bootstrap) == SARSA and step.next_action >= 0:
+    elif rule.bootstrap == SARSA and step.next_action >= 0:
         feature[step.next_state * A + step.next_action] -= rule.discount
     else:
         for a in range(A):

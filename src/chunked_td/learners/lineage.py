@@ -34,9 +34,9 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_choice, check_not_negative
-from chunked_td._numba import dispatch, kernel, plain, zeros
+from chunked_td._link import kernel, zeros
 from chunked_td._settings import KernelSettings
-from chunked_td.traces import Trace, clear_entries, clear_in_python, grown_rows, mark, mature, reinforce
+from chunked_td.traces import Trace, clear_entries, clear_in_python, grown_rows, mark, reinforce
 
 RETURNS, COUNTS = ("share", "zero"), ("pairs", "steps")
 
@@ -89,7 +89,7 @@ class LineageTrace(NamedTuple):
     def with_room(self, steps: int) -> LineageTrace:
         """The same traces with room for the pairs of this many more steps."""
         slots = self.shared.shape[0]
-        while slots < 2 * (int(self.clock[1]) + int(plain(new_pairs)(self, steps))):
+        while slots < 2 * (int(self.clock[1]) + int(new_pairs(self, steps))):
             slots *= 2
         return self if slots == self.shared.shape[0] else self._replace(shared=rehashed(self.shared, slots))
 
@@ -111,20 +111,14 @@ class LineageTrace(NamedTuple):
     def update(trace, agent, step, row, step_size, ended):
         """The update of the module's text."""
         memory = agent.memory
-        arrive(trace, step.state, agent.rule.discount, memory.lambda_t, agent.source)
+        arrive(trace, step.state, agent.rule.discount, memory.lambda_t)
         mark(trace.entries, row, True)
         trace.faded[row] = 1.0
         trace.visited[row] = trace.clock[0]
-        mature(agent.source, trace.entries, step_size)
         reinforce(agent.tables.values, trace.entries, step_size, memory.delta_t)
 
 
-guess_at = dispatch("guess_at", 0.0)
-"""I(x_t), where the source has it (`chunked_td.lambdas.maturity`)."""
-
-
-@kernel
-def arrive(trace, state, discount, lambda_t, source):
+def arrive(trace, state, discount, lambda_t):
     """Count the arrival in `state` for every live row, and weaken the row's trace by its share."""
     entries = trace.entries
     step = count_step(trace, state) if trace.steps else 0
@@ -140,13 +134,11 @@ def arrive(trace, state, discount, lambda_t, source):
             share = 0.0
         trace.faded[row] *= discount
         for i in range(lambda_t.size):
-            guess = trace.faded[row] * min(guess_at(source, i), lambda_t[i])
-            passed = guess + (trace.faded[row] * lambda_t[i] - guess) * share  # λ_t = 1 − (1 − I)(1 − λ)
+            passed = trace.faded[row] * lambda_t[i] * share
             entries.weight[k, i] = min(discount * entries.weight[k, i], passed)
     trace.arrivals[state, 1] = trace.clock[0]
 
 
-@kernel
 def count_step(trace, state):
     """N(row, state) of the row visited at the step before, the present step included; 0 at the start of an episode."""
     entries = trace.entries
@@ -156,7 +148,6 @@ def count_step(trace, state):
     return 0
 
 
-@kernel
 def count_pair(trace, state, row, first, is_new):
     """C(row, state), with one arrival more where `is_new`; first: `first_slot` of the state."""
     shared, key = trace.shared, (state << 32) + row + 1
@@ -169,7 +160,6 @@ def count_pair(trace, state, row, first, is_new):
     return shared[place, 1]
 
 
-@kernel
 def new_pairs(trace, steps):
     """The most pairs that this many steps add: one at each, or one per live row."""
     if trace.steps:
@@ -177,13 +167,11 @@ def new_pairs(trace, steps):
     return min(steps * trace.entries.count[0] + steps * (steps - 1) // 2, steps * trace.visited.size)
 
 
-@kernel
 def first_slot(state):
     """Where the search for pairs with a state begins; its rows lie close together from there on."""
     return state * 2654435761 >> 7
 
 
-@kernel
 def find_slot(shared, key, begin):
     """Place of the key, or the free place where it belongs."""
     mask = shared.shape[0] - 1
@@ -197,7 +185,7 @@ def rehashed(shared: np.ndarray, slots: int) -> np.ndarray:
     """The same pairs in a table with so many slots. NumPy does it: tables that grow are small when a program starts."""
     pairs = shared[shared[:, 0] != 0]
     state, row = (pairs[:, 0] - 1) >> 32, (pairs[:, 0] - 1) & 0xFFFFFFFF
-    place, larger = (plain(first_slot)(state) + row) & (slots - 1), np.zeros((slots, 2), np.int64)
+    place, larger = (first_slot(state) + row) & (slots - 1), np.zeros((slots, 2), np.int64)
     while pairs.size:
         free = larger[place, 0] == 0
         larger[place[free]] = pairs[free]  # of those that search at the same place, one gets it

@@ -248,8 +248,7 @@ def evaluate(
             ended = terminated or truncated
             returns[k] += paid(agent, reward)
             lengths[k] += 1
-    agent.policy_draws = type(agent.policy_draws).from_state(draws)
-    agent._packed = None
+    agent.policy_draws.set_state(draws)
     return History(returns, lengths)
 
 

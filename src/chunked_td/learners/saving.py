@@ -21,6 +21,7 @@ import numpy as np
 
 from chunked_td._archives import Archive, pack
 from chunked_td._checks import check_flag, check_whole
+from chunked_td._link import compiled
 from chunked_td._files import plain, read_regular, write_atomically
 from chunked_td.bootstraps import STATE
 from chunked_td.features.maps import Features, OwnFeatures
@@ -46,7 +47,7 @@ from chunked_td.learners.views import view_from, view_settings
 from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts, rehash
 from chunked_td.models.errors import ERRORS, ModelError
 from chunked_td.models.transitions import TransitionCounts
-from chunked_td.seeding import Draws, check_random_state
+from chunked_td.seeding import check_random_state
 from chunked_td.traces import Trace
 
 FORMAT = 1
@@ -169,10 +170,8 @@ def _learner(arrays: Mapping[str, np.ndarray], given: Mapping[str, Any]) -> Lear
     if header["format"] != FORMAT:
         raise _Unfit(f"written in format {header['format']}, this version reads format {FORMAT}")
     agent = _rebuild(header, arrays, given)
-    agent.policy_draws = Draws.from_state(header["policy_draws"])
-    agent.chunk_draws = Draws.from_state(header["chunk_draws"])
-    if agent.planner is not None:
-        agent._set_plan_draws(Draws.from_state(header["plan_draws"], agent._plan_block()))
+    for name in ("policy_draws", "chunk_draws", "plan_draws"):
+        getattr(agent, name).set_state(header[name])
     state = header["env_state"]  # of an environment, or of every copy of one, or None
     each = [one and check_random_state("env_state", one) for one in (state if isinstance(state, list) else [state])]
     agent.env_state = each if isinstance(state, list) else each[0]
@@ -293,7 +292,7 @@ def _counts_in(arrays: Mapping[str, np.ndarray], origins: int, prefix: str = "co
     for name in ("head", "total"):
         getattr(counts, name)[:] = arrays[f"{prefix}_{name}"]
     counts.size[0] = size
-    rehash(counts)
+    compiled(rehash)(counts)
     if np.count_nonzero(counts.table) != size:
         raise ValueError("counts_origin, counts_target: a pair must be there once")
     return counts

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_not_negative, check_unit, check_whole
-from chunked_td._numba import Layout, layouts
+from chunked_td._link import Layout, layouts
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.lambdas.episode import Episode
 from chunked_td.learners.count_models import count_origins

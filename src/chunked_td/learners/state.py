@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import code, enlarged, static, zeros
+from chunked_td._link import enlarged, static, zeros
 from chunked_td._settings import grown_arrays
 from chunked_td.bootstraps import EXPECTED_SARSA, Q_LEARNING, SARSA, STATE
 from chunked_td.features.linear import LinearTrace
@@ -177,7 +177,7 @@ def build_state(
       one_loop: whether code compiled for this state is to serve every bootstrap.
     """
     bootstrap, own, reward_source = learner.bootstrap, learner.lambda_source, learner.reward_source
-    A, d = code(n_actions), reward_components(reward_source, nvec, learner.n_paid, own.per_component)
+    A, d = n_actions, reward_components(reward_source, nvec, learner.n_paid, own.per_component)
     components = np.array(nvec if nvec is not None and len(nvec) else (1,), np.int64)
     rule = _make_rule(learner, n_actions, policy, one_loop)
     divides, error = isinstance(reward_source, LearnedComponents), model if isinstance(model, ModelError) else None
@@ -186,7 +186,7 @@ def build_state(
     values = np.zeros((sizes["rows"], d))  # memory is taken when a row is first written
     if learner.initial_value:
         values[:] = learner.initial_value
-    legal = np.zeros((states if code(rule.keeps_legal) else 0, A), bool)
+    legal = np.zeros((states if rule.keeps_legal else 0, A), bool)
     explored = None if learner.exploration is None else learner.exploration.compiled(sizes)
     if learner.features is None:
         trace = empty_trace(learner.view, sizes["rows"], d, min(sizes["rows"], room))
@@ -250,7 +250,7 @@ def with_states(
     agent: AgentState, states: int, source: LambdaSource, exploration: Any, planner: Any, initial_value: float
 ) -> AgentState:
     """The same with room for more states."""
-    tables, bootstrap, A = agent.tables, agent.rule.bootstrap.value, code(agent.rule.n_actions)
+    tables, bootstrap, A = agent.tables, agent.rule.bootstrap, agent.rule.n_actions
     sizes = table_sizes(bootstrap, states, A, tables.values.shape[1]) | getattr(agent.trace, "sizes", {})
     values = np.full((sizes["rows"], sizes["d"]), initial_value)
     values[: tables.values.shape[0]] = tables.values
@@ -297,3 +297,25 @@ def divergence_text(watch: int, step_size: float, lambda_source: Any) -> str:
         f"{lambda_source!r}, for these rewards, or for a λ near 1 where states return within an episode; take a "
         f"smaller step_size, a smaller λ or replacing traces"
     )
+
+
+def parts_of(state: Any, source: Any, choices: Any, dynamics: Any = None) -> dict[str, Any]:
+    """By role, what has the kernels of a learner.
+
+    Args:
+      state: AgentState. source: a λ source, or None for one that is plain Python. choices: has the settings of a
+        `Learner` as attributes. dynamics: the class of the simulation's dynamics.
+    """
+    planning = state.planning
+    return {
+        "source": type(source),
+        "model": type(state.model),
+        "view": type(state.trace) if state.trace is not None else None,
+        "features": type(choices.features.compiled()) if choices.features is not None else None,
+        "exploration": type(choices.exploration) if choices.exploration is not None else None,
+        "planner": type(choices.planner) if planning is not None else None,
+        "reward_source": type(choices.reward_source) if planning is not None and planning.reward_source else None,
+        "division": type(choices.reward_source) if state.division is not None else None,
+        "error": type(choices.error) if state.error is not None else None,
+        "dynamics": dynamics,
+    }

@@ -19,12 +19,13 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import kernel
+from chunked_td._link import compiled
 from chunked_td.bootstraps import STATE
 from chunked_td.lambdas.constant import ConstantLambda
+from chunked_td.learners import core
+from chunked_td.learners.core import FREE, NONE, ONGOING, TERMINATED
 from chunked_td.learners.learner import Learner
 from chunked_td.learners.state import NO_NUMBER
-from chunked_td.learners.update import ONGOING, TERMINATED
 from chunked_td.models.counts import NUMBER, Counts, increment
 from chunked_td.traces import LIMIT, Trace, decay, mark, reinforce
 
@@ -42,7 +43,6 @@ class Averages(NamedTuple):
     watch: Annotated[np.ndarray, "int64[one]"]  # see `AgentState`
 
 
-@kernel
 def sutton_singh_step(averages, algorithm, discount, s, s2, reward, terminated):
     """One step of Alg. 5, Alg. 6 and their relatives; returns the counted pair. The counts have room for one more."""
     values, trace, counts, scratch = averages.values, averages.trace, averages.counts, averages.scratch
@@ -118,19 +118,21 @@ class SuttonSingh(Learner):
         self._counts = self._counts.grown(origins, capacity)
         self.stale = np.concatenate([self.stale, np.zeros(capacity - self.stale.size)])
 
-    def _first_action(self, addresses: Any, entries: Any, state: int, legal: np.ndarray) -> int:
-        return int(entries.select(addresses, state, legal, True))
+    def _begin(self, state: int, given: int) -> int:
+        return self._select(state, True) if given == FREE else given
 
-    def _update(self, state: int, percept: int, legal: np.ndarray, ended: int, given: int | None) -> int:
-        action = -1 if given is None else given
-        if ended != TERMINATED and given is None:
-            self.policy_draws.reserve(1)
-            addresses, entries = self._entries()
-            action = entries.select(addresses, state, legal, ended == ONGOING)
-        learned = self.tables.values, self.trace, self._counts, self.stale
-        averages = Averages(*learned, self._scratch, self._state.watch)  # type: ignore[arg-type]
+    def _select(self, state: int, acting: bool) -> int:
+        return int(self._entry(core.select, 2)(self._address(), state, int(acting)))
+
+    def _update(self, state: int, percept: int, ended: int, given: int) -> int:
+        action = given if given != FREE else NONE
+        if ended != TERMINATED and given == FREE:
+            action = self._select(state, ended == ONGOING)
+        learned: Any = self.tables.values, self.trace, self._counts, self.stale
+        averages = Averages(*learned, self._scratch, self._state.watch)
         terminated = ended == TERMINATED
-        pair = sutton_singh_step(averages, self.algorithm, self.discount, self.state, state, self._reward, terminated)
+        learn = compiled(sutton_singh_step)
+        pair = learn(averages, self.algorithm, self.discount, self.state, state, self._reward, terminated)
         if self.algorithm == CORRECTED and not terminated:
             self.visited.append((int(pair), state))
         return action

@@ -22,7 +22,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import code, kernel
+from chunked_td._link import kernel
 from chunked_td.bootstraps import STATE
 from chunked_td.traces import Trace, clear_entries, clear_in_python, decay, grown_rows, mark
 
@@ -43,8 +43,8 @@ class DutchTrace(NamedTuple):
         fade(entries, row, 1.0 - step_size)
         mark(entries, row, False)
         next_row = step.next_state
-        if code(rule.bootstrap) != STATE:
-            next_row = step.next_state * code(rule.n_actions) + step.next_action
+        if rule.bootstrap != STATE:
+            next_row = step.next_state * rule.n_actions + step.next_action
         for i in range(memory.delta_t.size):
             change = 0.0 if memory.previous[0] < 0 else values[row, i] - trace.old[i]
             trace.old[i] = 0.0 if step.next_action < 0 else values[next_row, i]
@@ -53,7 +53,6 @@ class DutchTrace(NamedTuple):
                 values[entries.rows[k], i] += step_size * (memory.delta_t[i] + change) * entries.weight[k, i]
 
 
-@kernel
 def fade(entries, row, factor):
     """e(row) ← factor · e(row), where it is live."""
     k = entries.slot[row]

@@ -22,7 +22,7 @@ import dataclasses
 from typing import Any
 
 from chunked_td._checks import check_choice
-from chunked_td._numba import zeros
+from chunked_td._link import zeros
 from chunked_td.learners.averaged import AveragedTrace, CorrectedTrace
 from chunked_td.learners.expected_traces import ExpectedTraces
 from chunked_td.learners.least_squares import LeastSquares

@@ -16,7 +16,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.traces import Trace, clear_entries, clear_in_python, decay, grown_rows, mark, reinforce
 
 

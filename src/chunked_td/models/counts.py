@@ -19,7 +19,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import code, kernel, natural, zeros
+from chunked_td._link import compiled, kernel, natural, zeros
 from chunked_td.bootstraps import SARSA
 
 ORIGIN, TARGET, NUMBER, FOLLOWING = range(4)
@@ -61,7 +61,7 @@ class Counts(NamedTuple):
         larger.head[: self.head.size] = self.head
         larger.total[: self.total.size] = self.total
         larger.size[0] = size
-        rehash(larger)
+        compiled(rehash)(larger)
         return larger
 
     @property
@@ -70,7 +70,6 @@ class Counts(NamedTuple):
         return self.pairs.shape[0] - int(self.size[0])
 
 
-@kernel
 def _slot(counts, origin, target):
     """Place of the pair in the hash table, or the free place where it belongs.
 
@@ -86,20 +85,17 @@ def _slot(counts, origin, target):
     return k
 
 
-@kernel
 def rehash(counts):
     """Enter every stored pair into an empty hash table."""
     for pair in range(counts.size[0]):
         counts.table[_slot(counts, counts.pairs[pair, ORIGIN], counts.pairs[pair, TARGET])] = pair + 1
 
 
-@kernel
 def find(counts, origin, target):
     """The pair's number, or −1 if it was never seen."""
     return counts.table[_slot(counts, origin, target)] - 1
 
 
-@kernel
 def increment(counts, origin, target):
     """n(origin → target) += 1; returns the pair. The caller keeps one pair of room."""
     k = _slot(counts, origin, target)
@@ -118,25 +114,21 @@ def increment(counts, origin, target):
     return pair
 
 
-@kernel
 def count_or_find(counts, origin, target, counting):
     """The pair's number, once more counted or not."""
     return increment(counts, origin, target) if counting else find(counts, origin, target)
 
 
-@kernel
 def outcome_number(counts, origin):
     """How many outcomes the prior gives an origin."""
     return counts.prior[1 + origin % (counts.prior.size - 1)]
 
 
-@kernel
 def is_known(counts, origin):
     """Whether an origin was seen, or has a prior."""
     return counts.total[origin] > 0 or counts.prior[0] > 0.0
 
 
-@kernel
 def probability(counts, origin, target):
     """P̂(target | origin) = (n + c) / Σ(n + c): 0 for an origin never seen, unless there is a prior c."""
     if not is_known(counts, origin):
@@ -144,7 +136,6 @@ def probability(counts, origin, target):
     return pair_probability(counts, origin, find(counts, origin, target))
 
 
-@kernel
 def pair_probability(counts, origin, pair):
     """`probability` for a pair that was found already (−1 if it was never seen); the origin was, or has a prior."""
     c = counts.prior[0]
@@ -154,14 +145,12 @@ def pair_probability(counts, origin, pair):
     return (number + c) / (counts.total[origin] + c * outcome_number(counts, origin))
 
 
-@kernel
 def unseen_share(counts, origin):
     """P̂ of one outcome that was never seen: 0 without a prior."""
     c = counts.prior[0]
     return 0.0 if c == 0.0 else c / (counts.total[origin] + c * outcome_number(counts, origin))
 
 
-@kernel
 def unseen_number(counts, origin):
     """How many outcomes of an origin were never seen; at least 0."""
     seen = 0
@@ -172,7 +161,6 @@ def unseen_number(counts, origin):
     return max(outcome_number(counts, origin) - seen, 0.0)
 
 
-@kernel
 def _has_room(model, pairs):
     """Whether so many new pairs fit in."""
     return model.counts.pairs.shape[0] - model.counts.size[0] >= pairs
@@ -189,13 +177,13 @@ class ForwardCounts(NamedTuple):
     @kernel
     def observe(model, step, counting):
         """Count the transition; or only find it, for a model that was shown another one."""
-        row = natural(step.state * code(step.n_actions) + step.action)
+        row = natural(step.state * step.n_actions + step.action)
         model.latest[0] = count_or_find(model.counts, row, step.percept, counting)
 
     @kernel
     def chance(step, action, part):
         """P̂(x'|x, action) of what came."""
-        model, row = step.model, natural(step.state * code(step.n_actions) + action)
+        model, row = step.model, natural(step.state * step.n_actions + action)
         if action == step.action:
             return pair_probability(model.counts, row, model.latest[0])
         return probability(model.counts, row, step.percept)
@@ -203,12 +191,12 @@ class ForwardCounts(NamedTuple):
     @kernel
     def knows(step, action):
         """Whether anything is known of (x, action)."""
-        return is_known(step.model.counts, step.state * code(step.n_actions) + action)
+        return is_known(step.model.counts, step.state * step.n_actions + action)
 
     @kernel
     def overlap(step, a, b, part):
         """Σ_{x'} P̂(x'|x,a) P̂(x'|x,b)."""
-        counts, row = step.model.counts, step.state * code(step.n_actions)
+        counts, row = step.model.counts, step.state * step.n_actions
         total = 0.0
         pair = counts.head[row + a]
         while pair >= 0:
@@ -224,7 +212,7 @@ class ForwardCounts(NamedTuple):
     def following(step, action, outcome):
         """The outcome after `outcome`, the first after −1; −1 if there is none."""
         if outcome < 0:
-            return step.model.counts.head[step.state * code(step.n_actions) + action]
+            return step.model.counts.head[step.state * step.n_actions + action]
         return step.model.counts.pairs[outcome, FOLLOWING]
 
     @kernel
@@ -235,12 +223,12 @@ class ForwardCounts(NamedTuple):
     @kernel
     def weight(step, action, outcome):
         """P̂ of an outcome."""
-        return pair_probability(step.model.counts, step.state * code(step.n_actions) + action, outcome)
+        return pair_probability(step.model.counts, step.state * step.n_actions + action, outcome)
 
     @kernel
     def unlisted_squares(step, action):
         """Σ P̂² over the outcomes that have a prior but were never seen."""
-        counts, origin = step.model.counts, step.state * code(step.n_actions) + action
+        counts, origin = step.model.counts, step.state * step.n_actions + action
         share = unseen_share(counts, origin)
         return 0.0 if share == 0.0 else unseen_number(counts, origin) * share * share
 
@@ -248,12 +236,11 @@ class ForwardCounts(NamedTuple):
     def visits(step, state):
         """n(state): how often it was left."""
         total = 0
-        for b in range(code(step.n_actions)):
-            total += step.model.counts.total[state * code(step.n_actions) + b]
+        for b in range(step.n_actions):
+            total += step.model.counts.total[state * step.n_actions + b]
         return total
 
 
-@kernel
 def _mass_beyond(counts, a, b):
     """P̂(·|b) of all outcomes that were never seen from `a`."""
     mass = 1.0
@@ -277,7 +264,7 @@ class PartCounts(NamedTuple):
     def observe(model, step, counting):
         """Count the transition once for every part; or only find its parts."""
         d = model.latest.size
-        row = (step.state * code(step.n_actions) + step.action) * d
+        row = (step.state * step.n_actions + step.action) * d
         for i in range(d):
             model.value[i] = part_value(step.components, step.tables, i, step.next_state)
             model.latest[i] = count_or_find(model.counts, row + i, model.value[i], counting)
@@ -285,7 +272,7 @@ class PartCounts(NamedTuple):
     @kernel
     def knows(step, action):
         """Whether anything is known of (x, action)."""
-        origin = (step.state * code(step.n_actions) + action) * step.model.latest.size
+        origin = (step.state * step.n_actions + action) * step.model.latest.size
         return is_known(step.model.counts, origin)
 
     @kernel
@@ -299,17 +286,15 @@ class PartCounts(NamedTuple):
         return product
 
 
-@kernel
 def _chance_of_part(step, action, part):
     """P̂(x'^part|x, action) of what came."""
     model = step.model
-    origin = (step.state * code(step.n_actions) + action) * model.latest.size + part
+    origin = (step.state * step.n_actions + action) * model.latest.size + part
     if action == step.action:
         return pair_probability(model.counts, origin, model.latest[part])
     return probability(model.counts, origin, model.value[part])
 
 
-@kernel
 def part_value(components, tables, i, state):
     """The state components that decide reward i, as one number.
 
@@ -337,10 +322,10 @@ class BackwardCounts(NamedTuple):
     @kernel
     def observe(model, step, counting):
         """Count the transition from its end: x' ← x, or (x', a') ← (x, a)."""
-        A = code(step.n_actions)
+        A = step.n_actions
         if not counting:
             return
-        if code(step.bootstrap) != SARSA:
+        if step.bootstrap != SARSA:
             increment(model.counts, step.next_state, step.state)
         elif step.next_action >= 0:
             increment(model.counts, step.next_state * A + step.next_action, step.state * A + step.action)
@@ -348,9 +333,9 @@ class BackwardCounts(NamedTuple):
     @kernel
     def came_from(step):
         """P̂^π(x_{t−1}|x_t) or P̂^π(x_{t−1},a_{t−1}|x_t,a_t); 0 at the start, where the traces are empty."""
-        counts, A = step.model.counts, code(step.n_actions)
+        counts, A = step.model.counts, step.n_actions
         if step.previous < 0:
             return 0.0
-        if code(step.bootstrap) == SARSA:
+        if step.bootstrap == SARSA:
             return probability(counts, step.state * A + step.action, step.previous)
         return probability(counts, step.state, step.previous // A)

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from chunked_td._checks import check_probability, check_seed, check_whole
-from chunked_td._numba import code, form_of, kernel
-from chunked_td._settings import KernelSettings
+from chunked_td._link import kernel
+from chunked_td._settings import KernelSettings, form_of
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class CorruptedModel(ModelError):
     @kernel
     def misread(error, step):
         """The wrong state at every 1/f-th visit."""
-        row = step.state * code(step.n_actions) + step.action
+        row = step.state * step.n_actions + step.action
         n = error.visits[row]
         error.visits[row] = n + 1
         before, after = n * error.fraction + error.offset[row], (n + 1) * error.fraction + error.offset[row]
@@ -133,7 +133,7 @@ class PermutedModel(ModelError):
     @kernel
     def misread(error, step):
         """The permuted state, from a permuted (s, a)."""
-        row = step.state * code(step.n_actions) + step.action
+        row = step.state * step.n_actions + step.action
         error.seen[0] = error.wrong[step.next_state] if error.permuted[row] else step.next_state
         return error.seen[0]
 

@@ -12,10 +12,10 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import code, dispatch, kernel, static
+from chunked_td._link import kernel, slot, static
 from chunked_td.models.predictions import Predictions, listed_after
 
-env_probability = dispatch("probability")
+env_probability = slot("dynamics", "probability")
 
 
 class TrueTransition(NamedTuple):
@@ -61,8 +61,8 @@ class Oracle(NamedTuple):
     @kernel
     def observe(model, step, counting):
         """Ask the environment about the transition, for the actions that the source may ask about."""
-        if code(model.every):
-            for b in range(code(step.n_actions)):
+        if model.every:
+            for b in range(step.n_actions):
                 if step.policy[b] > 0.0 or b == step.action:
                     ask(model, step.truth, b)
         else:
@@ -151,7 +151,7 @@ class TableOracle(NamedTuple):
     @kernel
     def chance(step, action, part):
         """P(x'|x, action) of what came, or of a part of it."""
-        model, pair = step.model, step.state * code(step.n_actions) + action
+        model, pair = step.model, step.state * step.n_actions + action
         total = 0.0
         for k in range(model.start[pair], model.start[pair + 1]):
             if part_agrees(step.tables, model.targets[k], step.next_state, part):
@@ -161,7 +161,7 @@ class TableOracle(NamedTuple):
     @kernel
     def overlap(step, a, b, part):
         """Σ_{x'} P(x'|x,a) P(x'|x,b), or of a part of x'."""
-        first, second = step.state * code(step.n_actions) + a, step.state * code(step.n_actions) + b
+        first, second = step.state * step.n_actions + a, step.state * step.n_actions + b
         model, total = step.model, 0.0
         if part < 0:
             m, end = model.start[second], model.start[second + 1]
@@ -180,10 +180,9 @@ class TableOracle(NamedTuple):
     @kernel
     def following(step, action, outcome):
         """The outcome after `outcome`, the first after −1; −1 if there is none."""
-        return listed_after(step.model.start, step.state * code(step.n_actions) + action, outcome)
+        return listed_after(step.model.start, step.state * step.n_actions + action, outcome)
 
 
-@kernel
 def part_agrees(tables, x, y, part):
     """Whether two states, by id, have the components of a part in common; `part` is WHOLE for all."""
     if part < 0:
@@ -197,7 +196,6 @@ def part_agrees(tables, x, y, part):
     return True
 
 
-@kernel
 def ask(model, truth, action):
     """The probability of what came, and of all that could have come where it is needed."""
     env_probability(truth.env, truth.before, action, truth.after, model.chances[action])
@@ -205,7 +203,6 @@ def ask(model, truth, action):
         fill_marginals(model, truth, action)
 
 
-@kernel
 def fill_marginals(model, truth, action):
     """P(x'^j = v|x, action) for every component j and value v."""
     c = model.imagined.size
@@ -218,7 +215,6 @@ def fill_marginals(model, truth, action):
             model.marginals[action, k] = model.scratch[j]
 
 
-@kernel
 def next_value(model, action, j, value):
     """The next value of component j with a probability above zero, or −1."""
     for k in range(model.start[j] + value + 1, model.start[j + 1]):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_numbers
-from chunked_td._numba import kernel, zeros
+from chunked_td._link import kernel, zeros
 
 
 class Predictions(NamedTuple):
@@ -55,7 +55,6 @@ class Predictions(NamedTuple):
         return step.model.weights[outcome]
 
 
-@kernel
 def listed_after(start, k, outcome):
     """The outcome after `outcome` of those of k, start[k] .. start[k + 1] − 1, the first after −1; or −1."""
     found = outcome + 1 if outcome >= 0 else start[k]

@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import kernel, plain, zeros
+from chunked_td._link import zeros
 from chunked_td.models.counts import ORIGIN, TARGET, Counts, increment
 
 
@@ -49,7 +49,7 @@ class TransitionCounts(NamedTuple):
             if row not in seen:
                 made.tried[len(seen)] = row
                 seen.add(row)
-            plain(_link)(made, pair)
+            enter(made, pair)
         made.tried_number[0] = len(seen)
         return made
 
@@ -58,15 +58,13 @@ class TransitionCounts(NamedTuple):
         return TransitionCounts.restored(self.counts.grown(rows, capacity), self.rewards, self.ends, states)
 
 
-@kernel
-def _link(world, pair):
+def enter(world, pair):
     """Enter a new pair into the list of those that lead into its next state."""
     state = world.counts.pairs[pair, TARGET]
     world.entering[pair] = world.entry[state]
     world.entry[state] = pair + 1
 
 
-@kernel
 def record(world, row, next_state, reward, terminated):
     """Count a transition. The caller keeps one pair of room.
 
@@ -80,7 +78,7 @@ def record(world, row, next_state, reward, terminated):
     known = counts.size[0]
     pair = increment(counts, row, next_state)
     if pair == known:
-        _link(world, pair)
+        enter(world, pair)
     for i in range(reward.size):
         world.rewards[pair, i] += reward[i]
     if terminated:

@@ -7,22 +7,18 @@ the arrays they get and report how many coefficients lie outside [0, 1].
 
 import math
 
-from chunked_td._numba import kernel
 
 
-@kernel
 def at(array, o, t):
     """Where the entries for (o, t) are; an axis of length 1 serves every index."""
     return min(o, array.shape[0] - 1), min(t, array.shape[1] - 1)
 
 
-@kernel
 def outside(x):
     """Whether a number is outside [0, 1], or NaN."""
     return not (x >= 0.0 and x <= 1.0)
 
 
-@kernel
 def lambda_returns(r_t, discount_t, v_t, lambda_t, out):
     """Gₜ₋₁ = rₜ + γₜ[(1 − λₜ)vₜ + λₜGₜ],   G_T = v_T."""
     last, wrong = r_t.shape[1] - 1, 0
@@ -39,7 +35,6 @@ def lambda_returns(r_t, discount_t, v_t, lambda_t, out):
     return wrong
 
 
-@kernel
 def gae(rewards, values, next_values, terminated, truncated, discounts, lambdas, out):
     """Aₜ = δₜ + γₜ λₜ₊₁ (1 − dₜ) Aₜ₊₁,   δₜ = rₜ + γₜ (1 − terminatedₜ) v′ₜ − vₜ,   A_T = 0."""
     last, wrong = rewards.shape[1] - 1, 0
@@ -60,7 +55,6 @@ def gae(rewards, values, next_values, terminated, truncated, discounts, lambdas,
     return wrong
 
 
-@kernel
 def token_gae(rewards, values, mask, discounts, policy, critic, worth, advantages, targets):
     """Gₜ = rₜ + γₜUₜ₊₁ with two λ, Uₜ = (1 − λₜ)vₜ + λₜGₜ; masked steps are passed by, but for their rewards.
 
@@ -90,7 +84,6 @@ def token_gae(rewards, values, mask, discounts, policy, critic, worth, advantage
     return wrong
 
 
-@kernel
 def linear_recursion(b, a, start, out):
     """xₜ₋₁ = bₜ + aₜxₜ, x_T = start[outer, 1, inner]; every array has its full shape."""
     last = b.shape[1] - 1
@@ -101,7 +94,6 @@ def linear_recursion(b, a, start, out):
                 out[o, t, i] = b[o, t, i] + a[o, t, i] * later[i]
 
 
-@kernel
 def n_step_returns(r_t, discount_t, v_t, lambda_t, n, out):
     """The recursion of `lambda_returns` over the next n steps only, from every step; full shapes."""
     steps = r_t.shape[1]

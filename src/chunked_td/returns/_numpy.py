@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,13 +24,15 @@ def full(dtype: Any) -> Any:
 
 
 @functools.cache
-def _kernels() -> ModuleType | None:
-    """The compiled loops, loaded at the first call; None without Numba."""
+def _kernels() -> Any:
+    """The loops of `_kernels`, each compiled at its first call; None without Numba."""
     try:
+        from chunked_td._link import compiled
         from chunked_td.returns import _kernels
     except ImportError:
         return None
-    return _kernels
+    loops = ("lambda_returns", "gae", "linear_recursion", "token_gae", "n_step_returns")
+    return SimpleNamespace(**{name: compiled(getattr(_kernels, name)) for name in loops})
 
 
 def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, np.ndarray], Any]:

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td._numba import formed
-from chunked_td._numba.caching import elsewhere
+from chunked_td._link import COMPILED
+from chunked_td._link.cache import elsewhere
 from chunked_td.bootstraps import BOOTSTRAPS
-from chunked_td.envs.protocol import independent_copy, legal_masks, prepare
+from chunked_td.envs.protocol import independent_copy, legal_masks
 from chunked_td.lambdas.base import COUNTED, LambdaSource, Needs
 from chunked_td.learners.count_models import component_parts
 from chunked_td.seeding import Draws
@@ -150,8 +150,6 @@ def _train(
         answer = world.episode(lockstep.states, lockstep.actions, lockstep.policies)
         answer.copy_to_host_async()
         due = episode == marks[len(records)]
-        if not due:
-            lockstep.draw_ahead()  # while the device is at work
         lockstep.learn(np.asarray(answer), roll_on=not due)
         if due:
             records.append(_record(world, lockstep, rows, episode))
@@ -224,18 +222,18 @@ def can_share(sources: Sequence[LambdaSource], learner: str, dynamics: Any) -> b
 
 def _has_choices(dynamics: Any, episodes: int = 3) -> bool:
     """Whether states after the first offer more than one action, as far as some random episodes tell."""
-    env, rng = formed(independent_copy(dynamics)), np.random.default_rng(0)
-    kind, draws, masks = type(env), Draws(rng), legal_masks(dynamics)
+    env, rng, masks = independent_copy(dynamics), np.random.default_rng(0), legal_masks(dynamics)
+    stream = Draws.of(np.random.SeedSequence(0)).stream
     state, reward = np.zeros(len(dynamics.nvec), np.int64), np.zeros(dynamics.n_rewards)
-    prepare(env, draws.reserve(dynamics.draws))
+    if hasattr(env, "prepare"):
+        env.prepare(env, stream)
     for _ in range(episodes):
-        kind.reset(env, draws.reserve(dynamics.draws), state)
-        legal = np.flatnonzero(masks[kind.legal(env, state)])
+        env.reset(env, stream, state)
+        legal = np.flatnonzero(masks[env.legal(env, state)])
         for _ in range(dynamics.horizon):
-            action = int(legal[draws.sync().integers(legal.size)])
-            if kind.step(env, draws.reserve(dynamics.draws), state, action, reward):
+            if env.step(env, stream, state, int(rng.choice(legal)), reward):
                 break
-            legal = np.flatnonzero(masks[kind.legal(env, state)])
+            legal = np.flatnonzero(masks[env.legal(env, state)])
             if legal.size > 1:
                 return True
     return False
@@ -310,13 +308,15 @@ def warm_up(
 def _elsewhere(work: Callable[..., None], dynamics: Any, *arguments: Any) -> AbstractContextManager[Any]:
     """Call `work` in a process of its own meanwhile; a thread would fight JAX for the interpreter's lock.
 
-    The code of an environment that is not ours is not kept on disk, and what this process has compiled it need not look
-    up.
+    Once in a process: what it has compiled it need not look up.
     """
-    loop: Any = turn_many
-    known = not hasattr(loop, "for_python") or loop.for_python().signatures
-    ours = type(dynamics).__module__.startswith("chunked_td.")
-    return nullcontext() if known or not ours else elsewhere(work, dynamics, *arguments)
+    known = turn_many in _WARM or not COMPILED or not type(dynamics).__module__.startswith("chunked_td.")
+    _WARM.add(turn_many)
+    return nullcontext() if known else elsewhere(work, dynamics, *arguments)
+
+
+_WARM: set[Any] = set()
+"""Entries that this process has compiled already, or is about to."""
 
 
 class NoRoom(MemoryError):

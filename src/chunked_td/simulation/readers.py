@@ -13,17 +13,16 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import dispatch, kernel
+from chunked_td._link import kernel, slot
 from chunked_td.models.oracle import Oracle
 from chunked_td.models.predictions import Predictions
 
 NEGLIGIBLE = 1e-4
 """Values of a component whose probabilities add up to less than this are left out of the list of outcomes."""
 
-answers_at = dispatch("answers_at")
+answers_at = slot("reader", "answers_at")
 
 
-@kernel
 def _number(step, part):
     return step.model.numbers[part if part >= 0 else step.model.whole]
 

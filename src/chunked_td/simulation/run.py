@@ -1,4 +1,4 @@
-"""One run of the simulation: its tables, its random numbers, and how far it has come. See `chunked_td.seeding`."""
+"""One run of the simulation: its arrays, its random numbers, and how far it has come."""
 
 from __future__ import annotations
 
@@ -7,39 +7,33 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td._numba import check_layout, formed, is_cacheable, static, static_if_small, zeros
+from chunked_td._link import Counted, Packed, Program, static, zeros
 from chunked_td.bootstraps import BOOTSTRAPS
-from chunked_td.envs.protocol import Dynamics, independent_copy, legal_masks, prepare
+from chunked_td.envs.protocol import Dynamics, independent_copy, legal_masks
 from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.plain import PlainStep, checked_lambda
+from chunked_td.learners.core import Work
 from chunked_td.learners.count_models import pairs_per_step
-from chunked_td.learners.exploration import Exploration
-from chunked_td.learners.planning.base import Planner, PlanningStream, RewardSource
-from chunked_td.learners.state import build_state, with_room
+from chunked_td.learners.state import build_state, parts_of, with_room
 from chunked_td.learners.views import View
-from chunked_td.models.errors import ModelError
 from chunked_td.models.oracle import Oracle, TableOracle
-from chunked_td.seeding import Draws, GuardedStream, SeedSequences, Stream, generator, split_seed
-from chunked_td.simulation.kernels import (
+from chunked_td.seeding import Draws, split_seed
+from chunked_td.simulation.play import (
     NO_ACTIONS,
     NO_DRAWS,
     NO_END,
     NO_STATE,
     LambdaSums,
     Record,
-    Room,
+    Scene,
     Stage,
-    Streams,
     Totals,
-    play_block,
+    play,
 )
 
-_BLOCK = 1 << 14  # uniforms drawn ahead per stream
 _UNUSED = {"prior": 0.0, "cutoff": 0.0, "initial_value": 0.0, "features": None}  # settings of a `Learner`, not of a run
-
-
-def compiled_for(loop: Any, *forms: Any) -> Any:
-    """`loop` for arguments of these forms; kept on disk unless a form has no source that could be read."""
-    return loop.for_python(is_cacheable(*forms)) if hasattr(loop, "for_python") else loop
+KNOWN = {"word": 5, "three": 3, "one": 1}
+"""Lengths of axes that every program knows."""
 
 
 class Run:
@@ -48,9 +42,8 @@ class Run:
     Args:
       model: "counts", "oracle", or None for a λ that needs no model or comes from outside (`lockstep`).
       error: what is wrong with the count models, if anything.
-      source: the compiled λ source, where it is not `lambda_source`'s own.
-      record: keep the states, actions and policies of the latest episode in `stage.record`.
-      sum_lambda: add up λ in `stage.lambdas`.
+      source: the λ source's kernels, where they are not `lambda_source`'s own. record: keep the latest episode.
+      sum_lambda: add up λ. program: of another run with the same settings. compiled: False plays in plain Python.
     """
 
     def __init__(
@@ -66,98 +59,79 @@ class Run:
         epsilons: np.ndarray,
         seed: int,
         replacing: bool = False,
-        planner: Planner | None = None,
-        reward_source: RewardSource | None = None,
-        exploration: Exploration | None = None,
-        error: ModelError | None = None,
+        planner: Any = None,
+        reward_source: Any = None,
+        exploration: Any = None,
+        error: Any = None,
         source: Any = None,
         record: bool = False,
         sum_lambda: bool = False,
+        program: Program | None = None,
+        compiled: bool = True,
     ):
-        self.name, self.env = type(dynamics).__name__, formed(independent_copy(dynamics))
-        self.step_size, self.epsilons = float(step_size), epsilons
-        A, T = dynamics.n_actions, dynamics.horizon
+        self.name, self.env = type(dynamics).__name__, independent_copy(dynamics)
         nvec, bootstrap = np.array(dynamics.nvec, np.int64), BOOTSTRAPS[learner]
-        states, seeds = int(nvec.prod()), split_seed(seed)
-        one_loop = getattr(dynamics, "one_loop", False)
-        n_actions = A if one_loop else static_if_small(A)
-        draws = 0 if planner is None else planner.draws * T
-        self.plan_draws = Draws(generator(seeds.planning), max(_BLOCK, 2 * draws) if draws else 0)
+        A, T, d, one_loop = dynamics.n_actions, dynamics.horizon, dynamics.n_rewards, getattr(dynamics, "one_loop", 0)
+        seeds = split_seed(seed)
+        self.draws = [Draws.of(sequence) for sequence in seeds]  # environment, policy, coins, planner
         choices = SimpleNamespace(
-            bootstrap=bootstrap,
-            lambda_source=lambda_source,
-            view=view,
-            replacing=replacing,
-            discount=discount,
-            planner=planner,
-            reward_source=reward_source,
-            exploration=exploration,
-            n_paid=dynamics.n_rewards,
-            **_UNUSED,
-        )
-        known = _true_model(dynamics, lambda_source, bootstrap) if model == "oracle" else model
-        room = dynamics.nvec, states, T, self.plan_draws.stream
-        self.agent = build_state(
-            choices, n_actions, *room, model=error or known, known_states=states, source=source, one_loop=one_loop
-        )
-        if source is not None:  # λ is computed after the episode, from the policies as they were
-            self.agent = self.agent._replace(rule=self.agent.rule._replace(keeps_policy=static(1)))
-        check_layout(self.agent)
-        kept = zeros(Record, {"k": T + 1, "T": T, "c": nvec.size, "A": A, "p": dynamics.n_rewards}) if record else None
+            bootstrap=bootstrap, lambda_source=lambda_source, view=view, replacing=replacing, discount=discount,
+            planner=planner, reward_source=reward_source, exploration=exploration, n_paid=d, error=error, **_UNUSED,
+        )  # fmt: skip
+        known: Any = true_model(dynamics, lambda_source, bootstrap) if model == "oracle" else model
+        state = self.agent = build_state(
+            choices, A if one_loop else static(A), dynamics.nvec, int(nvec.prod()), T, self.draws[3].stream,
+            model=error or known, known_states=int(nvec.prod()), source=source, one_loop=bool(one_loop),
+        )  # fmt: skip
+        if record:  # λ is computed after the episode, from the policies as they were
+            self.agent = state._replace(rule=state.rule._replace(keeps_policy=static(1)))
         trusted = type(dynamics).__module__.startswith("chunked_td.")
-        masks, sums = legal_masks(dynamics), zeros(LambdaSums, {}) if sum_lambda else None
-        d = self.agent.tables.values.shape[1]
-        self.stage = Stage.empty(nvec, n_actions, dynamics.n_rewards, d, masks, T, trusted, kept, sums)
-        self._prepare(dynamics, seeds, view, draws)
-        planned = () if self.agent.planning is None else (self.agent.planning.planner,)
-        self.loop = compiled_for(play_block, self.env, self.agent.source, self.agent.tables.exploration, *planned)
-        self.totals = zeros(Totals, {})
+        sizes = {"c": nvec.size, "p": d, "d": state.tables.values.shape[1], "A": A}
+        strides = np.append(np.cumprod(nvec[:0:-1])[::-1], 1).astype(np.int64)
+        kept = zeros(Record, {**sizes, "k": T + 1, "T": T}) if record else None
+        self.stage = zeros(
+            Stage, sizes, strides=strides, legal=legal_masks(dynamics), horizon=T, draws=dynamics.draws * (T + 1),
+            pairs=T * pairs_per_step(state.model), trusted=static(trusted), record=kept,
+            lambdas=zeros(LambdaSums, {}) if sum_lambda else None,
+        )  # fmt: skip
+        self.totals, self.epsilons = zeros(Totals, {}), np.ascontiguousarray(epsilons)
+        self.work = {
+            "rng": self.draws[1].stream, "coins": self.draws[2].stream, "reward": np.zeros(d),
+            "rates": np.array([0.0, step_size, 1.0]), "legal": np.ones(A, bool),
+        }  # fmt: skip
+        self.packed: Packed | None = None
         self.episode, self.diverged = 0, -1
+        if one_loop:
+            del sizes["A"]
+        parts = parts_of(state, lambda_source if source is None else source, choices, type(dynamics))
+        if not lambda_source.is_compiled:
+            parts["source"], compiled = InPython(lambda_source), False
+        scopes = {} if trusted else {"dynamics": {"rng": Counted}}
+        self.program = program or Program(self.scene, parts, sizes | KNOWN, scopes=scopes, compiled=compiled)
+        if hasattr(dynamics, "prepare"):
+            self._play(-1, -1)
+            if not trusted and self.draws[0].stream.words[4] > dynamics.draws:
+                check_dynamics(self.name, NO_DRAWS, 0)
 
-    def _prepare(self, dynamics: Dynamics, seeds: SeedSequences, view: View, planning: int) -> None:
-        """Random numbers, and what the environment draws once."""
-        T = dynamics.horizon
-        sampled = T if view == "sampled" else 0
-        transitions = 0 if self.agent.planning is None else T
-        pairs = T * pairs_per_step(self.agent.model)
-        self.room = Room(dynamics.draws * (T + 1), T + 1, sampled, pairs, transitions, planning)
-        sizes = max(_BLOCK, 4 * self.room.env), max(_BLOCK, 4 * self.room.policy), 4 * sampled
-        self.draws = [Draws(generator(sequence), size) for sequence, size in zip(seeds[:3], sizes, strict=True)]
-        stream = self.env_stream(self.draws[0].reserve(dynamics.draws))
-        prepare(self.env, stream)
-        if stream.position[0] > stream.block.size:
-            check_dynamics(self.name, NO_DRAWS, 0)
+    @property
+    def scene(self) -> Scene:
+        """The arrays as they are now."""
+        parts: Any = self.agent
+        m = Work(*parts, **self.work)
+        return Scene(m, self.env, self.draws[0].stream, self.stage, self.totals, self.epsilons)
 
-    def env_stream(self, stream: Stream) -> Any:
-        """The environment's random numbers; dynamics that are not ours may take too many of them."""
-        return stream if self.stage.trusted.value else GuardedStream(*stream)
-
-    def _make_room(self) -> None:
-        """Refill random numbers and grow the count model where the next episode might run out."""
-        needed = self.room.env, self.room.policy, self.room.coins
-        env, *others = (draws.reserve(count) for draws, count in zip(self.draws, needed, strict=True))
-        self.streams = Streams(self.env_stream(env), *others)
-        self.agent = with_room(self.agent, self.stage.horizon)
-        if self.agent.planning is not None:
-            stream = PlanningStream(*self.plan_draws.reserve(self.room.planning))
-            self.agent = self.agent._replace(planning=self.agent.planning._replace(rng=stream))
+    def _play(self, first: int, last: int) -> int:
+        if self.packed is None:
+            self.packed = Packed(self.scene, self.program.compiled)
+        return self.program(play, 2)(self.packed.address, first, last)
 
     def play_to(self, episode: int) -> None:
         """Play until `episode` episodes are done, or until learning diverges: `diverged` is the episode of that."""
         while self.episode < episode and self.diverged < 0:
-            self._make_room()
-            self.episode = self.loop(
-                self.env,
-                self.agent,
-                self.stage,
-                self.streams,
-                self.room,
-                self.epsilons,
-                self.step_size,
-                self.episode,
-                episode,
-                self.totals,
-            )
+            larger = with_room(self.agent, self.stage.horizon)
+            if larger is not self.agent:
+                self.agent, self.packed = larger, None
+            self.episode = self._play(self.episode, episode)
             if self.agent.watch[0]:
                 check_dynamics(self.name, int(self.agent.watch[0]), self.episode - 1)
                 self.diverged = self.episode - 1
@@ -175,6 +149,18 @@ class Run:
         return mean
 
 
+class InPython:
+    """The kernels of a λ source that is plain Python, for a run that is, too."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def write_lambda(self, m: Any, step: Any) -> None:
+        """λ_t into `memory.lambda_t`."""
+        given = self.source.lambda_t(PlainStep.of(step))
+        m.memory.lambda_t[:] = checked_lambda(self.source, given, m.memory.lambda_t.size)
+
+
 def check_dynamics(name: str, watch: int, episode: int) -> None:
     """Refuse dynamics that have not kept to what they declare; compiled code stopped there."""
     faults = {
@@ -188,7 +174,7 @@ def check_dynamics(name: str, watch: int, episode: int) -> None:
             raise ValueError(f"dynamics {name} {fault}, in episode {episode}")
 
 
-def _true_model(dynamics: Any, source: LambdaSource, bootstrap: int) -> Any:
+def true_model(dynamics: Any, source: LambdaSource, bootstrap: int) -> Any:
     """The compiled form of the true model."""
     if hasattr(dynamics, "transition_lists"):
         return TableOracle.make(*dynamics.transition_lists())

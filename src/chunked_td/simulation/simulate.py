@@ -100,8 +100,8 @@ def simulate(
     Args:
       dynamics: a dynamics NamedTuple, see `chunked_td.envs.dynamics`.
       learner: "sarsa", "expected_sarsa", "q_learning" (all act ε-greedily) or "td" (values of the uniform policy).
-      lambda_source: where λ comes from; a number is a constant λ. Default: the paper's forward model. One that is
-        plain Python is played step by step, about a hundred times slower; it takes no other model than "counts".
+      lambda_source: where λ comes from; a number is a constant λ. Default: the paper's forward model. With one that
+        is plain Python the whole run is, about a thousand times slower.
       model: of the λ source: "counts" (learned), "oracle" (the true dynamics), or counts with an error, such as
         `CorruptedModel`, which holds for the planner's model, too.
       planner: what the learner makes of a count model besides λ, such as `Dyna`; None for nothing.
@@ -134,13 +134,9 @@ def simulate(
     marks = record_marks(record_at, episodes)
     rows = probe_rows(dynamics, learner, probes)
     begin = check_finite("initial_value", initial_value)
-    kind: Any = Run
-    if not settings["lambda_source"].is_compiled:
-        from chunked_td.simulation.plain import PlainRun as kind
-
     def one(index: int) -> tuple[Any, ...]:
         seed, step_size = int(seeds_[index]), float(sizes[index])
-        run = kind(dynamics, seed=seed, step_size=step_size, **settings)
+        run = Run(dynamics, seed=seed, step_size=step_size, **settings)
         if begin:
             run.values[:] = begin
         return record_run(run, marks, rows, keep_values)

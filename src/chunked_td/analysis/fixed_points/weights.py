@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_choice
-from chunked_td._numba import code, dispatch, kernel, static
+from chunked_td._link import Packed, Program, kernel, slot, static
 from chunked_td.analysis.fixed_points.chain import Chain, Moves, Places, Problem
 from chunked_td.analysis.fixed_points.systems import Weighted, mean_update, td_errors, variance
 from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
@@ -43,7 +43,10 @@ def places_for(source: LambdaSource | LambdaFunction, problem: Problem) -> Place
     return None
 
 
-_lambda_of, _recall = dispatch("lambda_t", number=True), dispatch("recall", None)
+_lambda_of, _recall = slot("source", "lambda_t"), slot("source", "recall", None)
+
+
+read = slot("arrays", "read")
 
 
 class Choices(NamedTuple):
@@ -55,35 +58,47 @@ class Choices(NamedTuple):
     per_component: Any
 
 
-@kernel
-def fill_lambda(source, rule, tables, model, policy, epsilon, unknown, steps, out):
-    """λ of every transition by the source's own kernel.
+class Asked(NamedTuple):
+    """Transitions whose λ is asked for."""
 
-    Args:
-      rule: Choices.
-      policy: float64[S + 1, A]; the last row is scratch.
-      unknown: float64[d], what stands for the reward and the TD error.
-      steps: int64[n] each: state, action, next state, next action, previous pair, whether x was left before, node.
-      out: float64[n, d], written.
-    """
-    scratch = policy[policy.shape[0] - 1]
+    source: Any
+    rule: Choices
+    tables: Any
+    model: Any
+    policy: Annotated[np.ndarray, "float64[N, A]"]  # N = S + 1: the last row is scratch
+    epsilon: float
+    unknown: Annotated[np.ndarray, "float64[d]"]  # stands for the reward and the TD error
+    steps: Annotated[np.ndarray, "int64[n, 7]"]  # s, a, x, next a, previous pair, whether s was left before, node
+    out: Annotated[np.ndarray, "float64[n, d]"]  # written
+
+
+def fill_lambda(address):
+    """λ of every transition by the source's own kernel."""
+    asked = read(address)
+    scratch, unknown, out = asked.policy[asked.policy.shape[0] - 1], asked.unknown, asked.out
     for j in range(out.shape[0]):
-        s, x = steps[0][j], steps[2][j]
-        model.node[0] = steps[6][j]
+        here = asked.steps[j]
+        s, x = here[0], here[2]
+        asked.model.node[0] = here[6]
         transition = Transition(
             state=s,
-            action=steps[1][j],
+            action=here[1],
             reward=unknown,
             next_state=x,
             components=None,
             percept=x,
-            next_action=steps[3][j],
-            previous=steps[4][j],
+            next_action=here[3],
+            previous=here[4],
+            ended=0,
         )
-        step = make_step(transition, (policy[s], policy[x]), unknown, scratch, epsilon, rule, tables, model, None)
-        _recall(source, step, steps[5][j] != 0)
+        policies, rule = (asked.policy[s], asked.policy[x]), asked.rule
+        step = make_step(
+            transition, policies, unknown, scratch, asked.epsilon, rule, asked.tables, asked.model, None
+        )
+        _recall(asked.source, step, here[5] != 0)
         for i in range(out.shape[1]):
-            out[j, i] = _lambda_of(source, step, i if code(rule.per_component) else 0)
+            out[j, i] = _lambda_of(asked.source, step, i if rule.per_component else 0)
+    return 0
 
 
 def lambdas_of(
@@ -100,10 +115,10 @@ def lambdas_of(
     problem = chain.problem
     table, A, d = problem.table, problem.table.n_actions, problem.table.n_rewards
     _check_known(source, problem)
-    compiled = source.compiled({"S": table.n_states, "A": A, "d": d, "rows": len(values)})
+    form = source.compiled({"S": table.n_states, "A": A, "d": d, "rows": len(values)})
     arrays = source.settled(Limits(pairs, values)) if learned is None else learned
     for name, given in arrays.items():
-        getattr(compiled, check_choice("learned", name, source.arrays))[:] = given
+        getattr(form, check_choice("learned", name, source.arrays))[:] = given
     legal = table.legal_actions if Needs.LEGAL in source.needs_with(problem.bootstrap) else np.zeros((0, A), bool)
     nvec = np.array(table.nvec, np.int64)
     tables = Tables(np.ascontiguousarray(values), legal, nvec, component_parts(source, d, nvec.size))
@@ -116,8 +131,10 @@ def lambdas_of(
         place, out = steps.node // A, np.zeros((steps.node.size, d))
         columns = (steps.state, steps.action, steps.next_state, steps.next_action)
         columns += (chain.places.previous[place], chain.places.left[place], steps.node)
-        columns = tuple(np.ascontiguousarray(column, np.int64) for column in columns)
-        fill_lambda(compiled, rule, tables, model, policy, epsilon, unknown, columns, out)
+        listed = np.stack(columns, axis=1).astype(np.int64)
+        asked = Packed(Asked(form, rule, tables, model, policy, epsilon, unknown, listed, out))
+        parts = {"source": type(source), "model": LimitModel}
+        Program(asked.tree, parts)(fill_lambda, 0)(asked.address)
         if np.isnan(out).any():
             raise ValueError(
                 f"lambda_source {source!r} must give a number, without the reward or δ of its own transition; got nan"

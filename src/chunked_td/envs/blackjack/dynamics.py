@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_flag
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.envs.protocol import Outcome
 from chunked_td.envs.table import TransitionTable
 from chunked_td.envs.table_building import Lists
@@ -190,13 +190,11 @@ def _dealer(hard: int, ace: bool) -> list[tuple[float, int]]:
     return [(p, end) for end, p in ends.items()]
 
 
-@kernel
 def draw_card(rng):
     """A card from an infinite deck: 1 to 10, where ten, jack, queen and king count 10."""
     return min(int(uniform(rng) * 13.0) + 1, 10)
 
 
-@kernel
 def add_card(state, card):
     """The player takes a card."""
     hard = state[0] - 10 * state[2] + card
@@ -205,7 +203,6 @@ def add_card(state, card):
     state[2] = 1 if soft else 0
 
 
-@kernel
 def play_dealer(rng, shown, second):
     """The sum with which the dealer stops."""
     hard = shown + second

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_finite, check_flag, check_whole
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.envs.protocol import Outcome, begin_at_zero
 from chunked_td.seeding import Stream, uniform
 

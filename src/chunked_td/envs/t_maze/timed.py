@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_flag, check_unit, check_whole
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.seeding import Stream, uniform
 
 RIGHT, UP, LEFT, DOWN = range(4)
@@ -119,7 +119,6 @@ class TimedTMaze(NamedTuple):
         return state[0] != (UPPER_END if env.hidden[GOAL] > 0 else LOWER_END)
 
 
-@kernel
 def percept(env: Any) -> int:
     """What is shown now; the goal only on the first visit to the oracle."""
     hidden = env.hidden

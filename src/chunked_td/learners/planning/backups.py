@@ -1,13 +1,11 @@
 """Backups of a row by the expectation of the learned model, written to `planning.target`."""
 
-from chunked_td._numba import code, kernel
 from chunked_td.bootstraps import STATE
 from chunked_td.lambdas.step import bootstrap_value
 from chunked_td.models.counts import FOLLOWING, NUMBER, TARGET
 from chunked_td.policies import write_policy
 
 
-@kernel
 def expected_backup(agent, row, epsilon):
     """T(row) by the model's expectation, into `planning.target`; the row was tried."""
     world, out = agent.planning.world, agent.planning.target
@@ -26,12 +24,11 @@ def expected_backup(agent, row, epsilon):
         out[i] /= counts.total[row]
 
 
-@kernel
 def add_bootstrap(agent, state, epsilon, weight):
     """Add weight · γ · B(state) to `planning.target`."""
-    rule, values, out, A = agent.rule, agent.tables.values, agent.planning.target, code(agent.rule.n_actions)
+    rule, values, out, A = agent.rule, agent.tables.values, agent.planning.target, agent.rule.n_actions
     policy = agent.memory.scratch
-    if code(rule.bootstrap) != STATE:
+    if rule.bootstrap != STATE:
         legal = agent.tables.legal[state]
         acted = False
         for a in range(A):

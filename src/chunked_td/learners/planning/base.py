@@ -20,14 +20,13 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import code, dispatch, is_kernel, kernel
+from chunked_td._link import PlanningStream, Stream, is_kernel, slot
 from chunked_td._settings import KernelSettings, grown_arrays
 from chunked_td.bootstraps import STATE
 from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.learners.planning.smoothed_reward import SmoothedReward
 from chunked_td.models.transitions import TransitionCounts, record
-from chunked_td.seeding import Stream
 
 
 @dataclass(frozen=True)
@@ -43,11 +42,6 @@ class Planner(KernelSettings):
     """
 
     direct: bool = dataclasses.field(default=True, kw_only=True)
-
-    @property
-    def draws(self) -> int:
-        """The most uniform numbers that one call of `plan` takes."""
-        return 0
 
 
 def check_planner(value: Any) -> Planner | None:
@@ -75,20 +69,12 @@ def check_reward_source(value: Any) -> RewardSource | None:
     raise ValueError(f"reward_source must be None or one of {known}, got {value!r}")
 
 
-class PlanningStream(NamedTuple):
-    """The planner's random numbers: a `Stream` that stays where it is when a run moves small arrays to the stack."""
-
-    block: Annotated[np.ndarray, "float64[n]"]
-    position: Annotated[np.ndarray, "int64[n]"]
-
-
-@kernel
 def _reward_as_it_came(source, planning, step, row, i):
     return step.reward[i]
 
 
-_plan_by, _read_by = dispatch("plan", None), dispatch("read", _reward_as_it_came)
-_expect_by = dispatch("expect", None)
+_plan_by, _read_by = slot("planner", "plan", None), slot("reward_source", "read", _reward_as_it_came)
+_expect_by = slot("reward_source", "expect", None)
 
 
 class Planning(NamedTuple):
@@ -105,7 +91,6 @@ class Planning(NamedTuple):
 # In these kernels `planning` may be None, for a learner without a model of transitions.
 
 
-@kernel
 def count_transition(planning, row, seen, reward, terminated):
     """Train the model; `seen` is the next state as the model sees it, or −1 if it does not look."""
     if planning is not None:
@@ -113,7 +98,6 @@ def count_transition(planning, row, seen, reward, terminated):
             record(planning.world, row, seen, reward, terminated)
 
 
-@kernel
 def reward_read(planning, step, row, i):
     """Component i of the reward that the TD error uses."""
     if planning is None:
@@ -121,39 +105,26 @@ def reward_read(planning, step, row, i):
     return _read_by(planning.reward_source, planning, step, row, i)
 
 
-@kernel
 def expect_error(planning, agent, row, epsilon):
     """Replace δ_t by what the model expects, where the reward source does."""
     if planning is not None:
         _expect_by(planning.reward_source, agent, row, epsilon)
 
 
-@kernel
 def learns_directly(planning):
     """Whether the real step's own TD update is made."""
     return True if planning is None else planning.direct
 
 
-@kernel
 def plan(planning, agent, row, epsilon, step_size, over):
     """Let the planner run."""
     if planning is not None:
         _plan_by(planning.planner, agent, row, epsilon, step_size, over)
 
 
-@kernel
-def has_planning_room(planning, pairs, draws):
-    """Whether so many new pairs fit in, and so many random numbers are there."""
-    if planning is None:
-        return True
-    counts, rng = planning.world.counts, planning.rng
-    return counts.pairs.shape[0] - counts.size[0] >= pairs and rng.block.size - rng.position[0] >= draws
-
-
-@kernel
 def state_of(agent, row):
     """The state that a row of the table of values belongs to."""
-    return row if code(agent.rule.bootstrap) == STATE else row // code(agent.rule.n_actions)
+    return row if agent.rule.bootstrap == STATE else row // agent.rule.n_actions
 
 
 def grown_planning(planning: Planning, planner: Planner | None, sizes: Mapping[str, int], capacity: int) -> Planning:

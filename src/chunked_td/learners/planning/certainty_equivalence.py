@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from chunked_td._checks import check_count, check_flag, check_not_negative
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.learners.planning.backups import expected_backup
 from chunked_td.learners.planning.base import Planner
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chunked_td._checks import check_count, check_flag
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.learners.planning.backups import add_bootstrap, expected_backup
 from chunked_td.learners.planning.base import Planner
 from chunked_td.models.counts import FOLLOWING, NUMBER, TARGET
@@ -35,11 +35,6 @@ class Dyna(Planner):
 
     checks: ClassVar = {"steps": check_count, "expected": check_flag, "greedy": check_flag, "direct": check_flag}
 
-    @property
-    def draws(self) -> int:
-        """One number for the row, one for the outcome."""
-        return self.steps * (1 if self.expected else 2)
-
     @kernel
     def plan(planner, agent, row, epsilon, step_size, over):
         """`steps` updates."""
@@ -57,7 +52,6 @@ class Dyna(Planner):
                 values[k, i] += step_size * (planning.target[i] - values[k, i])
 
 
-@kernel
 def update_sampled(agent, row, epsilon, step_size):
     """Move a row towards T(row) for one outcome, which is drawn by its count, the newest outcome first."""
     world, out = agent.planning.world, agent.planning.target

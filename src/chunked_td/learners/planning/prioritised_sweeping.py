@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from chunked_td._checks import check_count, check_flag, check_not_negative
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.learners.planning.backups import expected_backup
 from chunked_td.learners.planning.base import Planner, state_of
 from chunked_td.models.counts import NUMBER, ORIGIN
@@ -71,7 +71,6 @@ class PrioritisedSweeping(Planner):
                 pair = world.entering[pair] - 1
 
 
-@kernel
 def _enter(planner, agent, row, epsilon):
     """Put a row into the queue by its error, if that is above the threshold or the row is there already."""
     values, target = agent.tables.values, agent.planning.target
@@ -85,7 +84,6 @@ def _enter(planner, agent, row, epsilon):
         push(planner, row, error)
 
 
-@kernel
 def push(heap, row, priority):
     """Enter a row, or change its priority.
 
@@ -102,7 +100,6 @@ def push(heap, row, priority):
     _sink(heap, heap.place[row] - 1)
 
 
-@kernel
 def pop(heap):
     """Take the row of largest priority out of a heap that is not empty."""
     row = heap.queue[0]
@@ -115,14 +112,12 @@ def pop(heap):
     return row
 
 
-@kernel
 def _rise(heap, k):
     while k > 0 and _comes_before(heap, k, (k - 1) // 2):
         _swap(heap, k, (k - 1) // 2)
         k = (k - 1) // 2
 
 
-@kernel
 def _sink(heap, k):
     while 2 * k + 1 < heap.size[0]:
         child = 2 * k + 1
@@ -134,14 +129,12 @@ def _sink(heap, k):
         k = child
 
 
-@kernel
 def _comes_before(heap, j, k):
     """By priority; of equals the lower row, so that the order depends on nothing else."""
     a, b = heap.queue[j], heap.queue[k]
     return heap.priority[a] > heap.priority[b] or (heap.priority[a] == heap.priority[b] and a < b)
 
 
-@kernel
 def _swap(heap, j, k):
     a, b = heap.queue[j], heap.queue[k]
     heap.queue[j], heap.queue[k] = b, a

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from chunked_td._checks import check_count, check_flag
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td.learners.planning.base import Planner
 from chunked_td.learners.planning.dyna import update_sampled
 from chunked_td.seeding import uniform
@@ -39,16 +39,6 @@ class Replay(Planner):
     def arrays(self) -> Mapping[str, str]:  # type: ignore[override]
         """The rows of the past, and how many steps there have been."""
         return {"past": f"int64[{self.capacity}]", "number": "int64[1]"}
-
-    @property
-    def draws(self) -> int:
-        """One number for the row, one for the outcome."""
-        return 2 * self.steps
-
-    def check_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """No index is negative; rows beyond the table are passed over."""
-        if arrays["past"].min() < 0 or arrays["number"][0] < 0:
-            raise ValueError("past and number must not be negative")
 
     @kernel
     def plan(planner: Any, agent: Any, row: int, epsilon: float, step_size: float, over: bool) -> None:

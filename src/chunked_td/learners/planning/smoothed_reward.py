@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chunked_td._checks import check_flag
-from chunked_td._numba import kernel
+from chunked_td._link import kernel
 from chunked_td._settings import KernelSettings
 from chunked_td.models.counts import FOLLOWING, NUMBER, find
 

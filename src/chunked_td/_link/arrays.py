@@ -1,4 +1,12 @@
-"""A tree of NamedTuples by one address.
+"""Arrays of NamedTuples: declared once, made, checked, enlarged, laid side by side, and read by one address.
+
+A NamedTuple for kernels declares its arrays where it declares its fields:
+
+    class Trace(NamedTuple):
+        rows: Annotated[np.ndarray, "int64[capacity]"]
+        weight: Annotated[np.ndarray, "float64[capacity, d]"]
+
+`zeros` and `enlarged` make them; `check_layout` refuses another dtype, rank or order.
 
 Numba looks at every array of every argument on every call, which costs more than a step of learning. So Python passes
 one number: the address of a table that says where the arrays of a tree lie (`Packed`), and a kernel made for the types
@@ -9,9 +17,10 @@ those that are `static` are known to the compiler.
 from __future__ import annotations
 
 import functools
+import typing
 from collections import namedtuple
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba.core import cgutils
@@ -20,8 +29,86 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
-from chunked_td._next.link import COMPILED
-from chunked_td._numba.layouts import check_layout, layouts
+from chunked_td._link.link import COMPILED
+
+# ---- declared arrays
+
+
+class Layout(NamedTuple):
+    """A declared array: its dtype and the names of its dimensions."""
+
+    dtype: np.dtype
+    dims: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str) -> Layout:
+        """From text such as "float64[S, A]"."""
+        dtype, _, dims = text.rstrip("]").partition("[")
+        return cls(np.dtype(dtype), tuple(dim.strip() for dim in dims.split(",")))
+
+
+@functools.cache
+def layouts(cls: type) -> dict[str, Layout]:
+    """The declared arrays of a NamedTuple class."""
+    declared = {}
+    for name, hint in typing.get_type_hints(cls, include_extras=True).items():
+        if typing.get_origin(hint) is typing.Annotated and isinstance(hint.__metadata__[0], str):
+            declared[name] = Layout.of(hint.__metadata__[0])
+    return declared
+
+
+def check_layout(value: Any) -> Any:
+    """Return the NamedTuple `value` if all its arrays, also those of tuples in it, are as declared."""
+    for name, field in zip(value._fields, value, strict=True):
+        if hasattr(field, "_fields"):
+            check_layout(field)
+        elif isinstance(field, np.ndarray):
+            dtype, dims = layouts(type(value)).get(name) or (field.dtype, ("",) * field.ndim)
+            if not field.flags.c_contiguous or field.dtype != dtype or field.ndim != len(dims):
+                wanted = f"{type(value).__name__}.{name} must be a C-ordered {dtype}[{', '.join(dims)}]"
+                raise TypeError(f"{wanted}, got {field.dtype}{list(field.shape)} with strides {field.strides}")
+    return value
+
+
+def zeros(cls: Any, sizes: Mapping[str, int], /, **given: Any) -> Any:
+    """A NamedTuple of this class: zeros for the arrays that it declares, of these sizes, but for what is `given`."""
+    declared = {name: layout for name, layout in layouts(cls).items() if name not in given}
+    shapes = {name: [sizes[dim] if dim in sizes else int(dim) for dim in dims] for name, (_, dims) in declared.items()}
+    return cls(**{name: np.zeros(shape, declared[name].dtype) for name, shape in shapes.items()}, **given)
+
+
+def enlarged(value: Any, /, **sizes: int) -> Any:
+    """The NamedTuple `value` with other lengths of some dimensions; what its arrays hold stays, and zeros are added."""
+    larger = {}
+    for name, (dtype, dims) in layouts(type(value)).items():
+        if not sizes.keys().isdisjoint(dims):
+            old = getattr(value, name)
+            shape: Any = [sizes.get(dim, n) for dim, n in zip(dims, old.shape, strict=True)]
+            larger[name] = np.zeros(shape, dtype)
+            larger[name][tuple(map(slice, old.shape))] = old
+    return value._replace(**larger)
+
+
+def stacked(items: Any) -> Any:
+    """One NamedTuple whose arrays hold those of all `items`, along a new first axis; other fields must be equal."""
+    first = items[0]
+    if isinstance(first, np.ndarray):
+        return np.stack(items)
+    if hasattr(first, "_fields"):
+        return type(first)(*(stacked(fields) for fields in zip(*items, strict=True)))
+    return first
+
+
+def at(batch: Any, index: Any) -> Any:
+    """Item `index` of a stacked NamedTuple: the same arrays, one axis less, as views. None has the item None."""
+    if isinstance(batch, np.ndarray):
+        return batch[index]
+    if hasattr(batch, "_fields"):
+        return type(batch)(*(at(field, index) for field in batch))
+    return batch
+
+
+# ---- by address
 
 SMALL = 64
 """Arrays of up to so many numbers may lie on the stack, where the compiler keeps them in registers."""
@@ -29,20 +116,6 @@ SMALL = 64
 
 class static(int):
     """A whole number that the compiler knows."""
-
-    @property
-    def value(self) -> int:
-        """The number."""
-        return int(self)
-
-
-def fixed(value: Any) -> Any:
-    """A tree with `static` numbers in place of the present core's codes."""
-    if type(value).__name__.startswith("_Code"):
-        return static(value[0])
-    if hasattr(value, "_fields"):
-        return type(value)(*map(fixed, value))
-    return value
 
 
 def _told(made: Any) -> Any:
@@ -139,7 +212,13 @@ _TREES: dict[int, Any] = {}
 
 
 class Packed:
-    """A tree by the address of a table; it keeps the arrays alive."""
+    """A tree by the address of a table; it keeps the arrays alive.
+
+    Attributes:
+      step: a program that the owner calls often.
+    """
+
+    step: Any = None
 
     def __init__(self, tree: Any, compiled: bool = True) -> None:
         self.tree = check_layout(tree)

@@ -11,10 +11,11 @@ import hashlib
 import os
 import pickle
 import re
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,32 @@ def kept_on_disk(name: str) -> int:
     """How many compiled programs of an entry are kept on disk."""
     pattern = re.compile(rf"(^|\.){name}_[0-9a-f]+-")
     return sum(1 for path in Path(folder()).rglob("*.nbc") if pattern.search(path.name))
+
+
+@contextlib.contextmanager
+def elsewhere(work: Callable[..., None], *arguments: Any, wait: bool = True) -> Iterator[None]:
+    """Call `work` in a process of its own meanwhile, and wait for it or end it.
+
+    For work that saves time and that nothing depends on: if it cannot be done there, it is not done.
+    """
+    try:
+        letter = pickle.dumps((work, arguments))
+    except Exception:
+        yield
+        return
+    command = "import pickle, sys; work, arguments = pickle.load(sys.stdin.buffer); work(*arguments)"
+    quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([sys.executable, "-c", command], stdin=subprocess.PIPE, **quiet) as process:
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+            pipe.write(letter)
+        try:
+            yield
+            if not wait:
+                process.kill()
+        except BaseException:
+            process.kill()
+            raise
 
 
 class Notice:

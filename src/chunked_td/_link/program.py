@@ -7,31 +7,9 @@ from typing import Any
 
 import numba.core.types as nb
 
-from chunked_td._next.arrays import read_plain, reader
-from chunked_td._next.link import COMPILED, link
-from chunked_td._next.pcg import Pcg64, PlainPcg64
-
-
-def parts_of(state: Any, source: Any, choices: Any, dynamics: Any = None) -> dict[str, Any]:
-    """By role, what has the kernels of a learner.
-
-    Args:
-      state: AgentState. source: a λ source, or None for one that is plain Python. choices: has the settings of a
-        `Learner` as attributes. dynamics: the class of the simulation's dynamics.
-    """
-    planning = state.planning
-    return {
-        "source": type(source),
-        "model": type(state.model),
-        "view": type(state.trace) if state.trace is not None else None,
-        "features": type(choices.features.compiled()) if choices.features is not None else None,
-        "exploration": type(choices.exploration) if choices.exploration is not None else None,
-        "planner": type(choices.planner) if planning is not None else None,
-        "reward_source": type(choices.reward_source) if planning is not None and planning.reward_source else None,
-        "division": type(choices.reward_source) if state.division is not None else None,
-        "error": type(choices.error) if state.error is not None else None,
-        "dynamics": dynamics,
-    }
+from chunked_td._link.arrays import read_plain, reader
+from chunked_td._link.link import COMPILED, link
+from chunked_td._link.pcg import Pcg64, PlainPcg64
 
 
 class Program:
@@ -58,7 +36,8 @@ class Program:
         else:
             self.form, self.names = "", {"arrays.read": read_plain, "arrays.read_local": read_plain}
             self.scopes = {role: {"rng": PlainPcg64} for role in self.scopes}
-        self.parts = {**parts, "rng": Pcg64 if self.compiled else PlainPcg64}
+        self.parts = dict(parts)
+        self._bound = {**parts, "rng": Pcg64 if self.compiled else PlainPcg64}
         self._entries: dict[Any, Any] = {}
 
     def __call__(self, entry: Any, arguments: int) -> Any:
@@ -66,7 +45,7 @@ class Program:
         if entry not in self._entries:
             signature = (nb.int64,) * (arguments + 1)
             self._entries[entry] = link(
-                entry, self.parts, signature, names=self.names, form=self.form, scopes=self.scopes,
+                entry, self._bound, signature, names=self.names, form=self.form, scopes=self.scopes,
                 compiled=self.compiled,
             )  # fmt: skip
         return self._entries[entry]

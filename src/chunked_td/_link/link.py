@@ -32,20 +32,16 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import llvmlite
 import numba
 import numpy as np
+from numba.core import types as nb
 from numba.core.errors import NumbaError, UnsupportedBytecodeError
+from numba.extending import lower_builtin, type_callable
 
-from chunked_td._next.cache import CONFIG, NOTICE, caching_here, seal
-from chunked_td._numba.static import code, natural
-
-try:
-    from chunked_td._numba import fast
-except (ImportError, AttributeError):  # a name that Numba does not promise to keep is gone
-    fast: Any = None
+from chunked_td._link.cache import CONFIG, NOTICE, caching_here, seal
 
 BOUNDSCHECK = os.environ.get("CHUNKED_TD_BOUNDSCHECK") == "1"
 """Whether programs check every index, and raise IndexError; slow, for tests."""
@@ -57,8 +53,8 @@ try:
     numba.njit(**OPTIONS)(lambda: None)
 except Exception:  # a switch that Numba does not promise to keep
     del OPTIONS["_nrt"]
-_PLAIN_INNER = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-_OWN = [Path(__file__), Path(__file__).with_name("arrays.py"), *Path(__file__).parent.parent.glob("_numba/*.py")]
+_INNER = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_OWN = [Path(__file__), Path(__file__).with_name("arrays.py")]
 _VERSIONS = (
     f"{sys.version_info[:2]} {np.__version__} {numba.__version__} {llvmlite.__version__} {OPTIONS} "
     f"{hashlib.sha256(b''.join(path.read_bytes() for path in sorted(_OWN))).hexdigest()}"
@@ -85,8 +81,10 @@ class Slot:
         self.role, self.name, self.default, self.missing = role, name, default, missing
 
     def __call__(self, *arguments: Any) -> Any:
-        """Nothing: a slot has a meaning in a linked program only."""
-        raise TypeError(f"{self!r} is an open name; link the kernel that calls it")
+        """Call the default, in plain Python; elsewhere a slot has a meaning in a linked program only."""
+        if self.default is REQUIRED:
+            raise TypeError(f"{self!r} is an open name; link the kernel that calls it")
+        return self.default(*arguments) if callable(self.default) else self.default
 
     def __repr__(self) -> str:
         return f"slot({self.role!r}, {self.name!r})"
@@ -105,51 +103,41 @@ class Slot:
 
 slot = Slot
 
-_ROLES = {
-    **dict.fromkeys(("observe", "chance", "came_from", "visits", "overlap", "following", "target", "weight"), "model"),
-    **dict.fromkeys(("knows", "mixture", "expected_mixture", "expected_choice", "unlisted_squares"), "model"),
-    **dict.fromkeys(("truth", "leave"), "model"),
-    **dict.fromkeys(("lambda_t", "after_step", "after_episode", "write_surprise", "mature", "guess_at"), "source"),
-    **dict.fromkeys(("expect_surprise", "inner_lambda_t", "recall"), "source"),
-    **dict.fromkeys(("update", "end", "arrive", "value_of"), "view"),
-    **dict.fromkeys(("probabilities", "count_action", "count_reward"), "exploration"),
-    **dict.fromkeys(("reset", "step", "legal", "time_limit", "only_action", "miss", "probability"), "dynamics"),
-    **dict.fromkeys(("read", "expect"), "reward_source"),
-    **dict.fromkeys(("misread", "seen_state"), "error"),
-    **{"plan": "planner", "divide": "division", "write": "features", "take": "rng", "answers_at": "reader"},
-}
-"""Roles of the names that the present parts leave open."""
+if TYPE_CHECKING:
+    kernel = staticmethod  # type checkers read a kernel as the function that it is
+else:
 
-
-def _as_slot(value: Any) -> Slot | None:
-    """An open name, of this module or of the present parts."""
-    if isinstance(value, Slot):
-        return value
-    if type(value).__name__ == "Dispatch":
-        return _present_slot(value)
-    return None
-
-
-@functools.cache
-def _present_slot(value: Any) -> Slot:
-    default = REQUIRED if type(value.default) is object else value.default
-    return Slot(_ROLES[value.name], value.name, default, value.missing if " asks " in value.missing else "")
-
-
-def kernel(function: Any) -> Any:
-    """Mark a function as a kernel: in a class it is a static method, elsewhere it stays what it is."""
-    function.is_kernel = True
-    return staticmethod(function)
+    def kernel(function):
+        """Mark a function as a kernel. In a class it is a static method."""
+        function.is_kernel = True
+        return staticmethod(function)
 
 
 def plain(value: Any) -> Any:
     """The Python function of a kernel."""
-    return getattr(value, "py_func", getattr(value, "__func__", value))
+    return getattr(value, "__func__", value)
 
 
 def is_kernel(value: Any) -> bool:
-    """Whether a value was marked by `kernel`, or is a present kernel."""
-    return getattr(plain(value), "is_kernel", False) or type(value).__name__ == "Kernel"
+    """Whether a value was marked by `kernel`."""
+    return getattr(plain(value), "is_kernel", False)
+
+
+def natural(number: Any) -> Any:
+    """`number`, which is not negative: compiled code does not ask whether it is an index that counts from the end."""
+    return number
+
+
+@type_callable(natural)
+def _type_of_natural(context: Any) -> Any:
+    return lambda number: number
+
+
+@lower_builtin(natural, nb.Any)
+def _make_natural(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    if not BOUNDSCHECK:
+        builder.assume(builder.icmp_signed(">=", arguments[0], arguments[0].type(0)))
+    return arguments[0]
 
 
 # ---- linking
@@ -184,11 +172,7 @@ def _code_digest(function: types.CodeType) -> bytes:
 def _is_numbas(value: Any) -> bool:
     """Whether Numba knows a function by itself: one of NumPy's or Numba's, or one with a typing of ours."""
     home = (getattr(value, "__module__", "") or "").partition(".")[0]
-    return home in ("numba", "numpy", "math", "builtins") or value in _TYPED
-
-
-_TYPED: set[Any] = {natural, code}
-"""Functions of ours that the compiler has a typing of; they are used as they are."""
+    return home in ("numba", "numpy", "math", "builtins") or value is natural
 
 
 class _Linked(NamedTuple):
@@ -234,7 +218,7 @@ class _Linker:
         copy: Any = types.FunctionType(body, space, function.__name__, function.__defaults__, cells)
         copy.__module__ = __name__  # Numba imports the module of a function again where it reads code from disk
         if self.compiled and inner:
-            copy = numba.njit(**OPTIONS, **_inner_options(function))(copy)
+            copy = numba.njit(**OPTIONS, **getattr(function, "options", _INNER))(copy)
         made = _Linked(copy, whole)
         if whole is not None and inner:
             _COPIES[whole] = made
@@ -242,9 +226,8 @@ class _Linker:
 
     def meaning(self, value: Any, scope: str) -> tuple[Any, bytes | None]:
         """What a global or a captured name means in the program, and the digest of that."""
-        open_name = _as_slot(value)
-        if open_name is not None:
-            value, scope = self.bound(open_name, scope)
+        if isinstance(value, Slot):
+            value, scope = self.bound(value, scope)
         value = plain(value)
         if isinstance(value, types.FunctionType) and not _is_numbas(value):
             return self.linked(value, scope)
@@ -284,20 +267,8 @@ def _is_told_by_name(value: Any) -> bool:
     if isinstance(value, types.ModuleType):
         return value.__name__ in ("math", "numpy")
     return (
-        value in _TYPED or hasattr(value, "told_by_its_name") or (_is_numbas(value) and not hasattr(value, "py_func"))
+        value is natural or hasattr(value, "told_by_its_name") or (_is_numbas(value) and not hasattr(value, "py_func"))
     )
-
-
-def _inner_options(function: Any) -> dict[str, Any]:
-    """How a function that only kernels call is compiled."""
-    if hasattr(function, "options"):
-        return function.options
-    return {"forceinline": True, "pipeline_class": fast.Subroutine} if is_fast() else _PLAIN_INNER
-
-
-def is_fast() -> bool:
-    """Whether programs are compiled by the fast compiler, which takes a third of the time."""
-    return fast is not None and fast.works()
 
 
 def link(
@@ -326,8 +297,9 @@ def link(
     for name, one in (names or {}).items():
         role, _, kernel_name = name.partition(".")
         given[role] = types.SimpleNamespace(**{**vars(given.get(role, types.SimpleNamespace())), kernel_name: one})
+    entry = plain(entry.bound(given) if isinstance(entry, Slot) else entry)
     with _LOCK:
-        linked = _Linker(given, scopes or {}, compiled).linked(plain(entry), inner=False)
+        linked = _Linker(given, scopes or {}, compiled).linked(entry, inner=False)
         if not compiled:
             return linked.function
         if linked.digest is None:
@@ -337,6 +309,20 @@ def link(
         if key not in _PROGRAMS:
             _PROGRAMS[key] = _compiled(linked.function, key, signature, True)
         return _PROGRAMS[key]
+
+
+def compiled(function: Callable[..., Any], **parts: Any) -> Any:
+    """A function for calls from Python, compiled for the types that it is called with.
+
+    Args:
+      parts: by role, what has the kernels that its open names stand for.
+    """
+    return _for_python(plain(function), tuple(sorted(parts.items())))
+
+
+@functools.cache
+def _for_python(function: Any, parts: tuple[tuple[str, Any], ...]) -> Any:
+    return link(function, dict(parts))
 
 
 _UNKEPT = itertools.count()
@@ -353,8 +339,7 @@ def _compiled(function: Any, key: str, signature: Any, kept: bool) -> Any:
     gc.disable()  # the many small objects that this leaves are not searched for garbage
     try:
         with NOTICE.compiling(name), caching_here():
-            way = {"pipeline_class": fast.FromPython} if is_fast() else {}
-            program = numba.njit(cache=kept, **OPTIONS, **way)(function)
+            program = numba.njit(cache=kept, **OPTIONS)(function)
             if kept:
                 seal(program)
             if signature is not None:

@@ -1,7 +1,4 @@
-"""Steps in which Python has a part: λ from a model object or from a plain Python source, and actions given in advance.
-
-The rest of the step is the compiled code of `update`, in the same order.
-"""
+"""Models that are Python objects: they are asked before a step, and their answers lie in arrays then."""
 
 from __future__ import annotations
 
@@ -10,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from chunked_td.lambdas.base import COUNTED, LambdaSource, Needs
-from chunked_td.lambdas.plain import PlainStep, checked_lambda
-from chunked_td.learners.update import EMPTY, ONGOING, TERMINATED
-from chunked_td.models.predictions import Predictions, ask_chances, ask_outcomes, ask_overlaps, overlaps_of
-from chunked_td.policies import count_action
+from chunked_td.learners.core import TERMINATED
+from chunked_td.models.predictions import ask_chances, ask_outcomes, ask_overlaps, overlaps_of
 
 
 def check_model(model: Any, source: LambdaSource, bootstrap: int, n_actions: int) -> None:
@@ -36,48 +31,7 @@ def check_model(model: Any, source: LambdaSource, bootstrap: int, n_actions: int
             raise ValueError(f"model must have a method {'() or '.join(names)}() for {source!r}, got {model!r}")
 
 
-def advance_in_python(
-    agent: Any, state: int, percept: int, legal: np.ndarray, ended: int, given: int | None = None
-) -> int:
-    """One transition, part by part; returns the next action, which is `given` where that is not None, or −1.
-
-    An error in the user's code leaves the learner as it was, apart from what models have observed and an exploration
-    has counted.
-    """
-    rng, memory, action = agent.policy_draws.reserve(1), agent.memory, -1
-    late = bool(agent.rule.chooses_late.value) and ended == ONGOING
-    position, policy = int(rng.position[0]), memory.next_policy.copy()
-    addresses, entries = agent._entries()
-    try:
-        count_action(agent.tables.exploration, agent.state, agent.action, agent.n_actions)
-        if ended != TERMINATED:
-            action = int(entries.select(addresses, state, legal, ended == ONGOING and given is None and not late))
-            assert action != EMPTY
-            action = action if given is None else given
-        here = agent.state, agent.action, state, percept, action
-        if type(agent._state.model) is Predictions:
-            _ask(agent, state, ended)
-            addresses, entries = agent._entries()  # the outcomes may have needed more room
-        entries.observe(addresses, *here, ended)
-        if agent._state.source is None:
-            step = _plain_step(agent, state, percept, action, ended)
-            lambda_t = agent.lambda_source.lambda_t(step)
-            memory.lambda_t[:] = checked_lambda(agent.lambda_source, lambda_t, agent.n_rewards)
-        memory.lambda_t[:] *= agent._cut
-    except BaseException:
-        rng.position[0] = position
-        memory.next_policy[:] = policy
-        raise
-    entries.use_lambda(addresses, *here, ended)
-    if late:
-        chosen = int(entries.select(addresses, state, legal, given is None))
-        action = chosen if given is None else given
-        if agent.rule.keeps_policy.value:
-            memory.policy[:] = memory.next_policy
-    return action
-
-
-def _ask(agent: Any, state: int, ended: int) -> None:
+def ask_model(agent: Any, state: int, ended: int) -> None:
     """Train the model object on the transition, and write down its answers for the compiled formula."""
     model, answers, A = agent.model, agent._state.model, agent.n_actions
     reward = float(agent._reward[0]) if agent.n_paid == 1 else agent._reward.copy()
@@ -111,24 +65,3 @@ def _list_outcomes(agent: Any, actions: Any) -> None:
     answers.weights[:total] = np.concatenate([weights for _, weights in each])
     listed = [dict(zip(targets.tolist(), weights.tolist(), strict=True)) for targets, weights in each]
     answers.overlaps[:] = overlaps_of(listed)
-
-
-def _plain_step(agent: Any, state: int, percept: int, action: int, ended: int) -> PlainStep:
-    """The transition for a λ source that is plain Python."""
-    memory = agent.memory
-    return PlainStep(
-        state=agent.state,
-        action=agent.action,
-        next_state=state,
-        next_action=action if action >= 0 else None,
-        reward=agent._reward.copy(),
-        td_error=memory.delta_t.copy(),
-        terminated=ended == TERMINATED,
-        policy=memory.policy.copy(),
-        next_policy=memory.next_policy.copy(),
-        bootstrap=agent.bootstrap,
-        _percept=percept,
-        _source=agent.lambda_source,
-        _model=agent._state.model,
-        _table=agent.tables.values,
-    )

@@ -11,7 +11,9 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._next.core import (
+from chunked_td._link import Stream, slot
+from chunked_td.envs.protocol import env_legal, env_miss, env_prepare, env_reset, env_step, only_action, time_limit
+from chunked_td.learners.core import (
     EPSILON,
     FREE,
     ONGOING,
@@ -23,17 +25,11 @@ from chunked_td._next.core import (
     begin,
     finish,
 )
-from chunked_td._next.link import slot
-from chunked_td._next.pcg import Words
 
 NO_STATE, NO_ACTIONS, NO_END, NO_DRAWS = 4, 8, 16, 32
 """What may be wrong with an environment's dynamics, as bits of `watch`: a state outside `nvec`, a number of legal
 actions outside 1..A, an episode longer than `horizon`, more random numbers taken than `draws` says."""
 
-reset, env_step, legal_in = slot("dynamics", "reset"), slot("dynamics", "step"), slot("dynamics", "legal")
-prepare, miss = slot("dynamics", "prepare", None), slot("dynamics", "miss", False)
-time_limit = slot("dynamics", "time_limit", -1)
-only_action = slot("dynamics", "only_action", lambda env, choices: 0 if choices == 1 else -1)
 truth_for, leave = slot("model", "truth", None), slot("model", "leave", None)
 model_has_room, view_has_room = slot("model", "has_room", True), slot("view", "has_room", True)
 read, read_local = slot("arrays", "read"), slot("arrays", "read_local")
@@ -84,7 +80,7 @@ class Scene(NamedTuple):
 
     m: Work
     env: Any
-    rng: Words  # of the environment
+    rng: Stream  # of the environment
     stage: Stage
     totals: Totals
     epsilons: Annotated[np.ndarray, "float64[E]"]
@@ -97,7 +93,7 @@ def play(address, first, last):
     """
     kept, scene = read(address), read_local(address)
     if first < 0:
-        prepare(kept.env, kept.rng)
+        env_prepare(kept.env, kept.rng)
         return 0
     carry(kept, scene)
     episode = first
@@ -144,7 +140,7 @@ def play_episode(scene):
     m, env, stage, state, rng = scene.m, scene.env, scene.stage, scene.stage.state, scene.rng
     m.memory.previous[0], m.memory.length[0], m.watch[0] = -1, 0, 0
     drawn = rng.words[4]
-    reset(env, rng, state)
+    env_reset(env, rng, state)
     choices = legal_actions(scene, False, 0, drawn)
     if choices < 0:
         m.watch[0] = -choices
@@ -174,7 +170,7 @@ def play_episode(scene):
         write_record(stage.record, scene, t, here.action)
         add_lambda(stage.lambdas, m.memory, t)
         s = s2
-    add_outcome(scene.totals, returned, discounted, miss(env, first, state), t)
+    add_outcome(scene.totals, returned, discounted, env_miss(env, first, state), t)
 
 
 def legal_actions(scene, ended, length, drawn):
@@ -185,7 +181,7 @@ def legal_actions(scene, ended, length, drawn):
     """
     stage, state = scene.stage, scene.stage.state
     if stage.trusted:
-        return 0 if ended else legal_in(scene.env, state)
+        return 0 if ended else env_legal(scene.env, state)
     for j in range(scene.m.tables.nvec.size):
         if not 0 <= state[j] < scene.m.tables.nvec[j]:
             return -NO_STATE
@@ -195,7 +191,7 @@ def legal_actions(scene, ended, length, drawn):
         return 0
     if length >= stage.horizon:
         return -NO_END
-    choices = legal_in(scene.env, state)
+    choices = env_legal(scene.env, state)
     return choices if 0 < choices < stage.legal.shape[0] else -NO_ACTIONS
 
 

@@ -46,9 +46,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._next.link import slot
-from chunked_td._next.pcg import Words
-from chunked_td._numba import natural
+from chunked_td._link import Stream, natural, slot, uniform
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.features.linear import arrive, value_of
 from chunked_td.lambdas.episode import add_transition
@@ -56,7 +54,6 @@ from chunked_td.lambdas.step import Transition, bootstrap_value, make_step
 from chunked_td.learners.planning.base import count_transition, expect_error, learns_directly, plan, reward_read
 from chunked_td.learners.state import NO_LAMBDA, NO_NUMBER, SLACK
 from chunked_td.policies import GIVEN, GREEDY, count_action, count_reward, draw, only_legal, uniform_legal, write_policy
-from chunked_td.seeding import uniform
 from chunked_td.traces import LIMIT, backward_pass
 
 ONGOING, TERMINATED, TRUNCATED = range(3)
@@ -98,14 +95,14 @@ class Work(NamedTuple):
     planning: Any
     error: Any
     division: Any
-    rng: Words  # of the policy
-    coins: Words  # of sampled chunks
+    rng: Stream  # of the policy
+    coins: Stream  # of sampled chunks
     reward: Annotated[np.ndarray, "float64[p]"]  # as it came; d components, or one that is divided into d
     rates: Annotated[np.ndarray, "float64[three]"]  # ε or what an exploration has in its place; α; factor of λ_t
     legal: Annotated[np.ndarray, "bool[A]"]  # the legal actions that Python has written down
 
     @classmethod
-    def of(cls, state: Any, rng: Words, coins: Words, reward: Any, rates: Any, legal: Any) -> Work:
+    def of(cls, state: Any, rng: Stream, coins: Stream, reward: Any, rates: Any, legal: Any) -> Work:
         """The arrays of a learner, with its random numbers and what Python writes."""
         given: Any = (*state, rng, coins, reward, rates, legal)
         return cls(*given)
@@ -147,7 +144,7 @@ def perceive(m, here, truth):
     return step
 
 
-def write_lambda(m, step):
+def lambda_of_source(m, step):
     """λ_t into `memory.lambda_t`: one number for all reward components, or one each."""
     out = m.memory.lambda_t
     if m.rule.per_component:
@@ -161,6 +158,9 @@ def write_lambda(m, step):
         for i in range(out.size):
             if step.previous >= 0 and not in_unit(out[i]):  # the first step of an episode has no λ
                 m.watch[0] |= NO_LAMBDA
+
+
+write_lambda = slot("source", "write_lambda", lambda_of_source)
 
 
 def credit(m, here, step):
@@ -243,7 +243,7 @@ def transition_of(division, here, paid, next_action, previous):
     """The transition of an Arrival; its reward is the one that came, or the array that `divide` fills."""
     reward = paid if division is None else division.reward
     return Transition(
-        here.state, here.action, reward, here.next_state, here.components, here.percept, next_action, previous
+        here.state, here.action, reward, here.next_state, here.components, here.percept, next_action, previous, here.ended
     )
 
 
@@ -364,6 +364,11 @@ def step_after_lambda(address, state, action, next_state, percept, ended, given,
     m = read(address)
     here = _arrival(m, state, action, next_state, percept, ended, given)
     return credit(m, here, step_of(m, here, next_action, None))
+
+
+def known_step(m, here, next_action):
+    """The Step of `step_before_lambda`, for a source that is plain Python."""
+    return step_of(m, _arrival(m, *here), next_action, None)
 
 
 def select(address, state, acting):

@@ -1,0 +1,32 @@
+"""Linking: kernels with open names become compiled programs, which Python calls with one address.
+
+| file | what it holds |
+|---|---|
+| `link` | `slot`, `kernel`, `link`: copies of kernels with their open names bound, compiled |
+| `cache` | where compiled programs are kept on disk, and what the screen says meanwhile |
+| `arrays` | the arrays of NamedTuples: declared, made, enlarged, read by one address |
+| `pcg` | NumPy's PCG64 inside a kernel |
+| `program` | the entries for one combination of parts and types |
+
+Kernels are plain Python functions of arrays, numbers and NamedTuples of those; they never allocate. Set
+`NUMBA_DISABLE_JIT=1` to run them as such, `CHUNKED_TD_BOUNDSCHECK=1` to compile programs that check every index.
+"""
+
+# ruff: noqa: F401 (this is the front door: names are imported from here)
+from chunked_td._link.arrays import (
+    Layout,
+    Packed,
+    at,
+    check_layout,
+    enlarged,
+    layouts,
+    reader,
+    stacked,
+    static,
+    tuple_class,
+    word_at,
+    zeros,
+)
+from chunked_td._link.link import COMPILED, REQUIRED, compiled, is_kernel, kernel, link, natural, plain, slot
+from chunked_td._link.pcg import Counted, PlanningStream, Stream, uniform
+from chunked_td._link.program import Program
