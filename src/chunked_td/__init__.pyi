@@ -1,13 +1,12 @@
 """The public names, for editors and type checkers. `__init__.py` reads this list and loads a name on first use."""
+from chunked_td._link import kernel as kernel
 
-from chunked_td._numba import kernel as kernel
 from chunked_td.analysis.fixed_points import fixed_point as fixed_point
 from chunked_td.comparison import Comparison as Comparison
 from chunked_td.comparison import compare as compare
 from chunked_td.envs.compiled import dynamics_of as dynamics_of
 from chunked_td.envs.table import TransitionTable as TransitionTable
 from chunked_td.features import Features as Features
-from chunked_td.features import FourierBasis as FourierBasis
 from chunked_td.features import OwnFeatures as OwnFeatures
 from chunked_td.features import TileCoding as TileCoding
 from chunked_td.indexing import Codebook as Codebook
@@ -23,24 +22,15 @@ from chunked_td.lambdas.expected import ExpectedLambda as ExpectedLambda
 from chunked_td.lambdas.factored import FactoredLambda as FactoredLambda
 from chunked_td.lambdas.forward import ForwardLambda as ForwardLambda
 from chunked_td.lambdas.greedy import GreedyLambda as GreedyLambda
-from chunked_td.lambdas.junction import JunctionLambda as JunctionLambda
-from chunked_td.lambdas.likelihood import LikelihoodLambda as LikelihoodLambda
-from chunked_td.lambdas.maturity import LinearMature as LinearMature
-from chunked_td.lambdas.maturity import Mature as Mature
 from chunked_td.lambdas.meta_gradient import MetaGradientLambda as MetaGradientLambda
-from chunked_td.lambdas.signal import SignalLambda as SignalLambda
 from chunked_td.lambdas.value import ValueLambda as ValueLambda
-from chunked_td.lambdas.variance import VarianceLambda as VarianceLambda
 from chunked_td.lambdas.visit import VisitLambda as VisitLambda
 from chunked_td.lambdas.watkins import WatkinsLambda as WatkinsLambda
-from chunked_td.learners.expected_traces import ExpectedTraces as ExpectedTraces
 from chunked_td.learners.exploration import CountBonus as CountBonus
 from chunked_td.learners.exploration import Exploration as Exploration
 from chunked_td.learners.exploration import GivenPolicy as GivenPolicy
-from chunked_td.learners.exploration import Softmax as Softmax
 from chunked_td.learners.learned_components import LearnedComponents as LearnedComponents
 from chunked_td.learners.learner import Learner as Learner
-from chunked_td.learners.least_squares import LeastSquares as LeastSquares
 from chunked_td.learners.lineage import Lineage as Lineage
 from chunked_td.learners.logged import Recorder as Recorder
 from chunked_td.learners.loop import History as History
@@ -63,8 +53,6 @@ from chunked_td.learners.planning.certainty_equivalence import CertaintyEquivale
 from chunked_td.learners.planning.dyna import Dyna as Dyna
 from chunked_td.learners.planning.expected_error import ExpectedError as ExpectedError
 from chunked_td.learners.planning.prioritised_sweeping import PrioritisedSweeping as PrioritisedSweeping
-from chunked_td.learners.planning.replay import Replay as Replay
-from chunked_td.learners.planning.smoothed_reward import SmoothedReward as SmoothedReward
 from chunked_td.learners.saving import load as load
 from chunked_td.learners.schedule import Schedule as Schedule
 from chunked_td.learners.schedule import linear as linear
@@ -76,10 +64,6 @@ from chunked_td.learners.sutton_singh import TDNOverN as TDNOverN
 from chunked_td.learners.sutton_singh import TDOneOverN as TDOneOverN
 from chunked_td.models import Model as Model
 from chunked_td.models import TableModel as TableModel
-from chunked_td.models.errors import CorruptedModel as CorruptedModel
-from chunked_td.models.errors import ModelError as ModelError
-from chunked_td.models.errors import PermutedModel as PermutedModel
-from chunked_td.models.errors import StaleModel as StaleModel
 from chunked_td.models.neural.online import NeuralModel as NeuralModel
 from chunked_td.returns import chunked_targets as chunked_targets
 from chunked_td.returns import discounted_returns as discounted_returns

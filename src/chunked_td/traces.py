@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._link import enlarged, kernel, natural, slot, zeros
+from chunked_td._link import enlarged, kernel, natural, zeros
 
 LIMIT = 1.0e100
 """The largest update, |α δ_t| or |α u_t|, that counts as learning.

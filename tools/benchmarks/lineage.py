@@ -20,7 +20,6 @@ ARMS = {
     "lineage, single steps": {"lambda_source": 1.0, "view": ctd.Lineage(counts="steps")},
     "luck": {"lambda_source": 0.95, "view": "traces", "reward_source": ctd.ExpectedError(0.5)},
     "lineage + luck": {"lambda_source": 1.0, "view": "lineage", "reward_source": ctd.ExpectedError(0.5)},
-    "mature": {"lambda_source": ctd.Mature(0.95), "view": "traces"},
 }
 
 

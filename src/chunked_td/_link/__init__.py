@@ -4,7 +4,8 @@
 |---|---|
 | `link` | `slot`, `kernel`, `link`: copies of kernels with their open names bound, compiled |
 | `cache` | where compiled programs are kept on disk, and what the screen says meanwhile |
-| `arrays` | the arrays of NamedTuples: declared, made, enlarged, read by one address |
+| `arrays` | the arrays of NamedTuples: declared, made, enlarged, laid side by side |
+| `trees` | a tree of NamedTuples by one address |
 | `pcg` | NumPy's PCG64 inside a kernel |
 | `program` | the entries for one combination of parts and types |
 
@@ -13,20 +14,8 @@ Kernels are plain Python functions of arrays, numbers and NamedTuples of those; 
 """
 
 # ruff: noqa: F401 (this is the front door: names are imported from here)
-from chunked_td._link.arrays import (
-    Layout,
-    Packed,
-    at,
-    check_layout,
-    enlarged,
-    layouts,
-    reader,
-    stacked,
-    static,
-    tuple_class,
-    word_at,
-    zeros,
-)
+from chunked_td._link.arrays import Layout, at, check_layout, enlarged, layouts, stacked, zeros
 from chunked_td._link.link import COMPILED, REQUIRED, compiled, is_kernel, kernel, link, natural, plain, slot
 from chunked_td._link.pcg import Counted, PlanningStream, Stream, uniform
 from chunked_td._link.program import Program
+from chunked_td._link.trees import Packed, reader, static, tuple_class, word_at

@@ -38,10 +38,16 @@ import llvmlite
 import numba
 import numpy as np
 from numba.core import types as nb
+from numba.core.compiler import Compiler
 from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numba.extending import lower_builtin, type_callable
 
 from chunked_td._link.cache import CONFIG, NOTICE, caching_here, seal
+
+try:
+    from chunked_td._link import inner
+except (ImportError, AttributeError):  # a name that Numba does not promise to keep is gone
+    inner: Any = None
 
 BOUNDSCHECK = os.environ.get("CHUNKED_TD_BOUNDSCHECK") == "1"
 """Whether programs check every index, and raise IndexError; slow, for tests."""
@@ -53,8 +59,8 @@ try:
     numba.njit(**OPTIONS)(lambda: None)
 except Exception:  # a switch that Numba does not promise to keep
     del OPTIONS["_nrt"]
-_INNER = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-_OWN = [Path(__file__), Path(__file__).with_name("arrays.py")]
+_INNER: Any = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_OWN = [Path(__file__).with_name(name) for name in ("link.py", "inner.py", "trees.py")]
 _VERSIONS = (
     f"{sys.version_info[:2]} {np.__version__} {numba.__version__} {llvmlite.__version__} {OPTIONS} "
     f"{hashlib.sha256(b''.join(path.read_bytes() for path in sorted(_OWN))).hexdigest()}"
@@ -115,7 +121,7 @@ else:
 
 def plain(value: Any) -> Any:
     """The Python function of a kernel."""
-    return getattr(value, "__func__", value)
+    return value.__func__ if isinstance(value, staticmethod) else value
 
 
 def is_kernel(value: Any) -> bool:
@@ -271,6 +277,14 @@ def _is_told_by_name(value: Any) -> bool:
     )
 
 
+def _pipeline(name: str) -> Callable[..., Any]:
+    """The compiler of entries or of inner kernels; it is chosen when something has to be compiled."""
+    return lambda *arguments: (getattr(inner, name) if inner and inner.works() else Compiler)(*arguments)
+
+
+_INNER["pipeline_class"], _ENTRY = _pipeline("Inner"), {"pipeline_class": _pipeline("Entry")}
+
+
 def link(
     entry: Callable[..., Any],
     parts: Mapping[str, Any],
@@ -339,7 +353,7 @@ def _compiled(function: Any, key: str, signature: Any, kept: bool) -> Any:
     gc.disable()  # the many small objects that this leaves are not searched for garbage
     try:
         with NOTICE.compiling(name), caching_here():
-            program = numba.njit(cache=kept, **OPTIONS)(function)
+            program = numba.njit(cache=kept, **OPTIONS, **_ENTRY)(function)
             if kept:
                 seal(program)
             if signature is not None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numba.core.types as nb
 
-from chunked_td._link.arrays import read_plain, reader
 from chunked_td._link.link import COMPILED, link
 from chunked_td._link.pcg import Pcg64, PlainPcg64
+from chunked_td._link.trees import local_reader, read_plain, reader
 
 
 class Program:
@@ -30,7 +30,7 @@ class Program:
             text, read = reader(tree)
             self.form, self.names = text, {"arrays.read": read}
             if sizes is not None:
-                local, read_local = reader(tree, sizes, local=True)
+                local, read_local = local_reader(tree, sizes)
                 self.form += local
                 self.names["arrays.read_local"] = read_local
         else:

@@ -39,7 +39,7 @@ class AdaptiveLambda(LambdaSource):
     least_weight: float = 0.0
 
     arrays = MOMENTS
-    after_episode = add_returns
+    after_episode = kernel(add_returns)
     mixes = True  # B(x) may have the policy in it
     checks: ClassVar = {"standard_errors": check_not_negative, "least_weight": check_unit}
 

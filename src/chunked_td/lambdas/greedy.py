@@ -35,7 +35,7 @@ class GreedyLambda(LambdaSource):
     least_weight: float = 0.0
 
     arrays = MOMENTS
-    after_episode = add_returns
+    after_episode = kernel(add_returns)
     mixes = True  # B(x) may have the policy in it
     checks: ClassVar = {"least_weight": check_unit}
 

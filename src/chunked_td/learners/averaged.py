@@ -38,7 +38,7 @@ class AveragedTrace(NamedTuple):
     entries: Trace
     number: Annotated[np.ndarray, "float64[rows]"]  # visits
 
-    clear, grown, end = clear_in_python, grown_rows, clear_entries
+    clear, grown, end = clear_in_python, grown_rows, kernel(clear_entries)
 
     @kernel
     def update(trace, agent, step, row, step_size, ended):

@@ -4,11 +4,11 @@ Bootstrapping from V(x) helps a row r by what others have brought to x; what r i
 already. C(r, x) counts the arrivals at x that are the first since r's latest visit in the episode, n(x) all arrivals,
 starts of episodes included, the present one too. The value that x had at first counts as `prior` arrivals.
 
-    g_k(r) = 1 − (1 − I(x_k)) (1 − λ_k C(r, x_k) / (n(x_k) + prior))
+    g_k(r) = λ_k C(r, x_k) / (n(x_k) + prior)
     e_t(r) = γ^(t − t_r) min_{t_r < k ≤ t} g_k(r),   e_t(row_t) = 1
     Q ← Q + α δ_t e_t
 
-where t_r is r's latest visit and λ_k any λ source; 1 gives the shares alone. I = 0 unless the source is `Mature`.
+where t_r is r's latest visit and λ_k any λ source; 1 gives the shares alone.
 Weights depend on the past only, so that the fixed point is the true value where λ_k is that of a state. A state that
 only r leads to is passed as a λ-return passes it; where many rows meet, each bootstraps.
 
@@ -84,7 +84,7 @@ class LineageTrace(NamedTuple):
     zero: bool  # whether nothing passes a return
     steps: bool  # whether C counts single steps
 
-    clear, grown, end = clear_in_python, grown_rows, clear_entries
+    clear, grown, end = clear_in_python, grown_rows, kernel(clear_entries)
 
     def with_room(self, steps: int) -> LineageTrace:
         """The same traces with room for the pairs of this many more steps."""

@@ -33,7 +33,7 @@ class DutchTrace(NamedTuple):
     entries: Trace
     old: Annotated[np.ndarray, "float64[d]"]  # the value of the row of time t, before the update at t − 1
 
-    clear, grown, end = clear_in_python, grown_rows, clear_entries
+    clear, grown, end = clear_in_python, grown_rows, kernel(clear_entries)
 
     @kernel
     def update(trace, agent, step, row, step_size, ended):

@@ -172,7 +172,7 @@ class ForwardCounts(NamedTuple):
     counts: Counts
     latest: Annotated[np.ndarray, "int64[one]"]  # the pair of the transition observed last
 
-    has_room = _has_room
+    has_room = kernel(_has_room)
 
     @kernel
     def observe(model, step, counting):
@@ -258,7 +258,7 @@ class PartCounts(NamedTuple):
     latest: Annotated[np.ndarray, "int64[d]"]  # the pairs of the transition observed last
     value: Annotated[np.ndarray, "int64[d]"]  # what each part came to be
 
-    has_room = _has_room
+    has_room = kernel(_has_room)
 
     @kernel
     def observe(model, step, counting):
@@ -317,7 +317,7 @@ class BackwardCounts(NamedTuple):
 
     counts: Counts
 
-    has_room = _has_room
+    has_room = kernel(_has_room)
 
     @kernel
     def observe(model, step, counting):

@@ -33,7 +33,7 @@ class GivenNumbers(NamedTuple):
     numbers: Annotated[np.ndarray, "float32[m]"]
     whole: int
 
-    mixture = expected_mixture = _number
+    mixture = expected_mixture = kernel(_number)
 
     @kernel
     def chance(step, action, part):

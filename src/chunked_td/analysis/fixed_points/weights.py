@@ -36,16 +36,12 @@ def places_for(source: LambdaSource | LambdaFunction, problem: Problem) -> Place
     """Where a λ that depends on the way has to be followed; None if it depends on the transition alone."""
     if not isinstance(source, LambdaSource):
         return None
-    if hasattr(type(source), "recall"):
-        return Places.after_ways(problem)
     if Needs.PREDECESSORS in source.needs_with(problem.bootstrap):
         return Places.after_pairs(problem, actions=problem.bootstrap == SARSA)
     return None
 
 
-_lambda_of, _recall = slot("source", "lambda_t"), slot("source", "recall", None)
-
-
+_lambda_of = slot("source", "lambda_t")
 read = slot("arrays", "read")
 
 
@@ -68,7 +64,7 @@ class Asked(NamedTuple):
     policy: Annotated[np.ndarray, "float64[N, A]"]  # N = S + 1: the last row is scratch
     epsilon: float
     unknown: Annotated[np.ndarray, "float64[d]"]  # stands for the reward and the TD error
-    steps: Annotated[np.ndarray, "int64[n, 7]"]  # s, a, x, next a, previous pair, whether s was left before, node
+    steps: Annotated[np.ndarray, "int64[n, 6]"]  # s, a, x, next a, previous pair, node
     out: Annotated[np.ndarray, "float64[n, d]"]  # written
 
 
@@ -79,7 +75,7 @@ def fill_lambda(address):
     for j in range(out.shape[0]):
         here = asked.steps[j]
         s, x = here[0], here[2]
-        asked.model.node[0] = here[6]
+        asked.model.node[0] = here[5]
         transition = Transition(
             state=s,
             action=here[1],
@@ -95,7 +91,6 @@ def fill_lambda(address):
         step = make_step(
             transition, policies, unknown, scratch, asked.epsilon, rule, asked.tables, asked.model, None
         )
-        _recall(asked.source, step, here[5] != 0)
         for i in range(out.shape[1]):
             out[j, i] = _lambda_of(asked.source, step, i if rule.per_component else 0)
     return 0
@@ -130,7 +125,7 @@ def lambdas_of(
     for steps in (chain.going, chain.cut):
         place, out = steps.node // A, np.zeros((steps.node.size, d))
         columns = (steps.state, steps.action, steps.next_state, steps.next_action)
-        columns += (chain.places.previous[place], chain.places.left[place], steps.node)
+        columns += (chain.places.previous[place], steps.node)
         listed = np.stack(columns, axis=1).astype(np.int64)
         asked = Packed(Asked(form, rule, tables, model, policy, epsilon, unknown, listed, out))
         parts = {"source": type(source), "model": LimitModel}

@@ -64,8 +64,8 @@ class AccumulatedCharge(NamedTuple):
 
     n_actions = 2  # two at time 0, one afterwards
     n_rewards = 1  # a scalar reward
-    reset = begin_at_zero  # at time 0 without charge
-    miss = not_first_action  # gives the bonus away
+    reset = kernel(begin_at_zero)  # at time 0 without charge
+    miss = kernel(not_first_action)  # gives the bonus away
 
     @property
     def draws(self) -> int:

@@ -41,8 +41,8 @@ class ChainAndSplit(NamedTuple):
         return (self.horizon + 2 + self.width,)
 
     n_rewards = 1  # a scalar reward
-    reset = begin_at_zero
-    miss = not_first_action  # leaves the chain aside
+    reset = kernel(begin_at_zero)
+    miss = kernel(not_first_action)  # leaves the chain aside
     draws = 1  # the split takes one number
 
     @kernel

@@ -54,7 +54,7 @@ class KeyToDoor(NamedTuple):
         return (2,) * (self.distractors + 3) + (self.horizon + 1,)
 
     n_actions = 2  # pick key (0) and unlock (1)
-    reset = begin_at_zero  # at time 0 with everything off
+    reset = kernel(begin_at_zero)  # at time 0 with everything off
 
     @property
     def n_rewards(self) -> int:

@@ -41,7 +41,7 @@ class SkewedSplit(NamedTuple):
 
     n_actions = 1  # one action everywhere
     n_rewards = 1  # a scalar reward
-    reset = begin_at_zero
+    reset = kernel(begin_at_zero)
     draws = 1  # the branch takes one number
 
     @property

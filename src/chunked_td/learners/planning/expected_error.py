@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from chunked_td._checks import check_not_negative, check_unit
-from chunked_td._link import kernel, slot
+from chunked_td._link import kernel
 from chunked_td._settings import KernelSettings
 from chunked_td.learners.planning.backups import expected_backup
+
 
 @dataclass(frozen=True, repr=False)
 class ExpectedError(KernelSettings):
