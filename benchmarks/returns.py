@@ -1,8 +1,8 @@
 """Returns with a λ per step, in every backend, against other libraries' functions that can take one.
 
-    python tools/benchmarks/returns.py            # all shapes; on a CUDA device too, where JAX or Torch finds one
-    python tools/benchmarks/returns.py --quick    # small shapes
-    python tools/benchmarks/returns.py --no-cpu   # on a GPU alone
+    python -m benchmarks.returns            # all shapes; on a CUDA device too, where JAX or Torch finds one
+    python -m benchmarks.returns --quick    # small shapes
+    python -m benchmarks.returns --no-cpu   # on a GPU alone
 
 Needs numpy, numba, jax and this package; PyTorch, rlax, TorchRL and Stable-Baselines3 take part where they are
 installed. Programs take turns, the fastest turn counts, and each line ends in a program's time divided by ours (above
@@ -25,8 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 SHAPES = [(128, 16), (2048, 8), (128, 2048), (2048, 128), (2048, 1024), (2048, 8192)]
 QUICK = [(128, 16), (256, 64)]

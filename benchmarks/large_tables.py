@@ -1,7 +1,7 @@
 """Large tables: memory and time of ten million states, and of a million observations that get ids on first sight.
 
-    python tools/benchmarks/large_tables.py            # all, each part in a process of its own; needs about 4 GB
-    python tools/benchmarks/large_tables.py --quick    # a hundredth of the states
+    python -m benchmarks.large_tables            # all, each part in a process of its own; needs about 4 GB
+    python -m benchmarks.large_tables --quick    # a hundredth of the states
 
 Prints, for every part: what the process held in memory at most (beyond the imports), and the processor time that it
 took to make, to train for a while, to save and to load the learner; and the size of the file.

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from timing import Row
+from benchmarks.timing import Row
 
 SCRIPT = """
 import gymnasium as gym

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from c_rivals import NOTICE, library, prepared
+from benchmarks.c_rivals import NOTICE, library, prepared
+from benchmarks.timing import Row, at_most, fastest
 from chunked_td.traces import backward_pass
-from timing import Row, at_most, fastest
 
 
 def episode(components: int, length: int, rows: int = 20_000):

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 
 import chunked_td as ctd
-from python_rivals import DictSarsa
-from timing import Row, at_least, at_most, fastest
+from benchmarks.python_rivals import DictSarsa
+from benchmarks.timing import Row, at_least, at_most, fastest
 
 SIDE = 71  # a frozen lake of 71 × 71 = 5,041 states
 

@@ -8,15 +8,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from c_rivals import NOTICE, Rival, library
+from benchmarks.c_rivals import NOTICE, Rival, library
+from benchmarks.python_rivals import dense_sarsa
+from benchmarks.timing import Row, at_least, at_most, fastest
 from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, KeyToDoor
 from chunked_td.lambdas.base import MODEL
 from chunked_td.lambdas.constant import ConstantLambda
 from chunked_td.lambdas.factored import FactoredLambda
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.simulation import Run, simulate
-from python_rivals import dense_sarsa
-from timing import Row, at_least, at_most, fastest
 
 KINDS = {
     "accumulated_charge": (AccumulatedCharge.make, "sarsa", ConstantLambda(0.9), "Accumulated-Charge, SARSA(0.9)"),

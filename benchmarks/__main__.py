@@ -1,7 +1,8 @@
-"""What `chunked-td bench` runs: benchmarks as a table of ratios, and as build/bench.json."""
+"""`python -m benchmarks [NAME ...] [--quick]`: benchmarks as a table of ratios, and as build/bench.json."""
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import os
@@ -14,9 +15,9 @@ from typing import Any
 
 from chunked_td._durations import timing_text
 
-NAMES = ("agent_step", "backward_pass", "fused", "start_up")
+NAMES = ("agent_step", "backward_pass", "fused", "sweep", "start_up")
 """Benchmarks that need a CPU only, in order."""
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 
 def run(only: Sequence[str], quick: bool, out: Path = ROOT / "build") -> int:
@@ -36,7 +37,7 @@ def run(only: Sequence[str], quick: bool, out: Path = ROOT / "build") -> int:
     print(f"{'':<40} {'ours':>10} {'rival':>10} {'ratio':>9} {'target':>8}")
     records = []
     for name in only or NAMES:
-        for row in importlib.import_module(name).measure(quick):
+        for row in importlib.import_module(f"benchmarks.{name}").measure(quick):
             print(_line(row), flush=True)
             records.append({"benchmark": name, **row.as_dict()})
     out.mkdir(exist_ok=True)
@@ -52,3 +53,16 @@ def _line(row: Any) -> str:
     verdict = {None: "", True: "met", False: "MISSED"}[row.holds]
     times = " ".join(f"{'' if value is None else timing_text(value):>10}" for value in (row.ours, row.rival))
     return f"{row.name:<40} {times} {ratio:>9} {row.target:>8} {verdict:<6} {row.note}"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure speed, as ratios.")
+    parser.add_argument("only", nargs="*", metavar="NAME", help=f"out of {', '.join(NAMES)}; all by default")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes")
+    given = parser.parse_args(words)
+    return run(given.only, given.quick)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

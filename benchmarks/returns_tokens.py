@@ -1,9 +1,9 @@
 """Advantages and value targets of masked batches of tokens, [B, T], against what trainers of language models use.
 
-    python tools/benchmarks/returns_tokens.py            # all shapes; on a CUDA device too, where one is found
-    python tools/benchmarks/returns_tokens.py --quick
-    python tools/benchmarks/returns_tokens.py --no-cpu   # on a GPU alone
-    python tools/benchmarks/returns_tokens.py --host     # what Torch's calls for a GPU do in Python, without a GPU
+    python -m benchmarks.returns_tokens            # all shapes; on a CUDA device too, where one is found
+    python -m benchmarks.returns_tokens --quick
+    python -m benchmarks.returns_tokens --no-cpu   # on a GPU alone
+    python -m benchmarks.returns_tokens --host     # what Torch's calls for a GPU do in Python, without a GPU
 
 Needs this package, numpy and numba. JAX, PyTorch, verl, OpenRLHF (its file is read, not imported), TorchRL and rlax
 take part where they are installed. Ours has a mask and two λ: 0.95 for the policy, 1 for the critic. The last word of a
@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from returns import SUM, Program, measure, optional
+from benchmarks.returns import SUM, Program, measure, optional
 
 SHAPES = [(16, 128), (8, 2048), (2048, 128), (256, 1024), (128, 2048), (1024, 2048), (8192, 2048)]
 QUICK = [(16, 128), (64, 256)]
