@@ -66,7 +66,7 @@ wheel: $(EXTRA)
 	UV_PYTHON_DOWNLOADS=never $(BIN)/python tools/check_wheel.py
 
 bench: $(READY)
-	$(BIN)/chunked-td bench
+	$(BIN)/python -m benchmarks
 
 clean:
 	rm -rf build dist site .pytest_cache .ruff_cache .hypothesis

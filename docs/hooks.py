@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the READMEs of the studies and their figures."""
-    pages = [ROOT / "studies" / "README.md", *sorted(ROOT.glob("studies/*/*.md"))]
+    pages = [*sorted(ROOT.glob("studies/*.md")), *sorted(ROOT.glob("studies/*/*.md"))]
     for path in [*pages, *sorted(ROOT.glob("studies/*/figures/*.svg"))]:
         files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
     return files

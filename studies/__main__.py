@@ -10,10 +10,12 @@ from typing import Any
 
 import tyro
 
+from chunked_td._files import write_atomically
 from studies.runner import data, pages
 from studies.runner.criteria import judged
 
 REPORT = Path("runs/studies.html")
+PAPER = data.HERE / "paper.md"
 
 
 def list_() -> None:
@@ -81,16 +83,21 @@ def report(ids: tyro.conf.Positional[tuple[str, ...]] = (), quick: bool = False,
         print(*filter(None, (headline(studies[name], table) for name, table in tables.items())), sep="\n")
         return
     tables = {name: data.stored(study) for name, study in studies.items()}
+    paper = {PAPER: PAPER.read_text("utf-8")} if PAPER.exists() and not ids else {}
+    filled = pages.fill(paper, {"claims": pages.of_the_paper(studies, tables)}) if paper else {}
     stale = [
         name
         for name, study in studies.items()
         if check and any(len(set(each)) > 1 for each in pages.pages_of(study, tables[name]).values())
     ]
+    stale += [PAPER.stem] if check and filled != paper else []
     if stale:
         sys.exit(f"not what runs.parquet says: {', '.join(stale)}; write the pages with: python -m studies report")
     if not check:
         for name, study in studies.items():
             pages.write_page(study, tables[name])
+        for path, text in filled.items():
+            write_atomically(path, text.encode())
         pages.write_report(REPORT, studies, tables, "Stored runs.")
         print(f"pages: {', '.join(studies)}; report: {REPORT}")
 

@@ -24,7 +24,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-TOY_NETWORKS = ("compression", "deep", "models")
+TOY_NETWORKS = ("models", "networks", "history_compression")
 """Folders whose networks take longer to compile than to train."""
 
 
@@ -55,7 +55,7 @@ def optimised_by_jax(on):
 
 @pytest.fixture(autouse=True, scope="module")
 def compile_quickly(request):
-    """Leave out the dearest passes of JAX's compiler; the guide's pages and the lab's tests run what is used."""
+    """Leave out the dearest passes of JAX's compiler; the guide's pages and the studies' tests run what is used."""
     with optimised_by_jax(False) if request.path.parent.name in TOY_NETWORKS else contextlib.nullcontext():
         yield
 

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import chunked_td as ctd
-from chunked_td.cli.bench import Bench
+from benchmarks import __main__ as bench
+from benchmarks import agent_step, c_rivals, fused, sweep
+from benchmarks import backward_pass as backward_benchmark
+from benchmarks.python_rivals import DictSarsa, dense_sarsa
 from chunked_td.traces import backward_pass
-
-FOLDER = Path(__file__).parents[1] / "tools" / "benchmarks"
-sys.path.insert(0, str(FOLDER))
-
-import agent_step  # noqa: E402
-import backward_pass as backward_benchmark  # noqa: E402
-import bench  # noqa: E402
-import c_rivals  # noqa: E402
-import fused  # noqa: E402
-from python_rivals import DictSarsa, dense_sarsa  # noqa: E402
 
 needs_c = pytest.mark.skipif(c_rivals.library() is None, reason=c_rivals.NOTICE)
 
@@ -83,30 +72,18 @@ def test_sarsa_with_dictionaries_gives_the_same_values_up_to_rounding(lambda_):
     assert np.count_nonzero(expected) > 50
 
 
-def test_bench_refuses_an_unknown_name(capsys):
-    assert Bench(("fuzed",), quick=True).run() == 2
+def test_an_unknown_benchmark_is_refused(capsys):
+    assert bench.main(["fuzed", "--quick"]) == 2
     message = capsys.readouterr().err
     assert all(name in message for name in ("fuzed", *bench.NAMES))
 
 
-def test_bench_without_the_repository_says_where_the_benchmarks_are(capsys, monkeypatch):
-    monkeypatch.setattr("chunked_td.cli.bench._folder", lambda: None)
-    assert Bench().run() == 1
-    assert "source repository" in capsys.readouterr().err
+def test_the_sweep_makes_the_runs_of_the_loop():
+    assert sweep.swept(100, 1) == sweep.loop(100, 1) == 6
 
 
 @needs_c
-def test_bench_prints_ratios_and_writes_them_down(capsys, tmp_path):
+def test_ratios_are_printed_and_written_down(capsys, tmp_path):
     assert bench.run(("backward_pass",), True, tmp_path) == 0
     assert "backward pass, 8 component(s)" in capsys.readouterr().out
     assert '"benchmark": "backward_pass"' in (tmp_path / "bench.json").read_text()
-
-
-def test_the_page_on_planning_has_the_numbers_that_were_printed():
-    numbers = re.compile(r"\d\.\d{3,4}")
-    printed = (FOLDER / "model_errors.txt").read_text(encoding="utf-8").splitlines()
-    page = (FOLDER.parents[1] / "docs/guide/planning.md").read_text(encoding="utf-8").splitlines()
-    there = [[float(x) for x in numbers.findall(line)] for line in printed if len(numbers.findall(line)) == 6]
-    here = [[float(x) for x in numbers.findall(line)] for line in page if len(numbers.findall(line)) == 6]
-    assert len(there) == 16
-    np.testing.assert_allclose(here, there, rtol=0, atol=0.000501)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
-from pathlib import Path
+import time
 
 import polars as pl
 import pytest
 
 from chunked_td import __version__, cli, load
+from chunked_td._interrupt import is_behind
 from chunked_td.cli import COMMANDS
 from chunked_td.cli._shared import folder_name
 from chunked_td.envs.by_name import make_environment
@@ -136,7 +138,6 @@ def test_a_saved_agent_is_explained_beside_copies_of_itself(tmp_path, capsys):
         (["train", "FrozenLake-v1", "--episodes", "0"], "--episodes must be a whole number from 1"),
         (["compare", "FrozenLake-v1", "--seeds", "0"], "--seeds must be a whole number from 1"),
         (["compare", "FrozenLake-v1", "--max-steps", "0"], "--max-steps must be a whole number from 1"),
-        (["claims", "nowhere"], "nowhere"),
     ],
 )
 def test_wrong_input_is_a_sentence_and_an_exit_code(arguments, message, tmp_path, monkeypatch, capsys):
@@ -179,15 +180,6 @@ def test_a_closed_or_ascii_output_and_a_loop_of_links_are_no_traceback(tmp_path)
         assert code == 0 or "loop of symbolic links" in done.stderr
 
 
-def test_an_experiment_in_a_folder_from_run_to_claims(tmp_path, capsys):
-    folder = str(Path(__file__).parents[1] / "docs" / "examples" / "even_split")
-    assert run("reproduce", folder, "--profile", "smoke", "--out", str(tmp_path)) == 0
-    assert 'id="claim-even-unbiased"' in (tmp_path / "report.html").read_text(encoding="utf-8")
-    capsys.readouterr()
-    assert run("claims", str(tmp_path), "--experiments", folder) == 0
-    assert "With equal chances the paper's λ is unbiased" in capsys.readouterr().out
-
-
 def test_the_package_is_a_command():
     done = subprocess.run([sys.executable, "-m", "chunked_td", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == __version__
@@ -212,6 +204,41 @@ print("loaded")
 def test_an_interrupt_while_the_command_loads_is_one_line():
     done = subprocess.run([sys.executable, "-c", LOADING], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+COMMAND = """
+from chunked_td import cli
+
+def ready(restore=cli.restore):
+    restore()
+    print("ready", flush=True)
+
+cli.restore = ready
+cli.main()
+"""
+"""The command, which tells when Ctrl-C begins to raise KeyboardInterrupt."""
+
+
+@pytest.mark.parametrize("delay", [0, 0.05, 0.4, 1.2])  # any will do: wherever it falls, there is no traceback
+def test_an_interrupt_ends_in_a_sentence(tmp_path, delay):
+    script = tmp_path / "chunked-td"
+    script.write_text(COMMAND)
+    command = [sys.executable, script, "explain", "FrozenLake-v1", "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=300)
+    assert process.returncode in (0, 130), said
+    assert "Traceback" not in said
+
+
+def test_an_interrupt_that_python_turned_into_another_error_is_one():
+    """Python 3.11 raises RuntimeError from the KeyboardInterrupt that comes while a class is made."""
+    turned = RuntimeError("Error calling __set_name__")
+    turned.__cause__ = KeyboardInterrupt()
+    assert is_behind(turned)
+    assert not is_behind(RuntimeError("something else"))
 
 
 @pytest.mark.parametrize("words", [("--help",), ("train", "--help")])
@@ -288,12 +315,3 @@ def test_the_help_of_the_program_names_its_commands(capsys):
 
 def test_folder_names_are_safe():
     assert folder_name("pkg:Ns/Env-v0", "X", 1) == "pkg_Ns_Env-v0-X-1"
-
-
-def asked(*arguments):
-    """`reproduce` as the command line asks for it."""
-    import tyro
-
-    from chunked_td.cli.reproduce import Reproduce
-
-    return tyro.cli(Reproduce, args=list(arguments))

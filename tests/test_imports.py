@@ -16,17 +16,14 @@ COMFORTS = [
     "tyro",
     "rich",
     "matplotlib",
-    "plotly",
     "torch",
     "ray",
     "pandas",
     "pyarrow",
-    "jinja2",
-    "filelock",
     "joblib",
 ]
 NUMERICS = ["jax", "equinox", "optax", "scipy"]
-OUTER_ROOMS = ("lab", "__main__", "cli", "comparison", "sweeps", "_sources")
+OUTER_ROOMS = ("__main__", "cli", "comparison", "sweeps", "_sources")
 # Loaded by those who have the library.
 OPTIONAL = (
     "chunked_td.returns._torch",

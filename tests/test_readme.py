@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
-FOLDERS = ("start", "guide", "experiments")
+FOLDERS = ("start", "guide")
 DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "docs" / "index.md",
@@ -32,14 +32,12 @@ def blocks(document: Path):
 
 
 PLAIN = {"NUMBA_DISABLE_JIT": "1", "MPLBACKEND": "agg"}
-UNCOMPILED = ("choosing.md", "credit-registered.md", "lambda-sources.md", "models.md", "planning.md", "rivals.md")
+UNCOMPILED = ("choosing.md", "lambda-sources.md", "models.md", "planning.md", "rivals.md")
 """Pages that show many kinds of learners for a few episodes: compiling them takes longer than running them plainly."""
 
 
 def run_blocks(document: Path) -> None:
     namespace = {"__name__": "__main__"}
-    if document.parent.name == "experiments":  # what was registered stands as it was written, without what comes before
-        exec("import gymnasium, chunked_td as ctd\nenv, alpha = gymnasium.make('FrozenLake-v1'), 0.1", namespace)
     for line, code in blocks(document):
         # Blank lines in front, so that a traceback shows the document's own line numbers.
         exec(compile("\n" * line + code, str(document), "exec"), namespace)
@@ -105,18 +103,3 @@ def test_the_readme_is_short_and_shows_code():
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_page_is_long(document):
     assert len(document.read_text(encoding="utf-8").split()) <= 1_500
-
-
-TABLE = re.compile(r"<!-- table: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
-
-
-PAGES_WITH_TABLES = [page for page in DOCUMENTS if "<!-- table: " in page.read_text(encoding="utf-8")]
-
-
-@pytest.mark.parametrize("page", PAGES_WITH_TABLES, ids=lambda path: path.name)
-def test_tables_in_pages_are_those_of_the_results(page):
-    text = page.read_text(encoding="utf-8")
-    found = TABLE.findall(text)
-    assert len(found) == text.count("<!-- table: ")
-    for path, text in found:
-        assert text.strip() == (ROOT / path).read_text(encoding="utf-8").strip(), f"run docs/fill_tables.py: {path}"

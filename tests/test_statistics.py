@@ -108,6 +108,18 @@ def test_bootstrap_interval_covers_as_often_as_it_says():
     assert 0.914 < coverage < 0.958
 
 
+def test_bootstrap_intervals_agree_with_scipy():
+    """Both are percentile intervals of the mean from 2,000 resamples; ends differ by resampling noise only."""
+    values = np.random.default_rng(1).gamma(2.0, size=(30, 4))
+    mean, low, high = st.mean_and_interval(values)
+    rng = np.random.default_rng(2)
+    theirs = stats.bootstrap((values,), np.mean, n_resamples=2_000, method="percentile", rng=rng).confidence_interval
+    width = theirs.high - theirs.low
+    assert np.allclose(mean, values.mean(axis=0))
+    assert np.all(np.abs(low - theirs.low) < 0.1 * width)
+    assert np.all(np.abs(high - theirs.high) < 0.1 * width)
+
+
 def test_bootstrap_interval_edge_cases():
     scores = np.array([[4.0, 4.0, 4.0], [1.0, NAN, NAN], [NAN, NAN, NAN]])
     for part in st.mean_and_interval(scores.T):

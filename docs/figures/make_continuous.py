@@ -1,12 +1,13 @@
-"""Draw docs/figures/continuous.png: linear values on MountainCar, λ along an episode, and learning curves; and a table.
+"""Draw docs/figures/continuous.png: linear values on MountainCar, λ along an episode, learning curves; print a table.
 
-Run: python docs/figures/make_continuous.py            # from results/compare/mountain-car.parquet and mountain-car.npz
+Run: python docs/figures/make_continuous.py            # from mountain-car.parquet and mountain-car.npz beside it
      python docs/figures/make_continuous.py --train    # makes mountain-car.npz anew, some ten seconds
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import polars as pl
 
 from chunked_td.statistics import mean_and_interval
 
-FOLDER = Path(__file__).parents[2] / "results" / "compare"
+FOLDER = Path(__file__).parent
 SHOWN = {"λ = 0": "0.7", "λ = 0.95": "0.2", "Calibrated likelihood": "#0072B2", "Value variance": "#D55E00"}
 
 
@@ -51,7 +52,7 @@ def train() -> None:
 
 
 def draw() -> None:
-    """Both panels, and the table of all arms."""
+    """Draw both panels."""
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -65,35 +66,40 @@ def draw() -> None:
     dots = left.scatter(*stored["seen"].T, c=stored["lambdas"], cmap="plasma", s=14, vmin=0, vmax=1)
     figure.colorbar(dots, ax=left, label="λ")
     left.set(xlabel="position", ylabel="velocity", title="Values, and λ along one episode")
-    runs = pl.read_parquet(FOLDER / "mountain-car.parquet").filter(pl.col("chosen"))
-    lines = {}
-    for (source,), rows in runs.sort("seed", "episode").group_by("lambda_source"):
-        episodes = rows["episode"].unique().sort().to_numpy()
-        curves = rows["mean_return"].to_numpy().reshape(-1, len(episodes))
-        mean, interval = mean_and_interval(curves)
+    for source, episodes, curves, _ in arms():
         if source in SHOWN:
+            mean, interval = mean_and_interval(curves)
             right.fill_between(episodes, interval.low, interval.high, color=SHOWN[source], alpha=0.2, lw=0)
             right.plot(episodes, mean, color=SHOWN[source], label=source)
-        score, (low, high) = _of_runs(curves, episodes)
-        sizes = " and ".join(f"{size:g}" for size in rows["step_size"].unique().sort())
-        lines[score] = f"| {source} | {sizes} | {score:.1f} ({low:.1f} to {high:.1f}) |".replace("-", "−")
-    head = ["| λ | α | mean return (95 %) |", "| --- | --- | --- |"]
-    text = "\n".join([*head, *(lines[score] for score in sorted(lines, reverse=True))]) + "\n"
-    (FOLDER / "mountain-car.md").write_text(text, encoding="utf-8")
     right.set(xlabel="episode", ylabel="return", title="SARSA(λ), 10 seeds, 95 % intervals")
     right.legend(frameon=False)
     right.spines[["top", "right"]].set_visible(False)
     figure.savefig(Path(__file__).with_name("continuous.png"), dpi=110, metadata={"Software": None})
 
 
-def _of_runs(curves: np.ndarray, episodes: np.ndarray) -> tuple[float, tuple[float, float]]:
-    """Mean return of all training episodes over runs, and its interval."""
-    scores = (curves * np.diff(episodes, prepend=0)).sum(1) / episodes[-1]
-    mean, interval = mean_and_interval(scores)
-    return float(mean), (float(interval.low), float(interval.high))
+def arms() -> Iterator[tuple[str, np.ndarray, np.ndarray, list[float]]]:
+    """λ source, checkpoints, mean returns by run and checkpoint, and the step sizes that cross-fitting chose."""
+    runs = pl.read_parquet(FOLDER / "mountain-car.parquet").filter(pl.col("chosen")).sort("seed", "episode")
+    for (source,), rows in runs.group_by("lambda_source", maintain_order=True):
+        episodes = rows["episode"].unique().sort().to_numpy()
+        curves = rows["mean_return"].to_numpy().reshape(-1, len(episodes))
+        yield str(source), episodes, curves, rows["step_size"].unique().sort().to_list()
+
+
+def table() -> str:
+    """Mean return of all training episodes over runs, with its interval, best first."""
+    lines = {}
+    for source, episodes, curves, sizes in arms():
+        mean, low, high = mean_and_interval((curves * np.diff(episodes, prepend=0)).sum(1) / episodes[-1])
+        chosen = " and ".join(f"{size:g}" for size in sizes)
+        text = f"| {source} | {chosen} | {mean:.1f} ({low:.1f} to {high:.1f}) |".replace("-", "−")
+        lines[float(mean)] = text
+    head = ["| λ | α | mean return (95 %) |", "| --- | --- | --- |"]
+    return "\n".join([*head, *(lines[score] for score in sorted(lines, reverse=True))])
 
 
 if __name__ == "__main__":
     if "--train" in sys.argv[1:]:
         train()
     draw()
+    print(table())

@@ -9,22 +9,13 @@ import contextlib
 import errno
 import io
 import os
-import re
 import stat
 import uuid
 from pathlib import Path
 from typing import Any
 
 UNFINISHED = ".unfinished"
-"""Suffix of temporary files. `unfinished` tells whether a file is one of ours."""
-
-_LEFTOVER = re.compile(rf"(.+)\.[0-9a-f]{{8}}{re.escape(UNFINISHED)}")
-
-
-def unfinished(name: str) -> str | None:
-    """The file that a temporary file of `write_atomically` was to become; None if the name is not of that form."""
-    found = _LEFTOVER.fullmatch(name)
-    return found[1] if found else None
+"""Suffix of temporary files."""
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
@@ -77,37 +68,25 @@ def _sync_folder(path: Path) -> None:
         os.close(handle)
 
 
-def read_regular(path: str | Path, *, links: bool = True) -> bytes:
+def read_regular(path: str | Path) -> bytes:
     """The content of a regular file, without ever waiting for one.
 
-    Args:
-      links: whether the path itself may be a symbolic link.
     Raises:
-      ValueError: if it is something else: a directory, a FIFO, a device, a link where none may be.
+      ValueError: if it is something else: a directory, a FIFO, a device.
       OSError: if it cannot be read.
     """
-    handle = open_regular(path, os.O_RDONLY, links=links)
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     try:
-        with os.fdopen(handle, "rb", closefd=False) as file:
-            return file.read()
-    finally:
-        os.close(handle)
-
-
-def open_regular(path: str | Path, flags: int, *, links: bool) -> int:
-    """Open a file if it is a regular one; ValueError if it is something else. With O_CREAT, a new one will do."""
-    flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    try:
-        handle = os.open(path, flags | (0 if links else getattr(os, "O_NOFOLLOW", 0)), 0o644)
+        handle = os.open(path, flags)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
             raise _not_regular(path, os.lstat(path).st_mode) from error
         raise
-    mode = os.fstat(handle).st_mode
-    if not stat.S_ISREG(mode):
-        os.close(handle)
-        raise _not_regular(path, mode)
-    return handle
+    with os.fdopen(handle, "rb") as file:
+        mode = os.fstat(handle).st_mode
+        if not stat.S_ISREG(mode):
+            raise _not_regular(path, mode)
+        return file.read()
 
 
 _KINDS = {
@@ -123,23 +102,6 @@ _KINDS = {
 def _not_regular(path: str | Path, mode: int) -> ValueError:
     kind = _KINDS.get(stat.S_IFMT(mode), "something else")
     return ValueError(f"{path} must be a regular file, got {kind}")
-
-
-def check_regular(path: str | Path) -> Path:
-    """Return `path` if it is a regular file or nothing yet; ValueError for anything else, links too."""
-    with contextlib.suppress(FileNotFoundError):
-        mode = os.lstat(path).st_mode
-        if not stat.S_ISREG(mode):
-            raise _not_regular(path, mode)
-    return Path(path)
-
-
-def check_inside(folder: str | Path, path: str | Path) -> Path:
-    """Return `path` if it lies in `folder` once every link is followed; otherwise raise ValueError."""
-    real = os.path.realpath(folder)
-    if os.path.commonpath((real, os.path.realpath(path))) != real:
-        raise ValueError(f"{path} lies outside {folder}")
-    return Path(path)
 
 
 def plain(value: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 EXTRAS = {
     "jax": ("jax", "jaxlib", "equinox", "optax"),
-    "lab": ("tyro", "polars", "matplotlib", "plotly", "jinja2", "rich", "filelock", "scipy", "joblib"),
+    "lab": ("tyro", "polars", "matplotlib", "rich", "scipy", "joblib"),
     "torch": ("torch",),
     "sb3": ("stable_baselines3",),
     "ray": ("ray",),

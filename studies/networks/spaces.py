@@ -228,14 +228,6 @@ def read_space(space: Any) -> Space:
     )
 
 
-def read_inputs(space: Any) -> Space | Unbounded:
-    """As `read_space`, for sources that need no codes: a Box of one dimension may have infinite bounds."""
-    bounds = None if isinstance(space, Space) else _bounds(space)
-    if bounds is not None and len(shape_of(space)) == 1 and not _has_bounds(*bounds).all():
-        return Unbounded(*(tuple(bound.tolist()) for bound in bounds))
-    return read_space(space)
-
-
 def _bounds(space: Any) -> tuple[np.ndarray, np.ndarray] | None:
     """float64, least and greatest numbers of a Box; None for other spaces."""
     low, high = getattr(space, "low", None), getattr(space, "high", None)

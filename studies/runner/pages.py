@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import itertools
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -13,7 +15,7 @@ from matplotlib.figure import Figure
 
 from chunked_td._files import write_atomically
 from studies.runner import data
-from studies.runner.criteria import Judged, judged
+from studies.runner.criteria import HOLDS, Claim, Judged, judged
 from studies.runner.plots import house_style, svg
 from studies.runner.text import markdown
 
@@ -47,6 +49,28 @@ def verdicts(claims: Sequence[Judged]) -> str:
     """The table of claims with criterion, verdict and numbers."""
     rows = [(f"{c.claim} ({c.source})", c.criterion, c.verdict.status, evidence(c, claims)) for c in claims]
     return markdown(("claim", "criterion", "verdict", "numbers"), rows)
+
+
+def of_the_paper(studies: Mapping[str, ModuleType], tables: Mapping[str, Any]) -> str:
+    """The paper's claims as the runs judge them: how many hold, and a table of all."""
+    rows, counts = [], Counter()
+    for name, study in studies.items():
+        if not any(map(is_of_the_paper, study.CLAIMS)):
+            continue
+        found, title = judged(study.CLAIMS, tables[name]), data.title(study).partition(" (")[0].partition(":")[0]
+        for claim in itertools.compress(found, map(is_of_the_paper, study.CLAIMS)):
+            against = [each for each in found if each.name in claim.controls and each.verdict.status != HOLDS]
+            status = "; our control: ".join([claim.verdict.status, *(each.verdict.status for each in against)])
+            counts[status] += 1
+            rows.append((f"[{title}]({name}/README.md)", claim.claim, claim.source, status))
+    lines = [f"- {status}: {count}" for status, count in counts.most_common()]
+    table = markdown(("study", "claim", "where", "verdict"), rows)
+    return "\n".join([f"The paper's {len(rows)} claims by verdict:", "", *lines, "", table])
+
+
+def is_of_the_paper(claim: Claim) -> bool:
+    """Whether a claim is the paper's, not ours."""
+    return not vars(claim).get("source", "ours").startswith("ours")
 
 
 def texts_of(study: ModuleType, table: Any, claims: Sequence[Judged] | None = None) -> dict[str, str]:

@@ -47,11 +47,6 @@ def step_size_text(step_size: float, base: float = 0.1) -> str:
     return f"{base:g} × 2{str(round(np.log2(step_size / base))).translate(SUPERSCRIPTS)}"
 
 
-def list_text(names: Sequence[str]) -> str:
-    """A list in words: "A, B and C"."""
-    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1] if names else ""
-
-
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """A Markdown table."""
     lines = [columns, ("---",) * len(columns), *rows]

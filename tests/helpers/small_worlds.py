@@ -11,13 +11,13 @@ import numpy as np
 import optax
 
 from chunked_td.envs.dynamics import AccumulatedCharge, KeyToDoor
-from chunked_td.lab.studies.accumulated_charge.protocol import network_config as charge_network
-from chunked_td.lab.studies.key_to_door.protocol import network_config as door_network
 from chunked_td.lambdas.on_device import Reading
 from chunked_td.models.neural import networks
 from chunked_td.models.neural.networks import CategoricalNetwork
 from chunked_td.models.neural.world import World, model_seed
 from chunked_td.simulation.networks import PRECISION
+from studies.accumulated_charge.network import network_config as charge_network
+from studies.key_to_door.network import network_config as door_network
 
 LENGTH = 8
 CHARGE_DYNAMICS = AccumulatedCharge.make(horizon=LENGTH, points=2)
@@ -28,7 +28,7 @@ DOOR = dataclasses.replace(door_network(DOOR_DYNAMICS.nvec, 2), hidden=(8, 8), *
 
 
 def small_world(config, seeds, **settings):
-    """A world in the arrangement that the lab uses."""
+    """A world in the arrangement that the studies use."""
     reading = Reading(settings.pop("reading", "sarsa"), settings.pop("expected", False))
     world = World(config, seeds, LENGTH, **{"reading": reading, "precision": PRECISION, **settings})
     world.compile()

@@ -45,7 +45,7 @@ def true_chances(fleet, dynamics):
 
 
 def planted(monkeypatch, dynamics, learner, source, epsilon, *, shift=0):
-    """The fleet after a run of the lab in which the true dynamics answer in place of the networks."""
+    """The fleet after a run in which the true dynamics answer in place of the networks."""
     fleets = []
 
     class Truth:

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chunked_td.lab.studies.accumulated_charge.protocol import network_config as charge_network
-from chunked_td.lab.studies.key_to_door.protocol import network_config as door_network
 from chunked_td.models.neural import replay
+from studies.accumulated_charge.network import network_config as charge_network
+from studies.key_to_door.network import network_config as door_network
 
 
 def naive_ring(numbers, capacity):

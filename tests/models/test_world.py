@@ -26,7 +26,7 @@ def taken(p, episodes, run):
 @pytest.mark.parametrize(
     ("config", "settings"),
     [(CHARGE, {}), (dataclasses.replace(CHARGE, train_every=8), {"staged": False})],
-    ids=["as-in-the-lab", "every-8-at-once"],
+    ids=["as-in-the-studies", "every-8-at-once"],
 )
 def test_program_equals_the_online_loop(config, settings):
     """Six episodes: past the first training step and past the point where the ring is full."""

@@ -34,6 +34,31 @@ def shortened(arms, episodes):
     return {arm: settings | {"episodes": episodes} for arm, settings in arms.items()}
 
 
+def test_step_sizes_arms_and_best_scores_are_the_papers():
+    sizes = [chain.STEP_SIZES, charge.STEP_SIZES, door.SIZES, door.STEP_SIZES["c-factored"]]
+    exponents = [tuple(np.round(np.log2(np.array(each) / 0.1)).astype(int).tolist()) for each in sizes]
+    charges = (3, 2, 1, 0, -1, -2, -3, -4, -6, -8, -10, -12)
+    assert exponents == [tuple(range(-2, -14, -1)), charges, tuple(range(2, -10, -1)), tuple(range(2, -4, -1))]
+    assert [len(set(study.LABELS) - set(study.OURS)) for study in (chain, charge)] == [3, 13]
+    assert len(set(door.LABELS) - set(door.ORACLE)) == 7
+    assert chain.CHECKPOINTS[-1] == 1_000_000
+    assert chain.EARLY in chain.CHECKPOINTS
+    _, common = charge.settings(False, charge.EPISODES)
+    assert np.sum(common["epsilon"] / 2) == pytest.approx(charge.BEST)
+    epsilon = door.settings(door.EPISODES)["epsilon"]
+    assert np.sum(1 - (1 - epsilon / 2) ** 2) == pytest.approx(door.BEST, abs=0.5)
+    for study in (chain, door):
+        assert all(study.results(data.stored(study)).arms[arm].of_size(number.step_size).size
+                   for arm, number in study.PAPER.items())  # fmt: skip
+
+
+def test_a_shorter_run_is_explored_as_the_beginning_of_a_longer_one():
+    for settings in (door.settings, lambda episodes: charge.settings(False, episodes)[1]):
+        short, long = settings(700), settings(2_000)
+        np.testing.assert_array_equal(short["epsilon"], long["epsilon"][:700])
+        assert set(short["record_at"]) <= set(long["record_at"])
+
+
 def test_chain_and_split_replays_stored_rows():
     assert same_rows(chain, short(chain.run, shortened(chain.ARMS, 3_000), chain.STEP_SIZES[::4])) == 90
 

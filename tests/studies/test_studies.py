@@ -82,6 +82,14 @@ def test_the_page_shows_figures_that_are_drawn(study, table):
     assert shown <= drawn
 
 
+def test_the_page_on_the_paper_says_what_the_runs_say():
+    studies = {name: study for name, study in STUDIES.items() if any(map(pages.is_of_the_paper, study.CLAIMS))}
+    text = pages.of_the_paper(studies, {name: data.stored(study) for name, study in studies.items()})
+    page = {data.HERE / "paper.md": (data.HERE / "paper.md").read_text("utf-8")}
+    assert pages.fill(page, {"claims": text}) == page
+    assert "The paper's 16 claims by verdict:" in text
+
+
 def test_every_row_is_known_by_its_key(study):
     table = pl.read_parquet(data.folder(study) / "runs.parquet", columns=list(study.KEY))
     assert not table.is_duplicated().any()

@@ -1,23 +1,24 @@
-"""The command `chunked-td`: reproduce, report, train, compare, explain, claims, bench.
+"""The command `chunked-td`: train, compare, explain.
 
 One file per command. Imports stay inside the commands, so that each starts quickly, and so that an interrupt during an
 import ends like any other.
-Exit codes: 0 done, 1 something failed, 2 usage, 3 run directory unusable, 4 writing failed, 130 interrupted.
+Exit codes: 0 done, 1 something failed, 2 usage, 4 writing failed, 130 interrupted.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import gc
 import inspect
 import io
 import os
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 from chunked_td._interrupt import is_behind, restore
 
-COMMANDS = ("reproduce", "report", "claims", "train", "compare", "explain", "bench")
+COMMANDS = ("train", "compare", "explain")
 """Each is a class of the same name in its own file."""
 
 _HELP = """usage: chunked-td COMMAND [OPTIONS]
@@ -58,15 +59,21 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         print(f"error: {message}", file=sys.stderr)
         code = 1
-    from chunked_td.lab.errors import leave
-
     leave(code)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process now with this exit code; after an interrupt also while compiled code is busy in other threads."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if code == 130:
+        gc.collect()  # a pool of processes gives back its semaphores, which would be reported as leaked otherwise
+        os._exit(code)
+    sys.exit(code)
 
 
 def _run(arguments: list[str] | None) -> int:
     """Run the command; errors that the user can act on become a message and an exit code."""
-    from chunked_td.lab.errors import LabError
-
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == ["--version"]:
         from chunked_td import __version__
@@ -90,9 +97,6 @@ def _run(arguments: list[str] | None) -> int:
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, ValueError) else 4
-    except LabError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.code
 
 
 def _refuse_unknown_options(kind: Any, words: list[str]) -> None:

@@ -1,9 +1,9 @@
-"""The options that commands share: the environment, how to explore it, where batches run."""
+"""The options that commands share: the environment and how to explore it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -17,27 +17,8 @@ POINTS = tyro.conf.arg(metavar="EPISODE=VALUE ...")
 NAMED = tyro.conf.arg(metavar="MODULE:NAME ...")
 
 if TYPE_CHECKING:
-    from chunked_td.lab.running.reproduce import RunOptions
     from chunked_td.learners.exploration import Exploration
     from chunked_td.learners.schedule import Schedule
-
-
-@dataclass(frozen=True, kw_only=True)
-class EngineOptions:
-    """Where batches run."""
-
-    engine: Literal["local", "ray"] = "local"
-    """Where batches run."""
-    address: str | None = None
-    """Ray cluster to connect to; by default one is started here."""
-    threads: int | None = None
-    """Threads; default: one per core. Results do not depend on it."""
-
-    def how(self) -> RunOptions:
-        """The same for the lab."""
-        from chunked_td.lab.running.reproduce import RunOptions
-
-        return RunOptions(self.engine, self.address, self.threads)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Returns of JAX arrays: pure functions of arrays, for `jit`, `vmap`, `scan` and `grad`.
 
 The linear recursion is run step by step on the CPU, where an associative scan takes 3 to 8 times as long
-(`tools/benchmarks/RETURNS.md`). On other devices it is an associative scan in log₂(T) rounds: on a GPU, where a step
+(`benchmarks/RETURNS.md`). On other devices it is an associative scan in log₂(T) rounds: on a GPU, where a step
 costs a launch, the serial scan takes 45 to 625 times as long. On an NVIDIA GPU, with many columns and where no gradient
 is asked for, a kernel of our own (`_pallas`) passes over memory once.
 """

@@ -4,7 +4,7 @@ Tensors in the CPU's memory go through the compiled loops of the NumPy backend, 
 through a kernel of our own (`_triton`). On other devices, under `torch.compile`, and where a gradient is asked for, the
 linear recursion is done by doubling, in log₂(T) rounds of whole tensors: a loop over steps in Python costs several
 calls per step, and the closed form with cumulative products divides by zero wherever γλ = 0. Measurements are in
-`tools/benchmarks/RETURNS.md`.
+`benchmarks/RETURNS.md`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Speed, memory and overhead, measured: `python -m benchmarks`."""

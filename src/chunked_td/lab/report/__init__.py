@@ -1,1 +1,0 @@
-"""From numbers to figures for print, interactive plots and the report page."""

@@ -1,1 +1,0 @@
-"""From stored rows to numbers: statistics, step-size selection, tables, claims."""

@@ -1,1 +1,0 @@
-"""From protocols to stored runs: planning, batches, engines, progress, remote hosts."""

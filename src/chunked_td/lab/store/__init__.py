@@ -1,1 +1,0 @@
-"""Run directories: batches on disk, manifest, log, provenance, import."""

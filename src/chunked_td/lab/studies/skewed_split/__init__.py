@@ -1,1 +1,0 @@
-"""Skewed split, ours: the smallest problem in which the paper's λ converges to the wrong value."""
