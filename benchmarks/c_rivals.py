@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from chunked_td.learners.core import STEP_SIZE
 from chunked_td.simulation import Run
 
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC")
@@ -51,7 +52,7 @@ def _as_c(value: Any) -> Any:
 
 
 class Rival:
-    """A run in C, with the random numbers of `run` drawn ahead and tables of its own.
+    """A run in C, with the random numbers of `run` and tables of its own.
 
     Args:
       run: ours, before its first episode.
@@ -69,16 +70,13 @@ class Rival:
         self.table, self.mask = np.zeros((slots, 2), np.int64), slots - 1
         T, d = run.env.horizon, self.values.shape[1]
         self.rows, self.delta, self.lambda_ = np.zeros(T, np.int64), np.zeros((T, d)), np.zeros((T, d))
-        self.uniforms = []
-        for draws, need in zip(run.draws[:2], run.room[:2], strict=True):
-            stream = draws.reserve(min(need, 2 * T) * episodes + need)
-            self.uniforms.append(stream.block[stream.position[0] :].copy())
+        self.streams = [draws.stream.words.copy() for draws in run.draws[:2]]
 
     def play(self) -> int:
         """Play all episodes; returns the regretful ones."""
         env, run = self.run.env, self.run
-        rest = (*self.uniforms, self.episodes, float(run.epsilons[0]))
-        learning = (run.agent.rule.discount, run.step_size)
+        rest = (*self.streams, self.episodes, float(run.epsilons[0]))
+        learning = (run.agent.rule.discount, float(run.work["rates"][STEP_SIZE]))
         counting = (self.table, self.mask, self.totals, self.rows, self.delta, self.lambda_)
         if self.kind == "accumulated_charge":
             numbers = (env.horizon, env.success, env.bonus, env.slope, env.cdf, env.guide, env.charging)

@@ -49,7 +49,7 @@ def stopwatch(play: Callable[[], object], steps: Callable[[], int], clock=time.p
 
 
 def against_c(kind: str, episodes: int, turns: int) -> Row:
-    """Same environment, same random numbers drawn ahead, same table of values; values equal to the last bit."""
+    """Same environment, same random numbers, same table of values; values equal to the last bit."""
     ours, theirs = [], []
     make_run(kind, 1).play_to(1)
     for _ in range(turns):
@@ -73,7 +73,7 @@ def against_numpy(quick: bool) -> Row:
 
     def dense() -> int:
         run = make_run("accumulated_charge", few)
-        streams = [draws.reserve(5_000) for draws in run.draws[:2]]
+        streams = [draws.stream for draws in run.draws[:2]]
         return dense_sarsa(run.env, *streams, few, 0.1, 0.9, 1.0, 0.1)[1]
 
     note = "dense traces in NumPy"

@@ -7,6 +7,8 @@ from collections import defaultdict
 
 import numpy as np
 
+from chunked_td.seeding import uniform
+
 
 class DictSarsa:
     """SARSA(λ) with dictionaries: every step walks over every trace. Traces that fall to zero are removed."""
@@ -65,9 +67,7 @@ def dense_sarsa(env, draws, policy_draws, episodes: int, epsilon: float, lambda_
         values = q[s, :legal]
         greedy = values == values.max()
         policy = epsilon / legal + (1.0 - epsilon) * greedy / greedy.sum()
-        u = policy_draws.block[policy_draws.position[0]]
-        policy_draws.position[0] += 1
-        return min(int(np.searchsorted(np.cumsum(policy), u, side="right")), legal - 1)
+        return min(int(np.searchsorted(np.cumsum(policy), uniform(policy_draws), side="right")), legal - 1)
 
     for _ in range(episodes):
         e = np.zeros_like(q)

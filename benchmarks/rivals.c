@@ -31,6 +31,19 @@ void backward_pass(double *values, const int64_t *rows, double *restrict delta, 
     }
 }
 
+/* ---- NumPy's PCG64: the next number of Generator.random() */
+
+static inline double uniform(uint64_t *words) {
+    unsigned __int128 state = ((unsigned __int128)words[0] << 64) | words[1];
+    unsigned __int128 more = ((unsigned __int128)words[2] << 64) | words[3];
+    unsigned __int128 factor = ((unsigned __int128)0x2360ED051FC65DA4u << 64) | 0x4385DF649FCCF645u;
+    state = state * factor + more;
+    uint64_t high = (uint64_t)(state >> 64), low = (uint64_t)state, x = high ^ low, turn = high >> 58;
+    words[0] = high;
+    words[1] = low;
+    return (double)(((x >> turn) | (x << ((64 - turn) & 63))) >> 11) * (1.0 / 9007199254740992.0);
+}
+
 /* ---- ε-greedy choice among the first `legal` actions; takes one uniform number */
 
 static int64_t choose(const double *q, int64_t legal, double epsilon, double u, double *policy) {
@@ -56,19 +69,19 @@ static int64_t choose(const double *q, int64_t legal, double epsilon, double u, 
 
 int64_t accumulated_charge(double *values, int64_t horizon, double success, double bonus, double slope,
                            const double *cdf, const int64_t *guide, const uint8_t *charging,
-                           const double *env_uniforms, const double *policy_uniforms, int64_t episodes,
+                           uint64_t *env, uint64_t *chooser, int64_t episodes,
                            double epsilon, double lambda, double discount, double alpha, int64_t *rows,
                            double *delta) {
     int64_t misses = 0, times = horizon + 1;
     double policy[2];
     for (int64_t episode = 0; episode < episodes; episode++) {
-        int64_t first = 0, charge = 0, row = choose(values, 2, epsilon, *policy_uniforms++, policy);
+        int64_t first = 0, charge = 0, row = choose(values, 2, epsilon, uniform(chooser), policy);
         misses += row != 0;
         for (int64_t t = 0; t < horizon; t++) {
             if (t == 0) {
                 first = 1 - row;
             } else if (charging[t]) {
-                double u = *env_uniforms++;
+                double u = uniform(env);
                 int64_t gain = guide[(int64_t)(u * 256)];
                 while (u >= cdf[gain]) gain++;
                 charge += gain;
@@ -114,13 +127,13 @@ static Slot *slot(Slot *table, int64_t mask, int64_t origin, int64_t target) {
 /* ---- Chain-and-Split, Chunked SARSA with counts (Alg. 2) */
 
 int64_t chain_and_split(double *values, int64_t horizon, int64_t actions, int64_t width, double chain_reward,
-                        const double *leaf_rewards, const double *env_uniforms, const double *policy_uniforms,
+                        const double *leaf_rewards, uint64_t *env, uint64_t *chooser,
                         int64_t episodes, double epsilon, double discount, double alpha, Slot *table, int64_t mask,
                         int64_t *totals, int64_t *rows, double *delta, double *lambda) {
     int64_t misses = 0;
     double policy[64];
     for (int64_t episode = 0; episode < episodes; episode++) {
-        int64_t row = choose(values, actions, epsilon, *policy_uniforms++, policy), length = 0, ended = 0;
+        int64_t row = choose(values, actions, epsilon, uniform(chooser), policy), length = 0, ended = 0;
         misses += row != 0;
         for (int64_t s = 0; !ended;) {
             double reward = 0.0;
@@ -132,7 +145,7 @@ int64_t chain_and_split(double *values, int64_t horizon, int64_t actions, int64_
                 ended = next == horizon;
                 if (ended) reward = chain_reward;
             } else {
-                int64_t leaf = (int64_t)(*env_uniforms++ * width);
+                int64_t leaf = (int64_t)(uniform(env) * width);
                 next = horizon + 2 + leaf;
                 reward = leaf_rewards[leaf];
                 ended = 1;
@@ -160,7 +173,7 @@ static int64_t act(const double *q, int64_t d, double epsilon, double u, double 
 }
 
 int64_t key_to_door(double *values, int64_t horizon, int64_t coins, const double *weights,
-                    const double *env_uniforms, const double *policy_uniforms, int64_t episodes, double epsilon,
+                    uint64_t *env, uint64_t *chooser, int64_t episodes, double epsilon,
                     double discount, double alpha, Slot *table, int64_t mask, int64_t *totals, int64_t *rows,
                     double *delta, double *lambda) {
     int64_t misses = 0, d = coins + 4, times = horizon + 1;
@@ -168,12 +181,12 @@ int64_t key_to_door(double *values, int64_t horizon, int64_t coins, const double
     double r[40], policy[2], next_policy[2];
     for (int64_t episode = 0; episode < episodes; episode++) {
         memset(x, 0, sizeof x);
-        int64_t s = 0, a = act(values, d, epsilon, *policy_uniforms++, policy);
+        int64_t s = 0, a = act(values, d, epsilon, uniform(chooser), policy);
         for (int64_t t = 0; t < horizon; t++) {
             int64_t row = 2 * s + a, ended = t + 1 == horizon, a2 = 0;
             if (t == 0 && a == 0) x[0] = 1;
             x[1] = t + 1 == horizon - 1;
-            int64_t bits = t + 1 < horizon - 1 ? (int64_t)(*env_uniforms++ * (double)(1 << coins)) : 0;
+            int64_t bits = t + 1 < horizon - 1 ? (int64_t)(uniform(env) * (double)(1 << coins)) : 0;
             for (int64_t i = 0; i < coins; i++) x[2 + i] = (bits >> i) & 1;
             x[coins + 2] = ended && a == 1 && x[0] == 1;
             x[coins + 3] = t + 1;
@@ -181,7 +194,7 @@ int64_t key_to_door(double *values, int64_t horizon, int64_t coins, const double
             for (int64_t i = 0; i < coins + 3; i++) s2 = 2 * s2 + x[i];
             s2 = s2 * times + t + 1;
             for (int64_t i = 0; i < d; i++) r[i] = x[i] * weights[i];
-            if (!ended) a2 = act(values + 2 * s2 * d, d, epsilon, *policy_uniforms++, next_policy);
+            if (!ended) a2 = act(values + 2 * s2 * d, d, epsilon, uniform(chooser), next_policy);
             totals[row]++;
             for (int64_t i = 0; i < d; i++) {
                 slot(table, mask, row * d + i, x[i])->number++;

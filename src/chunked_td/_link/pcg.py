@@ -15,6 +15,10 @@ _MASK, _FACTOR = (1 << 64) - 1, 0x2360ED051FC65DA44385DF649FCCF645
 _UNIT = 1.0 / (1 << 53)
 
 
+WORDS = 5
+"""Numbers in a stream."""
+
+
 class Stream(NamedTuple):
     """A stream of uniform numbers."""
 

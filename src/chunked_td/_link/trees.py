@@ -93,11 +93,11 @@ def tuple_class(name: str, fields: tuple[str, ...]) -> Any:
 
 
 class Field(NamedTuple):
-    """A field of a tree: its type, where its numbers begin in the tree's table, and the number itself if static."""
+    """A field of a tree: its type, where its numbers begin in the tree's table, and what of it the compiler knows."""
 
     kind: Any
     place: int
-    number: int = 0
+    known: Any  # of a number the number, or None; of an array its shape, −1 for lengths that are read
 
 
 class Tree(nb.Type):
@@ -135,7 +135,7 @@ class _Fields(AttributeTemplate):
 @lower_getattr_generic(Tree)
 def _field(context: Any, builder: Any, tree: Any, table: Any, name: str) -> Any:
     """The value of a field."""
-    kind, place, number = tree.tree_fields[name]
+    kind, place, known = tree.tree_fields[name]
 
     def word(k: int, of: Any = None) -> Any:
         where = builder.gep(table, [context.get_constant(nb.intp, place + k)])
@@ -147,15 +147,16 @@ def _field(context: Any, builder: Any, tree: Any, table: Any, name: str) -> Any:
     if isinstance(kind, Tree):
         return builder.gep(table, [context.get_constant(nb.intp, place)])
     if isinstance(kind, nb.Array):
-        data = builder.inttoptr(word(0), context.get_data_type(kind.dtype).as_pointer())
-        return _array(context, builder, kind, data, [word(k + 1) for k in range(kind.ndim)])
+        data = word(0, context.get_data_type(kind.dtype).as_pointer())
+        shape = [word(k + 1) if n < 0 else context.get_constant(nb.intp, n) for k, n in enumerate(known)]
+        return _array(context, builder, kind, data, shape)
     if kind is nb.none:
         return context.get_dummy_value()
     if kind is nb.float64:
         return word(0, context.get_value_type(nb.float64))
     if kind is nb.boolean:
         return builder.icmp_signed("!=", word(0), context.get_constant(nb.intp, 0))
-    return word(0) if number is None else context.get_constant(nb.int64, number)
+    return word(0) if known is None else context.get_constant(nb.int64, known)
 
 
 def _array(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any]) -> Any:
@@ -169,27 +170,46 @@ def _array(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any]) -
     return array._getvalue()
 
 
-def _type_of(value: Any, lasting: bool) -> tuple[Any, str]:
-    """The type of a value, and its text."""
-    if hasattr(value, "_fields"):
-        fields, texts, place = {}, [], 0
-        for name, one in zip(value._fields, value, strict=True):
-            kind, text = _type_of(one, lasting)
-            fields[name] = Field(kind, place, int(one) if isinstance(one, static) else None)  # type: ignore[arg-type]
-            texts.append(f"{name}={text}")
-            place += len(_numbers(one))
-        text = f"{type(value).__name__}({', '.join(texts)})" + ("" if lasting else "*")
-        return _tree_type(text, tuple(fields.items()), lasting), text
+def _tree_of(tree: Any, sizes: Mapping[str, int] | None) -> tuple[Tree, str]:
+    """The type of a tree, and its text. With `sizes` it is one on the stack."""
+    fields, texts, place = {}, [], 0
+    declared = layouts(type(tree)) if type(tree).__module__ != "builtins" else {}
+    for name, value in zip(tree._fields, tree, strict=True):
+        known = None
+        if hasattr(value, "_fields"):
+            inside = {} if name == "env" and sizes is not None else sizes  # the dynamics' own arrays stay where they are
+            kind, text = _tree_of(value, inside)
+        elif isinstance(value, np.ndarray):
+            kind = nb.Array(from_dtype(value.dtype), value.ndim, "C")
+            known = _known_shape(value, getattr(declared.get(name), "dims", ()), sizes)
+            text = f"{value.dtype}{list(known)}"
+        elif isinstance(value, static):
+            kind, known, text = nb.int64, int(value), repr(int(value))
+        else:
+            kind = _type_of(value)
+            text = str(kind)
+        fields[name] = Field(kind, place, known)
+        texts.append(f"{name}={text}")
+        place += len(_numbers(value))
+    text = f"{type(tree).__name__}({', '.join(texts)})" + ("" if sizes is None else "*")
+    return _tree_type(text, tuple(fields.items()), sizes is None), text
+
+
+def _type_of(value: Any) -> Any:
+    """The type of a number, or of None."""
     if value is None:
-        return nb.none, "None"
-    if isinstance(value, np.ndarray):
-        kind = nb.Array(from_dtype(value.dtype), value.ndim, "C")
-        return kind, f"{value.dtype}[{value.ndim}]"
-    if isinstance(value, static):
-        return nb.int64, repr(int(value))
+        return nb.none
     if isinstance(value, (bool, np.bool_)):
-        return nb.boolean, "bool"
-    return (nb.int64, "int") if isinstance(value, (int, np.integer)) else (nb.float64, "float")
+        return nb.boolean
+    return nb.int64 if isinstance(value, (int, np.integer)) else nb.float64
+
+
+def _known_shape(value: np.ndarray, dims: tuple[str, ...], sizes: Mapping[str, int] | None) -> tuple[int, ...]:
+    """The lengths of an array that the compiler knows, −1 for others: those of one on the stack, or the last."""
+    if sizes is None or value.ndim == 0:
+        return (-1,) * value.ndim
+    last = sizes.get(dims[-1], -1) if dims else -1
+    return (-1,) * (value.ndim - 1) + ((last,) if 0 <= last <= SMALL else (-1,))
 
 
 @functools.cache
@@ -209,7 +229,7 @@ def _named(made: Any, text: str) -> Any:
 
 def reader(tree: Any) -> tuple[str, Any]:
     """The text of the types in a tree, and a kernel read(address): the tree."""
-    kind, text = _type_of(tree, True)
+    kind, text = _tree_of(tree, None)
     return text, _reader(kind, text)
 
 
@@ -228,26 +248,23 @@ def local_reader(tree: Any, sizes: Mapping[str, int]) -> tuple[str, Any]:
       sizes: lengths of axes by name. An array with such axes alone lies on the stack, if it is one-dimensional and has
         at most `SMALL` numbers; of others the last axis is known to the compiler.
     """
-    kind, text = _type_of(tree, False)
-    words = tuple(_local_words(tree, sizes))
-    return f"{text} {words}", _local_reader(kind, f"{text} {words}", words)
+    kind, text = _tree_of(tree, sizes)
+    return text, _local_reader(kind, text, tuple(_local_words(tree, sizes)))
 
 
-def _local_words(value: Any, sizes: Mapping[str, int], dims: tuple[str, ...] = ()) -> list[Any]:
-    """For every entry of the table: None to copy it, a number, or the dtype and size of an array on the stack."""
-    if isinstance(value, np.ndarray):
-        known = [sizes.get(dim, -1) for dim in dims] or [-1] * value.ndim
-        if value.ndim == 1 and 0 <= known[0] <= SMALL:
-            return [(value.dtype.str, known[0]), known[0]]
-        last = known[-1] if value.ndim and 0 <= known[-1] <= SMALL else None
-        return [None] * value.ndim + [last] if value.ndim else [None]
-    if not hasattr(value, "_fields"):
-        return [None] * len(_numbers(value))
-    declared = layouts(type(value)) if type(value).__module__ != "builtins" else {}
+def _local_words(tree: Any, sizes: Mapping[str, int]) -> list[Any]:
+    """For every entry of the table: "number" or "pointer" to copy it, or the dtype and size of an array on the stack."""
+    declared = layouts(type(tree)) if type(tree).__module__ != "builtins" else {}
     found: list[Any] = []
-    for name, one in zip(value._fields, value, strict=True):
-        here = {} if name == "env" else sizes  # the dynamics' own arrays stay where they are
-        found += _local_words(one, here, getattr(declared.get(name), "dims", ()))
+    for name, value in zip(tree._fields, tree, strict=True):
+        if isinstance(value, np.ndarray):
+            shape = _known_shape(value, getattr(declared.get(name), "dims", ()), sizes)
+            found.append((value.dtype.str, shape[0]) if len(shape) == 1 and shape[0] >= 0 else "pointer")
+            found += ["number"] * value.ndim
+        elif hasattr(value, "_fields"):
+            found += _local_words(value, {} if name == "env" else sizes)
+        else:
+            found += ["number"] * len(_numbers(value))
     return found
 
 
@@ -257,18 +274,17 @@ def _local_reader(kind: Tree, text: str, words: tuple[Any, ...]) -> Any:
         given = builder.inttoptr(args[0], cgutils.intp_t.as_pointer())
         table = cgutils.alloca_once(builder, cgutils.intp_t, size=max(len(words), 1))
         for k, what in enumerate(words):
-            place = context.get_constant(nb.intp, k)
-            if what is None:
-                number = builder.load(builder.gep(given, [place]))
-            elif isinstance(what, int):
-                number = context.get_constant(nb.intp, what)
-            else:
+            place, kept = context.get_constant(nb.intp, k), cgutils.intp_t
+            if isinstance(what, tuple):
                 dtype, size = np.dtype(what[0]), what[1]
                 item = context.get_data_type(from_dtype(dtype))
-                memory = cgutils.alloca_once(builder, item, size=max(size, 1))
-                cgutils.memset(builder, memory, context.get_constant(nb.intp, size * dtype.itemsize), 0)
-                number = builder.ptrtoint(memory, cgutils.intp_t)
-            builder.store(number, builder.gep(table, [place]))
+                number = cgutils.alloca_once(builder, item, size=max(size, 1))
+                cgutils.memset(builder, number, context.get_constant(nb.intp, size * dtype.itemsize), 0)
+                kept = number.type
+            else:
+                kept = cgutils.voidptr_t if what == "pointer" else cgutils.intp_t
+                number = builder.load(builder.bitcast(builder.gep(given, [place]), kept.as_pointer()))
+            builder.store(number, builder.bitcast(builder.gep(table, [place]), kept.as_pointer()))
         return table
 
     made = intrinsic(lambda typingctx, address: (kind(nb.int64), build))

@@ -87,11 +87,12 @@ class PlainStep:
 
     def mixture(self) -> float:
         """P̂^π(x'|x) = Σ_a π(a|x) P̂(x'|x,a), over the actions that the model knows. Needs.OUTCOME and Needs.POLICY."""
-        return float(self._ask("mixture", WHOLE))
+        return min(float(self.policy @ self.chances()) / self.tried(), 1.0)
 
     def tried(self) -> float:
         """Σ_a π(a|x) over the actions that the model knows: 1 once all were tried. Needs.POLICY."""
-        return float(self._ask("tried"))
+        known = np.array([self._ask("knows", a) for a in range(self.policy.size)])
+        return 1.0 if known[self.policy > 0.0].all() else float(self.policy[known].sum())
 
     def choice(self) -> float:
         """π(a'|x'); 1 on the last transition, where there is no a'."""

@@ -181,7 +181,7 @@ def choice(step):
     return step.next_policy[step.next_action] if step.next_action >= 0 else 1.0
 
 
-_knows = _question("knows", True)
+knows = _question("knows", True)
 
 
 def tried(step):
@@ -190,7 +190,7 @@ def tried(step):
     missing = False
     for a in range(step.n_actions):
         if step.policy[a] > 0.0:
-            if _knows(step, a):
+            if knows(step, a):
                 total += step.policy[a]
             else:
                 missing = True

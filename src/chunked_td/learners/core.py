@@ -108,7 +108,8 @@ class Work(NamedTuple):
         return cls(*given)
 
 
-EPSILON, STEP_SIZE, CUT = range(3)
+RATES = 3
+EPSILON, STEP_SIZE, CUT = range(RATES)
 """Columns of `Work.rates`."""
 
 

@@ -11,12 +11,13 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._link import Stream, slot
+from chunked_td._link import WORDS, Stream, slot
 from chunked_td.envs.protocol import env_legal, env_miss, env_prepare, env_reset, env_step, only_action, time_limit
 from chunked_td.learners.core import (
     EPSILON,
     FREE,
     ONGOING,
+    RATES,
     TERMINATED,
     TRUNCATED,
     Arrival,
@@ -110,11 +111,11 @@ def play(address, first, last):
 
 def carry(source, target):
     """Copy what lies on the stack in one of two scenes and outlives a call."""
-    for k in range(source.rng.words.size):
+    for k in range(WORDS):
         target.rng.words[k] = source.rng.words[k]
         target.m.rng.words[k] = source.m.rng.words[k]
         target.m.coins.words[k] = source.m.coins.words[k]
-    for k in range(source.m.rates.size):
+    for k in range(RATES):
         target.m.rates[k] = source.m.rates[k]
     target.m.watch[0] = source.m.watch[0]
     target.m.memory.length[0] = source.m.memory.length[0]
