@@ -1,6 +1,6 @@
 """Chunking and planning with the same wrong model, on a chain.
 
-    python docs/evidence/model_errors.py
+    python -m docs.evidence.model_errors
 
 A lead-in of certain steps, then one of two outcomes. The values of the lead-in are known: γ^k times the mean reward.
 Every method counts the same transitions, or the same wrong ones, and is scored by the root mean square error of the

@@ -69,4 +69,4 @@ def empty_trace(view: View, rows: int, components: int, capacity: int) -> Any:
     if kind is None or hasattr(kind, "empty"):
         return None if kind is None else kind.empty(rows, components, capacity)
     entries = Trace.empty(rows, components, capacity)
-    return zeros(kind, {"rows": rows, "d": components, "one": 1}, entries=entries)
+    return zeros(kind, {"rows": rows, "d": components}, entries=entries)
