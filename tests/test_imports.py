@@ -78,7 +78,7 @@ def import_without(blocked, modules, code="", environment=None):
 def test_the_core_imports_with_numpy_and_numba_alone():
     modules = [name for name in core_modules() if not needs_jax(name)]
     assert "chunked_td.returns" in modules
-    assert {"chunked_td._numba.compiler", "chunked_td.simulation.networks"} <= set(modules)
+    assert {"chunked_td._link.link", "chunked_td.simulation.networks"} <= set(modules)
     done = import_without(COMFORTS + NUMERICS, modules)
     assert done.returncode == 0, done.stderr
 

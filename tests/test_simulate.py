@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from chunked_td.simulation.kernels import env_miss
 
 import chunked_td as ctd
 from chunked_td._link import kernel
@@ -21,7 +22,6 @@ from chunked_td.envs.face import DynamicsEnv
 from chunked_td.lambdas.step import WHOLE, chance, expected_mixture, first, following, mixture, weight
 from chunked_td.seeding import uniform
 from chunked_td.simulation import simulate
-from chunked_td.simulation.kernels import env_miss
 from chunked_td.simulation.lockstep import LockstepRuns
 from helpers.compilation import COMPILED
 

@@ -12,7 +12,7 @@ import pytest
 from helpers.compilation import COMPILED
 
 FOLDER = Path(__file__).parent
-KERNELS = ["test_traces.py", "test_policies.py", "test_lambdas.py", "test_seeding.py", "test_numba_room.py"]
+KERNELS = ["test_traces.py", "test_policies.py", "test_lambdas.py", "test_seeding.py", "test_link.py"]
 KERNELS += ["models/test_counts.py", "learners/test_sutton_singh.py"]
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="is what they run")

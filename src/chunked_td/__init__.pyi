@@ -1,6 +1,6 @@
 """The public names, for editors and type checkers. `__init__.py` reads this list and loads a name on first use."""
-from chunked_td._link import kernel as kernel
 
+from chunked_td._link import kernel as kernel
 from chunked_td.analysis.fixed_points import fixed_point as fixed_point
 from chunked_td.comparison import Comparison as Comparison
 from chunked_td.comparison import compare as compare

@@ -15,7 +15,6 @@ import numpy as np
 
 from chunked_td._link import Stream, uniform
 
-
 __all__ = ["Draws", "SeedSequences", "Stream", "split_seed", "uniform"]
 
 _WORD = (1 << 64) - 1

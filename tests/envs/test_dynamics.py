@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chunked_td.simulation.kernels import env_miss
 from scipy import stats
 
 from chunked_td.envs.dynamics import (
@@ -27,7 +28,6 @@ from chunked_td.envs.dynamics import (
 )
 from chunked_td.envs.protocol import prepare
 from chunked_td.seeding import Draws, Stream
-from chunked_td.simulation.kernels import env_miss
 from helpers.small_envs import SMALL, all_pairs, array, component_probability, prepared, start
 
 ERROR_RATE = 1e-6

@@ -10,12 +10,12 @@ import itertools
 
 import numpy as np
 import pytest
+from chunked_td.learners.update import finish
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunked_td as ctd
 from chunked_td.indexing import HashedIndexer
-from chunked_td.learners.update import finish
 from chunked_td.seeding import Stream
 from helpers.compilation import COMPILED
 from helpers.naive import EXPECTED_SARSA, SARSA, ForwardView, Naive, TrueModel, V

@@ -121,7 +121,9 @@ else:
 
 def plain(value: Any) -> Any:
     """The Python function of a kernel."""
-    return value.__func__ if isinstance(value, staticmethod) else value
+    while isinstance(value, staticmethod):
+        value = value.__func__
+    return value
 
 
 def is_kernel(value: Any) -> bool:

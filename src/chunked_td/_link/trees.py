@@ -177,7 +177,9 @@ def _tree_of(tree: Any, sizes: Mapping[str, int] | None) -> tuple[Tree, str]:
     for name, value in zip(tree._fields, tree, strict=True):
         known = None
         if hasattr(value, "_fields"):
-            inside = {} if name == "env" and sizes is not None else sizes  # the dynamics' own arrays stay where they are
+            inside = (
+                {} if name == "env" and sizes is not None else sizes
+            )  # the dynamics' own arrays stay where they are
             kind, text = _tree_of(value, inside)
         elif isinstance(value, np.ndarray):
             kind = nb.Array(from_dtype(value.dtype), value.ndim, "C")

@@ -22,7 +22,6 @@ from chunked_td.bootstraps import STATE
 from chunked_td.lambdas import step as questions
 from chunked_td.lambdas.step import WHOLE, Step
 
-
 TERMINATED = 1
 """`Step.ended` where an episode has terminated."""
 
@@ -87,12 +86,11 @@ class PlainStep:
 
     def mixture(self) -> float:
         """P̂^π(x'|x) = Σ_a π(a|x) P̂(x'|x,a), over the actions that the model knows. Needs.OUTCOME and Needs.POLICY."""
-        return min(float(self.policy @ self.chances()) / self.tried(), 1.0)
+        return float(self._ask("mixture", WHOLE))
 
     def tried(self) -> float:
         """Σ_a π(a|x) over the actions that the model knows: 1 once all were tried. Needs.POLICY."""
-        known = np.array([self._ask("knows", a) for a in range(self.policy.size)])
-        return 1.0 if known[self.policy > 0.0].all() else float(self.policy[known].sum())
+        return float(self._ask("tried"))
 
     def choice(self) -> float:
         """π(a'|x'); 1 on the last transition, where there is no a'."""

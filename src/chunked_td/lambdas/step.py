@@ -33,7 +33,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._link import REQUIRED, kernel, natural, slot
+from chunked_td._link import REQUIRED, natural, slot
 from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
 from chunked_td.policies import write_policy
 

@@ -244,7 +244,15 @@ def transition_of(division, here, paid, next_action, previous):
     """The transition of an Arrival; its reward is the one that came, or the array that `divide` fills."""
     reward = paid if division is None else division.reward
     return Transition(
-        here.state, here.action, reward, here.next_state, here.components, here.percept, next_action, previous, here.ended
+        here.state,
+        here.action,
+        reward,
+        here.next_state,
+        here.components,
+        here.percept,
+        next_action,
+        previous,
+        here.ended,
     )
 
 

@@ -21,8 +21,8 @@ import numpy as np
 
 from chunked_td._archives import Archive, pack
 from chunked_td._checks import check_flag, check_whole
-from chunked_td._link import compiled
 from chunked_td._files import plain, read_regular, write_atomically
+from chunked_td._link import compiled
 from chunked_td.bootstraps import STATE
 from chunked_td.features.maps import Features, OwnFeatures
 from chunked_td.indexing import indexer_from_state

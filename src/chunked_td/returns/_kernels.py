@@ -8,7 +8,6 @@ the arrays they get and report how many coefficients lie outside [0, 1].
 import math
 
 
-
 def at(array, o, t):
     """Where the entries for (o, t) are; an axis of length 1 serves every index."""
     return min(o, array.shape[0] - 1), min(t, array.shape[1] - 1)

@@ -134,6 +134,7 @@ def simulate(
     marks = record_marks(record_at, episodes)
     rows = probe_rows(dynamics, learner, probes)
     begin = check_finite("initial_value", initial_value)
+
     def one(index: int) -> tuple[Any, ...]:
         seed, step_size = int(seeds_[index]), float(sizes[index])
         run = Run(dynamics, seed=seed, step_size=step_size, **settings)

@@ -88,9 +88,7 @@ def fill_lambda(address):
             ended=0,
         )
         policies, rule = (asked.policy[s], asked.policy[x]), asked.rule
-        step = make_step(
-            transition, policies, unknown, scratch, asked.epsilon, rule, asked.tables, asked.model, None
-        )
+        step = make_step(transition, policies, unknown, scratch, asked.epsilon, rule, asked.tables, asked.model, None)
         for i in range(out.shape[1]):
             out[j, i] = _lambda_of(asked.source, step, i if rule.per_component else 0)
     return 0
