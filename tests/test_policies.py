@@ -8,13 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from chunked_td.policies import draw, epsilon_greedy, only_legal, uniform_legal
-from chunked_td.seeding import Stream
 
 values = st.sampled_from([-1.0, 0.0, 0.5, 2.0])
-
-
-def stream(*numbers):
-    return Stream(np.array(numbers, np.float64), np.zeros(1, np.int64))
 
 
 @given(st.lists(st.tuples(values, values, st.booleans()), min_size=1, max_size=5), st.floats(0, 1))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from chunked_td.simulation.kernels import env_miss
+from helpers.small_envs import env_miss
 
 import chunked_td as ctd
 from chunked_td._link import kernel

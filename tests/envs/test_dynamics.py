@@ -6,16 +6,10 @@ Statistical tests: each rejects a correct implementation with probability 1e-6 (
 from __future__ import annotations
 
 import itertools
-import json
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-from chunked_td.simulation.kernels import env_miss
 from scipy import stats
 
 from chunked_td.envs.dynamics import (
@@ -26,9 +20,10 @@ from chunked_td.envs.dynamics import (
     SkewedSplit,
     independent_copy,
 )
-from chunked_td.envs.protocol import prepare
-from chunked_td.seeding import Draws, Stream
-from helpers.small_envs import SMALL, all_pairs, array, component_probability, prepared, start
+
+from chunked_td.seeding import Draws
+from helpers.small_envs import SMALL, all_pairs, array, component_probability, env_miss, prepare, prepared, start
+from helpers.streams import Given
 
 ERROR_RATE = 1e-6
 each_small = pytest.mark.parametrize("env", SMALL.values(), ids=SMALL.keys())
@@ -36,11 +31,11 @@ each_small = pytest.mark.parametrize("env", SMALL.values(), ids=SMALL.keys())
 
 def sample(env, state, action, count, seed):
     """`count` transitions from (state, action) by the kernel: (next state, reward, ended) each."""
-    draws, reward = Draws(np.random.default_rng(seed)), np.zeros(env.n_rewards)
+    draws, reward = Draws.of(np.random.SeedSequence(seed)), np.zeros(env.n_rewards)
     for _ in range(count):
         at = array(state)
         reward[:] = np.nan  # every entry has to be written
-        ended = env.step(env, draws.reserve(env.draws), at, action, reward)
+        ended = env.step(env, draws.stream, at, action, reward)
         yield tuple(at.tolist()), tuple(reward.tolist()), ended
 
 
@@ -101,14 +96,14 @@ def test_component_probabilities_are_the_marginals(env):
 def test_episodes_keep_the_promised_bounds(env):
     state, reward = array(start(env)), np.zeros(env.n_rewards)
     rng = np.random.default_rng(5)
-    draws, longest = Draws(np.random.default_rng(6)), 0
+    draws, longest = Draws.of(np.random.SeedSequence(6)), 0
     for _ in range(50):
-        env.reset(env, draws.reserve(env.draws), state)
+        env.reset(env, draws.stream, state)
         length, ended = 0, False
         while not ended:
-            before = draws.reserve(env.draws).position[0]
+            before = draws.stream.words[4].copy()
             ended = env.step(env, draws.stream, state, int(rng.integers(env.legal(env, state))), reward)
-            assert draws.stream.position[0] - before <= env.draws
+            assert draws.stream.words[4] - before <= env.draws
             assert (state < env.nvec).all()
             length += 1
         longest = max(longest, length)
@@ -152,11 +147,11 @@ def test_charge_inverts_the_distribution_function(horizon, points, success):
     env = prepared(AccumulatedCharge.make(horizon, points, success))
     numbers = np.concatenate([np.arange(2_000) / 2_000, env.cdf[:-1], np.nextafter(env.cdf, 0), [0.0]])
     numbers = numbers[(numbers >= 0) & (numbers < 1)]
-    rng, reward = Stream(numbers, np.zeros(1, dtype=np.int64)), np.zeros(1)
+    reward, step = np.zeros(1), Given(*numbers).in_python(type(env).step)
     t = int(np.flatnonzero(env.charging)[0])
     for u in numbers:
         state = array([1, 0, t])
-        env.step(env, rng, state, 0, reward)
+        step(env, None, state, 0, reward)
         assert state[1] == np.searchsorted(env.cdf, u, side="right")
 
 
@@ -170,15 +165,15 @@ def test_key_to_door_has_the_papers_sizes_and_rewards():
 @pytest.mark.parametrize("unlock_first", [False, True])
 def test_key_to_door_distractors_are_off_at_start_door_and_end(unlock_first):
     env = KeyToDoor.make(horizon=10, distractors=4)
-    draws, state, reward = Draws(np.random.default_rng(0)), array([7] * 8), np.zeros(8)
+    draws, state, reward = Draws.of(np.random.SeedSequence(0)), array([7] * 8), np.zeros(8)
     on = np.zeros((11, 4))
     for _ in range(100):
-        env.reset(env, draws.reserve(1), state)
+        env.reset(env, draws.stream, state)
         on[0] += state[2:6]
         for t in range(10):
             assert state[1] == (t == 9)  # the door
             assert state[6] == 0
-            env.step(env, draws.reserve(1), state, int(unlock_first) if t == 0 else 1, reward)
+            env.step(env, draws.stream, state, int(unlock_first) if t == 0 else 1, reward)
             on[t + 1] += state[2:6]
         assert (state[0], state[1], state[6], state[7]) == (not unlock_first, 0, not unlock_first, 10)
         assert reward.tolist() == [0] * 6 + [0.0 if unlock_first else 0.01, 0]
@@ -189,10 +184,10 @@ def test_key_to_door_distractors_are_off_at_start_door_and_end(unlock_first):
 
 def test_key_to_door_needs_the_key_at_the_start_and_unlock_at_the_door():
     env = KeyToDoor.make(horizon=4, distractors=0)
-    draws, reward = Draws(np.random.default_rng(0)), np.zeros(4)
+    draws, reward = Draws.of(np.random.SeedSequence(0)), np.zeros(4)
     for actions in itertools.product((0, 1), repeat=4):
         state = array(start(env))
-        ends = [env.step(env, draws.reserve(1), state, action, reward) for action in actions]
+        ends = [env.step(env, draws.stream, state, action, reward) for action in actions]
         assert ends == [False, False, False, True]
         assert state[2] == (actions[0] == 0 and actions[3] == 1)
 
@@ -243,10 +238,10 @@ def test_branch_has_the_probability_given():
 
 def test_all_sets_of_charging_steps_are_equally_likely():
     env, count = AccumulatedCharge.make(horizon=9, points=3), 20_000
-    draws = Draws(np.random.default_rng(5))
+    draws = Draws.of(np.random.SeedSequence(5))
     seen = {steps: 0 for steps in itertools.combinations(range(1, 9), 3)}
     for _ in range(count):
-        prepare(env, draws.reserve(env.draws))
+        prepare(env, draws.stream)
         seen[tuple(np.flatnonzero(env.charging).tolist())] += 1
     assert chi_square(list(seen.values()), np.full(len(seen), count / len(seen))) > ERROR_RATE
 
@@ -302,44 +297,3 @@ def test_copies_share_no_array():
     prepared(copy, seed=99)
     assert (env.charging == before).all()
     assert (copy.charging != before).any()
-
-
-WALK = """
-import json, sys
-import numpy as np
-from chunked_td.envs.protocol import prepare
-from chunked_td.seeding import Draws
-from chunked_td.simulation.kernels import env_miss
-sys.path.insert(0, {root!r})
-from helpers.small_envs import SMALL
-record = []
-for name, env in SMALL.items():
-    draws, rng = Draws(np.random.default_rng(1)), np.random.default_rng(2)
-    state, reward, out = np.zeros(len(env.nvec), np.int64), np.zeros(env.n_rewards), np.zeros(len(env.nvec))
-    prepare(env, draws.reserve(env.draws))
-    for _ in range(20):
-        env.reset(env, draws.reserve(env.draws), state)
-        ended = False
-        while not ended:
-            action, before = int(rng.integers(env.legal(env, state))), state.copy()
-            ended = bool(env.step(env, draws.reserve(env.draws), state, action, reward))
-            env.probability(env, before, action, state, out)
-            miss = bool(env_miss(env, action, state))
-            record.append([name, state.tolist(), reward.tolist(), ended, out.tolist(), miss])
-"""
-
-
-def test_kernels_run_as_plain_python_with_the_same_numbers():
-    root = str(Path(__file__).parents[1])
-    script = WALK.format(root=root)
-    plain = subprocess.run(
-        [sys.executable, "-c", script + "\nimport numba\nassert numba.config.DISABLE_JIT\nprint(json.dumps(record))"],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert plain.returncode == 0, plain.stderr
-    here: dict = {}
-    exec(script, here)
-    assert json.loads(plain.stdout) == json.loads(json.dumps(here["record"]))

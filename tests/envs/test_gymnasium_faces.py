@@ -21,7 +21,7 @@ from chunked_td import envs, registration
 from chunked_td._link import kernel
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.envs.key_to_door.gym import KeyToDoorEnv
-from chunked_td.envs.protocol import prepare
+
 from chunked_td.seeding import Draws
 
 registration.register()
@@ -135,19 +135,19 @@ def test_the_face_makes_the_episodes_of_the_kernels(name, options):
     """Both faces read the same numbers in the same order, whatever the size of the blocks."""
     env = gym.make(name, **options).unwrapped
     dynamics = envs.dynamics.independent_copy(env.dynamics)
-    draws = Draws(np.random.Generator(np.random.PCG64(np.random.SeedSequence(11))), size=13)
+    draws = Draws.of(np.random.SeedSequence(11))
     actions = np.random.default_rng(0)
-    prepare(dynamics, draws.reserve(dynamics.draws))
+    prepare(dynamics, draws.stream)
     state, reward = np.zeros(len(dynamics.nvec), np.int64), np.zeros(dynamics.n_rewards)
     for episode in range(10):
         observation, _ = env.reset(seed=11 if episode == 0 else None)
-        dynamics.reset(dynamics, draws.reserve(dynamics.draws), state)
+        dynamics.reset(dynamics, draws.stream, state)
         terminated = truncated = False
         while not (terminated or truncated):
             assert env.hidden or np.array_equal(np.atleast_1d(observation), state)
             action = int(actions.integers(dynamics.legal(dynamics, state)))
             observation, paid, terminated, truncated, _ = env.step(action)
-            assert terminated == dynamics.step(dynamics, draws.reserve(dynamics.draws), state, action, reward)
+            assert terminated == dynamics.step(dynamics, draws.stream, state, action, reward)
             assert np.array_equal(np.atleast_1d(paid), reward)
             assert not truncated or "TMaze" in name
         assert env.hidden or np.array_equal(np.atleast_1d(observation), state)

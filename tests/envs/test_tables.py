@@ -43,20 +43,20 @@ def merged(outcomes):
 
 def start_of(env):
     state = array([0] * len(env.nvec))
-    env.reset(env, Draws(np.random.default_rng(0)).reserve(env.draws), state)
+    env.reset(env, Draws.of(np.random.SeedSequence(0)).stream, state)
     return state.tolist()
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_outcomes_are_drawn_with_their_probabilities(seed):
     table = random_table(seed, branching=5)
-    draws, reward = Draws(np.random.default_rng(seed)), np.zeros(1)
+    draws, reward = Draws.of(np.random.SeedSequence(seed)), np.zeros(1)
     n = 4000
     for s, a in np.argwhere(table.legal_actions).tolist():
         seen = {}
         for _ in range(n):
             state = array([s])
-            ended = table.step(table, draws.reserve(1), state, a, reward)
+            ended = table.step(table, draws.stream, state, a, reward)
             key = (int(state[0]), float(reward[0]), bool(ended))
             seen[key] = seen.get(key, 0) + 1
         true = {(x[0], r[0], e): p for p, x, r, e in table.outcomes((s,), a)}
@@ -67,10 +67,10 @@ def test_outcomes_are_drawn_with_their_probabilities(seed):
 
 def test_starts_are_drawn_with_their_probabilities():
     table = TransitionTable.from_outcomes(TWO | {1: TWO[0]}, starts=[0.2, 0.8], horizon=3)
-    draws, state = Draws(np.random.default_rng(0)), array([0])
+    draws, state = Draws.of(np.random.SeedSequence(0)), array([0])
     began = []
     for _ in range(4000):
-        table.reset(table, draws.reserve(1), state)
+        table.reset(table, draws.stream, state)
         began.append(int(state[0]))
     assert np.mean(began) == pytest.approx(0.8, abs=5 * np.sqrt(0.16 / 4000))
 

@@ -5,12 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, KeyToDoor, SkewedSplit
-from chunked_td.envs.protocol import prepare
+
 from chunked_td.seeding import Draws
 
 
+def prepare(env, rng):
+    """Draw what a seed fixes."""
+    if hasattr(env, "prepare"):
+        env.prepare(env, rng)
+
+
+def env_miss(env, first_action, state):
+    """Whether an episode was a regretful one."""
+    return hasattr(env, "miss") and env.miss(env, first_action, state)
+
+
 def prepared(env, seed=0):
-    prepare(env, Draws(np.random.default_rng(seed)).reserve(env.draws))
+    prepare(env, Draws.of(np.random.SeedSequence(seed)).stream)
     return env
 
 
@@ -34,7 +45,7 @@ def array(state):
 
 def start(env):
     state = np.full(len(env.nvec), -1, dtype=np.int64)
-    env.reset(env, Draws(np.random.default_rng(0)).reserve(env.draws), state)
+    env.reset(env, Draws.of(np.random.SeedSequence(0)).stream, state)
     return tuple(state.tolist())
 
 
