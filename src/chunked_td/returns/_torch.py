@@ -46,7 +46,7 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, t
             value = torch.full((), value, dtype=torch.bool, device=device)  # filled there, nothing is sent
         else:
             host = _numpy.to_array(name, value, kind)
-            if host.ndim == 0 or {"mask", "is_there"}.isdisjoint(values):
+            if host.ndim == 0 or "mask" not in values:
                 _numpy.check_values(name, host, kind)
             value = torch.as_tensor(host, device=device)
         if kind in (Kind.FLAG, Kind.BOOL):
