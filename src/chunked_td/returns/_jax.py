@@ -45,9 +45,7 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, j
     for name, value in values.items():
         kind = kinds[name]
         host = _on_host(name, value, kind)
-        said_here = not isinstance(value, jax.Array) and (
-            host is None or host.ndim == 0 or "mask" not in values
-        )
+        said_here = not isinstance(value, jax.Array) and (host is None or host.ndim == 0 or "mask" not in values)
         if host is not None and (said_here or kind is Kind.FLAG):
             _numpy.check_values(name, host, kind)
         array = jnp.asarray(value if isinstance(value, jax.Array) else host)
