@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -368,3 +371,40 @@ def test_functions_get_float32():
 
     check_gae(note)
     assert set(seen) == {np.dtype(np.float32), np.dtype(np.float16)}
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "advantages.md"
+ON_THE_PAGE = {
+    "truncation taken for termination": "truncated",
+    "a cut bootstraps from the next episode": "truncated",
+    "advantages pass a cut": "truncated",
+    "termination bootstraps": "terminated",
+    "no bootstrap at the end": "plain",
+    "λ one step early": "λ per step",
+    "tool tokens decay credit": "tool tokens",
+    "padding leaks": "padding on the right",
+    "rewards at masked tokens are dropped": "reward at a masked token",
+    "whitened over padding": "padding on the right",
+}
+
+
+def test_the_page_shows_the_numbers_of_the_check():
+    page = PAGE.read_text(encoding="utf-8")
+    for mistake, case in ON_THE_PAGE.items():
+        if mistake in PLANTED_GAE:
+            report = check_gae(planted_gae(mistake))
+        else:
+            report = check_token_gae(planted_tokens(mistake), whitened=mistake.startswith("whitened"))
+        for numbers in (report.failed[case].got, report.failed[case].expected):
+            assert "[" + ", ".join(f"{x:.4g}" for x in numbers.ravel()) + "]" in page, mistake
+    block = page.split('```py title="adapter"\n')[1].split("```")[0]
+    if torch is not None:
+        exec(compile(block, PAGE.name, "exec"), {})
+
+
+def test_the_page_lists_every_case():
+    spec = importlib.util.spec_from_file_location("check_trainers", PAGE.parents[2] / "tools" / "check_trainers.py")
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    assert tool.cases() in PAGE.read_text(encoding="utf-8")
