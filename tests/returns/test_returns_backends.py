@@ -411,6 +411,9 @@ for shape in ((1, 1), (37, 5), (5, 40)):
         tests.compare_with_numpy(torch.as_tensor, shape, time_axis)
         tests.compare_tokens(lambda *a: _torch.token_gae_on_gpu(a[:-1], a[-1]), torch.as_tensor, shape, time_axis)
         tests.compare_gae(in_one_launch, torch.as_tensor, shape, time_axis)
+        r, ends = torch.rand(shape), torch.rand(shape) < 0.3
+        found = in_one_launch(r, r, r, ends, False, 0.9, 0.8, time_axis=time_axis)
+        torch.testing.assert_close(found, in_one_launch(r, r, r, ends, ends & False, 0.9, 0.8, time_axis=time_axis))
 """
 
 

@@ -113,11 +113,12 @@ def token_gae_on_gpu(arguments: tuple[Any, ...], time_axis: int) -> tuple[torch.
 def gae_on_gpu(arguments: tuple[Any, ...], time_axis: int) -> torch.Tensor | None:
     """One launch and nothing else for `advantages.gae`, where its arguments allow it; else None."""
     rewards, values, next_values, terminated, truncated, *coefficients = arguments
+    truncated = terminated if truncated is False else truncated  # a step that is both is terminated
     kernels = _one_launch(rewards, (values, next_values), (terminated, truncated), coefficients, time_axis)
     if kernels is None:
         return None
     numbers = (x if isinstance(x, torch.Tensor) else float(x) for x in coefficients)
-    arrays = (*arguments[:5], *numbers)
+    arrays = (rewards, values, next_values, terminated, truncated, *numbers)
     return kernels.one_pass(kernels.gae, arrays, None, 0 if time_axis == 0 else 1, rewards.shape)
 
 
