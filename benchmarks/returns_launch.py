@@ -1,7 +1,7 @@
 """Calls of `token_gae` and `gae` on an NVIDIA GPU: the host's share, the kernel's, and a sum of two arrays beside them.
 
-    PYTHONPATH=src python benchmarks/returns_launch.py          # about a minute
-    PYTHONPATH=src python benchmarks/returns_launch.py --blocks # and other blocks, about a minute more
+    python -m benchmarks.returns_launch            # about a minute
+    python -m benchmarks.returns_launch --blocks   # and other blocks, about a minute more
 
 Needs torch with Triton, and NumPy. "called" is the time of a call among many that are queued, so the larger of the
 host's work and the GPU's. "graph" is a CUDA graph of many calls replayed, so the GPU's work alone. Programs take turns
