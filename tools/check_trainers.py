@@ -1,7 +1,7 @@
 """Run `chunked_td.testing` on the advantage functions of the trainers that are installed, and write the table.
 
     python tools/check_trainers.py            # prints the reports
-    python tools/check_trainers.py --write    # and fills the table in docs/guide/advantages.md
+    python tools/check_trainers.py --write    # and fills both tables in docs/guide/advantages.md
 
 Functions are compiled from the files of the packages alone, so that nothing else of them has to import. Each adapter
 states what the function has no argument for.
@@ -24,6 +24,8 @@ import torch
 
 import chunked_td as ctd
 from chunked_td.testing import CheckReport, NotSupported, check_gae, check_token_gae
+from chunked_td.testing.cases import ROLLOUT_CASES, TOKEN_CASES
+from chunked_td.testing.checks import RELATIONS, WIDER
 
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "advantages.md"
 
@@ -183,8 +185,21 @@ def table(found: dict[tuple[str, str], CheckReport]) -> str:
     return "\n".join(lines)
 
 
+def cases() -> str:
+    """What each check covers."""
+    names = {"check_gae": ROLLOUT_CASES, "check_token_gae": TOKEN_CASES | WIDER, "check_relations": RELATIONS}
+    rows = [f"| `{check}` | {', '.join(found)} |" for check, found in names.items()]
+    return "\n".join(["| check | cases |", "|---|---|", *rows])
+
+
+def filled(page: str, name: str, text: str) -> str:
+    """The page with that text between its markers."""
+    before, _, rest = page.partition(f"<!-- {name} -->\n")
+    return f"{before}<!-- {name} -->\n{text}\n<!-- /{name} -->{rest.partition(f'<!-- /{name} -->')[2]}"
+
+
 def main() -> None:
-    """Print every report; with --write fill the page's table."""
+    """Print every report; with --write fill the page's tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true")
     write = parser.parse_args().write
@@ -192,11 +207,9 @@ def main() -> None:
     for (name, version), report in found.items():
         print(f"\n== {name} {version}\n{report}")
     if write:
-        before, _, rest = PAGE.read_text("utf-8").partition("<!-- trainers -->\n")
-        after = rest.partition("<!-- /trainers -->")[2]
+        page = filled(PAGE.read_text("utf-8"), "cases", f"\n{cases()}\n")
         today = datetime.date.today().isoformat()
-        text = f"<!-- trainers -->\nChecked on {today}.\n\n{table(found)}\n\n<!-- /trainers -->"
-        PAGE.write_text(before + text + after, "utf-8")
+        PAGE.write_text(filled(page, "trainers", f"Checked on {today}.\n\n{table(found)}\n"), "utf-8")
 
 
 if __name__ == "__main__":

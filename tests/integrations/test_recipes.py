@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import chunked_td as ctd
+from chunked_td.testing import definitions
 from helpers.optional import needs
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "other-libraries.md"
@@ -28,6 +29,8 @@ NEEDS = {
     "rl_games": "torch",
     "slime": "torch",
     "skyrl": "torch",
+    "areal": "torch",
+    "nemo_rl": "torch",
     "trl": "torch",
 }
 
@@ -178,16 +181,51 @@ def test_lists_of_answers_become_one_batch():
     rng = np.random.default_rng(0)
     values = [torch.tensor(rng.normal(size=n), dtype=torch.float32) for n in (3, 5)]
     data = {"values": values, "loss_masks": [torch.ones(3), torch.tensor([1, 1, 0, 1, 1])], "rewards": [1.0, 2.0]}
+    data["kl"] = [torch.tensor(rng.normal(size=n), dtype=torch.float32) for n in (3, 5)]
     space = {}
     exec(RECIPES["slime"], space)
-    space["advantages"](types.SimpleNamespace(lambd=0.9, gamma=0.99), data)
+    space["advantages"](types.SimpleNamespace(lambd=0.9, gamma=0.99, kl_coef=0.1), data)
     for k in range(2):
-        rewards = torch.zeros_like(values[k])
-        rewards[-1] = data["rewards"][k]
+        rewards = -0.1 * data["kl"][k]
+        rewards[-1] += data["rewards"][k]
         mask = (data["loss_masks"][k] != 0)[None]
         alone = ctd.token_gae(rewards[None], values[k][None], mask, 0.9, 1.0, discount=0.99)
         torch.testing.assert_close(data["advantages"][k], alone.advantages[0])
         torch.testing.assert_close(data["returns"][k], alone.targets[0])
+
+
+def space_of(name):
+    space = {}
+    exec(RECIPES[name], space)
+    return space
+
+
+def test_areal_agrees_with_the_definition():
+    """One λ per answer; the last column is the value after answers that were cut."""
+    space, (rewards, values, mask) = space_of("areal"), tokens()
+    mask[0, 2:4] = False
+    wide = [
+        torch.cat([x, torch.full((5, 1), end)], 1) for x, end in ((rewards, 0.0), (values, 7.0), (mask.double(), 0.0))
+    ]
+    cut, lam = torch.tensor([1.0, 0, 0, 1, 0]).double(), torch.tensor([0.1, 0.5, 0.9, 0.3, 1.0]).double()
+    found = space["token_level_gae"](*wide, cut, 0.98, lam)
+    rows = [x.numpy() for x in (rewards, values, mask)]
+    expected = definitions.token_gae(*rows, 0.98, lam[:, None].numpy(), 7.0 * cut[:, None].numpy())
+    np.testing.assert_allclose(found[0][:, :-1].numpy(), expected, atol=1e-12)
+    np.testing.assert_allclose(found[1][:, :-1].numpy(), np.where(rows[2], expected + rows[1], 0.0), atol=1e-12)
+    lengths = torch.tensor([30, 100, 0])
+    np.testing.assert_allclose(space["by_length"]({"timestep_lengths": lengths}).numpy(), [1 / 3, 0.8, 0.0], atol=1e-6)
+
+
+def test_nemo_rl_agrees_with_the_definition():
+    rewards, values, mask = tokens()
+    mask[0, 2:4] = False
+    estimator = types.SimpleNamespace(gae_lambda=0.9, gae_gamma=0.98)
+    for lam in (None, 0.3, torch.tensor([0.1, 0.5, 0.9, 0.3, 1.0]), torch.rand(5, 12)):
+        found = space_of("nemo_rl")["_compute_gae"](estimator, rewards, values, mask.double(), lam)
+        used = 0.9 if lam is None else lam if isinstance(lam, float) else lam.numpy().reshape(5, -1)
+        expected = definitions.token_gae(*(x.numpy() for x in (rewards, values, mask)), 0.98, used)
+        np.testing.assert_allclose(found[0].numpy(), expected, atol=1e-6)
 
 
 @needs("trl")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import subprocess
@@ -394,6 +395,7 @@ def test_gpus_score_tokens_as_numpy_does(bring, shape, time_axis):
 IN_THE_INTERPRETER = """
 import contextlib, torch
 torch.cuda.device = lambda device: contextlib.nullcontext()
+torch.cuda.current_device = lambda: 0
 import test_returns_backends as tests
 from chunked_td.returns import _torch, _triton
 _torch._compiled_loops_fit = lambda given, stop: False
@@ -409,6 +411,9 @@ for shape in ((1, 1), (37, 5), (5, 40)):
         tests.compare_with_numpy(torch.as_tensor, shape, time_axis)
         tests.compare_tokens(lambda *a: _torch.token_gae_on_gpu(a[:-1], a[-1]), torch.as_tensor, shape, time_axis)
         tests.compare_gae(in_one_launch, torch.as_tensor, shape, time_axis)
+        r, ends = torch.rand(shape), torch.rand(shape) < 0.3
+        found = in_one_launch(r, r, r, ends, False, 0.9, 0.8, time_axis=time_axis)
+        torch.testing.assert_close(found, in_one_launch(r, r, r, ends, ends & False, 0.9, 0.8, time_axis=time_axis))
 """
 
 
@@ -440,3 +445,32 @@ signature = {name: kinds.get(name, "fp32" if name.startswith("one_") else "*fp32
 source = ASTSource(fn=_tokens, signature=signature, constexprs={(names.index(n),): v for n, v in sizes.items()})
 assert triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
 """
+
+
+@needs("triton")
+def test_a_compiled_program_is_kept_for_calls_like_it(monkeypatch):
+    """Its key: sizes that are 1 or multiples of 16, where tensors begin, and the options."""
+    from chunked_td.returns import _triton
+
+    calls = []
+
+    class Kernel:
+        """Of Triton: a call returns the compiled program, which takes calls of its own."""
+
+        def __init__(self, name):
+            self.name = name
+
+        def __getitem__(self, grid):
+            def call(*given, num_warps=None):
+                calls.append((self.name, grid, given, num_warps))
+                return Kernel("compiled")
+
+            return call
+
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: None)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    kernel, x = Kernel("looked up"), torch.zeros(64)
+    for tensor, size, options in [(x, 32, (1,)), (x, 48, (1,)), (x, 33, (1,)), (x, 32, (2,)), (x[1:], 32, (1,))]:
+        _triton._launch(kernel, 3, 4, [tensor], [size], (tensor, size), options)
+    assert [name for name, *_ in calls] == ["looked up", "compiled", "looked up", "looked up", "looked up"]
+    assert calls[1][1:] == ((3, 1, 1), (x, 48, 1), None)

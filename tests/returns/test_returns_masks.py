@@ -327,3 +327,24 @@ def test_only_rewards_move_from_under_a_mask():
     x, mask = np.arange(6.0), np.array([1, 1, 0, 1, 0, 1], bool)
     np.testing.assert_allclose(returns.masked_whiten(x, mask)[mask], returns.masked_whiten(x[mask]))
     assert returns.unexplained_lambda(x, 2 * x, mask) == returns.unexplained_lambda(x[mask], 2 * x[mask])
+
+
+@pytest.mark.parametrize("make", [np.asarray, jnp.asarray, *([torch.tensor] if torch is not None else [])])
+def test_a_masked_reward_stays_in_its_segment(make):
+    """The 2 stands at a masked step of the second sequence, before its first token: it belongs to nobody."""
+    rewards, values = make(np.array([[0.0, 1.0, 2.0, 3.0]])), make(np.zeros((1, 4)))
+    mask, ids = make(np.array([[True, False, False, True]])), make(np.array([[5, 5, 9, 9]]))
+    found = returns.token_gae(rewards, values, mask, 1.0, 1.0, segment_ids=ids)
+    assert np.asarray(found.targets).tolist() == [[1.0, 0.0, 0.0, 3.0]]
+    without = returns.token_gae(rewards, values, mask, 1.0, 1.0)
+    assert np.asarray(without.targets).tolist() == [[6.0, 0.0, 0.0, 3.0]]
+
+
+def test_errors_call_the_mask_by_its_name():
+    r = np.zeros((1, 3))
+    with pytest.raises(ValueError, match=r"^mask: got shape \(1, 2\), takes \(1, 3\)"):
+        returns.token_gae(r, r, np.ones((1, 2), bool), 0.9, 0.9)
+    with pytest.raises(TypeError, match=r"^mask: got a masked array"):
+        returns.token_gae(r, r, np.ma.masked_array(r == 0), 0.9, 0.9)
+    with pytest.raises(ValueError, match=r"^mask: got 2"):
+        returns.length_lambda(r + 2)

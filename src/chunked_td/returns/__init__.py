@@ -24,10 +24,10 @@ P̂(s_{t+1} | s_t, a_t) π(a_{t+1} | s_{t+1}) for SARSA.
 of the state it was cut in as v_t: it bootstraps there and nothing passes the cut. `gae` does both by itself.
 
 **Masks.** `mask` says which steps there are. Values and λ at the others are never read, so NaN there does no harm. A
-finite reward at a masked step belongs to the last step before it that is not masked. Results are 0 there. With
-`masked="pass"` a sequence goes on behind masked steps as if they were not there; with `masked="stop"` it ends before
-them, and their rewards are not read. `segment_ids` keep sequences apart that share a row: nothing passes where the id
-changes. `length_mask` makes a mask from lengths.
+finite reward at a masked step belongs to the last step of its segment before it that is not masked. Results are 0
+there. With `masked="pass"` a sequence goes on behind masked steps as if they were not there; with `masked="stop"` it
+ends before them, and their rewards are not read. `segment_ids` keep sequences apart that share a row: nothing passes
+where the id changes. `length_mask` makes a mask from lengths.
 
 **Gradients.** The functions of rlax have its defaults: targets (`lambda_returns`, `discounted_returns`, …) let every
 gradient through unless `stop_target_gradients=True`; functions that return errors (`td_lambda`, `vtrace`, `retrace`)

@@ -52,7 +52,7 @@ _NAMES = {
     Kind.UNIT: ("discount_t", "discount", "lambda_", "lambda_t", "lambda_policy", "lambda_value", "pi_t"),
     Kind.POSITIVE: ("mu_t", "rho_tm1", "variance"),
     Kind.ABOVE: ("tau",),
-    Kind.FLAG: ("terminated", "truncated", "mask", "mask_", "is_there"),
+    Kind.FLAG: ("terminated", "truncated", "mask"),
     Kind.BOOL: ("keep_t",),
     Kind.INDEX: ("a_tm1", "a_t", "actions", "lengths"),
     Kind.LABEL: ("segment_ids", "turn_ids"),
@@ -106,7 +106,7 @@ def read(
     cut: tuple[str, float] = ("lambda_", 0.0),
     bootstraps: bool = False,
 ) -> Given:
-    """Convert and fit the arguments of a call; the first one fixes the shape.
+    """Convert and fit the arguments of a call; the first one fixes the shape. A mask among them is one like the others.
 
     Args:
       arguments: by name. kinds: of those that are not real numbers.
@@ -128,9 +128,7 @@ def read(
     for name, array in arrays.items():
         if name not in extra_axes:
             arrays[name] = _fit(name, array, reference, shape, axis, kinds[name])
-    chosen, ids = (
-        backend.xp.broadcast_to(arrays.pop(name), shape) if name in arrays else None for name in ("mask", "segment_ids")
-    )
+    chosen, ids = (backend.xp.broadcast_to(arrays.pop(x), shape) if special[x] is not None else None for x in special)
     given = Given(backend, arrays, kinds, shape, axis, dtype, chosen)
     return given if chosen is None and ids is None else _cut_off(given, ids, masked, cut, bootstraps, extra_axes)
 
@@ -154,7 +152,7 @@ def _cut_off(
         found = next_step(xp, ids, axis) != ids
     else:
         for name in arrays.keys() & {"rewards", "r_t"} if masked == "pass" else ():
-            arrays[name] = _with_masked_rewards(given, name)
+            arrays[name] = _with_masked_rewards(given, name, ids)
         for name, array in arrays.items():
             wide, neutral = mask[..., None] if name in extra_axes else mask, given.kinds[name].neutral
             arrays[name] = array if neutral is None else xp.where(wide, array, neutral)
@@ -170,10 +168,10 @@ def _cut_off(
     return dataclasses.replace(given, arrays=arrays)
 
 
-def _with_masked_rewards(given: Given, name: str) -> Array:
+def _with_masked_rewards(given: Given, name: str, ids: Array | None) -> Array:
     """Rewards, each masked one added to that of the last step before it that is not masked.
 
-    One that is not finite is nothing, and so is one with no such step before it.
+    One that is not finite is nothing, and so is one with no such step of the same segment before it.
     """
     xp, mask, rewards = given.backend.xp, given.mask, given.arrays[name]
     assert mask is not None
@@ -181,7 +179,9 @@ def _with_masked_rewards(given: Given, name: str) -> Array:
     if given.backend.all_zero(spilt):
         return rewards
     end = xp.zeros_like(along(spilt, given.axis, -1, None))
-    return xp.where(mask, rewards + _carried(given, spilt, end, stop=False), 0.0)
+    same = xp.ones_like(mask) if ids is None else next_step(xp, ids, given.axis) == ids
+    found = _carried(given, spilt, end, ~mask & same, stop=False)
+    return xp.where(mask, rewards + xp.where(same, found, 0.0), 0.0)
 
 
 def ends(given: Given, ids: Array | None, bootstraps: bool) -> Array:
@@ -201,14 +201,14 @@ def following(given: Given, array: Array, end: Array, stop: bool = True) -> Arra
     end = xp.zeros_like(along(array, axis, -1, None)) + end
     if given.mask is None:
         return xp.concatenate([along(array, axis, 1, None), end], axis=axis)
-    return _carried(given, xp.where(given.mask, array, 0.0), end, stop)
+    return _carried(given, xp.where(given.mask, array, 0.0), end, given.mask == 0, stop)
 
 
-def _carried(given: Given, array: Array, end: Array, stop: bool) -> Array:
-    """x of the next step, with x_t = array_t + x_{t+1} where step t is masked, else array_t."""
+def _carried(given: Given, array: Array, end: Array, through: Array, stop: bool) -> Array:
+    """x of the next step, with x_t = array_t + x_{t+1} where step t lets it through, else array_t."""
     from chunked_td.returns._formulas import HOLD
 
-    held = dataclasses.replace(given, arrays={"x": array, "masked": given.mask == 0, "start": end}, kinds={})
+    held = dataclasses.replace(given, arrays={"x": array, "through": through, "start": end}, kinds={})
     found = given.backend.solve(held, HOLD, stop)
     return given.backend.xp.concatenate([along(found, given.axis, 1, None), end], axis=given.axis)
 

@@ -64,9 +64,9 @@ def _worth(xp: Any, rewards: Array, discount: Array, values: Array, lambda_: Arr
     return (1 - lambda_) * values + lambda_ * rewards, lambda_ * discount
 
 
-def _hold(xp: Any, x: Array, masked: Array) -> tuple[Array, Array]:
-    """x of this step, and where it is masked also that of the next."""
-    return x, xp.where(masked, xp.ones_like(x), xp.zeros_like(x))
+def _hold(xp: Any, x: Array, through: Array) -> tuple[Array, Array]:
+    """x of this step, and where it lets through also that of the next."""
+    return x, xp.where(through, xp.ones_like(x), xp.zeros_like(x))
 
 
 LAMBDA_RETURNS = Formula(_lambda_returns, ("r_t", "discount_t", "v_t", "lambda_"), start="v_t")
@@ -78,7 +78,7 @@ GAE = Formula(
 OFF_POLICY = Formula(_off_policy, ("r_t", "discount_t", "v_t", "q_t", "c_t"), start="q_t")
 VTRACE = Formula(_vtrace, ("r_t", "discount_t", "v_t", "v_tm1", "rho_tm1", "c_t"))
 WORTH = Formula(_worth, ("rewards", "discount", "values", "lambda_"), start="last_values")
-HOLD = Formula(_hold, ("x", "masked"), start="start")
+HOLD = Formula(_hold, ("x", "through"), start="start")
 
 
 def windows(xp: Any, b: Array, a: Array, v: Array, n: int, axis: int) -> Array:

@@ -45,9 +45,7 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, j
     for name, value in values.items():
         kind = kinds[name]
         host = _on_host(name, value, kind)
-        said_here = not isinstance(value, jax.Array) and (
-            host is None or host.ndim == 0 or {"mask", "is_there"}.isdisjoint(values)
-        )
+        said_here = not isinstance(value, jax.Array) and (host is None or host.ndim == 0 or "mask" not in values)
         if host is not None and (said_here or kind is Kind.FLAG):
             _numpy.check_values(name, host, kind)
         array = jnp.asarray(value if isinstance(value, jax.Array) else host)
@@ -88,7 +86,7 @@ def token_gae(given: Given) -> tuple[jax.Array, jax.Array] | None:
     """See `advantages.token_gae`; None but on a CPU, and if a value is not what it should be."""
     if jax.default_backend() != "cpu":
         return None
-    names = ("last_values", "rewards", "values", "is_there", "discount", "lambda_policy", "lambda_value")
+    names = ("last_values", "rewards", "values", "mask", "discount", "lambda_policy", "lambda_value")
     *found, fine = _token_gae(*(given.arrays[name] for name in names), axis=given.axis, shape=given.shape)
     if not isinstance(fine, Tracer) and not fine:
         return None

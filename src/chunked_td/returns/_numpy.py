@@ -36,8 +36,9 @@ def _kernels() -> Any:
 
 
 def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, np.ndarray], Any]:
-    """Arguments as arrays of real numbers."""
-    return {name: to_array(name, value, kinds[name]) for name, value in values.items()}, np.float64
+    """Arguments as arrays of real numbers, at least in float32."""
+    arrays = {name: to_array(name, value, kinds[name]) for name, value in values.items()}
+    return {name: x.astype(np.float32) if x.dtype == np.float16 else x for name, x in arrays.items()}, np.float64
 
 
 def to_array(name: str, value: Any, kind: Kind) -> np.ndarray:
@@ -125,7 +126,7 @@ def token_gae(given: Given) -> tuple[np.ndarray, np.ndarray] | None:
     kernels = _kernels()
     if kernels is None:
         return None
-    names = ("rewards", "values", "is_there", "discount", "lambda_policy", "lambda_value")
+    names = ("rewards", "values", "mask", "discount", "lambda_policy", "lambda_value")
     blocks = [_blocks(given, given.arrays[name], given.kinds[name]) for name in names]
     last = along(given.arrays["last_values"], given.axis, -1, None)
     outer, _, inner = blocks[0].shape

@@ -46,7 +46,7 @@ def convert(values: dict[str, Any], kinds: dict[str, Kind]) -> tuple[dict[str, t
             value = torch.full((), value, dtype=torch.bool, device=device)  # filled there, nothing is sent
         else:
             host = _numpy.to_array(name, value, kind)
-            if host.ndim == 0 or {"mask", "is_there"}.isdisjoint(values):
+            if host.ndim == 0 or "mask" not in values:
                 _numpy.check_values(name, host, kind)
             value = torch.as_tensor(host, device=device)
         if kind in (Kind.FLAG, Kind.BOOL):
@@ -113,11 +113,12 @@ def token_gae_on_gpu(arguments: tuple[Any, ...], time_axis: int) -> tuple[torch.
 def gae_on_gpu(arguments: tuple[Any, ...], time_axis: int) -> torch.Tensor | None:
     """One launch and nothing else for `advantages.gae`, where its arguments allow it; else None."""
     rewards, values, next_values, terminated, truncated, *coefficients = arguments
+    truncated = terminated if truncated is False else truncated  # a step that is both is terminated
     kernels = _one_launch(rewards, (values, next_values), (terminated, truncated), coefficients, time_axis)
     if kernels is None:
         return None
     numbers = (x if isinstance(x, torch.Tensor) else float(x) for x in coefficients)
-    arrays = (*arguments[:5], *numbers)
+    arrays = (rewards, values, next_values, terminated, truncated, *numbers)
     return kernels.one_pass(kernels.gae, arrays, None, 0 if time_axis == 0 else 1, rewards.shape)
 
 

@@ -19,6 +19,41 @@ if tuple(int(number) for number in triton.__version__.split(".")[:2]) < (3, 2):
     raise ImportError(f"the kernel takes tuples: it needs Triton 3.2 or later, this is {triton.__version__}")
 
 COLUMNS, PARTS, TURN = 32, 8, 8  # the fastest of eight on an H200
+FEW = 1_024
+"""Rows of tokens that do not fill a GPU: each is scanned by more threads at once."""
+
+_READY: dict[Any, Any] = {}
+
+
+def _launch(
+    kernel: Any,
+    programs: int,
+    warps: int,
+    tensors: Sequence[Any],
+    sizes: Sequence[int],
+    given: Sequence[Any],
+    options: Sequence[Any],
+    kinds: Sequence[Any] = (),
+) -> None:
+    """Run `programs` of kernel(*given, *options), where `given` holds these tensors and sizes, of these kinds.
+
+    Triton looks its program up at every call, which takes the host several times as long as the launch. It depends on
+    the options, on sizes being 1 or multiples of 16, and on where tensors begin. So it is kept for tensors that begin
+    at multiples of 16 bytes, as nearly all do.
+    """
+    device, places = tensors[0].device.index, 0
+    for x in tensors:
+        places |= x.data_ptr()
+    if places % 16 or max(sizes) >= 2**31 or device != torch.cuda.current_device():
+        with torch.cuda.device(device):
+            kernel[(programs,)](*given, *options, num_warps=warps)
+        return
+    key = (kernel, device, warps, options, kinds, *(x if x == 1 else x % 16 == 0 for x in sizes))
+    ready = _READY.get(key)
+    if ready is None:
+        _READY[key] = kernel[(programs,)](*given, *options, num_warps=warps)
+    else:
+        ready[(programs, 1, 1)](*given, *options)
 
 
 @triton.jit
@@ -199,10 +234,11 @@ def _tokens(
         if MASKED:
             beyond = (row + 2 < steps) & exists
             gap = beyond & (tl.load(mask + after + step_stride, beyond, 1) == 0)
-            of_gap = _finite(tl.load(rewards + after + step_stride, gap, 0.0))
-            of_gap, through = tl.associative_scan((of_gap, tl.where(gap, 1.0, 0.0)), 0, _add, reverse=True)
-            later = of_gap + through * spilt
-            spilt = tl.sum(tl.where(number == 0, later, 0.0), 0)[None, :]
+            later = _finite(tl.load(rewards + after + step_stride, gap, 0.0))
+            if tl.max(tl.abs(later)) + tl.max(tl.abs(spilt)) > 0:  # in most batches nothing is spilt
+                later, through = tl.associative_scan((later, tl.where(gap, 1.0, 0.0)), 0, _add, reverse=True)
+                later += through * spilt
+                spilt = tl.sum(tl.where(number == 0, later, 0.0), 0)[None, :]
             inside = ahead
             ahead = ahead & (tl.load(mask + after, ahead, 0) != 0)
             here = here & (tl.load(mask + place, here, 0) != 0)
@@ -242,32 +278,32 @@ def token_gae(
     steps, columns = rewards.shape[axis], rewards.shape[1 - axis]
     step_stride, column_stride = rewards.stride(axis), rewards.stride(1 - axis)
     advantages, targets = torch.empty_like(rewards), torch.empty_like(rewards)
-    if step_stride == 1:
-        block = (min(1 << (steps - 1).bit_length(), 512), 1)  # Triton's own next_power_of_2 takes microseconds
-    else:
-        block = (64, 16)
-    options = (lambda_policy, lambda_value, discount, last_values)
-    tensors = [isinstance(x, torch.Tensor) for x in options]
-    arguments = (
+    block, warps = _block(steps, columns, step_stride)
+    coefficients = (lambda_policy, lambda_value, discount, last_values)
+    are_tensors = [isinstance(x, torch.Tensor) for x in coefficients]
+    tensors = (
         rewards,
         values,
         rewards if mask is None else mask.view(torch.uint8),
-        *(x if isinstance(x, torch.Tensor) else rewards for x in options),
+        *(x if there else rewards for x, there in zip(coefficients, are_tensors, strict=True)),
         advantages,
         targets,
-        *(0.0 if isinstance(x, torch.Tensor) else float(x) for x in options),
-        steps,
-        columns,
-        step_stride,
-        column_stride,
-        mask is not None,
-        *tensors,
-        *block,
     )
+    numbers = (0.0 if there else float(x) for x, there in zip(coefficients, are_tensors, strict=True))
+    sizes = (steps, columns, step_stride, column_stride)
     if rewards.numel():
-        with torch.cuda.device(rewards.device):
-            _tokens[(-(-columns // block[1]),)](*arguments, num_warps=4)  # pyright: ignore[reportIndexIssue]
+        options = (mask is not None, *are_tensors, *block)
+        _launch(_tokens, -(-columns // block[1]), warps, tensors, sizes, (*tensors, *numbers, *sizes), options)
     return advantages, targets
+
+
+def _block(steps: int, columns: int, step_stride: int) -> tuple[tuple[int, int], int]:
+    """Tokens and columns that a program takes at a time, and its warps."""
+    if step_stride != 1:
+        return (64, 16), 4
+    few = columns <= FEW
+    # Triton's own next_power_of_2 takes microseconds.
+    return (min(1 << (steps - 1).bit_length(), 2_048 if few else 512), 1), 8 if few and steps > 512 else 4
 
 
 def one_pass(
@@ -288,10 +324,11 @@ def one_pass(
     if out.numel():
         strides = tuple((0,) if isinstance(x, float) else x.stride() for x in tables)
         views = tuple(x if isinstance(x, float) or x.dtype != torch.bool else x.view(torch.uint8) for x in tables)
-        with torch.cuda.device(out.device):
-            _follow[(-(-width // COLUMNS),)](  # pyright: ignore[reportIndexIssue]
-                views, strides, end, out, steps, width, formula, COLUMNS, PARTS, TURN, num_warps=COLUMNS * PARTS // 32
-            )
+        kinds = tuple(None if x is None or isinstance(x, float) else x.dtype for x in (out, end, *views))
+        tensors = [x for x, kind in zip((out, end, *views), kinds, strict=True) if kind is not None]
+        sizes = (steps, width, *(number for each in strides for number in each))
+        given, options = (views, strides, end, out, steps, width), (formula, COLUMNS, PARTS, TURN)
+        _launch(_follow, -(-width // COLUMNS), COLUMNS * PARTS // 32, tensors, sizes, given, options, kinds)
     if len(shape) == 2:
         return out.T if axis else out
     others = [length for k, length in enumerate(shape) if k != axis]

@@ -121,7 +121,7 @@ def token_gae(
     arguments = {"rewards": rewards, "values": values, "discount": discount, "last_values": last_values}
     arguments |= {"lambda_policy": lambda_policy, "lambda_value": lambda_value}
     if plain:
-        given = read(arguments | {"is_there": True if mask is None else mask}, time_axis)
+        given = read(arguments | {"mask": True if mask is None else mask}, time_axis)
         found = given.backend.token_gae(given)
         if found is not None:
             return TokenAdvantages(*found)
@@ -227,7 +227,7 @@ def masked_whiten(values: Array, mask: Array | None = None, shift_mean: bool = T
     given.backend.check(given)
     x, xp = given.arrays["values"], given.backend.xp
     kept = xp.ones_like(x) if given.mask is None else xp.where(given.mask, xp.ones_like(x), 0.0)
-    count = kept.sum()
+    count = kept.sum().clip(1)
     mean = x.sum() / count
     centred = (x - mean) * kept
     scale = ((centred**2).sum() / (count - 1).clip(1) + eps) ** 0.5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numbers import Integral
 
-from chunked_td.returns._arguments import Array, Kind, Masked, along, following, read, renamed
+from chunked_td.returns._arguments import KINDS, Array, Kind, Masked, along, following, read, renamed
 from chunked_td.returns._formulas import LAMBDA_RETURNS
 
 
@@ -70,8 +70,11 @@ def discounted_returns(
       float[T, ...]: targets for the states at 0..T−1.
     """
     if mask is None and segment_ids is None:
-        given = read({"r_t": r_t, "v_t": v_t}, time_axis, kinds={"v_t": Kind.READ})
-        v_t = along(given.arrays["v_t"], given.axis, -1, None)
+        arguments = {"r_t": r_t, "discount_t": discount_t, "v_t": v_t}
+        given = read(arguments, time_axis, kinds=KINDS | {"v_t": Kind.READ})
+        r_t, discount_t, v_t = given.arrays.values()
+        end = along(v_t, given.axis, -1, None)
+        return given.unmasked(lambda_returns(r_t, discount_t, end, 1.0, stop_target_gradients, time_axis=time_axis))
     steps = {"mask": mask, "masked": masked, "segment_ids": segment_ids, "time_axis": time_axis}
     return lambda_returns(r_t, discount_t, v_t, 1.0, stop_target_gradients, **steps)
 

@@ -74,8 +74,8 @@ def length_lambda(mask: Array, alpha: float = 0.05, *, time_axis: int = -1) -> A
     Returns:
       float[B, 1]: one λ per sequence.
     """
-    given, alpha = read({"mask_": mask}, time_axis), check_positive("alpha", alpha)
-    lengths = given.arrays["mask_"].sum(given.axis)[(slice(None),) * given.axis + (None,)]
+    given, alpha = read({"mask": mask}, time_axis), check_positive("alpha", alpha)
+    lengths = given.arrays["mask"].sum(given.axis)[(slice(None),) * given.axis + (None,)]
     return given.backend.xp.clip(1.0 - 1.0 / (alpha * given.backend.xp.clip(lengths, 1, None)), 0.0, None)
 
 

@@ -33,9 +33,9 @@ class Case:
     half: bool = False
 
     def examples(self, discount: float, lambda_: float, draws: int) -> Iterator[Arguments]:
-        """The small example, then random ones."""
+        """The small example, then random ones; the one of 16 bits is not random."""
         yield self.build(None, discount, lambda_)
-        for seed in range(draws):
+        for seed in range(0 if self.half else draws):
             yield self.build(np.random.default_rng(seed), discount, lambda_)
 
 
@@ -49,7 +49,7 @@ def _rollout(rng: np.random.Generator | None, steps: int = 3, batch: int = 1) ->
         values = np.ones((steps, batch)) * np.arange(1.0, batch + 1)
         after = np.full((1, batch), 4.0)
     else:
-        steps, batch = (int(x) for x in rng.integers(2, 9, size=2)) if batch == 1 else (steps, batch)
+        steps, batch = (int(x) for x in rng.integers(2, 6, size=2)) if batch == 1 else (steps, batch)
         rewards, values = rng.normal(size=(2, steps, batch))
         after = rng.normal(size=(1, batch))
     none = np.zeros(rewards.shape, bool)
@@ -74,9 +74,10 @@ def _ended(flags: tuple[str, ...], other_value: float) -> Callable[..., Argument
 
     def build(rng: Any, discount: float, lambda_: float) -> Arguments:
         given = _rollout(rng, 4)
-        steps = len(given["rewards"])
-        where = np.zeros(given["rewards"].shape, bool)
-        where[1 if rng is None else int(rng.integers(0, max(steps - 1, 1)))] = True
+        shape = given["rewards"].shape
+        where = np.zeros(shape, bool) if rng is None else rng.random(shape) < 0.3
+        where[1 if rng is None else 0, 0] = True
+        where[-1] = False
         for flag in flags:
             given[flag] = where.copy()
         given["next_values"] = np.where(where, other_value, given["next_values"])
@@ -140,7 +141,7 @@ def _long_half(rng: Any, discount: float, lambda_: float) -> Arguments:
 
 
 def _one_step(rng: Any, discount: float, lambda_: float) -> Arguments:
-    return _with(_rollout(None if rng is None else np.random.default_rng(0), 1), discount, lambda_)
+    return _with({name: x[:1] for name, x in _rollout(rng).items()}, discount, lambda_)
 
 
 EDGES = ((0.9, 0.0), (0.0, 0.9), (1.0, 1.0))

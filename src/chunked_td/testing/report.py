@@ -34,10 +34,10 @@ class Example:
         lines.append(f"    got      {_shown(self.got)}")
         if self.expected is not None:
             lines.append(f"    expected {_shown(self.expected)}")
-        if self.matters_at:
-            lines.append(
-                f"    wrong at {_pairs(self.matters_at)}" + (f"; right at {_pairs(self.fine_at)}" * bool(self.fine_at))
-            )
+        if self.fine_at:
+            lines.append(f"    wrong at {_pairs(self.matters_at)}; right at {_pairs(self.fine_at)}")
+        elif self.matters_at:
+            lines.append("    wrong at every γ and λ that was tried")
         return "\n".join(lines)
 
 
@@ -47,13 +47,19 @@ class CheckReport:
 
     Attributes:
       passed: names of cases. failed: {case: its smallest example}. not_expressible: cases that f cannot take.
-      about: {case: one line on what it tests}.
+      about: {case: one line on what it tests}. note: what to change in the call, if it looks wrong.
     """
 
     passed: list[str] = field(default_factory=list)
     failed: dict[str, Example] = field(default_factory=dict)
     not_expressible: list[str] = field(default_factory=list)
     about: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+
+    def one_exception(self) -> bool:
+        """Whether every case failed, all with the same exception: the call is wrong rather than the numbers."""
+        raised = [str(each.got) for each in self.failed.values() if isinstance(each.got, BaseException)]
+        return len(raised) == len(self.about) > 1 and len(set(raised)) == 1
 
     def __str__(self) -> str:
         width = max(map(len, self.about), default=0)
@@ -63,7 +69,9 @@ class CheckReport:
             rows.append(f"{status:16}{case:{width + 2}}{about}")
         counts = f"{len(self.passed)} passed, {len(self.failed)} failed, {len(self.not_expressible)} not expressible"
         examples = [f"\n{case}: {self.about[case]}\n{example}" for case, example in self.failed.items()]
-        return "\n".join([*rows, counts, *examples])
+        if self.one_exception():
+            examples = [examples[0], "\nEvery other case raised the same."]
+        return "\n".join([*rows, counts, *examples, *([self.note] if self.note else [])])
 
     def raise_for_failures(self) -> None:
         """Raise an AssertionError that shows every failure; nothing if there is none."""
@@ -75,7 +83,9 @@ def _shown(value: Any) -> str:
     """Numbers on one line, large arrays by their shape."""
     if isinstance(value, BaseException):
         return f"{type(value).__name__}: {value}"
-    if isinstance(value, np.ndarray) and value.size > 24:
+    if isinstance(value, np.ndarray) and value.dtype == np.bool_ and value.all() == value.any():
+        return f"all {bool(value.all())}"
+    if isinstance(value, np.ndarray) and value.size > 30:
         first = ", ".join(f"{x:.4g}" for x in np.ravel(value)[:4].astype(float))
         return f"{value.dtype}{list(value.shape)}, first {first}"
     if isinstance(value, np.ndarray):
