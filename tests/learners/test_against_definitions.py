@@ -10,15 +10,15 @@ import itertools
 
 import numpy as np
 import pytest
-from chunked_td.learners.update import finish
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunked_td as ctd
 from chunked_td.indexing import HashedIndexer
-from chunked_td.seeding import Stream
+from chunked_td.learners.core import Work, finish
 from helpers.compilation import COMPILED
 from helpers.naive import EXPECTED_SARSA, SARSA, ForwardView, Naive, TrueModel, V
+from helpers.streams import Given
 from helpers.worlds import World, assert_same_values, side_by_side
 
 CLASSES = {V: ctd.ChunkedTD, SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
@@ -163,7 +163,6 @@ def test_expected_chunked_target_is_the_lambda_return(problem):
     """Enumerates every keep/drop pattern of an episode by the coins that give it."""
     agent, reference, world = both(problem, ForwardView, view="sampled", own={"chunks": True})
     side_by_side(agent, reference, world, episodes=2)
-    agent.chunk_draws = NoCoins()
     captured = {}
 
     def capture():
@@ -184,9 +183,10 @@ def test_expected_chunked_target_is_the_lambda_return(problem):
         if d > 1 and not np.allclose(memory.lambda_[1:T], memory.lambda_[1:T, :1]):
             return  # components with λs of their own share a coin: covered by the marginals above
         # a coin just below 1 keeps any state with λ < 1; one of −1 drops any state (uniforms are never negative)
-        coins = np.array([-1.0 if drop else 2.0 for drop in pattern] + [0.0])
+        coins = Given(*(-1.0 if drop else 2.0 for drop in pattern))
         state = agent._state._replace(tables=agent.tables._replace(values=values), memory=scratch)
-        finish(state, Stream(coins, np.zeros(1, np.int64)), agent._rates[1])
+        coins.in_python(finish)(Work.of(state, None, None, agent._reward, agent._rates, agent._legal_now))
+        assert coins.taken == T - 1
         expected = reference.targets(np.array([*(not drop for drop in pattern), True])[:, None].repeat(d, axis=1))
         for t, (place, *_) in enumerate(reference.story):
             row = np.ravel_multi_index(place, (world.states, world.actions)) if isinstance(place, tuple) else place
@@ -195,16 +195,6 @@ def test_expected_chunked_target_is_the_lambda_return(problem):
         total += chance[0] * values
     learned = reference.values.reshape(reference.rows, d)
     np.testing.assert_allclose(total[: reference.rows], learned, rtol=1e-9, atol=1e-11)
-
-
-class NoCoins:
-    """Coins that keep every state, for the episode whose patterns are enumerated afterwards."""
-
-    stream = None
-
-    def reserve(self, count):
-        self.stream = Stream(np.full(max(count, 1), 2.0), np.zeros(1, np.int64))
-        return self.stream
 
 
 def side_by_side_one_episode(agent, reference, world):
