@@ -281,6 +281,20 @@ def test_a_tree_is_read_by_one_address():
         assert tree.leaf.short[2] == 3
 
 
+def pick(address, k):
+    root = read(address)
+    yes = 100 if root.nothing[1] else 0
+    return root.number[k] + yes + root.nothing[2]
+
+
+def test_a_tree_may_hold_tuples_of_numbers():
+    """Such as the `nvec` of dynamics: one of one type is indexed, others are read."""
+    for left in (False, True):
+        tree = a_tree()._replace(number=(2, 4, 6), nothing=(1, True, 0.25))
+        packed, program = Packed(tree, not left), Program(tree, {}, compiled=not left)
+        assert [program(pick, 1)(packed.address, k) for k in range(3)] == [102.25, 104.25, 106.25]
+
+
 @pytest.mark.skipif(not COMPILED, reason="there is no stack")
 def test_small_arrays_lie_on_the_stack():
     tree = a_tree()
@@ -314,6 +328,9 @@ def test_what_no_kernel_can_read_is_refused():
     if COMPILED:
         with pytest.raises(TypeError, match="arrays, numbers, None and tuples of those, got 'text'"):
             Packed(a_tree()._replace(number="text"))
+        for wrong in ((1, "text"), (1, (2, 3)), (np.zeros(2),)):
+            with pytest.raises(TypeError, match="arrays, numbers, None and tuples of those, got"):
+                Packed(a_tree()._replace(number=wrong))
 
 
 # ---- kernels as Python has them

@@ -21,8 +21,8 @@ from chunked_td import envs, registration
 from chunked_td._link import kernel
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.envs.key_to_door.gym import KeyToDoorEnv
-
 from chunked_td.seeding import Draws
+from helpers.small_envs import prepare
 
 registration.register()
 
@@ -132,7 +132,7 @@ def test_the_same_seed_gives_the_same_episodes(name, options):
 
 @every
 def test_the_face_makes_the_episodes_of_the_kernels(name, options):
-    """Both faces read the same numbers in the same order, whatever the size of the blocks."""
+    """Both faces read the same numbers in the same order."""
     env = gym.make(name, **options).unwrapped
     dynamics = envs.dynamics.independent_copy(env.dynamics)
     draws = Draws.of(np.random.SeedSequence(11))

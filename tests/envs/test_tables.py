@@ -10,6 +10,7 @@ import pytest
 
 import chunked_td as ctd
 from chunked_td._link import static
+from chunked_td._link.link import _PROGRAMS
 from chunked_td.analysis.fixed_points.weights import Choices
 from chunked_td.envs.dynamics import TransitionTable
 from chunked_td.envs.table_building import alias_tables
@@ -18,6 +19,7 @@ from chunked_td.learners.state import Tables
 from chunked_td.models.oracle import TableOracle
 from chunked_td.seeding import Draws
 from chunked_td.simulation import simulate
+from helpers.compilation import COMPILED
 from helpers.random_tables import random_table
 from helpers.small_envs import SMALL, all_pairs, array
 
@@ -166,20 +168,23 @@ def test_misses():
     assert runs.misses[0] == 50
 
 
+def loops():
+    """The loops that this process has compiled so far."""
+    return {program.__name__ for program in _PROGRAMS.values() if program.__name__.startswith("play_")}
+
+
+@pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
 def test_one_loop_for_all_tables():
     """Tables of other sizes and numbers of actions, and other bootstraps, are played by the loop that is there."""
-    from chunked_td.simulation.kernels import play_block
-
-    if not hasattr(play_block, "for_python"):
-        pytest.skip("without compilation")
     common = {"lambda_source": 0.5, "step_sizes": 0.1, "seeds": 0, "episodes": 3, "threads": 1, "view": "traces"}
     simulate(random_table(0), **common)
-    compiled = len(play_block.for_python(True).signatures)
+    compiled = loops()
+    assert compiled
     simulate(random_table(1, states=9, actions=2, horizon=4, starts=5), **common)
     simulate(random_table(1, states=3, actions=1, masks=False), **common)
     simulate(random_table(0), learner="expected_sarsa", **common)
     simulate(random_table(0), learner="q_learning", **common)
-    assert len(play_block.for_python(True).signatures) == compiled
+    assert loops() == compiled
 
 
 def test_dense_arrays():
@@ -236,7 +241,7 @@ def asked(model, table, s, x, parts):
     nvec = np.array(table.nvec)
     tables = Tables(np.zeros((1, 1)), np.zeros((0, table.n_actions), bool), nvec, parts)
     one = np.ones(table.n_actions)
-    transition = Transition(s, 0, one, x, None, x, -1, -1)
+    transition = Transition(s, 0, one, x, None, x, -1, -1, 0)
     rule = Choices(static(0), table.n_actions, 1.0, static(0))
     return make_step(transition, (one, one), one, one, 0.0, rule, tables, model, None)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from chunked_td.envs.dynamics import AccumulatedCharge, ChainAndSplit, KeyToDoor, SkewedSplit
-
 from chunked_td.seeding import Draws
 
 

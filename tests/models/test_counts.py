@@ -9,15 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunked_td._link import static
+from chunked_td._link import link, static
 from chunked_td.analysis.fixed_points.weights import Choices
 from chunked_td.bootstraps import EXPECTED_SARSA
-from chunked_td.lambdas.step import WHOLE, Transition, expected_mixture, make_step, mixture
+from chunked_td.lambdas import step as questions
+from chunked_td.lambdas.step import WHOLE, Transition, make_step
 from chunked_td.models import TableModel
 from chunked_td.models.counts import NUMBER, Counts, ForwardCounts, find, increment, probability
 from chunked_td.models.predictions import ask_overlaps
 
 ORIGINS, TARGETS = 6, 9
+mixture, expected_mixture = (
+    link(question, {"model": ForwardCounts}, compiled=False)
+    for question in (questions.mixture, questions.expected_mixture)
+)
 pairs = st.lists(st.tuples(st.integers(0, ORIGINS - 1), st.integers(0, TARGETS - 1)), max_size=40)
 priors = st.sampled_from([0.0, 0.0, 0.5, 2.0])
 
@@ -38,7 +43,7 @@ def estimate(story, prior, origin, target):
 def asked(counts, base, policy, percept=0):
     """A step that leaves the state whose actions have the origins base, base + 1, …"""
     model = ForwardCounts(counts, np.zeros(1, np.int64))
-    transition = Transition(base // policy.size, -1, policy, 0, None, percept, -1, -1)
+    transition = Transition(base // policy.size, -1, policy, 0, None, percept, -1, -1, 0)
     rule = Choices(static(EXPECTED_SARSA), policy.size, 1.0, static(0))
     return make_step(transition, (policy, policy), policy, policy, 0.0, rule, None, model, None)
 

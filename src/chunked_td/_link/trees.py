@@ -1,9 +1,9 @@
 """A tree of NamedTuples by one address.
 
 Numba looks at every array of every argument on every call, which costs more than a step of learning. So Python passes
-one number: the address of a table that says where the arrays of a tree lie (`Packed`). Kernels hand on a pointer to that
-table, or to a part of it: `m.memory.delta_t` reads its entries (`Tree`). Numbers in the tree are those of the moment it
-was packed; those that are `static` are known to the compiler.
+one number: the address of a table that says where the arrays of a tree lie (`Packed`). Kernels hand on a pointer to
+that table, or to a part of it: `m.memory.delta_t` reads its entries (`Tree`). Numbers in the tree are those of the
+moment it was packed; those that are `static` are known to the compiler.
 """
 
 from __future__ import annotations
@@ -43,13 +43,17 @@ def _numbers(value: Any) -> list[int]:
         return []
     if isinstance(value, np.ndarray):
         return [value.ctypes.data, *value.shape]
-    if hasattr(value, "_fields"):
+    if hasattr(value, "_fields") or (type(value) is tuple and all(_is_number(one) for one in value)):
         return [number for field in value for number in _numbers(field)]
     if isinstance(value, (float, np.floating)):
         return [int(np.float64(value).view(np.int64))]
     if isinstance(value, (bool, np.bool_, int, np.integer)):
         return [int(value)]
     raise TypeError(f"a tuple for compiled code holds arrays, numbers, None and tuples of those, got {value!r}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, np.generic)) and not isinstance(value, static)
 
 
 _TREES: dict[int, Any] = {}
@@ -148,15 +152,21 @@ def _field(context: Any, builder: Any, tree: Any, table: Any, name: str) -> Any:
         return builder.gep(table, [context.get_constant(nb.intp, place)])
     if isinstance(kind, nb.Array):
         data = word(0, context.get_data_type(kind.dtype).as_pointer())
-        shape = [word(k + 1) if n < 0 else context.get_constant(nb.intp, n) for k, n in enumerate(known)]
+        shape = [word(k + 1) if n < 0 else context.get_constant(nb.intp, n) for k, n in enumerate(known)]  # type: ignore[arg-type]
         return _array(context, builder, kind, data, shape)
     if kind is nb.none:
         return context.get_dummy_value()
-    if kind is nb.float64:
-        return word(0, context.get_value_type(nb.float64))
-    if kind is nb.boolean:
-        return builder.icmp_signed("!=", word(0), context.get_constant(nb.intp, 0))
-    return word(0) if known is None else context.get_constant(nb.int64, known)
+    if known is not None:
+        return context.get_constant(nb.int64, known)
+
+    def number(k: int, kind: Any) -> Any:
+        if kind is nb.float64:
+            return word(k, context.get_value_type(nb.float64))
+        return word(k) if kind is nb.int64 else builder.icmp_signed("!=", word(k), context.get_constant(nb.intp, 0))
+
+    if isinstance(kind, nb.BaseTuple):
+        return context.make_tuple(builder, kind, [number(k, one) for k, one in enumerate(kind)])
+    return number(0, kind)
 
 
 def _array(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any]) -> Any:
@@ -198,7 +208,9 @@ def _tree_of(tree: Any, sizes: Mapping[str, int] | None) -> tuple[Tree, str]:
 
 
 def _type_of(value: Any) -> Any:
-    """The type of a number, or of None."""
+    """The type of a number, of a tuple of numbers, or of None."""
+    if isinstance(value, tuple):
+        return nb.BaseTuple.from_types(tuple(map(_type_of, value)))
     if value is None:
         return nb.none
     if isinstance(value, (bool, np.bool_)):
@@ -255,7 +267,7 @@ def local_reader(tree: Any, sizes: Mapping[str, int]) -> tuple[str, Any]:
 
 
 def _local_words(tree: Any, sizes: Mapping[str, int]) -> list[Any]:
-    """For every entry of the table: "number" or "pointer" to copy it, or the dtype and size of an array on the stack."""
+    """For every entry of the table: "number" or "pointer" to copy it, or dtype and size of an array on the stack."""
     declared = layouts(type(tree)) if type(tree).__module__ != "builtins" else {}
     found: list[Any] = []
     for name, value in zip(tree._fields, tree, strict=True):
