@@ -284,7 +284,8 @@ def _pipeline(name: str) -> Callable[..., Any]:
     return lambda *arguments: (getattr(inner, name) if inner and inner.works() else Compiler)(*arguments)
 
 
-_INNER["pipeline_class"], _ENTRY = _pipeline("Inner"), {"pipeline_class": _pipeline("Entry")}
+_INNER["pipeline_class"] = _pipeline("Inner")
+_ENTRY: Any = {"pipeline_class": _pipeline("Entry")}
 
 
 def link(

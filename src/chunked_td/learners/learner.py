@@ -3,9 +3,9 @@
 `start` and `step` serve a loop of the user's own; `learn` is that loop for Gymnasium environments, `learn_from` the one
 for recorded episodes.
 
-A step is one call of a compiled entry (`learners.core`). Where Python has a part in it, that part comes before or between
-entries: a model object is asked before the step, since its answers depend on neither a_{t+1} nor δ_t; a λ source in
-plain Python comes between `step_before_lambda` and `step_after_lambda`.
+A step is one call of a compiled entry (`learners.core`). Where Python has a part in it, that part comes before or
+between entries: a model object is asked before the step, since its answers depend on neither a_{t+1} nor δ_t; a λ
+source in plain Python comes between `step_before_lambda` and `step_after_lambda`.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class SuttonSingh(Learner):
         if ended != TERMINATED and given == FREE:
             action = self._select(state, ended == ONGOING)
         learned: Any = self.tables.values, self.trace, self._counts, self.stale
-        averages = Averages(*learned, self._scratch, self._state.watch)
+        averages = Averages(*learned, scratch=self._scratch, watch=self._state.watch)
         terminated = ended == TERMINATED
         learn = compiled(sutton_singh_step)
         pair = learn(averages, self.algorithm, self.discount, self.state, state, self._reward, terminated)
