@@ -8,6 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from chunked_td.policies import draw, epsilon_greedy, only_legal, uniform_legal
+from chunked_td.seeding import Draws
+from helpers.streams import Given
 
 values = st.sampled_from([-1.0, 0.0, 0.5, 2.0])
 
@@ -48,28 +50,27 @@ def test_uniform_legal():
 
 @pytest.mark.parametrize(("u", "action"), [(0.0, 0), (0.19, 0), (0.2, 2), (0.69, 2), (0.7, 3), (0.999, 3)])
 def test_draw_inverts_the_distribution_function(u, action):
-    rng = stream(u)
-    assert draw(np.array([0.2, 0.0, 0.5, 0.3]), rng) == action
-    assert rng.position[0] == 1
+    numbers = Given(u)
+    assert numbers.in_python(draw)(np.array([0.2, 0.0, 0.5, 0.3]), None) == action
+    assert numbers.taken == 1
 
 
 def test_draw_takes_no_number_without_a_choice():
-    rng = stream(0.5)
-    assert draw(np.array([0.0, 1.0, 0.0]), rng) == 1
-    assert rng.position[0] == 0
+    numbers = Given(0.5)
+    assert numbers.in_python(draw)(np.array([0.0, 1.0, 0.0]), None) == 1
+    assert numbers.taken == 0
 
 
 def test_draw_survives_a_sum_short_of_one():
-    assert draw(np.array([0.5, 0.4999999, 0.0]), stream(0.99999999)) == 1
+    assert Given(0.99999999).in_python(draw)(np.array([0.5, 0.4999999, 0.0]), None) == 1
 
 
 def test_frequencies_of_draws_among_ties():
     """χ² with 2 degrees of freedom, error rate 1e-4 (18.4)."""
-    probabilities, rng = np.zeros(3), np.random.default_rng(5)
+    probabilities, rng = np.zeros(3), Draws.of(np.random.SeedSequence(5)).stream
     epsilon_greedy(np.array([[1.0], [0.0], [1.0]]), np.ones(3, bool), 0.3, probabilities)
     n = 5000
-    numbers = stream(*rng.random(n))
-    counts = np.bincount([draw(probabilities, numbers) for _ in range(n)], minlength=3)
+    counts = np.bincount([draw(probabilities, rng) for _ in range(n)], minlength=3)
     assert ((counts - n * probabilities) ** 2 / (n * probabilities)).sum() < 18.4
 
 

@@ -1,12 +1,18 @@
-"""Random streams for compiled code, and codes known by their type."""
+"""Random streams for kernels: the numbers of NumPy's generators, from a state that can be kept."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from chunked_td._link import at, stacked, static
+from chunked_td._link import at, compiled, stacked
+from chunked_td._link.pcg import Pcg64, PlainPcg64
 from chunked_td.seeding import Draws, split_seed, uniform
+from helpers.compilation import COMPILED
+
+
+def draws_of(seed=3):
+    return Draws.of(np.random.SeedSequence(seed))
 
 
 def generator(seed=3):
@@ -18,13 +24,13 @@ def take(rng, out):
         out[k] = uniform(rng)
 
 
-def read(value):
-    return value + 1
+KERNELS = {"plain": take, "linked": compiled(take, rng=Pcg64 if COMPILED else PlainPcg64)}
+"""Called from Python a kernel runs as plain Python; linked it is compiled."""
 
 
-def taken(draws, count):
+def taken(stream, count, kernel="plain"):
     out = np.empty(count)
-    take(draws.reserve(count), out)
+    KERNELS[kernel](stream, out)
     return out.tolist()
 
 
@@ -35,51 +41,41 @@ def test_streams_of_a_run_differ_and_the_first_is_gymnasiums():
     assert first[1:] == [np.random.default_rng(child).random() for child in np.random.SeedSequence(5).spawn(3)]
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 256])
-def test_blocks_of_any_size_give_the_numbers_of_single_draws(size):
-    draws, single = Draws(generator(), size), generator()
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_takes_of_any_size_give_the_numbers_of_single_draws(kernel):
+    draws, single = draws_of(), generator()
     for count in (0, 1, 3, 8, 1, 300, 2, 0, 5):
-        assert taken(draws, count) == [single.random() for _ in range(count)]
+        assert taken(draws.stream, count, kernel) == [single.random() for _ in range(count)]
 
 
-def test_sync_gives_the_generator_back_after_the_last_number_read():
-    draws, single = Draws(generator(), 16), generator()
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_numpy_goes_on_after_the_last_number_that_was_taken_and_back(kernel):
+    draws, single = draws_of(), generator()
     for count in (3, 0, 20):
-        taken(draws, count)
+        taken(draws.stream, count, kernel)
         single.random(count)
-        assert draws.sync().normal() == single.normal()
-        assert taken(draws, 2) == single.random(2).tolist()
+        numpys = generator()
+        numpys.bit_generator.state = draws.state()
+        assert numpys.normal() == single.normal()
+        draws.set_state(numpys.bit_generator.state)
+        assert taken(draws.stream, 2, kernel) == single.random(2).tolist()
 
 
 def test_state_goes_on_where_it_was_written():
-    draws = Draws(generator(), 16)
-    taken(draws, 5)
-    twin = Draws.from_state(draws.state(), size=3)
-    assert taken(twin, 9) == taken(draws, 9)
+    draws = draws_of()
+    taken(draws.stream, 5)
+    twin = Draws(draws.state())
+    assert taken(twin.stream, 9) == taken(draws.stream, 9)
 
 
-@pytest.mark.parametrize("value", range(8))
-def test_a_known_code_is_the_number(value):
-    assert static(value) == value == value
-    if value in (0, 7):
-        assert read(static(value)) == read(value) == value + 1
-
-
-def total_of(batch, index):
-    stream = at(batch, index)
-    total = 0.0
-    for k in range(stream.block.size):
-        total += stream.block[k]
-    stream.position[0] += 1
-    return total
-
-
-def test_items_of_a_stack_are_views():
-    streams = [Draws(generator(seed), 4).reserve(4) for seed in range(3)]
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_items_of_a_stack_are_views(kernel):
+    streams = [draws_of(seed).stream for seed in range(3)]
+    first = [stream.words.tolist() for stream in streams]
     batch = stacked(streams)
-    assert batch.block.shape == (3, 4)
-    for index, stream in enumerate(streams):
-        assert total_of(batch, index) == pytest.approx(stream.block.sum())
-        assert at(batch, index).block.tolist() == stream.block.tolist()
-    assert batch.position[:, 0].tolist() == [1, 1, 1]
-    assert [int(stream.position[0]) for stream in streams] == [0, 0, 0]
+    assert batch.words.shape == (3, 5)
+    for index in range(3):
+        assert taken(at(batch, index), 4, kernel) == generator(index).random(4).tolist()
+        assert taken(at(batch, index), 2, kernel) == generator(index).random(6)[4:].tolist()
+        assert batch.words[index].tolist() != first[index]
+    assert [stream.words.tolist() for stream in streams] == first

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from helpers.small_envs import env_miss
 
 import chunked_td as ctd
 from chunked_td._link import kernel
@@ -24,6 +23,7 @@ from chunked_td.seeding import uniform
 from chunked_td.simulation import simulate
 from chunked_td.simulation.lockstep import LockstepRuns
 from helpers.compilation import COMPILED
+from helpers.small_envs import env_miss
 
 EPISODES = 25
 ENVS = {
@@ -304,7 +304,7 @@ def test_lambda_from_outside(learner):
     oracle = Oracle(dynamics)
     for _ in range(EPISODES):
         lockstep.roll_out()
-        ids = (lockstep.states[0].astype(np.int64) @ lockstep.stages.strides[0]).tolist()
+        ids = (lockstep.states[0].astype(np.int64) @ lockstep.scenes.stage.strides[0]).tolist()
         lambdas = np.zeros((1, len(ids) - 1))
         for t in range(len(ids) - 1):
             chances, policy = oracle.probabilities(ids[t], ids[t + 1], None), lockstep.policies[0, t]
