@@ -41,8 +41,8 @@ TABLE, DOOR = "study/linear-key-to-door/chunked", "study/key-to-door/c-factored-
 MISTAKES = {
     "charging steps from another stream": Mistake(
         "simulation/run.py",
-        "stream = self.env_stream(self.draws[0].reserve(dynamics.draws))",
-        "stream = self.env_stream(self.draws[1].reserve(dynamics.draws))",
+        "return Scene(m, self.env, self.draws[0].stream,",
+        "return Scene(m, self.env, self.draws[2].stream,",
         (CHARGE,),
     ),
     "SARSA chooses late": Mistake(
@@ -58,9 +58,9 @@ MISTAKES = {
         ("agent/SarsaLambda",),
     ),
     "λ of another component": Mistake(
-        "learners/update.py",
-        "out[i] = lambda_of(agent.source, step, i)",
-        "out[i] = lambda_of(agent.source, step, (i + 1) % out.size)",
+        "learners/core.py",
+        "out[i] = m.rates[CUT] * lambda_t(m.source, step, i)",
+        "out[i] = m.rates[CUT] * lambda_t(m.source, step, (i + 1) % out.size)",
         (DOOR,),
     ),
     "a λ one step off at the end of an episode": Mistake(
@@ -69,16 +69,16 @@ MISTAKES = {
         "weight = discount * lambda_[t, 0]\n            u = delta[t, 0] + weight * u",
         (TABLE,),
     ),
-    "counts asked before they are trained": Mistake(
-        "learners/update.py",
-        "observe(agent, step, arrival.reward, arrival.ended)\n    write_lambda(agent, step)",
-        "write_lambda(agent, step)\n    observe(agent, step, arrival.reward, arrival.ended)",
+    "a transition counted twice in the total": Mistake(
+        "models/counts.py",
+        "    counts.pairs[pair, NUMBER] += 1\n    counts.total[origin] += 1\n    return pair",
+        "    counts.pairs[pair, NUMBER] += 1\n    counts.total[origin] += 2\n    return pair",
         (CHAIN,),
     ),
     "truncation taken for termination": Mistake(
-        "learners/update.py",
-        "write_td_error(agent, step, row, ended == TERMINATED)",
-        "write_td_error(agent, step, row, ended != ONGOING)",
+        "learners/core.py",
+        "write_td_error(m, step, row, here.ended == TERMINATED)",
+        "write_td_error(m, step, row, here.ended != ONGOING)",
         ("part/source/constant/sarsa",),
     ),
     "ties go to the last": Mistake(
@@ -119,8 +119,8 @@ MISTAKES = {
     ),
     "λs in lockstep one step off": Mistake(
         "simulation/lockstep.py",
-        "turn.answers[b, t], turn",
-        "turn.answers[b, max(t - 1, 0)], turn",
+        "turn.answers[t], column",
+        "turn.answers[max(t - 1, 0)], column",
         ("network/charge",),
     ),
 }

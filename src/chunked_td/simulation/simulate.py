@@ -101,7 +101,7 @@ def simulate(
       dynamics: a dynamics NamedTuple, see `chunked_td.envs.dynamics`.
       learner: "sarsa", "expected_sarsa", "q_learning" (all act ε-greedily) or "td" (values of the uniform policy).
       lambda_source: where λ comes from; a number is a constant λ. Default: the paper's forward model. With one that
-        is plain Python the whole run is, about a thousand times slower.
+        is plain Python the whole run is, hundreds of times slower.
       model: of the λ source: "counts" (learned), "oracle" (the true dynamics), or counts with an error
         (`chunked_td.models.errors`), which holds for the planner's model, too.
       planner: what the learner makes of a count model besides λ, such as `Dyna`; None for nothing.
