@@ -10,6 +10,7 @@ from benchmarks import __main__ as bench
 from benchmarks import agent_step, c_rivals, fused, sweep
 from benchmarks import backward_pass as backward_benchmark
 from benchmarks.python_rivals import DictSarsa, dense_sarsa
+from chunked_td.seeding import Stream
 from chunked_td.traces import backward_pass
 
 needs_c = pytest.mark.skipif(c_rivals.library() is None, reason=c_rivals.NOTICE)
@@ -46,8 +47,7 @@ def test_the_backward_pass_in_c_gives_the_same_values_to_the_last_bit(components
 def test_dense_traces_give_the_same_values_up_to_rounding():
     sizes = {"horizon": 12, "points": 3}
     run = fused.make_run("accumulated_charge", 100, seed=1, **sizes)
-    streams = [draws.reserve(5_000) for draws in run.draws[:2]]
-    copies = [type(stream)(stream.block.copy(), stream.position.copy()) for stream in streams]
+    copies = [Stream(draws.stream.words.copy()) for draws in run.draws[:2]]
     run.play_to(100)
     values, steps = dense_sarsa(run.env, *copies, 100, 0.1, 0.9, 1.0, 0.1)
     assert steps == run.totals.steps[0] == 1_200

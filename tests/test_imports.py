@@ -29,7 +29,6 @@ OPTIONAL = (
     "chunked_td.returns._torch",
     "chunked_td.returns._triton",
     "chunked_td.integrations.",
-    "chunked_td.simulation.plain",  # plays on the Gymnasium face
 )
 FACES = ("gym", "jax", "face", "kept_percepts", "tasks", "jax_task", "spaces", "foreign")
 """Files of `envs` that are for Gymnasium or JAX."""

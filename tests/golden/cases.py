@@ -102,12 +102,12 @@ def add_studies():
     for arm, source, view in (
         ("tilted", part("TiltedLambda"), "offline"),
         ("expected", part("TiltedLambda", expected=True), "offline"),
-        ("averaged", part("TiltedLambda"), "averaged"),
-        ("first", part("TiltedLambda", trial=1), "averaged"),
-        ("five", part("TiltedLambda", trial=5), "averaged"),
+        ("averaged", part("TiltedLambda"), part("Averaged")),
+        ("first", part("TiltedLambda", trial=1), part("Averaged")),
+        ("five", part("TiltedLambda", trial=5), part("Averaged")),
         ("five-constant", part("TiltedLambda", trial=5), "offline"),
-        ("n-over-n", part("BackwardLambda"), "averaged"),
-        ("tdc", part("BackwardLambda"), "corrected"),
+        ("n-over-n", part("BackwardLambda"), part("Averaged")),
+        ("tdc", part("BackwardLambda"), part("Corrected")),
     ):
         add(f"study/charge-signs/{arm}", study, lambda_source=source, view=view, make=sizes, **signs)
 
@@ -207,7 +207,7 @@ CREDIT = {
     },
     "replacing-0.9-expected": {"lambda_source": 0.9, "replacing": True, "reward_source": half()},
     "falling": {"lambda_source": part("FallingLambda")},
-    "monte-carlo-averaged": {"lambda_source": 1.0, "view": "averaged"},
+    "monte-carlo-averaged": {"lambda_source": 1.0, "view": part("Averaged")},
     "forward": {"lambda_source": FORWARD},
     "expected": {"lambda_source": EXPECTED},
 }

@@ -1,4 +1,4 @@
-"""Planted mistakes: `python -m tests.golden.mistakes [name …]`. Each is made in a copy of the package; the golden cases
+"""Planted mistakes: `cd tests; python -m golden.mistakes [name …]`. Each is made in a copy of the package; the golden cases
 beside it must then fail, and pass in a copy without a mistake.
 """
 
@@ -17,9 +17,9 @@ import chunked_td
 PACKAGE = Path(chunked_td.__file__).parent
 CHILD = """
 import logging, sys
-from tests.golden.cases import CASES
-from tests.golden.check import differences
-from tests.golden.today import api
+from golden.cases import CASES
+from golden.check import differences
+from golden.today import api
 logging.disable()
 found = [text for name in sys.argv[1:] for text in differences(name, CASES[name](api))]
 print("\\n".join(found[:3]))
@@ -136,7 +136,7 @@ def fails(mistake, folder):
         assert text.count(mistake.old) == 1, f"{mistake.file}: {mistake.old!r} is there {text.count(mistake.old)} times"
         path.write_text(text.replace(mistake.old, mistake.new), encoding="utf-8")
     root = Path(__file__).parents[2]
-    paths = os.pathsep.join([str(copy.parent), str(root)])
+    paths = os.pathsep.join([str(copy.parent), str(root), str(root / "tests")])
     child = subprocess.run(
         [sys.executable, "-c", CHILD, *mistake.cases],
         env={**os.environ, "PYTHONPATH": paths},

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import chunked_td as ctd
+from chunked_td._link.link import _PROGRAMS
 from chunked_td.envs.dynamics import KeyToDoor
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.lambdas.on_device import Reading
@@ -19,8 +20,7 @@ from chunked_td.models.neural import world as world_module
 from chunked_td.models.neural.diagnostics import Diagnostics
 from chunked_td.simulation import networks as neural
 from chunked_td.simulation import simulate
-from chunked_td.simulation.lockstep import turn_many
-from helpers.compilation import uncompiled
+from helpers.compilation import COMPILED, uncompiled
 from helpers.small_worlds import CHARGE, CHARGE_DYNAMICS, DOOR, DOOR_DYNAMICS, LENGTH
 from studies.accumulated_charge.network import network_config as charge_network
 
@@ -282,20 +282,26 @@ def test_a_broken_network_is_recorded_and_spares_the_others(monkeypatch):
     assert np.isfinite(runs.probes_at).all()  # λ = 0: the broken run goes on as TD(0)
 
 
+def turns():
+    """The programs for a turn of many runs that this process has compiled so far."""
+    return {program.__name__ for program in _PROGRAMS.values() if program.__name__.startswith("turn_many_")}
+
+
+@pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
 def test_warming_up_compiles_what_the_runs_will_call():
     charge_runs([3, 4], episodes=5)
-    known = list(turn_many.for_python().signatures)
+    known = turns()
+    assert known
     settings = neural.check_settings(CHARGE_DYNAMICS, "sarsa", ctd.ForwardLambda(), "counts", "offline", 1.0, 0.1, 2)
     question = neural.question_of([ctd.ForwardLambda()], "sarsa", CHARGE_DYNAMICS)
     neural.warm_up(CHARGE_DYNAMICS, [crew(ctd.ForwardLambda(), 0)], CHARGE, question, settings)
-    assert turn_many.for_python().signatures == known
+    assert turns() == known
 
 
 def test_what_cannot_be_done_elsewhere_is_not_done(monkeypatch):
-    fresh = SimpleNamespace(for_python=lambda: SimpleNamespace(signatures=[]))
-    monkeypatch.setattr(neural, "turn_many", fresh)
     inside = []
     for work in (lambda dynamics: None, os.chdir):  # cannot be sent; fails there
+        monkeypatch.setattr(neural, "_WARM", set())
         with neural._elsewhere(work, CHARGE_DYNAMICS):
             inside.append(work)
     assert len(inside) == 2

@@ -1,6 +1,6 @@
 """Linear values, Q(x, a) = Σ_f w(f, a) φ_f(x), and the traces that learn their weights.
 
-The update is that of tables (`chunked_td.learners.update`) with features in place of rows; Sutton and Barto (2018),
+The update is that of tables (`chunked_td.learners.core`) with features in place of rows; Sutton and Barto (2018),
 §12.2 and §12.7:
 
     e ← γ λ_t e;   e(f, a_t) ← e(f, a_t) + φ_f(x_t);   w(f, a) ← w(f, a) + α r_f δ_t e(f, a)

@@ -219,7 +219,7 @@ def _check_trace(agent: Learner, arrays: Arrays) -> None:
     if agent.trace is not None and hasattr(agent.trace, "check_saved"):
         agent.trace.check_saved(arrays)
     policy = arrays["memory_policy"]
-    if agent.state >= 0 and agent.rule.keeps_policy.value and not ((policy >= 0) & (policy <= 1)).all():
+    if agent.state >= 0 and agent.rule.keeps_policy and not ((policy >= 0) & (policy <= 1)).all():
         raise ValueError(f"memory_policy must be probabilities, got {policy}")
     steps = 0 if agent._state.episode is None else arrays["episode_length"][0]
     if steps and steps > arrays["episode_states"].size:

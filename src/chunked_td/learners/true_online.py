@@ -11,7 +11,7 @@ episode and move each row visited, in order, by α towards the λ-return that en
 
 - λ is one per step (and reward component), whatever the source, where the paper has a constant;
 - Q_old is the value of the row that will be updated next, not B(x_{t+1}). For V and SARSA these are the same. For
-  Expected-SARSA and Q-learning the λ-return is then the one of `learners.update`,
+  Expected-SARSA and Q-learning the λ-return is then the one of `learners.core`,
   G_t = r_{t+1} + γ[B(x_{t+1}) + λ_{t+1}(G_{t+1} − Q(s_{t+1},a_{t+1}))];
 - traces at or below `cutoff` may be dropped.
 """
