@@ -86,6 +86,7 @@ from chunked_td.returns import value_kernel_lambda as value_kernel_lambda
 from chunked_td.returns import vtrace as vtrace
 from chunked_td.returns import vtrace_td_error_and_advantage as vtrace_td_error_and_advantage
 from chunked_td.sweeps import sweep as sweep
+from chunked_td.traces import View as View
 
 __version__: str
 LEARNERS: tuple[str, ...]

@@ -11,11 +11,13 @@ still during the episode.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from chunked_td._link import enlarged, kernel, natural, zeros
+from chunked_td._settings import KernelSettings
 
 LIMIT = 1.0e100
 """The largest update, |α δ_t| or |α u_t|, that counts as learning.
@@ -23,6 +25,28 @@ LIMIT = 1.0e100
 Traces are at most the number of steps while λ lies in [0, 1]. So values stay finite as long as no step exceeds this
 limit: nothing else has to be looked at to notice that learning diverges.
 """
+
+
+@dataclass(frozen=True)
+class View(KernelSettings):
+    """Base of kinds of traces that have settings, and of yours: `view=Mine(…)`.
+
+    `empty` makes the trace: a NamedTuple that declares its arrays, with two kernels,
+
+        update(trace, m, step, row, step_size, ended)   after every transition; λ_t and δ_t are in `m.memory`
+        end(trace, m, coins, step_size)                 at the end of an episode
+
+    and with methods `clear()`, to forget the episode, and `grown(rows, capacity)`, the same with room for more. Many
+    have a `Trace` in the field `entries`, and take `clear_in_python`, `grown_rows` and `clear_entries` for these.
+    """
+
+    def empty(self, rows: int, components: int, capacity: int) -> Any:
+        """The trace before the first episode.
+
+        Args:
+          rows: of the table of values. components: d. capacity: live entries to make room for.
+        """
+        raise TypeError(f"view {self!r} must have a method empty(rows, components, capacity)")
 
 
 class Trace(NamedTuple):

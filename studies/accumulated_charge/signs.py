@@ -20,6 +20,7 @@ from chunked_td.statistics import mean_and_interval
 from studies.accumulated_charge.tilted import TiltedLambda
 from studies.runner import criteria
 from studies.runner.arrays import Results
+from studies.runner.averaged import Averaged, Corrected
 from studies.runner.criteria import Claim, Verdict, judged, source
 from studies.runner.simulated import columns
 from studies.runner.text import markdown, number_text, step_size_text
@@ -37,12 +38,12 @@ ARMS: dict[str, dict[str, Any]] = {
     "fixed": {"lambda_source": 1.0},
     "tilted": {"lambda_source": TiltedLambda()},
     "expected": {"lambda_source": TiltedLambda(expected=True)},
-    "averaged": {"lambda_source": TiltedLambda(), "view": "averaged"},
-    "first": {"lambda_source": TiltedLambda(trial=1), "view": "averaged"},
-    "five": {"lambda_source": TiltedLambda(trial=5), "view": "averaged"},
+    "averaged": {"lambda_source": TiltedLambda(), "view": Averaged()},
+    "first": {"lambda_source": TiltedLambda(trial=1), "view": Averaged()},
+    "five": {"lambda_source": TiltedLambda(trial=5), "view": Averaged()},
     "five-constant": {"lambda_source": TiltedLambda(trial=5)},
-    "n-over-n": {"lambda_source": BackwardLambda(), "view": "averaged"},
-    "tdc": {"lambda_source": BackwardLambda(), "view": "corrected"},
+    "n-over-n": {"lambda_source": BackwardLambda(), "view": Averaged()},
+    "tdc": {"lambda_source": BackwardLambda(), "view": Corrected()},
 }
 LABELS = {
     "fixed": "SARSA(1)",

@@ -22,6 +22,7 @@ import chunked_td as ctd
 from chunked_td._loading import load_file
 from chunked_td.lambdas import SOURCES
 from chunked_td.lambdas.reading import read_sources, required_settings
+from studies.runner.averaged import Averaged
 
 LAMBDAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)
 Methods = dict[str, dict[str, Any]]
@@ -75,7 +76,7 @@ RULES: Methods = {
     "replacing-0.9-expected": on_traces(0.9, replacing=True, reward_source=_HALF),
     STEPS: on_traces(view=ctd.Lineage(prior=1.0, counts="steps"), reward_source=_HALF),
 }
-NULL: Methods = {"falling": on_traces(FallingLambda()), "monte-carlo-averaged": on_traces(view="averaged")}
+NULL: Methods = {"falling": on_traces(FallingLambda()), "monte-carlo-averaged": on_traces(view=Averaged())}
 ARMS: Methods = {**FIXED, **RULES, **NULL}
 """What can be run of the registered comparison."""
 

@@ -1,5 +1,6 @@
-"""Planted mistakes: `cd tests; python -m golden.mistakes [name …]`. Each is made in a copy of the package; the golden cases
-beside it must then fail, and pass in a copy without a mistake.
+"""Planted mistakes: `cd tests; python -m golden.mistakes [name …]`.
+
+Each is made in a copy of the package. The golden cases beside it must then fail, and pass in a copy without a mistake.
 """
 
 from __future__ import annotations

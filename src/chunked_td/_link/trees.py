@@ -152,7 +152,8 @@ def _field(context: Any, builder: Any, tree: Any, table: Any, name: str) -> Any:
         return builder.gep(table, [context.get_constant(nb.intp, place)])
     if isinstance(kind, nb.Array):
         data = word(0, context.get_data_type(kind.dtype).as_pointer())
-        shape = [word(k + 1) if n < 0 else context.get_constant(nb.intp, n) for k, n in enumerate(known)]  # type: ignore[arg-type]
+        lengths: list[int] = list(known)
+        shape = [word(k + 1) if n < 0 else context.get_constant(nb.intp, n) for k, n in enumerate(lengths)]
         return _array(context, builder, kind, data, shape)
     if kind is nb.none:
         return context.get_dummy_value()
@@ -165,7 +166,7 @@ def _field(context: Any, builder: Any, tree: Any, table: Any, name: str) -> Any:
         return word(k) if kind is nb.int64 else builder.icmp_signed("!=", word(k), context.get_constant(nb.intp, 0))
 
     if isinstance(kind, nb.BaseTuple):
-        return context.make_tuple(builder, kind, [number(k, one) for k, one in enumerate(kind)])
+        return context.make_tuple(builder, kind, [number(k, one) for k, one in enumerate(kind.types)])
     return number(0, kind)
 
 

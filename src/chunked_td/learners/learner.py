@@ -66,12 +66,13 @@ from chunked_td.learners.state import (
     with_room,
     with_states,
 )
-from chunked_td.learners.views import View, check_view
+from chunked_td.learners.views import check_view
 from chunked_td.models.counts import Counts
 from chunked_td.models.errors import ModelError
 from chunked_td.models.predictions import Predictions
 from chunked_td.policies import GIVEN, policy_at
 from chunked_td.seeding import Draws, split_seed
+from chunked_td.traces import View
 
 if TYPE_CHECKING:
     from chunked_td.analysis.credit import Explanation
@@ -97,7 +98,7 @@ class LearnerSettings(TypedDict, total=False):
     planner: Planner | None
     reward_source: RewardSource | None
     policy: Policy | None
-    view: View | None
+    view: str | View | None
     percept: str
     prior: float
     replacing: bool | None
@@ -129,7 +130,7 @@ class Learner:
         reward that is one number among the state components; None for the rewards that come.
       policy: state-value learners only: "uniform", probabilities float[S, A], or a function from observation to
         float[A].
-      view: "traces", "lineage", "true_online" or "averaged" (online; see `chunked_td.learners.views`), "offline"
+      view: "traces", "lineage" or "true_online" (online; see `chunked_td.learners.views`), "offline"
         (λ-return at the end of an episode) or "sampled" (§3.1).
       percept: what the count model predicts: "state" or "reward-state".
       prior: Dirichlet pseudo-count per outcome of the count model.
@@ -172,7 +173,7 @@ class Learner:
         planner: Planner | None = None,
         reward_source: RewardSource | None = None,
         policy: Policy | None = None,
-        view: View | None = None,
+        view: str | View | None = None,
         percept: str = "state",
         prior: float = 0.0,
         replacing: bool | None = None,
@@ -188,8 +189,6 @@ class Learner:
         self.discount = check_unit("discount", discount)
         self.lambda_source = as_lambda_source(lambda_source, self.default_source)
         self.view = check_view(self.default_view if view is None else view)
-        if self.view == "corrected":
-            raise ValueError("view 'corrected' is for simulations (`simulate`); CorrectedTD does it for state values")
         self.percept = check_choice("percept", percept, ("state", "reward-state"))
         self.prior = check_not_negative("prior", prior)
         self.cutoff = check_not_negative("cutoff", cutoff)

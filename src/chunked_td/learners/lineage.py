@@ -35,14 +35,13 @@ import numpy as np
 
 from chunked_td._checks import check_choice, check_not_negative
 from chunked_td._link import kernel, zeros
-from chunked_td._settings import KernelSettings
-from chunked_td.traces import Trace, clear_entries, clear_in_python, grown_rows, mark, reinforce
+from chunked_td.traces import Trace, View, clear_entries, clear_in_python, grown_rows, mark, reinforce
 
 RETURNS, COUNTS = ("share", "zero"), ("pairs", "steps")
 
 
 @dataclass(frozen=True)
-class Lineage(KernelSettings):
+class Lineage(View):
     """Lineage traces: credit for a row passes a state by its share of the arrivals there, C(r, x)/(n(x) + prior).
 
     It never rises again at later states. `view=Lineage(…)`, or "lineage".

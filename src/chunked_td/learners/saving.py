@@ -30,6 +30,7 @@ from chunked_td.lambdas import CLASSES, LambdaSource
 from chunked_td.learners.exploration import EXPLORATIONS, Exploration
 from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.learner import Learner
+from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.planning import PLANNERS, Planner
 from chunked_td.learners.planning.base import REWARD_SOURCES
 from chunked_td.learners.schedule import Schedule
@@ -43,7 +44,6 @@ from chunked_td.learners.schema import (
     saved_parts,
 )
 from chunked_td.learners.sutton_singh import SuttonSingh
-from chunked_td.learners.views import view_from, view_settings
 from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts, rehash
 from chunked_td.models.errors import ModelError
 from chunked_td.models.transitions import TransitionCounts
@@ -67,6 +67,9 @@ _SETTINGS = {
 }
 """Settings by their name in a file, and the attribute of a learner that holds each. Older files lack the last three."""
 
+VIEW_CLASSES: dict[str, type] = {"Lineage": Lineage}
+"""Views with settings by name."""
+
 _PAIRS = {"origin": ORIGIN, "target": TARGET, "number": NUMBER, "following": FOLLOWING}
 """Columns of the counted pairs by their name in a file."""
 
@@ -89,7 +92,7 @@ def save(agent: Learner, path: Any) -> None:
         "format": FORMAT,
         "learner": type(agent).__name__,
         "settings": {name: plain(getattr(agent, attribute)) for name, attribute in _SETTINGS.items()}
-        | {"view": view_settings(agent.view)},
+        | {"view": agent.view if isinstance(agent.view, str) else _named_out(agent.view, VIEW_CLASSES)},
         "step_size": plain(agent.step_size),
         "epsilon": plain(agent.epsilon) if agent.exploration is None or agent.exploration.uses_epsilon else None,
         "exploration": _named_out(agent.exploration, EXPLORATIONS),
@@ -126,6 +129,7 @@ def load(
     max_bytes: int | None = None,
     planner: Planner | None = None,
     exploration: Exploration | None = None,
+    view: Any = None,
     features: Any = None,
 ) -> Learner:
     """Read a learner that `save` wrote; it continues bit for bit as the saved one would have.
@@ -140,6 +144,7 @@ def load(
       max_bytes: what the file may unpack to; by default 1 GiB, or 100 times the file where that is more.
       planner: the planner, where the learner was built with one of your own.
       exploration: the exploration, where the learner was built with one of your own.
+      view: the view, where the learner was built with one of your own.
       features: the function, where the learner was built with `OwnFeatures`.
 
     Raises:
@@ -147,7 +152,7 @@ def load(
     """
     content = read_regular(path)
     given = {"lambda_source": lambda_source, "model": model, "policy": policy}
-    given |= {"planner": planner, "exploration": exploration}
+    given |= {"planner": planner, "exploration": exploration, "view": view}
     try:
         arrays = Archive(content, max_bytes)
         agent = _learner(arrays, given)
@@ -191,7 +196,8 @@ def _rebuild(header: dict[str, Any], arrays: Mapping[str, np.ndarray], given: Ma
     cls = getattr(chunked_td, header["learner"])
     absent = {"action_mask": None, "reward_weights": None, "initial_value": 0.0}  # in files of before
     settings = {name: (absent | header["settings"])[name] for name in (*_SETTINGS, "view")}
-    settings["view"] = view_from(settings["view"])
+    if not isinstance(settings["view"], str):
+        settings["view"] = _named_in("view", {"name": "Lineage"} | settings["view"], given["view"], VIEW_CLASSES)
     actions, start, rewards = (settings.pop(name) for name in ("actions", "action_start", "rewards"))
     check_whole("actions", actions, 1, LARGEST)
     check_whole("action_start", start, -LARGEST, LARGEST)

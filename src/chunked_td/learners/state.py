@@ -17,11 +17,11 @@ from chunked_td.learners.count_models import component_parts, count_origins, kin
 from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.planning.base import grown_planning, make_planning
 from chunked_td.learners.planning.expected_error import ExpectedError
-from chunked_td.learners.views import View, empty_trace, trace_with_room
+from chunked_td.learners.views import empty_trace, trace_with_room
 from chunked_td.models.errors import ModelError
 from chunked_td.policies import GREEDY, UNIFORM
 from chunked_td.seeding import Stream
-from chunked_td.traces import LIMIT
+from chunked_td.traces import LIMIT, View
 
 NO_NUMBER, NO_LAMBDA = 1, 2
 """What may go wrong while learning, as bits of `AgentState.watch`: an update that is not finite or beyond
@@ -100,7 +100,7 @@ class AgentState(NamedTuple):
     division: Any = None  # the compiled form of what divides a reward that is one number into components, or None
 
 
-def _check_choices(bootstrap: int, source: LambdaSource, view: View, replacing: bool) -> None:
+def _check_choices(bootstrap: int, source: LambdaSource, view: str | View, replacing: bool) -> None:
     """Refuse choices that do not go together."""
     needs, name = source.needs_with(bootstrap), f"lambda_source {type(source).__name__}()"
     other = "Expected-SARSA" if bootstrap == EXPECTED_SARSA else "Q-learning"
@@ -110,9 +110,8 @@ def _check_choices(bootstrap: int, source: LambdaSource, view: View, replacing: 
         raise ValueError(f"{name} has a λ per reward component: it must need PARTS, not OUTCOME")
     if Needs.LEGAL in needs and bootstrap == STATE:
         raise ValueError(f"{name} needs the ε-greedy policy of other states; it goes with action values")
-    if view in ("sampled", "corrected") and bootstrap not in (STATE, SARSA):
-        where = " (§3.1, App. B.1)" if view == "sampled" else ""
-        raise ValueError(f"view {view!r} goes with state values and SARSA{where}, not with {other}")
+    if view == "sampled" and bootstrap not in (STATE, SARSA):
+        raise ValueError(f"view {view!r} goes with state values and SARSA (§3.1, App. B.1), not with {other}")
     if replacing and view != "traces":
         raise ValueError(f"replacing goes with view 'traces', got view {view!r}")
 

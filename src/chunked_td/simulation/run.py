@@ -15,7 +15,6 @@ from chunked_td.lambdas.plain import PlainStep, checked_lambda
 from chunked_td.learners.core import Work
 from chunked_td.learners.count_models import pairs_per_step
 from chunked_td.learners.state import build_state, parts_of, with_room
-from chunked_td.learners.views import View
 from chunked_td.models.oracle import Oracle, TableOracle
 from chunked_td.seeding import Draws, split_seed
 from chunked_td.simulation.play import (
@@ -30,6 +29,7 @@ from chunked_td.simulation.play import (
     Totals,
     play,
 )
+from chunked_td.traces import View
 
 _UNUSED = {"prior": 0.0, "cutoff": 0.0, "initial_value": 0.0, "features": None}  # settings of a `Learner`, not of a run
 KNOWN = {"word": 5, "three": 3, "one": 1}
@@ -53,7 +53,7 @@ class Run:
         learner: str,
         lambda_source: LambdaSource,
         model: str | None,
-        view: View,
+        view: str | View,
         step_size: float,
         discount: float,
         epsilons: np.ndarray,

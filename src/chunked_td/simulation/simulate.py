@@ -33,9 +33,10 @@ from chunked_td.learners.exploration import EPSILON, Exploration, check_explorat
 from chunked_td.learners.planning.base import Planner, RewardSource, check_planner, check_reward_source
 from chunked_td.learners.schedule import over_episodes
 from chunked_td.learners.state import NO_NUMBER, DivergenceWarning, divergence_text
-from chunked_td.learners.views import View, check_view
+from chunked_td.learners.views import check_view
 from chunked_td.models.errors import ModelError
 from chunked_td.simulation.run import Run
+from chunked_td.traces import View
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def simulate(
     episodes: int,
     record_at: Sequence[int] = (),
     probes: Sequence[tuple[int, int]] = (),
-    view: View = "offline",
+    view: str | View = "offline",
     replacing: bool = False,
     initial_value: float = 0.0,
     threads: int | None = None,
@@ -113,8 +114,8 @@ def simulate(
       episodes: episodes per run.
       record_at: numbers of finished episodes at which to record; the end is always added.
       probes: (state id, action) pairs whose values are recorded.
-      view: "offline" (O(1) per step; exact for acyclic problems), "traces", "lineage", "true_online",
-        "averaged" and "corrected" (step sizes of 1/n) or "sampled"; see `chunked_td.learners.views`.
+      view: "offline" (O(1) per step; exact where no state returns within an episode), "traces", "lineage",
+        "true_online", "sampled", or a `View` with settings; see `chunked_td.learners.views`.
       replacing: replacing instead of accumulating traces, with view "traces".
       initial_value: what all values are before learning, in every reward component. Ends of episodes stay 0.
       threads: runs at a time; default: one per core. Results do not depend on it.
@@ -272,7 +273,7 @@ def check_settings(
     learner: str,
     lambda_source: LambdaSource | float | None,
     model: str | None,
-    view: View,
+    view: str | View,
     discount: float,
     epsilon: float | np.ndarray,
     episodes: int,

@@ -13,6 +13,7 @@ from chunked_td.simulation import simulate
 from helpers.compilation import uncompiled
 from helpers.faces import check_both_faces, check_saving
 from helpers.worlds import World
+from studies.runner.averaged import Averaged
 
 NEVER = 1e-12  # a least step size that no average reaches
 
@@ -35,10 +36,10 @@ def tree():
 @pytest.mark.parametrize(
     ("cls", "source", "view"),
     [
-        uncompiled(ctd.NaiveTD0, 0.0, "averaged"),
-        uncompiled(ctd.TDOneOverN, ctd.VisitLambda(), "averaged"),
-        uncompiled(ctd.TDNOverN, ctd.BackwardLambda(), "averaged"),
-        (ctd.CorrectedTD, ctd.BackwardLambda(), "corrected"),
+        uncompiled(ctd.NaiveTD0, 0.0, Averaged()),
+        uncompiled(ctd.TDOneOverN, ctd.VisitLambda(), Averaged()),
+        uncompiled(ctd.TDNOverN, ctd.BackwardLambda(), Averaged()),
+        (ctd.CorrectedTD, ctd.BackwardLambda(), Corrected()),
     ],
 )
 def test_averages_are_the_algorithms_of_sutton_and_singh(cls, source, view):
@@ -57,7 +58,7 @@ def test_averages_are_the_algorithms_of_sutton_and_singh(cls, source, view):
 
 @pytest.mark.uncompiled
 def test_the_step_size_is_the_least_one():
-    agent = ctd.TDLambda(World(1, (5,), 1), lambda_=0.0, discount=1.0, step_size=0.4, view="averaged")
+    agent = ctd.TDLambda(World(1, (5,), 1), lambda_=0.0, discount=1.0, step_size=0.4, view=Averaged())
     value = 0.0
     for n, reward in enumerate((3.0, -1.0, 2.0, 2.0), start=1):
         agent.start(0)
@@ -71,7 +72,7 @@ def test_averages_do_not_depend_on_what_values_were_at_first():
     """With λ = 1 and no least step size a value is the mean of the returns, wherever it began."""
     common = {"lambda_source": 1.0, "learner": "td", "step_sizes": NEVER, "seeds": [0], "episodes": 200}
     found = [
-        simulate(tree(), view="averaged", initial_value=value, keep_values=True, **common).values for value in (0, 9)
+        simulate(tree(), view=Averaged(), initial_value=value, keep_values=True, **common).values for value in (0, 9)
     ]
     visited = np.abs(found[0]) > 0
     np.testing.assert_allclose(found[0][visited], found[1][visited], atol=1e-9)
@@ -82,29 +83,22 @@ def test_averages_do_not_depend_on_what_values_were_at_first():
     [(ctd.SarsaLambda, "sarsa"), uncompiled(ctd.TDLambda, "td")],
 )
 def test_averages_on_both_faces(cls, learner):
-    check_both_faces(cls, learner, source=ctd.ConstantLambda(0.8), view="averaged")
+    check_both_faces(cls, learner, source=ctd.ConstantLambda(0.8), view=Averaged())
 
 
 def test_averages_are_saved(tmp_path):
-    agent = ctd.SarsaLambda(World(11, (9,), 3, 2, masked=False), view="averaged", epsilon=0.4, seed=2)
-    twin = check_saving(agent, World(11, (9,), 3, 2, masked=False), tmp_path / "a.ctd")
-    assert twin.view == "averaged"
+    agent = ctd.SarsaLambda(World(11, (9,), 3, 2, masked=False), view=Averaged(), epsilon=0.4, seed=2)
+    twin = check_saving(agent, World(11, (9,), 3, 2, masked=False), tmp_path / "a.ctd", view=Averaged())
+    assert twin.view == Averaged()
     np.testing.assert_array_equal(twin.trace.number, agent.trace.number)
 
 
 @pytest.mark.uncompiled
 def test_averages_grow_with_the_states():
-    agent = ctd.TDLambda(World(1, (5,), 1), lambda_=1.0, indexer=HashedIndexer(), view="averaged", discount=1.0)
+    agent = ctd.TDLambda(World(1, (5,), 1), lambda_=1.0, indexer=HashedIndexer(), view=Averaged(), discount=1.0)
     agent.start("start")
     for k in range(100):
         agent.step(0.0, k, False)
     agent.step(1.0, "end", True)
     assert agent.trace.number.size > 100
     np.testing.assert_allclose(agent.tables.values[:101, 0], 1.0)
-
-
-def test_the_correction_goes_with_state_values_and_sarsa_in_simulations():
-    with pytest.raises(ValueError, match=r"view 'corrected' is for simulations .*CorrectedTD"):
-        ctd.SarsaLambda(World(1), view="corrected")
-    with pytest.raises(ValueError, match="goes with state values and SARSA, not with Expected-SARSA"):
-        simulate(tree(), learner="expected_sarsa", view="corrected", step_sizes=0.1, seeds=0, episodes=1)

@@ -22,14 +22,33 @@ SARSA a row is a pair of state and action.
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from chunked_td._link import enlarged, kernel, zeros
 from chunked_td.bootstraps import STATE
 from chunked_td.models.counts import NUMBER, TARGET, Counts, increment
-from chunked_td.traces import Trace, clear, clear_entries, clear_in_python, decay, grown_rows, mark
+from chunked_td.traces import Trace, View, clear, clear_entries, clear_in_python, decay, grown_rows, mark
+
+
+@dataclass(frozen=True)
+class Averaged(View):
+    """Accumulating traces with step sizes of 1/n."""
+
+    def empty(self, rows: int, components: int, capacity: int) -> Any:
+        """No live entry and no visit."""
+        return zeros(AveragedTrace, {"rows": rows}, entries=Trace.empty(rows, components, capacity))
+
+
+@dataclass(frozen=True)
+class Corrected(View):
+    """The same with TDC's correction, in simulations, for state values and SARSA."""
+
+    def empty(self, rows: int, components: int, capacity: int) -> Any:
+        """No live entry, no visit and no pair."""
+        return CorrectedTrace.empty(rows, components, capacity)
 
 
 class AveragedTrace(NamedTuple):
