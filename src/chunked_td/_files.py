@@ -82,10 +82,11 @@ def read_regular(path: str | Path) -> bytes:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
             raise _not_regular(path, os.lstat(path).st_mode) from error
         raise
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)
+        raise _not_regular(path, mode)
     with os.fdopen(handle, "rb") as file:
-        mode = os.fstat(handle).st_mode
-        if not stat.S_ISREG(mode):
-            raise _not_regular(path, mode)
         return file.read()
 
 

@@ -361,7 +361,7 @@ def _with_source(agent: Learner, source: LambdaSource) -> Learner:
         model = new.model
     elif type(new.model) is not type(model) or not np.array_equal(new.tables.parts, tables.parts):
         raise _untrained(source, "reads counts that this learner has not kept")
-    if new.rule.keeps_legal.value and not tables.legal.shape[0]:
+    if new.rule.keeps_legal and not tables.legal.shape[0]:
         tables = tables._replace(legal=_acted_in(twin, source))
     twin._replace(rule=new.rule, source=new.source, model=model, tables=tables, episode=None)
     return twin

@@ -175,7 +175,7 @@ def _learner(arrays: Mapping[str, np.ndarray], given: Mapping[str, Any]) -> Lear
     if header["format"] != FORMAT:
         raise _Unfit(f"written in format {header['format']}, this version reads format {FORMAT}")
     agent = _rebuild(header, arrays, given)
-    for name in ("policy_draws", "chunk_draws", "plan_draws"):
+    for name in ("policy_draws", "chunk_draws", *(["plan_draws"] if agent.planner is not None else [])):
         getattr(agent, name).set_state(header[name])
     state = header["env_state"]  # of an environment, or of every copy of one, or None
     each = [one and check_random_state("env_state", one) for one in (state if isinstance(state, list) else [state])]
