@@ -166,7 +166,8 @@ def _field(context: Any, builder: Any, tree: Any, table: Any, name: str) -> Any:
         return word(k) if kind is nb.int64 else builder.icmp_signed("!=", word(k), context.get_constant(nb.intp, 0))
 
     if isinstance(kind, nb.BaseTuple):
-        return context.make_tuple(builder, kind, [number(k, one) for k, one in enumerate(kind.types)])
+        each: Any = kind
+        return context.make_tuple(builder, kind, [number(k, one) for k, one in enumerate(each.types)])
     return number(0, kind)
 
 

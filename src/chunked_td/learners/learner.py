@@ -67,6 +67,7 @@ from chunked_td.learners.state import (
     with_states,
 )
 from chunked_td.learners.views import check_view
+from chunked_td.models import KernelModel
 from chunked_td.models.counts import Counts
 from chunked_td.models.errors import ModelError
 from chunked_td.models.predictions import Predictions
@@ -123,7 +124,7 @@ class Learner:
         that acts.
       seed: of the policy and the model; `learn` seeds the environment with it too.
       lambda_source: where λ comes from: a source from `chunked_td.lambdas`, one of your own, or a number.
-      model: None for counts, an object that follows `chunked_td.models.Model`, or an error that the counts shall have
+      model: None for counts, a compiled `KernelModel`, an object that follows `chunked_td.models.Model`, or an error that the counts shall have
         (`chunked_td.models.errors`).
       planner: what the learner makes of a count model besides λ, such as `Dyna`; None for the learner's default.
       reward_source: `ExpectedError` for the TD error that the planner's model expects, `LearnedComponents` to divide a
@@ -299,13 +300,13 @@ class Learner:
 
     def _asks_model(self) -> bool:
         """Whether λ comes from a model object."""
-        if self.model is None or isinstance(self.model, ModelError):
+        if self.model is None or isinstance(self.model, ModelError | KernelModel):
             return False
         return bool(self.lambda_source.needs_with(self.bootstrap) & MODEL)
 
     def _build(self) -> AgentState:
         """The compiled side of a learner with these settings, before its first step."""
-        model: Any = self.model if isinstance(self.model, ModelError) else "counts"
+        model: Any = self.model if isinstance(self.model, ModelError | KernelModel) else "counts"
         if self._asks_model():
             parts = Needs.PARTS in self.lambda_source.needs_with(self.bootstrap)
             model = Predictions.empty(self.n_actions, len(self.indexer.nvec or (1,)) if parts else 1)
@@ -613,7 +614,7 @@ class Learner:
     def _grow_states(self) -> None:
         """Room for twice as many states (observations that get ids on first sight)."""
         self._capacity = 2 * max(self.indexer.size, self._capacity)
-        settings = self.lambda_source, self.exploration, self.planner, self.initial_value
+        settings = self.lambda_source, self.exploration, self.planner, self.initial_value, self.model
         self._state, self._packed = with_states(self._state, self._capacity, *settings), None
 
     def _pack(self) -> Packed:

@@ -44,6 +44,7 @@ from chunked_td.learners.schema import (
     saved_parts,
 )
 from chunked_td.learners.sutton_singh import SuttonSingh
+from chunked_td.models import KernelModel
 from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts, rehash
 from chunked_td.models.errors import ModelError
 from chunked_td.models.transitions import TransitionCounts
@@ -383,6 +384,8 @@ def _model_out(agent: Learner, arrays: dict[str, np.ndarray]) -> Any:
         return None
     if isinstance(model, ModelError):
         return {"error": _named_out(model, {})}
+    if isinstance(model, KernelModel):
+        return {"kernels": _named_out(model, {})}
     if not hasattr(model, "state_arrays"):
         return {"name": type(model).__name__, "saved": False}
     for name, array in model.state_arrays().items():
@@ -395,6 +398,8 @@ def _model_in(value: Any, arrays: Mapping[str, np.ndarray], given: Any) -> Any:
         return given
     if "error" in value:
         return _named_in("model", value["error"], given, {})
+    if "kernels" in value:
+        return _named_in("model", value["kernels"], given, {})
     saved = {k.removeprefix("model_"): arrays[k] for k in arrays if k.startswith("model_")}
     if given is None and value["name"] == "NeuralModel" and value["saved"]:
         from chunked_td.models.neural.online import NeuralModel

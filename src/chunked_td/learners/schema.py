@@ -21,6 +21,7 @@ from chunked_td.learners.count_models import count_origins
 from chunked_td.learners.learner import Learner
 from chunked_td.learners.state import Memory, Tables
 from chunked_td.learners.sutton_singh import SuttonSingh
+from chunked_td.models import KernelModel
 from chunked_td.models.counts import BackwardCounts, Counts, PartCounts
 from chunked_td.traces import Trace
 
@@ -63,6 +64,10 @@ def saved_parts(agent: Learner) -> list[Part]:
         "exploration_": (("tables", "exploration"), agent.exploration),
         "planner_": (("planning", "planner"), agent.planner),
         "reward_": (("planning", "reward_source"), reward_source if getattr(reward_source, "guard", 0.0) else None),
+        "model_": (
+            ("model",),
+            agent.model if isinstance(agent.model, KernelModel) and state.model is not None else None,
+        ),
         "division_": (("division",), None if state.division is None else reward_source),
     }
     for prefix, (path, owner) in settings.items():

@@ -11,13 +11,14 @@ from chunked_td._link import enlarged, static, zeros
 from chunked_td._settings import grown_arrays
 from chunked_td.bootstraps import EXPECTED_SARSA, Q_LEARNING, SARSA, STATE
 from chunked_td.features.linear import LinearTrace
-from chunked_td.lambdas.base import LambdaSource, Needs
+from chunked_td.lambdas.base import MODEL, LambdaSource, Needs
 from chunked_td.lambdas.episode import Episode
 from chunked_td.learners.count_models import component_parts, count_origins, kind_of_counts, make_counts, pairs_per_step
 from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.planning.base import grown_planning, make_planning
 from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.learners.views import empty_trace, trace_with_room
+from chunked_td.models import KernelModel
 from chunked_td.models.errors import ModelError
 from chunked_td.policies import GREEDY, UNIFORM
 from chunked_td.seeding import Stream
@@ -191,6 +192,8 @@ def build_state(
             kind_of_counts(own, bootstrap), bootstrap, states, A, parts, components, prior=learner.prior,
             known_states=max(known_states, 1), capacity=pairs,
         )  # fmt: skip
+    if isinstance(model, KernelModel):
+        model = model.compiled(sizes) if own.needs_with(bootstrap) & MODEL else None
     episode = None
     if own.learns_from_episodes:
         episode = zeros(Episode, {"T": room, "k": d}, discount=rule.discount, bootstrap=rule.bootstrap)
@@ -238,9 +241,9 @@ def with_room(agent: AgentState, steps: int) -> AgentState:
 
 
 def with_states(
-    agent: AgentState, states: int, source: LambdaSource, exploration: Any, planner: Any, initial_value: float
+    agent: AgentState, states: int, source: LambdaSource, exploration: Any, planner: Any, initial_value: float, own: Any
 ) -> AgentState:
-    """The same with room for more states."""
+    """The same with room for more states; `own` is the learner's model."""
     tables, bootstrap, A = agent.tables, agent.rule.bootstrap, agent.rule.n_actions
     sizes = table_sizes(bootstrap, states, A, tables.values.shape[1])
     values = np.full((sizes["rows"], sizes["d"]), initial_value)
@@ -254,7 +257,9 @@ def with_states(
         trace = trace.grown(sizes["rows"], getattr(trace, "entries", trace).rows.size)
     if planning is not None:
         planning = grown_planning(planning, planner, sizes, planning.world.counts.pairs.shape[0])
-    if hasattr(model, "counts"):
+    if isinstance(own, KernelModel):
+        model = None if model is None else grown_arrays(model, own.arrays, sizes)
+    elif hasattr(model, "counts"):
         origins = count_origins(type(model), bootstrap, states, A, sizes["d"])
         model = model._replace(counts=model.counts.grown(origins, model.counts.pairs.shape[0]))
     return agent._replace(
@@ -300,7 +305,7 @@ def parts_of(state: Any, source: Any, choices: Any, dynamics: Any = None) -> dic
     planning = state.planning
     return {
         "source": type(source),
-        "model": type(state.model),
+        "model": type(choices.model) if isinstance(choices.model, KernelModel) else type(state.model),
         "view": type(state.trace) if state.trace is not None else None,
         "features": type(choices.features.compiled()) if choices.features is not None else None,
         "exploration": type(choices.exploration) if choices.exploration is not None else None,

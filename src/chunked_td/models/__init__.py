@@ -8,14 +8,16 @@ physics engine. States come as ids; `agent.indexer.decode(id)` gives the observa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from chunked_td._checks import check_whole
 from chunked_td._loading import lazy_names
+from chunked_td._settings import KernelSettings
 
-__all__ = ["ComponentModel", "DistributionModel", "Model", "OutcomeModel", "OverlapModel", "TableModel"]
+__all__ = ["ComponentModel", "DistributionModel", "KernelModel", "Model", "OutcomeModel", "OverlapModel", "TableModel"]
 __getattr__, __dir__ = lazy_names(__name__)
 
 
@@ -67,6 +69,18 @@ class OverlapModel(Model, Protocol):
     def overlaps(self, state: int) -> np.ndarray:
         """float64[A, A]: Σ_{x'} P̂(x'|x,a) P̂(x'|x,b) for all pairs of actions."""
         ...
+
+
+@dataclass(frozen=True)
+class KernelModel(KernelSettings):
+    """Base of compiled models of yours: `model=Mine(…)` in a learner and in `simulate`. Settings with kernels.
+
+        observe(model, step, counting)     train on the transition, before λ is asked for
+        chance(step, action, part)         P̂(x'|x,a) of what came; the model's arrays are in `step.model`
+
+    and others of the questions of `chunked_td.lambdas.step`, as far as λ sources ask them: `overlap`, `following`,
+    `target`, `weight`, `came_from`, `visits`, `knows`. `arrays` are those that the model learns.
+    """
 
 
 class TableModel:

@@ -76,7 +76,8 @@ class Run:
         self.draws = [Draws.of(sequence) for sequence in seeds]  # environment, policy, coins, planner
         choices = SimpleNamespace(
             bootstrap=bootstrap, lambda_source=lambda_source, view=view, replacing=replacing, discount=discount,
-            planner=planner, reward_source=reward_source, exploration=exploration, n_paid=d, error=error, **_UNUSED,
+            planner=planner, reward_source=reward_source, exploration=exploration, n_paid=d, error=error, model=model,
+            **_UNUSED,
         )  # fmt: skip
         known: Any = true_model(dynamics, lambda_source, bootstrap) if model == "oracle" else model
         state = self.agent = build_state(

@@ -34,6 +34,7 @@ from chunked_td.learners.planning.base import Planner, RewardSource, check_plann
 from chunked_td.learners.schedule import over_episodes
 from chunked_td.learners.state import NO_NUMBER, DivergenceWarning, divergence_text
 from chunked_td.learners.views import check_view
+from chunked_td.models import KernelModel
 from chunked_td.models.errors import ModelError
 from chunked_td.simulation.run import Run
 from chunked_td.traces import View
@@ -78,7 +79,7 @@ def simulate(
     *,
     learner: str = "sarsa",
     lambda_source: LambdaSource | float | None = None,
-    model: str | ModelError | None = "counts",
+    model: str | ModelError | KernelModel | None = "counts",
     planner: Planner | None = None,
     reward_source: RewardSource | None = None,
     step_sizes: float | Sequence[float] | np.ndarray,
@@ -104,7 +105,7 @@ def simulate(
       lambda_source: where λ comes from; a number is a constant λ. Default: the paper's forward model. With one that
         is plain Python the whole run is, hundreds of times slower.
       model: of the λ source: "counts" (learned), "oracle" (the true dynamics), or counts with an error
-        (`chunked_td.models.errors`), which holds for the planner's model, too.
+        (`chunked_td.models.errors`), which holds for the planner's model, too; or a `KernelModel` of yours.
       planner: what the learner makes of a count model besides λ, such as `Dyna`; None for nothing.
       reward_source: `ExpectedError` or `LearnedComponents`, as in `Learner`.
       step_sizes, seeds: broadcast against each other; one run each.
@@ -296,7 +297,7 @@ def check_settings(
         model = None
     elif model is None:
         raise ValueError(f"model must be 'counts' or 'oracle' for {source!r}, got None")
-    else:
+    elif not isinstance(model, KernelModel):
         check_choice("model", model, ("counts", "oracle"))
     if model == "oracle" and needs & COUNTED:
         raise ValueError(f"model 'oracle' gives probabilities; {source!r} counts, it takes model 'counts'")
