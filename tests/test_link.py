@@ -9,7 +9,6 @@ import sys
 import textwrap
 import types
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numba.core.types as nb
@@ -17,9 +16,21 @@ import numpy as np
 import pytest
 
 import chunked_td as ctd
-from chunked_td._link import Packed, Program, Stream, check_layout, compiled, kernel, link, natural, reader, slot, static
+from chunked_td._link import (
+    Packed,
+    Program,
+    Stream,
+    check_layout,
+    compiled,
+    is_kernel,
+    kernel,
+    link,
+    natural,
+    reader,
+    slot,
+    static,
+)
 from chunked_td._link import cache as cache_room
-from chunked_td._link import is_kernel
 from chunked_td._link.cache import kept_on_disk
 from chunked_td._link.pcg import Pcg64, PlainPcg64
 from chunked_td._link.trees import local_reader

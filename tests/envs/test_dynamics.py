@@ -20,7 +20,6 @@ from chunked_td.envs.dynamics import (
     SkewedSplit,
     independent_copy,
 )
-
 from chunked_td.seeding import Draws
 from helpers.small_envs import SMALL, all_pairs, array, component_probability, env_miss, prepare, prepared, start
 from helpers.streams import Given
