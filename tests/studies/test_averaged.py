@@ -13,7 +13,7 @@ from chunked_td.simulation import simulate
 from helpers.compilation import uncompiled
 from helpers.faces import check_both_faces, check_saving
 from helpers.worlds import World
-from studies.runner.averaged import Averaged
+from studies.runner.averaged import Averaged, Corrected
 
 NEVER = 1e-12  # a least step size that no average reaches
 

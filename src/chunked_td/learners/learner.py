@@ -124,8 +124,8 @@ class Learner:
         that acts.
       seed: of the policy and the model; `learn` seeds the environment with it too.
       lambda_source: where λ comes from: a source from `chunked_td.lambdas`, one of your own, or a number.
-      model: None for counts, a compiled `KernelModel`, an object that follows `chunked_td.models.Model`, or an error that the counts shall have
-        (`chunked_td.models.errors`).
+      model: None for counts, an object that follows `chunked_td.models.Model`, a compiled `KernelModel`, or an error
+        that the counts shall have (`chunked_td.models.errors`).
       planner: what the learner makes of a count model besides λ, such as `Dyna`; None for the learner's default.
       reward_source: `ExpectedError` for the TD error that the planner's model expects, `LearnedComponents` to divide a
         reward that is one number among the state components; None for the rewards that come.

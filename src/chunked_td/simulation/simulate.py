@@ -273,7 +273,7 @@ def check_settings(
     dynamics: Dynamics,
     learner: str,
     lambda_source: LambdaSource | float | None,
-    model: str | None,
+    model: str | KernelModel | None,
     view: str | View,
     discount: float,
     epsilon: float | np.ndarray,

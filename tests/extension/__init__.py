@@ -1,0 +1,1 @@
+"""Parts written as a user would write them, with the package's public means alone."""
