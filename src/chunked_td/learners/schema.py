@@ -165,7 +165,7 @@ def check_arrays(agent: Learner, arrays: Arrays) -> None:
         raise ValueError(f"capacity must have room for {sizes['origins']} origins, got {origins}")
     schema, ranges = _schema(agent)
     for name, layout in schema.items():
-        own = {**sizes, "S": capacity} if name.startswith(("lambda_", "planner_", "exploration_")) else sizes
+        own = {**sizes, "S": capacity} if name.startswith(("lambda_", "planner_", "exploration_", "model_")) else sizes
         _check_shape(name, arrays[name], layout, own)
         sizes |= {dim: size for dim, size in own.items() if dim not in sizes}
         _check_range(name, arrays[name], *ranges.get(name, (0, LARGEST)))
