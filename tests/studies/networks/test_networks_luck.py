@@ -105,11 +105,21 @@ def test_lambda_begins_at_one_and_falls_to_that_of_the_source(agent):
     assert early > late + 0.05
 
 
+class Noting(DeepConstant):
+    """λ = 0, and the latest TD error as its state."""
+
+    def init(self, key, sizes):
+        return jnp.zeros(())
+
+    def after(self, state, credit):
+        return credit.td_error
+
+
 @pytest.mark.parametrize("rule", ["sarsa", "q", "actor-critic"])
 def test_with_luck_the_td_error_is_its_mean_over_draws(rule):
     """At the charging step of a tiny task the gain is 0, 1 or 2 with probabilities ¼, ½ and ¼."""
     settings = StreamingSettings(rule=rule, hidden=(), explore=10, luck=4_000)
-    agent = StreamingAgent(TINY, DeepConstant(0.0), settings)
+    agent = StreamingAgent(TINY, Noting(0.0), settings)
     now = agent.start(3)
     critic = now.learned.critic
     weights = jnp.asarray(np.random.default_rng(0).normal(size=critic.weights[0].shape), jnp.float32)
@@ -124,8 +134,7 @@ def test_with_luck_the_td_error_is_its_mean_over_draws(rule):
     policy = {"sarsa": 0.9 / q.shape[1] + 0.1 * greedy, "q": greedy, "actor-critic": 1.0}[rule]
     here = apply_mlp(now.learned.critic, now.inputs)[0][0 if rule == "actor-critic" else int(now.action)]
     mean = 0.99 * np.array([0.25, 0.5, 0.25]) @ np.sum(policy * q, 1) - float(here)
-    error = float(after.tally.square_error - now.tally.square_error) ** 0.5
-    assert error == pytest.approx(abs(mean), abs=5 * np.abs(q).max() / 4_000**0.5)
+    assert float(after.source) == pytest.approx(mean, abs=5 * np.abs(q).max() / 4_000**0.5)
 
 
 def test_with_luck_ppo_takes_the_mean_too_and_the_draw_that_came_only_sets_the_path():
