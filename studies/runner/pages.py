@@ -34,7 +34,8 @@ def fill(pages: Mapping[Path, str], texts: Mapping[str, str]) -> dict[Path, str]
             filled[path], times = marks.subn(lambda mark, text=text: f"{mark[1]}\n{text}\n\n{mark[2]}", page)
             found += times
         if found != 1:
-            raise ValueError(f"page must have <!-- {name} --> … <!-- /{name} --> once, got them {found} times")
+            names = ", ".join(f"{path.parent.name}/{path.name}" for path in pages)
+            raise ValueError(f"{names} must have <!-- {name} --> … <!-- /{name} --> once, got them {found} times")
     return filled
 
 
