@@ -17,39 +17,20 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
+from chunked_td import _figures
+from chunked_td._figures import BLUE, GREEN, ORANGE, PAGE, VERMILION
 from chunked_td.statistics import mean_and_interval
 from studies.runner.arrays import ArmRuns, Results
 from studies.runner.text import SUPERSCRIPTS, step_size_text
 
-PAGE = 6.75  # inches: the width of a page of text
-ORANGE, SKY, GREEN, BLUE = "#E69F00", "#56B4E9", "#009E73", "#0072B2"
-VERMILION, PURPLE, BLACK, GREY = "#D55E00", "#CC79A7", "#000000", "#666666"
+SKY, PURPLE, BLACK, GREY = "#56B4E9", "#CC79A7", "#000000", "#666666"
 PALETTE = (VERMILION, PURPLE, SKY, BLACK, ORANGE, GREEN, BLUE)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d")
 CROWDED = 6
 """A plot with more lines than this has the fixed λs in a panel of their own."""
 
-STYLE: dict[str, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 7.5,
-    "axes.labelsize": 8,
-    "axes.titlesize": 8,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "legend.fontsize": 7,
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
-    "axes.grid": True,
-    "grid.color": "#e6e6e6",
-    "grid.linewidth": 0.5,
-    "axes.axisbelow": True,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 3.5,
-    "svg.hashsalt": "chunked-td",
-    "svg.fonttype": "none",
-}
+SMALL = {"xtick.labelsize": 7, "ytick.labelsize": 7, "legend.fontsize": 7, "svg.fonttype": "none"}
+"""Beside the look of the library's figures: smaller labels, and text as text."""
 
 
 class Look(NamedTuple):
@@ -63,8 +44,7 @@ class Look(NamedTuple):
 @contextlib.contextmanager
 def house_style() -> Iterator[None]:
     """Our matplotlib settings, for the time of a `with` block."""
-    settings: Any = {**mpl.rcParamsDefault, **STYLE, "backend": mpl.rcParams["backend"]}
-    with mpl.rc_context(settings):
+    with _figures.house_style(), mpl.rc_context(SMALL):  # type: ignore[arg-type]
         yield
 
 
