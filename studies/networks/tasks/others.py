@@ -27,7 +27,7 @@ from studies.networks.tasks.base import CodedPercepts, TaskStep
 _CHAIN, _DISTRACTORS = 20, 20
 
 INSTALL = {
-    "xminigrid": "pip install 'chunked-td[jax-tasks]'",
+    "xminigrid": "pip install xminigrid",
     "gymnax": "pip install --no-deps gymnax, then pip install flax seaborn",
 }
 """How to install the packages; `--no-deps` keeps gymnax from downgrading Gymnasium and JAX."""
