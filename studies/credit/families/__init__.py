@@ -4,6 +4,7 @@
 |---|---|---|
 | `DESIGN` | 12 | the rule was designed on them |
 | `HELD_OUT` | 17 | written by someone who had seen no learner; nothing was designed on them |
+| grid | 1 | of `studies/wrong_models`; no stored run of this one |
 
 Yours is a Python file with `Family` objects: `python -m studies credit --families mine.py`.
 """
@@ -16,9 +17,9 @@ from studies.credit.families.family import Family
 
 _FIRST = [each for module in (corridors, wandering) for each in vars(module).values() if isinstance(each, Family)]
 
-DESIGN = {family.id: family for family in _FIRST}
+DESIGN = {family.id: family for family in _FIRST if not family.held_out}
 HELD_OUT = {family.id: family for family in held_out.FAMILIES}
-FAMILIES: dict[str, Family] = {**DESIGN, **HELD_OUT}
+FAMILIES: dict[str, Family] = {**DESIGN, **HELD_OUT, "grid": wandering.grid}
 """Every family by id; those in users' files are added."""
 _OURS = frozenset(FAMILIES)
 

@@ -1,4 +1,4 @@
-"""Problems with cycles: a random walk and random problems."""
+"""Problems with cycles: a random walk, random problems, and a grid."""
 
 from __future__ import annotations
 
@@ -54,3 +54,21 @@ garnet_values = replace(
     fixed={"seed": 1},
     episodes=100,
 )
+
+
+@family("grid", "Grid", dial="slip", settings=(0.0, 0.2, 0.5), discount=0.95, held_out=True)
+def grid(*, slip: float, size: int = 5) -> TransitionTable:
+    """Five by five, one reward in the far corner; a move goes astray with this probability."""
+    moves = ((0, 1), (1, 0), (0, -1), (-1, 0))
+
+    def outcomes(state: tuple[int, int], action: int) -> list[tuple[float, Any, float, bool]]:
+        chances: dict[tuple[int, int], float] = {}
+        for k, (dx, dy) in enumerate(moves):
+            p = slip / 4 + (1 - slip if k == action else 0.0)
+            there = min(max(state[0] + dx, 0), size - 1), min(max(state[1] + dy, 0), size - 1)
+            if p > 0:
+                chances[there] = chances.get(there, 0.0) + p
+        goal = (size - 1, size - 1)
+        return [(p, there, float(there == goal), there == goal) for there, p in chances.items()]
+
+    return TransitionTable.from_outcomes(outcomes, starts=[(0, 0)], n_actions=4, horizon=100)
