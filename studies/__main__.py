@@ -46,7 +46,7 @@ def run(ids: tyro.conf.Positional[tuple[str, ...]] = (), quick: bool = False, en
 
 
 def store(name: tyro.conf.Positional[str]) -> None:
-    """Add finished runs of a study to its runs.parquet. Rows that are stored stay as they are."""
+    """Run what is missing of a study, and add its new rows to runs.parquet. Rows that are stored stay as they are."""
     study = data.load_studies([name])[name]
     try:
         added = data.store(study, table_of(study, False), shlex.join(["python", "-m", "studies", "run", name]))

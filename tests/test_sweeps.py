@@ -143,6 +143,27 @@ def test_after_a_kill_the_same_call_resumes_and_the_table_has_the_same_bytes(tmp
     assert rows_on_disk(killed) == 100  # no finished run was made again
 
 
+@pytest.mark.long
+def test_after_kills_at_random_times_nothing_is_lost_and_the_bytes_are_the_same(tmp_path):
+    """SIGKILL again and again, wherever the process is: importing, in runs, writing a part, reading the folder."""
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    for folder in (whole, killed):
+        folder.mkdir()
+    assert start(whole).wait() == 0
+    rng, process, there = np.random.default_rng(0), start(killed), 0
+    wait_for_parts(killed, 1)
+    for _ in range(12):
+        time.sleep(rng.uniform(0.0, 2.5))
+        process.kill()
+        process.wait()
+        assert rows_on_disk(killed) >= there
+        there = rows_on_disk(killed)
+        process = start(killed)
+    assert process.wait() == 0
+    assert rows_on_disk(killed) == 100  # no finished run was made again
+    assert (whole / "table.parquet").read_bytes() == (killed / "table.parquet").read_bytes()
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_a_killed_sweep_leaves_no_workers_behind(tmp_path):
     process = start(tmp_path, "processes")
@@ -221,6 +242,31 @@ def test_a_full_disk_is_an_error_that_says_what_is_kept(tmp_path, monkeypatch):
     assert caught.value.__notes__ == [f"1 finished runs are not in {tmp_path}; the parts before them are"]
     monkeypatch.undo()
     assert ctd.sweep(play, ARMS, SIZES, SEEDS, out=tmp_path, quiet=True).equals(loop())
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="mounts a small disk")
+def test_a_disk_that_is_really_full_loses_the_last_part_alone(tmp_path):
+    disk, noise = tmp_path / "disk", np.random.default_rng(0).random(4_000)
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(disk)], capture_output=True).returncode:
+        pytest.skip("root may not mount here")
+
+    def run(step_size, seed):
+        return {"score": noise + seed}  # 32 KB that do not compress
+
+    def swept(out):
+        return ctd.sweep(run, {"a": {}}, [1.0], range(8), out=out, save_every=0.0, jobs=1, quiet=True)
+
+    try:
+        with pytest.raises(OSError, match="No space left on device"):
+            swept(disk / "runs")
+        assert 0 < len(list(disk.glob("runs/part-*.parquet"))) < 8
+        assert not list(disk.glob("runs/*.unfinished"))
+        subprocess.run(["mount", "-o", "remount,size=4m", str(disk)], check=True)
+        assert swept(disk / "runs").equals(swept(None))
+        assert len(list(disk.glob("runs/part-*.parquet"))) == 8  # what was there was not made again
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_a_part_that_cannot_be_read_is_named(tmp_path):
@@ -309,3 +355,49 @@ def test_nothing_is_left_to_do_and_nothing_is_said(tmp_path, capsys):
     assert ctd.sweep(play, ARMS, SIZES, SEEDS, out=tmp_path).equals(loop())
     assert sorted(os.listdir(tmp_path)) == before
     assert capsys.readouterr().err == ""
+
+
+RAY = """
+import os, sys, time
+from pathlib import Path
+
+import ray
+from ray.cluster_utils import Cluster
+
+import chunked_td as ctd
+
+HERE = Path(sys.argv[1])
+
+def run(step_size, seed, *, shift):
+    time.sleep(0.05)
+    (HERE / f"node-{ray.get_runtime_context().get_node_id()}").touch()
+    if seed == 7 and not (HERE / "killed").exists():
+        (HERE / "killed").touch()
+        os.kill(os.getpid(), 9)
+    return {"score": step_size * seed + shift}
+
+if __name__ == "__main__":
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
+    arms = {"a": {"shift": 0.0}, "b": {"shift": 1.0}}
+    how = {"out": HERE / "runs", "quiet": True}
+    found = ctd.sweep(run, arms, [0.5, 0.1], range(25), engine="ray", **how)
+    scores = [size * seed + shift for shift in (0.0, 1.0) for size in (0.5, 0.1) for seed in range(25)]
+    assert found["score"].to_list() == scores
+    assert len(list(HERE.glob("node-*"))) == 2, "one node did all of it"
+    assert (HERE / "killed").exists()
+    ray.shutdown()
+    cluster.shutdown()
+"""
+
+
+@pytest.mark.long
+def test_ray_with_two_nodes_and_a_killed_worker_gives_the_same_table(tmp_path):
+    pytest.importorskip("ray")
+    (tmp_path / "own_sweep.py").write_text(RAY)
+    done = subprocess.run(
+        [sys.executable, "own_sweep.py", str(tmp_path)], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr

@@ -95,11 +95,6 @@ def scored(runs: Runs, fixed: Collection[str] = tuple(FIXED), floor: float = -np
     return Scored(cells, tuple(unclear), tuple(fixed))
 
 
-def all_scores(table: pl.DataFrame) -> dict[str, Scored]:
-    """Every score by its name, of those that were run."""
-    return {name: scored(runs) for name, runs in raw_scores(table).items()}
-
-
 def raw_scores(table: pl.DataFrame) -> dict[str, Runs]:
     """The runs of every score by its name, of those that were run."""
     where = {"values": ("given", "score"), "decisions": ("given", "decision"), "control": ("bonus", "score")}

@@ -34,15 +34,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from chunked_td._checks import check_choice, check_flag, check_not_negative, check_positive, check_unit, check_whole
+from chunked_td._checks import check_choice
 from studies.history_compression.passing_up import CRITERIA, Criterion, goes_up, must_go_up, put_back, take_up
 from studies.history_compression.predictor import CELLS, Predictor, Shape, log_probabilities, modes, perturbation
 from studies.history_compression.training import Level, Plan, start_runs, train_runs
 
 END = "<end>"
 """What closes every sequence, where a symbol is to be shown."""
-LONGEST = 1 << 24
-"""Items of a sequence that `decompress` gives back, at most: a few crafted rows could ask for any memory."""
 
 
 @dataclass(frozen=True)
@@ -133,21 +131,11 @@ class HistoryCompressor:
         alphabet: Iterable[Hashable] | None = None,
         seed: int = 0,
     ) -> None:
-        check_whole("levels", levels, 1, 16)
-        check_whole("hidden", hidden, 1)
-        check_whole("window", window, 1)
-        check_whole("time_bits", time_bits, 1, 30)
-        check_whole("seed", seed, 0, 2**31 - 1)
         check_choice("cell", cell, CELLS)
         check_choice("criterion", criterion, CRITERIA)
-        if not 0.0 < check_unit("threshold", threshold) < 1.0:
-            raise ValueError(f"threshold must be between 0 and 1, both excluded, got {threshold!r}")
-        check_positive("learning_rate", learning_rate)
-        check_not_negative("automatize", automatize)
         self.levels, self.hidden, self.cell, self.time_bits = levels, hidden, cell, time_bits
-        self.criterion, self.window, self.online = Criterion(criterion, float(threshold)), window, bool(online)
-        self.settled = check_flag("settled", settled)
-        self.learning_rate, self.automatize, self.seed = float(learning_rate), float(automatize), seed
+        self.criterion, self.window, self.online = Criterion(criterion, threshold), window, online
+        self.settled, self.learning_rate, self.automatize, self.seed = settled, learning_rate, automatize, seed
         self.alphabet: list[Any] | None = None
         self.batches_seen = 0
         if alphabet is not None:
@@ -155,15 +143,7 @@ class HistoryCompressor:
 
     def _begin(self, alphabet: Iterable[Hashable]) -> None:
         """Numbers the symbols and makes fresh networks."""
-        found = list(alphabet)
-        for symbol in found:
-            if not _is_hashable(symbol):
-                raise ValueError(
-                    f"alphabet has the symbol {symbol!r}; it takes hashable values, such as numbers or strings"
-                )
-        symbols = list(dict.fromkeys(found))
-        if not symbols:
-            raise ValueError("alphabet is empty; it takes at least one symbol")
+        symbols = list(dict.fromkeys(alphabet))
         self.alphabet, self._number = symbols, {symbol: i for i, symbol in enumerate(symbols)}
         above = [self.automatize > 0 and level < self.levels - 1 for level in range(self.levels)]
         shapes = tuple(
@@ -197,35 +177,15 @@ class HistoryCompressor:
           anneal: let the learning rate fall over the epochs of this call, in a straight line, to a tenth: late updates
             then no longer undo what earlier ones taught.
         """
-        if isinstance(sequences, (str, bytes)):
-            raise ValueError(f"sequences is {sequences!r}; it takes a list of sequences, such as [{sequences!r}]")
-        sequences = [_listed(sequence, f"sequences[{i}]") for i, sequence in enumerate(_listed(sequences, "sequences"))]
-        check_whole("epochs", epochs, 1)
-        check_whole("batch_size", batch_size, 1)
-        if not sequences:
-            raise ValueError("sequences is empty; it takes at least one sequence")
+        sequences = [list(sequence) for sequence in sequences]
         if self.alphabet is None:
             self._begin(symbol for sequence in sequences for symbol in sequence)
-        numbered = [self._numbers(sequence, f"sequences[{i}]") for i, sequence in enumerate(sequences)]
-        items, counts = stacked(numbered)
-        generator = np.random.default_rng([self.seed, self.batches_seen])
-        for epoch in range(epochs):
-            order = generator.permutation(len(items)) if shuffle else np.arange(len(items))
-            rows = np.resize(order, (-(-len(order) // batch_size), batch_size))
-            fallen = 0.9 * epoch / max(epochs - 1, 1) if check_flag("anneal", anneal) else 0.0
-            self._train(items[rows], counts[rows], self.learning_rate * (1.0 - fallen))
+        fit_together([self], [sequences], epochs=epochs, batch_size=batch_size, shuffle=shuffle, anneal=anneal)
         return self
-
-    def _train(self, items: np.ndarray, counts: np.ndarray, learning_rate: float) -> None:
-        """One epoch: items int32[batches, S, n, 1], counts int32[batches, S]."""
-        key = jax.random.fold_in(self._key(), 1 + self.batches_seen)[None]
-        rate = jnp.full(1, learning_rate)
-        self._levels, _ = train_runs(self._plan, self._levels, items[None], counts[None], rate, key)
-        self.batches_seen += len(items)
 
     def compress(self, sequence: Sequence[Hashable]) -> Compressed:
         """What has to be kept of a sequence, and how well it was predicted. Needs `fit`, or an `alphabet`."""
-        items = self._numbers(_listed(sequence, "sequence"), "sequence")[:, None]
+        items = self.numbers(sequence)[:, None]
         levels = self._trained()
         length, positions = len(items) - 1, np.arange(len(items))
         replays, readings = [], []
@@ -257,23 +217,17 @@ class HistoryCompressor:
         """The sequence, from what `compress` kept of it: a `Compressed`, or its `items` alone."""
         alphabet, levels = self._known(), self._trained()
         items = compressed.items if isinstance(compressed, Compressed) else np.asarray(compressed)
-        self._check_items(items)
         for number in reversed(range(self.levels - 1)):
-            if (length := int(np.sum(items[:, -1], dtype=np.int64)) + len(items)) > LONGEST:
-                raise ValueError(f"compressed describes {length:,} items; decompress takes at most {LONGEST:,}")
             below, given = put_back(items)
             items = replay(levels[number].predictor, self.criterion, below, given, self._draws(number)).items
-        if np.any(items[:-1, 0] >= len(alphabet)):
-            raise ValueError("compressed leads to an end before its last item: another compressor made it, or none did")
         return [alphabet[number] for number in items[:-1, 0]]
 
-    def _numbers(self, sequence: list[Any], name: str) -> np.ndarray:
+    def numbers(self, sequence: Sequence[Hashable]) -> np.ndarray:
         """Symbols as numbers, closed by `end`: int32[n + 1]."""
         known = self._known()
-        for place, symbol in enumerate(sequence):
-            if not _is_hashable(symbol) or symbol not in self._number:
-                few = ", ".join(map(repr, known[:8])) + (", …" if len(known) > 8 else "")
-                raise ValueError(f"{name}[{place}] is {symbol!r}; it takes a symbol of the alphabet: {few}")
+        if unknown := [symbol for symbol in sequence if symbol not in self._number]:
+            few = ", ".join(map(repr, known[:8])) + (", …" if len(known) > 8 else "")
+            raise ValueError(f"sequence has {unknown[0]!r}; it takes symbols of the alphabet: {few}")
         return np.array([*(self._number[symbol] for symbol in sequence), len(known)], np.int32)
 
     def _known(self) -> list[Any]:
@@ -300,35 +254,38 @@ class HistoryCompressor:
             states=said.states,
         )
 
-    def _check_items(self, items: np.ndarray) -> None:
-        end = len(self._known())
-        shaped = items.ndim == 2 and items.shape[1] == self.levels and len(items) and items.dtype.kind in "iu"
-        most = 1 << self.time_bits
-        if (
-            not shaped
-            or items[-1, 0] != end
-            or items.min() < 0
-            or items[:, 0].max() > end
-            or items[:, 1:].max(initial=0) >= most
-        ):
-            raise ValueError(
-                f"compressed is an array {items.dtype}{list(items.shape)}; it takes what compress gave: "
-                f"int32[kept, {self.levels}], symbols below {end}, the last row's symbol {end}, times below {most:,}"
-            )
 
+def fit_together(
+    compressors: Sequence[HistoryCompressor],
+    sequences: Sequence[Sequence[Sequence[Hashable]]],
+    *,
+    epochs: int,
+    batch_size: int = 1,
+    shuffle: bool = True,
+    anneal: bool = True,
+) -> None:
+    """Fit compressors that differ in their seeds, each to as many sequences of its own, in one program.
 
-def _listed(given: Any, name: str) -> list[Any]:
-    if not isinstance(given, Iterable):
-        raise ValueError(f"{name} is {given!r}; it takes a list, a string, an array or the like")
-    return list(given)
-
-
-def _is_hashable(symbol: Any) -> bool:
-    try:
-        hash(symbol)
-    except TypeError:
-        return False
-    return True
+    They must have one alphabet. Arguments as for `fit`.
+    """
+    first, count = compressors[0], len(compressors)
+    whole = stacked([each.numbers(one) for each, own in zip(compressors, sequences, strict=True) for one in own])
+    items, counts = (array.reshape(count, -1, *array.shape[1:]) for array in whole)
+    orders = [np.random.default_rng([each.seed, each.batches_seen]) for each in compressors]
+    levels = jax.tree.map(lambda *runs: jnp.concatenate(runs), *(each._levels for each in compressors))
+    n = items.shape[1]
+    for epoch in range(epochs):
+        drawn = np.stack([order.permutation(n) if shuffle else np.arange(n) for order in orders])
+        rows = np.stack([np.resize(order, (-(-n // batch_size), batch_size)) for order in drawn])
+        keys = jnp.stack([jax.random.fold_in(each._key(), 1 + each.batches_seen) for each in compressors])
+        fallen = 0.9 * epoch / max(epochs - 1, 1) if anneal else 0.0
+        rates = jnp.full(count, first.learning_rate * (1.0 - fallen))
+        run = np.arange(count)[:, None, None]
+        levels, _ = train_runs(first._plan, levels, items[run, rows], counts[run, rows], rates, keys)
+        for each in compressors:
+            each.batches_seen += rows.shape[1]
+    for place, each in enumerate(compressors):
+        each._levels = jax.tree.map(lambda array, place=place: array[place : place + 1], levels)
 
 
 def stacked(numbered: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

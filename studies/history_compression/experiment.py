@@ -112,18 +112,12 @@ def run_block(
     return map_runs(one_run, levels, runs.tasks, runs.learning_rates, runs.seeds)
 
 
-def run_arm(
-    plan: Plan, block: Block, runs: ExperimentRuns, blocks: int, passes: Any, program: Any = None
-) -> tuple[Any, Check]:
-    """Blocks until `passes` says of q [R, checks] that every run has passed, or the budget is spent.
-
-    `program` is `run_block`, compiled for these shapes. Returns the levels, and checks with arrays [R, checks].
-    """
-    program = program or functools.partial(run_block, plan, block)
+def run_arm(plan: Plan, block: Block, runs: ExperimentRuns, blocks: int, passes: Any) -> Check:
+    """Checks, with arrays [R, checks], until `passes` says of q [R, checks] that all runs have passed, or the end."""
     levels, found = start(plan, runs.seeds), []
     for number in range(blocks):
-        levels, result = program(levels, runs, jnp.asarray(number * block.updates, jnp.int32))
+        levels, result = run_block(plan, block, levels, runs, jnp.asarray(number * block.updates, jnp.int32))
         found.append(jax.tree.map(np.asarray, result))
         if passes(np.stack([c.q for c in found], 1)).all():
             break
-    return levels, Check(*(np.stack(column, 1) for column in zip(*found, strict=True)))
+    return Check(*(np.stack(column, 1) for column in zip(*found, strict=True)))

@@ -1,6 +1,6 @@
 """The history compressor on five families of sequences that it was not tuned to: is the answer predicted?
 
-    python -m studies.history_compression.families --processes 2 --out families.parquet
+    python -m studies.history_compression.families families.parquet
 
 Written before the data. A sequence holds one or two cues, much that can be predicted, and at its end one or two answers
 that the cues decide. A run is `HistoryCompressor(seed=s).fit(...)` with default settings on 50 sequences, 20 epochs;
@@ -19,16 +19,15 @@ rate falls to a tenth).
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import multiprocessing
-import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from chunked_td import sweep
 from chunked_td._files import write_table
 
 FAMILIES = ("periods", "rare", "alphabet", "lengths", "reversed")
@@ -39,7 +38,6 @@ VARIANTS = {
 }
 """settled, anneal."""
 MODES = {"online": True, "batch": False}
-HEAD = ("family", "mode", "variant", "seed", "predicted", "kept", "bits")
 
 
 def draw(family: str, random: np.random.Generator) -> tuple[list[str], list[int]]:
@@ -62,51 +60,30 @@ def draw(family: str, random: np.random.Generator) -> tuple[list[str], list[int]
     return ["ab"[cue], *middle, "01"[cue]], [len(middle) + 1]
 
 
-def run(family: str, mode: str, variant: str, seeds: int, sequences: int, epochs: int) -> list[tuple]:
-    """One row per seed."""
-    rows = []
-    randoms = [np.random.default_rng([seed, FAMILIES.index(family)]) for seed in range(seeds)]
-    learned = [[draw(family, random)[0] for _ in range(sequences)] for random in randoms]
-    for seed, compressor in enumerate(fitted(learned, epochs, MODES[mode], *VARIANTS[variant])):
+def run(step_size: float, seed: np.ndarray, *, family: str, mode: str, variant: str) -> list[dict[str, Any]]:
+    """Runs of several seeds, in one program: the share of answers predicted, symbols kept, and bits, on average."""
+    from studies.history_compression.compressor import HistoryCompressor, fit_together
+
+    randoms = [np.random.default_rng([each, FAMILIES.index(family)]) for each in seed.tolist()]
+    learned = [[draw(family, random)[0] for _ in range(50)] for random in randoms]
+    alphabet = sorted({symbol for sequences in learned for sequence in sequences for symbol in sequence})
+    settled, anneal = VARIANTS[variant]
+    made = [
+        HistoryCompressor(online=MODES[mode], settled=settled, seed=each, alphabet=alphabet) for each in seed.tolist()
+    ]
+    fit_together(made, learned, epochs=20, anneal=anneal)
+    found = []
+    for random, compressor in zip(randoms, made, strict=True):
         right, kept, bits = [], [], []
         for _ in range(32):
-            sequence, answers = draw(family, randoms[seed])
+            sequence, answers = draw(family, random)
             said = compressor.compress(sequence)
             right += [_predicted(said, sequence, place) for place in answers]
             kept.append(len(said.symbols))
             bits.append(said.bits)
-        rows.append((family, mode, variant, seed, *(round(float(np.mean(x)), 4) for x in (right, kept, bits))))
-    return rows
-
-
-def fitted(learned: list[list[list[str]]], epochs: int, online: bool, settled: bool, anneal: bool) -> list:
-    """Compressors of the seeds 0, 1, …, each fitted to its own sequences as by `fit`, all in one program."""
-    import jax
-    import jax.numpy as jnp
-
-    from studies.history_compression.compressor import HistoryCompressor, stacked
-    from studies.history_compression.training import train_runs
-
-    alphabet = sorted({symbol for sequences in learned for sequence in sequences for symbol in sequence})
-    made = [
-        HistoryCompressor(online=online, settled=settled, seed=seed, alphabet=alphabet) for seed in range(len(learned))
-    ]
-    whole = stacked([made[0]._numbers(sequence, "sequence") for sequences in learned for sequence in sequences])
-    items, counts = (array.reshape(len(made), -1, *array.shape[1:]) for array in whole)
-    levels = jax.tree.map(lambda *runs: jnp.concatenate(runs), *(compressor._levels for compressor in made))
-    orders = [np.random.default_rng([seed, 0]) for seed in range(len(made))]
-    for epoch in range(epochs):
-        rows = np.stack([order.permutation(items.shape[1]) for order in orders])
-        keys = jnp.stack([jax.random.fold_in(jax.random.key(s), 1 + epoch * items.shape[1]) for s in range(len(made))])
-        rate = made[0].learning_rate * (1.0 - (0.9 * epoch / max(epochs - 1, 1) if anneal else 0.0))
-        now = [
-            np.take_along_axis(x, rows.reshape(*rows.shape, *(1,) * (x.ndim - 2)), 1)[:, :, None]
-            for x in (items, counts)
-        ]
-        levels, _ = train_runs(made[0]._plan, levels, *now, jnp.full(len(made), rate), keys)
-    for run, compressor in enumerate(made):
-        compressor._levels = jax.tree.map(lambda array, run=run: array[run : run + 1], levels)
-    return made
+        means = (round(float(np.mean(x)), 4) for x in (right, kept, bits))
+        found.append(dict(zip(("predicted", "kept", "bits"), means, strict=True)))
+    return found
 
 
 def _predicted(said, sequence: list[str], place: int) -> bool:
@@ -129,28 +106,13 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Run all families, modes and variants, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--sequences", type=int, default=50)
-    parser.add_argument("--epochs", type=int, default=20)
-    given = parser.parse_args()
-    os.environ.update(JAX_PLATFORMS="cpu", XLA_FLAGS="--xla_cpu_multi_thread_eigen=false", OMP_NUM_THREADS="1")
-    cells = itertools.product(MODES, VARIANTS, FAMILIES)
-    jobs = [(family, *cell, given.seeds, given.sequences, given.epochs) for *cell, family in cells]
-    with multiprocessing.get_context("spawn").Pool(given.processes, maxtasksperchild=1) as pool:
-        rows = [row for rows in pool.imap(_run, jobs) for row in rows]
-    found = pl.DataFrame(rows, HEAD, orient="row")
-    write_table(given.out, found)
-    print(table(found.to_dicts()))
-
-
-def _run(job: tuple) -> list[tuple]:
-    return run(*job)
-
-
 if __name__ == "__main__":
-    main()
+    cells: dict[str, dict[str, Any]] = {
+        f"{mode} {variant} {family}": {"mode": mode, "variant": variant, "family": family}
+        for mode, variant, family in itertools.product(MODES, VARIANTS, FAMILIES)
+    }
+    runs = sweep(run, cells, [1.0], range(20), together=20, jobs=1)
+    about = pl.DataFrame([{"arm": arm, **cell} for arm, cell in cells.items()])
+    found = runs.join(about, on="arm", maintain_order="left")
+    write_table(Path(sys.argv[1]), found.select("family", "mode", "variant", "seed", "predicted", "kept", "bits"))
+    print(table(found.to_dicts()))

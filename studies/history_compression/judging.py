@@ -11,8 +11,7 @@ Arms. Each exists with plain (tanh) and with gated (GRU) networks.
     full         one network; gradients through the whole sequence
 
 Every network of every arm is updated once per batch of sequences, by Adam on its mean gradient. So no arm has more
-updates than another; the compressor's online form, which has many per sequence, is measured in `costs` and used
-nowhere else.
+updates than another; the compressor's online form, which has many per sequence, is used in `families` only.
 
 How it is judged. This was written before the first run of the study.
 
@@ -28,9 +27,8 @@ How it is judged. This was written before the first run of the study.
     back-propagation solves it in fewer than half of the seeds for every N ≥ 100, at the best step size of each N.
 
 What was chosen beforehand, on trials with N ≤ 100 and six seeds: the criterion "threshold" with 0.75 (with "hard", a
-coin toss at the first symbol is predicted half of the time, and what goes up changes from batch to batch; `criteria`
-measures that), batches of four sequences, 16 units per level, the step sizes, the length of "noise". Nothing was
-chosen on N > 100.
+coin toss at the first symbol is predicted half of the time, and what goes up changes from batch to batch), batches of
+four sequences, 16 units per level, the step sizes, the length of "noise". Nothing was chosen on N > 100.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ LONGEST = 1_000
 _ORDER = ("fails", "in part", "holds")
 
 Table = dict[str, np.ndarray]
-"""Columns of `comparison.parquet`, one row per run."""
+"""Columns of runs.parquet without the variants, one row per run."""
 
 
 def verdict(table: Table) -> dict[str, str]:

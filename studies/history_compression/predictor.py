@@ -27,7 +27,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from studies.networks.gru import gated_step
+from studies.networks.networks import gated_step
 
 CELLS = ("tanh", "gru")
 HIGHEST = jax.lax.Precision.HIGHEST

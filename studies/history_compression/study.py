@@ -69,7 +69,7 @@ def run(
     def passed(q: np.ndarray) -> np.ndarray:
         return (not variant) & (solved_at(q) >= 0)  # a program stops once all its runs have solved their task
 
-    _, checks = run_arm(plan, block, ExperimentRuns(stack_tasks(made), rates, seeds), updates // CHECK_EVERY, passed)
+    checks = run_arm(plan, block, ExperimentRuns(stack_tasks(made), rates, seeds), updates // CHECK_EVERY, passed)
     columns: dict[str, np.ndarray] = {}
     for prefix, q in (("", checks.q), ("lowest_", checks.q_lowest)):
         at = solved_at(q)

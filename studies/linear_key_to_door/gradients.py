@@ -1,4 +1,13 @@
-"""Policy gradients on a table, compiled: whole runs of `hindsight.HindsightPolicyGradient`, with rewarded entropy."""
+"""Policy gradients on a table that assign credit in hindsight, episode by episode, with rewarded entropy; compiled.
+
+For tables, π = softmax(θ) (Harutyunyan et al. 2019; Meulemans et al. 2023, "COCOA"):
+
+    ∇J = Σ_t Σ_a ∇π(a|S_t) [r̂(S_t,a) + Σ_{k>t} γ^{k−t} (h(a|S_t,U_k)/π(a|S_t) − 1) R_{k+1}]
+
+h(a|s,u) is the probability that a was taken in s, given that u came later. U_k is the state that is left at k, for
+tables that is hindsight credit assignment, or the reward R_{k+1} itself: then what did not change the chance of a
+reward is not credited for it. "none" is REINFORCE with the return in place of the bracket.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +18,8 @@ import numpy as np
 from numba import njit
 
 from chunked_td import TransitionTable
-from studies.linear_key_to_door.hindsight import FORMS, add_contributions, add_reinforce, count_hindsight
 
+FORMS = ("state", "reward", "none")
 STATE, REWARD, NONE = range(3)
 """Places in `FORMS`."""
 LEAST_WEIGHT = 0.01
@@ -110,6 +119,55 @@ def add_entropy(change, states, policies, weight):
 
 
 @njit(cache=True, nogil=True)
+def count_hindsight(hindsight, seen, mean_reward, visits, states, actions, rewards, objects, discount, least):
+    """h and r̂ with one more episode: u that comes k steps after s counts γ^k."""
+    for t in range(states.size):
+        s, a = states[t], actions[t]
+        visits[s, a] += 1.0
+        mean_reward[s, a] += max(1.0 / visits[s, a], least) * (rewards[t] - mean_reward[s, a])
+        weight = 1.0
+        for k in range(t + 1, states.size):
+            weight *= discount
+            u = objects[k]
+            if u >= 0 and weight > 0.0:
+                seen[s, u] += weight
+                share = max(weight / seen[s, u], least)
+                for b in range(hindsight.shape[2]):
+                    hindsight[s, u, b] += share * ((1.0 if b == a else 0.0) - hindsight[s, u, b])
+
+
+@njit(cache=True, nogil=True)
+def add_contributions(change, hindsight, mean_reward, states, rewards, objects, policies, discount, q):
+    """Add the gradient of an episode by the logits to `change`; q: float64[A], scratch."""
+    for t in range(states.size):
+        s, policy = states[t], policies[t]
+        for b in range(q.size):
+            q[b] = mean_reward[s, b]
+        weight = 1.0
+        for k in range(t + 1, states.size):
+            weight *= discount
+            if objects[k] >= 0 and rewards[k] != 0.0:
+                for b in range(q.size):
+                    if policy[b] > 0.0:
+                        q[b] += weight * (hindsight[s, objects[k], b] / policy[b] - 1.0) * rewards[k]
+        mean = 0.0
+        for b in range(q.size):
+            mean += policy[b] * q[b]
+        for b in range(q.size):
+            change[s, b] += policy[b] * (q[b] - mean)
+
+
+@njit(cache=True, nogil=True)
+def add_reinforce(change, states, actions, rewards, policies, discount):
+    """Add (1 − π) G at the action taken and −π G elsewhere, with the return G that followed."""
+    future = 0.0
+    for t in range(states.size - 1, -1, -1):
+        future = rewards[t] + discount * future
+        for b in range(change.shape[1]):
+            change[states[t], b] += ((1.0 if b == actions[t] else 0.0) - policies[t, b]) * future
+
+
+@njit(cache=True, nogil=True)
 def learn(state, form, step_size, discount, least, entropy):
     """Step along the gradient of the latest episode."""
     episode = state.states, state.actions, state.rewards
@@ -145,7 +203,7 @@ def run(problem, state, form, step_size, discount, entropy, seed, marks, misses,
 def policy_gradient(
     table: TransitionTable, *, form: str, entropy: float, seed: int, step_size: float, record_at: Sequence[int]
 ) -> np.ndarray:
-    """A run of `HindsightPolicyGradient` with a reward for the policy's entropy: bad endings so far at every mark."""
+    """A run: bad endings so far at every mark. Args: form: of `FORMS`. entropy: weight of the policy's entropy."""
     number, problem = FORMS.index(form), problem_of(table)
     marks = np.asarray(record_at, np.int64)
     misses, returns = np.zeros(marks.size, np.int64), np.zeros(marks.size)

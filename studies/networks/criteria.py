@@ -55,7 +55,8 @@ run when each of the 12 draws had an action of its own; since then three draws s
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -73,17 +74,21 @@ ALL_OR_NOTHING = ("charge", "charge-mirrored", "cart-pole", "xland-door-key")
 """Tasks whose success rates are reported."""
 
 
+Scores = Mapping[Any, Mapping[str, np.ndarray]]
+"""task → arm → scores of the judged runs."""
+
+
 def compared(ours: Estimate, theirs: Estimate) -> str:
     """ "better", "worse" or "no difference"."""
     return "better" if ours.above(theirs) else "worse" if theirs.above(ours) else "no difference"
 
 
-def best_fixed(estimates: dict[str, Estimate]) -> str:
+def best_fixed(estimates: Mapping[str, Estimate]) -> str:
     """The fixed λ with the greatest score on a task."""
     return max((str(x) for x in FIXED), key=lambda name: estimates[name].value)
 
 
-def gate(estimates: dict[str, Estimate], arms: tuple[str, ...] = GATE) -> str:
+def gate(estimates: Mapping[str, Estimate], arms: tuple[str, ...] = GATE) -> str:
     """The gate on one task: "passed", "half" or "closed". Args: arms: those with λ from the true model."""
     true = [estimates[name] for name in arms]
     if any(e.above(estimates[best_fixed(estimates)]) for e in true):
@@ -91,23 +96,38 @@ def gate(estimates: dict[str, Estimate], arms: tuple[str, ...] = GATE) -> str:
     return "half" if any(e.above(estimates[str(USUAL)]) for e in true) else "closed"
 
 
-def mean_of_tasks(scores: dict[str, dict[str, np.ndarray]], arm: str) -> Estimate:
-    """An arm's mean over tasks, which weigh equally; seeds are resampled within tasks. Args: scores: task → arm."""
+def mean_of_tasks(scores: Scores, arm: str) -> Estimate:
+    """An arm's mean over tasks, which weigh equally; seeds are resampled within tasks."""
     value = np.mean([interquartile_mean(runs[arm]) for runs in scores.values()])
     return estimate_from(float(value), np.mean([bootstrap_interquartile_means(r[arm]) for r in scores.values()], 0))
 
 
-def moonshot(scores: dict[str, dict[str, np.ndarray]], sources: tuple[str, ...]) -> dict[str, Any]:
-    """The moonshot of one agent. Args: scores: task → arm → runs. sources: learned ones."""
-    arms = [*(str(x) for x in FIXED), *sources]
-    spans = {arm: mean_of_tasks(scores, arm) for arm in arms}
-    holds = []
-    for source in sources:
-        above = all(spans[source].above(spans[str(x)]) for x in FIXED)
-        near = all(
-            interquartile_mean(runs[source]) >= (1 - TOLERANCE) * max(interquartile_mean(runs[str(x)]) for x in FIXED)
+class Moonshot(NamedTuple):
+    """Whether a source passed it, the means over tasks of fixed λ and sources, and how many tasks there were."""
+
+    holds: bool
+    means: dict[str, Estimate]
+    tasks: int
+
+    @property
+    def best(self) -> tuple[str, str]:
+        """The best source and the best fixed λ, each with its mean."""
+        fixed = [str(x) for x in FIXED]
+        rest = [arm for arm in self.means if arm not in fixed]
+        source, rival = (max(arms, key=lambda arm: self.means[arm].value) for arms in (rest, fixed))
+        return f"{source} {self.means[source].value:.3f}", f"{rival} {self.means[rival].value:.3f}"
+
+
+def moonshot(scores: Scores, sources: Sequence[str]) -> Moonshot:
+    """The moonshot of one agent. Args: sources: learned ones."""
+    fixed = [str(x) for x in FIXED]
+    means = {arm: mean_of_tasks(scores, arm) for arm in (*fixed, *sources)}
+
+    def near(source: str) -> bool:
+        return all(
+            interquartile_mean(runs[source]) >= (1 - TOLERANCE) * max(interquartile_mean(runs[x]) for x in fixed)
             for runs in scores.values()
         )
-        if above and near:
-            holds.append(source)
-    return {"verdict": "holds" if holds else "fails", "by": holds, "means": {a: spans[a]._asdict() for a in arms}}
+
+    holds = any(all(means[source].above(means[x]) for x in fixed) and near(source) for source in sources)
+    return Moonshot(holds, means, len(scores))

@@ -38,13 +38,13 @@ Looked at beforehand: that every arm runs (one task, 2,000 steps).
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
+import polars as pl
 
 from chunked_td.statistics import Estimate, interquartile_estimate
-from studies.networks.criteria import FIXED, compared, mean_of_tasks, moonshot
-from studies.networks.results import DeepResults, best_arms, task_estimates
+from studies.networks.criteria import FIXED, Scores, compared, mean_of_tasks, moonshot
+from studies.networks.results import AgentResults, agents_of
 from studies.runner.criteria import FAILS, HOLDS, IN_PART, NOT_SHOWN, Verdict
 from studies.runner.text import markdown
 
@@ -80,44 +80,23 @@ class Pair(NamedTuple):
         return self.ours.half_width + self.theirs.half_width
 
 
-class PairedResults(DeepResults):
-    """Results of a study of pairs of arms."""
-
-    beside: ClassVar[tuple[tuple[str, str, str], ...]]
-    """Of each pair: its name, the arm, and the arm it is compared with."""
-    added: ClassVar[tuple[str, ...]] = ()
-    """Arms that are held against every fixed λ."""
+class LuckResults(AgentResults):
+    """One agent."""
 
     @cached_property
-    def pairs(self) -> dict[str, dict[str, Pair]]:
-        """agent → name → pair."""
-        return {
-            agent: {name: judge_pair(tasks, *arms) for name, *arms in self.beside}
-            for agent, tasks in self.scores.items()
-        }
-
-    @cached_property
-    def verdicts(self) -> dict[str, Any]:
-        """Scores and pairs of every agent, and the moonshot of the added arms."""
-        found = {}
-        for agent, tasks in self.scores.items():
-            pairs = {name: pair._asdict() for name, pair in self.pairs[agent].items()}
-            found[agent] = {"tasks": task_estimates(tasks), "pairs": pairs}
-            if self.added:
-                found[agent]["moonshot"] = moonshot(tasks, self.added)
-        return found
+    def pairs(self) -> dict[str, Pair]:
+        """Arm → how it stands beside the same λ without luck or maturity."""
+        return {arm: judge_pair(self.scores, arm, arm.partition("-")[0]) for arm in ADDED}
 
 
-class LuckResults(PairedResults):
-    """Results of the study of maturity and luck."""
-
-    needed = frozenset({*map(str, FIXED), *PLAIN, *ADDED})
-    beside = tuple((arm, arm, arm.partition("-")[0]) for arm in ADDED)
-    added = ADDED
+def results_of(frame: pl.DataFrame) -> dict[str, LuckResults]:
+    """Every agent of this part."""
+    needed = {*map(str, FIXED), *PLAIN, *ADDED}
+    return {agent: LuckResults(results.runs) for agent, results in agents_of(frame, needed).items()}
 
 
-def judge_pair(tasks: dict[str, dict[str, np.ndarray]], arm: str, plain: str) -> Pair:
-    """The rule for a pair. Args: tasks: task → arm → scores. plain: the other arm."""
+def judge_pair(tasks: Scores, arm: str, plain: str) -> Pair:
+    """The rule for a pair. Args: plain: the other arm."""
     ours, theirs = mean_of_tasks(tasks, arm), mean_of_tasks(tasks, plain)
     said = [compared(*(interquartile_estimate(runs[name]) for name in (arm, plain))) for runs in tasks.values()]
     better, worse = said.count("better"), said.count("worse")
@@ -129,20 +108,16 @@ def judge_pair(tasks: dict[str, dict[str, np.ndarray]], arm: str, plain: str) ->
     return Pair(status, ours, theirs, better, worse)
 
 
-def beats_fixed(agent: str, results: LuckResults) -> Verdict:
+def beats_fixed(results: LuckResults) -> Verdict:
     """The claim "fixed λ"."""
-    if missing := results.missing(agent):
-        return missing
-    found = results.verdicts[agent]["moonshot"]
-    arm, rival = best_arms(found["means"])
-    return Verdict(HOLDS if found["verdict"] == "holds" else FAILS, f"best arm {arm}, best fixed λ {rival}")
+    found = moonshot(results.scores, ADDED)
+    arm, rival = found.best
+    return Verdict(HOLDS if found.holds else FAILS, f"best arm {arm}, best fixed λ {rival}")
 
 
-def together(agent: str, arms: tuple[str, ...], results: PairedResults) -> Verdict:
+def together(arms: tuple[str, ...], results: LuckResults) -> Verdict:
     """The verdict on several pairs: the claims "luck" and "maturity"."""
-    if missing := results.missing(agent):
-        return missing
-    pairs = {arm: results.pairs[agent][arm] for arm in arms}
+    pairs = {arm: results.pairs[arm] for arm in arms}
     found = [pair.status for pair in pairs.values()]
     evidence = "; ".join(f"{arm}: {pair.status}, {pair.text}" for arm, pair in pairs.items())
     if all(status == NOT_SHOWN for status in found):
@@ -162,11 +137,8 @@ COLOURS = {
 }
 
 
-def pairs_table(results: LuckResults) -> str:
+def pairs_table(agents: dict[str, LuckResults]) -> str:
     """An arm per row, an agent per column: the mean over tasks minus that of the same λ without it, and the verdict."""
-    agents = list(results.pairs)
-    rows = [
-        (arm, *(f"{p.ours.value - p.theirs.value:+.3f}, {p.status}" for p in (results.pairs[a][arm] for a in agents)))
-        for arm in ADDED
-    ]
+    pairs = {arm: [results.pairs[arm] for results in agents.values()] for arm in ADDED}
+    rows = [(arm, *(f"{p.ours.value - p.theirs.value:+.3f}, {p.status}" for p in each)) for arm, each in pairs.items()]
     return markdown(("arm", *agents), [tuple(cell.replace("-0.", "−0.") for cell in row) for row in rows])

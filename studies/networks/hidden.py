@@ -45,15 +45,18 @@ not enclose the best one.
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import polars as pl
+from matplotlib.figure import Figure
 
-from chunked_td.statistics import Estimate, reach
-from studies.networks.criteria import FIXED, SOLVED, USUAL, compared, moonshot
-from studies.networks.results import AgentResults, best_arms, chosen_columns, judge_cell
-from studies.networks.tables import SIGNS, grid
+from chunked_td.statistics import reach
+from studies.networks.criteria import FIXED, SOLVED, Moonshot, gate, moonshot
+from studies.networks.results import AgentResults, judged_runs
+from studies.networks.tables import grid
 from studies.runner.criteria import FAILS, HOLDS, IN_PART, NOT_RUN, NOT_TESTABLE, Verdict
 from studies.runner.plots import legend_below
 from studies.runner.text import markdown
@@ -64,13 +67,9 @@ AGENTS = ("sarsa", "actor-critic", "ppo")
 MEMORIES = ("state", "kept")
 TASKS = ("t-maze", "t-maze-look", "memory-chain")
 LENGTHS = (5, 10, 20, 50, 100)
-CELL = ("agent", "memory", "task", "length")
 SHARE = 0.9
-GATE = ("true-expected",)
 SOURCES = ("recurrent", "recurrent-realised")
-
-Reaches = dict[str, dict[str, int]]
-"""task → arm → reach."""
+_FIXED = tuple(map(str, FIXED))
 
 
 def solved(curves: np.ndarray) -> np.ndarray:
@@ -79,181 +78,109 @@ def solved(curves: np.ndarray) -> np.ndarray:
     return np.nanmean(curves[..., -quarter:], -1) >= SOLVED
 
 
-def reach_claim(reaches: Reaches) -> str:
-    """The claim "reach" for one agent and memory."""
-    best = {task: max(arms[str(x)] for x in FIXED) for task, arms in reaches.items()}
+@dataclass(frozen=True)
+class MemoryResults(AgentResults):
+    """One agent with one memory; a task is (task, N)."""
 
-    def everywhere(arm: str) -> bool:
-        return all(arms[arm] >= best[task] for task, arms in reaches.items())
+    @cached_property
+    def shares(self) -> dict[Any, dict[str, float]]:
+        """(task, N) → arm → share of the judged runs that solved it."""
+        return {cell: {arm: float(x["solved"].mean()) for arm, x in arms.items()} for cell, arms in self.runs.items()}
 
-    if not everywhere(SOURCES[0]):
-        return "fails"
-    return "in part" if any(everywhere(str(x)) for x in FIXED) else "holds"
+    @cached_property
+    def reaches(self) -> dict[str, dict[str, int]]:
+        """Task → arm → reach."""
+        found: dict[str, dict[str, int]] = {}
+        for task in dict.fromkeys(task for task, _ in self.runs):
+            by_length = {n: shares for (name, n), shares in self.shares.items() if name == task}
+            arms = (*_FIXED, *ARMS)
+            found[task] = {arm: reach({n: shares[arm] for n, shares in by_length.items()}, SHARE) for arm in arms}
+        return found
+
+    @cached_property
+    def best_fixed(self) -> dict[str, int]:
+        """Task → the greatest reach of any fixed λ."""
+        return {task: max(arms[x] for x in _FIXED) for task, arms in self.reaches.items()}
+
+    @cached_property
+    def moonshot(self) -> Moonshot:
+        """Of both forms of λ from the history."""
+        return moonshot(self.scores, SOURCES)
 
 
-def memory_claim(kept: Reaches, state: Reaches) -> dict[str, Any]:
-    """The claim "memory" for one agent, with the greatest reach of any arm on every task."""
-    arms = (*map(str, FIXED), *SOURCES)
-    both = {"kept": kept, "state": state}
-    best = {task: {name: max(found[task][a] for a in arms) for name, found in both.items()} for task in kept}
-    gains = [reach["kept"] - reach["state"] for reach in best.values()]
-    verdict = "fails" if min(gains) < 0 else "holds" if max(gains) > 0 else "in part"
-    return {"memory": verdict, "reach": best}
+Hidden = dict[tuple[str, str], MemoryResults]
+"""(agent, memory) → results."""
 
 
-def describe(reaches: Reaches) -> dict[str, Any]:
-    """The greatest reach of fixed λ, which λ have it, and the reach of the sources, per task."""
-    found = {}
-    for task, arms in reaches.items():
-        best = max(arms[str(x)] for x in FIXED)
-        found[task] = {
-            "best fixed": best,
-            "by": [str(x) for x in FIXED if arms[str(x)] == best],
-            **{source: arms[source] for source in SOURCES},
-        }
+def results_of(frame: pl.DataFrame) -> Hidden:
+    """Every agent with every memory, in cells where no arm is missing."""
+    found: Hidden = {}
+    for agent, memory in itertools.product(AGENTS, sorted(MEMORIES)):
+        cells: dict[Any, Any] = {}
+        for cell in itertools.product(TASKS, LENGTHS):
+            rows = frame.filter(agent=agent, memory=memory, task=cell[0], length=cell[1])
+            arms = {str(arm): part for (arm,), part in rows.group_by("arm", maintain_order=True)}
+            if {*_FIXED, *ARMS} <= arms.keys():
+                cells[cell] = {arm: judged_runs(part, ("score", "solved")) for arm, part in arms.items()}
+        if cells:
+            found[agent, memory] = MemoryResults(cells)
     return found
 
 
-Cells = dict[tuple[str, str], dict[tuple[str, int], dict[str, Any]]]
-"""(agent, memory) → (task, N) → arm → judged runs: a dict of columns."""
+def better_memory(agent: str, results: Hidden) -> Verdict:
+    """The claim "memory" of an agent: the greatest reach of any arm but the true model's, on every task."""
+    if not {(agent, "kept"), (agent, "state")} <= results.keys():
+        return Verdict(NOT_RUN, f"{agent} was not run with both memories")
+    kept, state = (results[agent, memory].reaches for memory in ("kept", "state"))
+    best = {task: [max(each[task][arm] for arm in (*_FIXED, *SOURCES)) for each in (kept, state)] for task in kept}
+    gains = [ours - theirs for ours, theirs in best.values()]
+    status = FAILS if min(gains) < 0 else HOLDS if max(gains) > 0 else IN_PART
+    reach = "; ".join(f"{task}: {ours} and {theirs}" for task, (ours, theirs) in best.items())
+    return Verdict(status, f"greatest N, kept percepts and recurrent state: {reach}")
 
 
-class HiddenResults(AgentResults):
-    """Results of the study with hidden state."""
-
-    @cached_property
-    def cells(self) -> Cells:
-        """The judged runs of every arm at the step size that its tuning seeds chose, where no arm is missing."""
-        found: Cells = {}
-        names = ("score", "solved", "last_lambda", "step_size")
-        for (agent, memory, task, length), cell in self.frame.group_by(*CELL, maintain_order=True):
-            arms = {arm: chosen_columns(rows, names) for (arm,), rows in cell.group_by("arm", maintain_order=True)}
-            if {*map(str, FIXED), *ARMS} <= arms.keys():
-                found.setdefault((agent, memory), {})[task, int(length)] = arms
-        return {
-            key: dict(sorted(found[key].items(), key=lambda cell: (TASKS.index(cell[0][0]), cell[0][1])))
-            for key in sorted(found, key=lambda key: (AGENTS.index(key[0]), key[1]))
-        }
-
-    @cached_property
-    def scores(self) -> dict[tuple[str, str], dict[str, dict[str, np.ndarray]]]:
-        """(agent, memory) → "task N" → arm → scores."""
-        return {
-            key: {f"{t} {n}": {arm: runs["score"] for arm, runs in arms.items()} for (t, n), arms in cells.items()}
-            for key, cells in self.cells.items()
-        }
-
-    @cached_property
-    def verdicts(self) -> dict[str, Any]:
-        """Gate and comparisons of every cell, and the claims, by `criteria`."""
-        reaches = {key: _reaches_of(cells) for key, cells in self.cells.items()}
-        result: dict[str, Any] = {"memories": {}, "claims": {}}
-        for (agent, memory), cells in self.cells.items():
-            scores, reached = self.scores[agent, memory], reaches[agent, memory]
-            each = {}
-            for (name, runs), arms in zip(scores.items(), cells.values(), strict=True):
-                each[name] = {
-                    **judge_cell(runs, ARMS, GATE),
-                    "solved": {arm: float(columns["solved"].mean()) for arm, columns in arms.items()},
-                    "last λ": {arm: float(arms[arm]["last_lambda"].mean()) for arm in ARMS},
-                }
-            found = moonshot(scores, SOURCES)
-            result["memories"][f"{agent}, {memory}"] = {
-                "cells": each,
-                "moonshot": found,
-                "reach": describe(reached),
-                "score claim": found["verdict"],
-                "reach claim": reach_claim(reached),
-            }
-        for agent in dict.fromkeys(agent for agent, _ in reaches):
-            if (agent, "kept") in reaches and (agent, "state") in reaches:
-                result["claims"][agent] = memory_claim(reaches[agent, "kept"], reaches[agent, "state"])
-        return result
+def better_score(results: MemoryResults) -> Verdict:
+    """The claim "score" of an agent with a memory."""
+    source, rival = results.moonshot.best
+    passed = [gate(found, ("true-expected",)) for found in results.estimates.values()].count("passed")
+    evidence = (
+        f"best form {source}, best fixed λ {rival}, 0.95 {results.moonshot.means['0.95'].value:.3f}; "
+        f"the gate was passed on {passed} of {len(results.runs)} cells"
+    )
+    return Verdict(HOLDS if results.moonshot.holds else FAILS, evidence)
 
 
-def _reaches_of(cells: dict[tuple[str, int], dict[str, Any]]) -> Reaches:
-    """task → arm → reach."""
-    return {
-        task: {
-            arm: reach({n: arms[arm]["solved"].mean() for (t, n), arms in cells.items() if t == task}, SHARE)
-            for arm in (*map(str, FIXED), *ARMS)
-        }
-        for task in dict.fromkeys(task for task, _ in cells)
-    }
+def longer_reach(results: MemoryResults) -> Verdict:
+    """The claim "reach" of an agent with a memory."""
+    ours, best = {task: arms[SOURCES[0]] for task, arms in results.reaches.items()}, results.best_fixed
+    listed = "; ".join(f"{task}: {ours[task]} against {best[task]}" for task in best)
+    evidence = f"greatest N against that of the best fixed λ: {listed}"
+    if not any((*ours.values(), *best.values())):
+        return Verdict(NOT_TESTABLE, f"{evidence}; no arm solves any length, so none can reach farther")
+
+    def everywhere(arm: str) -> bool:
+        return all(arms[arm] >= best[task] for task, arms in results.reaches.items())
+
+    if not everywhere(SOURCES[0]):
+        return Verdict(FAILS, evidence)
+    return Verdict(IN_PART if any(map(everywhere, _FIXED)) else HOLDS, evidence)
 
 
-_STATUS = {"holds": HOLDS, "in part": IN_PART, "fails": FAILS}
-
-
-def better_memory(agent: str, results: HiddenResults) -> Verdict:
-    """The claim "memory" of an agent."""
-    judged = results.verdicts["claims"].get(agent)
-    if results.too_small or judged is None:
-        return results.too_small or Verdict(NOT_RUN, f"{agent} was not run with both memories")
-    reach = (f"{task}: {r['kept']} and {r['state']}" for task, r in judged["reach"].items())
-    return Verdict(_STATUS[judged["memory"]], "greatest N, kept percepts and recurrent state: " + "; ".join(reach))
-
-
-def with_memory(agent: str, memory: str, claim: str, results: HiddenResults) -> Verdict:
-    """The claim "score" or "reach" of an agent with a memory."""
-    judged = results.verdicts["memories"].get(f"{agent}, {memory}")
-    if results.too_small or judged is None:
-        return results.too_small or Verdict(NOT_RUN, f"no runs of {agent} with the memory {memory!r}")
-    if claim == "reach":
-        reaches = (f"{task}: {r['recurrent']} against {r['best fixed']}" for task, r in judged["reach"].items())
-        evidence = "greatest N against that of the best fixed λ: " + "; ".join(reaches)
-        if not any(r["recurrent"] or r["best fixed"] for r in judged["reach"].values()):
-            return Verdict(NOT_TESTABLE, f"{evidence}; no arm solves any length, so none can reach farther")
-    else:
-        means = judged["moonshot"]["means"]
-        source, rival = best_arms(means)
-        gates = [cell["gate"] for cell in judged["cells"].values()]
-        evidence = (
-            f"best form {source}, best fixed λ {rival}, 0.95 {means['0.95']['value']:.3f}; "
-            f"the gate was passed on {gates.count('passed')} of {len(gates)} cells"
-        )
-    return Verdict(_STATUS[judged[f"{claim} claim"]], evidence)
-
-
-_ARMS = (*map(str, FIXED), *ARMS)
-
-
-def solved_table(cells: dict[str, Any]) -> str:
-    """The share of judged seeds that solved the task, an arm per row."""
-    rows = [(arm, *(f"{100 * cell['solved'][arm]:.0f} %" for cell in cells.values())) for arm in _ARMS]
-    return markdown(("λ", *cells), rows)
-
-
-def reach_table(judged: dict[str, Any]) -> str:
+def reach_table(results: Hidden) -> str:
     """The greatest N that 90 % of the seeds solve, per agent, memory and task."""
     rows = []
-    for key, memory in judged["memories"].items():
-        for task, found in memory["reach"].items():
-            by = "all" if len(found["by"]) == len(FIXED) else ", ".join(f"{float(x):g}" for x in found["by"])
-            best, *sources = (str(found[name] or "none") for name in ("best fixed", *SOURCES))
-            rows.append((*key.split(", "), task, best, by if found["best fixed"] else "", *sources))
+    for key, found in results.items():
+        for task, arms in found.reaches.items():
+            best = found.best_fixed[task]
+            by = [x for x in _FIXED if arms[x] == best]
+            names = "all" if len(by) == len(FIXED) else ", ".join(f"{float(x):g}" for x in by)
+            cells = (str(n or "none") for n in (best, *(arms[source] for source in SOURCES)))
+            first, *sources = cells
+            rows.append((*key, task, first, names if best else "", *sources))
     return markdown(("agent", "values read", "task", "best fixed λ", "by λ", *SOURCES), rows)
 
 
-def gate_table(judged: dict[str, Any]) -> str:
-    """Per cell the gate, and the learned sources against the best fixed λ and against 0.95."""
-    rows, usual = [], str(USUAL)
-    for key, memory in judged["memories"].items():
-        for name, cell in memory["cells"].items():
-            s = {arm: Estimate(**e) for arm, e in cell["scores"].items()}
-            best = cell["best fixed"]
-            first, *marks = (_marked(s[arm], s[best], s[usual]) for arm in (best, "true-expected", *SOURCES))
-            rows.append((*key.split(", "), name, cell["gate"], f"{best}: {first}", f"{s[usual].value:.3f}", *marks))
-    head = ("agent", "values read", "task", "gate", "best fixed λ", "0.95", "true model", "recurrent", "realised")
-    return markdown(head, rows)
-
-
-def _marked(ours: Estimate, best: Estimate, usual: Estimate) -> str:
-    """A score; ▲ ▼: better or worse than λ = 0.95, ★ also better than the best fixed λ."""
-    return f"{ours.value:.3f}{' ★' if ours.above(best) else SIGNS[compared(ours, usual)]}"
-
-
-def draw_success(judged: dict[str, Any]) -> Any:
+def draw_success(results: Hidden) -> Figure:
     """A row per agent and memory, a column per task: share of seeds that solved it against N."""
     styles = {
         "0.0": ("0.75", "o-"),
@@ -264,18 +191,16 @@ def draw_success(judged: dict[str, Any]) -> Any:
         "recurrent-realised": ("#D55E00", "^-"),
         "true-expected": ("#CC79A7", "d--"),
     }
-    memories = judged["memories"]
-    figure, axes = grid(len(TASKS), len(memories), 3.0, 2.3, sharey=True)
-    for ax, (key, task) in zip(axes, itertools.product(memories, TASKS), strict=True):
-        found = memories[key]["cells"]
-        cells = {int(c.split()[-1]): v for c, v in found.items() if c.rsplit(" ", 1)[0] == task}
+    figure, axes = grid(len(TASKS), len(results), 3.0, 2.3, sharey=True)
+    for ax, (key, task) in zip(axes, itertools.product(results, TASKS), strict=True):
+        cells = {n: shares for (name, n), shares in results[key].shares.items() if name == task}
         for arm, (colour, mark) in styles.items():
-            ax.plot(list(cells), [v["solved"][arm] for v in cells.values()], mark, color=colour, ms=4, label=arm)
+            ax.plot(list(cells), [shares[arm] for shares in cells.values()], mark, color=colour, ms=4, label=arm)
         ax.set_xscale("log")
         ax.set_xticks(list(cells), [str(n) for n in cells])
         ax.minorticks_off()
         ax.set_ylim(-0.03, 1.03)
-        ax.set_title(f"{task}: {key}", fontsize=9)
+        ax.set_title(f"{task}: {', '.join(key)}", fontsize=9)
         ax.spines[["top", "right"]].set_visible(False)
     for ax in axes[-len(TASKS) :]:
         ax.set_xlabel("N", fontsize=9)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,8 +20,9 @@ from matplotlib.figure import Figure
 from chunked_td import sweep
 from studies.networks import expected_errors, hidden
 from studies.networks import tables as drawn
-from studies.networks.criteria import FIXED
-from studies.networks.results import OTHERS, SEEDS, TASKS, DeepResults, best_arms
+from studies.networks.criteria import FIXED, GATE, gate
+from studies.networks.results import OTHERS, SEEDS, TASKS, AgentResults, agents_of
+from studies.runner.arrays import NotRun
 from studies.runner.criteria import FAILS, HOLDS, Verdict, source
 
 STREAMING = ("sarsa", "q", "actor-critic")
@@ -120,15 +121,21 @@ def runs(out: Path, quick: bool, **how: Any) -> pl.DataFrame:
     return table.select(*KEY, pl.exclude(*KEY, "program"))
 
 
-class Parts:
-    """The results of the three parts of a table."""
+class Parts(NamedTuple):
+    """The results of the parts "lambda", "hidden" and "luck", by agent, or by agent and memory."""
 
-    def __init__(self, table: pl.DataFrame):
-        self.table = table  # kept, so that its id stays its own
-        part = {name: table.filter(part=name) for name in ("lambda", "hidden", "luck")}
-        self.deep = DeepResults(part["lambda"])
-        self.hidden = hidden.HiddenResults(part["hidden"])
-        self.luck = expected_errors.LuckResults(part["luck"])
+    table: pl.DataFrame  # kept, so that its id stays its own
+    results: dict[str, dict[Any, Any]]
+
+    def of(self, part: str, key: Any = None) -> Any:
+        """A part, or an agent's results in it. NotRun if it has too few seeds or no such runs."""
+        judged = self.table.filter(pl.col("judged"), part=part)["seed"].n_unique()
+        if judged < SEEDS:
+            raise NotRun(f"{judged} judged seeds, the study has {SEEDS}")
+        if key is not None and key not in self.results[part]:
+            agent, memory = (key, "") if isinstance(key, str) else key
+            raise NotRun(f"no runs of {agent}" + (f" with the memory {memory!r}" if memory else ""))
+        return self.results[part] if key is None else self.results[part][key]
 
 
 _latest: list[Parts] = []
@@ -137,32 +144,33 @@ _latest: list[Parts] = []
 def parts(table: pl.DataFrame) -> Parts:
     """The results of a table; those of the latest one are kept, because intervals take a while."""
     if not _latest or _latest[0].table is not table:
-        _latest[:] = [Parts(table)]
+        rows = {name: table.filter(part=name) for name in ("lambda", "hidden", "luck")}
+        results = {
+            "lambda": agents_of(rows["lambda"], {*map(str, FIXED), *GATE}),
+            "hidden": hidden.results_of(rows["hidden"]),
+            "luck": expected_errors.results_of(rows["luck"]),
+        }
+        _latest[:] = [Parts(table, results)]
     return _latest[0]
 
 
-def beats_fixed(agent: str, table: pl.DataFrame) -> Verdict:
+def beats_fixed(results: AgentResults) -> Verdict:
     """The verdict on λ per step for an agent, by `criteria`."""
-    results = parts(table).deep
-    if missing := results.missing(agent):
-        return missing
-    judged = results.verdicts[agent]
-    best, rival = best_arms(judged["moonshot"]["means"])
-    gates = [task["gate"] for task in judged["tasks"].values()]
-    evidence = f"best source {best}, best fixed λ {rival}"
-    once = judged["sets"].get("without the twin")
-    if once is not None and once["moonshot over"] != list(judged["tasks"]):
-        best, rival = best_arms(once["moonshot"]["means"])
-        evidence += f" (with CartPole once instead of twice: {best} and {rival}, {once['moonshot']['verdict']})"
-    status = HOLDS if judged["moonshot"]["verdict"] == "holds" else FAILS
+    every, once = results.moonshots["all"], results.moonshots["without the twin"]
+    evidence = "best source {}, best fixed λ {}".format(*every.best)
+    if once.tasks != every.tasks:
+        outcome = "holds" if once.holds else "fails"
+        evidence += " (with CartPole once instead of twice: {} and {}, {})".format(*once.best, outcome)
+    gates = [gate(found) for found in results.estimates.values()]
+    status = HOLDS if every.holds else FAILS
     return Verdict(status, f"{evidence}; the gate was passed on {gates.count('passed')} of {len(gates)} tasks")
 
 
-def claim(name: str, where: str, text: str, criterion: str, judge: Callable[[pl.DataFrame], Verdict]) -> Any:
+def claim(name: str, where: str, text: str, criterion: str, judge: Callable[[Parts], Verdict]) -> Any:
     """A claim that several agents share. Args: where: the paper has it, or "ours"."""
 
     def judged(table: pl.DataFrame) -> Verdict:
-        return judge(table)
+        return judge(parts(table))
 
     judged.__name__, judged.__doc__ = name, f"{text}\n\n{criterion}"
     return source(where)(judged)
@@ -176,7 +184,7 @@ def lambda_claim(agent: str) -> Any:
         f"A λ per step beats every fixed λ for {agent}, over {len(TASKS) + len(OTHERS)} tasks.",
         "One source has a mean over tasks above that of every fixed λ, intervals disjoint, and is no worse than "
         "5 % on any task. First the gate: λ from the true model must help.",
-        lambda table: beats_fixed(agent, table),
+        lambda found: beats_fixed(found.of("lambda", agent)),
     )
 
 
@@ -188,13 +196,14 @@ def memory_claim(agent: str) -> Any:
         f"For {agent}, the last percepts that a model did not predict carry a signal farther than its recurrent state.",
         "The greatest corridor that 90 % of the seeds solve, at the best λ, is at least as long on every task and "
         "longer on one.",
-        lambda table: hidden.better_memory(agent, parts(table).hidden),
+        lambda found: hidden.better_memory(agent, found.of("hidden")),
     )
 
 
 def hidden_claims(agent: str, memory: str) -> tuple[Any, Any]:
     """The claims "score" and "reach" of the second part."""
     reads = "the last kept percepts" if memory == "kept" else "the recurrent state"
+
     score = claim(
         f"hidden_score_{agent}_{memory}",
         "ours; §6 names it as the next step",
@@ -202,7 +211,7 @@ def hidden_claims(agent: str, memory: str) -> tuple[Any, Any]:
         f"{reads}.",
         "One form has a mean over tasks and lengths above that of every fixed λ, intervals disjoint, and is no "
         "worse than 5 % on any. First the gate: λ from the true model must help.",
-        lambda table: hidden.with_memory(agent, memory, "score", parts(table).hidden),
+        lambda found: hidden.better_score(found.of("hidden", (agent, memory))),
     )
     reach = claim(
         f"hidden_reach_{agent}_{memory}",
@@ -210,7 +219,7 @@ def hidden_claims(agent: str, memory: str) -> tuple[Any, Any]:
         f"That λ solves corridors as long as the best fixed λ of each task, for {agent} with values on {reads}.",
         "The greatest N that 90 % of the seeds solve is at least that of every fixed λ on every task, and no "
         "single fixed λ has that property. In part: some single fixed λ has it, too.",
-        lambda table: hidden.with_memory(agent, memory, "reach", parts(table).hidden),
+        lambda found: hidden.longer_reach(found.of("hidden", (agent, memory))),
     )
     return score, reach
 
@@ -226,14 +235,14 @@ def luck_claims(agent: str) -> tuple[Any, ...]:
             "ours",
             f"TD errors that are means over 16 draws make {agent} with λ = 0.95 learn faster where chance enters.",
             f"{by_pair}. In part: better on a task, worse on none.",
-            lambda table: expected_errors.together(agent, ("0.95-luck-16",), parts(table).luck),
+            lambda found: expected_errors.together(("0.95-luck-16",), found.of("luck", agent)),
         ),
         claim(
             f"maturity_{agent}",
             "ours",
             f"λ that is 1 while values are guesses makes {agent} learn faster than the same λ all along.",
             f"{by_pair}; for λ = 0.5, λ = 0.8, the value kernel and the expected probability. In part: for some.",
-            lambda table: expected_errors.together(agent, expected_errors.MATURITY, parts(table).luck),
+            lambda found: expected_errors.together(expected_errors.MATURITY, found.of("luck", agent)),
         ),
         claim(
             f"luck_fixed_{agent}",
@@ -241,7 +250,7 @@ def luck_claims(agent: str) -> tuple[Any, ...]:
             f"An arm with luck or maturity beats every fixed λ for {agent}.",
             "One has a mean over tasks above that of every fixed λ, intervals disjoint, and is no worse than 5 % on "
             "any task.",
-            lambda table: expected_errors.beats_fixed(agent, parts(table).luck),
+            lambda found: expected_errors.beats_fixed(found.of("luck", agent)),
         ),
     )
 
@@ -256,20 +265,29 @@ CLAIMS = (
 
 def tables(table: pl.DataFrame) -> dict[str, str]:
     """Means over tasks, comparisons, how far verdicts can be trusted; lengths solved; pairs with expected errors."""
-    found = parts(table)
-    shown = drawn.summary_tables(found.deep.frame, found.deep.chosen, found.deep.scores, found.deep.verdicts)
-    names = ("means", "counts", "moonshot", "kinds", "success", "step-sizes", "twin", "gate-luck")
-    pairs = expected_errors.pairs_table(found.luck)
-    return {name: shown[name] for name in names} | {"reach": hidden.reach_table(found.hidden.verdicts), "pairs": pairs}
+    found, stored = parts(table).results, table.filter(part="lambda")
+    agents = found["lambda"]
+    return {
+        "means": drawn.means_table(agents),
+        "counts": drawn.counts_table(agents),
+        "moonshot": drawn.moonshot_table(agents),
+        "kinds": drawn.kinds_table(agents),
+        "success": drawn.success_table(agents),
+        "step-sizes": drawn.edge_table(agents, stored),
+        "twin": drawn.twin_table(agents, stored),
+        "gate-luck": drawn.gate_luck_table(agents),
+        "reach": hidden.reach_table(found["hidden"]),
+        "pairs": expected_errors.pairs_table(found["luck"]),
+    }
 
 
 def figures(table: pl.DataFrame) -> dict[str, Figure]:
     """PPO's scores with every λ, a panel per task, and with expected errors; seeds that solve a maze."""
-    found, shown = parts(table), {}
-    if "ppo" in found.deep.verdicts:
-        shown["scores-ppo"] = drawn.draw_scores(found.deep.verdicts, "ppo")
-    if found.hidden.verdicts["memories"]:
-        shown["hidden"] = hidden.draw_success(found.hidden.verdicts)
-    if "ppo" in found.luck.verdicts:
-        shown["expected-errors-ppo"] = drawn.draw_scores(found.luck.verdicts, "ppo", expected_errors.COLOURS)
+    found, shown = parts(table).results, {}
+    if "ppo" in found["lambda"]:
+        shown["scores-ppo"] = drawn.draw_scores(found["lambda"]["ppo"].estimates)
+    if found["hidden"]:
+        shown["hidden"] = hidden.draw_success(found["hidden"])
+    if "ppo" in found["luck"]:
+        shown["expected-errors-ppo"] = drawn.draw_scores(found["luck"]["ppo"].estimates, expected_errors.COLOURS)
     return shown

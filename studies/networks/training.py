@@ -10,20 +10,16 @@ from typing import Any
 
 import jax
 
-from chunked_td._checks import check_choice
 from studies.networks.agents.base import RunTally
 from studies.networks.agents.ppo import PpoAgent, PpoSettings
 from studies.networks.agents.streaming import StreamingAgent, StreamingSettings
 from studies.networks.lambdas.base import DeepLambda
-
-AGENTS = ("sarsa", "q", "actor-critic", "ppo")
 
 Agent = StreamingAgent | PpoAgent
 
 
 def make_agent(name: str, task: Any, source: DeepLambda, **settings: Any) -> Agent:
     """An agent by its name. Args: task: a `JaxTask`. settings: of `StreamingSettings` or `PpoSettings`."""
-    check_choice("agent", name, AGENTS)
     if name == "ppo":
         return PpoAgent(task, source, PpoSettings(**settings))
     return StreamingAgent(task, source, StreamingSettings(rule=name, **settings))

@@ -49,8 +49,10 @@ def title(study: ModuleType) -> str:
 
 def stored(study: ModuleType) -> pl.DataFrame:
     """The stored runs of a study. A study with more than one table defines `load(folder)`."""
-    load = getattr(study, "load", lambda path: pl.read_parquet(path / "runs.parquet"))
-    return load(folder(study))
+    here = folder(study)
+    if not (here / "runs.parquet").exists():
+        sys.exit(f"{here.name} has no stored runs; make them with: python -m studies store {here.name}")
+    return study.load(here) if hasattr(study, "load") else pl.read_parquet(here / "runs.parquet")
 
 
 def provenance(study: ModuleType) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import itertools
 import re
 from collections import Counter
@@ -13,16 +12,12 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from chunked_td import _pages
 from chunked_td._files import write_atomically
 from studies.runner import data
 from studies.runner.criteria import HOLDS, Claim, Judged, judged
 from studies.runner.plots import house_style, svg
 from studies.runner.text import markdown
-
-CSS = """body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}
-table{border-collapse:collapse;font-size:13px;margin:1rem 0;display:block;overflow-x:auto}
-td,th{border-bottom:1px solid #ddd;padding:.25rem .6rem;text-align:left;vertical-align:top}
-svg{max-width:100%;height:auto}h2{margin-top:3rem}code{background:#f4f4f4}"""
 
 
 def fill(pages: Mapping[Path, str], texts: Mapping[str, str]) -> dict[Path, str]:
@@ -34,7 +29,8 @@ def fill(pages: Mapping[Path, str], texts: Mapping[str, str]) -> dict[Path, str]
             filled[path], times = marks.subn(lambda mark, text=text: f"{mark[1]}\n{text}\n\n{mark[2]}", page)
             found += times
         if found != 1:
-            raise ValueError(f"page must have <!-- {name} --> … <!-- /{name} --> once, got them {found} times")
+            names = ", ".join(f"{path.parent.name}/{path.name}" for path in pages)
+            raise ValueError(f"{names} must have <!-- {name} --> … <!-- /{name} --> once, got them {found} times")
     return filled
 
 
@@ -102,28 +98,16 @@ def write_page(study: ModuleType, table: Any) -> None:
 
 def write_report(path: Path, studies: Mapping[str, ModuleType], tables: Mapping[str, Any], note: str) -> None:
     """Write one page with every table, verdict and figure of some studies."""
-    parts = [f"<!doctype html><meta charset=utf-8><title>Chunked-TD: studies</title><style>{CSS}</style>"]
-    parts += ["<h1>Chunked-TD: studies</h1>", f"<p>{html.escape(note)}</p>", "<ul>"]
-    parts += [f'<li><a href="#{name}">{html.escape(data.title(studies[name]))}</a>' for name in tables]
-    parts.append("</ul>")
+    links = [f'<li><a href="#{name}">{_pages.escape(data.title(studies[name]))}</a>' for name in tables]
+    parts = ["<h1>Chunked-TD: studies</h1>", _pages.paragraph(note), f"<ul>{''.join(links)}</ul>"]
     for name, table in tables.items():
         study = studies[name]
-        parts.append(f'<h2 id="{name}">{html.escape(data.title(study))}</h2>')
-        parts += [paragraphs(str(study.__doc__)), *map(drawn, figures_of(study, table).values())]
+        parts.append(f'<h2 id="{name}">{_pages.escape(data.title(study))}</h2>')
+        parts += [_pages.paragraph(" ".join(part.split())) for part in str(study.__doc__).split("\n\n")[1:]]
+        parts += [_pages.picture(svg(figure).decode(), each) for each, figure in figures_of(study, table).items()]
         for marker, text in texts_of(study, table).items():
-            parts += [f"<h3>{html.escape(marker.replace('-', ' '))}</h3>", as_html(text)]
-    write_atomically(path, "\n".join(parts).encode())
-
-
-def paragraphs(doc: str) -> str:
-    """The paragraphs of a docstring after its title."""
-    return "".join(f"<p>{html.escape(' '.join(part.split()))}</p>" for part in doc.split("\n\n")[1:])
-
-
-def drawn(figure: Figure) -> str:
-    """A figure inside a page."""
-    text = svg(figure).decode()
-    return text[text.index("<svg") :]
+            parts += [f"<h3>{_pages.escape(marker.replace('-', ' '))}</h3>", as_html(text)]
+    write_atomically(path, _pages.page("Chunked-TD: studies", *parts).encode())
 
 
 def as_html(text: str) -> str:
@@ -131,13 +115,11 @@ def as_html(text: str) -> str:
     parts, rows = [], []
     for line in [*text.splitlines(), ""]:
         if line.startswith("|"):
-            rows.append([html.escape(cell.strip().replace("\\|", "|")) for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+            rows.append([cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
         elif rows:
             head, _, *body = rows
-            lines = ["".join(f"<th>{cell}" for cell in head)]
-            lines += ["".join(f"<td>{cell}" for cell in row) for row in body]
-            parts.append(f"<table>{''.join(f'<tr>{each}' for each in lines)}</table>")
+            parts.append(f'<div style="overflow-x: auto">{_pages.table(head, body)}</div>')
             rows = []
         if line and not line.startswith("|"):
-            parts.append(f"<p>{html.escape(line)}</p>")
+            parts.append(_pages.paragraph(line))
     return "\n".join(parts)

@@ -17,39 +17,20 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
+from chunked_td import _figures
+from chunked_td._figures import BLUE, GREEN, ORANGE, PAGE, VERMILION
 from chunked_td.statistics import mean_and_interval
-from studies.runner.arrays import Results
+from studies.runner.arrays import ArmRuns, Results
 from studies.runner.text import SUPERSCRIPTS, step_size_text
 
-PAGE = 6.75  # inches: the width of a page of text
-ORANGE, SKY, GREEN, BLUE = "#E69F00", "#56B4E9", "#009E73", "#0072B2"
-VERMILION, PURPLE, BLACK, GREY = "#D55E00", "#CC79A7", "#000000", "#666666"
+SKY, PURPLE, BLACK, GREY = "#56B4E9", "#CC79A7", "#000000", "#666666"
 PALETTE = (VERMILION, PURPLE, SKY, BLACK, ORANGE, GREEN, BLUE)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d")
 CROWDED = 6
 """A plot with more lines than this has the fixed λs in a panel of their own."""
 
-STYLE: dict[str, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 7.5,
-    "axes.labelsize": 8,
-    "axes.titlesize": 8,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "legend.fontsize": 7,
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
-    "axes.grid": True,
-    "grid.color": "#e6e6e6",
-    "grid.linewidth": 0.5,
-    "axes.axisbelow": True,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 3.5,
-    "svg.hashsalt": "chunked-td",
-    "svg.fonttype": "none",
-}
+SMALL = {"xtick.labelsize": 7, "ytick.labelsize": 7, "legend.fontsize": 7, "svg.fonttype": "none"}
+"""Beside the look of the library's figures: smaller labels, and text as text."""
 
 
 class Look(NamedTuple):
@@ -63,8 +44,7 @@ class Look(NamedTuple):
 @contextlib.contextmanager
 def house_style() -> Iterator[None]:
     """Our matplotlib settings, for the time of a `with` block."""
-    settings: Any = {**mpl.rcParamsDefault, **STYLE, "backend": mpl.rcParams["backend"]}
-    with mpl.rc_context(settings):
+    with _figures.house_style(), mpl.rc_context(SMALL):  # type: ignore[arg-type]
         yield
 
 
@@ -235,23 +215,41 @@ def both_signs_figure(results: Mapping[str, Results], chosen: Sequence[str]) -> 
     return figure
 
 
-def networks_figure(results: Mapping[str, Results], columns: Sequence[str] = ("predictable", "noisy")) -> Figure:
-    """λ of the networks over training, on predictable and on noisy steps, at the selected step sizes."""
-    figure, axes = new_figure(len(results), height=2.6, sharey=True)
-    for panel, (title, part) in zip(axes if len(results) > 1 else [axes], results.items(), strict=True):
+def networks_figure(results: Mapping[str, Results]) -> Figure:
+    """The networks of each problem, a row each: λ and loss over training at the selected step size, and calibration."""
+    figure = Figure(figsize=(PAGE, 0.4 + 2.1 * len(results)), layout="constrained")
+    rows = figure.subplots(len(results), 3, squeeze=False)
+    for axes, (title, part) in zip(rows, results.items(), strict=True):
         styles = looks(part)
         for arm, runs in part.arms.items():
-            for name, dash in zip(columns, ("-", (0, (4, 1.5))), strict=True):
-                if f"lambda_{name}" in runs.columns:
-                    mean = mean_and_interval(runs.of_size(part.selected[arm], f"lambda_{name}")).value
-                    label = f"{part.labels[arm]}, {name} steps"
-                    panel.plot(runs.episodes, mean, color=styles[arm].color, linestyle=dash, label=label)
-        panel.set_title(title, loc="left")
-        panel.set(xlabel="episodes", ylim=(0, 1.02))
-        thousands(panel.xaxis)
-    figure.axes[0].set_ylabel("λ")
+            if "loss" not in runs.columns:
+                continue
+            color, label = styles[arm].color, part.labels[arm]
+            for name, dash in (("predictable", "-"), ("noisy", (0, (4, 1.5)))):
+                mean = mean_and_interval(runs.of_size(part.selected[arm], f"lambda_{name}")).value
+                axes[0].plot(runs.episodes, mean, color=color, linestyle=dash, label=f"{label}, {name} steps")
+            axes[1].plot(runs.episodes, mean_and_interval(runs.of_size(part.selected[arm], "loss")).value, color=color)
+            predicted, observed, count = calibration(runs)
+            axes[2].scatter(predicted, observed, 12 + 60 * count / count.max(), color=color, alpha=0.6, linewidths=0)
+        axes[2].plot([0, 1], [0, 1], color=GREY, linestyle=(0, (4, 1.5)), linewidth=1.0, zorder=0)
+        axes[0].set_title(title, loc="left")
+        axes[0].set(xlabel="episodes", ylabel="λ", ylim=(0, 1.02))
+        axes[1].set(xlabel="episodes", ylabel="loss", ylim=(0, None))
+        axes[2].set(xlabel="predicted probability", ylabel="observed frequency")
+        for panel in axes[:2]:
+            thousands(panel.xaxis)
     legend_below(figure, 2)
     return figure
+
+
+def calibration(runs: ArmRuns) -> tuple[np.ndarray, ...]:
+    """Predicted probability, observed frequency and count, float64[bins], at the end of training, over all runs."""
+    counts, sums = np.zeros(10), np.zeros((2, 10))
+    for k in range(10):
+        count, *found = (runs.at(None, f"calibration_{name}_{k}") for name in ("count", "predicted", "observed"))
+        counts[k], sums[:, k] = np.nansum(count), [np.nansum(count * each) for each in found]
+    with np.errstate(invalid="ignore"):
+        return *(sums / counts), counts
 
 
 def seeds_figure(results: Results) -> Figure:

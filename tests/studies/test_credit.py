@@ -14,7 +14,7 @@ from chunked_td.statistics import cross_fitted
 from studies.credit import families as credit_families
 from studies.credit import study
 from studies.credit.exploration import ReturnBonus
-from studies.credit.families import DESIGN, HELD_OUT, MORE, Family
+from studies.credit.families import DESIGN, HELD_OUT, Family
 from studies.credit.methods import ARMS, FIXED, RULE, STEPS, FallingLambda
 from studies.credit.normalised import on_common_seeds, raw_scores, score_text, scored, with_tied
 from studies.credit.scoring import ChainRoom, checkpoints, greedy_return, prepare, scores_of_values
@@ -145,7 +145,7 @@ def test_what_is_chosen_is_chosen_on_other_seeds():
 
 
 def test_families_are_of_one_kind_each_and_claims_wait_for_held_out_ones():
-    assert (len(DESIGN), len(HELD_OUT), len(MORE)) == (12, 17, 6)
+    assert (len(DESIGN), len(HELD_OUT)) == (12, 17)
     assert not any(family.held_out for family in DESIGN.values())
     assert checkpoints(300)[-1] == 300
     rows = [(name, "4", "given", arm, 0, seed, float(seed), 0.0) for name in DESIGN for arm in [*FIXED, RULE]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -163,4 +164,6 @@ def test_pages_are_filled_between_their_markers_once():
 
 def test_tables_become_html_with_their_bars_and_signs():
     text = f"A < B\n{markdown(('x', 'y'), [('a|b', '<1'), (2, 3)])}"
-    assert as_html(text) == ("<p>A &lt; B</p>\n<table><tr><th>x<th>y<tr><td>a|b<td>&lt;1<tr><td>2<td>3</table>")
+    found = as_html(text)
+    assert found.startswith("<p>A &lt; B</p>\n")
+    assert re.findall("<t[hd]>([^<]*)<", found) == ["x", "y", "a|b", "&lt;1", "2", "3"]

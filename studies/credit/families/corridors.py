@@ -25,7 +25,6 @@ def corridor(
     skew: float = 0.5,
     bits: int = 1,
     starts: int = 1,
-    exits: int = 1,
     actions: int = 1,
     end_noise: float = 0.0,
     gain: float = 1.0,
@@ -41,7 +40,6 @@ def corridor(
       skew: probability of the better of its two outcomes; 0.5 is symmetric. The mean is zero in any case.
       bits: of the distractor, drawn anew on every noisy step.
       starts: start states, all of which lead into the same two corridors.
-      exits: corridors that the first step may lead into by chance, alike in all but name.
       actions: on the way, so many actions that all do the same.
       end_noise: standard deviation of symmetric noise in the last reward.
       gain: difference that the right choice makes.
@@ -54,23 +52,23 @@ def corridor(
     def outcomes(state: tuple[Any, ...], action: int) -> list[tuple[float, Any, float, bool]]:
         if state[0] == "start":
             chosen = int(action == state[1] % 2)
-            return [(1 / exits, (chosen, 1, 0, i), 0.0, False) for i in range(exits)] if action < 2 else []
+            return [(1.0, (chosen, 1, 0), 0.0, False)] if action < 2 else []
         if action >= actions:
             return []
-        chosen, t, luck, exit_ = state
+        chosen, t, luck = state
         base = chosen * gain
         if t == delay:
             last = base + (luck * up + (noisy_steps - luck) * down if noise == STATE else 0.0)
             end = "right" if chosen else "wrong"
             return [(0.5, end, last + end_noise, True), (0.5, end, last - end_noise, True)]
-        ahead = chosen, t + 1, luck, exit_
+        ahead = chosen, t + 1, luck
         if t not in noisy or noise == NOWHERE:
             return [(1.0, ahead, 0.0, False)]
         if noise == REWARD:
             return [(skew, ahead, up, False), (1 - skew, ahead, down, False)]
         if noise == STATE:
-            return [(skew, (chosen, t + 1, luck + 1, exit_), 0.0, False), (1 - skew, ahead, 0.0, False)]
-        return [(2.0**-bits, (chosen, t + 1, value, exit_), 0.0, False) for value in range(2**bits)]
+            return [(skew, (chosen, t + 1, luck + 1), 0.0, False), (1 - skew, ahead, 0.0, False)]
+        return [(2.0**-bits, (chosen, t + 1, value), 0.0, False) for value in range(2**bits)]
 
     return TransitionTable.from_outcomes(
         outcomes,
@@ -146,15 +144,6 @@ policy = _family(
     fixed={"delay": 16, "end_noise": 2.0},
     epsilon=0.3,
 )
-fan_out = _family(
-    "fan-out",
-    "Many ways out",
-    "The first step leads by chance into one of so many corridors that are alike in all but name.",
-    dial="exits",
-    settings=(2, 8, 32),
-    fixed={"delay": 8, "end_noise": 2.0},
-    held_out=True,
-)
 
 
 @family(
@@ -221,51 +210,3 @@ def charge(*, steps: int, points: int = 4) -> TransitionTable:
     return TransitionTable.from_outcomes(
         outcomes, starts=[(0, 0, 0)], n_actions=2, horizon=steps + 1, bad_end=[("end", 0)]
     )
-
-
-@family(
-    "key-to-door",
-    "Key-to-Door",
-    dial="apples",
-    settings=(3, 6, 12),
-    held_out=True,
-)
-def key_to_door(*, apples: int, size: float = 1.0, shown: bool = True) -> TransitionTable:
-    """The paper's third problem in small: a key picked up first pays at the door, after so many random apples.
-
-    Every apple is there or not and pays the more the luckier, whatever was picked up before; the key pays at the door.
-    What an apple will pay is part of the state (`shown`), or only the reward tells.
-    """
-
-    def outcomes(state: tuple[Any, ...], action: int) -> list[tuple[float, Any, float, bool]]:
-        key, t, apple = state
-        values = (0, 1) if shown else (0,)
-        if t == 0:
-            return [(1 / len(values), (action, 1, value), 0.0, False) for value in values]
-        if action > 0:
-            return []
-        if t == "door":
-            return [(1.0, ("end", key), float(key), True)]
-        paid = (size * (2.0 * apple - 1.0),) if shown else (-size, size)
-        ahead = [(key, "door", 0)] if t == apples else [(key, t + 1, value) for value in values]
-        chance = 1 / (len(paid) * len(ahead))
-        return [(chance, there, reward, False) for there in ahead for reward in paid]
-
-    return TransitionTable.from_outcomes(
-        outcomes, starts=[(0, 0, 0)], n_actions=2, horizon=apples + 2, bad_end=[("end", 0)]
-    )
-
-
-@family("lock", "Combination lock", dial="length", settings=(3, 5, 7), discount=0.97, held_out=True)
-def lock(*, length: int, actions: int = 2) -> TransitionTable:
-    """One right action in each of so many states; a wrong one goes back to the first. Reward at the end.
-
-    A policy that explores breaks the sequence often.
-    """
-
-    def outcomes(state: int, action: int) -> list[tuple[float, Any, float, bool]]:
-        if action != (7 * state + 3) % actions:
-            return [(1.0, 0, 0.0, False)]
-        return [(1.0, state + 1, 1.0 if state + 1 == length else 0.0, state + 1 == length)]
-
-    return TransitionTable.from_outcomes(outcomes, starts=[0], n_actions=actions, horizon=20 * length)

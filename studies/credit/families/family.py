@@ -54,11 +54,3 @@ def family(id: str, title: str, dial: str, settings: tuple[Any, ...], **more: An
         return Family(id, title, text, dial, settings, make, **more)
 
     return decorate
-
-
-def latest_env(name: str) -> Any:
-    """Gymnasium's environment of this name, in its latest version."""
-    import gymnasium
-
-    versions = [int(spec.version or 0) for spec in gymnasium.registry.values() if spec.name == name]
-    return gymnasium.make(f"{name}-v{max(versions)}")

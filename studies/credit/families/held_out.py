@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td.envs.table import TransitionTable
-from studies.credit.families.family import Family, family, latest_env
+from studies.credit.families.family import Family, family
 
 Rows = list[tuple[float, Any, float, bool]]
 """Outcomes: probability, next state, reward, whether the episode ends."""
@@ -312,6 +312,14 @@ def tributaries(*, ways: int, length: int = 6, corridor: int = 8) -> TransitionT
 # ---- Gymnasium's
 
 
+def _latest_env(name: str) -> Any:
+    """Gymnasium's environment of this name, in its latest version."""
+    import gymnasium
+
+    versions = [int(spec.version or 0) for spec in gymnasium.registry.values() if spec.name == name]
+    return gymnasium.make(f"{name}-v{max(versions)}")
+
+
 def _published(env: Any, *, astray: float, unit: float, horizon: int) -> TransitionTable:
     """What can be reached of the table that an environment publishes, with rewards in units of `unit`."""
     P, chances = env.unwrapped.P, np.asarray(env.unwrapped.initial_state_distrib)
@@ -332,7 +340,7 @@ def cliff(*, astray: float) -> TransitionTable:
 
     A step costs 0.02 and the cliff 2.
     """
-    return _published(latest_env("CliffWalking"), astray=astray, unit=50.0, horizon=200)
+    return _published(_latest_env("CliffWalking"), astray=astray, unit=50.0, horizon=200)
 
 
 _LAKE_OF_SIX = ("SFFFFF", "FFFHFF", "FHFFFF", "FFFFHF", "HFFFFF", "FFFHFG")
@@ -357,7 +365,7 @@ def taxi(*, astray: float) -> TransitionTable:
 
     Rewards are −0.1, −1 and 2.
     """
-    return _published(latest_env("Taxi"), astray=astray, unit=10.0, horizon=200)
+    return _published(_latest_env("Taxi"), astray=astray, unit=10.0, horizon=200)
 
 
 # ---- trades

@@ -1,4 +1,4 @@
-"""Problems with cycles: random walks, random problems, grids, and those that Gymnasium publishes."""
+"""Problems with cycles: a random walk, random problems, and a grid."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chunked_td.envs.table import TransitionTable
-from studies.credit.families.family import family, latest_env
+from studies.credit.families.family import family
 
 
 @family("walk", "Random walk", dial="states", settings=(5, 11, 19), episodes=60)
@@ -23,23 +23,6 @@ def walk(*, states: int) -> TransitionTable:
         return [(1.0, ahead, float((ahead == states) - (ahead == -1)), ahead in (-1, states))]
 
     return TransitionTable.from_outcomes(outcomes, starts=[states // 2], n_actions=2, horizon=50 * states)
-
-
-@family("skips", "Chain with skips", dial="states", settings=(7, 13, 25), episodes=60, held_out=True)
-def skips(*, states: int) -> TransitionTable:
-    """Values on Boyan's chain of so many states: each step skips a state or does not, by chance.
-
-    Boyan (1999): one state ahead or two, with equal chances, at a cost of 3; 2 from the last but one.
-    """
-
-    def outcomes(state: int, action: int) -> list[tuple[float, Any, float, bool]]:
-        if action > 0:
-            return []
-        if state == 1:
-            return [(1.0, 0, -2.0, True)]
-        return [(0.5, ahead, -3.0, ahead == 0) for ahead in (state - 1, state - 2)]
-
-    return TransitionTable.from_outcomes(outcomes, starts=[states - 1], n_actions=2, horizon=states)
 
 
 @family("garnet", "Random problems", dial="branching", settings=(1, 3, 10), discount=0.95)
@@ -89,16 +72,3 @@ def grid(*, slip: float, size: int = 5) -> TransitionTable:
         return [(p, there, float(there == goal), there == goal) for there, p in chances.items()]
 
     return TransitionTable.from_outcomes(outcomes, starts=[(0, 0)], n_actions=4, horizon=100)
-
-
-@family(
-    "published",
-    "Gymnasium's problems",
-    dial="env",
-    settings=("FrozenLake", "CliffWalking", "Taxi"),
-    discount=0.99,
-    held_out=True,
-)
-def published(*, env: str) -> TransitionTable:
-    """FrozenLake (slippery), CliffWalking and Taxi, from the transition tables that they publish."""
-    return TransitionTable.from_env(latest_env(env), horizon=100)

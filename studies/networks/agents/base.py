@@ -11,9 +11,6 @@ import jax.numpy as jnp
 
 from studies.networks.lambdas.base import DeepLambda, Q, SourceSizes, V
 
-BINS = 10
-"""Of the histogram of λ."""
-
 
 @dataclass(frozen=True)
 class DeepAgent:
@@ -37,7 +34,7 @@ class DeepAgent:
         memory, space, hidden = self.settings.memory, self.task.space, self.settings.hidden
         inputs = space.n_inputs if memory is None else memory.n_inputs(space.n_inputs)
         features = hidden[-1] if hidden else inputs
-        return SourceSizes(inputs, features, space.nvec, self.task.n_actions, self.bootstrap, batch, memory is not None)
+        return SourceSizes(inputs, features, space.nvec, self.task.n_actions, self.bootstrap, batch)
 
     def start_model(self, key: jax.Array) -> Any:
         """The memory's percept model; nothing without a memory."""
@@ -81,24 +78,17 @@ class RunTally(NamedTuple):
     episodes: jax.Array
     score: jax.Array  # sum over episodes that ended
     returns: jax.Array  # likewise
-    length: jax.Array
     steps: jax.Array
     lambda_: jax.Array  # sum over steps
-    histogram: jax.Array  # float32[BINS], steps by λ
-    square_error: jax.Array  # sum of squared TD errors
 
 
 def new_tally() -> RunTally:
     """All zero."""
-    return RunTally(*[jnp.zeros(())] * 6, histogram=jnp.zeros(BINS), square_error=jnp.zeros(()))
+    return RunTally(*[jnp.zeros(())] * 5)
 
 
-def count(
-    tally: RunTally, ended: jax.Array, score: Any, returns: Any, length: Any, lambda_: jax.Array, error: jax.Array
-) -> RunTally:
-    """Add steps; arguments are arrays of one shape. `returns` and `length` are those of the episodes so far."""
+def count(tally: RunTally, ended: jax.Array, score: Any, returns: Any, lambda_: jax.Array) -> RunTally:
+    """Add steps; arguments are arrays of one shape. Args: returns: of the episodes so far."""
     over = ended.astype(jnp.float32)
-    bins = jnp.clip(jnp.floor(lambda_ * BINS), 0, BINS - 1).astype(jnp.int32).reshape(-1)
-    finished = (jnp.sum(over), *(jnp.sum(over * x) for x in (score, returns, length)))
-    steps = (ended.size, jnp.sum(lambda_), jnp.sum(jax.nn.one_hot(bins, BINS), 0), jnp.sum(error**2))
-    return RunTally(*(total + new for total, new in zip(tally, (*finished, *steps), strict=True)))
+    sums = (jnp.sum(over), jnp.sum(over * score), jnp.sum(over * returns), ended.size, jnp.sum(lambda_))
+    return RunTally(*(total + new for total, new in zip(tally, sums, strict=True)))

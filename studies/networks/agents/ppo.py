@@ -20,14 +20,11 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from chunked_td._checks import check_not_negative, check_positive, check_unit, check_whole
 from chunked_td.returns import gae
 from studies.networks.agents.base import DeepAgent, RunTally, count, new_tally
 from studies.networks.lambdas.base import NextDraws, Transitions
-from studies.networks.lambdas.recurrent import PerceptWindow
-from studies.networks.memory import RecurrentMemory, check_memory
-from studies.networks.networks import Mlp, apply_mlp, make_mlp
-from studies.networks.policies import entropy, log_probability
+from studies.networks.memory import PerceptWindow, RecurrentMemory
+from studies.networks.networks import Mlp, apply_mlp, entropy, log_probability, make_mlp
 from studies.networks.tasks.base import TaskStep
 
 
@@ -54,22 +51,6 @@ class PpoSettings:
     memory: RecurrentMemory | None = None
     luck: int = 1
 
-    def __post_init__(self) -> None:
-        for units in self.hidden:
-            check_whole("hidden", units, 1)
-        for name in ("environments", "steps", "epochs", "minibatches", "luck"):
-            check_whole(name, getattr(self, name), 1)
-        check_unit("discount", self.discount)
-        for name in ("clip", "max_norm"):
-            check_positive(name, getattr(self, name))
-        check_not_negative("entropy", self.entropy)
-        check_memory(self.memory)
-        if self.environments * self.steps % self.minibatches:
-            raise ValueError(
-                f"minibatches must divide environments × steps = {self.environments * self.steps}, "
-                f"got {self.minibatches}"
-            )
-
 
 class PpoNetworks(NamedTuple):
     """Policy and value."""
@@ -89,7 +70,6 @@ class PpoState(NamedTuple):
     codes: jax.Array
     start: jax.Array
     returns: jax.Array
-    length: jax.Array
     clock: jax.Array
     key: jax.Array
     model: Any = ()  # of the memory
@@ -112,7 +92,6 @@ class Moment(NamedTuple):
     start: jax.Array
     score: jax.Array
     returns: jax.Array
-    length: jax.Array
     draws: Any
     recall: Any  # in the states that steps leave, without the kept percepts
     further: Any = ()  # sum of r + γ V(x') over further draws, where there are any
@@ -123,13 +102,6 @@ class PpoAgent(DeepAgent):
     """PPO on a task."""
 
     settings: PpoSettings
-
-    def __post_init__(self) -> None:
-        if self.source.streaming_only:
-            name = type(self.source).__name__
-            raise ValueError(
-                f"source: {name} learns from eligibility traces; it takes sarsa, q or actor-critic, not ppo"
-            )
 
     @property
     def unit(self) -> int:
@@ -152,7 +124,7 @@ class PpoAgent(DeepAgent):
         world, observation = jax.vmap(self.task.reset)(keys)
         inputs, recall = jax.vmap(self.begin, (None, 0))(model, observation)
         codes, zeros = self.task.space.codes(observation), jnp.zeros(settings.environments)
-        begun = (jnp.ones(settings.environments, bool), zeros, zeros, jnp.zeros((), jnp.int32), key)
+        begun = (jnp.ones(settings.environments, bool), zeros, jnp.zeros((), jnp.int32), key)
         moments: Any = self._optimiser.init(networks)  # type: ignore[arg-type]
         return PpoState(networks, moments, source, world, inputs, codes, *begun, model, recall, self.start_luck())
 
@@ -161,9 +133,9 @@ class PpoAgent(DeepAgent):
 
         def one(_: Any, carry: tuple[PpoState, RunTally]) -> tuple[PpoState, RunTally]:
             state, r = self.collect(carry[0])
-            state, lambdas, errors = self.update(learning_rate, state, r)
+            state, lambdas, _ = self.update(learning_rate, state, r)
             ended = r.terminated | r.truncated
-            return state, count(carry[1], ended, r.score, r.returns, r.length, lambdas, errors)
+            return state, count(carry[1], ended, r.score, r.returns, lambdas)
 
         return jax.lax.fori_loop(0, max(1, steps // self.unit), one, (now, new_tally()))
 
@@ -198,9 +170,9 @@ class PpoAgent(DeepAgent):
         ended, space = done.terminated | done.truncated, self.task.space
         inputs, recall = jax.vmap(self.arrive, (None, 0, 0, 0))(now.model, now.recall, action, done.observation)
         first, first_recall = jax.vmap(self.begin, (None, 0))(now.model, fresh[1])
-        codes, returns, length = space.codes(done.observation), now.returns + done.reward, now.length + 1
+        codes, returns = space.codes(done.observation), now.returns + done.reward
         kept = now.recall._replace(kept=()) if now.recall else ()
-        ends = (done.reward, done.terminated, done.truncated, now.start, done.score, returns, length)
+        ends = (done.reward, done.terminated, done.truncated, now.start, done.score, returns)
         moment = Moment(now.inputs, now.codes, inputs, codes, action, outputs, *ends, draws, kept)
 
         def pick(new: jax.Array, old: jax.Array) -> jax.Array:
@@ -208,8 +180,7 @@ class PpoAgent(DeepAgent):
 
         new = dict(task=fresh[0], inputs=first, codes=space.codes(fresh[1]), recall=first_recall)
         place = jax.tree.map(pick, new, dict(task=done.state, inputs=inputs, codes=codes, recall=recall))
-        totals = {"returns": jnp.where(ended, 0.0, returns), "length": jnp.where(ended, 0.0, length)}
-        return now._replace(start=ended, **place, **totals), moment
+        return now._replace(start=ended, returns=jnp.where(ended, 0.0, returns), **place), moment
 
     def update(self, learning_rate: Any, now: PpoState, r: Moment) -> tuple[PpoState, jax.Array, jax.Array]:
         """λ from the source, advantages, and the epochs of clipped updates. Also returns λ and TD errors, [T, B]."""
@@ -236,7 +207,6 @@ class PpoAgent(DeepAgent):
             td_error=errors,
             start=r.start,
             terminated=r.terminated,
-            valid=jnp.ones_like(r.reward),
             discount=jnp.asarray(settings.discount, jnp.float32),
             draws=r.draws,
         )
@@ -274,8 +244,7 @@ class PpoAgent(DeepAgent):
         memory = self.settings.memory
         if memory is None:
             return model
-        known = jnp.ones_like(r.reward)
-        whole = PerceptWindow(r.recall.inputs, r.recall.before, r.start, r.action, r.next_codes, known)
+        whole = PerceptWindow(r.recall.inputs, r.recall.before, r.start, r.action, r.next_codes)
         for first in range(0, self.settings.steps, memory.window):
             part = jax.tree.map(lambda x, first=first: x[first : first + memory.window], whole)
             model = memory.model.learn(model, r.recall.earlier[first], part)

@@ -28,15 +28,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from chunked_td._checks import check_choice, check_flag, check_not_negative, check_positive, check_unit, check_whole
 from studies.networks.agents.base import DeepAgent, RunTally, count, new_tally
 from studies.networks.lambdas.base import NextDraws, Q, StreamCredit, Transitions, V
-from studies.networks.lambdas.recurrent import PerceptWindow
-from studies.networks.memory import RecurrentMemory, check_memory
-from studies.networks.networks import Mlp, apply_mlp, make_mlp
-from studies.networks.policies import entropy, log_probability
-
-RULES = ("sarsa", "q", "actor-critic")
+from studies.networks.memory import PerceptWindow, RecurrentMemory
+from studies.networks.networks import Mlp, apply_mlp, entropy, log_probability, make_mlp
 
 
 @dataclass(frozen=True)
@@ -63,20 +58,6 @@ class StreamingSettings:
     memory: RecurrentMemory | None = None
     luck: int = 1
 
-    def __post_init__(self) -> None:
-        check_choice("rule", self.rule, RULES)
-        for units in self.hidden:
-            check_whole("hidden", units, 1)
-        for name in ("discount", "sparsity", "epsilon"):
-            check_unit(name, getattr(self, name))
-        for name in ("kappa", "kappa_actor"):
-            check_positive(name, getattr(self, name))
-        check_not_negative("entropy", self.entropy)
-        for name in ("explore", "luck"):
-            check_whole(name, getattr(self, name), 1)
-        check_flag("bounded", self.bounded)
-        check_memory(self.memory)
-
 
 class Learned(NamedTuple):
     """What a streaming learner changes: networks and their traces. The policy's are None for action values."""
@@ -98,7 +79,6 @@ class StreamState(NamedTuple):
     action: jax.Array  # drawn, not yet taken
     start: jax.Array
     returns: jax.Array
-    length: jax.Array
     clock: jax.Array
     key: jax.Array
     tally: RunTally
@@ -197,8 +177,6 @@ class StreamingAgent(DeepAgent):
         """A run before its first transition."""
         key = jax.random.key(seed)
         network, begin, lambdas, draw = (jax.random.fold_in(key, k) for k in range(4))
-        if self.settings.memory is None and self.source.needs_memory:
-            raise ValueError("memory: got None, but λ from a recurrent model needs an agent with a RecurrentMemory")
         sizes = self.sizes()
         learned = make_learned(self.settings, sizes.inputs, self.task.n_actions, network)
         source = self.source.with_parameters(self.source.init(lambdas, sizes), learned.critic)
@@ -206,8 +184,8 @@ class StreamingAgent(DeepAgent):
         model = self.start_model(jax.random.fold_in(lambdas, 1))
         inputs, recall = self.begin(model, observation)
         action, _ = self._choose(learned, inputs, jnp.ones(()), draw)
-        zero, clock, codes = jnp.zeros(()), jnp.zeros((), jnp.int32), self.task.space.codes(observation)
-        begun = (jnp.ones((), bool), zero, zero, clock, key, new_tally())
+        codes = self.task.space.codes(observation)
+        begun = (jnp.ones((), bool), jnp.zeros(()), jnp.zeros((), jnp.int32), key, new_tally())
         return StreamState(learned, source, world, inputs, codes, action, *begun, model, recall, self.start_luck())
 
     def block(self, step_size: Any, now: StreamState, steps: int) -> tuple[StreamState, RunTally]:
@@ -216,8 +194,6 @@ class StreamingAgent(DeepAgent):
         if memory is None:
             done = jax.lax.fori_loop(0, steps, lambda _, state: self.step(step_size, state)[0], begun)
             return done, done.tally
-        if steps % memory.window:
-            raise ValueError(f"steps: got {steps}, takes a multiple of the memory's window, {memory.window}")
 
         def window(_: Any, state: StreamState) -> StreamState:
             done, seen = jax.lax.scan(lambda s, _: self.step(step_size, s), state, length=memory.window)
@@ -235,7 +211,7 @@ class StreamingAgent(DeepAgent):
         epsilon = jnp.maximum(settings.epsilon, 1.0 - now.clock / settings.explore)
         next_codes, seen = space.codes(done.observation), ()
         if settings.memory is not None:
-            seen = PerceptWindow(now.recall.inputs, now.recall.before, now.start, now.action, next_codes, jnp.ones(()))
+            seen = PerceptWindow(now.recall.inputs, now.recall.before, now.start, now.action, next_codes)
         came, recall = self.arrive(now.model, now.recall, now.action, done.observation)
         first, first_recall = self.begin(now.model, fresh[1])
         both = jnp.stack([came, first])
@@ -277,7 +253,6 @@ class StreamingAgent(DeepAgent):
             td_error=one(td_error),
             start=one(now.start),
             terminated=one(done.terminated),
-            valid=jnp.ones((1, 1)),
             discount=jnp.asarray(settings.discount, jnp.float32),
             draws=self._draws(now, policy, epsilon, draw) if self.source.needs_draws else None,
             state_value=one(state_value),
@@ -294,12 +269,12 @@ class StreamingAgent(DeepAgent):
         learned, credit = learn_step(settings, now.learned, now.inputs, now.action, td_error, lambda_, ended, step_size)
         state = self.source.after(state, credit)
 
-        returns, length = now.returns + done.reward, now.length + 1
-        tally = count(now.tally, ended, done.score, returns, length, lambda_, td_error)
+        returns = now.returns + done.reward
+        tally = count(now.tally, ended, done.score, returns, lambda_)
         new = dict(task=fresh[0], inputs=both[1], codes=space.codes(fresh[1]), action=actions[1], recall=first_recall)
         old = dict(task=done.state, inputs=both[0], codes=next_codes, action=actions[0], recall=recall)
         place = jax.tree.map(lambda x, y: jnp.where(ended, x, y), new, old)
-        totals = {"returns": jnp.where(ended, 0.0, returns), "length": jnp.where(ended, 0.0, length), "tally": tally}
+        totals = {"returns": jnp.where(ended, 0.0, returns), "tally": tally}
         after = now._replace(learned=learned, source=state, start=ended, clock=now.clock + 1, **place, **totals)
         return after, seen
 

@@ -16,14 +16,12 @@
 
 from __future__ import annotations
 
-from chunked_td._checks import check_choice
 from studies.networks.lambdas.base import DeepLambda
-from studies.networks.lambdas.constant import DeepConstant
 from studies.networks.lambdas.lambda_greedy import DeepLambdaGreedy
 from studies.networks.lambdas.maturity import DeepMature
 from studies.networks.lambdas.meta_gradient import DeepMetaGradient
-from studies.networks.lambdas.percepts import DeepPercepts
-from studies.networks.lambdas.recurrent import DeepRecurrent
+from studies.networks.lambdas.percepts import DeepPercepts, DeepRecurrent
+from studies.networks.lambdas.switch import DeepConstant
 from studies.networks.lambdas.true_model import TRUE_FORMS, DeepTrueModel
 from studies.networks.lambdas.value_kernel import DeepValueKernel
 
@@ -49,6 +47,4 @@ def make_source(name: str) -> DeepLambda:
     try:
         return DeepConstant(float(name))
     except ValueError:
-        name = {"value": "value-kernel"}.get(name, name)
-        check_choice("source", name, SOURCES)
-        return SOURCES[name]
+        return SOURCES[{"value": "value-kernel"}.get(name, name)]

@@ -17,13 +17,13 @@ point is not the value of the policy. Sources in this room keep to that in the l
 
 "In the limit", because a source that learns a model learns from a transition before it says λ of it. So the next state
 enters λ through that one update, the less the smaller the model's step size. It is not nothing where next values are
-skewed: a value kernel that learns first gives a mean TD error other than 0 (`docs/experiments/learn_first.py`).
+skewed: a value kernel that learns first gives a mean TD error other than 0.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,8 +38,7 @@ class SourceSizes:
 
     Attributes:
       inputs: numbers of an encoded observation. features: of the critic's features. nvec: values per code.
-      n_actions: 0 where the policy is not known; models then leave actions out.
-      bootstrap: "v" or "q". batch: B, environments side by side. memory: whether transitions hold `recalled`.
+      bootstrap: "v" or "q". batch: B, environments side by side.
     """
 
     inputs: int
@@ -48,7 +47,6 @@ class SourceSizes:
     n_actions: int
     bootstrap: str = V
     batch: int = 1
-    memory: bool = False
 
 
 class NextDraws(NamedTuple):
@@ -76,7 +74,6 @@ class Transitions(NamedTuple):
     td_error: jax.Array  # float32[T, B]
     start: jax.Array  # bool[T, B], x_t is the first state of an episode
     terminated: jax.Array  # bool[T, B]
-    valid: jax.Array  # float32[T, B], 0 where a transition teaches nothing
     discount: jax.Array  # float32[]
     draws: NextDraws | None = None
     state_value: jax.Array | None = None  # float32[T, B], V(x_t) where `value` is Q(x_t, a_t)
@@ -99,19 +96,12 @@ class StreamCredit(NamedTuple):
 
 @dataclass(frozen=True)
 class DeepLambda:
-    """A λ source for function approximation. Subclasses say `init`, `lambdas`, and what else they need.
+    """A λ source for function approximation. Subclasses say `init`, `lambdas`, and what else they need."""
 
-    Attributes:
-      needs_draws: whether λ needs `Transitions.draws`.
-      needs_codes: whether it predicts the codes of percepts, and so learns only where the next percept is known.
-      needs_memory: whether λ needs more than one transition: a rollout, or an agent with a memory.
-      streaming_only: whether it learns in `after` only, so that rollouts teach it nothing.
-    """
-
-    needs_draws: ClassVar[bool] = False
-    needs_codes: ClassVar[bool] = False
-    needs_memory: ClassVar[bool] = False
-    streaming_only: ClassVar[bool] = False
+    @property
+    def needs_draws(self) -> bool:
+        """Whether λ needs further draws of the next state."""
+        return False
 
     def init(self, key: jax.Array, sizes: SourceSizes) -> Any:
         """A fresh state."""
@@ -165,8 +155,7 @@ class ErrorScale(NamedTuple):
     def follow(self, transitions: Transitions, memory: float) -> ErrorScale:
         """Average in the errors of T × B transitions; `memory` is how many transitions are remembered."""
         keep = (1 - 1 / memory) ** transitions.td_error.size
-        total = jnp.maximum(jnp.sum(transitions.valid), 1.0)
-        mean = jnp.sum(transitions.valid * transitions.td_error**2) / total
+        mean = jnp.mean(transitions.td_error**2)
         return ErrorScale(keep * self.mean_square + (1 - keep) * mean, keep * self.weight + (1 - keep))
 
     def root(self) -> jax.Array:

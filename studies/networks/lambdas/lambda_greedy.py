@@ -16,7 +16,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from chunked_td._checks import check_positive
 from studies.networks.lambdas.base import DeepLambda, SourceSizes, Transitions, with_bias
 
 
@@ -34,9 +33,6 @@ class DeepLambdaGreedy(DeepLambda):
 
     rate: float = 0.05
 
-    def __post_init__(self) -> None:
-        check_positive("rate", self.rate)
-
     def init(self, key: jax.Array, sizes: SourceSizes) -> GreedyState:
         """Everything 0, so λ begins at 1."""
         width = sizes.features + sizes.inputs + 1
@@ -48,21 +44,19 @@ class DeepLambdaGreedy(DeepLambda):
         phi, later = with_bias(t.features, t.inputs), with_bias(t.next_features, t.next_inputs)
 
         def one(state: GreedyState, now: tuple[jax.Array, ...]) -> tuple[GreedyState, None]:
-            phi, later, reward, terminated, start, valid = now
+            phi, later, reward, terminated, start = now
             trace = t.discount * jnp.where(start, 0.0, 1.0)[:, None] * state.trace + phi
             ahead = jnp.where(terminated, 0.0, 1.0)
             error = reward + t.discount * ahead * (later @ state.mean) - phi @ state.mean
             # The trace grows with the episode: its size, not that of the features, bounds the step.
-            step = self.rate * valid / jnp.maximum(jnp.sum(phi * trace, -1), jnp.sum(trace**2, -1))
+            step = self.rate / jnp.maximum(jnp.sum(phi * trace, -1), jnp.sum(trace**2, -1))
             mean = state.mean + jnp.mean((step * error)[:, None] * trace, 0)
             target = error**2 + t.discount**2 * ahead * jnp.maximum(later @ state.variance, 0.0)
-            share = self.rate * valid / jnp.sum(phi**2, -1)
+            share = self.rate / jnp.sum(phi**2, -1)
             variance = state.variance + jnp.mean((share * (target - phi @ state.variance))[:, None] * phi, 0)
             return GreedyState(mean, variance, trace), None
 
-        # The error reads the next percept, except where nothing follows.
-        valid = t.valid
-        data = (phi, later, t.reward, t.terminated, t.start, valid)
+        data = (phi, later, t.reward, t.terminated, t.start)
         if len(phi) == 1:
             return one(state, jax.tree.map(lambda x: x[0], data))[0]
         return jax.lax.scan(one, state, data)[0]

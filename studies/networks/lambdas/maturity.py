@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from chunked_td._checks import check_positive
 from chunked_td.returns import gae
 from studies.networks.lambdas.base import DeepLambda, Q, SourceSizes, StreamCredit, Transitions, in_batches
 
@@ -42,12 +41,10 @@ class DeepMature(DeepLambda):
     source: DeepLambda
     batch_rate: float = 0.05
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.source, DeepLambda) or isinstance(self.source, DeepMature):
-            raise TypeError(f"source: got {self.source!r}, takes a DeepLambda that is not DeepMature")
-        check_positive("batch_rate", self.batch_rate)
-        for name in ("needs_draws", "needs_codes", "needs_memory", "streaming_only"):
-            object.__setattr__(self, name, getattr(self.source, name))
+    @property
+    def needs_draws(self) -> bool:
+        """Whether the source does."""
+        return self.source.needs_draws
 
     @property
     def sources(self) -> tuple[DeepLambda]:
@@ -91,16 +88,15 @@ class DeepMature(DeepLambda):
     def _fitted(self, head: jax.Array, t: Transitions, lambda_: jax.Array) -> jax.Array:
         """The head after a rollout: moved towards the λ'-returns of I."""
         here = guess(head, t)
-        known = t.terminated | (t.valid > 0)
-        ahead = jnp.where(known, jnp.clip(_answers(head, t.next_features, t.next_inputs)[..., 0], 0.0, 1.0), here)
+        ahead = jnp.clip(_answers(head, t.next_features, t.next_inputs)[..., 0], 0.0, 1.0)
         cut = jnp.concatenate([t.start[1:], jnp.ones_like(t.start[:1])])
         weights = raised(lambda_, here)
         target = here + gae(jnp.zeros_like(here), here, ahead, t.terminated, cut, t.discount, weights)
-        parts = in_batches(_CHUNKS, _read(t.features, t.inputs), target, t.valid)
+        parts = in_batches(_CHUNKS, _read(t.features, t.inputs), target)
 
         def one(w: jax.Array, part: tuple[jax.Array, ...]) -> tuple[jax.Array, None]:
-            phi, target, valid = part
-            share = valid * (target - phi @ w) / jnp.sum(phi**2, -1) / jnp.maximum(jnp.sum(valid), 1.0)
+            phi, target = part
+            share = (target - phi @ w) / jnp.sum(phi**2, -1) / len(target)
             return w + self.batch_rate * share @ phi, None
 
         return jax.lax.scan(one, head[0], parts)[0][None]

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from chunked_td._checks import check_positive, check_unit
 from studies.networks.lambdas.base import DeepLambda, ErrorScale, SourceSizes, StreamCredit, Transitions
 
 
@@ -45,13 +44,6 @@ class DeepMetaGradient(DeepLambda):
     initial: float = 0.9
     rate: float = 1e-3
     bound: float = 1e3
-
-    streaming_only = True  # it learns from traces
-
-    def __post_init__(self) -> None:
-        check_unit("initial", self.initial)
-        check_positive("rate", self.rate)
-        check_positive("bound", self.bound)
 
     def init(self, key: jax.Array, sizes: SourceSizes) -> MetaState:
         """λ as given; nothing derived yet."""

@@ -3,8 +3,8 @@
     realised   λ_t = Σ_a π(a|x_t) Π_i P̂_i(xⁱ_{t+1} | x_t, a)      the paper's form; depends on what came
     expected   λ(x) = Σ_a π(a|x) Π_i Σ_k P̂_i(k | x, a)²           depends on the state alone
 
-For Q bootstraps the sum over actions is the action taken: λ(x, a). Components are the codes of `envs.spaces`: factored
-categories, cells of a grid, bins of real numbers; never densities. Products are taken in log space.
+For Q bootstraps the sum over actions is the action taken: λ(x, a). Components are the codes of `spaces`. Products are
+taken in log space.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from chunked_td._checks import check_choice, check_positive, check_whole
 from chunked_td.lambdas.on_device import mixture
 from studies.networks.lambdas.base import DeepLambda, Q, SourceSizes, Transitions, in_batches
 from studies.networks.networks import Mlp
@@ -48,14 +47,6 @@ class DeepPercepts(DeepLambda):
     learning_rate: float = 1e-3
     batches: int = 8
 
-    needs_codes = True
-
-    def __post_init__(self) -> None:
-        check_choice("form", self.form, FORMS)
-        check_whole("hidden", self.hidden, 1)
-        check_whole("batches", self.batches, 1)
-        check_positive("learning_rate", self.learning_rate)
-
     @property
     def _optimiser(self) -> optax.GradientTransformation:
         return optax.adam(self.learning_rate)
@@ -77,11 +68,11 @@ class DeepPercepts(DeepLambda):
     def learn(self, state: PerceptState, transitions: Transitions) -> PerceptState:
         """Adam on the mean cross-entropy of the codes that came."""
         t, actions = transitions, transitions.policy.shape[-1]
-        data = in_batches(self.batches, t.inputs, t.next_codes, t.action, t.valid)
+        data = in_batches(self.batches, t.inputs, t.next_codes, t.action)
 
         def loss(network: Mlp, part: tuple[jax.Array, ...]) -> jax.Array:
-            inputs, codes, action, valid = part
-            return percept_loss(network, state.exists, with_action(inputs, action, actions), codes, valid)
+            inputs, codes, action = part
+            return percept_loss(network, state.exists, with_action(inputs, action, actions), codes)
 
         def one(carry: Any, part: tuple[jax.Array, ...]) -> Any:
             network, moments = carry
@@ -114,6 +105,22 @@ class DeepPercepts(DeepLambda):
         return tuple(jnp.clip(mixture(policy, log_p), 0.0, 1.0) for log_p in (realised, expected))  # type: ignore[return-value]
 
 
+@dataclass(frozen=True)
+class DeepRecurrent(DeepLambda):
+    """λ given the whole history, from the memory of the agent (`RecurrentMemory`). Args: form: as above."""
+
+    form: str = "expected"
+
+    def init(self, key: jax.Array, sizes: SourceSizes) -> Any:
+        """Nothing: the memory learns."""
+        return ()
+
+    def lambdas(self, state: Any, transitions: Transitions) -> jax.Array:
+        """In the form chosen."""
+        assert transitions.recalled is not None, "only agents with a memory have λ from it"
+        return transitions.recalled[FORMS.index(self.form)]
+
+
 def with_action(inputs: jax.Array, action: jax.Array, actions: int) -> jax.Array:
     """What the network reads: inputs and the action as one-hot, where there are actions."""
     return jnp.concatenate([inputs, jax.nn.one_hot(action, actions)], -1) if actions else inputs
@@ -127,7 +134,7 @@ def percept_logs(network: Mlp, exists: jax.Array, inputs: jax.Array) -> jax.Arra
     return jax.nn.log_softmax(logits, -1)
 
 
-def percept_loss(network: Mlp, exists: jax.Array, inputs: jax.Array, codes: jax.Array, valid: jax.Array) -> jax.Array:
-    """The mean cross-entropy of the codes that came, per component, where `valid` is 1."""
+def percept_loss(network: Mlp, exists: jax.Array, inputs: jax.Array, codes: jax.Array) -> jax.Array:
+    """The mean cross-entropy of the codes that came, per component."""
     picked = jnp.take_along_axis(percept_logs(network, exists, inputs), codes[..., None], -1)[..., 0]
-    return -jnp.sum(valid[..., None] * picked) / (jnp.maximum(jnp.sum(valid), 1.0) * picked.shape[-1])
+    return -jnp.mean(picked)

@@ -1,5 +1,7 @@
-"""Several sources in one program: every run asks all of them and uses one. For studies, where runs of different arms
-are cheaper side by side than one after the other."""
+"""One λ for all states; and several sources in one program, where every run asks all of them and uses one.
+
+Runs of different arms are cheaper side by side than one after the other.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,21 @@ import jax
 import jax.numpy as jnp
 
 from studies.networks.lambdas.base import DeepLambda, SourceSizes, StreamCredit, Transitions
+
+
+@dataclass(frozen=True)
+class DeepConstant(DeepLambda):
+    """λ(x) = λ."""
+
+    lambda_: float = 0.95
+
+    def init(self, key: jax.Array, sizes: SourceSizes) -> Any:
+        """Nothing to learn."""
+        return ()
+
+    def lambdas(self, state: Any, transitions: Transitions) -> jax.Array:
+        """λ everywhere."""
+        return jnp.full(transitions.reward.shape, self.lambda_)
 
 
 class SwitchState(NamedTuple):
@@ -26,9 +43,10 @@ class DeepSwitch(DeepLambda):
 
     sources: tuple[DeepLambda, ...]
 
-    def __post_init__(self) -> None:
-        for name in ("needs_draws", "needs_codes", "needs_memory"):
-            object.__setattr__(self, name, any(getattr(source, name) for source in self.sources))
+    @property
+    def needs_draws(self) -> bool:
+        """Whether one of them does."""
+        return any(source.needs_draws for source in self.sources)
 
     def init(self, key: jax.Array, sizes: SourceSizes) -> SwitchState:
         """Fixed λ 0.95, until `choose` says otherwise."""

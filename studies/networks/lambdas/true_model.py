@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from chunked_td._checks import check_choice, check_positive, check_whole
 from studies.networks.lambdas.base import DeepLambda, ErrorScale, SourceSizes, Transitions
 
 TRUE_FORMS = ("realised", "expected", "per-action", "kernel")
@@ -35,13 +34,10 @@ class DeepTrueModel(DeepLambda):
     c: float = 0.3
     memory: float = 2_000.0
 
-    needs_draws = True
-
-    def __post_init__(self) -> None:
-        check_choice("form", self.form, TRUE_FORMS)
-        check_whole("samples", self.samples, 4)  # at least two groups that share an action
-        check_positive("c", self.c)
-        check_positive("memory", self.memory)
+    @property
+    def needs_draws(self) -> bool:
+        """Always."""
+        return True
 
     def init(self, key: jax.Array, sizes: SourceSizes) -> ErrorScale:
         """Only the size of TD errors is learned."""
@@ -54,8 +50,7 @@ class DeepTrueModel(DeepLambda):
     def lambdas(self, state: ErrorScale, transitions: Transitions) -> jax.Array:
         """In the form chosen."""
         draws = transitions.draws
-        if draws is None:
-            raise ValueError("draws: the true model needs draws of the task; only the agents make them")
+        assert draws is not None, "agents make draws of the task for sources that need them"
         if self.form == "realised":
             same = jnp.all(draws.codes == transitions.next_codes[..., None, :], -1)
             return jnp.mean(same.astype(jnp.float32), -1)

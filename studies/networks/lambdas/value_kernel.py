@@ -16,7 +16,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from chunked_td._checks import check_positive
 from studies.networks.lambdas.base import DeepLambda, ErrorScale, Q, SourceSizes, Transitions, in_batches, with_bias
 
 _CHUNKS = 8  # updates per rollout
@@ -44,10 +43,6 @@ class DeepValueKernel(DeepLambda):
     batch_rate: float = 0.5
     memory: float = 2_000.0
 
-    def __post_init__(self) -> None:
-        for name in ("c", "rate", "batch_rate", "memory"):
-            check_positive(name, getattr(self, name))
-
     def init(self, key: jax.Array, sizes: SourceSizes) -> KernelState:
         """m = v = 0: λ = 1 until values differ."""
         heads = sizes.n_actions if sizes.bootstrap == Q else 1
@@ -57,7 +52,7 @@ class DeepValueKernel(DeepLambda):
         """Move the head towards what came: once per transition, or in a few batches per rollout."""
         scale = state.scale.follow(transitions, self.memory)
         phi, y = with_bias(transitions.features, transitions.inputs), transitions.discount * transitions.next_value
-        weight = transitions.valid[..., None] * _heads(state, transitions)
+        weight = _heads(state, transitions)
         parts = in_batches(_CHUNKS, phi, y, weight)
         if y.size == 1:
             return KernelState(_moved(state.weights, tuple(x[0] for x in parts), self.rate), scale)
@@ -76,7 +71,7 @@ class DeepValueKernel(DeepLambda):
         head = _heads(state, transitions)[0, 0]
         mean, variance = jnp.sum(state.weights * phi * head[:, None], (1, 2))
         error = transitions.discount * transitions.next_value[0, 0] - mean
-        moves = self.rate * transitions.valid[0, 0] * jnp.stack([error, error**2 - variance])
+        moves = self.rate * jnp.stack([error, error**2 - variance])
         weights = state.weights + (moves / jnp.sum(phi**2))[:, None, None] * head[:, None] * phi
         lambda_ = _kernel(jnp.maximum(variance + moves[1], 0.0), self.c * scale.root())
         return KernelState(weights, scale), lambda_[None, None]

@@ -66,9 +66,7 @@ class RecentPercepts(_Wrapper):
     @property
     def space(self) -> Categories:
         """The space of the task, `steps` times."""
-        if not isinstance(inner := self.task.space, Categories):
-            raise ValueError(f"task: RecentPercepts takes a task with observations of Categories, got {inner!r}")
-        return Categories(inner.nvec * self.steps)
+        return Categories(self.task.space.nvec * self.steps)
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
         """Begin without a past."""

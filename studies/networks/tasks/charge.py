@@ -37,10 +37,6 @@ class ChargeTask:
     bonus: float = 0.3
     mirrored: bool = False
 
-    def __post_init__(self) -> None:
-        if self.points < 1 or self.horizon % self.points or self.points >= self.horizon:
-            raise ValueError(f"points must divide horizon = {self.horizon} and be less, got {self.points}")
-
     @property
     def space(self) -> Categories:
         """Chosen, charge, time."""

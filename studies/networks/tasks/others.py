@@ -4,6 +4,7 @@ gymnax-umbrella               UmbrellaChain of bsuite, chain_length 20
 gymnax-umbrella-distractors   the same with 20 distractors
 gymnax-catch                  Catch of bsuite, 10 × 5; the reward comes where an episode ends
 gymnax-cart-pole              CartPole-v1
+memory-chain                  MemoryChain of bsuite, with a cue to remember
 xland-door-key                MiniGrid-DoorKey-5x5 of XLand-MiniGrid: fetch a key, open a door; no noise
 
 Chain length and distractors are those that bsuite's two experiments with umbrellas hold fixed; everything else is as
@@ -20,15 +21,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from chunked_td._checks import check_choice
-from studies.networks.spaces import Continuous, Grid, Space, read_space
+from studies.networks.spaces import Continuous, Grid, Space
 from studies.networks.tasks.base import CodedPercepts, TaskStep
 
-OTHERS = ("gymnax-umbrella", "gymnax-umbrella-distractors", "gymnax-catch", "gymnax-cart-pole", "xland-door-key")
 _CHAIN, _DISTRACTORS = 20, 20
 
 INSTALL = {
-    "xminigrid": "pip install 'chunked-td[jax-tasks]'",
+    "xminigrid": "pip install xminigrid",
     "gymnax": "pip install --no-deps gymnax, then pip install flax seaborn",
 }
 """How to install the packages; `--no-deps` keeps gymnax from downgrading Gymnasium and JAX."""
@@ -36,27 +35,22 @@ INSTALL = {
 
 @dataclass(frozen=True, eq=False)
 class GymnaxTask:
-    """An environment of gymnax ≥ 1.0 with its parameters: `GymnaxTask(*gymnax.make("Catch-bsuite"))`.
+    """An environment of gymnax ≥ 1.0 with its parameters: `GymnaxTask(*gymnax.make("Catch-bsuite"), space)`.
 
     Reads `step_env` and `reset_env`, so the observation of a last step is that of the true next state. The score of an
     episode is its return, mapped from `returns` to [0, 1].
 
     Args:
-      env, params: what `gymnax.make` gives. observations: a space of ours, where gymnax's cannot be read.
+      env, params: what `gymnax.make` gives. space: of observations.
       returns: the least and the greatest return of an episode.
       last_reward: whether the score is the last reward instead, for tasks whose other rewards are noise.
     """
 
     env: Any
     params: Any
-    observations: Any = None
+    space: Space
     returns: tuple[float, float] = (0.0, 1.0)
     last_reward: bool = False
-
-    @property
-    def space(self) -> Space:
-        """gymnax's space as one of ours."""
-        return read_space(self.env.observation_space(self.params) if self.observations is None else self.observations)
 
     @property
     def n_actions(self) -> int:
@@ -91,20 +85,18 @@ class XLandTask:
 
     Args:
       env, params: what `xminigrid.make` gives.
-      colours: whether the colour of a cell is a second component. In DoorKey the tile tells it.
-      symbols: how many kinds of tiles there are; there are fewer colours.
+      symbols: how many kinds of tiles there are. The colour of a cell is left out: in DoorKey the tile tells it.
     """
 
     env: Any
     params: Any
-    colours: bool = False
     symbols: int = 13
 
     @property
     def space(self) -> Grid:
-        """Tiles in view, or tiles and colours."""
-        rows, columns, layers = self.env.observation_shape(self.params)
-        return Grid((rows, columns, layers) if self.colours else (rows, columns), self.symbols)
+        """Tiles in view."""
+        rows, columns, _ = self.env.observation_shape(self.params)
+        return Grid((rows, columns), self.symbols)
 
     @property
     def n_actions(self) -> int:
@@ -114,27 +106,31 @@ class XLandTask:
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
         """A fresh room."""
         begun = self.env.reset(self.params, key)
-        return begun, self._seen(begun)
+        return begun, begun.observation[..., 0]
 
     def step(self, key: jax.Array, state: Any, action: jax.Array) -> TaskStep:
         """One transition, without a reset; nothing in it is random."""
         now = self.env.step(self.params, state, action)
         reward = jnp.asarray(now.reward, jnp.float32)
         terminated = now.discount == 0.0
-        return TaskStep(now, self._seen(now), reward, terminated, now.last() & ~terminated, jnp.clip(reward, 0.0, 1.0))
-
-    def _seen(self, timestep: Any) -> jax.Array:
-        return timestep.observation if self.colours else timestep.observation[..., 0]
+        truncated = now.last() & ~terminated
+        return TaskStep(now, now.observation[..., 0], reward, terminated, truncated, jnp.clip(reward, 0.0, 1.0))
 
 
 @functools.cache
-def make_other(name: str) -> Any:
-    """A task of `OTHERS`; always the same object, because programs are compiled per task."""
-    check_choice("task", name, OTHERS)
+def make_other(name: str, length: int = 0) -> Any:
+    """A task of these; always the same object, because programs are compiled per task.
+
+    Args: length: of memory-chain.
+    """
+    if name == "memory-chain":
+        env, params = make_foreign("gymnax", "MemoryChain-bsuite")
+        space = Continuous((0.0, 0.0, -1.0), (1.0, 1.0, 1.0), bins=(length + 1, 2, 3))
+        return CodedPercepts(GymnaxTask(env, params.replace(memory_length=length), space, (-1.0, 1.0)))
     if name == "xland-door-key":
         return XLandTask(*make_foreign("xminigrid", "MiniGrid-DoorKey-5x5"))
     if name == "gymnax-catch":
-        return GymnaxTask(*make_foreign("gymnax", "Catch-bsuite"), returns=(-1.0, 1.0))
+        return GymnaxTask(*make_foreign("gymnax", "Catch-bsuite"), Grid((10, 5), 2), (-1.0, 1.0))
     if name == "gymnax-cart-pole":
         bounds = (2.4, 3.0, 0.21, 3.0)  # of what is seen in balancing; gymnax's space is unbounded
         space = Continuous(tuple(-x for x in bounds), bounds)

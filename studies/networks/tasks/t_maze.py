@@ -8,7 +8,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from chunked_td._checks import check_flag, check_whole
 from chunked_td.envs.t_maze import timed
 from chunked_td.envs.t_maze.dynamics import MazeState, TMaze
 from studies.networks.spaces import Categories
@@ -66,10 +65,6 @@ class TimedTMazeTask:
 
     corridor: int = 10
     active: bool = False
-
-    def __post_init__(self) -> None:
-        check_whole("corridor", self.corridor, 1, 30_000)
-        check_flag("active", self.active)
 
     n_actions = 4
     space = Categories((timed.PERCEPTS,))

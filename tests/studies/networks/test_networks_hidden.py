@@ -11,16 +11,16 @@ from chunked_td.returns import gae
 from studies.networks.agents import ppo
 from studies.networks.agents.ppo import PpoAgent, PpoSettings
 from studies.networks.agents.streaming import StreamingAgent, StreamingSettings
-from studies.networks.lambdas import SOURCES, DeepRecurrent
+from studies.networks.lambdas import SOURCES
 from studies.networks.lambdas.base import SourceSizes
-from studies.networks.lambdas.constant import DeepConstant
 from studies.networks.lambdas.percepts import percept_logs
-from studies.networks.lambdas.recurrent import PerceptWindow, RecurrentPercepts
-from studies.networks.memory import Recall, RecurrentMemory
+from studies.networks.lambdas.switch import DeepConstant
+from studies.networks.memory import PerceptWindow, Recall, RecurrentMemory, RecurrentPercepts
 from studies.networks.networks import apply_mlp
 from studies.networks.spaces import Categories
-from studies.networks.tasks import MemoryTask, TMazeTask
+from studies.networks.tasks import TMazeTask
 from studies.networks.tasks.base import CodedPercepts
+from studies.networks.training import make_agent, start_fleet, train_curve
 
 SMALL = RecurrentPercepts(hidden=5, units=6)
 
@@ -31,8 +31,8 @@ def window_of(rng, steps=7, inputs=4, actions=2):
     start = np.zeros(steps, bool)
     start[[0, 4]] = True
     before = np.where(start[:, None], 0.0, np.eye(actions)[np.roll(action, 1)])
-    arrays = (np.eye(inputs)[codes[:-1]], before, start, action, codes[1:, None], np.ones(steps))
-    kinds = (np.float32, np.float32, bool, np.int32, np.int32, np.float32)
+    arrays = (np.eye(inputs)[codes[:-1]], before, start, action, codes[1:, None])
+    kinds = (np.float32, np.float32, bool, np.int32, np.int32)
     return PerceptWindow(*(jnp.asarray(x.astype(kind)) for x, kind in zip(arrays, kinds, strict=True)))
 
 
@@ -117,7 +117,7 @@ def test_a_block_is_the_loop_of_steps_with_an_update_after_every_window():
         if t % 5 == 0:
             begin, rows = looped.recall.earlier, []
         after, codes = step(looped)
-        rows.append((looped.recall.inputs, looped.recall.before, looped.start, looped.action, codes, np.float32(1.0)))
+        rows.append((looped.recall.inputs, looped.recall.before, looped.start, looped.action, codes))
         looped = after
         if t % 5 == 4:
             window = PerceptWindow(*(np.stack(column) for column in zip(*rows, strict=True)))
@@ -127,8 +127,6 @@ def test_a_block_is_the_loop_of_steps_with_an_update_after_every_window():
         np.testing.assert_allclose(got, want, atol=1e-5)
     np.testing.assert_allclose(block.model.weights.read, looped.model.weights.read, atol=1e-5)
     assert float(tally.steps) == 20
-    with pytest.raises(ValueError, match=r"steps: got 7, takes a multiple of the memory's window, 5"):
-        agent.block(0.3, state, 7)
 
 
 def test_the_advantages_of_ppo_end_where_episodes_end_and_are_cut(monkeypatch):
@@ -186,7 +184,7 @@ def test_ppo_reads_the_memory_of_every_environment_alone(reads):
     for part in (slice(0, 4), slice(4, 8), slice(8, 10)):
         acted = jnp.eye(3)[jnp.roll(rollout.action, 1, 0)]
         came = jnp.where(rollout.start[..., None], 0.0, acted)
-        window = (rollout.inputs[..., :n], came, rollout.start, rollout.action, rollout.next_codes, jnp.ones((10, 3)))
+        window = (rollout.inputs[..., :n], came, rollout.start, rollout.action, rollout.next_codes)
         model = learn(model, hidden[part.start], PerceptWindow(*(x[part] for x in window)))
     for got, want in zip(jax.tree.leaves(learned.model.weights), jax.tree.leaves(model.weights), strict=True):
         np.testing.assert_allclose(got, want, atol=1e-6)
@@ -246,24 +244,20 @@ def test_the_t_maze_pays_for_the_arm_that_the_signal_named():
 @pytest.mark.long
 def test_a_memory_solves_a_t_maze():
     """Without a memory nobody does better than 0.5. Error rate below 1e-3."""
-    from studies.networks.training import DeepTraining, make_agent
-
     memory = RecurrentMemory("kept", RecurrentPercepts(hidden=8, units=16), slots=2)
     agent = make_agent("sarsa", TMazeTask(4), SOURCES["recurrent"], hidden=(16,), explore=2_000, memory=memory)
-    rows = DeepTraining(agent, 1.0, range(4)).train(3_000, 4)
-    assert rows[-1]["score"] > 0.85
-    assert rows[-1]["lambda"] > 0.8
+    _, tally = train_curve(agent, jnp.full(4, 1.0), start_fleet(agent, jnp.arange(4)), 3_000, 4)
+    assert tally.score[-1].sum() / tally.episodes[-1].sum() > 0.85
+    assert tally.lambda_[-1].sum() / tally.steps[-1].sum() > 0.8
 
 
 @pytest.mark.long
 def test_ppo_with_a_memory_solves_a_t_maze():
     """As above, on the way to it."""
-    from studies.networks.training import DeepTraining, make_agent
-
     memory = RecurrentMemory("kept", RecurrentPercepts(hidden=8, units=16), slots=2)
     agent = make_agent("ppo", TMazeTask(4), SOURCES["recurrent"], hidden=(16,), memory=memory)
-    rows = DeepTraining(agent, 3e-3, range(4)).train(8_192, 6)
-    assert rows[-1]["score"] > 0.65
+    _, tally = train_curve(agent, jnp.full(4, 3e-3), start_fleet(agent, jnp.arange(4)), 8_192, 6)
+    assert tally.score[-1].sum() / tally.episodes[-1].sum() > 0.65
 
 
 def test_coded_percepts_are_categories():
@@ -277,29 +271,3 @@ def test_coded_percepts_are_categories():
         assert jnp.issubdtype(codes.dtype, jnp.integer)
         assert np.all((np.asarray(codes) >= 0) & (np.asarray(codes) < np.asarray(task.space.nvec)))
     assert task.n_actions == 2
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: RecurrentMemory("all"), r"reads must be one of 'state', 'kept', got 'all'"),
-        (lambda: RecurrentMemory(threshold=1.5), r"threshold must be a number in \[0, 1\], got 1.5"),
-        (lambda: RecurrentPercepts(hidden=0), r"hidden must be an integer >= 1, got 0"),
-        (lambda: DeepRecurrent("likely"), r"form must be one of 'realised', 'expected', got 'likely'"),
-        (lambda: TMazeTask(0), r"corridor must be an integer >= 1, got 0"),
-        (lambda: TMazeTask(prizes=1), r"prizes must be 0 or at least 2, got 1"),
-        (
-            lambda: StreamingAgent(MemoryTask(), SOURCES["recurrent"], StreamingSettings()).start(0),
-            r"memory: got None, but λ from a recurrent model needs an agent with a RecurrentMemory",
-        ),
-    ],
-)
-def test_bad_settings_are_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
-@pytest.mark.parametrize("settings", [StreamingSettings, PpoSettings])
-def test_a_memory_of_another_kind_is_refused(settings):
-    with pytest.raises(TypeError, match=r"memory: got 'kept', takes a RecurrentMemory or None"):
-        settings(memory="kept")
