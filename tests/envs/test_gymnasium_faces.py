@@ -333,28 +333,14 @@ def test_pictures_show_each_step(name, options):
     assert (frames[0] != frames[-1]).any()
 
 
-@pytest.mark.parametrize(
-    ("name", "actions", "words"),
-    [
-        ("ChainAndSplit", [0, 0], ["step 2: took a1", "━━◆"]),
-        ("ChainAndSplit", [1, 0], ["◆ leaf", "pays", "the episode has ended"]),
-        ("ChainAndSplit", [4], ["took a5", "◆s_L"]),
-        ("AccumulatedCharge", [], ["start of the episode", "not chosen yet", "0/200"]),
-        ("AccumulatedCharge", [1, 0, 0], ["first action a2", "charge ", "3/200"]),
-        ("KeyToDoor", [0] + [1] * 99, ["[x] key", "[x] treasure", "100/100", "reward +0.01", "took “unlock”"]),
-        ("KeyToDoor", [1] * 99, ["[ ] key", "[x] door", "[ ] treasure", "99/100"]),
-        ("TMaze", [0, 0], ["T-maze", "took forward", "━━◆", "shown: nothing"]),
-        ("TMaze", [0] * 11 + [1], ["took up", "arm", "the episode has ended"]),
-        ("SkewedSplit", [0], ["━◆", "A (p = 0.9, pays 0)", "B (p = 0.1, pays 10)"]),
-    ],
-)
-def test_texts_tell_the_state_and_what_happened(name, actions, words):
-    env = gym.make(f"ChunkedTD/{name}-v0", render_mode="ansi")
+def test_texts_tell_the_state_and_what_happened():
+    env = gym.make("ChunkedTD/ChainAndSplit-v0", render_mode="ansi")
     env.reset(seed=0)
-    for action in actions:
-        env.step(action)
-    for word in words:
-        assert word in env.render()
+    assert "start of the episode\nstate 0/122" in env.render()
+    env.step(1)
+    env.step(0)
+    assert "step 2: action 0   reward" in env.render()
+    assert "the episode has ended\nstate " in env.render()
 
 
 def test_rendering_without_a_mode_warns():

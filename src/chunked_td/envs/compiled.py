@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chunked_td.envs.dynamics import Blackjack, Dynamics, TransitionTable, independent_copy
+from chunked_td.envs.dynamics import Dynamics, TransitionTable, independent_copy
 
 _HARMLESS = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker", "RecordEpisodeStatistics", "RecordVideo")
 """Wrappers that change neither observations nor rewards nor what actions do."""
@@ -18,7 +18,6 @@ def dynamics_of(env: Any, *, horizon: int | None = None) -> Dynamics:
     | environment | dynamics |
     |---|---|
     | this package's, and `table.env()` | their own; none where the environment hides its state, as the T-maze does |
-    | `Blackjack-v1` | `Blackjack` |
     | toy-text environments with `env.unwrapped.P`: FrozenLake, CliffWalking, Taxi and their like | `TransitionTable` |
 
     The simulation draws other random numbers than Gymnasium, except for this package's environments: episodes have the
@@ -36,8 +35,6 @@ def dynamics_of(env: Any, *, horizon: int | None = None) -> Dynamics:
             f"env must show its state: {type(inner).__name__} shows percepts, and compiled runs would see what they "
             f"hide; hidden=False shows it"
         )
-    if own is None and type(inner).__name__ == "BlackjackEnv":
-        own = Blackjack.make(bool(inner.sab), bool(inner.natural) and not inner.sab)
     limit = _time_limit(env)
     if own is None:
         return TransitionTable.from_env(env, horizon=limit or horizon)

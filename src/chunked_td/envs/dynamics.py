@@ -5,7 +5,6 @@ kernels on the same random numbers, so one seed gives the same episodes through 
 """
 
 from chunked_td.envs.accumulated_charge.dynamics import AccumulatedCharge as AccumulatedCharge
-from chunked_td.envs.blackjack.dynamics import Blackjack as Blackjack
 from chunked_td.envs.chain_and_split.dynamics import ChainAndSplit as ChainAndSplit
 from chunked_td.envs.key_to_door.dynamics import KeyToDoor as KeyToDoor
 from chunked_td.envs.linear_key_to_door.dynamics import linear_key_to_door as linear_key_to_door

@@ -1,1 +1,0 @@
-"""Blackjack: compiled dynamics."""
