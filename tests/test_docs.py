@@ -39,7 +39,7 @@ def site(tmp_path):
     (tmp_path / "docs" / "guide").mkdir(parents=True)
     shutil.copytree(ROOT / "docs" / "javascripts", tmp_path / "docs" / "javascripts")
     (tmp_path / "docs" / "index.md").write_text("# Home\n\nNothing here.\n")
-    (tmp_path / "docs" / "guide" / "one.md").write_text("# One\n\nAbout the JunctionLambda of the world.\n")
+    (tmp_path / "docs" / "guide" / "one.md").write_text("# One\n\nAbout the BackwardLambda of the world.\n")
     (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump(settings, allow_unicode=True), encoding="utf-8")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-f", str(tmp_path / "mkdocs.yml")]
     subprocess.run(command, check=True, timeout=300, capture_output=True)
@@ -54,7 +54,7 @@ def test_the_search_works_from_disk(site, tmp_path):
         page.open(site / "index.html")
         page.ask(
             "(() => { const box = document.querySelector('.md-search__input');"
-            " document.querySelector('[for=__search]').click(); box.focus(); box.value = 'junction';"
+            " document.querySelector('[for=__search]').click(); box.focus(); box.value = 'backward';"
             " box.dispatchEvent(new KeyboardEvent('keyup', {bubbles: true})); return 1; })()"
         )
         page.wait_for("document.querySelectorAll('.md-search-result__item').length > 0")

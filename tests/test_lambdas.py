@@ -20,11 +20,9 @@ from chunked_td.lambdas.expected import ExpectedLambda
 from chunked_td.lambdas.factored import FactoredLambda
 from chunked_td.lambdas.forward import ForwardLambda
 from chunked_td.lambdas.greedy import GreedyLambda
-from chunked_td.lambdas.maturity import Mature
 from chunked_td.lambdas.meta_gradient import MetaGradientLambda
 from chunked_td.lambdas.names import OLD_IDS, current_id
 from chunked_td.lambdas.reading import read_source, read_sources, required_settings
-from chunked_td.lambdas.signal import SignalLambda
 from chunked_td.lambdas.value import ValueLambda
 from chunked_td.lambdas.visit import VisitLambda
 from chunked_td.lambdas.watkins import WatkinsLambda
@@ -41,7 +39,7 @@ def test_lambda_out_of_range(source, value):
 
 
 def test_every_file_of_the_room_is_found():
-    free = {AdaptiveLambda, ConstantLambda, GreedyLambda, MetaGradientLambda, SignalLambda, WatkinsLambda}
+    free = {AdaptiveLambda, ConstantLambda, GreedyLambda, MetaGradientLambda, WatkinsLambda}
     modelled = {BackwardLambda, ExpectedLambda, FactoredLambda, ForwardLambda, VisitLambda}
     assert set(SOURCES.values()) >= free | modelled
     made = [cls(0.5) if required_settings(cls) else cls() for cls in SOURCES.values()]
@@ -100,8 +98,6 @@ def test_names_that_no_file_can_hold_are_refused_where_they_are_stated(name):
 
 def test_sources_are_read_from_text(tmp_path):
     assert read_source("0.5") == ConstantLambda(0.5)
-    assert read_source("0.5+mature") == Mature(0.5)
-    assert (read_source("value+mature"), read_source("value+mature").id) == (Mature(ValueLambda()), "value+mature")
     assert read_source("meta-gradient") == read_source("MetaGradientLambda") == MetaGradientLambda()
     file = tmp_path / "mine.py"
     text = "import chunked_td as ctd\nclass {}(ctd.ForwardLambda):\n    pass\n"

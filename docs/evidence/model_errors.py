@@ -1,6 +1,6 @@
 """Chunking and planning with the same wrong model, on a chain.
 
-    python docs/evidence/model_errors.py
+    python -m docs.evidence.model_errors
 
 A lead-in of certain steps, then one of two outcomes. The values of the lead-in are known: γ^k times the mean reward.
 Every method counts the same transitions, or the same wrong ones, and is scored by the root mean square error of the
@@ -15,6 +15,7 @@ import numpy as np
 import chunked_td as ctd
 from chunked_td.envs.dynamics import SkewedSplit
 from chunked_td.simulation import simulate
+from studies.wrong_models.errors import CorruptedModel, PermutedModel, StaleModel
 
 LENGTH, DISCOUNT = 10, 0.9
 METHODS = {
@@ -30,11 +31,11 @@ METHODS = {
 CHAIN = tuple(range(LENGTH + 1))
 MODELS = {
     "right": "counts",
-    "10 % corrupted": ctd.CorruptedModel(0.1, states=CHAIN),
-    "30 % corrupted": ctd.CorruptedModel(0.3, states=CHAIN),
-    "30 % permuted": ctd.PermutedModel(0.3, states=CHAIN),
-    "all permuted": ctd.PermutedModel(1.0, states=CHAIN),
-    "stale after 5": ctd.StaleModel(5),
+    "10 % corrupted": CorruptedModel(0.1, states=CHAIN),
+    "30 % corrupted": CorruptedModel(0.3, states=CHAIN),
+    "30 % permuted": PermutedModel(0.3, states=CHAIN),
+    "all permuted": PermutedModel(1.0, states=CHAIN),
+    "stale after 5": StaleModel(5),
 }
 STEP_SIZES = tuple(0.5 * 0.25**k for k in range(6))
 

@@ -1,12 +1,12 @@
 """Draw docs/figures/continuous.png: linear values on MountainCar, λ along an episode, learning curves; print a table.
 
-Run: python docs/figures/make_continuous.py            # from mountain-car.parquet and mountain-car.npz beside it
-     python docs/figures/make_continuous.py --train    # makes mountain-car.npz anew, some ten seconds
+Run: python docs/figures/make_continuous.py    # from mountain-car.parquet and mountain-car.npz beside it
+
+The agent in mountain-car.npz had the λ source `VarianceLambda`; commit 34205dab is the last that can make the file.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,38 +17,6 @@ from chunked_td.statistics import mean_and_interval
 
 FOLDER = Path(__file__).parent
 SHOWN = {"λ = 0": "0.7", "λ = 0.95": "0.2", "Calibrated likelihood": "#0072B2", "Value variance": "#D55E00"}
-
-
-def train() -> None:
-    """One agent with λ from the variance of values: its values on a grid, and λ along one more episode."""
-    import gymnasium as gym
-
-    import chunked_td as ctd
-
-    class Recorded(gym.Wrapper):
-        """Keeps what was observed since the latest reset."""
-
-        def reset(self, **options):
-            observation, info = super().reset(**options)
-            self.seen = [observation]
-            return observation, info
-
-        def step(self, action):
-            given = super().step(action)
-            self.seen.append(given[0])
-            return given
-
-    env = Recorded(gym.make("MountainCar-v0"))
-    settings = {"step_size": 0.3, "discount": 1.0, "epsilon": 0.0, "indexer": ctd.TileCoding(env), "seed": 0}
-    agent = ctd.SarsaLambda(env, lambda_source=ctd.VarianceLambda(), **settings)
-    agent.learn(env, episodes=200, progress=False)
-    told = agent.explain(env, seed=0)
-    low, high = env.observation_space.low, env.observation_space.high
-    x, v = (np.linspace(low[k], high[k], 61) for k in range(2))
-    values = np.array([[agent.q_values(np.array([a, b])).max() for a in x] for b in v])
-    lambdas = told.learners[0].lambdas[:, 0]
-    path = np.array(env.seen[: len(lambdas)])
-    np.savez_compressed(FOLDER / "mountain-car.npz", x=x, v=v, values=values, seen=path, lambdas=lambdas)
 
 
 def draw() -> None:
@@ -99,7 +67,5 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    if "--train" in sys.argv[1:]:
-        train()
     draw()
     print(table())

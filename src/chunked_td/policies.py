@@ -80,42 +80,6 @@ def epsilon_greedy(q, legal, epsilon, out):
 
 
 @kernel
-def softmax(q, legal, temperature, out):
-    """Probabilities of the softmax (Boltzmann) policy on Σ_i Q^i.
-
-        π(a) = exp(Q(a)/τ) / Σ_{b legal} exp(Q(b)/τ),   0 where masked
-
-    An action whose value is NaN has probability 0, unless all have: then all legal ones are alike.
-
-    Args:
-      q: float64[A, d], one column per reward component.
-      legal: bool[A], at least one true.
-      temperature: τ; 0 is its limit, the greedy policy.
-      out: float64[A], overwritten.
-    """
-    best, found = 0.0, False
-    for a in range(legal.size):
-        out[a] = 0.0
-        if legal[a]:
-            for i in range(q.shape[1]):
-                out[a] += q[a, i]
-            if out[a] == out[a] and (not found or out[a] > best):
-                best, found = out[a], True
-    total = 0.0
-    for a in range(legal.size):
-        if not legal[a]:
-            out[a] = 0.0
-        elif not found or out[a] == best:
-            out[a] = 1.0
-        else:
-            there = out[a] == out[a] and temperature > 0.0
-            out[a] = math.exp((out[a] - best) / temperature) if there else 0.0
-        total += out[a]
-    for a in range(legal.size):
-        out[a] /= total
-
-
-@kernel
 def optimistic_greedy(q, visits, legal, scale, prior, epsilon, out):
     """Probabilities of the ε-greedy policy on Σ_i Q^i plus a bonus for actions that were seldom taken.
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import dispatch, enlarged, kernel, natural, zeros
+from chunked_td._numba import enlarged, kernel, natural, zeros
 
 LIMIT = 1.0e100
 """The largest update, |α δ_t| or |α u_t|, that counts as learning.
@@ -23,10 +23,6 @@ LIMIT = 1.0e100
 Traces are at most the number of steps while λ lies in [0, 1]. So values stay finite as long as no step exceeds this
 limit: nothing else has to be looked at to notice that learning diverges.
 """
-
-
-mature = dispatch("mature", None)
-"""What a λ source learns with the traces of the present step (`chunked_td.lambdas.maturity`)."""
 
 
 class Trace(NamedTuple):
@@ -48,7 +44,6 @@ class Trace(NamedTuple):
         rule, memory = agent.rule, agent.memory
         decay(trace, rule.discount, memory.lambda_t, rule.cutoff)
         mark(trace, row, rule.replacing)
-        mature(agent.source, trace, step_size)
         reinforce(agent.tables.values, trace, step_size, memory.delta_t)
 
     @kernel

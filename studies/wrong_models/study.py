@@ -19,14 +19,11 @@ from matplotlib.figure import Figure
 
 from chunked_td import (
     CertaintyEquivalence,
-    CorruptedModel,
     Dyna,
     ExpectedError,
     ExpectedLambda,
     ForwardLambda,
     Lineage,
-    PermutedModel,
-    StaleModel,
     sweep,
 )
 from chunked_td.simulation import simulate
@@ -35,6 +32,7 @@ from studies.credit.families import FAMILIES
 from studies.runner import plots
 from studies.runner.criteria import FAILS, HOLDS, IN_PART, Verdict, source
 from studies.runner.text import estimate_text, markdown
+from studies.wrong_models.errors import CorruptedModel, PermutedModel, StaleModel
 from studies.wrong_models.relative import RelativeScores
 
 WRONG = ("delay", "noisy-states", "grid", "garnet")

@@ -14,13 +14,11 @@ import chunked_td as ctd
 from chunked_td.analysis.fixed_points import fixed_point
 from chunked_td.analysis.fixed_points.chain import Chain, Places, Problem
 from chunked_td.analysis.fixed_points.weights import LimitModel
-from chunked_td.envs.dynamics import ChainAndSplit, KeyToDoor, SkewedSplit, TransitionTable
+from chunked_td.envs.dynamics import KeyToDoor, SkewedSplit, TransitionTable
 from chunked_td.lambdas import CLASSES
 from chunked_td.simulation import simulate
 from helpers.episodes import Enumerated
 from helpers.random_tables import random_outcomes, random_table
-
-FOR_TABLES = {name for name, source in CLASSES.items() if not source.features_only}
 
 # ---- all episodes, one by one
 
@@ -45,7 +43,6 @@ DEFINED = {
         ctd.ValueLambda(0.8, policy_noise=False),
         lambda every, truth: every.value_kernel(truth, 0.8, False),
     ),
-    "junction": (ctd.JunctionLambda(0.8), lambda every, truth: every.junction(truth, 0.8, True)),
     "expected": (ctd.ExpectedLambda(), lambda every, truth: every.expected(True)),
     "expected, world": (ctd.ExpectedLambda(policy_noise=False), lambda every, truth: every.expected(False)),
     "forward, world": (ctd.ForwardLambda(policy_noise=False), lambda every, truth: every.forward(False)),
@@ -89,13 +86,13 @@ def test_learners_of_the_best_action_by_all_episodes():
 # ---- V^π
 
 STATE_ONLY = {
-    **{name: CLASSES[name]() for name in ("ExpectedLambda", "BackwardLambda", "VisitLambda", "GreedyLambda")},
-    **{name: CLASSES[name]() for name in ("ValueLambda", "JunctionLambda")},
+    **{
+        name: CLASSES[name]()
+        for name in ("ExpectedLambda", "BackwardLambda", "VisitLambda", "GreedyLambda", "ValueLambda")
+    },
     "without policy": ctd.ExpectedLambda(policy_noise=False),
     "value without policy": ctd.ValueLambda(policy_noise=False),
     "ConstantLambda": ctd.ConstantLambda(0.6),
-    "Mature": ctd.Mature(ctd.ExpectedLambda()),
-    "SignalLambda": ctd.SignalLambda(0.0),
     "AdaptiveLambda": ctd.AdaptiveLambda(),
     "MetaGradientLambda": ctd.MetaGradientLambda(per_state=True),
 }
@@ -123,7 +120,7 @@ def made_up(source, table, rows, seed):
 
 def test_every_source_is_tested():
     names = {type(source).__name__ for source in [*STATE_ONLY.values(), *OF_THE_ACTION.values()]}
-    assert names | set(OF_THE_OUTCOME) == FOR_TABLES
+    assert names | set(OF_THE_OUTCOME) == set(CLASSES)
 
 
 @pytest.mark.uncompiled
@@ -185,11 +182,9 @@ LONG = [
     (ctd.BackwardLambda(), "sarsa"),
     (ctd.VisitLambda(), "expected_sarsa"),
     (ctd.ValueLambda(), "td"),
-    (ctd.JunctionLambda(), "expected_sarsa"),
     (ctd.GreedyLambda(), "td"),
     (ctd.AdaptiveLambda(), "sarsa"),
     (ctd.MetaGradientLambda(), "td"),
-    (ctd.SignalLambda(0.0), "expected_sarsa"),
 ]
 
 
@@ -228,8 +223,7 @@ def test_factored_sources_settle_there():
 
 
 def test_every_source_is_simulated():
-    apart = {"FactoredLambda", "Mature"}  # the latter has no offline view
-    assert {type(source).__name__ for source, _ in LONG} | apart == FOR_TABLES
+    assert {type(source).__name__ for source, _ in LONG} | {"FactoredLambda"} == set(CLASSES)
 
 
 @pytest.mark.long
@@ -263,39 +257,17 @@ def test_backward_counts_tend_to_the_predecessors_of_the_policy():
     assert checked >= 8
 
 
-# ---- which sources see how far
-
-
-def test_a_lambda_of_the_way_needs_no_more_places_than_ways():
-    """Where no state returns, junctions remember one state; else those left before that can be met again."""
-    chain = TransitionTable.from_dynamics(ChainAndSplit.make(horizon=4, actions=2, width=3))
-    problem = Problem.make(chain, "td", 1.0, "uniform", None, None)
-    assert Places.after_ways(problem).state.size == Places.after_pairs(problem, actions=False).state.size
-    assert not Places.after_ways(problem).left.any()
-    ring = TransitionTable.from_outcomes(
-        [[[(0.5, 1, 0, False), (0.5, 0, 0, True)]], [[(1.0, 0, 1, False)]]], starts=0, horizon=50
-    )
-    places = Places.after_ways(Problem.make(ring, "td", 0.9, "uniform", None, None))
-    assert sorted(zip(places.state.tolist(), places.left.tolist(), strict=True)) == [
-        (0, False),
-        (0, True),
-        (1, False),
-        (1, True),
-    ]
-
-
 def test_too_many_ways_are_refused():
     states = 16
     dense = [[[(1 / states, s, 0.0, False) for s in range(states)]] for _ in range(states)]
     table = TransitionTable.from_outcomes(dense, starts=0, horizon=30)
     with pytest.raises(ValueError, match=r"problem must have at most 20,000 states and ways to them"):
-        fixed_point(table, ctd.JunctionLambda(), discount=0.9)
-    assert fixed_point(table, ctd.BackwardLambda(), discount=0.9).max_bias < 1e-9
+        fixed_point(table, ctd.BackwardLambda(), discount=0.9, learner="sarsa")
 
 
 @pytest.mark.parametrize(
     "source",
-    [ctd.AdaptiveLambda(), ctd.MetaGradientLambda(), ctd.SignalLambda(), ctd.GreedyLambda(least_weight=0.1)],
+    [ctd.AdaptiveLambda(), ctd.MetaGradientLambda(), ctd.GreedyLambda(least_weight=0.1)],
     ids=str,
 )
 def test_sources_without_a_limit_say_so(source):

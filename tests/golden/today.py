@@ -18,6 +18,7 @@ from chunked_td.simulation import simulate
 from chunked_td.simulation.lockstep import LockstepRuns
 from studies.credit.exploration import ReturnBonus
 from studies.memory.exploration import EpsilonPerStay
+from studies.wrong_models.errors import CorruptedModel, PermutedModel, StaleModel
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ class Api:
     simulate = staticmethod(simulate)
     TiltedLambda, FallingLambda, PlainLambda, PlainModel = TiltedLambda, FallingLambda, PlainLambda, PlainModel
     EpsilonPerStay, ReturnBonus = EpsilonPerStay, ReturnBonus
+    CorruptedModel, PermutedModel, StaleModel = CorruptedModel, PermutedModel, StaleModel
     TimedTMaze, linear_key_to_door = TimedTMaze, staticmethod(linear_key_to_door)
     ChainAndSplit, AccumulatedCharge = dynamics.ChainAndSplit, dynamics.AccumulatedCharge
     KeyToDoor, SkewedSplit = dynamics.KeyToDoor, dynamics.SkewedSplit

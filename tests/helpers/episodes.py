@@ -154,16 +154,6 @@ class Enumerated:
 
         return lambda_
 
-    def junction(self, truth, width, policy_noise):
-        kernel = self.value_kernel(truth, width, policy_noise)
-
-        def lambda_(story, t):
-            if any(m.s == story[t].s for m in story[:t]):
-                return 0.0
-            return kernel(story, t) * min(1.0, self.visits[story[t - 1].s] / self.visits[story[t].s])
-
-        return lambda_
-
     def greedy(self, truth):
         """e²/(e² + Var) of the returns from a state or pair, with e = 0: they are those of the values."""
         found = defaultdict(list)

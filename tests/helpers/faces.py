@@ -72,8 +72,8 @@ def check_both_faces(cls, learner, dynamics=RING, *, source, view="traces", seed
     return agent
 
 
-def check_saving(agent, world, path, episodes=4):
-    """Save in the middle of an episode; the loaded learner goes on as the first one does."""
+def check_saving(agent, world, path, episodes=4, **given):
+    """Save in the middle of an episode; the loaded learner goes on as the first one does. Args: given: to `load`."""
     _play(agent, world, episodes)
     s = world.reset()
     action = agent.start(world.observe(s), world.info(s))
@@ -83,7 +83,7 @@ def check_saving(agent, world, path, episodes=4):
             raise AssertionError("the world's episodes are too short for this check")
         action = agent.step(paid(reward), world.observe(s), False, False, world.info(s))
     agent.save(path)
-    twin = ctd.load(path)
+    twin = ctd.load(path, **given)
     for _ in range(8):
         reward, s = np.random.default_rng(s).normal(size=world.rewards), (s + 1) % (world.states - 1)
         for each in (agent, twin):

@@ -1,4 +1,4 @@
-"""Planners, reward smoothing and model errors written down plainly: the raw transitions in lists, nothing counted."""
+"""Planners and model errors written down plainly: the raw transitions in lists, nothing counted."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ class Planned(Naive):
     Args:
       planner: ("dyna", steps, expected, greedy), ("sweeping", steps, threshold), ("certain",) or None.
       direct: whether the real step's own update is made.
-      smooth: "transition", "action" or None.
       misread: a function (visit number of (s, a), s, a, s2, episode) -> the state that models see, or None.
     """
 
-    def __init__(self, *args, planner=None, direct=True, smooth=None, misread=None, **settings):
+    def __init__(self, *args, planner=None, direct=True, misread=None, **settings):
         super().__init__(*args, **settings)
-        self.planner, self.direct, self.smooth, self.misread = planner, direct, smooth, misread
+        self.planner, self.direct, self.misread = planner, direct, misread
         self.story, self.tried, self.queue, self.visits, self.episode = {}, [], {}, {}, 0
         self.plan_draws = np.random.default_rng(np.random.SeedSequence(settings["seed"]).spawn(3)[2])
 
@@ -29,7 +28,7 @@ class Planned(Naive):
 
     def count(self, s, a, reward, s2, a2):
         n = self.visits[s, a] = self.visits.get((s, a), 0) + 1
-        self.came, self.seen = s2, s2 if self.misread is None else self.misread(n, s, a, s2, self.episode)
+        self.seen = s2 if self.misread is None else self.misread(n, s, a, s2, self.episode)
         if self.seen is not None:
             super().count(s, a, reward, self.seen, a2)
 
@@ -45,13 +44,9 @@ class Planned(Naive):
                 self.tried.append(here)
             self.story.setdefault(here, []).append((self.seen, np.array(reward), ended == 1))
         if self.direct:
-            super().learn(lambda_t, self.smoothed(here, reward), bootstrap, ended)
+            super().learn(lambda_t, reward, bootstrap, ended)
         if self.planner is not None:
             getattr(self, self.planner[0])(*self.planner[1:], here=here, ended=ended)
-
-    def smoothed(self, here, reward):
-        past = [r for s2, r, _ in self.story.get(here, ()) if self.smooth == "action" or s2 == self.came]
-        return np.mean(past, axis=0) if self.smooth and past else reward
 
     # ---- backups
 
@@ -106,18 +101,6 @@ class Planned(Naive):
                 line = [s2 for s2 in self.newest_first(row) for _ in range(targets.count(s2))]
                 only = line[int(self.plan_draws.random() * len(line))]
             target = self.backup(row, only, 0.0 if greedy else None)
-            self.values[row] += self.alpha * (target - self.values[row])
-
-    def replay(self, steps, capacity, here, ended):
-        self.past = [*getattr(self, "past", []), here]
-        for _ in range(steps):
-            last = self.past[-capacity:]  # a ring: the places of the old ones are taken by the newest
-            full = (len(self.past) - 1) % capacity + 1 if len(self.past) > capacity else 0
-            ring = last[len(last) - full :] + last[: len(last) - full]
-            row = ring[int(self.plan_draws.random() * len(ring))]
-            targets = [s2 for s2, *_ in self.story[row]]
-            line = [s2 for s2 in self.newest_first(row) for _ in range(targets.count(s2))]
-            target = self.backup(row, line[int(self.plan_draws.random() * len(line))])
             self.values[row] += self.alpha * (target - self.values[row])
 
     def sweeping(self, steps, threshold, here, ended):

@@ -11,7 +11,6 @@ import pytest
 import chunked_td as ctd
 from chunked_td.envs.dynamics import ChainAndSplit, KeyToDoor
 from chunked_td.envs.face import DynamicsEnv
-from chunked_td.learners.saving import _reward_source_in
 from chunked_td.simulation import simulate
 from helpers.naive import EXPECTED_SARSA, Naive, V
 from helpers.worlds import World, side_by_side
@@ -133,10 +132,6 @@ def test_a_saved_learner_goes_on_as_if_nothing_had_happened(tmp_path):
     np.testing.assert_array_equal(second.tables.values, whole.tables.values)
     for ours, theirs in zip(second.reward_parts, whole.reward_parts, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-
-
-def test_files_from_before_there_were_two_reward_sources():
-    assert _reward_source_in({"per_transition": False}) == ctd.SmoothedReward(per_transition=False)
 
 
 def test_bad_input():

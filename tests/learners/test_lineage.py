@@ -21,6 +21,7 @@ from helpers.naive import EXPECTED_SARSA, SARSA, Naive, V
 from helpers.naive_planning import Planned
 from helpers.random_tables import random_outcomes
 from helpers.worlds import World, side_by_side
+from studies.wrong_models.errors import PermutedModel
 
 CLASSES = {V: ctd.TDLambda, SARSA: ctd.SarsaLambda, EXPECTED_SARSA: ctd.ExpectedSarsaLambda}
 
@@ -214,13 +215,13 @@ def test_a_guard_notices_a_model_that_is_wrong(tmp_path):
     """A certain step, of which the model believes something else: after a few visits the errors are the row's own."""
     world = World(11, (9,), 3, masked=False)
     options = {"lambda_": 1.0, "epsilon": 0.4, "seed": 2, "reward_source": ctd.ExpectedError(1.0, guard=2.0)}
-    agent = ctd.ExpectedSarsaLambda(world, model=ctd.PermutedModel(1.0), **options)
-    twin = check_saving(agent, World(11, (9,), 3, masked=False), tmp_path / "a.ctd")
+    agent = ctd.ExpectedSarsaLambda(world, model=PermutedModel(1.0), **options)
+    twin = check_saving(agent, World(11, (9,), 3, masked=False), tmp_path / "a.ctd", model=PermutedModel(1.0))
     gap = agent._state.planning.reward_source.gap
     np.testing.assert_array_equal(gap, twin._state.planning.reward_source.gap)
     assert gap.any()
     noticed = []
-    for wrong in (None, ctd.PermutedModel(1.0)):
+    for wrong in (None, PermutedModel(1.0)):
         chain = ctd.ExpectedSarsaLambda(World(1, (5,), 1), model=wrong, **options)
         for _ in range(30):
             chain.start(0)

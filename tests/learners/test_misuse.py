@@ -351,9 +351,7 @@ def test_literal_is_true_or_false(cls):
         cls(literal="x")
 
 
-@pytest.mark.parametrize(
-    "cls", [ctd.ForwardLambda, ctd.ExpectedLambda, ctd.FactoredLambda, ctd.ValueLambda, ctd.JunctionLambda]
-)
+@pytest.mark.parametrize("cls", [ctd.ForwardLambda, ctd.ExpectedLambda, ctd.FactoredLambda, ctd.ValueLambda])
 def test_policy_noise_is_true_or_false(cls):
     with pytest.raises(TypeError, match="policy_noise must be True or False"):
         cls(policy_noise=0)

@@ -1,4 +1,4 @@
-"""Planners, smoothed rewards and model errors against plain definitions, exact solutions and the simulation.
+"""Planners and model errors against plain definitions, exact solutions and the simulation.
 
 Most combinations are played without compilation; compiled, every planner and the simulation are.
 """
@@ -19,12 +19,12 @@ from chunked_td.envs.dynamics import ChainAndSplit, KeyToDoor
 from chunked_td.envs.face import DynamicsEnv
 from chunked_td.learners.planning import PLANNERS
 from chunked_td.learners.planning.prioritised_sweeping import pop, push
-from chunked_td.models.errors import wrong_states
 from chunked_td.simulation import simulate
 from helpers.compilation import COMPILED, uncompiled
 from helpers.naive import EXPECTED_SARSA, SARSA, V
 from helpers.naive_planning import Planned
 from helpers.worlds import World, side_by_side
+from studies.wrong_models.errors import CorruptedModel, PermutedModel, StaleModel, wrong_states
 
 CLASSES = {V: ctd.ChunkedTD, SARSA: ctd.ChunkedSarsa, EXPECTED_SARSA: ctd.ChunkedExpectedSarsa}
 SETTINGS = {"gamma": 0.9, "alpha": 0.2, "epsilon": 0.3, "seed": 5}
@@ -32,9 +32,15 @@ SETTINGS = {"gamma": 0.9, "alpha": 0.2, "epsilon": 0.3, "seed": 5}
 
 def pair(world, bootstrap, source, plain_source, *, planner=None, plain=None, **more):
     """A learner and its plain definition."""
-    names = {"reward_source": more.pop("reward_source", None), "model": more.pop("model", None)}
     agent = CLASSES[bootstrap](
-        world, lambda_source=source, planner=planner, step_size=0.2, discount=0.9, epsilon=0.3, seed=5, **names
+        world,
+        lambda_source=source,
+        planner=planner,
+        step_size=0.2,
+        discount=0.9,
+        epsilon=0.3,
+        seed=5,
+        model=more.pop("model", None),
     )
     direct = planner is None or planner.direct
     return agent, Planned(world, bootstrap, plain_source, planner=plain, direct=direct, **SETTINGS, **more)
@@ -44,7 +50,6 @@ PAIRS = {
     "dyna": (ctd.Dyna(4), ("dyna", 4, False, False)),
     "dyna-expected": (ctd.Dyna(3, expected=True), ("dyna", 3, True, False)),
     "dyna-greedy": (ctd.Dyna(2, greedy=True), ("dyna", 2, False, True)),
-    "replay": (ctd.Replay(3, capacity=17), ("replay", 3, 17)),
     "sweeping": (ctd.PrioritisedSweeping(3, threshold=1e-3), ("sweeping", 3, 1e-3)),
     "sweeping-direct": (ctd.PrioritisedSweeping(2, threshold=1e-3, direct=True), ("sweeping", 2, 1e-3)),
     "certain": (ctd.CertaintyEquivalence(tolerance=1e-13), ("certain",)),
@@ -58,8 +63,6 @@ PAIRS = {
         uncompiled("dyna", V, 1),
         uncompiled("dyna-expected", SARSA, 2),
         ("dyna-greedy", EXPECTED_SARSA, 1),
-        ("replay", EXPECTED_SARSA, 1),
-        uncompiled("replay", V, 2),
         ("sweeping", EXPECTED_SARSA, 2),
         uncompiled("sweeping", V, 1),
         ("sweeping-direct", EXPECTED_SARSA, 1),
@@ -84,23 +87,6 @@ def test_chunked_traces_and_a_planner_on_the_same_table():
         world, SARSA, ctd.ForwardLambda(), ("forward",), planner=ctd.Dyna(3), plain=("dyna", 3, False, False)
     )
     side_by_side(agent, reference, world, 40, check_steps=True)
-
-
-@pytest.mark.uncompiled
-@pytest.mark.parametrize("per_transition", [True, False])
-def test_smoothed_rewards(per_transition):
-    world = World(6, (6,), actions=2, rewards=2, sudden=0.1)
-    smooth = "transition" if per_transition else "action"
-    for bootstrap in (EXPECTED_SARSA, V):
-        agent, reference = pair(
-            world,
-            bootstrap,
-            ctd.ForwardLambda(),
-            ("forward",),
-            reward_source=ctd.SmoothedReward(per_transition),
-            smooth=smooth,
-        )
-        side_by_side(agent, reference, world, 30)
 
 
 # ---- exact solutions of the empirical model
@@ -193,9 +179,9 @@ def test_the_queue_gives_the_largest_first():
 def misreading(error, world):
     """The error as a plain function, from its own fixed arrays."""
     form, A = error.compiled({"S": world.states, "A": world.actions}), world.actions
-    if isinstance(error, ctd.StaleModel):
+    if isinstance(error, StaleModel):
         return lambda n, s, a, s2, episode: s2 if episode <= error.until else None
-    if isinstance(error, ctd.PermutedModel):
+    if isinstance(error, PermutedModel):
         return lambda n, s, a, s2, episode: int(form.wrong[s2]) if form.permuted[s * A + a] else s2
 
     def corrupted(n, s, a, s2, episode):
@@ -206,7 +192,7 @@ def misreading(error, world):
     return corrupted
 
 
-ERRORS = [ctd.CorruptedModel(0.3, seed=2), ctd.PermutedModel(0.5), ctd.StaleModel(6)]
+ERRORS = [CorruptedModel(0.3, seed=2), PermutedModel(0.5), StaleModel(6)]
 
 
 PLAIN = {
@@ -250,7 +236,7 @@ def test_a_model_that_never_looks_leaves_the_learner_alone():
     env = gym.make("FrozenLake-v1")
     plain = ctd.ExpectedSarsaLambda(env, lambda_=0.0)
     for planner in (ctd.Dyna(), ctd.PrioritisedSweeping(direct=True), ctd.CertaintyEquivalence(direct=True)):
-        agent = ctd.ExpectedSarsaLambda(env, lambda_=0.0, planner=planner, model=ctd.StaleModel(0))
+        agent = ctd.ExpectedSarsaLambda(env, lambda_=0.0, planner=planner, model=StaleModel(0))
         for learner in (plain, agent):
             learner.learn(gym.make("FrozenLake-v1", is_slippery=False), 20)
         np.testing.assert_array_equal(agent.tables.values, plain.tables.values)
@@ -264,7 +250,7 @@ def test_wrong_states_are_all_others_and_one_to_one():
     some = wrong_states(50, 1, (3, 4, 5))
     assert sorted(some[[3, 4, 5]]) == [3, 4, 5]
     assert np.flatnonzero(some != np.arange(50)).tolist() == [3, 4, 5]
-    assert ctd.PermutedModel(0.25).compiled({"S": 1000, "A": 4}).permuted.mean() == pytest.approx(0.25, abs=0.03)
+    assert PermutedModel(0.25).compiled({"S": 1000, "A": 4}).permuted.mean() == pytest.approx(0.25, abs=0.03)
 
 
 # ---- the simulation
@@ -272,15 +258,15 @@ def test_wrong_states_are_all_others_and_one_to_one():
 SMALL = ChainAndSplit.make(horizon=4, actions=3, width=3)
 RUNS = {
     "dyna": ("expected_sarsa", SMALL, {"planner": ctd.Dyna(3), "lambda_source": 0.0, "view": "traces"}),
-    "offline": ("sarsa", SMALL, {"planner": ctd.Dyna(2), "view": "offline", "model": ctd.CorruptedModel(0.2)}),
+    "offline": ("sarsa", SMALL, {"planner": ctd.Dyna(2), "view": "offline", "model": CorruptedModel(0.2)}),
     "sweeping": ("expected_sarsa", KeyToDoor.make(horizon=5, distractors=2), {"planner": ctd.PrioritisedSweeping()}),
-    "certain": ("td", SMALL, {"planner": ctd.CertaintyEquivalence(), "model": ctd.PermutedModel(0.5)}),
-    "smoothed": ("sarsa", SMALL, {"reward_source": ctd.SmoothedReward(), "model": ctd.StaleModel(9)}),
+    "certain": ("td", SMALL, {"planner": ctd.CertaintyEquivalence(), "model": PermutedModel(0.5)}),
+    "expected": ("sarsa", SMALL, {"reward_source": ctd.ExpectedError(), "model": StaleModel(9)}),
 }
 LEARNERS = {"td": ctd.ChunkedTD, "sarsa": ctd.ChunkedSarsa, "expected_sarsa": ctd.ChunkedExpectedSarsa}
 
 
-@pytest.mark.parametrize("name", ["dyna", *map(uncompiled, ("offline", "sweeping", "certain", "smoothed"))])
+@pytest.mark.parametrize("name", ["dyna", *map(uncompiled, ("offline", "sweeping", "certain", "expected"))])
 def test_the_simulation_gives_the_values_of_the_agent(name):
     learner, dynamics, more = RUNS[name]
     more = {"view": "traces", "lambda_source": None} | more
@@ -299,9 +285,9 @@ def test_the_simulation_gives_the_values_of_the_agent(name):
 @pytest.mark.parametrize(
     ("cls", "more"),
     [
-        (ctd.DynaQ, {"model": ctd.CorruptedModel(0.2, states=(1, 2, 3))}),
+        (ctd.DynaQ, {"model": CorruptedModel(0.2, states=(1, 2, 3))}),
         (ctd.PrioritisedSweepingQ, {"planner": ctd.PrioritisedSweeping(1, threshold=1e-6)}),
-        (ctd.CertaintyEquivalentQ, {"reward_source": ctd.SmoothedReward(), "model": ctd.StaleModel(30)}),
+        (ctd.CertaintyEquivalentQ, {"reward_source": ctd.ExpectedError(), "model": StaleModel(30)}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -313,7 +299,7 @@ def test_a_saved_planner_goes_on_as_if_nothing_had_happened(cls, more, tmp_path)
     env = gym.make("FrozenLake-v1", reward_schedule=[1, -1, -0.1])
     first.learn(env, 20)
     first.save(tmp_path / "agent.ctd")
-    second = ctd.load(tmp_path / "agent.ctd")
+    second = ctd.load(tmp_path / "agent.ctd", model=first.model)
     assert (second.planner, second.model, second.reward_source) == (first.planner, first.model, first.reward_source)
     second.learn(gym.make("FrozenLake-v1", reward_schedule=[1, -1, -0.1]), 20)
     np.testing.assert_array_equal(second.tables.values, whole.tables.values)
@@ -384,16 +370,16 @@ def test_bad_input():
         ctd.Dyna(0)
     with pytest.raises(ValueError, match=r"threshold must be a finite number from 0, got -1"):
         ctd.PrioritisedSweeping(threshold=-1)
-    with pytest.raises(ValueError, match=r"reward_source must be None or one of SmoothedReward\(…\), .*, got 1\.0"):
+    with pytest.raises(ValueError, match=r"reward_source must be None or one of ExpectedError\(…\), .*, got 1\.0"):
         ctd.DynaQ(env, reward_source=1.0)
     with pytest.raises(ValueError, match=r"fraction must be a probability in \[0, 1\], got 2"):
-        ctd.CorruptedModel(2)
+        CorruptedModel(2)
     with pytest.raises(ValueError, match=r"states must be two or more different state ids, got \(1, 1\)"):
-        ctd.PermutedModel(0.5, states=(1, 1))
+        PermutedModel(0.5, states=(1, 1))
     with pytest.raises(ValueError, match=r"states must be ids in 0\.\.15, got \(1, 99\)"):
-        ctd.DynaQ(env, model=ctd.PermutedModel(0.5, states=(1, 99)))
+        ctd.DynaQ(env, model=PermutedModel(0.5, states=(1, 99)))
     with pytest.raises(ValueError, match=r"needs a known number of states"):
-        ctd.DynaQ(Growing(), model=ctd.PermutedModel(0.5))
+        ctd.DynaQ(Growing(), model=PermutedModel(0.5))
     with pytest.raises(ValueError, match=r"goes with percept 'state'"):
-        ctd.ChunkedSarsa(env, model=ctd.StaleModel(1), percept="reward-state")
-    assert {"Dyna", "PrioritisedSweeping", "CertaintyEquivalence", "Replay"} == set(PLANNERS)
+        ctd.ChunkedSarsa(env, model=StaleModel(1), percept="reward-state")
+    assert {"Dyna", "PrioritisedSweeping", "CertaintyEquivalence"} == set(PLANNERS)

@@ -19,11 +19,11 @@ CLASSES = {V: ctd.TDLambda, SARSA: ctd.SarsaLambda, EXPECTED_SARSA: ctd.Expected
 
 
 class Remembering(Naive):
-    """Keeps every return and every TD error in lists; each λ is computed from them anew."""
+    """Keeps every return in lists; each λ is computed from them anew."""
 
     def __init__(self, *args, rule, **settings):
         super().__init__(*args, **settings)
-        self.rule, self.returns, self.errors = rule, defaultdict(list), defaultdict(list)
+        self.rule, self.returns = rule, defaultdict(list)
 
     def key(self, s, a):
         return (s, a) if self.bootstrap == SARSA else s
@@ -43,9 +43,7 @@ class Remembering(Naive):
 
     def learn(self, lambda_t, reward, bootstrap, ended):
         place = self.key(self.s, self.a)
-        error = (reward + self.gamma * bootstrap - self.values[self.place]).sum()
         super().learn(lambda_t, reward, bootstrap, ended)
-        self.errors[place].append(error)
         self.episode.append((place, reward.sum()))
         if ended:
             g = bootstrap.sum()
@@ -85,23 +83,12 @@ def adaptive(c):
     return rule
 
 
-def signal(least):
-    def rule(self, key, value):
-        if not self.errors[key]:
-            return 1.0
-        mean, variance = weighted(self.errors[key], least)
-        return mean**2 / (mean**2 + variance) if mean or variance else 1.0
-
-    return rule
-
-
 META = ctd.MetaGradientLambda(per_state=True)
 RULES = {
     "greedy": (ctd.GreedyLambda(), greedy(0.0)),
     "greedy, forgetting": (ctd.GreedyLambda(0.3), greedy(0.3)),
     "adaptive": (ctd.AdaptiveLambda(), adaptive(2.0)),
     "adaptive, narrow": (ctd.AdaptiveLambda(0.5), adaptive(0.5)),
-    "signal": (ctd.SignalLambda(), signal(0.1)),
 }
 
 
@@ -230,7 +217,6 @@ def test_meta_gradient_raises_lambda_in_a_corridor_and_lowers_it_in_noise(noise,
         (ctd.ExpectedSarsaLambda, "expected_sarsa", ctd.GreedyLambda(), "traces"),
         (ctd.SarsaLambda, "sarsa", ctd.AdaptiveLambda(1.0), "traces"),
         (ctd.TDLambda, "td", ctd.GreedyLambda(0.1), "offline"),
-        (ctd.SarsaLambda, "sarsa", ctd.SignalLambda(), "traces"),
         (ctd.SarsaLambda, "sarsa", ctd.MetaGradientLambda(), "traces"),
     ],
 )
@@ -240,7 +226,7 @@ def test_both_faces(cls, learner, source, view):
 
 
 @pytest.mark.uncompiled
-@pytest.mark.parametrize("source", [ctd.GreedyLambda(0.2), ctd.AdaptiveLambda(), ctd.SignalLambda(), META])
+@pytest.mark.parametrize("source", [ctd.GreedyLambda(0.2), ctd.AdaptiveLambda(), META])
 def test_saved_in_the_middle_of_an_episode(source, tmp_path):
     world = World(11, (9,), 3, 2, masked=False)
     agent = ctd.ExpectedSarsaLambda(World(11, (9,), 3, 2, masked=False), lambda_source=source, epsilon=0.4, seed=2)
@@ -270,21 +256,6 @@ def test_long_episodes_find_room():
     assert agent._state.source.mean[3, 0] == pytest.approx(np.mean(np.arange(1, 1001, 4)))
 
 
-@pytest.mark.uncompiled
-def test_signal_passes_news_and_stops_noise():
-    """The meaning of λ(x): errors of one sign give 1, errors of mean zero give nearly 0."""
-    agent = ctd.TDLambda(World(3), lambda_source=ctd.SignalLambda(0.01), step_size=1e-9, discount=1.0)
-    rng = np.random.default_rng(0)
-    for _ in range(300):
-        agent.start(0)
-        agent.step(2.0, 1, False)
-        agent.step(float(rng.normal()), 4, True)
-    source = agent._state.source
-    share = source.mean[:2, 0] ** 2 / (source.mean[:2, 0] ** 2 + source.variance[:2, 0])
-    assert share[0] > 0.999
-    assert share[1] < 0.05
-
-
 @pytest.mark.parametrize(
     ("make", "match"),
     [
@@ -292,7 +263,6 @@ def test_signal_passes_news_and_stops_noise():
         (lambda: ctd.AdaptiveLambda(-1.0), "standard_errors must be a finite number from 0, got -1.0"),
         (lambda: ctd.MetaGradientLambda(1.0), "initial must be between 0 and 1, both excluded, got 1.0"),
         (lambda: ctd.MetaGradientLambda(meta_step_size=0.0), "meta_step_size must be a positive finite number"),
-        (lambda: ctd.SignalLambda(float("nan")), "least_weight must be a number in"),
     ],
 )
 def test_bad_settings(make, match):

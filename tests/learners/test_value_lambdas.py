@@ -1,4 +1,4 @@
-"""The value kernel and the junctions: against plain definitions, on both faces, saved."""
+"""The value kernel: against plain definitions, on both faces, saved."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ MASKED = ctd.TransitionTable.from_outcomes(
     horizon=9,
     n_actions=3,
 )
-SOURCES = {"value": ctd.ValueLambda, "junction": ctd.JunctionLambda}
 
 
 class Comparing(Naive):
@@ -37,11 +36,6 @@ class Comparing(Naive):
     def __init__(self, *args, width, **others):
         super().__init__(*args, **others)
         self.width, self.square, self.errors = width, 0.0, 0
-        self.left, self.visited = set(), {}
-
-    def start(self, s, legal):
-        self.left = set()
-        return super().start(s, legal)
 
     def value(self, s):
         if self.bootstrap == V:
@@ -73,15 +67,7 @@ class Comparing(Naive):
         return min(total, 1.0)
 
     def lambda_now(self, s, a, reward, s2, a2):
-        self.visited[s] = self.visited.get(s, 0) + 1
-        λ = self.kernel(s, a)
-        if self.source[0] == "junction":
-            if self.previous is not None:
-                λ *= min(1.0, self.visited[self.previous[0]] / self.visited[s])
-            if s in self.left:
-                λ = 0.0
-        self.left.add(s)
-        return np.full(self.world.rewards, λ)
+        return np.full(self.world.rewards, self.kernel(s, a))
 
     def learn(self, lambda_t, reward, bootstrap, ended):
         error = (reward + self.gamma * bootstrap - self.values[self.place]).sum()
@@ -95,18 +81,17 @@ class Comparing(Naive):
 @given(
     st.integers(0, 10**6),
     st.sampled_from(list(CLASSES)),
-    st.sampled_from(list(SOURCES)),
     st.sampled_from([0.01, 0.5, 3.0]),
     st.booleans(),
     st.booleans(),
 )
-def test_against_the_definition(seed, bootstrap, name, width, masked, policy_noise):
+def test_against_the_definition(seed, bootstrap, width, masked, policy_noise):
     world = World(seed, (6,), 3, 2, acyclic=False, masked=masked, sudden=0.1)
     common = {"epsilon": 0.4, "seed": seed % 50}
-    source = SOURCES[name](width, policy_noise=policy_noise)
+    source = ctd.ValueLambda(width, policy_noise=policy_noise)
     agent = CLASSES[bootstrap](world, lambda_source=source, discount=0.9, step_size=0.3, **common)
     common |= {"width": width, "policy_noise": policy_noise}
-    reference = Comparing(world, bootstrap, (name,), gamma=0.9, alpha=0.3, **common)
+    reference = Comparing(world, bootstrap, ("value",), gamma=0.9, alpha=0.3, **common)
     side_by_side(agent, reference, world, episodes=6, check_steps=True)
 
 
@@ -116,18 +101,18 @@ class ComparingTruth(TrueModel, Comparing):
 
 @pytest.mark.uncompiled
 @settings(max_examples=30)
-@given(st.integers(0, 10**6), st.sampled_from(list(CLASSES)), st.sampled_from(list(SOURCES)), st.booleans())
-def test_with_the_true_model_against_the_definition(seed, bootstrap, name, policy_noise):
+@given(st.integers(0, 10**6), st.sampled_from(list(CLASSES)), st.booleans())
+def test_with_the_true_model_against_the_definition(seed, bootstrap, policy_noise):
     world = World(seed, (6,), 3, 2, acyclic=False, masked=False, sudden=0.1)
     table = {
         s: {a: [(p, t, 0.0, False) for p, t, _ in world.table[s, a]] for a in range(world.actions)}
         for s in range(world.states)
     }
     common = {"epsilon": 0.4, "seed": seed % 50}
-    source, model = SOURCES[name](0.5, policy_noise=policy_noise), ctd.TableModel(table, world.actions)
+    source, model = ctd.ValueLambda(0.5, policy_noise=policy_noise), ctd.TableModel(table, world.actions)
     agent = CLASSES[bootstrap](world, lambda_source=source, model=model, discount=0.9, step_size=0.3, **common)
     common |= {"width": 0.5, "policy_noise": policy_noise}
-    reference = ComparingTruth(world, bootstrap, (name,), gamma=0.9, alpha=0.3, **common)
+    reference = ComparingTruth(world, bootstrap, ("value",), gamma=0.9, alpha=0.3, **common)
     side_by_side(agent, reference, world, episodes=4, check_steps=True)
 
 
@@ -135,8 +120,8 @@ def test_with_the_true_model_against_the_definition(seed, bootstrap, name, polic
     ("cls", "learner", "dynamics", "source"),
     [
         (ctd.ChunkedExpectedSarsa, "expected_sarsa", SCALAR, ctd.ValueLambda()),
-        uncompiled(ctd.ChunkedTD, "td", SCALAR, ctd.JunctionLambda()),
-        uncompiled(ctd.ChunkedSarsa, "sarsa", MASKED, ctd.JunctionLambda(policy_noise=False)),
+        uncompiled(ctd.ChunkedTD, "td", SCALAR, ctd.ValueLambda()),
+        uncompiled(ctd.ChunkedSarsa, "sarsa", MASKED, ctd.ValueLambda(policy_noise=False)),
     ],
     ids=str,
 )
@@ -152,24 +137,8 @@ def test_the_true_model_gives_the_same_in_agents_and_in_the_simulation(cls, lear
     np.testing.assert_allclose(runs.values[0], agent.tables.values[: runs.values.shape[1]], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.uncompiled
-def test_an_abandoned_episode_is_not_taken_for_the_next_one():
-    """Junctions forget where an episode has been when it is given up, too."""
-    agent = ctd.ChunkedTD(World(3, (6,), 1, 1), lambda_source=ctd.JunctionLambda(), seed=0)
-    agent.start(0)
-    agent.step(0.0, 1, False)
-    agent.step(0.0, 2, False)
-    agent.start(0)
-    agent.step(0.0, 1, False)
-    agent.step(0.0, 2, False)
-    assert agent.memory.lambda_t[0] > 0.0
-    agent.step(0.0, 1, False)
-    agent.step(0.0, 2, False)
-    assert agent.memory.lambda_t[0] == 0.0
-
-
-@pytest.mark.parametrize("source", [ctd.ValueLambda(0.3), ctd.JunctionLambda()], ids=str)
-def test_agent_and_simulation_give_the_same_bits_and_saving_loses_nothing(source, tmp_path):
+def test_agent_and_simulation_give_the_same_bits_and_saving_loses_nothing(tmp_path):
+    source = ctd.ValueLambda(0.3)
     check_both_faces(ctd.ChunkedExpectedSarsa, "expected_sarsa", source=source)
     world = World(11, (9,), 3, 2, masked=False)
     check_saving(ctd.ChunkedExpectedSarsa(world, lambda_source=source, epsilon=0.4, seed=2), world, tmp_path / "a.ctd")
@@ -209,25 +178,20 @@ def test_noise_that_changes_no_value_cuts_no_credit():
         return [(1.0, "end", 1.0, True)]
 
     table = ctd.TransitionTable.from_outcomes(outcomes, starts=["start"], n_actions=1)
-    runs = {
-        name: ctd.simulation.simulate(
-            table,
-            learner="td",
-            lambda_source=source,
-            step_sizes=0.5,
-            seeds=0,
-            episodes=400,
-            view="traces",
-            keep_values=True,
-        )
-        for name, source in (("value", ctd.ValueLambda()), ("junction", ctd.JunctionLambda()))
-    }
-    for run in runs.values():
-        np.testing.assert_allclose(run.values[0, :3, 0], 1.0, atol=1e-9)
+    run = simulate(
+        table,
+        learner="td",
+        lambda_source=ctd.ValueLambda(),
+        step_sizes=0.5,
+        seeds=0,
+        episodes=400,
+        view="traces",
+        keep_values=True,
+    )
+    np.testing.assert_allclose(run.values[0, :3, 0], 1.0, atol=1e-9)
 
 
-@pytest.mark.parametrize("cls", SOURCES.values())
 @pytest.mark.parametrize("width", [0.0, -1.0, float("nan"), "wide"])
-def test_width_is_checked(cls, width):
+def test_width_is_checked(width):
     with pytest.raises(ValueError, match="width"):
-        cls(width)
+        ctd.ValueLambda(width)

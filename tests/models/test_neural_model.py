@@ -106,7 +106,6 @@ def test_long_distributions_keep_the_most_probable():
         ("ChunkedExpectedSarsa", {"lambda_source": ctd.ExpectedLambda()}),
         uncompiled("ChunkedTD", {"lambda_source": ctd.ExpectedLambda(policy_noise=False)}),
         uncompiled("ChunkedExpectedSarsa", {"lambda_source": ctd.ValueLambda()}),
-        uncompiled("ChunkedTD", {"lambda_source": ctd.JunctionLambda()}),
         ("FactoredChunkedExpectedSarsa", {}),
         uncompiled("NStepChunkedTD", {}),
         uncompiled("NStepChunkedSarsa", {}),

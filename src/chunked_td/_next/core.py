@@ -53,7 +53,7 @@ from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.features.linear import arrive, value_of
 from chunked_td.lambdas.episode import add_transition
 from chunked_td.lambdas.step import Transition, bootstrap_value, make_step
-from chunked_td.learners.planning.base import count_transition, expect_error, learns_directly, plan, reward_read
+from chunked_td.learners.planning.base import count_transition, expect_error, learns_directly, plan
 from chunked_td.learners.state import NO_LAMBDA, NO_NUMBER, SLACK
 from chunked_td.policies import GIVEN, GREEDY, count_action, count_reward, draw, only_legal, uniform_legal, write_policy
 from chunked_td.seeding import uniform
@@ -273,7 +273,7 @@ def write_td_error(m, step, row, terminated):
             s, a = step.next_state, step.next_action
             ahead = bootstrap_value(rule.bootstrap, rule.n_actions, values, s, a, memory.next_policy, i)
         now = value_of(m.trace, m, step, row, i)
-        memory.delta_t[i] = reward_read(m.planning, step, row, i) + rule.discount * ahead - now
+        memory.delta_t[i] = step.reward[i] + rule.discount * ahead - now
     expect_error(m.planning, m, row, step.epsilon)
 
 

@@ -109,14 +109,13 @@ _ROLES = {
     **dict.fromkeys(("observe", "chance", "came_from", "visits", "overlap", "following", "target", "weight"), "model"),
     **dict.fromkeys(("knows", "mixture", "expected_mixture", "expected_choice", "unlisted_squares"), "model"),
     **dict.fromkeys(("truth", "leave"), "model"),
-    **dict.fromkeys(("lambda_t", "after_step", "after_episode", "write_surprise", "mature", "guess_at"), "source"),
-    **dict.fromkeys(("expect_surprise", "inner_lambda_t", "recall"), "source"),
+    **dict.fromkeys(("lambda_t", "after_step", "after_episode"), "source"),
     **dict.fromkeys(("update", "end", "arrive", "value_of"), "view"),
     **dict.fromkeys(("probabilities", "count_action", "count_reward"), "exploration"),
     **dict.fromkeys(("reset", "step", "legal", "time_limit", "only_action", "miss", "probability"), "dynamics"),
-    **dict.fromkeys(("read", "expect"), "reward_source"),
     **dict.fromkeys(("misread", "seen_state"), "error"),
-    **{"plan": "planner", "divide": "division", "write": "features", "take": "rng", "answers_at": "reader"},
+    **{"expect": "reward_source", "plan": "planner", "divide": "division", "write": "features", "take": "rng"},
+    "answers_at": "reader",
 }
 """Roles of the names that the present parts leave open."""
 

@@ -7,7 +7,6 @@
 | cells | the same, where states are cells of observations: chance, or the cell is too coarse to tell |
 | first visit | the action was new here, and the prior or the formula does not take it for certain |
 | junction | several ways lead into the state |
-| return | the episode had left the state before |
 
 A source is asked only about what it reads (`LambdaSource.needs_with`). Outcomes and predecessors come from counts:
 of other models nothing is said.
@@ -26,8 +25,6 @@ from chunked_td.lambdas.base import Needs
 from chunked_td.lambdas.expected import ExpectedLambda
 from chunked_td.lambdas.factored import FactoredLambda
 from chunked_td.lambdas.forward import ForwardLambda
-from chunked_td.lambdas.junction import JunctionLambda
-from chunked_td.lambdas.maturity import Mature
 from chunked_td.lambdas.value import ValueLambda
 from chunked_td.lambdas.watkins import WatkinsLambda
 from chunked_td.learners.learner import Learner
@@ -45,7 +42,6 @@ AT = {
     "cells": "cells that lead to several others",
     "first visit": "first visits",
     "junction": "junctions",
-    "return": "returns to a state",
     "coin": "coins of sampled chunks",
 }
 """Causes, and where they cut credit, in words."""
@@ -53,7 +49,7 @@ AT = {
 
 def certain_lambda(agent: Learner) -> float:
     """The λ from which a step of this learner counts as certain: its policy's ε lowers what is possible."""
-    source, A = _inner(agent), agent.n_actions
+    source, A = agent.lambda_source, agent.n_actions
     if agent.bootstrap == STATE or agent.exploration is not None or not getattr(source, "policy_noise", False):
         return CERTAIN
     other = float(agent._rates[0]) / A
@@ -63,17 +59,12 @@ def certain_lambda(agent: Learner) -> float:
     return CERTAIN * (most if isinstance(source, ForwardLambda | FactoredLambda) else 1.0)
 
 
-def _inner(agent: Learner) -> Any:
-    source = agent.lambda_source
-    return source.source if isinstance(source, Mature) else source
-
-
 class StepFacts:
     """What has to be noted before a transition is learned from; `causes` says the rest after it."""
 
     def __init__(self, agent: Learner, left: list[int]):
         self.agent, self.state, self.action = agent, agent.state, agent.action
-        self.previous, self.returned = (left[-1] if left else -1), agent.state in left
+        self.previous = left[-1] if left else -1
         self.policy = agent.memory.next_policy.copy()
         self.pair, model = self.state * agent.n_actions + self.action, agent._state.model
         self.forward = isinstance(model, ForwardCounts | PartCounts)
@@ -82,11 +73,9 @@ class StepFacts:
 
     def causes(self, i: int, ended: bool) -> tuple[str, ...]:
         """Every cause of a small λ of reward component i, most telling first; () where none is known."""
-        source = _inner(self.agent)
+        source = self.agent.lambda_source
         needs = source.needs_with(self.agent.bootstrap)
-        if source.follows_episode and self.returned:
-            return ("return: the episode had left this state before",)
-        found = self._exploration(source, needs, ended), self._chance(source, needs, i), self._junction(source, needs)
+        found = self._exploration(source, needs, ended), self._chance(source, needs, i), self._junction(needs)
         return tuple(text for text in found if text)
 
     def _exploration(self, source: Any, needs: Needs, ended: bool) -> str:
@@ -148,17 +137,11 @@ class StepFacts:
             return values[states]
         return values.reshape(-1, self.agent.n_actions)[states].max(axis=1)
 
-    def _junction(self, source: Any, needs: Needs) -> str:
+    def _junction(self, needs: Needs) -> str:
         agent, counts = self.agent, self.agent.counts
         backward = isinstance(agent._state.model, BackwardCounts) and Needs.PREDECESSORS in needs
-        if self.previous < 0 or counts is None or not (backward or isinstance(source, JunctionLambda)):
+        if self.previous < 0 or counts is None or not backward:
             return ""
         seen = counts.pairs[: int(counts.size[0])]
-        if backward:
-            ways = np.count_nonzero(seen[:, ORIGIN] == (self.pair if agent.bootstrap == SARSA else self.state))
-        else:
-            ways = np.unique(seen[seen[:, TARGET] == self.state, ORIGIN] // agent.n_actions).size
-            visited = agent._state.source.visited
-            if visited[self.previous] >= CERTAIN * visited[self.state]:
-                return ""
+        ways = np.count_nonzero(seen[:, ORIGIN] == (self.pair if agent.bootstrap == SARSA else self.state))
         return f"junction: {ways} ways lead into this state" if ways > 1 else ""

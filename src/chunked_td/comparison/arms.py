@@ -35,7 +35,6 @@ WITH_ERRORS = ("0.9+expected-error", "lineage+expected-error")
 BY_DEFAULT = (*(id for id in SOURCES if lambdas.SOURCES[id].by_default), *WITH_ERRORS, DYNA)
 """Rules that are compared by default, besides the fixed λs."""
 WITH_FEATURES = tuple(id for id in BY_DEFAULT if id in SOURCES)
-WITH_FEATURES += tuple(id for id, cls in lambdas.FEATURE_SOURCES.items() if cls.by_default)
 """The same if values are linear in features: those that need no table."""
 
 
@@ -149,9 +148,9 @@ def _known(text: str) -> str:
     source, known = split_rule(text)[0], current_id(split_rule(text)[0])
     if text == DYNA or "+" in text or text in PARTS or ".py" in text or source.replace(".", "", 1).isdigit():
         return text
-    if known in SOURCES or known in lambdas.FEATURE_SOURCES:
+    if known in SOURCES:
         return known
-    choices = (*SOURCES, *lambdas.FEATURE_SOURCES, DYNA, *PARTS)
+    choices = (*SOURCES, DYNA, *PARTS)
     raise ValueError(
         f"sources must be among {', '.join(choices)}, a rule such as 0.9+expected-error, or Python files (mine.py or "
         f"mine.py:MyLambda), got {text!r}{did_you_mean(text, choices)}"

@@ -21,10 +21,9 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._numba import code, dispatch, kernel, zeros
-from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
+from chunked_td._numba import dispatch, kernel, zeros
 from chunked_td.features.maps import Features, write_features
-from chunked_td.traces import Trace, clear, decay, live_slot, mature
+from chunked_td.traces import Trace, clear, decay, live_slot
 
 NOW, NEXT = 0, 1
 """x_t and x_{t+1}."""
@@ -40,13 +39,11 @@ class LinearTrace(NamedTuple):
     weights: Annotated[np.ndarray, "float64[weights, d]"]
     old: Annotated[np.ndarray, "float64[d]"]  # of true online: Q(x_t, a_t) before update t − 1
     shown: Annotated[np.ndarray, "float64[numbers]"]  # x_{t+1}, as the features take it
-    here: Annotated[np.ndarray, "float64[numbers]"]  # x_t
     which: Annotated[np.ndarray, "int64[2, active]"]  # the features that are not zero, and their values
     value: Annotated[np.ndarray, "float64[2, active]"]
     found: Annotated[np.ndarray, "int64[2]"]  # how many features are not zero
     begun: Annotated[np.ndarray, "int64[1]"]  # 1 once the features of x_t are there
     rates: np.ndarray  # float64[weights]
-    resolution: np.ndarray  # float64[numbers]
     map: Any  # the compiled form of `Features`
     width: int  # rows per feature: A, or 1 for state values
     true_online: bool
@@ -68,16 +65,10 @@ class LinearTrace(NamedTuple):
             entries=Trace.empty(rows, components, rows),
             weights=np.repeat(start[:, None], components, axis=1),
             rates=np.repeat(features.rates, width),
-            resolution=features.resolution,
             map=features.compiled(),
             width=width,
             true_online=view == "true_online",
         )
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Dimensions of arrays that λ sources may have besides those of tables."""
-        return {"weights": self.weights.shape[0], "numbers": self.shown.size, "active": self.which.shape[1]}
 
     def clear(self) -> None:
         """Forget the episode, for the end of one that Python plays."""
@@ -101,8 +92,6 @@ class LinearTrace(NamedTuple):
         trace.found[place] = write_features(trace.map, trace.shown, trace.which[place], trace.value[place])
         if place == NOW:
             trace.begun[0] = 1
-            for j in range(trace.here.size):
-                trace.here[j] = trace.shown[j]
         for a in range(trace.width):
             for i in range(trace.weights.shape[1]):
                 agent.tables.values[state * trace.width + a, i] = dot(trace.weights, trace, place, a, i)
@@ -126,7 +115,6 @@ class LinearTrace(NamedTuple):
                 for i in range(memory.delta_t.size):
                     before = 0.0 if agent.rule.replacing else entries.weight[slot, i]
                     entries.weight[slot, i] = before + trace.value[NOW, k]
-            mature(agent.source, trace, step_size)
             for k in range(entries.count[0]):
                 row = entries.rows[k]
                 for i in range(memory.delta_t.size):
@@ -161,36 +149,6 @@ def dot(table, trace, place, a, i):
 
 
 @kernel
-def linear_bootstrap(table, agent, place, action, policy, i):
-    """What `table` has where the weights have B(x), as `lambdas.step.bootstrap_from` has it for tables."""
-    trace, kind = agent.trace, code(agent.rule.bootstrap)
-    if kind == STATE:
-        return dot(table, trace, place, 0, i)
-    if kind == SARSA and action >= 0:
-        return dot(table, trace, place, action, i)
-    best, most, total = -1, 0.0, 0.0
-    for a in range(trace.width):
-        if policy[a] > 0.0:
-            if kind == Q_LEARNING:
-                value = 0.0
-                for j in range(trace.weights.shape[1]):
-                    value += dot(trace.weights, trace, place, a, j)
-                if best < 0 or value > most:
-                    best, most = a, value
-            else:
-                total += policy[a] * dot(table, trace, place, a, i)
-    return dot(table, trace, place, best, i) if kind == Q_LEARNING and best >= 0 else total
-
-
-@kernel
-def learn_linear(table, trace, a, i, change):
-    """table(f, a) ← table(f, a) + r_f φ_f(x_t) change: move a linear function at x_t."""
-    for k in range(trace.found[NOW]):
-        row = trace.which[NOW, k] * trace.width + a
-        table[row, i] += trace.rates[row] * trace.value[NOW, k] * change
-
-
-@kernel
 def _update_online(trace, agent, step, step_size):
     """True online; the traces have been decayed."""
     entries, memory, width, a = trace.entries, agent.memory, trace.width, column(trace, step.action)
@@ -222,8 +180,6 @@ def _move_on(trace):
     for k in range(trace.found[NEXT]):
         trace.which[NOW, k] = trace.which[NEXT, k]
         trace.value[NOW, k] = trace.value[NEXT, k]
-    for j in range(trace.here.size):
-        trace.here[j] = trace.shown[j]
 
 
 @kernel

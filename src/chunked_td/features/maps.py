@@ -1,12 +1,10 @@
-"""From an observation to features: tile coding, the Fourier basis, and functions of the user's.
+"""From an observation to features: tile coding, and functions of the user's.
 
-Sutton and Barto (2018), "Reinforcement Learning", §9.5; Konidaris, Osentoski and Thomas (2011), "Value function
-approximation in reinforcement learning using the Fourier basis".
+Sutton and Barto (2018), "Reinforcement Learning", §9.5.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +34,6 @@ class Features(Indexer):
       rates: float64[count], the step size of every weight as a share of α. They are chosen such that α = 1 moves the
         value of an observation all the way to its target, at most.
       binary: whether features are 0 or 1 and few are active.
-      resolution: float64[numbers], the differences between two observations that count as one step of the grid.
     """
 
     kind: str
@@ -45,7 +42,6 @@ class Features(Indexer):
     active: int
     numbers: int
     rates: np.ndarray
-    resolution: np.ndarray
     has_codes = True
     binary = False
 
@@ -238,73 +234,6 @@ class TileCoding(_Grid):
         return np.full(self.count, value / self.tilings)
 
 
-class FourierMap(NamedTuple):
-    """The Fourier basis, for kernels."""
-
-    low: Annotated[np.ndarray, "float64[n]"]
-    scale: Annotated[np.ndarray, "float64[n]"]
-    frequency: Annotated[np.ndarray, "float64[features, n]"]
-
-    @kernel
-    def write(basis, shown, index, value):
-        """φ_f = cos(π c_f · s), with s the observation scaled to [0, 1]."""
-        for f in range(basis.frequency.shape[0]):
-            angle = 0.0
-            for j in range(shown.size):
-                angle += basis.frequency[f, j] * min(max((shown[j] - basis.low[j]) * basis.scale[j], 0.0), 1.0)
-            index[f] = f
-            value[f] = math.cos(math.pi * angle)
-        return basis.frequency.shape[0]
-
-
-class FourierBasis(_Grid):
-    """The Fourier basis: smooth features that all are active.
-
-        φ_c(x) = cos(π c · s),   s = (x − low)/(high − low),   c in {0..order}ⁿ
-
-    Weight c learns with α/‖c‖ (α for c = 0), divided by the sum of these over all c.
-
-    Args:
-      space: a Box, or an environment that shows one. None if `low` and `high` say everything.
-      order: the highest frequency per dimension; there are (order + 1)ⁿ features.
-      low, high: bounds of each dimension, or one for all, where the space has none; see `Discretise`.
-      bins: cells per dimension of the codes that models count.
-      codes: other codes than these cells, such as a `Codebook`.
-    """
-
-    kind = "fourier"
-    settings = ("order",)
-
-    def __init__(
-        self,
-        space: Any = None,
-        order: int = 3,
-        low: Bounds = None,
-        high: Bounds = None,
-        bins: int | Sequence[int] = 8,
-        codes: Indexer | None = None,
-    ):
-        self._take_grid(space, bins, low, high, codes)
-        self.order = check_whole("order", order, 1, 1000)
-        self.count = self.active = (self.order + 1) ** self.numbers
-        if self.count > 100_000:
-            raise ValueError(f"order: got {order}, which makes {self.count:,} features; 100,000 at most")
-        self._frequency = np.array(list(itertools.product(range(self.order + 1), repeat=self.numbers)), np.float64)
-        norm = np.sqrt((self._frequency**2).sum(axis=1))
-        share = 1.0 / np.where(norm == 0.0, 1.0, norm)
-        self.rates = share / share.sum()
-
-    def compiled(self) -> FourierMap:
-        """What kernels see."""
-        return FourierMap(self.low, 1.0 / (self.high - self.low), self._frequency)
-
-    def initial_weights(self, value: float) -> np.ndarray:
-        """All of it on c = 0, whose feature is 1 everywhere."""
-        weights = np.zeros(self.count)
-        weights[0] = value
-        return weights
-
-
 class OwnMap(NamedTuple):
     """Features that Python has computed, for kernels."""
 
@@ -345,7 +274,6 @@ class OwnFeatures(Features):
         self.has_codes = codes is not None
         self.codes = DiscreteIndexer(1) if codes is None else codes
         self.rates = np.full(self.count, 1.0 / self.count if rate is None else float(rate))
-        self.resolution = np.ones(self.count)
         if not (np.isfinite(self.rates).all() and (self.rates > 0.0).all()):
             raise ValueError(f"rate must be a finite number above 0, got {rate!r}")
 

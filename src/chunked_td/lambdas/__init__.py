@@ -29,16 +29,13 @@ from chunked_td.lambdas.names import classes_in, group_order
 _SKIPPED = ("on_device", "reading")  # on_device imports JAX
 _FOUND = sorted(classes_in(__name__, __path__, LambdaSource, skip=_SKIPPED), key=group_order)
 
-FEATURE_SOURCES: dict[str, type[LambdaSource]] = {cls.id: cls for cls in _FOUND if cls.features_only}
-"""λ sources that go with features (`chunked_td.features`) only, by id."""
-
-SOURCES: dict[str, type[LambdaSource]] = {cls.id: cls for cls in _FOUND if not cls.features_only}
-"""Every other λ source of the package by id."""
+SOURCES: dict[str, type[LambdaSource]] = {cls.id: cls for cls in _FOUND}
+"""Every λ source of the package by id."""
 
 CLASSES: dict[str, type[LambdaSource]] = {cls.__name__: cls for cls in _FOUND}
 """All of them by the name of the class, as saved learners have it."""
 
-__all__ = ["CLASSES", "FEATURE_SOURCES", "SOURCES", "LambdaSource", "Needs", "as_lambda_source"]
+__all__ = ["CLASSES", "SOURCES", "LambdaSource", "Needs", "as_lambda_source"]
 
 
 def __getattr__(name: str) -> Any:

@@ -33,8 +33,6 @@ class Needs(enum.Flag):
     """P̂ of where we came from, from a backward model."""
     VISITS = enum.auto()
     """How often each state was visited."""
-    FEATURES = enum.auto()
-    """The features of x_t and x_{t+1}; values must be linear in features."""
 
 
 MODEL = Needs.OUTCOME | Needs.PARTS | Needs.OUTCOMES | Needs.PREDECESSORS | Needs.VISITS
@@ -74,7 +72,6 @@ class LambdaSource(KernelSettings, Named):
       per_component: whether each reward component has a λ of its own.
       follows_episode: whether the arrays hold the episode under way, besides what was learned. Then the source cannot
         serve several copies of an environment at once.
-      features_only: whether it needs `Needs.FEATURES` with every bootstrap.
       mixes: whether the policy is needed, too, where the bootstrap mixes actions (Expected-SARSA, Q-learning).
 
     `lambda_t` is one of two things:
@@ -89,15 +86,11 @@ class LambdaSource(KernelSettings, Named):
     - `after_step(source, step, reward, td_error, ended)`, called after every transition; `ended` is 0 while the episode
       goes on, 1 on termination, 2 on truncation;
     - `after_episode(source, episode)`, called after every episode; `episode` is a `chunked_td.lambdas.episode.Episode`.
-
-    A source whose λ depends on whether the episode was in x_t before has a kernel `recall(source, step, left)`. Exact
-    analysis calls it before `lambda_t`, to make the source remember an episode that has left x_t before, or has not.
     """
 
     needs: ClassVar[Needs] = Needs.NOTHING
     per_component: ClassVar[bool] = False
     follows_episode: ClassVar[bool] = False
-    features_only: ClassVar[bool] = False
     mixes: ClassVar[bool] = False
 
     def needs_with(self, bootstrap: int) -> Needs:
@@ -134,7 +127,7 @@ class LambdaSource(KernelSettings, Named):
 
     def _lessons(self) -> list[Any]:
         """The functions by which the source learns."""
-        names = ("after_step", "after_episode", "write_surprise")
+        names = ("after_step", "after_episode")
         return [getattr(type(self), name) for name in names if hasattr(type(self), name)]
 
     @property
@@ -157,19 +150,6 @@ class LambdaSource(KernelSettings, Named):
             f"learned must be given for {type(self).__name__}: its arrays {', '.join(self.arrays)} as they are in the "
             f"end; {why}"
         )
-
-    def compiled(self, sizes: Mapping[str, int]) -> Any:
-        """What kernels see: a NamedTuple of the numbers among the settings and of the arrays, all zero."""
-        if self.features_only and "weights" not in sizes:
-            raise without_features(self)
-        return super().compiled(sizes)
-
-
-def without_features(source: LambdaSource) -> ValueError:
-    """The error for a source that needs features and has none."""
-    return ValueError(
-        f"lambda_source {type(source).__name__}() goes with features, as in indexer=chunked_td.TileCoding(env)"
-    )
 
 
 def _checked(source: LambdaSource) -> LambdaSource:

@@ -82,11 +82,6 @@ class Named:
         if not isinstance(cls.color, str) or not re.fullmatch("#[0-9a-fA-F]{6}", cls.color):
             raise ValueError(f"color of {cls.__name__} must be '#rrggbb', got {cls.color!r}")
 
-    def take_names(self, like: type[Named], **names: str) -> None:
-        """As `like`, but for `names`: where it depends on a setting which idea a source has."""
-        for attribute in _STATED:
-            object.__setattr__(self, attribute, names.get(attribute, getattr(like, attribute)))
-
 
 def color_of(name: str) -> str:
     """A dark colour that depends on the name alone."""

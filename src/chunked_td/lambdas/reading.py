@@ -9,13 +9,10 @@ import warnings
 
 from chunked_td._checks import did_you_mean
 from chunked_td._loading import load_file
-from chunked_td.lambdas import FEATURE_SOURCES, SOURCES
+from chunked_td.lambdas import SOURCES
 from chunked_td.lambdas.base import LambdaSource, as_lambda_source
 from chunked_td.lambdas.constant import ConstantLambda
-from chunked_td.lambdas.maturity import Mature
 from chunked_td.lambdas.names import classes_of, current_id
-
-MATURE = "+mature"
 
 
 def read_sources(text: str, argument: str = "--lambda-source") -> tuple[LambdaSource, ...]:
@@ -23,18 +20,16 @@ def read_sources(text: str, argument: str = "--lambda-source") -> tuple[LambdaSo
 
     Args:
       text: a number; an id of `SOURCES` or the name of its class; "mine.py", a Python file, for all sources in it;
-        "mine.py:MyLambda" for one of them; any of these and "+mature", for `Mature` of it.
+        "mine.py:MyLambda" for one of them.
       argument: what errors call the text.
     """
     try:
         return (ConstantLambda(float(text)),)
     except ValueError:
         pass
-    if ".py" in text and not text.endswith(MATURE):
+    if ".py" in text:
         return tuple(_noted(_made(cls, argument, text)) for cls in _classes_in_file(text, argument))
-    if text.endswith(MATURE):
-        return tuple(Mature(source) for source in read_sources(text.removesuffix(MATURE), argument))
-    found = SOURCES.get(current_id(text)) or FEATURE_SOURCES.get(current_id(text))
+    found = SOURCES.get(current_id(text))
     if found is None:
         raise ValueError(
             f"{argument} must be a number in [0, 1], one of {', '.join(SOURCES)}, or a Python file (mine.py or "

@@ -115,13 +115,7 @@ def make_step(transition, policies, td_error, scratch, epsilon, rule, tables, mo
 
 @kernel
 def bootstrap_value(bootstrap, n_actions, values, state, action, policy, i):
-    """B^i(x): V^i(s), Q^i(s,a), Σ_a π(a|s) Q^i(s,a), or Q^i at the action that is best by Σ_i Q^i, first of ties."""
-    return bootstrap_from(values, bootstrap, n_actions, values, state, action, policy, i)
-
-
-@kernel
-def bootstrap_from(table, bootstrap, n_actions, values, state, action, policy, i):
-    """What stands in column i of `table` where `values` have B(x).
+    """B^i(x): V^i(s), Q^i(s,a), Σ_a π(a|s) Q^i(s,a), or Q^i at the action that is best by Σ_i Q^i, first of ties.
 
     Args:
       action: SARSA's; −1 where none was drawn, as on truncation: then the expectation stands for it.
@@ -129,15 +123,15 @@ def bootstrap_from(table, bootstrap, n_actions, values, state, action, policy, i
     """
     A = code(n_actions)
     if code(bootstrap) == STATE:
-        return table[state, i]
+        return values[state, i]
     if code(bootstrap) == SARSA and action >= 0:
-        return table[natural(state * A + action), i]
+        return values[natural(state * A + action), i]
     if code(bootstrap) == Q_LEARNING:
-        return table[state * A + _best(values, state * A, policy), i]
+        return values[state * A + _best(values, state * A, policy), i]
     total = 0.0
     for a in range(A):
         if policy[a] > 0.0:
-            total += policy[a] * table[state * A + a, i]
+            total += policy[a] * values[state * A + a, i]
     return total
 
 

@@ -6,7 +6,6 @@ policy that acts, whichever it is.
 | class | policy |
 |---|---|
 | none | ε-greedy, with `epsilon` |
-| `Softmax` | π(a) ∝ exp(Q(a)/τ) |
 | `CountBonus` | ε-greedy on Q(a) + c/√n(s, a) |
 | `GivenPolicy` | a table of probabilities: its values are learned, from the same transitions by every method |
 """
@@ -15,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from hashlib import sha256
 from typing import Any, ClassVar
 
@@ -26,7 +25,7 @@ from chunked_td._numba import form, is_kernel, kernel
 from chunked_td._settings import KernelSettings
 from chunked_td.bootstraps import Q_LEARNING, STATE
 from chunked_td.learners.schedule import Schedule, check_schedule
-from chunked_td.policies import optimistic_greedy, softmax, uniform_legal
+from chunked_td.policies import optimistic_greedy, uniform_legal
 
 EPSILON = 0.1
 """Default ε."""
@@ -57,35 +56,6 @@ class Exploration(KernelSettings):
     def unvisited(self, state: int, sizes: Mapping[str, int]) -> tuple[Any, int]:
         """What kernels see where the learner's tables have no rows for a state, and what to call that state there."""
         return self.compiled(sizes), 0
-
-
-@dataclass(frozen=True)
-class Softmax(Exploration):
-    """Softmax (Boltzmann) exploration: π(a|s) = exp(Q(s,a)/τ) / Σ_b exp(Q(s,b)/τ) over the legal actions.
-
-    Args:
-      temperature: τ, positive; a number or a `Schedule` over episodes. It is of the size of differences between values:
-        far above them the policy is uniform, far below it is greedy.
-    """
-
-    temperature: float | Schedule
-
-    uses_epsilon = False
-
-    checks: ClassVar = {"temperature": partial(check_schedule, positive=True)}
-
-    def rate_with(self, epsilon: float | Schedule) -> float | Schedule:
-        """τ."""
-        return self.temperature
-
-    def compiled(self, sizes: Mapping[str, int]) -> Any:
-        """Nothing but its class: τ comes as `rate`."""
-        return form(type(self), ("unused",))(0.0)
-
-    @kernel
-    def probabilities(exploration, q, state, legal, rate, out):
-        """π(·|state)."""
-        softmax(q, legal, rate, out)
 
 
 @dataclass(frozen=True)
@@ -196,7 +166,7 @@ class GivenPolicy(Exploration):
             uniform_legal(legal, out)
 
 
-EXPLORATIONS: dict[str, type[Exploration]] = {cls.__name__: cls for cls in (Softmax, CountBonus, GivenPolicy)}
+EXPLORATIONS: dict[str, type[Exploration]] = {cls.__name__: cls for cls in (CountBonus, GivenPolicy)}
 """Every way to explore by name, besides ε-greedy."""
 
 

@@ -22,9 +22,8 @@ from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.features.linear import VIEWS
 from chunked_td.features.maps import Features, write_features
 from chunked_td.indexing import Indexer, make_indexer
-from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source, without_features
+from chunked_td.lambdas.base import MODEL, LambdaSource, Needs, as_lambda_source
 from chunked_td.lambdas.forward import ForwardLambda
-from chunked_td.lambdas.maturity import LinearMature, Mature
 from chunked_td.learners.copies import one_copy
 from chunked_td.learners.exploration import Exploration, check_exploration
 from chunked_td.learners.inputs import (
@@ -111,29 +110,27 @@ class Learner:
       discount: γ.
       epsilon: exploration of the ε-greedy policy, a number or a `Schedule`; 0.1 by default. Not used by state-value
         learners.
-      exploration: how to act on action values where it is not ε-greedily: `Softmax(temperature)`,
-        `CountBonus(scale)` or another of `chunked_td.learners.exploration`. The values learned are those of the policy
+      exploration: how to act on action values where it is not ε-greedily: `CountBonus(scale)`, `GivenPolicy(table)`
+        or one of your own (`chunked_td.learners.exploration`). The values learned are those of the policy
         that acts.
       seed: of the policy and the model; `learn` seeds the environment with it too.
       lambda_source: where λ comes from: a source from `chunked_td.lambdas`, one of your own, or a number.
-      model: None for counts, an object that follows `chunked_td.models.Model`, or an error that the counts shall have,
-        such as `CorruptedModel`.
+      model: None for counts, an object that follows `chunked_td.models.Model`, or an error that the counts shall have
+        (`chunked_td.models.errors`).
       planner: what the learner makes of a count model besides λ, such as `Dyna`; None for the learner's default.
-      reward_source: `SmoothedReward` to read rewards off the planner's model, `ExpectedError` for the TD error that
-        this model expects, `LearnedComponents` to divide a reward that is one number among the state components; None
-        for the rewards that come.
+      reward_source: `ExpectedError` for the TD error that the planner's model expects, `LearnedComponents` to divide a
+        reward that is one number among the state components; None for the rewards that come.
       policy: state-value learners only: "uniform", probabilities float[S, A], or a function from observation to
         float[A].
-      view: "traces", "lineage", "true_online", "expected_traces", "averaged", "preferential", "emphatic" or
-        "least_squares" (online; see `chunked_td.learners.views`), "offline" (λ-return at the end of an episode) or
-        "sampled" (§3.1).
+      view: "traces", "lineage", "true_online" or "averaged" (online; see `chunked_td.learners.views`), "offline"
+        (λ-return at the end of an episode) or "sampled" (§3.1).
       percept: what the count model predicts: "state" or "reward-state".
       prior: Dirichlet pseudo-count per outcome of the count model.
       replacing: replacing instead of accumulating traces; None is True for tile coding, where they pile up while an
         observation stays in a tile, and False elsewhere.
       cutoff: traces at or below it are dropped. 0 is exact.
       indexer: how observations become ids; by default chosen from `env.observation_space`. Or features, for values that
-        are linear in them: `TileCoding`, `FourierBasis`, `OwnFeatures`.
+        are linear in them: `TileCoding`, `OwnFeatures`.
       action_mask: whether to take only the actions that `info["action_mask"]` allows, where an environment gives one.
         None obeys it too, and says so the first time that an action is forbidden.
       reward_weights: float[d], a factor for every reward component; all 1 by default. Values are then those of the
@@ -197,8 +194,6 @@ class Learner:
         self._read_spaces(env, indexer)
         binary = self.features is not None and self.features.binary and self.view == "traces"
         self.replacing = binary if replacing is None else check_flag("replacing", replacing)
-        if self.features is not None and isinstance(self.lambda_source, Mature):
-            self.lambda_source = LinearMature(self.lambda_source.source)
         self.reward_weights = check_reward_weights(reward_weights, self.n_paid)
         self.model, self.policy = model, self._check_policy(policy)
         self._check_combination()
@@ -242,8 +237,6 @@ class Learner:
         """Refuse what does not go with features, or not without."""
         name, features = f"lambda_source {type(self.lambda_source).__name__}()", self.features
         if features is None:
-            if Needs.FEATURES in needs:
-                raise without_features(self.lambda_source)
             return
         if not self.takes_features:
             raise ValueError(f"indexer: {type(self).__name__} learns a table; it does not go with features")
@@ -566,7 +559,7 @@ class Learner:
     def learned(self) -> dict[str, np.ndarray]:
         """What the λ source has learned: its arrays by name, as copies, for the states that have an id."""
         states, found = self.indexer.size, {}
-        sizes = table_sizes(self.bootstrap, states, self.n_actions, self.n_rewards) | getattr(self.trace, "sizes", {})
+        sizes = table_sizes(self.bootstrap, states, self.n_actions, self.n_rewards)
         for name, layout in self.lambda_source.arrays.items():
             shape = new_array(layout, sizes).shape
             found[name] = getattr(self._state.source, name)[tuple(map(slice, shape))].copy()
@@ -615,7 +608,7 @@ class Learner:
         if self._packed is None:
             streams = self.policy_draws.stream, self.chunk_draws.stream
             packed = Packed(Workspace(self._state, *streams, self._reward, self._rates))
-            outside = self._state.source, self.tables.exploration, *(self._state.planning or ())
+            outside = self._state.source, self._state.error, self.tables.exploration, *(self._state.planning or ())
             packed.entries = entries_for(packed.form, is_cacheable(*outside))
             self._packed = packed
         return self._packed.addresses, self._packed.entries

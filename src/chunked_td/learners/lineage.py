@@ -4,11 +4,11 @@ Bootstrapping from V(x) helps a row r by what others have brought to x; what r i
 already. C(r, x) counts the arrivals at x that are the first since r's latest visit in the episode, n(x) all arrivals,
 starts of episodes included, the present one too. The value that x had at first counts as `prior` arrivals.
 
-    g_k(r) = 1 − (1 − I(x_k)) (1 − λ_k C(r, x_k) / (n(x_k) + prior))
+    g_k(r) = λ_k C(r, x_k) / (n(x_k) + prior)
     e_t(r) = γ^(t − t_r) min_{t_r < k ≤ t} g_k(r),   e_t(row_t) = 1
     Q ← Q + α δ_t e_t
 
-where t_r is r's latest visit and λ_k any λ source; 1 gives the shares alone. I = 0 unless the source is `Mature`.
+where t_r is r's latest visit and λ_k any λ source; 1 gives the shares alone.
 Weights depend on the past only, so that the fixed point is the true value where λ_k is that of a state. A state that
 only r leads to is passed as a λ-return passes it; where many rows meet, each bootstraps.
 
@@ -34,9 +34,9 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_choice, check_not_negative
-from chunked_td._numba import dispatch, kernel, plain, zeros
+from chunked_td._numba import kernel, plain, zeros
 from chunked_td._settings import KernelSettings
-from chunked_td.traces import Trace, clear_entries, clear_in_python, grown_rows, mark, mature, reinforce
+from chunked_td.traces import Trace, clear_entries, clear_in_python, grown_rows, mark, reinforce
 
 RETURNS, COUNTS = ("share", "zero"), ("pairs", "steps")
 
@@ -111,20 +111,15 @@ class LineageTrace(NamedTuple):
     def update(trace, agent, step, row, step_size, ended):
         """The update of the module's text."""
         memory = agent.memory
-        arrive(trace, step.state, agent.rule.discount, memory.lambda_t, agent.source)
+        arrive(trace, step.state, agent.rule.discount, memory.lambda_t)
         mark(trace.entries, row, True)
         trace.faded[row] = 1.0
         trace.visited[row] = trace.clock[0]
-        mature(agent.source, trace.entries, step_size)
         reinforce(agent.tables.values, trace.entries, step_size, memory.delta_t)
 
 
-guess_at = dispatch("guess_at", 0.0)
-"""I(x_t), where the source has it (`chunked_td.lambdas.maturity`)."""
-
-
 @kernel
-def arrive(trace, state, discount, lambda_t, source):
+def arrive(trace, state, discount, lambda_t):
     """Count the arrival in `state` for every live row, and weaken the row's trace by its share."""
     entries = trace.entries
     step = count_step(trace, state) if trace.steps else 0
@@ -140,8 +135,7 @@ def arrive(trace, state, discount, lambda_t, source):
             share = 0.0
         trace.faded[row] *= discount
         for i in range(lambda_t.size):
-            guess = trace.faded[row] * min(guess_at(source, i), lambda_t[i])
-            passed = guess + (trace.faded[row] * lambda_t[i] - guess) * share  # λ_t = 1 − (1 − I)(1 − λ)
+            passed = trace.faded[row] * lambda_t[i] * share
             entries.weight[k, i] = min(discount * entries.weight[k, i], passed)
     trace.arrivals[state, 1] = trace.clock[0]
 

@@ -44,7 +44,7 @@ from chunked_td.learners.schema import (
 from chunked_td.learners.sutton_singh import SuttonSingh
 from chunked_td.learners.views import view_from, view_settings
 from chunked_td.models.counts import FOLLOWING, NUMBER, ORIGIN, TARGET, Counts, rehash
-from chunked_td.models.errors import ERRORS, ModelError
+from chunked_td.models.errors import ModelError
 from chunked_td.models.transitions import TransitionCounts
 from chunked_td.seeding import Draws, check_random_state
 from chunked_td.traces import Trace
@@ -200,7 +200,7 @@ def _rebuild(header: dict[str, Any], arrays: Mapping[str, np.ndarray], given: Ma
     check_flag("replacing", settings["replacing"])
     space = _Space(actions, start, rewards)
     indexer = indexer_from_state(_unpack(header["indexer"], arrays))
-    reward_source = _reward_source_in(header.get("reward_source"))
+    reward_source = _named_in("reward_source", header.get("reward_source"), None, REWARD_SOURCES)
     divided = isinstance(reward_source, LearnedComponents)
     components = len(indexer.nvec or ()) + 1 if divided else rewards
     check_size(arrays, cls.bootstrap, indexer.size, actions, components)
@@ -348,14 +348,8 @@ def _named_in(argument: str, value: dict[str, Any] | None, given: Any, ours: Map
     if hasattr(ours[name], "literal"):
         settings.setdefault("literal", True)  # version 0.1 took actions never tried for impossible
     for key, setting in settings.items():
-        inner = isinstance(setting, dict) and "name" in setting  # a λ source in another
-        settings[key] = _named_in(argument, setting, None, ours) if inner else _number_in(_as_tuples(setting))
+        settings[key] = _number_in(_as_tuples(setting))
     return ours[name](**settings)
-
-
-def _reward_source_in(value: dict[str, Any] | None) -> Any:
-    """The reward source of a file; before there were two, files did not name it."""
-    return _named_in("reward_source", value and {"name": "SmoothedReward"} | value, None, REWARD_SOURCES)
 
 
 def _as_tuples(value: Any) -> Any:
@@ -383,7 +377,7 @@ def _model_out(agent: Learner, arrays: dict[str, np.ndarray]) -> Any:
     if model is None:
         return None
     if isinstance(model, ModelError):
-        return {"error": _named_out(model, ERRORS)}
+        return {"error": _named_out(model, {})}
     if not hasattr(model, "state_arrays"):
         return {"name": type(model).__name__, "saved": False}
     for name, array in model.state_arrays().items():
@@ -395,7 +389,7 @@ def _model_in(value: Any, arrays: Mapping[str, np.ndarray], given: Any) -> Any:
     if value is None:
         return given
     if "error" in value:
-        return _named_in("model", value["error"], given, ERRORS)
+        return _named_in("model", value["error"], given, {})
     saved = {k.removeprefix("model_"): arrays[k] for k in arrays if k.startswith("model_")}
     if given is None and value["name"] == "NeuralModel" and value["saved"]:
         from chunked_td.models.neural.online import NeuralModel

@@ -13,11 +13,8 @@ from chunked_td.bootstraps import EXPECTED_SARSA, Q_LEARNING, SARSA, STATE
 from chunked_td.features.linear import LinearTrace
 from chunked_td.lambdas.base import LambdaSource, Needs
 from chunked_td.lambdas.episode import Episode
-from chunked_td.lambdas.maturity import Mature
 from chunked_td.learners.count_models import component_parts, count_origins, kind_of_counts, make_counts, pairs_per_step
 from chunked_td.learners.learned_components import LearnedComponents
-from chunked_td.learners.least_squares import LeastSquares
-from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.planning.base import grown_planning, make_planning
 from chunked_td.learners.planning.expected_error import ExpectedError
 from chunked_td.learners.views import View, empty_trace, trace_with_room
@@ -116,10 +113,6 @@ def _check_choices(bootstrap: int, source: LambdaSource, view: View, replacing: 
     if view in ("sampled", "corrected") and bootstrap not in (STATE, SARSA):
         where = " (§3.1, App. B.1)" if view == "sampled" else ""
         raise ValueError(f"view {view!r} goes with state values and SARSA{where}, not with {other}")
-    if isinstance(source, Mature) and view != "traces" and not isinstance(view, Lineage):
-        raise ValueError(f"{name} goes with view 'traces' or 'lineage', got view {view!r}")
-    if isinstance(view, LeastSquares) and source.per_component:
-        raise ValueError(f"{name} has a λ per reward component; it does not go with view 'least_squares'")
     if replacing and view != "traces":
         raise ValueError(f"replacing goes with view 'traces', got view {view!r}")
 
@@ -193,7 +186,6 @@ def build_state(
     else:
         width = 1 if bootstrap == STATE else A
         trace = LinearTrace.of(learner.features, learner.view, width, d, learner.initial_value)
-        sizes |= trace.sizes
     pairs = max(room, min(4 * states * A, _PAIRS))
     if error is not None or isinstance(model, str):
         model = make_counts(
@@ -251,7 +243,7 @@ def with_states(
 ) -> AgentState:
     """The same with room for more states."""
     tables, bootstrap, A = agent.tables, agent.rule.bootstrap.value, code(agent.rule.n_actions)
-    sizes = table_sizes(bootstrap, states, A, tables.values.shape[1]) | getattr(agent.trace, "sizes", {})
+    sizes = table_sizes(bootstrap, states, A, tables.values.shape[1])
     values = np.full((sizes["rows"], sizes["d"]), initial_value)
     values[: tables.values.shape[0]] = tables.values
     legal = np.zeros((states if tables.legal.shape[0] else 0, A), bool)

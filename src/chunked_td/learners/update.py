@@ -43,7 +43,7 @@ from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.features.linear import arrive, value_of
 from chunked_td.lambdas.episode import add_transition
 from chunked_td.lambdas.step import Transition, bootstrap_value, make_step
-from chunked_td.learners.planning.base import count_transition, expect_error, learns_directly, plan, reward_read
+from chunked_td.learners.planning.base import count_transition, expect_error, learns_directly, plan
 from chunked_td.learners.state import NO_LAMBDA, NO_NUMBER, SLACK
 from chunked_td.policies import GIVEN, GREEDY, count_action, count_reward, draw, only_legal, uniform_legal, write_policy
 from chunked_td.seeding import uniform
@@ -82,7 +82,6 @@ def _next_state(error, step):
 count, misread, seen_state = dispatch("observe", None), dispatch("misread"), dispatch("seen_state", _next_state)
 lambda_of = dispatch("lambda_t", np.nan, number=True)  # λ of a source that is plain Python is written by `python_steps`
 after_step, after_episode = dispatch("after_step", None), dispatch("after_episode", None)
-write_surprise = dispatch("write_surprise", None)
 divide = dispatch("divide")
 
 
@@ -268,7 +267,7 @@ def watch_update(agent, step_size):
 
 @kernel
 def write_td_error(agent, step, row, terminated):
-    """δ_t^i = r^i + γ B^i(x_{t+1}) − Q^i(row), into `memory.delta_t`; r, or all of it, may be read off a model."""
+    """δ_t^i = r^i + γ B^i(x_{t+1}) − Q^i(row), into `memory.delta_t`; all of it may be read off a model."""
     rule, values, memory = agent.rule, agent.tables.values, agent.memory
     for i in range(step.reward.size):
         ahead = 0.0
@@ -276,8 +275,7 @@ def write_td_error(agent, step, row, terminated):
             s, a = step.next_state, step.next_action
             ahead = bootstrap_value(rule.bootstrap, rule.n_actions, values, s, a, memory.next_policy, i)
         now = value_of(agent.trace, agent, step, row, i)
-        memory.delta_t[i] = reward_read(agent.planning, step, row, i) + rule.discount * ahead - now
-    write_surprise(agent.source, agent, step, row, terminated)
+        memory.delta_t[i] = step.reward[i] + rule.discount * ahead - now
     expect_error(agent.planning, agent, row, step.epsilon)
 
 

@@ -6,9 +6,6 @@
 | "true_online" | at every step | dutch (`learners.true_online.DutchTrace`) |
 | "averaged" | at every step | accumulating, with step sizes of 1/n (`learners.averaged.AveragedTrace`) |
 | "corrected" | at every step | the same with TDC's correction (`learners.averaged.CorrectedTrace`) |
-| "expected_traces", or `ExpectedTraces(…)` | at every step | expected (`learners.expected_traces.ExpectedTrace`) |
-| "preferential", "emphatic" | at every step | weighted by state (`learners.weighted_traces.WeightedTrace`) |
-| "least_squares", or `LeastSquares(…)` | at every step | LSTD(λ) (`learners.least_squares.LeastSquaresTrace`) |
 | "lineage", or `Lineage(…)` | at every step | a λ per row (`learners.lineage.LineageTrace`) |
 | "offline" | at the end of an episode, towards λ-returns (Eq. 2 and 4) | none |
 | "sampled" | at the end of an episode, towards targets of sampled chunks (§3.1) | none |
@@ -24,18 +21,13 @@ from typing import Any
 from chunked_td._checks import check_choice
 from chunked_td._numba import zeros
 from chunked_td.learners.averaged import AveragedTrace, CorrectedTrace
-from chunked_td.learners.expected_traces import ExpectedTraces
-from chunked_td.learners.least_squares import LeastSquares
 from chunked_td.learners.lineage import Lineage
 from chunked_td.learners.true_online import DutchTrace
-from chunked_td.learners.weighted_traces import WeightedTrace
 from chunked_td.traces import Trace
 
-View = str | ExpectedTraces | LeastSquares | Lineage
+View = str | Lineage
 
-_TRACES: dict[str, Any] = {"traces": Trace, "true_online": DutchTrace, "expected_traces": ExpectedTraces()}
-_TRACES |= {"lineage": Lineage(), "least_squares": LeastSquares()}
-_TRACES |= {"emphatic": WeightedTrace, "preferential": WeightedTrace}
+_TRACES: dict[str, Any] = {"traces": Trace, "true_online": DutchTrace, "lineage": Lineage()}
 _TRACES |= {"averaged": AveragedTrace, "corrected": CorrectedTrace, "offline": None, "sampled": None}
 
 VIEWS = tuple(_TRACES)
@@ -43,7 +35,7 @@ VIEWS = tuple(_TRACES)
 
 def check_view(view: Any) -> View:
     """Return a view, or say which ones there are."""
-    if isinstance(view, ExpectedTraces | LeastSquares | Lineage):
+    if isinstance(view, Lineage):
         return view
     view = check_choice("view", view, VIEWS)
     return _TRACES[view] if dataclasses.is_dataclass(_TRACES[view]) else view
@@ -64,10 +56,7 @@ def view_settings(view: View) -> Any:
 
 def view_from(settings: Any) -> View:
     """The view of these plain values."""
-    if isinstance(settings, dict):
-        kinds = {"returns": Lineage, "ridge": LeastSquares, "mix": ExpectedTraces}
-        return next(kind for name, kind in kinds.items() if name in settings)(**settings)
-    return settings
+    return Lineage(**settings) if isinstance(settings, dict) else settings
 
 
 def empty_trace(view: View, rows: int, components: int, capacity: int) -> Any:
@@ -79,6 +68,5 @@ def empty_trace(view: View, rows: int, components: int, capacity: int) -> Any:
     kind = _TRACES[view] if isinstance(view, str) else view
     if kind is None or hasattr(kind, "empty"):
         return None if kind is None else kind.empty(rows, components, capacity)
-    settings = {"emphatic": view == "emphatic"} if kind is WeightedTrace else {}
     entries = Trace.empty(rows, components, capacity)
-    return zeros(kind, {"rows": rows, "d": components, "one": 1}, entries=entries, **settings)
+    return zeros(kind, {"rows": rows, "d": components}, entries=entries)

@@ -110,7 +110,8 @@ class Run:
         self.stage = Stage.empty(nvec, n_actions, dynamics.n_rewards, d, masks, T, trusted, kept, sums)
         self._prepare(dynamics, seeds, view, draws)
         planned = () if self.agent.planning is None else (self.agent.planning.planner,)
-        self.loop = compiled_for(play_block, self.env, self.agent.source, self.agent.tables.exploration, *planned)
+        learned = self.agent.source, self.agent.error, self.agent.tables.exploration
+        self.loop = compiled_for(play_block, self.env, *learned, *planned)
         self.totals = zeros(Totals, {})
         self.episode, self.diverged = 0, -1
 

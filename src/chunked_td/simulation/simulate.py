@@ -102,19 +102,19 @@ def simulate(
       learner: "sarsa", "expected_sarsa", "q_learning" (all act ε-greedily) or "td" (values of the uniform policy).
       lambda_source: where λ comes from; a number is a constant λ. Default: the paper's forward model. One that is
         plain Python is played step by step, about a hundred times slower; it takes no other model than "counts".
-      model: of the λ source: "counts" (learned), "oracle" (the true dynamics), or counts with an error, such as
-        `CorruptedModel`, which holds for the planner's model, too.
+      model: of the λ source: "counts" (learned), "oracle" (the true dynamics), or counts with an error
+        (`chunked_td.models.errors`), which holds for the planner's model, too.
       planner: what the learner makes of a count model besides λ, such as `Dyna`; None for nothing.
-      reward_source: `SmoothedReward`, `ExpectedError` or `LearnedComponents`, as in `Learner`.
+      reward_source: `ExpectedError` or `LearnedComponents`, as in `Learner`.
       step_sizes, seeds: broadcast against each other; one run each.
       epsilon: exploration, a number or one per episode; 0.1 by default.
-      exploration: how to act where it is not ε-greedily: `Softmax(temperature)`, `CountBonus(scale)` or another.
+      exploration: how to act where it is not ε-greedily: `CountBonus(scale)` or another.
       discount: γ.
       episodes: episodes per run.
       record_at: numbers of finished episodes at which to record; the end is always added.
       probes: (state id, action) pairs whose values are recorded.
       view: "offline" (O(1) per step; exact for acyclic problems), "traces", "lineage", "true_online",
-        "expected_traces", "averaged" and "corrected" (step sizes of 1/n) or "sampled"; see `chunked_td.learners.views`.
+        "averaged" and "corrected" (step sizes of 1/n) or "sampled"; see `chunked_td.learners.views`.
       replacing: replacing instead of accumulating traces, with view "traces".
       initial_value: what all values are before learning, in every reward component. Ends of episodes stay 0.
       threads: runs at a time; default: one per core. Results do not depend on it.

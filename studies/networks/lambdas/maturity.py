@@ -3,7 +3,7 @@
     λ'(x) = 1 − (1 − λ(x))(1 − I(x)),   I = 1 at first, learned as a value with reward 0
 
 I is linear in what the critic's last layer reads. Streaming learners move it with the trace and the step size of that
-layer, so without hidden layers it is the tabular algorithm (`chunked_td.lambdas.maturity`). Rollouts have neither, so
+layer, so without hidden layers it is I ← I + α e (γ I(x') − I(x)) with a table of I. Rollouts have neither, so
 there the head moves towards its own λ'-returns, in a few batches per rollout.
 """
 

@@ -14,9 +14,8 @@ Both are linear in the values. The fixed point has h = 0 in every row that is vi
 for state values in the mean over a ~ π. If λ depends on (x, a) alone then w = λ h, and h = 0 at Q^π, where
 E[δ|x,a] = 0. If it depends on what came of the step then E[λ δ] ≠ 0 there, and Q^π is not the fixed point.
 
-A λ may also depend on the way to x_t within the episode: on x_{t−1} (`BackwardLambda`), or on whether the episode was
-in x_t before (`JunctionLambda`). Then w and h are functions of the pair and of that memory (`places`). The true values
-stay a fixed point: E[δ_t | all that was before a_{t+1}] = 0 there.
+A λ may also depend on the way to x_t within the episode: on x_{t−1} (`BackwardLambda`). Then w and h are functions of
+the pair and of that memory (`places`). The true values stay a fixed point: E[δ_t | all that was before a_{t+1}] = 0.
 
 Q-learning bootstraps from the best action, so its update is linear only as long as that action stays the same. The
 fixed point is found as in policy iteration: solve with the best actions of now, look which are best, and again.
@@ -122,8 +121,8 @@ def fixed_point(
 
     Models and sources that count or learn are taken as they are after ever more episodes: forward and backward
     probabilities are the true ones under the policy, 1/n(x) is 0, n(x)/n(y) is the ratio of expected visits. A source
-    whose λ has no such limit (`AdaptiveLambda`, `MetaGradientLambda`, `GreedyLambda` and `SignalLambda` where they
-    forget) is refused unless `learned` says what it has learned.
+    whose λ has no such limit (`AdaptiveLambda`, `MetaGradientLambda`, and `GreedyLambda` where it
+    forgets) is refused unless `learned` says what it has learned.
 
     Args:
       problem: a `TransitionTable`, or other dynamics that can be listed.

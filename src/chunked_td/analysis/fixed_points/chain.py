@@ -110,7 +110,6 @@ class Places(NamedTuple):
 
     state: np.ndarray  # int64[P]
     previous: np.ndarray  # int64[P], x_{t−1}·A + a_{t−1}, a_{t−1} being 0 where it is not remembered; or −1
-    left: np.ndarray  # bool[P], whether the episode has left the state before
     first: np.ndarray  # int64[P·A + 1]
     outcome: np.ndarray  # int64[M], numbers of the table
     target: np.ndarray  # int64[M], the place that it leads to; −1 where the episode ends
@@ -120,39 +119,27 @@ class Places(NamedTuple):
     def without_memory(cls, table: TransitionTable) -> Places:
         """Places are states."""
         states, start = np.arange(table.n_states), np.bincount(table.start, table.start_chance, table.n_states)
-        nothing = np.full(states.size, _START), np.zeros(states.size, bool)
-        return cls(states, *nothing, table.first, np.arange(table.target.size), table.target, start)
+        nothing = np.full(states.size, _START)
+        return cls(states, nothing, table.first, np.arange(table.target.size), table.target, start)
 
     @classmethod
     def after_pairs(cls, problem: Problem, *, actions: bool) -> Places:
         """Remember the previous state, or (`actions`) the previous pair."""
         A = problem.table.n_actions
-        return _find(problem, lambda memory, s, a, x: (s * A + a * actions, frozenset()))
-
-    @classmethod
-    def after_ways(cls, problem: Problem) -> Places:
-        """Remember the previous state, and which of the states left before can be met again."""
-        A, reach = problem.table.n_actions, _reachable(problem)
-        return _find(problem, lambda memory, s, a, x: (s * A, (memory[1] | {s}) & reach[x]))
+        return _find(problem, lambda s, a: s * A + a * actions)
 
 
-_Memory = tuple[int, frozenset[int]]
-
-
-def _find(problem: Problem, remember: Callable[[_Memory, int, int, int], _Memory]) -> Places:
-    """All places, breadth first. `remember(memory, x, a, x')` is the memory after a transition."""
+def _find(problem: Problem, remember: Callable[[int, int], int]) -> Places:
+    """All places, breadth first. `remember(x, a)` is what is remembered of a transition."""
     table, A = problem.table, problem.table.n_actions
-    beginning: _Memory = (_START, frozenset())
-    place: dict[tuple[int, _Memory], int] = {
-        (s, beginning): i for i, s in enumerate(dict.fromkeys(table.start.tolist()))
-    }
+    place = {(s, _START): i for i, s in enumerate(dict.fromkeys(table.start.tolist()))}
     found, first, outcome, target = list(place), [0], [], []
     goes_to, ends, pairs = table.target.tolist(), table.ends.tolist(), table.first.tolist()
-    for s, memory in found:  # grows as we go
+    for s, _ in found:  # grows as we go
         for a in range(A):
             for k in range(pairs[s * A + a], pairs[s * A + a + 1]) if problem.policy[s, a] > 0 else ():
                 outcome.append(k)
-                key = None if ends[k] else (goes_to[k], remember(memory, s, a, goes_to[k]))
+                key = None if ends[k] else (goes_to[k], remember(s, a))
                 if key is not None and key not in place:
                     place[key] = len(found)
                     found.append(key)
@@ -165,31 +152,15 @@ def _find(problem: Problem, remember: Callable[[_Memory, int, int, int], _Memory
             )
     start = np.zeros(len(found))
     for s, chance in zip(table.start.tolist(), table.start_chance.tolist(), strict=True):
-        start[place[s, beginning]] += chance
+        start[place[s, _START]] += chance
     return Places(
         np.array([s for s, _ in found], np.int64),
-        np.array([memory[0] for _, memory in found], np.int64),
-        np.array([s in memory[1] for s, memory in found]),
+        np.array([previous for _, previous in found], np.int64),
         np.array(first, np.int64),
         np.array(outcome, np.int64),
         np.array(target, np.int64),
         start,
     )
-
-
-def _reachable(problem: Problem) -> list[frozenset[int]]:
-    """The states that can come after each state, itself among them."""
-    table, S = problem.table, problem.table.n_states
-    pair = np.repeat(np.arange(table.first.size - 1), np.diff(table.first))
-    used = (problem.policy.ravel() > 0)[pair] & ~table.ends
-    reach = np.eye(S, dtype=bool)
-    direct = np.zeros((S, S), bool)
-    direct[pair[used] // table.n_actions, table.target[used]] = True
-    while True:
-        more = reach | (direct.astype(np.float32) @ reach.astype(np.float32) > 0)
-        if (more == reach).all():
-            return [frozenset(np.flatnonzero(row).tolist()) for row in reach]
-        reach = more
 
 
 class Moves(NamedTuple):

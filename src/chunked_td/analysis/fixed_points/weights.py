@@ -36,14 +36,12 @@ def places_for(source: LambdaSource | LambdaFunction, problem: Problem) -> Place
     """Where a λ that depends on the way has to be followed; None if it depends on the transition alone."""
     if not isinstance(source, LambdaSource):
         return None
-    if hasattr(type(source), "recall"):
-        return Places.after_ways(problem)
     if Needs.PREDECESSORS in source.needs_with(problem.bootstrap):
         return Places.after_pairs(problem, actions=problem.bootstrap == SARSA)
     return None
 
 
-_lambda_of, _recall = dispatch("lambda_t", number=True), dispatch("recall", None)
+_lambda_of = dispatch("lambda_t", number=True)
 
 
 class Choices(NamedTuple):
@@ -63,13 +61,13 @@ def fill_lambda(source, rule, tables, model, policy, epsilon, unknown, steps, ou
       rule: Choices.
       policy: float64[S + 1, A]; the last row is scratch.
       unknown: float64[d], what stands for the reward and the TD error.
-      steps: int64[n] each: state, action, next state, next action, previous pair, whether x was left before, node.
+      steps: int64[n] each: state, action, next state, next action, previous pair, node.
       out: float64[n, d], written.
     """
     scratch = policy[policy.shape[0] - 1]
     for j in range(out.shape[0]):
         s, x = steps[0][j], steps[2][j]
-        model.node[0] = steps[6][j]
+        model.node[0] = steps[5][j]
         transition = Transition(
             state=s,
             action=steps[1][j],
@@ -81,7 +79,6 @@ def fill_lambda(source, rule, tables, model, policy, epsilon, unknown, steps, ou
             previous=steps[4][j],
         )
         step = make_step(transition, (policy[s], policy[x]), unknown, scratch, epsilon, rule, tables, model, None)
-        _recall(source, step, steps[5][j] != 0)
         for i in range(out.shape[1]):
             out[j, i] = _lambda_of(source, step, i if code(rule.per_component) else 0)
 
@@ -115,7 +112,7 @@ def lambdas_of(
     for steps in (chain.going, chain.cut):
         place, out = steps.node // A, np.zeros((steps.node.size, d))
         columns = (steps.state, steps.action, steps.next_state, steps.next_action)
-        columns += (chain.places.previous[place], chain.places.left[place], steps.node)
+        columns += (chain.places.previous[place], steps.node)
         columns = tuple(np.ascontiguousarray(column, np.int64) for column in columns)
         fill_lambda(compiled, rule, tables, model, policy, epsilon, unknown, columns, out)
         if np.isnan(out).any():

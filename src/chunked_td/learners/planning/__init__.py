@@ -3,7 +3,7 @@
 | file | what it holds |
 |---|---|
 | `base` | `Planner`, the model's part of a learner, and the backup that all planners share |
-| `smoothed_reward` | the reward of the TD error read off the model; not a planner, but it needs the same model |
+| `expected_error` | TD errors that the model expects; not a planner, but it needs the same model |
 | the others | one planner each |
 """
 

@@ -25,7 +25,6 @@ from chunked_td._settings import KernelSettings, grown_arrays
 from chunked_td.bootstraps import STATE
 from chunked_td.learners.learned_components import LearnedComponents
 from chunked_td.learners.planning.expected_error import ExpectedError
-from chunked_td.learners.planning.smoothed_reward import SmoothedReward
 from chunked_td.models.transitions import TransitionCounts, record
 from chunked_td.seeding import Stream
 
@@ -60,10 +59,10 @@ def check_planner(value: Any) -> Planner | None:
     raise ValueError(f"planner must be None, one of {', '.join(PLANNERS)}, or a Planner of yours, got {value!r}{hint}")
 
 
-RewardSource = SmoothedReward | ExpectedError | LearnedComponents
+RewardSource = ExpectedError | LearnedComponents
 """Where the rewards of the TD errors come from."""
 
-REWARD_SOURCES: dict[str, type] = {cls.__name__: cls for cls in (SmoothedReward, ExpectedError, LearnedComponents)}
+REWARD_SOURCES: dict[str, type] = {cls.__name__: cls for cls in (ExpectedError, LearnedComponents)}
 """Reward sources by name."""
 
 
@@ -82,17 +81,11 @@ class PlanningStream(NamedTuple):
     position: Annotated[np.ndarray, "int64[n]"]
 
 
-@kernel
-def _reward_as_it_came(source, planning, step, row, i):
-    return step.reward[i]
-
-
-_plan_by, _read_by = dispatch("plan", None), dispatch("read", _reward_as_it_came)
-_expect_by = dispatch("expect", None)
+_plan_by, _expect_by = dispatch("plan", None), dispatch("expect", None)
 
 
 class Planning(NamedTuple):
-    """What a learner that plans, or reads rewards off its model, has besides."""
+    """What a learner that plans, or reads TD errors off its model, has besides."""
 
     planner: Any  # the compiled form of a planner, or None
     reward_source: Any  # the compiled form of a reward source, or None
@@ -111,14 +104,6 @@ def count_transition(planning, row, seen, reward, terminated):
     if planning is not None:
         if seen >= 0:
             record(planning.world, row, seen, reward, terminated)
-
-
-@kernel
-def reward_read(planning, step, row, i):
-    """Component i of the reward that the TD error uses."""
-    if planning is None:
-        return step.reward[i]
-    return _read_by(planning.reward_source, planning, step, row, i)
 
 
 @kernel
@@ -177,7 +162,7 @@ def make_planning(
       stream: the planner's random numbers.
       capacity: distinct transitions to make room for.
     """
-    modelled = reward_source if isinstance(reward_source, SmoothedReward | ExpectedError) else None
+    modelled = reward_source if isinstance(reward_source, ExpectedError) else None
     if planner is None and modelled is None:
         return None
     return Planning(

@@ -6,12 +6,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from chunked_td._checks import check_not_negative, check_unit
-from chunked_td._numba import dispatch, kernel
+from chunked_td._numba import kernel
 from chunked_td._settings import KernelSettings
 from chunked_td.learners.planning.backups import expected_backup
-
-expect_surprise = dispatch("expect_surprise", None)
-"""The TD error of a maturity (`chunked_td.lambdas.maturity`)."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,4 +59,3 @@ class ExpectedError(KernelSettings):
                     weight = 0.0
             for i in range(error.size):
                 error[i] += weight * (planning.target[i] - values[row, i] - error[i])
-            expect_surprise(agent.source, agent, row, epsilon, weight)

@@ -76,7 +76,7 @@ def _enter(planner, agent, row, epsilon):
     """Put a row into the queue by its error, if that is above the threshold or the row is there already."""
     values, target = agent.tables.values, agent.planning.target
     if agent.planning.world.counts.total[row] == 0:
-        return  # a model that does not look (`StaleModel`) has nothing to back up from
+        return  # a model that does not look has nothing to back up from
     expected_backup(agent, row, epsilon)
     error = 0.0
     for i in range(target.size):
