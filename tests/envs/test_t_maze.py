@@ -181,7 +181,7 @@ class TestKeptPercepts:
     @pytest.mark.parametrize(
         ("env", "options", "match"),
         [
-            ("CartPole-v1", {}, r"observation_space: a continuous Box"),
+            ("CartPole-v1", {}, r"observation_space: a Box of real numbers"),
             ("FrozenLake-v1", {"slots": 0}, r"slots must be an integer >= 1, got 0"),
             ("FrozenLake-v1", {"threshold": 1.5}, r"threshold must be a number in \[0, 1\], got 1\.5"),
         ],
