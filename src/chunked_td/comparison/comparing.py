@@ -124,12 +124,10 @@ class _Comparing:
     # ---- before it begins
 
     def _seconds(self, settings: Settings, seeds: int, episodes: int) -> float:
-        """An estimate of the time that the runs take, without compilation, on a machine as busy as it is now."""
+        """An estimate of the time that the runs take, without compilation."""
         each = COMPILED if self.problem.dynamics is not None else LEARNING + self.facts.seconds
         work = sum(4.0 if arm.kind == PLANS else 1.0 for arm in self.arms) * len(settings.step_sizes)
-        cores = os.cpu_count() or 1
-        busy = max(os.getloadavg()[0] - cores, 0.0) / cores if hasattr(os, "getloadavg") else 0.0
-        return work * seeds * episodes * self.facts.length * each / cores * (1.0 + busy)
+        return work * seeds * episodes * self.facts.length * each / (os.cpu_count() or 1)
 
     def _with_episodes(self, settings: Settings) -> Settings:
         """As many episodes as fit into the time, if the user names no number; those of the folder if it has runs."""
