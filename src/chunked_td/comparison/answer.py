@@ -91,11 +91,11 @@ def hidden_texts(found: Comparison) -> list[str]:
     """That observations hide the state, and the command with a memory."""
     if found.facts is None or not found.facts.hidden:
         return []
+    if MEMORY in found.settings.wrappers:
+        return [f"With the percept memory, observations still hide a part of the state: {found.facts.hidden}."]
     start = "Observations hide the state, so read all below as a comparison without memory"
-    texts = [f"{start}: {found.facts.hidden}."]
-    if MEMORY not in found.settings.wrappers:
-        texts.append(f"Compare again with a percept memory: {compare_again(found.settings, MEMORY)}")
-    return texts
+    again = f"Compare again with a percept memory: {compare_again(found.settings, MEMORY)}"
+    return [f"{start}: {found.facts.hidden}.", again]
 
 
 def why(found: Comparison) -> list[str]:
