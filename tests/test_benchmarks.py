@@ -7,7 +7,7 @@ import pytest
 
 import chunked_td as ctd
 from benchmarks import __main__ as bench
-from benchmarks import agent_step, c_rivals, fused, sweep
+from benchmarks import agent_step, c_rivals, decisions, fused, sweep
 from benchmarks import backward_pass as backward_benchmark
 from benchmarks.python_rivals import DictSarsa, dense_sarsa
 from chunked_td.seeding import Stream
@@ -87,3 +87,33 @@ def test_ratios_are_printed_and_written_down(capsys, tmp_path):
     assert bench.run(("backward_pass",), True, tmp_path) == 0
     assert "backward pass, 8 component(s)" in capsys.readouterr().out
     assert '"benchmark": "backward_pass"' in (tmp_path / "bench.json").read_text()
+
+
+def test_decisions_of_compare_are_scored_against_the_truth_of_all_seeds():
+    """A block of seeds that says the opposite of all others makes a wrong decision; one like the others does not."""
+    rng = np.random.default_rng(0)
+    settings = decisions.Settings("x", seeds=40, episodes=1, extend=0)
+
+    def outcome(rule: str, first: float, later: float) -> decisions.Outcome:
+        scores = np.append(np.full(40, first), np.full(400, later)) + 0.01 * rng.normal(size=440)
+        returns = scores[None, :, None]
+        arm = decisions.Candidate("expected_sarsa", rule)
+        return decisions.Outcome(
+            arm, np.array([0.2]), np.array([1]), returns, np.zeros_like(returns), np.zeros((1, 440), bool)
+        )
+
+    arms, random = [outcome("0", 2.0, 1.0), outcome("forward", 1.0, 2.0)], outcome("random", 0.0, 0.0)
+    misled, right = (decisions.decide(arms, random, settings, first) for first in (0, 40))
+    assert (misled.spoke, misled.learned, misled.wrong) == (True, False, True)
+    assert misled.loss == pytest.approx(misled.naive) == pytest.approx(0.47, abs=0.1)
+    assert (right.spoke, right.learned, right.wrong, right.claimed) == (True, True, False, False)
+    assert right.loss == pytest.approx(0.0)
+
+
+def test_families_of_equal_learners_and_thirty_problems():
+    error, power = decisions.family_rates(decisions.unequal, 3)
+    assert error == 0.0
+    assert power == 1.0
+    made = list(decisions.problems())
+    assert len({name for name, _ in made}) == 30
+    assert {table.n_actions for _, table in made} == {2, 3, 4}

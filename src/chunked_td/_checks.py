@@ -23,8 +23,10 @@ def did_you_mean(value: Any, names: Iterable[str], cutoff: float = 0.4) -> str:
 
 SYNONYMS = {
     "step_size": ("lr", "learning_rate", "alpha", "stepsize", "eta"),
+    "step_sizes": ("lr", "lrs", "learning_rate", "learning_rates", "alpha", "alphas", "stepsize", "eta"),
     "discount": ("gamma", "discount_factor"),
     "lambda_": ("lambda", "lam", "lmbda", "lambd", "gae_lambda", "trace_decay"),
+    "lambdas": ("lambda_", "lambda"),
     "lambda_source": ("lambda_", "lambda", "lam", "lmbda", "lambd", "gae_lambda", "source"),
     "epsilon": ("eps", "exploration_rate", "exploration"),
     "episodes": ("n_episodes", "num_episodes", "max_episodes", "total_episodes", "total_timesteps", "epochs"),
@@ -36,7 +38,6 @@ SYNONYMS = {
     "bins": ("n_bins", "num_bins"),
     "out": ("output", "save", "folder", "logdir", "log_dir"),
     "seeds": ("n_seeds", "num_seeds", "runs"),
-    "lambdas": ("lambda_", "lambda"),
 }
 """Other names of settings, as users of other libraries know them."""
 

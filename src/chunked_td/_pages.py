@@ -12,7 +12,7 @@ from html import escape
 _STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; margin: 0 auto; max-width: 54rem;
-  padding: 1.5rem 1rem 4rem; overflow-wrap: anywhere; }
+  padding: 1.5rem 1rem 4rem; overflow-wrap: break-word; }
 h1 { font-size: 1.2rem; font-weight: 600; margin: 0 0 .5rem; color: #555; }
 h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
 .answer { font-size: 1.25rem; line-height: 1.4; margin: 0 0 1rem; }
@@ -20,7 +20,7 @@ figure { margin: 1rem 0; } figure svg { width: 100%; height: auto; }
 figcaption, .note { color: #555; font-size: .9rem; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #e3e3e3; vertical-align: top; }
-td.number, th.number { text-align: right; white-space: nowrap; }
+td.number, th.number { text-align: right; } td.number { white-space: nowrap; }
 tr.first td { font-weight: 600; background: #eef5fa; } tr.apart td { color: #555; }
 pre { background: #f5f5f5; padding: .7rem .9rem; overflow-x: auto; font-size: .85rem; white-space: pre-wrap; }
 details { margin: 1rem 0; } summary { cursor: pointer; font-weight: 600; }

@@ -51,11 +51,20 @@ class Estimate(NamedTuple):
         """As "0.93 (0.88 to 0.97)", with two digits of the interval's width; the number alone where there is none."""
         if np.isnan(self.low):
             return f"{self.value:.4g}".replace("-", "−")
-        width, spec, ends = self.high - self.low, ".4g", list(self)
-        if 1e-9 < width < 1e9:  # beyond, all places would be a line of zeros
-            places = max(0, 1 - int(np.floor(np.log10(width))))
-            spec, ends = f".{places}f", [round(end, places) + 0.0 for end in self]  # no "−0.00"
+        spec, ends = ".4g", list(self)
+        if 1e-9 < self.high - self.low < 1e9:  # beyond, all places would be a line of zeros
+            spec, ends = f".{self.places}f", [round(end, self.places) + 0.0 for end in self]  # no "−0.00"
         return "{:{f}} ({:{f}} to {:{f}})".format(*ends, f=spec).replace("-", "−")
+
+    @property
+    def places(self) -> int:
+        """Decimal places that show two digits of the width; up to two more if the number, or the nearer end of an
+        interval without 0, would look like 0."""
+        width = self.high - self.low
+        fewest = max(0, 1 - int(np.floor(np.log10(width)))) if 1e-9 < width < 1e9 else 3
+        seen = [self.value, *((self.low, self.high) if self.shown else ())]
+        most = range(fewest, fewest + 2)
+        return next((n for n in most if all(round(one, n) or not one for one in seen)), fewest + 2)
 
     def __neg__(self) -> Estimate:
         return Estimate(-self.value, -self.high, -self.low)

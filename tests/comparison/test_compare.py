@@ -322,10 +322,19 @@ def test_wrong_settings_are_refused_before_anything_runs(change, message, tmp_pa
     assert not (tmp_path / "there" / "runs").exists()
 
 
-@pytest.mark.parametrize(("minutes", "more"), [(0, {}), (-1.0, {}), (None, {"colour": "red"})])
-def test_wrong_arguments_of_compare(minutes, more):
-    with pytest.raises((ValueError, TypeError), match=r"minutes must be positive|unexpected keyword"):
-        ctd.compare("FrozenLake-v1", minutes=minutes, **more)
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"minutes": 0}, "minutes must be positive"),
+        ({"minutes": -1.0}, "minutes must be positive"),
+        ({"colour": "red"}, "compare has no setting 'colour'$"),
+        ({"alpha": 0.1}, "compare has no setting 'alpha'; did you mean step_sizes?"),
+        ({"gamma": 0.9}, "compare has no setting 'gamma'; did you mean discount?"),
+    ],
+)
+def test_wrong_arguments_of_compare(given, said):
+    with pytest.raises((ValueError, TypeError), match=said):
+        ctd.compare("FrozenLake-v1", **given)
     with pytest.raises(ValueError, match="env must be an id, a Python file or an environment"):
         ctd.compare(object())
 
@@ -507,20 +516,30 @@ def test_seeds_are_added_until_the_answer_is_clear():
 
 
 def test_minutes_are_kept_to():
-    """Two seconds for a comparison that would take much longer: it stops with the seeds that fit, and says so."""
+    """Two seconds for a comparison that would take much longer: only the first seed always runs, and that is said."""
     said: list[str] = []
     settings = {"lambdas": (0.0, 0.9), "sources": (), "step_sizes": (0.2,), "extend": 0, "compiled": False}
     ctd.compare("FrozenLake-v1", episodes=5, seeds=2, say=said.append, **settings)  # the processes have started
     begun = time.monotonic()
     found = ctd.compare("FrozenLake-v1", episodes=400, minutes=2 / 60, say=said.append, **settings)
     assert time.monotonic() - begun < 60  # a busy machine; unlimited it would be ten seeds and more
-    assert 2 <= found.seeds <= 40
+    assert 1 <= found.seeds <= 40
     assert found.seeds == 40 or any("minutes are used after" in text for text in said)
+
+
+def test_without_time_there_is_one_seed_and_the_next_step_is_said():
+    said: list[str] = []
+    settings = {"lambdas": (0.0, 0.9), "sources": (), "step_sizes": (0.1, 0.2), "episodes": 5, "compiled": False}
+    found = ctd.compare("FrozenLake-v1", minutes=1e-6, say=said.append, **settings)
+    assert found.seeds == 1
+    assert all(one.step_sizes.size == 2 for one in found.outcomes)  # no grid has grown
+    assert any("after 1 seed; a verdict needs 6, about " in text for text in said)
+    assert "--seeds 6, or with more --minutes: finished runs are kept" in found.headline
 
 
 def test_episodes_fit_into_the_time_unless_they_are_named(tmp_path):
     said: list[str] = []
-    settings = {"lambdas": (0.0, 0.9), "sources": (), "step_sizes": (0.2,), "extend": 0, "compiled": False, "seeds": 2}
+    settings = {"lambdas": (0.0, 0.9), "sources": (), "step_sizes": (0.2,), "extend": 0, "compiled": False, "seeds": 1}
     found = ctd.compare("FrozenLake-v1", minutes=0.001, say=said.append, out=tmp_path, **settings)
     assert found.settings.episodes == 50
     assert any(text.startswith("1,000 episodes a run would take about") and "have 50" in text for text in said)

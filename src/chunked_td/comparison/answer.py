@@ -27,14 +27,14 @@ def headline(found: Comparison) -> str:
     if found.seeds < LEAST:
         best = (found.rows or found.planning)[0]
         few = f"{seeds} are too few; {LEAST} is the minimum"
-        return f"No verdict: {few}. Highest mean so far: {found.name(best.arm)} ({mean_text(best)})."
+        more = f"Run the same command with --seeds {LEAST}, or with more --minutes: finished runs are kept"
+        return f"No verdict: {few}. {more}. Highest mean so far: {found.name(best.arm)} ({mean_text(best)})."
     if found.family.spread == 0.0:
         return f"No answer: every run of every learner has the same return, {rounded(found.reference.score.value, 4)}."
     if used is None:
         return (
             f"Nothing to recommend: no learner is shown to beat acting at random ({mean_text(found.reference)}, "
-            f"{seeds}). "
-            "Try more --episodes, more exploration (--epsilon, --bonus) or more --seeds."
+            f"{seeds}). Try more --episodes, more exploration (--epsilon, --bonus) or more --seeds."
         )
     if used.arm.kind == PLANS:
         lead = found.lead(used, found.reference).span()
@@ -77,7 +77,7 @@ def _planning(found: Comparison, used: Row) -> str:
     if not found.planning:
         return ""
     lead, name = found.lead(found.planning[0], used), found.name(found.planning[0].arm)
-    if lead.value <= 0.0 or (found.family.equivalent(lead) and not lead.shown):
+    if lead.value <= 0.0 or (not lead.shown and lead.value <= found.family.close):
         return ""
     return f"; planning ({name}) {'is' if lead.low > 0.0 else 'may be'} better by {lead.span()}"
 
@@ -91,15 +91,15 @@ def hidden_texts(found: Comparison) -> list[str]:
     """That observations hide the state, and the command with a memory."""
     if found.facts is None or not found.facts.hidden:
         return []
+    if MEMORY in found.settings.wrappers:
+        return [f"With the percept memory, observations still hide a part of the state: {found.facts.hidden}."]
     start = "Observations hide the state, so read all below as a comparison without memory"
-    texts = [f"{start}: {found.facts.hidden}."]
-    if MEMORY not in found.settings.wrappers:
-        texts.append(f"Compare again with a percept memory: {compare_again(found.settings, MEMORY)}")
-    return texts
+    again = f"Compare again with a percept memory: {compare_again(found.settings, MEMORY)}"
+    return [f"{start}: {found.facts.hidden}.", again]
 
 
 def why(found: Comparison) -> list[str]:
-    """Why this λ: what the lowest and the highest fixed λ lose, if that is shown, and what the problem is like."""
+    """Why this λ: what the lowest and the highest fixed λ lose, if that is shown and the headline has not said it."""
     used, facts = found.recommended, found.facts
     fixed = [row for row in found.rows if row.arm.kind == FIXED and used and row.arm.bootstrap == used.arm.bootstrap]
     fixed.sort(key=lambda row: row.arm.value)
@@ -112,20 +112,10 @@ def why(found: Comparison) -> list[str]:
         if lead.low > 0.0:
             fits = used.arm.kind == FIXED or row.score.value == min(end.score.value for end in ends)
             because = f" ({cause})" if cause and fits else ""
+            if not because and used.arm.kind != FIXED and row is found.best_fixed:
+                continue
             texts.append(f"{row.arm.label} earns {rounded(lead.value, 2)} less{because}.")
     return texts
-
-
-def sure(found: Comparison) -> list[str]:
-    """Which learners are equivalent to the recommended one, inconclusive, or better or worse than it."""
-    used = found.recommended
-    if used is None or found.family.spread == 0.0:
-        return []
-    by: dict[str, list[str]] = {}
-    for row in found.rows:
-        by.setdefault(verdict(found, row), []).append(found.name(row.arm))
-    heads = {"equivalent": "Equivalent (±5 %)", "inconclusive": "Inconclusive", "worse": "Worse"}
-    return [f"{heads[name]}: {listed(by[name])}." for name in heads if name in by]
 
 
 def verdict(found: Comparison, row: Row) -> str:
@@ -142,7 +132,7 @@ def verdict(found: Comparison, row: Row) -> str:
 
 
 def same_texts(found: Comparison) -> list[str]:
-    """Arms whose runs are the very same, with the reason if it is known."""
+    """Arms with the same returns, with the reason if it is known."""
     return [_same(found, one) for one in found.outcomes if one.same]
 
 
@@ -158,8 +148,8 @@ def _same(found: Comparison, one: Outcome) -> str:
     elif sure_world and alike and ERRORS in kinds:
         reason = "your world is deterministic: the expected TD error is the TD error"
     else:
-        reason = "their λ is the same at every step" if alike else "their λ differs, but nothing that they did"
-    return f"{names} have the same runs ({reason})."
+        reason = "their λ is the same at every step" if alike else "their λs differ, but that changed no return"
+    return f"{names} have the same returns ({reason})."
 
 
 def points(found: Comparison) -> list[str]:

@@ -13,15 +13,16 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
+from chunked_td._checks import name_hint
 from chunked_td._durations import duration_text
 from chunked_td._files import write_atomically
 from chunked_td.comparison.arms import PLANS, RANDOM, Candidate, make_arms
 from chunked_td.comparison.facts import Facts, facts_of
-from chunked_td.comparison.ranking import LOOKS
+from chunked_td.comparison.ranking import LEAST, LOOKS
 from chunked_td.comparison.results import Comparison, Outcome, merged
 from chunked_td.comparison.running import RunnableProblem, make_learner, play, problem_of
 from chunked_td.comparison.settings import EPISODES, Settings
@@ -82,6 +83,11 @@ def _to_stderr(text: str) -> None:
 
 
 def _settings(env: Any, given: dict[str, Any]) -> Settings:
+    known = [field.name for field in fields(Settings)]
+    for name in given:
+        if name not in known:
+            hint = f"; did you mean {near}?" if (near := name_hint(name, known)) else ""
+            raise TypeError(f"compare has no setting {name!r}{hint}")
     if isinstance(env, str):
         return Settings(env, **given)
     spec = getattr(env, "spec", None)
@@ -146,8 +152,7 @@ class _Comparing:
         episodes = max(step * unit for step in (1, 2, 5) if step * unit <= fit)
         self.say(
             f"{EPISODES:,} episodes a run would take about {duration_text(needed)}: runs have {episodes} episodes, "
-            "to fit "
-            f"into {self.minutes:g} minutes (--episodes and --minutes change that)"
+            f"to fit into {self.minutes:g} minutes (--episodes and --minutes change that)"
         )
         return episodes
 
@@ -157,8 +162,7 @@ class _Comparing:
         self.say(
             f"{len(self.arms)} learners, {len(settings.step_sizes)} step sizes, {seeds_text(first)}"
             f"{'' if len(self.looks) == 1 else f' (then up to {self.looks[-1]})'}, {settings.episodes:,} episodes a "
-            "run; "
-            f"runs: {self.problem.how}"
+            f"run; runs: {self.problem.how}"
         )
         assert settings.episodes is not None
         needed = self._seconds(settings, first, settings.episodes)
@@ -185,7 +189,9 @@ class _Comparing:
         while self.seeds < target:
             fit = self._fitting()
             if fit < 1:
-                self.say(f"{self.minutes:g} minutes are used after {seeds_text(self.seeds)}")
+                whole = duration_text(max(LEAST - self.seeds, 0) * self.pace)
+                more = f"; a verdict needs {LEAST}, about {whole} more" if self.seeds < LEAST else ""
+                self.say(f"{self.minutes:g} minutes are used after {seeds_text(self.seeds)}{more}")
                 return False
             piece = 1 if self.seeds < 2 else max(int(PIECE / self.pace), 1)
             until = min(self.seeds + min(piece, fit), target)
@@ -195,8 +201,8 @@ class _Comparing:
         return True
 
     def _fitting(self) -> int:
-        """Seeds that fit into the time that is left; the first two always do."""
-        if self.seeds < 2 or self.deadline == math.inf:
+        """Seeds that fit into the time that is left; the first always does."""
+        if not self.seeds or self.deadline == math.inf:
             return 10**6
         return int((self.deadline - time.monotonic()) / max(self.pace, 1e-3))
 
@@ -246,7 +252,8 @@ class _Comparing:
             table = self._run(range(self.seeds))
             outcomes = [Outcome.of(arm, table) for arm in self.arms]
             wider = self._wider(outcomes)
-            if not wider or self._fitting() < 1:
+            share = sum(map(len, wider.values())) / sum(map(len, self.places.values()))
+            if not wider or self._fitting() < max(share * self.seeds, 1):
                 break
             sizes = ", ".join(f"{ladder[place]:.3g}" for place in sorted(set().union(*wider.values())))
             self.say(f"the best step size of {len(wider)} learners is at the edge of the grid: trying {sizes}")

@@ -80,8 +80,10 @@ class Facts:
 
     @property
     def masked(self) -> str:
-        """What the mask does."""
-        return "" if math.isnan(self.legal) else f"{self.legal:.2g} of {self.n_actions} actions are legal on average"
+        """What the mask does; "" if there is none, or if it leaves every action."""
+        if math.isnan(self.legal) or self.legal == self.n_actions:
+            return ""
+        return f"{self.legal:.2g} of {self.n_actions} actions are legal on average"
 
 
 class _Step(NamedTuple):

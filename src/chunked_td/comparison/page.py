@@ -9,7 +9,7 @@ from pathlib import Path
 from chunked_td import _pages
 from chunked_td._figures import as_png, as_svg
 from chunked_td._files import write_atomically
-from chunked_td.comparison.answer import headline, hidden_texts, meanings, points, sure, verdict, why
+from chunked_td.comparison.answer import headline, hidden_texts, meanings, points, verdict, why
 from chunked_td.comparison.picture import (
     SCORE,
     TOP,
@@ -21,11 +21,12 @@ from chunked_td.comparison.picture import (
     ranking_figure,
 )
 from chunked_td.comparison.results import Comparison, Row
-from chunked_td.comparison.settings import Settings
 from chunked_td.comparison.wording import rounded, signed
 from chunked_td.learners.schedule import Schedule
 
 COLUMNS = ("learner", "verdict", "mean return", "difference", "step size α", "note")
+_SHORT = 20
+"""Characters of a name that fits above a column of numbers."""
 _BANDS = "The best of each kind, mean over seeds with 95 % intervals, every seed at its chosen step size."
 
 
@@ -61,7 +62,7 @@ def render(found: Comparison, picture: str, details: str) -> str:
         ranking(found, rows[:TOP], apart(found)),
         _recipe(found),
         _pages.folded(f"The other {len(rest)} learners", ranking(found, rest, [])) if rest else "",
-        _pages.folded("More about this comparison", _pages.listed([*sure(found), *points(found)])),
+        _pages.folded("More about this comparison", _pages.listed(points(found))),
         _pages.folded("Learning curves, λ, step sizes", _pages.picture(details, "curves", _BANDS) if details else ""),
         _pages.folded("What the learned λs are", _meanings(found)),
         _pages.folded("How the numbers were made", _pages.listed(method(found))),
@@ -78,12 +79,18 @@ def cells(found: Comparison, row: Row) -> tuple[str, ...]:
     return found.name(row.arm), verdict(found, row), rounded(row.score.value, 4), difference, size, note
 
 
+def columns(found: Comparison) -> list[str]:
+    """Names of the columns; the difference is from the first row, which is the recommended learner."""
+    used = found.recommended
+    name = "" if used is None else found.name(used.arm)
+    minus = f"minus {name}" if len(name) <= _SHORT else "minus the first"
+    return [(minus if used else "") if name == "difference" else name for name in COLUMNS]
+
+
 def ranking(found: Comparison, rows: Sequence[Row], others: Sequence[Row]) -> str:
     """A table of learners; `others` are set apart."""
     kinds = ["first" if row is found.recommended else "" for row in rows] + ["apart"] * len(others)
-    used = found.recommended
-    columns = [f"minus {found.name(used.arm)}" if name == "difference" and used else name for name in COLUMNS]
-    return _pages.table(columns, [cells(found, row) for row in (*rows, *others)], kinds, numbers=(2, 3))
+    return _pages.table(columns(found), [cells(found, row) for row in (*rows, *others)], kinds, numbers=(2, 3))
 
 
 def _recipe(found: Comparison) -> str:
@@ -112,16 +119,13 @@ def method(found: Comparison) -> list[str]:
         f"γ = {settings.discount:g}, {explore}{bonus}, values begin at {settings.initial_value:g}.",
         f"Runs: {found.how}.",
         "Step sizes: every seed is scored at the one that is best on the other half of the seeds. If the best one is "
-        "at "
-        f"the edge of the grid, the grid grows by one factor, at most {settings.extend} times.",
+        f"at the edge of the grid, the grid grows by one factor, at most {settings.extend} times.",
         "Differences are paired over seeds. Their intervals are simultaneous over all pairs of learners and all "
-        "interim "
-        "analyses (95 %, studentised wild bootstrap over seeds), and never wider than scores differ.",
+        "interim analyses (95 %, studentised wild bootstrap over seeds), and never wider than scores differ.",
         "Equivalent: shown to differ by at most 5 % of the range of the learners' means. Inconclusive: neither better, "
         "worse nor equivalent is shown.",
         "Recommended: the best fixed λ, unless a learned λ is shown to be better, or a learner with TD errors from a "
-        "model "
-        "to be better still; and only if it is shown to beat acting at random.",
+        "model to be better still; and only if it is shown to beat acting at random.",
     ]
 
 
@@ -129,9 +133,3 @@ def _number(value: float | Schedule) -> str:
     if not isinstance(value, Schedule):
         return f"{value:g}"
     return ", ".join(f"{number:g} at episode {at:,}" for at, number in value.points)
-
-
-def problem_text(settings: Settings) -> str:
-    """The environment with its settings, short."""
-    given = ", ".join(f"{name}={value}" for name, value in settings.env_settings.items())
-    return f"{settings.env}({given})" if given else settings.env

@@ -99,8 +99,7 @@ def caption(found: Comparison) -> str:
         return f"The {SCORE}, with 95 % intervals; dots are seeds.{more}"
     return (
         f"The {SCORE}, minus that of the first row. A line that does not touch 0 is a difference that is shown; the "
-        "95 % "
-        f"intervals hold for all pairs at once. Dots are seeds.{random}{more}"
+        f"95 % intervals hold for all pairs at once. Dots are seeds.{random}{more}"
     )
 
 

@@ -4,7 +4,7 @@
 
 Two-fold cross-validation over seeds chooses the step sizes (`chosen_sizes`), so that trying more of them flatters no
 arm. Differences are paired over seeds; all intervals of a family hold together (`PairedFamily`). Seeds may be added and
-the arms judged again (`LOOKS`): the interim analyses share one error rate. `tools/compare_decisions.py` measures error,
+the arms judged again (`LOOKS`): the interim analyses share one error rate. `benchmarks/decisions.py` measures error,
 power and wrong recommendations.
 """
 

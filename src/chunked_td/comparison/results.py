@@ -110,9 +110,9 @@ class Outcome:
         return (self.arm, *(one.arm for one in self.same))
 
     def same_runs(self, other: Outcome) -> bool:
-        """Whether another arm has the very same returns."""
+        """Whether another arm has the same returns at every checkpoint."""
         alike = self.arm.bootstrap == other.arm.bootstrap and np.array_equal(self.step_sizes, other.step_sizes)
-        return alike and np.array_equal(self.all_scores, other.all_scores)
+        return alike and np.array_equal(self.mean_return, other.mean_return, equal_nan=True)
 
 
 def merged(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:

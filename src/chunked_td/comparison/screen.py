@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import textwrap
 
-from chunked_td.comparison.answer import headline, hidden_texts, points, sure, why
-from chunked_td.comparison.page import COLUMNS, cells
+from chunked_td.comparison.answer import headline, hidden_texts, points, why
+from chunked_td.comparison.page import cells, columns
 from chunked_td.comparison.picture import TOP, apart, ranked
 from chunked_td.comparison.results import Comparison
 
@@ -23,7 +23,7 @@ def text(found: Comparison) -> str:
     width = min(shutil.get_terminal_size((100, 24)).columns, 110)
     wrapped = lambda line: textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False)  # noqa: E731
     lines = [*hidden_texts(found), headline(found), *why(found)]
-    more = [*sure(found)[:1], *points(found)][:_POINTS]
+    more = points(found)[:_POINTS]
     left = len(found.rows) - TOP + len(found.diverged)
     parts = [
         "\n".join(map(wrapped, lines)),
@@ -38,9 +38,8 @@ def _ranking(found: Comparison, width: int) -> str:
     """Ten learners, then planning and acting at random."""
     if not (found.rows or found.planning):
         return ""
-    used = found.recommended
     rows = [cells(found, row)[:_SHOWN] for row in (*ranked(found)[:TOP], *apart(found))]
-    head = [*COLUMNS[:3], f"minus {found.name(used.arm)}" if used else ""]
+    head = columns(found)[:_SHOWN]
     if width < NARROW:
         return "\n".join(_narrow(row, head, width) for row in rows)
     wide = [max(len(row[k]) for row in (head, *rows)) for k in range(_SHOWN)]

@@ -21,15 +21,9 @@ def signed(found: Estimate) -> str:
     """A difference with its sign: "+0.03 (−0.04 to +0.10)"."""
     if np.isnan(found.low):
         return f"{found.value:+.3g}".replace("-", "−")
-    spec = f"+.{places(found)}f"
-    value, low, high = (f"{round(end, places(found)) + 0.0:{spec}}" for end in found)
+    spec = f"+.{found.places}f"
+    value, low, high = (f"{round(end, found.places) + 0.0:{spec}}" for end in found)
     return f"{value} ({low} to {high})".replace("-", "−")
-
-
-def places(found: Estimate) -> int:
-    """Decimal places that show two digits of an interval's width."""
-    width = found.high - found.low
-    return max(0, 1 - int(np.floor(np.log10(width)))) if 1e-9 < width < 1e9 else 3
 
 
 def seeds_text(count: int) -> str:
