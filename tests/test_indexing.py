@@ -290,7 +290,7 @@ def test_a_damaged_state_is_refused(damage):
     ],
 )
 def test_a_continuous_box_says_how_to_cut_it(space):
-    with pytest.raises(ValueError, match=r"continuous Box(.|\n)*Discretise\("):
+    with pytest.raises(ValueError, match=r"Box of real numbers(.|\n)*Discretise\("):
         make_indexer(space)
 
 

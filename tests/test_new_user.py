@@ -145,7 +145,7 @@ def test_compare_everywhere(arguments, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (["--learner", "SarsaLambda"], "has --learner ChunkedSarsa, got SarsaLambda"),
+        (["--learner", "SarsaLambda"], "has --learner ChunkedExpectedSarsa, got SarsaLambda"),
         (["--step-size", "0.5"], "has --step-size 0.1, got 0.5"),
         (["--discount", "1"], "has --discount 0.99, got 1.0"),
         (["--epsilon", "0.3"], "has --epsilon 0.1, got 0.3"),
@@ -190,7 +190,7 @@ def test_a_saved_agent_is_explained(tmp_path, capsys):
     assert run("train", "FrozenLake-v1", "--episodes", "20", "--out", str(tmp_path)) == 0
     command = ["explain", "FrozenLake-v1", "--agent", str(tmp_path / "agent.ctd"), "--out", str(tmp_path / "why")]
     assert run(*command) == 0
-    assert "ChunkedSarsa, Forward λ: " in capsys.readouterr().out
+    assert "ChunkedExpectedSarsa, Forward λ: " in capsys.readouterr().out
     assert not (tmp_path / "why" / "over_training.csv").exists()
 
 
@@ -286,7 +286,7 @@ def test_a_wrapper_that_sums_without_saying_so_is_named():
 
 @pytest.mark.parametrize("make", [MemoryChain, Catch])
 def test_float_observations_with_finitely_many_values(make, tmp_path):
-    with pytest.raises(ValueError, match=r"finitely many different arrays.*\n.*indexer=chunked_td\.make_indexer\(\)"):
+    with pytest.raises(ValueError, match=r"if few different ones occur: indexer=chunked_td\.make_indexer\(\)"):
         ctd.ChunkedSarsa(make())
     agent = ten_lines(make(), tmp_path, 30, indexer=ctd.make_indexer())
     assert agent.indexer.decode(0).dtype == np.float32

@@ -37,13 +37,13 @@ def _share(values, legal, best, ties, count, epsilon):
     lost = ties == 0  # every value is NaN: learning has diverged, and all actions are alike
     if lost:
         ties = count
-    other = epsilon / count
-    greedy = other + (1.0 - epsilon) / ties
     for a in range(legal.size):
         if not legal[a]:
             values[a] = 0.0
+        elif lost or values[a] == best:
+            values[a] = epsilon / count + (1.0 - epsilon) / ties
         else:
-            values[a] = greedy if lost or values[a] == best else other
+            values[a] = epsilon / count
 
 
 def epsilon_greedy(q, legal, epsilon, out):

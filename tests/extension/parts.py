@@ -12,8 +12,8 @@ import chunked_td as ctd
 from chunked_td._link import zeros
 from chunked_td.features.maps import Features
 from chunked_td.indexing.indexers import DiscreteIndexer
-from chunked_td.learners.planning.backups import expected_backup
 from chunked_td.lambdas.step import WHOLE, mixture
+from chunked_td.learners.planning.backups import expected_backup
 from chunked_td.models import KernelModel
 from chunked_td.policies import epsilon_greedy
 from chunked_td.seeding import uniform

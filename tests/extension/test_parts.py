@@ -59,7 +59,7 @@ def test_a_saved_learner_goes_on_with_its_parts(name, tmp_path):
         for _ in range(20):
             each.step(float(rng.normal()), int(rng.integers(7)), False)
     np.testing.assert_array_equal(agent.tables.values, twin.tables.values)
-    with pytest.raises(ValueError, match="pass it as|build it and pass it"):
+    with pytest.raises(ValueError, match="pass it as"):
         ctd.load(tmp_path / "a.ctd")
 
 

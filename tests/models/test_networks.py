@@ -20,7 +20,7 @@ from chunked_td.models.neural.networks import (
     categorical,
     difference,
 )
-from chunked_td.models.neural.world import Program, training_step
+from chunked_td.models.neural.world import WorldProgram, training_step
 from studies.accumulated_charge.network import network_config as charge_network
 from studies.key_to_door.network import network_config as door_network
 
@@ -232,7 +232,7 @@ def test_training_equals_pytorch(config, staged):
     pair = [new_network(config, seed) for seed in (0, 1)]
     references = [TorchModel(config, network) for network in pair]
     stacked = jax.tree.map(lambda *leaf: jnp.stack(leaf), *pair)
-    program = Program(config, config.train_every, Reading(), "float32", staged)
+    program = WorldProgram(config, config.train_every, Reading(), "float32", staged)
     moments = networks.optimiser(config).init(eqx.filter(stacked, eqx.is_array))
     carry = (stacked, moments, jnp.zeros(2, jnp.int32), jnp.zeros(2), jnp.zeros(2, jnp.int32))
     reads = jnp.zeros((2, 1, len(config.nvec) + config.actions))

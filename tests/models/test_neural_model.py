@@ -234,5 +234,5 @@ def test_errors_name_the_argument():
         ctd.NeuralModel(spaces.Text(4), actions=2)
     with pytest.raises(ValueError, match="at most 10,000,000 states"):
         ctd.NeuralModel(spaces.MultiBinary(60), actions=2)
-    with pytest.raises(ValueError, match="continuous Box"):
+    with pytest.raises(ValueError, match="a Box of real numbers"):
         ctd.NeuralModel(spaces.Box(0, 1), actions=2)

@@ -71,7 +71,7 @@ class WorldState(NamedTuple):
     tally: Tally
 
 
-class Program(NamedTuple):
+class WorldProgram(NamedTuple):
     """What is fixed at compile time."""
 
     config: NetworkConfig
@@ -122,7 +122,7 @@ def adam_change(config: NetworkConfig, moments: Any) -> Any:
     return jax.tree.map(change, mean, square)
 
 
-def training_step(program: Program, carry: Any, xs: Any) -> tuple[Any, jax.Array]:
+def training_step(program: WorldProgram, carry: Any, xs: Any) -> tuple[Any, jax.Array]:
     """One training step of all runs, reading some rows with the parameters from before it."""
     networks, moments, broken_at, loss_sum, updates = carry
     n, x, outcome, reads = xs
@@ -145,7 +145,7 @@ def training_step(program: Program, carry: Any, xs: Any) -> tuple[Any, jax.Array
     return (networks, moments, broken_at, loss_sum, updates + keep), read
 
 
-def _batches(program: Program, state: WorldState, buffer: jax.Array, ns: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _batches(program: WorldProgram, state: WorldState, buffer: jax.Array, ns: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Inputs float32[U, B, batch, ·] and outcomes int32[U, B, batch, c] of the training steps at transitions ns."""
     config = program.config
 
@@ -158,7 +158,7 @@ def _batches(program: Program, state: WorldState, buffer: jax.Array, ns: jax.Arr
     return features(config, before, action), outcomes(config, before, after)
 
 
-def _read_inputs(program: Program, rows: jax.Array) -> jax.Array:
+def _read_inputs(program: WorldProgram, rows: jax.Array) -> jax.Array:
     """Inputs float32[T, B, r, ·] whose logits give the λ of each step: the action taken, or every action."""
     before, action, _ = replay.unpack(program.config, rows.swapaxes(0, 1))
     every = action[..., None]
@@ -170,7 +170,7 @@ def _read_inputs(program: Program, rows: jax.Array) -> jax.Array:
     return features(program.config, states, every)
 
 
-def _blocks(program: Program, reads: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _blocks(program: WorldProgram, reads: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Group reads by the training step that follows them.
 
     Transition n is read after the training step at n. So the step at transition k·j is preceded by the reads of
@@ -183,14 +183,14 @@ def _blocks(program: Program, reads: jax.Array) -> tuple[jax.Array, jax.Array]:
     return blocks.reshape(*blocks.shape[:2], -1, reads.shape[-1]), reads[-1]
 
 
-def _unblock(program: Program, blocks: jax.Array, last: jax.Array, r: int) -> jax.Array:
+def _unblock(program: WorldProgram, blocks: jax.Array, last: jax.Array, r: int) -> jax.Array:
     """Undo `_blocks`: logits [T/k, B, k·r, ·] and [B, r, ·] to [B, T, r, ·]."""
     per_step = blocks.reshape(*blocks.shape[:2], program.config.train_every, r, -1)
     series = per_step.swapaxes(0, 1).reshape(blocks.shape[1], program.episode_length, r, -1)
     return jnp.concatenate([series[:, 1:], last[:, None]], axis=1)
 
 
-def _episode(program: Program, state: WorldState, states, actions, policy, noisy) -> tuple[WorldState, jax.Array]:
+def _episode(program: WorldProgram, state: WorldState, states, actions, policy, noisy) -> tuple[WorldState, jax.Array]:
     """Train on one episode of every run; λ of each step. Shapes as for `World.episode`."""
     config, k = program.config, program.config.train_every
     rows = jax.vmap(replay.pack)(states, actions)
@@ -285,7 +285,7 @@ class World:
             )
         if staged is None:
             staged = jax.default_backend() == "cpu" and 12 * config.parameters < 1 << 20
-        self.program = Program(config, int(episode_length), reading, precision, bool(staged))
+        self.program = WorldProgram(config, int(episode_length), reading, precision, bool(staged))
         self.runs = len(seeds)
         numbers = jnp.asarray(np.array([model_seed(seed) for seed in seeds], np.uint32))
         self.state: WorldState = _start_program(config, int(episode_length), reading.width(config), numbers)
