@@ -187,8 +187,11 @@ def test_a_plain_source_runs_in_the_simulation_with_the_results_of_a_kernel(lear
         np.testing.assert_array_equal(getattr(plain, name), getattr(compiled, name))
     for name in ("values", "returns_at", "lambda_at", "probes_at"):
         np.testing.assert_allclose(getattr(plain, name), getattr(compiled, name), rtol=1e-12)
-    with pytest.raises(ValueError, match=r"model must be 'counts' for PlainForward\(\), .* got 'oracle'"):
-        simulate(problem, lambda_source=PlainForward(), model="oracle", step_sizes=0.1, seeds=0, episodes=2)
+    oracle: dict[str, Any] = common | {"learner": learner, "model": "oracle"}
+    compiled, plain = (
+        simulate(problem, lambda_source=source, **oracle) for source in (ctd.ForwardLambda(), PlainForward())
+    )
+    np.testing.assert_allclose(plain.values, compiled.values, rtol=1e-12)
 
 
 def test_a_source_that_learns_grows_with_the_states_and_is_saved(tmp_path):

@@ -35,7 +35,7 @@ class Program:
                 self.names["arrays.read_local"] = read_local
         else:
             self.form, self.names = "", {"arrays.read": read_plain, "arrays.read_local": read_plain}
-            self.scopes = {role: {"rng": PlainPcg64} for role in self.scopes}
+            self.scopes = {role: {**scope, "rng": PlainPcg64} for role, scope in self.scopes.items()}
         self.parts = dict(parts)
         self._bound = {**parts, "rng": Pcg64 if self.compiled else PlainPcg64}
         self._entries: dict[Any, Any] = {}
