@@ -541,10 +541,11 @@ def test_episodes_fit_into_the_time_unless_they_are_named(tmp_path):
     said: list[str] = []
     settings = {"lambdas": (0.0, 0.9), "sources": (), "step_sizes": (0.2,), "extend": 0, "compiled": False, "seeds": 1}
     found = ctd.compare("FrozenLake-v1", minutes=0.001, say=said.append, out=tmp_path, **settings)
-    assert found.settings.episodes == 50
-    assert any(text.startswith("1,000 episodes a run would take about") and "have 50" in text for text in said)
+    episodes = found.settings.episodes  # as many as a machine as fast as this one plays in the time, at least 50
+    assert 50 <= episodes < 1_000
+    assert any(text.startswith("1,000 episodes a run would take about") and f"have {episodes}" in text for text in said)
     again = ctd.compare("FrozenLake-v1", say=said.append, out=tmp_path, **settings)
-    assert again.settings.episodes == 50  # those of the folder: the same call continues
+    assert again.settings.episodes == episodes  # those of the folder: the same call continues
     assert again.runs.equals(found.runs)
 
 

@@ -60,8 +60,8 @@ MISTAKES = {
     ),
     "λ of another component": Mistake(
         "learners/core.py",
-        "out[i] = m.rates[CUT] * lambda_t(m.source, step, i)",
-        "out[i] = m.rates[CUT] * lambda_t(m.source, step, (i + 1) % out.size)",
+        "lambda_t(m.source, step, i)",
+        "lambda_t(m.source, step, (i + 1) % out.size)",
         (DOOR,),
     ),
     "a λ one step off at the end of an episode": Mistake(

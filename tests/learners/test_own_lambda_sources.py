@@ -296,7 +296,7 @@ def test_a_source_in_a_file_runs_in_every_command_and_leaves_nothing_behind(text
         assert stop.value.code == 0, (command, capsys.readouterr())
     said = capsys.readouterr()
     assert said.err.count("Halfway is plain Python: slow") == (text == PLAIN)
-    assert "Expected-SARSA, Halfway" in said.out
+    assert "λ: Halfway()" in said.out
     for page in ("explained/explain.html", "compared/compare.html"):
         assert "Halfway" in (tmp_path / page).read_text(encoding="utf-8"), page
     assert read_source("mine.py").color in (tmp_path / "compared" / "compare.html").read_text(encoding="utf-8")
@@ -327,7 +327,7 @@ class Mine(ctd.LambdaSource):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("source.nothing", r"mine\.py, line 12: .*'return source\.nothing'.* attribute 'nothing' of type Mine\("),
+        ("source.nothing", r"mine\.py, line 12: .*'return source\.nothing'.* attribute 'nothing' of type Mine"),
         ("step.reward[i] + 'a'", r"mine\.py, line 12: .*reward\[i\] \+ 'a'.*: add\(float64"),
         ("[0.5]", r"mine\.py, line 12: .*'return \[0\.5\]': .* a kernel allocates nothing"),
         ("'a'", "lambda_t must return a number, got unicode"),

@@ -15,7 +15,7 @@ Kernels are plain Python functions of arrays, numbers and NamedTuples of those; 
 
 # ruff: noqa: F401 (this is the front door: names are imported from here)
 from chunked_td._link.arrays import Layout, at, check_layout, enlarged, layouts, stacked, zeros
-from chunked_td._link.link import COMPILED, REQUIRED, compiled, is_kernel, kernel, link, natural, plain, slot
+from chunked_td._link.link import COMPILED, REQUIRED, compiled, is_kernel, kernel, link, natural, number, plain, slot
 from chunked_td._link.pcg import WORDS, Counted, PlanningStream, Stream, uniform
 from chunked_td._link.program import Program
 from chunked_td._link.trees import Packed, reader, static, tuple_class, word_at

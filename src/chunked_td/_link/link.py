@@ -39,7 +39,7 @@ import numba
 import numpy as np
 from numba.core import types as nb
 from numba.core.compiler import Compiler
-from numba.core.errors import NumbaError, UnsupportedBytecodeError
+from numba.core.errors import NumbaError, TypingError, UnsupportedBytecodeError
 from numba.extending import lower_builtin, type_callable
 
 from chunked_td._link.cache import CONFIG, NOTICE, caching_here, seal
@@ -126,6 +126,31 @@ def plain(value: Any) -> Any:
     return value
 
 
+def number(value: Any) -> Any:
+    """`value`, which λ sources return: anything but a number is an error that says so."""
+    return value
+
+
+@type_callable(number)
+def _type_of_number(context: Any) -> Any:
+    def typed(value: Any) -> Any:
+        kind = nb.unliteral(value)
+        if not isinstance(kind, nb.Number | nb.Boolean):
+            raise TypingError(f"{_OURS[0]}lambda_t must return a number, got {kind}{_OURS[1]}")
+        return kind
+
+    return typed
+
+
+@lower_builtin(number, nb.Any)
+def _make_number(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return context.cast(builder, arguments[0], signature.args[0], signature.return_type)
+
+
+_OURS = ("‹", "›")
+"""Around a sentence of ours in an error that Numba passes on."""
+
+
 def is_kernel(value: Any) -> bool:
     """Whether a value was marked by `kernel`."""
     return getattr(plain(value), "is_kernel", False)
@@ -180,7 +205,7 @@ def _code_digest(function: types.CodeType) -> bytes:
 def _is_numbas(value: Any) -> bool:
     """Whether Numba knows a function by itself: one of NumPy's or Numba's, or one with a typing of ours."""
     home = (getattr(value, "__module__", "") or "").partition(".")[0]
-    return home in ("numba", "numpy", "math", "builtins") or value is natural
+    return home in ("numba", "numpy", "math", "builtins") or value in (natural, number)
 
 
 class _Linked(NamedTuple):
@@ -275,7 +300,9 @@ def _is_told_by_name(value: Any) -> bool:
     if isinstance(value, types.ModuleType):
         return value.__name__ in ("math", "numpy")
     return (
-        value is natural or hasattr(value, "told_by_its_name") or (_is_numbas(value) and not hasattr(value, "py_func"))
+        value in (natural, number)
+        or hasattr(value, "told_by_its_name")
+        or (_is_numbas(value) and not hasattr(value, "py_func"))
     )
 
 
@@ -396,17 +423,21 @@ _OURS_AND_NUMBAS = (Path(__file__).parent.parent, Path(numba.__file__ or "").par
 
 def sentence_in(text: str) -> str:
     """What an error of Numba says of a kernel, in a sentence: the line of a user's kernel, and what is wrong there."""
+    _, found, ours = text.partition(_OURS[0])
+    if found:
+        return ours.partition(_OURS[1])[0]
     lines = [one.strip() for one in re.sub(r"\x1b\[\d+m", "", text).splitlines()]
     cause = next((one for one in lines if one and not one.startswith("Failed in nopython")), "it has no type")
     if "NRT required" in text:
         cause = "it makes a list, an array or text, and a kernel allocates nothing"
     if cause.endswith(":"):  # no implementation for arguments of these types
         cause += next((one.removeprefix(">>>") for one in lines if one.startswith(">>>")), "")
-    for path, number in _places(lines):
+    cause = re.sub(r"_[0-9a-f]{16}\b", "", cause)
+    for path, at in _places(lines):
         if not any(path.is_relative_to(known) for known in _OURS_AND_NUMBAS):
             linecache.checkcache(str(path))
-            shown = linecache.getline(str(path), number).strip()
-            return f"{path.name}, line {number}: the kernel cannot be compiled at {shown!r}: {cause}"
+            shown = linecache.getline(str(path), at).strip()
+            return f"{path.name}, line {at}: the kernel cannot be compiled at {shown!r}: {cause}"
     return f"a kernel cannot be compiled: {cause}"
 
 

@@ -90,7 +90,13 @@ def read_plain(address: int) -> Any:
 @functools.cache
 def tuple_class(name: str, fields: tuple[str, ...]) -> Any:
     """A NamedTuple class of this name with these fields."""
-    return namedtuple(name, fields)
+    made: Any = namedtuple(name, fields)  # type: ignore[misc]
+    made.__reduce__ = lambda self: (_made, (name, fields, tuple(self)))  # no module has such a class by its name
+    return made
+
+
+def _made(name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return tuple_class(name, fields)(*values)
 
 
 # ---- types
@@ -115,7 +121,7 @@ class Tree(nb.Type):
 
     def __init__(self, text: str, fields: Mapping[str, Field], lasting: bool) -> None:
         self.tree_fields, self.lasting = dict(fields), lasting
-        super().__init__(name=f"Tree_{hashlib.sha256(text.encode()).hexdigest()[:16]}")
+        super().__init__(name=f"{text.partition('(')[0]}_{hashlib.sha256(text.encode()).hexdigest()[:16]}")
 
 
 @register_model(Tree)

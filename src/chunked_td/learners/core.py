@@ -46,7 +46,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._link import Stream, natural, slot, uniform
+from chunked_td._link import Stream, natural, number, slot, uniform
 from chunked_td.bootstraps import SARSA, STATE
 from chunked_td.features.linear import arrive, value_of
 from chunked_td.lambdas.episode import add_transition
@@ -150,9 +150,9 @@ def lambda_of_source(m, step):
     out = m.memory.lambda_t
     if m.rule.per_component:
         for i in range(out.size):
-            out[i] = m.rates[CUT] * lambda_t(m.source, step, i)
+            out[i] = m.rates[CUT] * number(lambda_t(m.source, step, i))
     else:
-        value = m.rates[CUT] * lambda_t(m.source, step, 0)
+        value = m.rates[CUT] * number(lambda_t(m.source, step, 0))
         for i in range(out.size):
             out[i] = value
     if m.rule.checks_lambda:

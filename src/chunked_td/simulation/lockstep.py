@@ -19,7 +19,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from chunked_td._link import Counted, Packed, Program, at, slot, stacked, word_at
+from chunked_td._link import Counted, Packed, Program, at, number, slot, stacked, word_at
 from chunked_td.lambdas.base import LambdaSource
 from chunked_td.lambdas.step import Transition, make_step
 from chunked_td.learners.core import EPSILON, ONGOING, finish, in_unit
@@ -97,9 +97,9 @@ def enter_lambda(turn, column, epsilon):
         step = make_step(transition, policies, delta, memory.scratch, epsilon, m.rule, m.tables, model, None)
         if column < 0:
             for i in range(memory.lambda_.shape[1]):
-                memory.lambda_[t, i] = part_lambda(turn.parts, step, i)
+                memory.lambda_[t, i] = number(part_lambda(turn.parts, step, i))
         else:
-            value = whole_lambda(turn.whole, step, 0)
+            value = number(whole_lambda(turn.whole, step, 0))
             for i in range(memory.lambda_.shape[1]):
                 memory.lambda_[t, i] = value
         for i in range(memory.lambda_.shape[1]):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from chunked_td._checks import check_choice
-from chunked_td._link import Packed, Program, kernel, slot, static
+from chunked_td._link import Packed, Program, kernel, number, slot, static
 from chunked_td.analysis.fixed_points.chain import Chain, Moves, Places, Problem
 from chunked_td.analysis.fixed_points.systems import Weighted, mean_update, td_errors, variance
 from chunked_td.bootstraps import Q_LEARNING, SARSA, STATE
@@ -90,7 +90,7 @@ def fill_lambda(address):
         policies, rule = (asked.policy[s], asked.policy[x]), asked.rule
         step = make_step(transition, policies, unknown, scratch, asked.epsilon, rule, asked.tables, asked.model, None)
         for i in range(out.shape[1]):
-            out[j, i] = _lambda_of(asked.source, step, i if rule.per_component else 0)
+            out[j, i] = number(_lambda_of(asked.source, step, i if rule.per_component else 0))
     return 0
 
 
