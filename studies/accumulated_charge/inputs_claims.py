@@ -16,10 +16,12 @@ from chunked_td.statistics import mean_and_interval
 from studies.accumulated_charge.inputs import KINDS
 from studies.accumulated_charge.signs import EPISODES, MARGIN
 from studies.runner import criteria
+from studies.runner.arrays import NotRun
 from studies.runner.criteria import Claim, Verdict, source
 from studies.runner.text import markdown, number_text, step_size_text
 
 PLAIN, MIRRORED = "inputs", "inputs-mirrored"
+SEEDS = 300
 NO_TILT = 0.01
 """Difference of λ that we call no tilt: over the twenty steps between two charging steps a factor of 1.2 at most."""
 LABELS = {"scaled": "divided by the maximum (the paper's)", "one-hot": "one-hot", "time-one-hot": "time one-hot"}
@@ -34,6 +36,8 @@ def both_signs(table: pl.DataFrame, arm: str, episode: int = EPISODES) -> tuple[
     for problem in problems:
         rows = table.filter(pl.col("seed").is_in(seeds.implode()), problem=problem, arm=arm, episode=episode)
         rows = rows.sort("step_size", "seed", descending=[True, False])
+        if rows.is_empty():
+            raise NotRun(f"no runs of {arm} on {problem}")
         found.append(rows["score"].to_numpy().reshape(rows["step_size"].n_unique(), -1))
     return found[0], found[1]
 
@@ -137,6 +141,10 @@ def true_model_is_worth_it(table: pl.DataFrame) -> Verdict:
     300 seeds. Step sizes are chosen on one half of the seeds and scored on the other, and the other way round. Paired
     test of the mean over both signs.
     """
+    seeds = [table.filter(problem=problem, arm=arm, precision="float64", episode=10_000)["seed"].n_unique()
+             for arm in ("chunked-oracle", "sarsa-1") for problem in ("original", "mirrored")]  # fmt: skip
+    if min(seeds) < SEEDS:
+        return Verdict(criteria.NOT_RUN, f"{min(seeds)} seeds of {SEEDS}")
     ours, theirs = (cross_fitted(many(table, arm)) for arm in ("chunked-oracle", "sarsa-1"))
     return criteria.smaller(ours, {"SARSA(1)": theirs}, f"{ours.mean():,.0f}; {{}}, {ours.size} seeds")
 
