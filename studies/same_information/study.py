@@ -277,7 +277,7 @@ CLAIMS = (
 def tables(table: pl.DataFrame) -> dict[str, str]:
     """The headline, the answer, every method, one step size for all problems, cost, families."""
     found = results(table)
-    shown = {"answers": answers(found), "headline": headline_table(table, found)}
+    shown = {"answers": answers(found, table["seed"].n_unique()), "headline": headline_table(table, found)}
     if table["family"].n_unique() < len(FAMILIES):  # a quick run
         return shown
     return shown | {
@@ -289,7 +289,7 @@ def tables(table: pl.DataFrame) -> dict[str, str]:
     }
 
 
-def answers(found: Results) -> str:
+def answers(found: Results, seeds: int) -> str:
     """The rule beside the opponent with the same information, a sentence per score."""
     lines = []
     for k, score in ((1, "values"), (2, "decisions"), (9, "control")):
@@ -298,7 +298,7 @@ def answers(found: Results) -> str:
         lines.append(
             f"- *{score.capitalize()}*: lineage with ρ = 1 has {part.mean(one.ours):.2f}, the best single fixed λ with "
             f"ρ = 1 ({short(one.theirs)}) {part.mean(one.theirs):.2f}: {one.gap.text('+.2f')}, {one.families} families "
-            f"with 24 seeds, p = {one.adjusted:.2f} after Holm, **{verdict}**."
+            f"with {seeds} seeds, p = {one.adjusted:.2f} after Holm, **{verdict}**."
         )
     return minus("\n".join(lines))
 
