@@ -132,7 +132,8 @@ def episode_program(config: Any) -> Any:
         before, action, after = replay.unpack(config, rows)
         logits = jax.vmap(lambda network, x: network(x))(networks, inputs(config, before, action))
         seen = outcomes(config, before, after)
-        return jnp.stack([reading(config, logits[..., None, :], seen, None) for reading in readings])
+        taken = logits[..., None, :]  # of the action taken, so that no policy is read
+        return jnp.stack([reading(config, taken, seen, jnp.ones(1)) for reading in readings])
 
     def loss(network: Any, rows: Any) -> Any:
         before, action, after = replay.unpack(config, rows)
