@@ -22,7 +22,7 @@ from chunked_td import ExpectedLambda, ForwardLambda, Schedule, sweep
 from chunked_td.envs.dynamics import AccumulatedCharge
 from chunked_td.simulation import simulate
 from chunked_td.statistics import detectable_mean, paired_test
-from studies.accumulated_charge import signs
+from studies.accumulated_charge import inputs_claims, signs
 from studies.accumulated_charge.network import config_for, noisy_steps
 from studies.runner import criteria, paper, plots, simulated
 from studies.runner.arrays import Results, preferred, shared
@@ -178,6 +178,7 @@ CLAIMS = (
     survives_a_change_of_sign,
     as_well_with_either_sign,
     *signs.CLAIMS,
+    *inputs_claims.CLAIMS,
 )
 
 
@@ -186,6 +187,8 @@ def tables(table: pl.DataFrame) -> dict[str, str]:
     both = {problem: results(table, problem) for problem in PROBLEMS}
     shown = {problem: paper.results_table(found, selects=False) for problem, found in both.items()}
     shown |= {f"{problem}-early": paper.reduced_table(found) for problem, found in both.items() if found.reduced}
+    if (table["problem"] == inputs_claims.PLAIN).any():
+        shown["inputs"] = inputs_claims.table_of(table)
     return shown | {"signs": signs.table_of(table), "signs-arms": paper.results_table(signs.results(table))}
 
 

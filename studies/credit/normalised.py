@@ -36,9 +36,10 @@ class Scored:
 
     def of(self, held_out: bool | None = None) -> dict[str, list[dict[str, np.ndarray]]]:
         """{family: [{method: float64[seeds]} of each setting]}."""
-        kinds = (True, False) if held_out is None else (held_out,)
         return {
-            name: list(cells.values()) for name, cells in self.cells.items() if family_called(name).held_out in kinds
+            name: list(cells.values())
+            for name, cells in self.cells.items()
+            if held_out is None or family_called(name).held_out == held_out
         }
 
     def by_family(self, method: str, held_out: bool | None = None) -> dict[str, float]:

@@ -1,0 +1,486 @@
+"""Does a rule for λ assign credit better than fixed λs that have the same model?
+
+Lineage traces with fully expected TD errors (ρ = 1) against fixed λs with the same expected errors, on ten families of
+problems that did not exist when both were chosen. Comparisons, corrections and the rules for the default and for the
+recommendation were registered before any run (`registered.md`). Scores, the choice of step sizes on other seeds and the
+normalisation are those of the credit study.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from matplotlib.figure import Figure
+
+import chunked_td as ctd
+from chunked_td.statistics import Estimate, holm, normalised, paired_test
+from chunked_td.sweeps import sweep
+from studies.credit.normalised import Runs, Scored, raw_scores, scored
+from studies.credit.scoring import SolvedProblem, prepare, scores
+from studies.credit.tables import minus
+from studies.runner.criteria import FAILS, HOLDS, IN_PART, LEVEL, NOT_SHOWN, Claim, Verdict, source
+from studies.runner.plots import legend_below, new_figure
+from studies.runner.text import SUPERSCRIPTS, markdown
+from studies.same_information.families import FAMILIES
+from studies.same_information.methods import (
+    FIXED,
+    LABELS,
+    METHODS,
+    PLANNERS,
+    RULES,
+    SHARE_TEXT,
+    SHARES,
+    label,
+    named,
+)
+
+KEY = ("family", "setting", "behaviour", "arm", "exponent", "seed")
+EXPONENTS, SEEDS = (0, -1, -2, -3, -4, -6), 24
+BEHAVIOURS = ("given", "bonus")
+SCORES = ("values", "decisions", "control")
+REFERENCES = tuple(named(rule, 0) for rule in FIXED)
+"""0 is the worst and 1 the best of these: fixed λs without expected errors."""
+CANDIDATE, HALF, BEST = named("lineage", 1), named("lineage", 0.5), "best"
+WORST = -0.1
+"""A mean difference in control below this stands against ρ = 1 as the default."""
+
+# ---- what is run
+
+
+@functools.lru_cache(maxsize=8)
+def problem(family: str, setting: Any) -> tuple[ctd.TransitionTable, SolvedProblem]:
+    """A problem, and what is exactly known of it."""
+    table = FAMILIES[family].problem(setting)
+    return table, prepare(table, FAMILIES[family].discount)
+
+
+def run(step_size: Any, seed: Any, *, family: str, setting: Any, behaviour: str, **method: Any) -> list[dict[str, Any]]:
+    """Runs: their scores, and the mean of their processor time in seconds."""
+    about, (table, exact) = FAMILIES[family], problem(family, setting)
+    began = time.process_time()
+    found = scores(
+        table, exact, behaviour, method, step_sizes=step_size, seeds=seed, threads=1,
+        episodes=about.episodes, epsilon=about.epsilon,
+    )  # fmt: skip
+    found["seconds"] = np.full(len(seed), (time.process_time() - began) / len(seed))
+    return [dict(zip(found, each, strict=True)) for each in zip(*found.values(), strict=True)]
+
+
+def runs(out: Path, quick: bool, **how: Any) -> pl.DataFrame:
+    """Every method on every problem; quick: two problems, a few methods, four seeds."""
+    problems = [(name, setting) for name, family in FAMILIES.items() for setting in family.settings]
+    methods: Mapping[str, Any] = METHODS
+    if quick:
+        problems = [("selling", 8), ("gamble", 8)]
+        few = ("accumulating-0", "accumulating-0.8", "replacing-0.9", "accumulating-1", "lineage")
+        methods = {named(rule, share): METHODS[named(rule, share)] for rule in few for share in (0, 0.5, 1)}
+    arms = {
+        " ".join((name, str(setting), behaviour, method)): {
+            "family": name, "setting": setting, "behaviour": behaviour, **methods[method]
+        }
+        for behaviour in BEHAVIOURS for name, setting in problems for method in methods
+    }  # fmt: skip
+    sizes = [2.0**j for j in (EXPONENTS[::2] if quick else EXPONENTS)]
+    table = sweep(run, arms, sizes, range(4 if quick else SEEDS), out=out, together=len(sizes) * SEEDS, **how)
+    names = pl.col("arm").str.split(" ")
+    return table.select(
+        *(names.list.get(k).alias(name) for k, name in enumerate(KEY[:4])),
+        pl.col("step_size").log(2.0).round().cast(pl.Int8).alias("exponent"),
+        pl.col("seed").cast(pl.Int16),
+        pl.col("score", "decision", "seconds").cast(pl.Float32),
+    )
+
+
+# ---- comparisons
+
+
+class Comparison(NamedTuple):
+    """One method less another at a score. `BEST` stands for the best single fixed λ with this share."""
+
+    score: str
+    ours: tuple[str, float]
+    theirs: tuple[str, float]
+
+
+class Found(NamedTuple):
+    """What came of a comparison. Args: p: exact. adjusted: after Holm's correction. ahead: in how many families."""
+
+    ours: str
+    theirs: str
+    gap: Estimate
+    p: float
+    adjusted: float
+    ahead: int
+    families: int
+
+
+PRIMARY = {
+    1: Comparison("values", ("lineage", 1.0), (BEST, 1.0)),
+    2: Comparison("decisions", ("lineage", 1.0), (BEST, 1.0)),
+    3: Comparison("values", ("lineage", 1.0), ("lineage", 0.5)),
+    4: Comparison("decisions", ("lineage", 1.0), ("lineage", 0.5)),
+}
+SECONDARY = {
+    5: Comparison("values", (BEST, 1.0), (BEST, 0.0)),
+    6: Comparison("decisions", (BEST, 1.0), (BEST, 0.0)),
+    7: Comparison("control", (BEST, 1.0), (BEST, 0.0)),
+    8: Comparison("control", ("lineage", 1.0), (BEST, 0.0)),
+    9: Comparison("control", ("lineage", 1.0), (BEST, 1.0)),
+    10: Comparison("control", ("lineage", 1.0), ("lineage", 0.5)),
+}
+
+
+class Results(NamedTuple):
+    """Runs and normalised scores by score, and every comparison by its number."""
+
+    raw: dict[str, Runs]
+    scored: dict[str, Scored]
+    compared: dict[int, Found]
+
+
+_LATEST: dict[str, Any] = {}
+
+
+def results(table: pl.DataFrame) -> Results:
+    """Everything that claims and tables are made of; that of the latest table is kept."""
+    if _LATEST.get("table") is not table:
+        raw = raw_scores(table)
+        found = {name: scored(raw[name], REFERENCES) for name in SCORES if name in raw}
+        compared = {**compare(found, PRIMARY), **compare(found, SECONDARY)}
+        _LATEST.update(table=table, results=Results(raw, found, compared))
+    return _LATEST["results"]
+
+
+def best_fixed(found: Scored, share: float) -> str:
+    """The single fixed λ with this share whose mean is largest, chosen in hindsight."""
+    return max((n for n in (named(rule, share) for rule in FIXED) if n in found.methods()), key=found.mean)
+
+
+def chosen(found: Scored, method: tuple[str, float]) -> str:
+    """The id of a method; `BEST` is the best single fixed λ."""
+    return best_fixed(found, method[1]) if method[0] == BEST else named(*method)
+
+
+def compare(found: Mapping[str, Scored], comparisons: Mapping[int, Comparison]) -> dict[int, Found]:
+    """These comparisons, with Holm's correction over them."""
+    parts = []
+    for each in comparisons.values():
+        part = found[each.score]
+        ours, theirs = chosen(part, each.ours), chosen(part, each.theirs)
+        one, two = (np.array(list(part.by_family(name).values())) for name in (ours, theirs))
+        gap = part.difference(ours, theirs)
+        parts.append((ours, theirs, gap, paired_test(one, two), int(np.sum(one > two)), one.size))
+    adjusted = holm([part[3] for part in parts])
+    return {
+        number: Found(ours, theirs, gap, p, float(corrected), ahead, families)
+        for number, (ours, theirs, gap, p, ahead, families), corrected in zip(comparisons, parts, adjusted, strict=True)
+    }
+
+
+# ---- the claims
+
+
+def verdict_of(found: Found) -> Verdict:
+    """Shown in favour, shown against, or neither."""
+    status = NOT_SHOWN if found.adjusted >= LEVEL else HOLDS if found.gap.value > 0 else FAILS
+    return Verdict(status, text_of(found))
+
+
+def text_of(found: Found) -> str:
+    """The numbers of a comparison."""
+    return minus(
+        f"{label(found.ours)} less {label(found.theirs)}: {found.gap.text('+.2f')}, ahead in {found.ahead} of "
+        f"{found.families} families, p = {found.p:.3f}, {found.adjusted:.3f} after Holm"
+    )
+
+
+def in_words(number: int) -> str:
+    """What a comparison claims."""
+    each = {**PRIMARY, **SECONDARY}[number]
+    names = {BEST: "the best single fixed λ", "lineage": "lineage"}
+    one, two = (f"{names[rule]} with ρ = {'½' if share == 0.5 else f'{share:g}'}" for rule, share in each[1:])
+    return f"{number}. At {each.score}, {one} is better than {two}."
+
+
+def claim_of(number: int) -> Claim:
+    """A registered comparison as a claim."""
+
+    def claim(table: pl.DataFrame) -> Verdict:
+        return verdict_of(results(table).compared[number])
+
+    count = "four primary" if number in PRIMARY else "six secondary"
+    claim.__name__ = f"comparison_{number}"
+    claim.__doc__ = f"""{in_words(number)}
+
+    Mean over new families of the difference of normalised scores; exact test by the signs of the family means, p < 0.05
+    after Holm's correction over the {count} comparisons. It does not hold if the same is shown the other way round.
+    """
+    return source("ours")(claim)
+
+
+@source("ours")
+def default_is_all_expected(table: pl.DataFrame) -> Verdict:
+    """`LineageExpectedSarsa` is to have ρ = 1.
+
+    If comparison 3 is shown in its favour, and the intervals of 4 and 10 do not lie below 0 and their means are not
+    below −0.1. Else it keeps ρ = ½.
+    """
+    found = results(table).compared
+    met = [verdict_of(found[3]).status == HOLDS]
+    met += [found[k].gap.high >= 0 and found[k].gap.value >= WORST for k in (4, 10)]
+    text = "; ".join(f"{k}: {found[k].gap.text('+.2f')}" for k in (3, 4, 10))
+    return Verdict(HOLDS if all(met) else FAILS, minus(text))
+
+
+@source("ours")
+def expected_errors_recommended(table: pl.DataFrame) -> Verdict:
+    """`ExpectedError(1)` with any λ is recommended where a table fits.
+
+    If comparisons 5 and 6 are shown in its favour.
+    """
+    return both(table, (5, 6), all)
+
+
+@source("ours")
+def lineage_recommended(table: pl.DataFrame) -> Verdict:
+    """Lineage is recommended beside it at a score.
+
+    If comparison 1 (values) or 2 (decisions) is shown in its favour; in part if one of them is.
+    """
+    return both(table, (1, 2), any)
+
+
+def both(table: pl.DataFrame, numbers: tuple[int, int], enough: Callable[[Any], bool]) -> Verdict:
+    """Whether enough of two comparisons are shown in favour."""
+    shown = [verdict_of(results(table).compared[k]).status == HOLDS for k in numbers]
+    status = HOLDS if all(shown) else IN_PART if enough(shown) else FAILS
+    text = "; ".join(f"{k}: {'shown' if yes else 'not shown'}" for k, yes in zip(numbers, shown, strict=True))
+    return Verdict(status, text)
+
+
+CLAIMS = (
+    *map(claim_of, (*PRIMARY, *SECONDARY)),
+    default_is_all_expected,
+    expected_errors_recommended,
+    lineage_recommended,
+)
+
+# ---- tables and the figure
+
+
+def tables(table: pl.DataFrame) -> dict[str, str]:
+    """The headline, the answer, every method, one step size for all problems, cost, families."""
+    found = results(table)
+    shown = {"answers": answers(found, table["seed"].n_unique()), "headline": headline_table(table, found)}
+    if table["family"].n_unique() < len(FAMILIES):  # a quick run
+        return shown
+    return shown | {
+        "every-method": every_method(found),
+        "one-step-size": one_step_size(found),
+        "families": by_family(found),
+        "left-out": left_out(found),
+        "sizes": chosen_sizes(found),
+    }
+
+
+def answers(found: Results, seeds: int) -> str:
+    """The rule beside the opponent with the same information, a sentence per score."""
+    lines = []
+    for k, score in ((1, "values"), (2, "decisions"), (9, "control")):
+        one, part = found.compared[k], found.scored[score]
+        verdict = {HOLDS: "better", FAILS: "worse", NOT_SHOWN: "inconclusive"}[verdict_of(one).status]
+        lines.append(
+            f"- *{score.capitalize()}*: lineage with ρ = 1 has {part.mean(one.ours):.2f}, the best single fixed λ with "
+            f"ρ = 1 ({short(one.theirs)}) {part.mean(one.theirs):.2f}: {one.gap.text('+.2f')}, {one.families} families "
+            f"with {seeds} seeds, p = {one.adjusted:.2f} after Holm, **{verdict}**."
+        )
+    return minus("\n".join(lines))
+
+
+def headline_table(table: pl.DataFrame, found: Results) -> str:
+    """Rule, best single fixed λ, best single fixed λ with the same errors, planners; by score, and the cost."""
+    ratios = costs(table)
+    rows = []
+    for name in (CANDIDATE, HALF, "best 0", "best 1", *reversed(PLANNERS)):
+        ids = {s: best_fixed(f, float(name[5:])) if name.startswith("best ") else name for s, f in found.scored.items()}
+        if not all(ids[s] in f.methods() for s, f in found.scored.items()):
+            continue
+        cells = [cell(f, ids[s], short(ids[s]) if name.startswith("best ") else "") for s, f in found.scored.items()]
+        text = {"best 0": "best single fixed λ", "best 1": "best single fixed λ, ρ = 1"}.get(name) or label(name)
+        ratio = np.mean([ratios[each] for each in ids.values()])
+        rows.append((text, *cells, f"{ratio:.1f}"))
+    return minus(markdown(("method", *found.scored, "time"), rows))
+
+
+def cell(found: Scored, name: str, note: str = "") -> str:
+    """Mean, worst family, and a note."""
+    each = found.by_family(name)
+    worst = min(each, key=lambda family: each[family])
+    return f"{number(found.mean(name))} ({worst} {number(each[worst])})" + (f", {note}" if note else "")
+
+
+def number(value: float) -> str:
+    """Two decimals; −∞ if a run has diverged."""
+    return "−∞" if value < -1e6 else f"{value:.2f}"
+
+
+def short(name: str) -> str:
+    """A fixed λ in few words: "0.9, replacing"."""
+    kind, _, value = name.partition("+")[0].partition("-")
+    return f"{value}, {kind}"
+
+
+def costs(table: pl.DataFrame) -> dict[str, float]:
+    """Processor time over that of fixed λs without expected errors, geometric mean over problems and ways to act."""
+    problem_ = ["family", "setting", "behaviour"]
+    each = table.group_by(*problem_, "arm").agg(pl.mean("seconds"))
+    plain = each.filter(pl.col("arm").is_in(list(REFERENCES))).group_by(*problem_).agg(pl.mean("seconds").alias("of"))
+    ratio = (pl.col("seconds") / pl.col("of")).log().mean().exp()
+    return dict(each.join(plain, on=problem_).group_by("arm").agg(ratio).rows())
+
+
+def rules_of(found: Results) -> list[tuple[str, dict[float, dict[str, str]]]]:
+    """{rule: {share: {score: id}}}, the best single fixed λ first."""
+    best = {share: {s: best_fixed(f, share) for s, f in found.scored.items()} for share in SHARES}
+    return [
+        ("best single fixed λ", best),
+        *(
+            (LABELS[rule], {share: dict.fromkeys(found.scored, named(rule, share)) for share in SHARES})
+            for rule in RULES
+            if rule not in FIXED
+        ),
+    ]
+
+
+def every_method(found: Results) -> str:
+    """Means of every rule at every share."""
+    rows = []
+    for text, ids in rules_of(found):
+        for score, part in found.scored.items():
+            rows.append((text, score, *(number(part.mean(ids[share][score])) for share in SHARES)))
+    for name in PLANNERS:
+        rows += [(label(name), s, number(part.mean(name)), *["–"] * 3) for s, part in found.scored.items()]
+    return minus(markdown(("rule", "score", "ρ = 0", "ρ = ½", "ρ = ¾", "ρ = 1"), rows))
+
+
+def with_one_size(runs: Runs) -> dict[str, tuple[float, str]]:
+    """{method: (mean, step sizes)}: one step size for all problems, chosen on the other half of the seeds."""
+    parts: dict[str, dict[str, list[np.ndarray]]] = {}
+    for (family, _), methods in runs.items():
+        if normalised(methods, REFERENCES) is None:
+            continue
+        level, scale = references(methods)
+        for name, each in methods.items():
+            parts.setdefault(name, {}).setdefault(family, []).append((each - level) / scale)
+    found = {}
+    for name, families in parts.items():
+        mean = np.mean([np.mean(members, axis=0) for members in families.values()], axis=0)
+        half = mean.shape[1] // 2
+        sizes = [int(np.argmax(part.mean(axis=1))) for part in (mean[:, half:], mean[:, :half])]
+        score = (mean[sizes[0], :half].mean() + mean[sizes[1], half:].mean()) / 2
+        text = " and ".join(dict.fromkeys(power(EXPONENTS[k]) for k in sizes))
+        found[name] = float(score), text
+    return found
+
+
+def references(methods: Mapping[str, np.ndarray]) -> tuple[float, float]:
+    """Where 0 lies, and how far 1 is from it, with step sizes and references chosen on the other half of the seeds."""
+    half = next(iter(methods.values())).shape[1] // 2
+    best, worst = [], []
+    for choose, score in ((slice(half, None), slice(0, half)), (slice(0, half), slice(half, None))):
+        means = {name: methods[name][:, choose].mean(axis=1) for name in REFERENCES}
+        tops = {name: each.max() for name, each in means.items()}
+        names = max(REFERENCES, key=tops.__getitem__), min(REFERENCES, key=tops.__getitem__)
+        for name, into in zip(names, (best, worst), strict=True):
+            into.append(methods[name][np.argmax(means[name]), score])
+    low = float(np.concatenate(worst).mean())
+    return low, float(np.concatenate(best).mean()) - low
+
+
+def one_step_size(found: Results) -> str:
+    """One step size for all problems: lineage, the best single fixed λ and planners."""
+    each = {score: with_one_size(found.raw[score]) for score in found.scored}
+    rows = []
+    for share in SHARES:
+        best = {s: max((named(rule, share) for rule in FIXED), key=lambda n, f=f: f[n][0]) for s, f in each.items()}
+        cells = (size_cell(each[s][best[s]], short(best[s])) for s in each)
+        rows.append((f"best single fixed λ, {SHARE_TEXT[share]}", *cells))
+    names = (*(named("lineage", share) for share in SHARES), *PLANNERS)
+    rows += [(label(name), *(size_cell(scores_[name]) for scores_ in each.values())) for name in names]
+    return minus(markdown(("method", *each), rows))
+
+
+def size_cell(found: tuple[float, str], note: str = "") -> str:
+    """A score with the step size."""
+    return f"{number(found[0])} (α = {found[1]}{', λ = ' + note if note else ''})"
+
+
+def power(exponent: int) -> str:
+    """A step size: "2⁻¹"."""
+    return f"2{str(exponent).translate(SUPERSCRIPTS)}" if exponent else "1"
+
+
+def by_family(found: Results) -> str:
+    """Lineage less the best single fixed λ, both with ρ = 1, and ρ = 1 less ρ = ½ for lineage, family by family."""
+    names = list(FAMILIES)
+    head, columns = ["family"], []
+    shown = {"lineage − fixed λ, ρ = 1": (1, 2, 9), "lineage: ρ 1 − ½": (3, 4, 10), "fixed λ: ρ 1 − 0": (5, 6, 7)}
+    for text, numbers in shown.items():
+        for score, k in zip(SCORES, numbers, strict=True):
+            each, one = found.scored[score], found.compared[k]
+            a, b = each.by_family(one.ours), each.by_family(one.theirs)
+            head.append(f"{text}, {score}")
+            columns.append({name: f"{a[name] - b[name]:+.2f}" for name in a})
+    rows = [(FAMILIES[name].title, *(column.get(name, "left out") for column in columns)) for name in names]
+    return minus(markdown(head, rows))
+
+
+def left_out(found: Results) -> str:
+    """Problems whose fixed λs do not differ clearly."""
+    lines = [f"- {score}: {', '.join(part.unclear) or 'none'}" for score, part in found.scored.items()]
+    return "\n".join(lines)
+
+
+def chosen_sizes(found: Results) -> str:
+    """How often the largest step size is chosen: share of problems and halves, at values."""
+    rows = []
+    for name in (named("lineage", 1), named("lineage", 0.5), found.compared[1].theirs, found.compared[5].theirs):
+        picks = []
+        for methods in found.raw["values"].values():
+            half = methods[name].shape[1] // 2
+            picks += [int(np.argmax(part.mean(axis=1))) for part in (methods[name][:, half:], methods[name][:, :half])]
+        counts = np.bincount(picks, minlength=len(EXPONENTS))
+        rows.append((label(name), *counts.tolist()))
+    return markdown(("values: step size chosen", *map(power, EXPONENTS)), rows)
+
+
+def figure(table: pl.DataFrame) -> Figure:
+    """Means of every rule by the share of expected errors, a panel per score; a dot per fixed λ."""
+    found = results(table)
+    drawn, axes = new_figure(len(found.scored), height=3.0)
+    shares = [share for share in SHARES if named("lineage", share) in set(table["arm"].unique())]
+    for panel, (score, part) in zip(axes, found.scored.items(), strict=True):
+        for kind, marker in (("accumulating", "."), ("replacing", "x")):
+            for rule in (each for each in FIXED if each.startswith(kind) and named(each, 0) in part.methods()):
+                means = [part.mean(named(rule, share)) for share in shares]
+                panel.plot(shares, means, marker, color="#9a9a9a", markersize=4, label=f"fixed λs, {kind}")
+        best = [part.mean(best_fixed(part, share)) for share in shares]
+        panel.plot(shares, best, color="#b5442e", marker="D", markersize=4, label="best single fixed λ")
+        panel.plot(
+            shares, [part.mean(named("lineage", s)) for s in shares], color="#1b6ca8", marker="o", label="lineage"
+        )
+        if "certainty-equivalence" in part.methods():
+            panel.axhline(part.mean("certainty-equivalence"), color="#4a7d3a", linestyle=(0, (4, 1.5)),
+                          label="learned model solved")  # fmt: skip
+        panel.set(xlabel="ρ, share of expected errors", xticks=shares)
+        panel.set_title(score, loc="left")
+        panel.set_ylim(bottom=max(panel.get_ylim()[0], -0.5))
+    axes[0].set_ylabel("0 worst, 1 best fixed λ of a problem")
+    legend_below(drawn, 3)
+    return drawn
