@@ -498,7 +498,8 @@ def add_agents():
         add(f"agent/{learner}", agent_case, learner=learner, **two)
     for learner in ("TDLambda", "SarsaLambda", "ExpectedSarsaLambda", "QLambda"):
         add(f"agent/{learner}", agent_case, learner=learner)
-    for learner in ("LineageExpectedSarsa", "DynaQ", "PrioritisedSweepingQ", "CertaintyEquivalentQ"):
+    add("agent/LineageExpectedSarsa", agent_case, learner="LineageExpectedSarsa", reward_source=half())
+    for learner in ("DynaQ", "PrioritisedSweepingQ", "CertaintyEquivalentQ"):
         add(f"agent/{learner}", agent_case, learner=learner)
     for learner in ("NStepChunkedTD", "NStepChunkedSarsa"):
         add(f"agent/{learner}", agent_case, learner=learner)
@@ -529,7 +530,7 @@ def add_agents():
     add("agent/model-object/expected", agent_case, learner="ChunkedSarsa", model=part("PlainModel", 3),
         lambda_source=SOURCES["expected"])  # fmt: skip
     add("agent/first-sight", agent_case, learner="ChunkedSarsa", problem=partial(wrapped, name="Words"), episodes=12)
-    add("agent/first-sight/lineage", agent_case, learner="LineageExpectedSarsa",
+    add("agent/first-sight/lineage", agent_case, learner="LineageExpectedSarsa", reward_source=half(),
         problem=partial(wrapped, name="Words"), episodes=6)  # fmt: skip
     add("agent/first-sight/dyna", agent_case, learner="DynaQ", problem=partial(wrapped, name="Words"), episodes=6)
     add("agent/mask", agent_case, learner="ChunkedSarsa", problem=partial(wrapped, name="Walk"))
@@ -550,8 +551,9 @@ def add_agents():
     add("agent/logged/own", logged_case, learner="ChunkedSarsa", behaviour=None)
     add("agent/logged/uniform", logged_case, learner="ChunkedExpectedSarsa", behaviour="uniform")
     add("agent/logged/recorded", logged_case, learner="ExpectedSarsaLambda", behaviour="recorded")
-    for learner in ("ChunkedSarsa", "NStepChunkedSarsa", "LineageExpectedSarsa", "DynaQ"):
+    for learner in ("ChunkedSarsa", "NStepChunkedSarsa", "DynaQ"):
         add(f"agent/saved/{learner}", saved_case, learner=learner)
+    add("agent/saved/LineageExpectedSarsa", saved_case, learner="LineageExpectedSarsa", reward_source=half())
     add("agent/saved/tiles", saved_case, learner="ChunkedSarsa", problem=partial(wrapped, name="Slope"), indexer=tiles,
         values="weights")  # fmt: skip
     add("agent/saved/first-sight", saved_case, learner="ChunkedExpectedSarsa", problem=partial(wrapped, name="Words"))

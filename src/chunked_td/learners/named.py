@@ -97,20 +97,20 @@ class FactoredChunkedExpectedSarsa(Learner):
 
 
 class LineageExpectedSarsa(Learner):
-    """Expected-SARSA with lineage traces and half expected TD errors, for late, noisy rewards.
+    """Expected-SARSA with lineage traces and expected TD errors, for values and for given data.
 
     Where many pairs lead to a state, each of them bootstraps there; where only one does, its credit passes on
-    (`Lineage`). Each TD error is half as it came, half its mean under the counted model (`ExpectedError`). Tables only.
+    (`Lineage`). Each TD error is replaced by its mean under the counted model (`ExpectedError`). Tables only.
 
     Args:
       env: a Gymnasium environment.
-      **settings: see `Learner`; `reward_source=ExpectedError(0.0)` leaves the model out.
+      **settings: see `Learner`; `reward_source=ExpectedError(ρ)` replaces a part ρ of each TD error.
     """
 
     bootstrap = EXPECTED_SARSA
     default_source = ConstantLambda(1.0)
     default_view = "lineage"
-    default_reward_source = ExpectedError(0.5)
+    default_reward_source = ExpectedError(1.0)
 
 
 class DynaQ(Learner):
