@@ -264,7 +264,8 @@ def test_lineage_with_expected_errors_is_saved(tmp_path, options):
 @pytest.mark.uncompiled
 def test_the_named_learner_is_that_combination():
     lake, values = gym.make("FrozenLake-v1"), []
-    for cls, options in ((ctd.LineageExpectedSarsa, {}), (ctd.ExpectedSarsaLambda, {"lambda_": 1.0, **RULE})):
+    whole = {**RULE, "reward_source": ctd.ExpectedError(1.0)}
+    for cls, options in ((ctd.LineageExpectedSarsa, {}), (ctd.ExpectedSarsaLambda, {"lambda_": 1.0, **whole})):
         agent = cls(lake, epsilon=0.4, step_size=0.3, seed=3, **options)
         agent.learn(lake, episodes=200, progress=False)
         values.append(agent.tables.values.copy())
