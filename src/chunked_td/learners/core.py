@@ -32,11 +32,11 @@ Open names, by the part that gives them; a part without one leaves the step as i
 
 | part | open names |
 |---|---|
-| λ source | `lambda_t`; `after_step`, `after_episode` where it learns |
+| λ source | `lambda_t`, or `write_lambda` in one piece; `after_step`, `after_episode` where it learns |
 | model | `observe`, and what `lambdas.step` asks |
 | view | `update`, `end`; `arrive`, `value_of` where values are not rows of the table |
 | exploration | `probabilities`, `count_action`, `count_reward` (`policies`) |
-| planner | `plan`; `expect`, `read` of a reward source (`learners.planning`) |
+| planner | `plan`; `expect` of a reward source (`learners.planning`) |
 | others | `divide` a reward; `misread`, `seen_state` of a wrong model; `take` a random number |
 """
 
