@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from studies.runner.plots import legend_below, new_figure
@@ -61,7 +62,8 @@ def draw(parts: Mapping[str, Judged], titles: Mapping[str, str], what: str) -> F
     """A panel per task, a line per λ; parts side by side in their colours."""
     (first, *_) = parts.values()
     arms = {**{arm: f"λ = {arm}" for arm in FIXED}, **_sources(first)}
-    figure, axes = new_figure(len(first.scores), height=3.6, width=9.0, sharey=True)
+    figure, made = new_figure(len(first.scores), height=3.6, width=9.0, sharey=True)
+    axes = np.atleast_1d(made)  # one task has one panel
     for axis, task in zip(axes, first.scores, strict=True):
         for (name, judged), colour in zip(parts.items(), ("#1b6ca8", "#c98a1b"), strict=False):
             for place, arm in enumerate(arms):
