@@ -35,11 +35,6 @@ def split_seed(seed: int) -> SeedSequences:
     return SeedSequences(root, *root.spawn(3))
 
 
-def generator(sequence: np.random.SeedSequence) -> np.random.Generator:
-    """NumPy's default Generator, from a sequence."""
-    return np.random.Generator(np.random.PCG64(sequence))
-
-
 def model_seed(seed: int) -> int:
     """The number that seeds the network of the run with this seed."""
     return int(split_seed(seed).model.generate_state(1)[0])

@@ -35,7 +35,7 @@ from chunked_td.simulation.simulate import (
 )
 
 PRECISION = "tf32"
-"""Of matrix products on a GPU, unless told; `results/README.md` says what that does to results. CPUs use float32."""
+"""Of matrix products on a GPU, unless told. CPUs use float32, with which accumulated_charge and key_to_door compare it."""
 
 Config = Any
 """A `NetworkConfig`, or a function `config(dynamics)` that gives one: it is called while Numba compiles elsewhere."""
