@@ -35,7 +35,7 @@ from chunked_td.simulation.simulate import (
 )
 
 PRECISION = "tf32"
-"""Of matrix products on a GPU, unless told. CPUs use float32, with which accumulated_charge and key_to_door compare it."""
+"""Of matrix products on a GPU, unless told; CPUs use float32, with which two studies compare it."""
 
 Config = Any
 """A `NetworkConfig`, or a function `config(dynamics)` that gives one: it is called while Numba compiles elsewhere."""
