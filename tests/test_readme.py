@@ -32,7 +32,7 @@ def blocks(document: Path):
 
 
 PLAIN = {"NUMBA_DISABLE_JIT": "1", "MPLBACKEND": "agg"}
-UNCOMPILED = ("choosing.md", "lambda-sources.md", "models.md", "planning.md", "rivals.md")
+UNCOMPILED = ("choosing.md", "lambda-sources.md", "models.md", "planning.md", "other-lambdas.md")
 """Pages that show many kinds of learners for a few episodes: compiling them takes longer than running them plainly."""
 
 
