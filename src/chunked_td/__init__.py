@@ -13,7 +13,7 @@ import chunked_td._interrupt  # noqa: F401 (first: it sees to Ctrl-C while the r
 from chunked_td._loading import lazy_names, stub_names
 from chunked_td.registration import register_with_gymnasium
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.3.0"
 
 _NAMES = stub_names(__file__)
 
