@@ -59,7 +59,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 docs: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 wheel: $(EXTRA)
 	env -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never $(BIN)/uv sync --locked --inexact --quiet $(EXTRAS) --group release --python $(BIN)/python

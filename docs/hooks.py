@@ -1,27 +1,40 @@
-"""For MkDocs: the pages of the studies are their READMEs, and the page of the notebook is the notebook itself."""
+"""For MkDocs: pages from outside docs/ (READMEs of studies, CONTRIBUTING, CHANGELOG, the notebook), and anchors."""
 
 import json
 import re
 from pathlib import Path
 from typing import Any
 
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files, InclusionLevel
+from pymdownx.slugs import slugify
 
 ROOT = Path(__file__).parents[1]
+PAGES = ("CONTRIBUTING.md", "CHANGELOG.md")
+"""Pages at the root of the repository."""
+OUTSIDE = "|".join(("studies/", *map(re.escape, PAGES)))
+
+
+def on_config(config: Any) -> Any:
+    """Anchors as on GitHub, which keeps letters such as λ."""
+    config.mdx_configs["toc"]["slugify"] = slugify(case="lower")
+    return config
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the READMEs of the studies and their figures."""
-    pages = [*sorted(ROOT.glob("studies/*.md")), *sorted(ROOT.glob("studies/*/*.md"))]
-    for path in [*pages, *sorted(ROOT.glob("studies/*/figures/*.svg"))]:
-        files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
+    """Add the pages, and the figures, scripts and outputs that they link to."""
+    patterns = ("studies/*.md", "studies/*/*.md", "studies/*/figures/*.svg", "studies/*/*.py", "studies/*/*.txt")
+    paths = [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
+    for path in [ROOT / name for name in PAGES] + paths:
+        file = File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path))
+        file.inclusion = InclusionLevel.INCLUDED
+        files.append(file)
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Replace the text of notebook.md; links between docs/ and studies/ lead there in a clone and on the site."""
-    markdown = re.sub(r"\]\(((?:\.\./)+)docs/", r"](\1", markdown)
-    markdown = re.sub(r"\]\(\.\./((?:\.\./)*studies/)", r"](\1", markdown)
+    """Make the notebook a page, and let links to pages outside docs/ work in a clone and on the site."""
+    markdown = re.sub(r"\]\(((?:\.\./)*)docs/", r"](\1", markdown)
+    markdown = re.sub(rf"\]\(\.\./((?:\.\./)*(?:{OUTSIDE}))", r"](\1", markdown)
     if page.file.src_uri != "notebook.md":
         return markdown
     notebook = json.loads((Path(__file__).parent / "notebook.ipynb").read_text(encoding="utf-8"))
