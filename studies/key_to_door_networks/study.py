@@ -230,7 +230,7 @@ def the_right_component_again(table: pl.DataFrame) -> Verdict:
 
 @source("ours")
 def whole_better_than_one_head_again(table: pl.DataFrame) -> Verdict:
-    """With 20 seeds to tune and 100 judged: for one head the paper's λ of the whole next state is better than a fixed λ.
+    """With 20 seeds to tune and 100 judged: for one head the paper's λ of the whole state is better than a fixed λ.
 
     Paired test against the best of eight fixed λs; coins worth ¼ of the treasure.
     """
