@@ -195,12 +195,11 @@ def as_table(key: Key, columns: Any) -> pl.DataFrame:
     rows = next(iter(lengths.values()), 1)
     if rows < 1 or any(length != rows for length in lengths.values()):
         raise ValueError(f"run must return columns of one length, at least 1, got {lengths}")
-    values = {
-        name: each if isinstance(each, pl.Series) else np.array(each) if np.ndim(each) else np.repeat(each, rows)
-        for name, each in columns.items()
-    }
-    named = [pl.lit(value, dtype).alias(name) for value, (name, dtype) in zip(key, KEYS.items(), strict=True)]
-    return pl.DataFrame(values).select(*named, pl.all())
+    named = [pl.Series(name, [value] * rows, dtype) for value, (name, dtype) in zip(key, KEYS.items(), strict=True)]
+    for name, each in columns.items():
+        values = each if isinstance(each, pl.Series) or np.ndim(each) else np.repeat(each, rows)
+        named.append(pl.Series(name, values if isinstance(values, pl.Series) else np.array(values)))
+    return pl.DataFrame(named)
 
 
 def make_with_parent(call: Call, parent: int) -> tuple[list[pl.DataFrame], float]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections import namedtuple
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, reg
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
-from chunked_td._link.arrays import check_layout, layouts
+from chunked_td._link.arrays import Layout, check_layout, layouts
 from chunked_td._link.link import COMPILED
 
 SMALL = 64
@@ -188,31 +188,47 @@ def _array(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any]) -
     return array._getvalue()
 
 
-def _tree_of(tree: Any, sizes: Mapping[str, int] | None) -> tuple[Tree, str]:
-    """The type of a tree, and its text. With `sizes` it is one on the stack."""
-    fields, texts, place = {}, [], 0
-    declared = layouts(type(tree)) if type(tree).__module__ != "builtins" else {}
+def _text(tree: Any, sizes: Mapping[str, int] | None) -> str:
+    """All that the type of a tree depends on. With `sizes` it is one on the stack."""
+    texts, declared = [], _declared(type(tree))
     for name, value in zip(tree._fields, tree, strict=True):
-        known = None
+        if isinstance(value, np.ndarray):
+            known = _known_shape(value, declared.get(name), sizes)
+            texts.append(f"{name}={value.dtype.str}{list(known)}")
+        elif hasattr(value, "_fields"):
+            texts.append(f"{name}={_text(value, _sizes_inside(name, sizes))}")
+        else:
+            texts.append(f"{name}={int(value) if isinstance(value, static) else _type_of(value)}")
+    return f"{type(tree).__name__}({', '.join(texts)})" + ("" if sizes is None else "*")
+
+
+def _tree_of(tree: Any, sizes: Mapping[str, int] | None) -> Tree:
+    """The type of a tree."""
+    fields, place, declared = {}, 0, _declared(type(tree))
+    for name, value in zip(tree._fields, tree, strict=True):
+        known: Any = None
         if hasattr(value, "_fields"):
-            inside = (
-                {} if name == "env" and sizes is not None else sizes
-            )  # the dynamics' own arrays stay where they are
-            kind, text = _tree_of(value, inside)
+            kind: Any = _tree_of(value, _sizes_inside(name, sizes))
         elif isinstance(value, np.ndarray):
             kind = nb.Array(from_dtype(value.dtype), value.ndim, "C")
-            known = _known_shape(value, getattr(declared.get(name), "dims", ()), sizes)
-            text = f"{value.dtype}{list(known)}"
+            known = _known_shape(value, declared.get(name), sizes)
         elif isinstance(value, static):
-            kind, known, text = nb.int64, int(value), repr(int(value))
+            kind, known = nb.int64, int(value)
         else:
             kind = _type_of(value)
-            text = str(kind)
         fields[name] = Field(kind, place, known)
-        texts.append(f"{name}={text}")
         place += len(_numbers(value))
-    text = f"{type(tree).__name__}({', '.join(texts)})" + ("" if sizes is None else "*")
-    return _tree_type(text, tuple(fields.items()), sizes is None), text
+    return Tree(_text(tree, sizes), fields, sizes is None)
+
+
+def _declared(cls: type) -> Mapping[str, Layout]:
+    """The declared arrays of a tree's class; those of a class made here are not declared."""
+    return layouts(cls) if cls.__module__ != "builtins" else {}
+
+
+def _sizes_inside(name: str, sizes: Mapping[str, int] | None) -> Mapping[str, int] | None:
+    """Lengths that are known in a field; the dynamics' own arrays stay where they are."""
+    return {} if name == "env" and sizes is not None else sizes
 
 
 def _type_of(value: Any) -> Any:
@@ -226,17 +242,12 @@ def _type_of(value: Any) -> Any:
     return nb.int64 if isinstance(value, (int, np.integer)) else nb.float64
 
 
-def _known_shape(value: np.ndarray, dims: tuple[str, ...], sizes: Mapping[str, int] | None) -> tuple[int, ...]:
+def _known_shape(value: np.ndarray, layout: Layout | None, sizes: Mapping[str, int] | None) -> tuple[int, ...]:
     """The lengths of an array that the compiler knows, −1 for others: those of one on the stack, or the last."""
-    if sizes is None or value.ndim == 0:
+    if not sizes or not value.ndim or layout is None:
         return (-1,) * value.ndim
-    last = sizes.get(dims[-1], -1) if dims else -1
+    last = sizes.get(layout.dims[-1], -1)
     return (-1,) * (value.ndim - 1) + ((last,) if 0 <= last <= SMALL else (-1,))
-
-
-@functools.cache
-def _tree_type(text: str, fields: tuple[tuple[str, Field], ...], lasting: bool) -> Tree:
-    return Tree(text, dict(fields), lasting)
 
 
 # ---- readers
@@ -249,13 +260,18 @@ def _named(made: Any, text: str) -> Any:
     return made
 
 
+_READERS: dict[str, Any] = {}
+"""Readers by the text of the types that they read."""
+
+
 def reader(tree: Any) -> tuple[str, Any]:
     """The text of the types in a tree, and a kernel read(address): the tree."""
-    kind, text = _tree_of(tree, None)
-    return text, _reader(kind, text)
+    text = _text(tree, None)
+    if text not in _READERS:
+        _READERS[text] = _reader(_tree_of(tree, None), text)
+    return text, _READERS[text]
 
 
-@functools.cache
 def _reader(kind: Tree, text: str) -> Any:
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.inttoptr(args[0], cgutils.intp_t.as_pointer())
@@ -270,28 +286,28 @@ def local_reader(tree: Any, sizes: Mapping[str, int]) -> tuple[str, Any]:
       sizes: lengths of axes by name. An array with such axes alone lies on the stack, if it is one-dimensional and has
         at most `SMALL` numbers; of others the last axis is known to the compiler.
     """
-    kind, text = _tree_of(tree, sizes)
-    return text, _local_reader(kind, text, tuple(_local_words(tree, sizes)))
+    text = _text(tree, sizes)
+    if text not in _READERS:
+        _READERS[text] = _local_reader(_tree_of(tree, sizes), text, _local_words(tree, sizes))
+    return text, _READERS[text]
 
 
 def _local_words(tree: Any, sizes: Mapping[str, int]) -> list[Any]:
     """For every entry of the table: "number" or "pointer" to copy it, or dtype and size of an array on the stack."""
-    declared = layouts(type(tree)) if type(tree).__module__ != "builtins" else {}
-    found: list[Any] = []
+    declared, found = _declared(type(tree)), list[Any]()
     for name, value in zip(tree._fields, tree, strict=True):
         if isinstance(value, np.ndarray):
-            shape = _known_shape(value, getattr(declared.get(name), "dims", ()), sizes)
+            shape = _known_shape(value, declared.get(name), sizes)
             found.append((value.dtype.str, shape[0]) if len(shape) == 1 and shape[0] >= 0 else "pointer")
             found += ["number"] * value.ndim
         elif hasattr(value, "_fields"):
-            found += _local_words(value, {} if name == "env" else sizes)
+            found += _local_words(value, _sizes_inside(name, sizes) or {})
         else:
             found += ["number"] * len(_numbers(value))
     return found
 
 
-@functools.cache
-def _local_reader(kind: Tree, text: str, words: tuple[Any, ...]) -> Any:
+def _local_reader(kind: Tree, text: str, words: Sequence[Any]) -> Any:
     def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         given = builder.inttoptr(args[0], cgutils.intp_t.as_pointer())
         table = cgutils.alloca_once(builder, cgutils.intp_t, size=max(len(words), 1))

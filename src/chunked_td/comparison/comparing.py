@@ -20,11 +20,13 @@ from typing import Any
 from chunked_td._checks import name_hint
 from chunked_td._durations import duration_text
 from chunked_td._files import write_atomically
-from chunked_td.comparison.arms import PLANS, RANDOM, Candidate, make_arms
+from chunked_td._link.cache import elsewhere
+from chunked_td._link.link import COMPILED as COMPILES
+from chunked_td.comparison.arms import FIXED, PLANS, RANDOM, Candidate, make_arms
 from chunked_td.comparison.facts import Facts, facts_of
 from chunked_td.comparison.ranking import LEAST, LOOKS
 from chunked_td.comparison.results import Comparison, Outcome, merged
-from chunked_td.comparison.running import RunnableProblem, make_learner, play, problem_of
+from chunked_td.comparison.running import RunnableProblem, compile_arms, make_learner, play, problem_of
 from chunked_td.comparison.settings import EPISODES, Settings
 from chunked_td.comparison.wording import seeds_text
 from chunked_td.sweeps import sweep
@@ -39,6 +41,8 @@ LEARNING, COMPILED = 3e-5, 2e-7
 """Seconds that a step takes: a learner's in Gymnasium's loop, and a whole compiled one. For estimates."""
 FEWEST = 50
 """Episodes that runs have at least, unless told otherwise."""
+COMPILING = 4
+"""Processes that compile at the same time, at most: each loads what it needs for two seconds."""
 
 
 def compare(
@@ -175,6 +179,7 @@ class _Comparing:
     def result(self) -> Comparison:
         """Run, judge, and go on until the answer is clear or the time is used."""
         self._announce()
+        self._compile()
         found = None
         for target in self.looks:
             whole = self._advance(target)
@@ -183,6 +188,37 @@ class _Comparing:
                 break
         assert found is not None
         return found
+
+    def _compile(self) -> None:
+        """Compile the arms that differ in more than numbers, in several processes: Numba compiles one at a time."""
+        compiled = [arm for arm in self.places if self.problem.compiles(arm)]
+        fixed = [arm for arm in compiled if arm.kind in (FIXED, RANDOM)][:1]
+        arms = fixed + [arm for arm in compiled if arm.kind not in (FIXED, RANDOM)]
+        if not COMPILES or self.engine == "ray" or self.settings.step_size_schedule is not None:
+            return
+        processes = min(os.cpu_count() or 1, COMPILING, len(arms))
+        with ExitStack() as stack:
+            for k in reversed(range(processes)):  # each begins elsewhere in the list, and loads what others have kept
+                first = k * len(arms) // processes
+                each = [arm.settings() for arm in arms[first:] + arms[:first]]
+                if k:
+                    stack.enter_context(elsewhere(compile_arms, each, self._common, wait=False))
+                else:
+                    compile_arms(each, self._common)
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        """Settings of `play` that all runs share."""
+        settings = self.settings
+        return {
+            "problem": settings.problem(),
+            "marks": tuple(settings.marks.tolist()),
+            "discount": settings.discount,
+            "epsilon": settings.exploring,
+            "bonus": settings.bonus,
+            "initial_value": settings.initial_value,
+            "step_size_schedule": settings.step_size_schedule,
+        }
 
     def _advance(self, target: int) -> bool:
         """Add seeds up to a number; False if the time did not suffice."""
@@ -220,7 +256,7 @@ class _Comparing:
         return pl.concat(tables, how="diagonal_relaxed")
 
     def _sweep(self, arms: Sequence[Candidate], seeds: range, engine: str) -> Any:
-        settings, ladder = self.settings, self.settings.ladder[0]
+        ladder = self.settings.ladder[0]
         try:
             return sweep(
                 play,
@@ -230,13 +266,7 @@ class _Comparing:
                 out=self.folder,
                 engine=engine,
                 quiet=not sys.stderr.isatty(),
-                problem=settings.problem(),
-                marks=tuple(settings.marks.tolist()),
-                discount=settings.discount,
-                epsilon=settings.exploring,
-                bonus=settings.bonus,
-                initial_value=settings.initial_value,
-                step_size_schedule=settings.step_size_schedule,
+                **self._common,
             )
         except ValueError as problem:
             if not str(problem).startswith("out must be a folder whose runs"):

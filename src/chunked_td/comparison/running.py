@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,6 +137,12 @@ def play(
         returns, lambdas, lost = one_run(found, bootstrap, step_size, seed, ends, options)
     means = returns / np.diff(ends, prepend=0)
     return {"episode": ends, "mean_return": means, "mean_lambda": lambdas, "diverged": np.full(ends.size, lost)}
+
+
+def compile_arms(each: Sequence[Mapping[str, Any]], common: Mapping[str, Any]) -> None:
+    """Compile what arms will run, into the cache on disk, with a run of one episode each."""
+    for settings in each:
+        play(0.5, 0, **{**common, **settings, "marks": (1,)})
 
 
 def _compiled_run(
